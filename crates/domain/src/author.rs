@@ -1,0 +1,20 @@
+//! Who wrote a version: a token's holder, a run through one of its tool calls, or the system.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{RunId, TokenId, ToolCallId};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
+pub enum Author {
+    Token {
+        id: TokenId,
+    },
+    Run {
+        run_id: RunId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool_call_id: Option<ToolCallId>,
+    },
+    /// The server itself: built-in packs, migrations, the command line on a data directory.
+    System,
+}

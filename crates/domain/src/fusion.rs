@@ -1,0 +1,197 @@
+//! Reciprocal rank fusion: two ranked lists become one.
+//!
+//! Only ranks count. A text score and a vector distance have no common scale, so adding them
+//! would let whichever engine writes bigger numbers win.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use crate::invalid::{Invalid, Problem};
+
+/// One hit of one channel. Its rank is its place in the list, the best first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ranked<Id> {
+    pub id: Id,
+    /// The channel's own score, kept to be shown and never compared across channels.
+    pub score: f64,
+}
+
+/// Where a channel put a hit: `rank` counts from 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Place {
+    pub rank: usize,
+    pub score: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fused<Id> {
+    pub id: Id,
+    pub score: f64,
+    pub text: Option<Place>,
+    pub vector: Option<Place>,
+}
+
+/// How much each channel counts, and `k`: the larger it is, the less the very first ranks matter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Weights {
+    text: f64,
+    vector: f64,
+    k: f64,
+}
+
+impl Default for Weights {
+    /// Both channels alike, with the `k` of the original paper.
+    fn default() -> Self {
+        Self { text: 1.0, vector: 1.0, k: 60.0 }
+    }
+}
+
+impl Weights {
+    pub fn new(text: f64, vector: f64, k: f64) -> Result<Self, Invalid> {
+        let mut problems: Vec<Problem> = [("text", text), ("vector", vector), ("k", k)]
+            .into_iter()
+            .filter(|(_, number)| !number.is_finite() || *number < 0.0)
+            .map(|(field, number)| Problem::new(field, format!("{number} is not a number of 0 or more")))
+            .collect();
+        if text == 0.0 && vector == 0.0 {
+            problems.push(Problem::new("", "one of `text` and `vector` must be above 0"));
+        }
+        Invalid::unless_empty(problems)?;
+        Ok(Self { text, vector, k })
+    }
+
+    pub fn text(&self) -> f64 {
+        self.text
+    }
+
+    pub fn vector(&self) -> f64 {
+        self.vector
+    }
+
+    pub fn k(&self) -> f64 {
+        self.k
+    }
+}
+
+/// Each hit scores `weight / (k + rank)` for every channel that found it; the best come first.
+///
+/// The order is the same for the same input: equal scores go by the better of the two ranks,
+/// then by id. An id that one channel lists twice counts where it stands first. A channel of
+/// weight 0 adds no hits of its own.
+pub fn fuse<Id: Ord + Copy + Hash>(
+    text: &[Ranked<Id>],
+    vector: &[Ranked<Id>],
+    weights: Weights,
+) -> Vec<Fused<Id>> {
+    let mut hits: HashMap<Id, (Option<Place>, Option<Place>)> = HashMap::new();
+    for (place, hit) in places(text).zip(text) {
+        hits.entry(hit.id).or_default().0.get_or_insert(place);
+    }
+    for (place, hit) in places(vector).zip(vector) {
+        hits.entry(hit.id).or_default().1.get_or_insert(place);
+    }
+
+    let part = |weight: f64, place: Option<Place>| {
+        place.map_or(0.0, |place| weight / (weights.k + place.rank as f64))
+    };
+    let mut fused: Vec<_> = hits
+        .into_iter()
+        .map(|(id, (text, vector))| Fused {
+            id,
+            score: part(weights.text, text) + part(weights.vector, vector),
+            text,
+            vector,
+        })
+        .filter(|hit| hit.score > 0.0)
+        .collect();
+    fused.sort_unstable_by(better);
+    fused
+}
+
+fn places<Id>(list: &[Ranked<Id>]) -> impl Iterator<Item = Place> {
+    list.iter().enumerate().map(|(index, hit)| Place { rank: index + 1, score: hit.score })
+}
+
+fn better<Id: Ord>(a: &Fused<Id>, b: &Fused<Id>) -> Ordering {
+    let best_rank = |hit: &Fused<Id>| hit.text.into_iter().chain(hit.vector).map(|p| p.rank).min();
+    b.score.total_cmp(&a.score).then_with(|| best_rank(a).cmp(&best_rank(b))).then_with(|| a.id.cmp(&b.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(ids: &str) -> Vec<Ranked<char>> {
+        let score = |index: usize| 100.0 - index as f64;
+        ids.chars().enumerate().map(|(index, id)| Ranked { id, score: score(index) }).collect()
+    }
+
+    fn check(text: &str, vector: &str, weights: Weights, expected: &str) {
+        let order: String = fuse(&list(text), &list(vector), weights).iter().map(|hit| hit.id).collect();
+        assert_eq!(order, expected, "text {text}, vector {vector}");
+    }
+
+    #[test]
+    fn what_both_channels_find_comes_before_what_one_finds() {
+        check("abc", "cde", Weights::default(), "cabde");
+    }
+
+    #[test]
+    fn one_channel_alone_keeps_its_order() {
+        check("cab", "", Weights::default(), "cab");
+        check("", "cab", Weights::default(), "cab");
+        check("", "", Weights::default(), "");
+    }
+
+    #[test]
+    fn equal_scores_go_by_best_rank_and_then_by_id() {
+        check("b", "a", Weights::default(), "ab");
+        // Mirrored ranks tie exactly: 1 and 2 against 2 and 1.
+        check("ba", "ab", Weights::default(), "ab");
+        // With k = 0, ranks 2 and 2 score as rank 1 alone does; rank 1 wins.
+        let equal = Weights::new(1.0, 1.0, 0.0).unwrap();
+        check("za", "xa", equal, "xza");
+    }
+
+    #[test]
+    fn weights_tip_the_balance() {
+        check("a", "b", Weights::new(1.0, 2.0, 60.0).unwrap(), "ba");
+        check("a", "b", Weights::new(2.0, 1.0, 60.0).unwrap(), "ab");
+        check("ab", "cb", Weights::new(1.0, 0.0, 60.0).unwrap(), "ab");
+    }
+
+    #[test]
+    fn an_id_listed_twice_counts_where_it_stands_first() {
+        let fused = fuse(&list("aba"), &[], Weights::default());
+        assert_eq!(fused.len(), 2);
+        assert_eq!(fused[0].text.unwrap().rank, 1);
+        assert_eq!(fused[0].score, 1.0 / 61.0);
+    }
+
+    #[test]
+    fn a_hit_keeps_rank_and_score_of_each_channel() {
+        let fused = fuse(&list("ab"), &list("b"), Weights::default());
+        let b = fused.iter().find(|hit| hit.id == 'b').unwrap();
+        assert_eq!(b.text, Some(Place { rank: 2, score: 99.0 }));
+        assert_eq!(b.vector, Some(Place { rank: 1, score: 100.0 }));
+        assert_eq!(b.score, 1.0 / 62.0 + 1.0 / 61.0);
+    }
+
+    #[test]
+    fn weights_that_make_no_sense_are_refused() {
+        for (text, vector, k) in [
+            (-1.0, 1.0, 60.0),
+            (f64::NAN, 1.0, 60.0),
+            (1.0, f64::INFINITY, 60.0),
+            (1.0, 1.0, -1.0),
+            (0.0, 0.0, 60.0),
+        ] {
+            assert!(Weights::new(text, vector, k).is_err(), "{text} {vector} {k}");
+        }
+        assert_eq!(
+            Weights::new(-1.0, 1.0, 60.0).unwrap_err().to_string(),
+            "`text`: -1 is not a number of 0 or more"
+        );
+    }
+}

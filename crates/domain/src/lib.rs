@@ -1,0 +1,23 @@
+//! The rules of Emergent, as values: what things are called, what is allowed, what follows.
+//!
+//! Nothing here does I/O or waits. What a database, a model or a clock must be asked for is
+//! handed in by the crates above.
+
+pub mod author;
+pub mod cursor;
+pub mod document;
+pub mod event;
+pub mod filter;
+pub mod fusion;
+pub mod ids;
+pub mod invalid;
+pub mod json;
+pub mod object;
+pub mod pack;
+pub mod patch;
+pub mod project;
+pub mod query;
+pub mod relationship;
+pub mod text_query;
+pub mod time;
+pub mod token;

@@ -1,0 +1,228 @@
+//! Objects: typed, versioned things of a project's graph.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    author::Author,
+    ids::{ObjectId, ProjectId},
+    invalid::Invalid,
+    json::JsonObject,
+    patch,
+    time::Timestamp,
+};
+
+/// One version of an object. The newest is the object; the others are its history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Object {
+    pub id: ObjectId,
+    pub project: ProjectId,
+    pub type_: String,
+    pub key: Option<String>,
+    pub status: Option<String>,
+    pub labels: Vec<String>,
+    pub properties: JsonObject,
+    pub version: i64,
+    /// When version 1 was written.
+    pub created_at: Timestamp,
+    /// When this version was written.
+    pub updated_at: Timestamp,
+    /// Set on a tombstone.
+    pub deleted_at: Option<Timestamp>,
+    pub author: Author,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NewObject {
+    pub type_: String,
+    pub key: Option<String>,
+    pub status: Option<String>,
+    pub labels: Vec<String>,
+    pub properties: Map<String, Value>,
+}
+
+/// What an update changes; `None` leaves a part as it is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ObjectPatch {
+    pub type_: Option<String>,
+    /// `Some(None)` takes the key away.
+    pub key: Option<Option<String>>,
+    pub status: Option<Option<String>>,
+    pub labels: Option<Vec<String>>,
+    /// Merged over the current ones; a null deletes a property.
+    pub properties: Option<Map<String, Value>>,
+    pub expected_version: Option<i64>,
+}
+
+/// Limits on one object; each is named in the error that enforces it.
+pub mod limits {
+    pub const TYPE: usize = 128;
+    pub const KEY: usize = 512;
+    pub const STATUS: usize = 128;
+    pub const LABEL: usize = 128;
+    pub const LABELS: usize = 64;
+    /// Bytes of the properties' JSON.
+    pub const PROPERTIES: usize = 1 << 20;
+    pub const DEPTH: usize = 64;
+}
+
+impl NewObject {
+    /// Checks everything that needs no database, and puts labels in order.
+    pub fn check(mut self) -> Result<Self, Invalid> {
+        check_type(&self.type_)?;
+        check_text("key", self.key.as_deref(), limits::KEY)?;
+        check_text("status", self.status.as_deref(), limits::STATUS)?;
+        self.labels = check_labels(self.labels)?;
+        check_properties(&self.properties)?;
+        // A null deletes a property; in a new object there is nothing to delete.
+        self.properties.retain(|_, value| !value.is_null());
+        Ok(self)
+    }
+}
+
+impl ObjectPatch {
+    pub fn check(mut self) -> Result<Self, Invalid> {
+        if let Some(type_) = &self.type_ {
+            check_type(type_)?;
+        }
+        check_text("key", self.key.as_ref().and_then(|key| key.as_deref()), limits::KEY)?;
+        check_text("status", self.status.as_ref().and_then(|status| status.as_deref()), limits::STATUS)?;
+        self.labels = self.labels.map(check_labels).transpose()?;
+        if let Some(properties) = &self.properties {
+            check_properties(properties)?;
+        }
+        Ok(self)
+    }
+
+    /// What the object would be; `None` when nothing changes.
+    pub fn apply(&self, current: &Object) -> Option<NewObject> {
+        let before = current.properties.to_map();
+        let properties = match &self.properties {
+            Some(changes) => patch::merge(&before, changes),
+            None => before.clone(),
+        };
+        let after = NewObject {
+            type_: self.type_.clone().unwrap_or_else(|| current.type_.clone()),
+            key: self.key.clone().unwrap_or_else(|| current.key.clone()),
+            status: self.status.clone().unwrap_or_else(|| current.status.clone()),
+            labels: self.labels.clone().unwrap_or_else(|| current.labels.clone()),
+            properties,
+        };
+        let same = after.type_ == current.type_
+            && after.key == current.key
+            && after.status == current.status
+            && after.labels == current.labels
+            && patch::canonical(&Value::Object(after.properties.clone()))
+                == patch::canonical(&Value::Object(before));
+        if same { None } else { Some(after) }
+    }
+}
+
+/// The text that full-text search and embeddings see: what names the object, and the rest.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct IndexedText {
+    pub name: String,
+    pub body: String,
+}
+
+/// Properties that name a thing weigh more in a search than those that describe it.
+const NAMING: [&str; 4] = ["name", "title", "label", "topic"];
+
+pub fn indexed_text(key: Option<&str>, labels: &[String], properties: &Map<String, Value>) -> IndexedText {
+    let mut text = IndexedText { name: key.unwrap_or_default().to_owned(), body: labels.join(" ") };
+    for (property, value) in properties {
+        let into = if NAMING.contains(&property.as_str()) { &mut text.name } else { &mut text.body };
+        push_strings(into, value);
+    }
+    text
+}
+
+/// Every string inside a value. Depth is bounded by [`limits::DEPTH`] when it is written.
+fn push_strings(into: &mut String, value: &Value) {
+    match value {
+        Value::String(text) => {
+            if !into.is_empty() {
+                into.push('\n');
+            }
+            into.push_str(text);
+        }
+        Value::Array(items) => items.iter().for_each(|item| push_strings(into, item)),
+        Value::Object(map) => map.values().for_each(|item| push_strings(into, item)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Type names are used in URLs, filters and schemas, so they stay plain.
+pub fn check_type(type_: &str) -> Result<(), Invalid> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+    if type_.is_empty() || type_.len() > limits::TYPE {
+        return Err(Invalid::one("type", format!("must have 1 to {} characters", limits::TYPE)));
+    }
+    if !type_.starts_with(|c: char| c.is_ascii_alphabetic()) || !type_.chars().all(plain) {
+        return Err(Invalid::one(
+            "type",
+            "starts with a letter and may have letters, digits, `_`, `-`, `.` and `:`",
+        ));
+    }
+    Ok(())
+}
+
+pub fn check_text(field: &str, text: Option<&str>, max: usize) -> Result<(), Invalid> {
+    let Some(text) = text else { return Ok(()) };
+    if text.is_empty() || text.len() > max {
+        return Err(Invalid::one(field, format!("must have 1 to {max} bytes")));
+    }
+    check_chars(field, text)
+}
+
+/// PostgreSQL cannot hold NUL in a text, and nobody means to write one.
+pub fn check_chars(field: &str, text: &str) -> Result<(), Invalid> {
+    if text.contains('\0') {
+        return Err(Invalid::one(field, "must not contain a NUL character"));
+    }
+    Ok(())
+}
+
+fn check_labels(mut labels: Vec<String>) -> Result<Vec<String>, Invalid> {
+    if labels.len() > limits::LABELS {
+        return Err(Invalid::one("labels", format!("must be at most {} labels", limits::LABELS)));
+    }
+    for (at, label) in labels.iter().enumerate() {
+        check_text(&format!("labels[{at}]"), Some(label), limits::LABEL)?;
+    }
+    // Labels are a set; in order, equal sets are equal rows.
+    labels.sort_unstable();
+    labels.dedup();
+    Ok(labels)
+}
+
+pub fn check_properties(properties: &Map<String, Value>) -> Result<(), Invalid> {
+    for (name, value) in properties {
+        if name.is_empty() || name.len() > 256 {
+            return Err(Invalid::one("properties", "names must have 1 to 256 bytes"));
+        }
+        check_chars("properties", name)?;
+        let field = format!("properties.{name}");
+        patch::check_depth(value, limits::DEPTH).map_err(|problem| problem.at(&field))?;
+        check_nul(&field, value)?;
+    }
+    let bytes = serde_json::to_string(properties).map_or(usize::MAX, |text| text.len());
+    if bytes > limits::PROPERTIES {
+        return Err(Invalid::one(
+            "properties",
+            format!("are {bytes} bytes of JSON; at most {} are kept on one object", limits::PROPERTIES),
+        ));
+    }
+    Ok(())
+}
+
+fn check_nul(field: &str, value: &Value) -> Result<(), Invalid> {
+    match value {
+        Value::String(text) => check_chars(field, text),
+        Value::Array(items) => items.iter().try_for_each(|item| check_nul(field, item)),
+        Value::Object(map) => map.iter().try_for_each(|(name, item)| {
+            check_chars(field, name)?;
+            check_nul(field, item)
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+    }
+}

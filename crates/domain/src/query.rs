@@ -1,0 +1,177 @@
+//! What can be asked of a graph, as values: HTTP and tools build the same ones.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    filter::Filter,
+    fusion::Weights,
+    ids::ObjectId,
+    invalid::Invalid,
+    object::{Object, check_chars, check_type},
+    relationship::Relationship,
+    time::Timestamp,
+};
+
+/// Which objects: every part that is given must hold.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ObjectFilter {
+    /// Any of these types; empty is every type.
+    pub types: Vec<String>,
+    /// All of these labels.
+    pub labels: Vec<String>,
+    pub status: Option<String>,
+    pub key: Option<String>,
+    pub filters: Vec<Filter>,
+}
+
+impl ObjectFilter {
+    pub fn check(&self) -> Result<(), Invalid> {
+        for (at, type_) in self.types.iter().enumerate() {
+            check_type(type_).map_err(|problem| Invalid::one(format!("types[{at}]"), problem.problems[0].reason.clone()))?;
+        }
+        if self.types.len() > 100 || self.labels.len() > 64 || self.filters.len() > 32 {
+            return Err(Invalid::one("filters", "at most 100 types, 64 labels and 32 property filters"));
+        }
+        for (at, label) in self.labels.iter().enumerate() {
+            check_chars(&format!("labels[{at}]"), label)?;
+        }
+        for (field, text) in [("status", &self.status), ("key", &self.key)] {
+            check_chars(field, text.as_deref().unwrap_or_default())?;
+        }
+        for (at, filter) in self.filters.iter().enumerate() {
+            filter.check().map_err(|problem| problem.at(&format!("filters[{at}]")))?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchMode {
+    #[default]
+    Hybrid,
+    Text,
+    Vector,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchQuery {
+    pub query: String,
+    pub mode: SearchMode,
+    pub filter: ObjectFilter,
+    pub limit: usize,
+    pub weights: Weights,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChannelHit {
+    /// 1 is the best.
+    pub rank: usize,
+    pub score: f64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hit<T> {
+    pub item: T,
+    pub score: f64,
+    pub text: Option<ChannelHit>,
+    pub vector: Option<ChannelHit>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EmbeddingUse {
+    Used,
+    /// No embedder, or it could not answer: the text channel answered alone.
+    Unavailable,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchResult<T> {
+    pub hits: Vec<Hit<T>>,
+    pub embedding: EmbeddingUse,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    Out,
+    In,
+    #[default]
+    Both,
+}
+
+/// Breadth first from some objects.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TraverseQuery {
+    pub start: Vec<ObjectId>,
+    pub direction: Direction,
+    pub max_depth: usize,
+    /// Empty is every type. Only edges of these types are walked and returned.
+    pub relationship_types: Vec<String>,
+    /// Empty is every type. Objects of other types are neither returned nor walked through;
+    /// the start objects are returned whatever their type.
+    pub object_types: Vec<String>,
+    pub max_nodes: usize,
+    pub max_edges: usize,
+    /// The graph as it was at that moment.
+    pub as_of: Option<Timestamp>,
+}
+
+impl TraverseQuery {
+    pub const MAX_DEPTH: usize = 16;
+    pub const MAX_NODES: usize = 10_000;
+    pub const MAX_EDGES: usize = 50_000;
+    pub const MAX_START: usize = 100;
+
+    pub fn check(&self) -> Result<(), Invalid> {
+        let range = |field: &str, value: usize, from: usize, to: usize| {
+            if (from..=to).contains(&value) {
+                Ok(())
+            } else {
+                Err(Invalid::one(field, format!("must be {from} to {to}")))
+            }
+        };
+        range("startIds", self.start.len(), 1, Self::MAX_START)?;
+        range("maxDepth", self.max_depth, 0, Self::MAX_DEPTH)?;
+        range("maxNodes", self.max_nodes, 1, Self::MAX_NODES)?;
+        range("maxEdges", self.max_edges, 0, Self::MAX_EDGES)?;
+        range("relationshipTypes", self.relationship_types.len(), 0, 100)?;
+        range("objectTypes", self.object_types.len(), 0, 100)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    pub object: Object,
+    pub depth: usize,
+}
+
+/// Nodes by depth, then by id; edges by id, and only between returned nodes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Subgraph {
+    pub nodes: Vec<Node>,
+    pub edges: Vec<Relationship>,
+    /// A cap cut the answer.
+    pub truncated: bool,
+}
+
+/// The shortest path between two objects.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PathQuery {
+    pub from: ObjectId,
+    pub to: ObjectId,
+    pub direction: Direction,
+    pub relationship_types: Vec<String>,
+    pub max_depth: usize,
+    pub as_of: Option<Timestamp>,
+}
+
+/// The objects from start to end and the edges between each and the next; among equally short
+/// paths, the one with the smallest ids.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundPath {
+    pub objects: Vec<Object>,
+    pub edges: Vec<Relationship>,
+}

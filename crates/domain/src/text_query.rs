@@ -1,0 +1,460 @@
+//! What a person types into a search box, read without ever refusing it.
+//!
+//! `apples "red pears" plum* -rotten` is two words, a phrase, the beginning of a word and an
+//! exclusion. Everything else is text: operators, parentheses, colons and stray quotes of either
+//! engine's own query language lose their meaning here, and the two renderers write theirs from
+//! words that hold nothing but letters, digits and the marks that belong to them.
+
+use std::fmt::Write;
+
+const MAX_TERMS: usize = 32;
+const MAX_WORDS: usize = 16;
+const MAX_CHARS: usize = 128;
+
+/// A query as terms, in the order they were typed and each only once.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TextQuery {
+    terms: Vec<Term>,
+}
+
+/// One thing to look for: a word, or several that stand next to each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Term {
+    /// Never empty, and no word is.
+    pub words: Vec<String>,
+    /// The last word is only the beginning of one.
+    pub prefix: bool,
+    /// What contains this is not wanted.
+    pub excluded: bool,
+}
+
+/// Whether a hit must have every term, or any of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    All,
+    Any,
+}
+
+impl TextQuery {
+    /// Reads any text. At most 32 terms of 16 words are kept, and what follows them is ignored;
+    /// a word of more than 128 characters is searched by its beginning.
+    ///
+    /// Words that punctuation holds together are a phrase, since both engines index them as
+    /// neighbours: `node.js` is "node js", `has_session` is "has session".
+    pub fn parse(text: &str) -> Self {
+        let mut query = Self::default();
+        let mut rest = text;
+        while query.terms.len() < MAX_TERMS {
+            rest = rest.trim_start_matches(is_space);
+            if rest.is_empty() {
+                break;
+            }
+            rest = query.take_term(rest);
+        }
+        query
+    }
+
+    /// No words at all, so there is nothing to look for and nothing to leave out.
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    pub fn terms(&self) -> &[Term] {
+        &self.terms
+    }
+
+    /// For SQLite: the right side of FTS5's `MATCH`. `None` when nothing positive is asked for,
+    /// since FTS5 can only exclude from something.
+    pub fn to_fts5(&self, mode: Mode) -> Option<String> {
+        let joined = |terms: &[String], word: &str| match terms {
+            [one] => one.clone(),
+            several => format!("({})", several.join(word)),
+        };
+        let word = match mode {
+            Mode::All => " AND ",
+            Mode::Any => " OR ",
+        };
+        let (wanted, unwanted) = self.rendered(fts5_term);
+        match (wanted.as_slice(), unwanted.as_slice()) {
+            ([], _) => None,
+            (_, []) => Some(wanted.join(word)),
+            _ => Some(format!("{} NOT {}", joined(&wanted, word), joined(&unwanted, " OR "))),
+        }
+    }
+
+    /// For PostgreSQL: the argument of `to_tsquery('english', $1)`. `None` as in
+    /// [`TextQuery::to_fts5`], so that both engines find the same.
+    pub fn to_tsquery(&self, mode: Mode) -> Option<String> {
+        let word = match mode {
+            Mode::All => " & ",
+            Mode::Any => " | ",
+        };
+        let (wanted, unwanted) = self.rendered(tsquery_term);
+        if wanted.is_empty() {
+            return None;
+        }
+        let mut text = wanted.join(word);
+        if !unwanted.is_empty() {
+            text = format!("({text})");
+        }
+        for term in unwanted {
+            let _ = write!(text, " & !{term}");
+        }
+        Some(text)
+    }
+
+    /// Each term as text: the wanted, then the unwanted.
+    fn rendered(&self, render: fn(&Term) -> String) -> (Vec<String>, Vec<String>) {
+        let texts =
+            |excluded: bool| self.terms.iter().filter(|term| term.excluded == excluded).map(render).collect();
+        (texts(false), texts(true))
+    }
+
+    /// Takes what stands at the beginning of `text`, which is not empty, and returns the rest.
+    fn take_term<'a>(&mut self, text: &'a str) -> &'a str {
+        // `--verbose` and a lone dash are text; only a dash before a word or a quote excludes.
+        let excluded = text.strip_prefix('-').filter(|rest| rest.starts_with(|c| c == '"' || is_word(c)));
+        let start = excluded.unwrap_or(text);
+        let excluded = excluded.is_some();
+
+        if let Some(quoted) = start.strip_prefix('"') {
+            // A quote that is never closed is left out: `"red pears` is two words.
+            let Some((inside, after)) = quoted.split_once('"') else {
+                return self.take_chunk(quoted, excluded);
+            };
+            let prefix = after.starts_with('*');
+            self.add(words(inside), prefix, excluded);
+            return after;
+        }
+        self.take_chunk(start, excluded)
+    }
+
+    /// Takes the text up to the next space or quote.
+    fn take_chunk<'a>(&mut self, text: &'a str, excluded: bool) -> &'a str {
+        let end = text.find(|c| is_space(c) || c == '"').unwrap_or(text.len());
+        let (chunk, rest) = text.split_at(end);
+        let mut after = chunk;
+        while !after.is_empty() && self.terms.len() < MAX_TERMS {
+            let end = after.find(|c| !is_word(c) && !is_joiner(c)).unwrap_or(after.len());
+            let (part, others) = after.split_at(end);
+            // The star of `a*b` stands in the middle of something and only separates.
+            let star = others
+                .strip_prefix('*')
+                .is_some_and(|next| part.ends_with(is_word) && !next.starts_with(is_word));
+            self.add(words(part), star, excluded);
+            after = others.trim_start_matches(|c| !is_word(c));
+        }
+        rest
+    }
+
+    fn add<'a>(&mut self, words: impl Iterator<Item = &'a str>, prefix: bool, excluded: bool) {
+        let mut term = Term { words: Vec::new(), prefix: false, excluded };
+        let mut words = words.peekable();
+        while let Some(word) = words.next() {
+            let cut = word.char_indices().nth(MAX_CHARS).map(|(index, _)| &word[..index]);
+            term.words.push(cut.unwrap_or(word).to_owned());
+            term.prefix = cut.is_some() || (prefix && words.peek().is_none());
+            if cut.is_some() || term.words.len() == MAX_WORDS {
+                break;
+            }
+        }
+        if !term.words.is_empty() && !self.terms.contains(&term) {
+            self.terms.push(term);
+        }
+    }
+}
+
+/// The words of any text, as queries see them. An index over these, joined with spaces, agrees
+/// with every query: left to itself, PostgreSQL's parser keeps `node.js` whole as a host name.
+pub fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c| !is_word(c)).filter(|word| word.contains(char::is_alphanumeric))
+}
+
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || c.is_control()
+}
+
+/// Holds words together: `node.js`, `well-known`, `has_session`, `I/O`, `don't`, `a@b.c`.
+fn is_joiner(c: char) -> bool {
+    matches!(c, '.' | '-' | '_' | '/' | '@' | '\'' | '’' | '+' | '#' | '&')
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || is_mark(c)
+}
+
+/// Marks that are part of the word they stand in, although they are neither letter nor digit:
+/// accents written separately, vowel signs and their like. Splitting there would tear words apart
+/// that the engines index whole.
+fn is_mark(c: char) -> bool {
+    matches!(c,
+        '\u{0300}'..='\u{036F}' | '\u{0483}'..='\u{0489}' | '\u{0591}'..='\u{05BD}'
+        | '\u{064B}'..='\u{065F}' | '\u{06D6}'..='\u{06ED}' | '\u{0E31}'..='\u{0E4E}'
+        | '\u{1AB0}'..='\u{1AFF}' | '\u{1DC0}'..='\u{1DFF}' | '\u{20D0}'..='\u{20FF}'
+        | '\u{200C}' | '\u{200D}' | '\u{FE20}'..='\u{FE2F}')
+        // The Indic scripts keep their signs in the same place, apart from the full stops.
+        || matches!(c, '\u{0900}'..='\u{0DFF}') && !matches!(c, '\u{0964}' | '\u{0965}' | '\u{0970}' | '\u{0DF4}')
+}
+
+/// `"red pears" *`: inside quotes FTS5 knows no operators, and a quote is written twice.
+fn fts5_term(term: &Term) -> String {
+    let quoted = format!("\"{}\"", term.words.join(" ").replace('"', "\"\""));
+    if term.prefix { format!("{quoted} *") } else { quoted }
+}
+
+/// `('red' <-> 'pears':*)`: quotes and backslashes are doubled, should a word ever have them.
+fn tsquery_term(term: &Term) -> String {
+    let mut words: Vec<String> = term
+        .words
+        .iter()
+        .map(|word| format!("'{}'", word.replace('\\', "\\\\").replace('\'', "''")))
+        .collect();
+    if let Some(last) = words.last_mut().filter(|_| term.prefix) {
+        last.push_str(":*");
+    }
+    match words.as_slice() {
+        [one] => one.clone(),
+        several => format!("({})", several.join(" <-> ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fts5(text: &str) -> String {
+        TextQuery::parse(text).to_fts5(Mode::All).unwrap_or_default()
+    }
+
+    fn check(text: &str, expected_fts5: &str, expected_tsquery: &str) {
+        let query = TextQuery::parse(text);
+        let both = (query.to_fts5(Mode::All), query.to_tsquery(Mode::All));
+        let both = (both.0.unwrap_or_default(), both.1.unwrap_or_default());
+        assert_eq!(both, (expected_fts5.to_owned(), expected_tsquery.to_owned()), "{text:?}");
+    }
+
+    #[test]
+    fn words_phrases_prefixes_and_exclusions_are_understood() {
+        check("apple", r#""apple""#, "'apple'");
+        check("red pears", r#""red" AND "pears""#, "'red' & 'pears'");
+        check(r#""red pears""#, r#""red pears""#, "('red' <-> 'pears')");
+        check("plum*", r#""plum" *"#, "'plum':*");
+        check(r#""red pe"*"#, r#""red pe" *"#, "('red' <-> 'pe':*)");
+        check("apple plum -rotten", r#"("apple" AND "plum") NOT "rotten""#, "('apple' & 'plum') & !'rotten'");
+        check(
+            r#"apple -"very rotten" -old"#,
+            r#""apple" NOT ("very rotten" OR "old")"#,
+            "('apple') & !('very' <-> 'rotten') & !'old'",
+        );
+    }
+
+    #[test]
+    fn any_asks_for_one_of_the_terms() {
+        let query = TextQuery::parse("apple \"red pears\" plum* -rotten");
+        assert_eq!(query.to_fts5(Mode::Any).unwrap(), r#"("apple" OR "red pears" OR "plum" *) NOT "rotten""#);
+        assert_eq!(
+            query.to_tsquery(Mode::Any).unwrap(),
+            "('apple' | ('red' <-> 'pears') | 'plum':*) & !'rotten'"
+        );
+    }
+
+    #[test]
+    fn names_from_the_world_of_programs_stay_useful() {
+        check("node.js", r#""node js""#, "('node' <-> 'js')");
+        check("C++", r#""C""#, "'C'");
+        check("libssl3", r#""libssl3""#, "'libssl3'");
+        check("has_session", r#""has session""#, "('has' <-> 'session')");
+        check("well-known", r#""well known""#, "('well' <-> 'known')");
+        check("node.j*", r#""node j" *"#, "('node' <-> 'j':*)");
+        check("std::io", r#""std" AND "io""#, "'std' & 'io'");
+        check("--verbose", r#""verbose""#, "'verbose'");
+    }
+
+    #[test]
+    fn query_languages_have_no_power_here() {
+        check(
+            "apple OR NOT plum",
+            r#""apple" AND "OR" AND "NOT" AND "plum""#,
+            "'apple' & 'OR' & 'NOT' & 'plum'",
+        );
+        check("NEAR(a b, 5)", r#""NEAR" AND "a" AND "b" AND "5""#, "'NEAR' & 'a' & 'b' & '5'");
+        check("title:foo ^bar", r#""title" AND "foo" AND "bar""#, "'title' & 'foo' & 'bar'");
+        check("{a b}:c", r#""a" AND "b" AND "c""#, "'a' & 'b' & 'c'");
+        check("a*b", r#""a" AND "b""#, "'a' & 'b'");
+        check("a & !b | c:*", r#""a" AND "b" AND "c""#, "'a' & 'b' & 'c'");
+        check("a\0b\u{7}c", r#""a" AND "b" AND "c""#, "'a' & 'b' & 'c'");
+    }
+
+    #[test]
+    fn quotes_and_backslashes_cannot_break_out() {
+        check("o'neil\\", r#""o neil""#, "('o' <-> 'neil')");
+        check("' | 'x", r#""x""#, "'x'");
+        check(r#"\' OR 1=1 --"#, r#""OR" AND "1""#, "'OR' & '1'");
+        let term = Term { words: vec![r#"a'b\c"d"#.to_owned()], prefix: false, excluded: false };
+        assert_eq!(tsquery_term(&term), r#"'a''b\\c"d'"#);
+        assert_eq!(fts5_term(&term), r#""a'b\c""d""#);
+    }
+
+    #[test]
+    fn unbalanced_quotes_are_left_out() {
+        check(r#""red pears"#, r#""red" AND "pears""#, "'red' & 'pears'");
+        check(r#"a "b c" d""#, r#""a" AND "b c" AND "d""#, "'a' & ('b' <-> 'c') & 'd'");
+        check(r#"-"rotten"#, "", "");
+        assert_eq!(fts5(r#"say"hello world"now"#), r#""say" AND "hello world" AND "now""#);
+    }
+
+    #[test]
+    fn nothing_positive_is_no_query() {
+        for text in ["", "  ", "-rotten", "* - \" \" ()", "🚀", "\0"] {
+            let query = TextQuery::parse(text);
+            assert_eq!(query.to_fts5(Mode::All), None, "{text:?}");
+            assert_eq!(query.to_tsquery(Mode::Any), None, "{text:?}");
+        }
+        assert!(TextQuery::parse("* - \"\"").is_empty());
+        assert!(!TextQuery::parse("-rotten").is_empty());
+    }
+
+    #[test]
+    fn words_of_every_script_stay_whole() {
+        for word in ["naïve", "nai\u{308}ve", "Straße", "ночь", "検索", "क्या", "ที่นี่", "٣"]
+        {
+            assert_eq!(fts5(word), format!("\"{word}\""));
+        }
+        assert_eq!(fts5("\u{301}"), "");
+    }
+
+    #[test]
+    fn repeated_terms_count_once() {
+        assert_eq!(fts5("a b a a b"), r#""a" AND "b""#);
+    }
+
+    #[test]
+    fn a_query_of_any_length_stays_small() {
+        let many: String = (0..1000).map(|n| format!("w{n} ")).collect();
+        assert_eq!(TextQuery::parse(&many).terms().len(), 32);
+        let many: String = (0..1000).map(|n| format!("w{n},")).collect();
+        assert_eq!(TextQuery::parse(&many).terms().len(), 32);
+
+        let phrase = TextQuery::parse(&format!("\"{}\"", "a ".repeat(1000)));
+        assert_eq!(phrase.terms()[0].words.len(), 16);
+
+        let long = TextQuery::parse(&"é".repeat(1_000_000));
+        assert_eq!(long.terms()[0].words[0].chars().count(), 128);
+        assert!(long.terms()[0].prefix);
+    }
+
+    #[test]
+    fn the_words_of_a_text_are_those_a_query_would_have() {
+        let all: Vec<&str> = words("node.js, (C++) & \"has_session\"").collect();
+        assert_eq!(all, ["node", "js", "C", "has", "session"]);
+    }
+
+    /// What is left of a query when everything quoted is taken out; panics when a quote is open
+    /// or anything but words was quoted.
+    fn outside_quotes(text: &str, quote: char) -> String {
+        let parts: Vec<&str> = text.split(quote).collect();
+        assert!(parts.len() % 2 == 1, "open quote in {text:?}");
+        for quoted in parts.iter().skip(1).step_by(2) {
+            assert!(quoted.chars().all(|c| is_word(c) || c == ' '), "{text:?}");
+            assert!(quoted.contains(char::is_alphanumeric), "{text:?}");
+        }
+        parts.iter().step_by(2).copied().collect()
+    }
+
+    fn assert_sound(text: &str) {
+        let query = TextQuery::parse(text);
+        assert!(query.terms().len() <= MAX_TERMS);
+        for mode in [Mode::All, Mode::Any] {
+            let (fts5, tsquery) = (query.to_fts5(mode), query.to_tsquery(mode));
+            assert_eq!(fts5.is_some(), tsquery.is_some(), "{text:?}");
+
+            let left = outside_quotes(&fts5.unwrap_or_default(), '"');
+            let known = ["AND", "OR", "NOT", "*", ""];
+            let operators = left.split([' ', '(', ')']);
+            assert!(operators.clone().all(|word| known.contains(&word)), "{left:?}");
+
+            let left = outside_quotes(&tsquery.unwrap_or_default(), '\'');
+            assert!(left.chars().all(|c| " &|!<->:*()".contains(c)), "{left:?}");
+            assert_eq!(left.matches('(').count(), left.matches(')').count());
+        }
+    }
+
+    /// A generator that needs no crate and gives the same texts everywhere (SplitMix64).
+    struct Dice(u64);
+
+    impl Dice {
+        fn below(&mut self, sides: usize) -> usize {
+            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            ((mixed ^ (mixed >> 31)) % sides as u64) as usize
+        }
+
+        fn text(&mut self) -> String {
+            const HOSTILE: &[&str] = &[
+                "\"",
+                "\"\"",
+                "'",
+                "''",
+                "\\",
+                "-",
+                "--",
+                "*",
+                " * ",
+                "(",
+                ")",
+                ":",
+                ":*",
+                "^",
+                "&",
+                "|",
+                "!",
+                "<->",
+                "AND",
+                " OR ",
+                "NOT ",
+                "NEAR(",
+                "{",
+                "}",
+                "+",
+                ",",
+                ";",
+                "%",
+                "\0",
+                "\n",
+                "\u{1b}",
+                "\u{2028}",
+                "\u{feff}",
+                "\u{301}",
+                "\u{200d}",
+                " ",
+                " -",
+                "-\"",
+                "a",
+                "node.js",
+                "é",
+                "क्या",
+                "検索",
+                "😀",
+                "Ⓐ",
+                "½",
+            ];
+            let mut text = String::new();
+            for _ in 0..self.below(40) {
+                match self.below(3) {
+                    0 => text.extend(char::from_u32(self.below(0x11_0000) as u32)),
+                    _ => text.push_str(HOSTILE[self.below(HOSTILE.len())]),
+                }
+            }
+            text
+        }
+    }
+
+    #[test]
+    fn any_text_at_all_gives_a_sound_query() {
+        let mut dice = Dice(1);
+        for _ in 0..5_000 {
+            assert_sound(&dice.text());
+        }
+    }
+}
