@@ -1,0 +1,62 @@
+//! Google Gemini: `models/{model}:batchEmbedContents`.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    Credentials, EmbedTask,
+    remote::{Remote, Wire},
+    spec::given,
+};
+use crate::{
+    Error,
+    http::{Http, Secret, endpoint},
+};
+
+const BASE: &str = "https://generativelanguage.googleapis.com/v1beta";
+
+pub fn connect(model: &str, creds: &Credentials) -> Result<Remote<Google>, Error> {
+    let name = format!("google/{model}");
+    let key = given(&creds.gemini_api_key)
+        .ok_or_else(|| Error::Config(format!("embeddings by `{name}` need a key: set `GEMINI_API_KEY`")))?;
+    let base = given(&creds.google_base_url).unwrap_or(BASE);
+    let path = format!("models/{model}:batchEmbedContents");
+    let url = endpoint("EMERGENT_GOOGLE_BASE_URL", base, &path)?;
+    let secret = Secret { header: "x-goog-api-key", value: key.into(), setting: "GEMINI_API_KEY" };
+    let http = Http::new(&name, url, Some(secret))?;
+    Ok(Remote::new(name, Google { resource: format!("models/{model}") }, http))
+}
+
+pub struct Google {
+    resource: String,
+}
+
+impl Wire for Google {
+    type Answer = Answer;
+
+    const MAX_BATCH: usize = 100;
+
+    fn request(&self, texts: &[&str], task: EmbedTask) -> Value {
+        let task = match task {
+            EmbedTask::Document => "RETRIEVAL_DOCUMENT",
+            EmbedTask::Query => "RETRIEVAL_QUERY",
+        };
+        // Google wants the model in every item, though the URL says it too.
+        let item = |text| json!({ "model": self.resource, "content": { "parts": [{ "text": text }] }, "taskType": task });
+        json!({ "requests": texts.iter().map(item).collect::<Vec<_>>() })
+    }
+
+    fn vectors(answer: Answer) -> Vec<Vec<f32>> {
+        answer.embeddings.into_iter().map(|embedding| embedding.values).collect()
+    }
+}
+
+#[derive(Deserialize)]
+pub struct Answer {
+    embeddings: Vec<Embedding>,
+}
+
+#[derive(Deserialize)]
+struct Embedding {
+    values: Vec<f32>,
+}

@@ -1,0 +1,153 @@
+//! A sentence-transformers directory, computed here on the CPU.
+//!
+//! Covers what most small English models are: BERT with a WordPiece vocabulary, such as
+//! MiniLM, bge and e5. Anything else is refused at start, by name, rather than giving
+//! vectors that look right. Published models agree with their reference to rounding.
+
+mod bert;
+mod directory;
+mod math;
+mod tokenize;
+mod weights;
+mod wordpiece;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::available_parallelism,
+};
+
+use async_trait::async_trait;
+use tokio::{sync::Semaphore, task::spawn_blocking};
+
+use self::{
+    bert::Bert,
+    directory::{Directory, Pooling, Prompts},
+    tokenize::Tokenizer,
+};
+use super::{EmbedTask, Embedder, normalize};
+use crate::{Error, error::Cause};
+
+/// Enough rows to keep the multiplication busy, few enough to stay near the cache.
+const TOKENS_AT_ONCE: usize = 1024;
+
+pub struct Local {
+    name: String,
+    dir: PathBuf,
+    model: Arc<Model>,
+    /// More computations than cores only compete for memory.
+    cores: Semaphore,
+}
+
+impl Local {
+    pub fn load(dir: &Path) -> Result<Self, Error> {
+        let model = Model::load(dir).map_err(|source| Error::Local { dir: dir.into(), source })?;
+        let title = dir.file_name().map_or("model".into(), |name| name.to_string_lossy());
+        Ok(Self {
+            // Two models may share a directory's name over time, but not their numbers.
+            name: format!("local/{title}@{:08x}", model.bert.fingerprint()),
+            dir: dir.into(),
+            model: Arc::new(model),
+            cores: Semaphore::new(available_parallelism().map_or(1, usize::from)),
+        })
+    }
+}
+
+#[async_trait]
+impl Embedder for Local {
+    fn model(&self) -> &str {
+        &self.name
+    }
+
+    fn dims(&self) -> Option<usize> {
+        Some(self.model.bert.hidden())
+    }
+
+    fn max_batch(&self) -> usize {
+        32
+    }
+
+    async fn embed(&self, texts: &[String], task: EmbedTask) -> Result<Vec<Vec<f32>>, Error> {
+        let _core = self.cores.acquire().await.expect("never closed");
+        let (model, texts) = (self.model.clone(), texts.to_vec());
+        spawn_blocking(move || model.embed(&texts, task))
+            .await
+            .map_err(Into::into)
+            .and_then(|result| result)
+            .map_err(|source: Cause| Error::Local { dir: self.dir.clone(), source })
+    }
+}
+
+struct Model {
+    tokenizer: Tokenizer,
+    prompts: Prompts,
+    bert: Bert,
+    pooling: Pooling,
+}
+
+impl Model {
+    fn load(dir: &Path) -> Result<Self, Cause> {
+        let directory = Directory::open(dir)?;
+        let config = directory.config()?;
+        Ok(Self {
+            tokenizer: directory.tokenizer(&config)?,
+            prompts: directory.prompts()?,
+            bert: directory.bert(&config)?,
+            pooling: directory.pooling,
+        })
+    }
+
+    fn embed(&self, texts: &[String], task: EmbedTask) -> Result<Vec<Vec<f32>>, Cause> {
+        let prompt = self.prompts.of(task);
+        let tokens: Vec<Vec<u32>> =
+            texts.iter().map(|text| self.tokenizer.encode(&format!("{prompt}{text}"))).collect();
+        let mut vectors = Vec::with_capacity(tokens.len());
+        let mut rest = tokens.as_slice();
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(fitting(rest));
+            vectors.extend(self.embed_tokens(now)?);
+            rest = later;
+        }
+        Ok(vectors)
+    }
+
+    fn embed_tokens(&self, texts: &[Vec<u32>]) -> Result<Vec<Vec<f32>>, Cause> {
+        let states = self.bert.encode(texts)?;
+        let mut rest = states.as_slice();
+        let mut vectors = Vec::with_capacity(texts.len());
+        for text in texts {
+            let (own, later) = rest.split_at(text.len() * self.bert.hidden());
+            let mut vector = self.pooling.pool(own, self.bert.hidden());
+            // Also where the model's own last step leaves it out: callers compare angles.
+            if !normalize(&mut vector) {
+                return Err("a text came out as a vector without a direction".into());
+            }
+            vectors.push(vector);
+            rest = later;
+        }
+        Ok(vectors)
+    }
+}
+
+/// How many texts from the front to compute at once; at least one.
+fn fitting(texts: &[Vec<u32>]) -> usize {
+    let mut tokens = 0;
+    let over = texts.iter().position(|text| {
+        tokens += text.len();
+        tokens > TOKENS_AT_ONCE
+    });
+    over.unwrap_or(texts.len()).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_computed_in_groups_that_fit() {
+        let texts = |lengths: &[usize]| lengths.iter().map(|&length| vec![0; length]).collect::<Vec<_>>();
+        assert_eq!(fitting(&texts(&[10, 20])), 2);
+        assert_eq!(fitting(&texts(&[1000, 24, 1])), 2);
+        assert_eq!(fitting(&texts(&[5000, 1])), 1);
+    }
+}

@@ -1,0 +1,132 @@
+//! Which embedder to use, as people write it, and what the providers need.
+
+use std::{fmt, path::PathBuf, str::FromStr};
+
+use crate::Error;
+
+/// The value of `EMERGENT_EMBEDDINGS`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EmbedderSpec {
+    /// Search works on words only.
+    Off,
+    Builtin,
+    /// A sentence-transformers directory.
+    Local(PathBuf),
+    Google {
+        model: String,
+    },
+    OpenAi {
+        model: String,
+    },
+    Ollama {
+        model: String,
+    },
+}
+
+const FORMS: &str =
+    "`off`, `builtin`, `local:<dir>`, `google/gemini-embedding-001`, `openai/NAME` or `ollama/NAME`";
+
+impl FromStr for EmbedderSpec {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let text = text.trim();
+        let unknown = || Error::Config(format!("embeddings `{text}` are not known; use {FORMS}"));
+        match text {
+            "off" => return Ok(Self::Off),
+            "builtin" => return Ok(Self::Builtin),
+            _ => {}
+        }
+        if let Some(dir) = text.strip_prefix("local:").filter(|dir| !dir.is_empty()) {
+            return Ok(Self::Local(dir.into()));
+        }
+        let (provider, model) = text.split_once('/').ok_or_else(unknown)?;
+        let model = Some(model.to_owned()).filter(|model| !model.is_empty()).ok_or_else(unknown)?;
+        match provider {
+            "google" => Ok(Self::Google { model }),
+            "openai" => Ok(Self::OpenAi { model }),
+            "ollama" => Ok(Self::Ollama { model }),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+impl fmt::Display for EmbedderSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::Builtin => f.write_str("builtin"),
+            Self::Local(dir) => write!(f, "local:{}", dir.display()),
+            Self::Google { model } => write!(f, "google/{model}"),
+            Self::OpenAi { model } => write!(f, "openai/{model}"),
+            Self::Ollama { model } => write!(f, "ollama/{model}"),
+        }
+    }
+}
+
+/// Keys and addresses of the providers; `None` takes the provider's own address.
+#[derive(Clone, Default)]
+pub struct Credentials {
+    /// `GEMINI_API_KEY`
+    pub gemini_api_key: Option<String>,
+    /// `EMERGENT_GOOGLE_BASE_URL`, with the API version: `https://…/v1beta`
+    pub google_base_url: Option<String>,
+    /// `OPENAI_API_KEY`; not needed with an address of one's own
+    pub openai_api_key: Option<String>,
+    /// `EMERGENT_OPENAI_BASE_URL`, up to and including `/v1`
+    pub openai_base_url: Option<String>,
+    /// `OLLAMA_HOST`, in any form Ollama itself takes
+    pub ollama_host: Option<String>,
+}
+
+/// A setting that is there but blank, as in `OPENAI_API_KEY=`, counts as not set.
+pub(super) fn given(setting: &Option<String>) -> Option<&str> {
+    setting.as_deref().map(str::trim).filter(|value| !value.is_empty())
+}
+
+/// Says which keys are there, never what they are.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hidden = |key: &Option<String>| key.as_ref().map(|_| "***");
+        f.debug_struct("Credentials")
+            .field("gemini_api_key", &hidden(&self.gemini_api_key))
+            .field("google_base_url", &self.google_base_url)
+            .field("openai_api_key", &hidden(&self.openai_api_key))
+            .field("openai_base_url", &self.openai_base_url)
+            .field("ollama_host", &self.ollama_host)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_reads_back_as_written() {
+        for text in [
+            "off",
+            "builtin",
+            "local:models/all-MiniLM-L6-v2",
+            "google/gemini-embedding-001",
+            "openai/BAAI/bge-m3",
+            "ollama/nomic-embed-text:v1.5",
+        ] {
+            assert_eq!(text.parse::<EmbedderSpec>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_answered_with_the_accepted_forms() {
+        for text in ["", "on", "local:", "openai/", "cohere/embed-v4", "google"] {
+            let error = text.parse::<EmbedderSpec>().unwrap_err().to_string();
+            assert!(error.contains(&format!("`{text}`")) && error.contains("local:<dir>"), "{error}");
+        }
+    }
+
+    #[test]
+    fn keys_are_not_printed() {
+        let creds = Credentials { openai_api_key: Some("sk-secret".into()), ..Default::default() };
+        assert!(!format!("{creds:?}").contains("secret"));
+    }
+}

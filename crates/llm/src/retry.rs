@@ -1,0 +1,160 @@
+//! Asking again: how often, and how long to wait in between.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep, timeout_at};
+use tracing::warn;
+
+use crate::Error;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    pub attempts: u32,
+    pub first_wait: Duration,
+    pub longest_wait: Duration,
+    /// For the whole call, waits included.
+    pub deadline: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            attempts: 4,
+            first_wait: Duration::from_millis(250),
+            longest_wait: Duration::from_secs(20),
+            deadline: Duration::from_secs(90),
+        }
+    }
+}
+
+impl Policy {
+    /// The wait before the next attempt. The provider's own figure wins: coming back
+    /// earlier costs another refusal. `spread` in 0..1 keeps callers that failed
+    /// together from coming back together.
+    fn wait(&self, failed: u32, asked: Option<Duration>, spread: f64) -> Duration {
+        if let Some(asked) = asked {
+            return asked + self.first_wait.mul_f64(spread);
+        }
+        let doubled = self.first_wait.saturating_mul(1 << (failed - 1).min(16));
+        doubled.min(self.longest_wait).mul_f64(0.5 + spread / 2.0)
+    }
+
+    /// Runs `call` until it succeeds, fails for good, or attempts or time are used up.
+    pub async fn run<T, F>(&self, model: &str, call: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let end = Instant::now() + self.deadline;
+        for failed in 1.. {
+            let result = timeout_at(end, call()).await.unwrap_or_else(|_| Err(self.too_slow(model)));
+            let error = match result {
+                Ok(value) => return Ok(value),
+                Err(error) if !error.is_retryable() || failed >= self.attempts => return Err(error),
+                Err(error) => error,
+            };
+            let wait = self.wait(failed, error.retry_after(), spread());
+            // A wait past the deadline cannot help this call; the caller has other work.
+            if Instant::now() + wait >= end {
+                return Err(error);
+            }
+            warn!(model, wait_ms = wait.as_millis() as u64, "{error}; asking again");
+            sleep(wait).await;
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    fn too_slow(&self, model: &str) -> Error {
+        Error::Overloaded {
+            model: model.into(),
+            message: format!("no answer within {:?}", self.deadline),
+            source: None,
+        }
+    }
+}
+
+/// Each `RandomState` has fresh keys, which is all the randomness a wait needs.
+fn spread() -> f64 {
+    RandomState::new().hash_one(()) as f64 / u64::MAX as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::{pending, ready},
+        sync::atomic::{AtomicU32, Ordering},
+    };
+
+    use super::*;
+
+    fn busy(retry_after: Option<Duration>) -> Error {
+        Error::RateLimited { model: "m".into(), message: String::new(), retry_after }
+    }
+
+    /// Runs with `answer` to the first, second… call; returns the outcome and how often it asked.
+    async fn asks(policy: Policy, answer: impl Fn(u32) -> Result<(), Error>) -> (Result<(), Error>, u32) {
+        let count = AtomicU32::new(0);
+        let result = policy.run("m", || ready(answer(count.fetch_add(1, Ordering::Relaxed) + 1))).await;
+        (result, count.into_inner())
+    }
+
+    #[test]
+    fn waits_double_up_to_the_longest() {
+        let policy = Policy::default();
+        let waits: Vec<_> = (1..=9).map(|failed| policy.wait(failed, None, 1.0).as_millis()).collect();
+        assert_eq!(waits, [250, 500, 1000, 2000, 4000, 8000, 16000, 20000, 20000]);
+        assert_eq!(policy.wait(1, None, 0.0).as_millis(), 125);
+    }
+
+    #[test]
+    fn the_providers_wait_is_never_shortened() {
+        let asked = Duration::from_secs(30);
+        assert!(Policy::default().wait(1, Some(asked), 0.0) >= asked);
+    }
+
+    const QUICK: Policy = Policy {
+        attempts: 4,
+        first_wait: Duration::from_millis(1),
+        longest_wait: Duration::from_millis(2),
+        deadline: Duration::from_millis(200),
+    };
+
+    #[tokio::test]
+    async fn attempts_are_bounded() {
+        let (result, asked) = asks(QUICK, |_| Err(busy(None))).await;
+        assert!(matches!(result, Err(Error::RateLimited { .. })));
+        assert_eq!(asked, 4);
+    }
+
+    #[tokio::test]
+    async fn a_success_ends_the_asking() {
+        let (result, asked) = asks(QUICK, |ask| if ask < 3 { Err(busy(None)) } else { Ok(()) }).await;
+        assert!(result.is_ok());
+        assert_eq!(asked, 3);
+    }
+
+    #[tokio::test]
+    async fn an_error_that_will_not_pass_ends_the_call() {
+        let (result, asked) = asks(QUICK, |_| Err(Error::Config("no".into()))).await;
+        assert!(matches!(result, Err(Error::Config(_))));
+        assert_eq!(asked, 1);
+    }
+
+    #[tokio::test]
+    async fn a_wait_past_the_deadline_is_left_to_the_caller() {
+        let hour = Duration::from_secs(3600);
+        let (result, asked) = asks(QUICK, |_| Err(busy(Some(hour)))).await;
+        assert_eq!(result.unwrap_err().retry_after(), Some(hour));
+        assert_eq!(asked, 1);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_hangs_ends_at_the_deadline() {
+        let start = Instant::now();
+        let result: Result<(), _> = QUICK.run("m", pending).await;
+        assert!(matches!(result, Err(Error::Overloaded { .. })));
+        assert!(start.elapsed() >= QUICK.deadline);
+    }
+}
