@@ -1,0 +1,77 @@
+# The commands of a working day. `make` alone lists them; CONTRIBUTING.md says when to use which.
+#
+# Nothing here needs root. What a target has to install (PostgreSQL with pgvector, schemathesis) it
+# puts below .cache of this checkout and says so; `make clean` removes it again.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+CARGO ?= cargo
+# Where cargo builds: a shared target directory may be configured.
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
+# cargo-nextest runs the tests of all crates side by side; without it they run crate by crate.
+ifneq ($(shell command -v cargo-nextest),)
+TESTS := $(CARGO) nextest run --workspace --locked
+else
+TESTS := $(CARGO) test --workspace --locked --lib --bins --tests
+endif
+
+## run      build, and start the server with a small sample graph in ./data
+.PHONY: run
+run:
+	$(CARGO) build --locked -p emergent
+	$(CARGO) run --quiet --locked -p emergent -- serve --sample --data-dir ./data
+
+## build    build everything
+.PHONY: build
+build:
+	$(CARGO) build --workspace --locked
+
+## test     every test, on both databases, then the API against its own description
+.PHONY: test
+test:
+	scripts/postgres run $(TESTS) $(ARGS)
+	$(CARGO) test --doc --workspace --locked
+	$(CARGO) build --locked -p emergent
+	EMERGENT_BIN="$(TARGET)/debug/emergent" scripts/api-fuzz
+
+## check    formatting, clippy, documentation, direction of dependencies, unused dependencies
+.PHONY: check
+check:
+	$(CARGO) fmt --all --check
+	scripts/unused-deps
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --workspace --locked
+	$(CARGO) test --quiet --locked -p emergent-testkit --test architecture
+
+## bench    measure on Debian's packages: JSON lines on stdout, a table on stderr (ARGS="--only text")
+.PHONY: bench
+bench:
+	$(CARGO) build --release --locked -p emergent -p emergent-bench
+	dataset="$$(scripts/debian-graph --path)" && \
+	scripts/postgres --durable run "$(TARGET)/release/emergent-bench" \
+	  --dataset "$$dataset" --binary "$(TARGET)/release/emergent" $(ARGS)
+
+## soak     the tests with far more cases, for a night rather than a minute
+.PHONY: soak
+soak:
+	PROPTEST_CASES=$${PROPTEST_CASES:-50000} EMERGENT_SOAK_KILLS=$${EMERGENT_SOAK_KILLS:-500} \
+	scripts/postgres run $(TESTS) $(ARGS)
+	$(CARGO) build --locked -p emergent
+	EMERGENT_BIN="$(TARGET)/debug/emergent" API_FUZZ_EXAMPLES=$${API_FUZZ_EXAMPLES:-1000} \
+	API_FUZZ_SEED=$${API_FUZZ_SEED:-$$RANDOM} scripts/api-fuzz
+
+## clean    remove what was built or installed here (not ./data)
+.PHONY: clean
+clean:
+	scripts/postgres stop
+	$(CARGO) clean
+	rm -rf .cache
+
+.PHONY: help
+help:
+	@echo "make <target>:"
+	@sed -n 's/^## /  /p' Makefile
