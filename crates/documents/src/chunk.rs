@@ -1,0 +1,296 @@
+//! Packs a text into chunks for search.
+//!
+//! A chunk is as long as it may be, unless a new section or paragraph offers a better end in its
+//! second half. What precedes the cut is repeated in the next chunk, in whole sentences, so that
+//! a thought running over it can be found from either side.
+
+use crate::error::Error;
+use crate::extract::{Extracted, Heading};
+use crate::units::{Begins, Unit, units};
+
+/// How long chunks are, by [`count_tokens`](crate::count_tokens).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkOptions {
+    max_tokens: usize,
+    overlap_tokens: usize,
+}
+
+impl ChunkOptions {
+    pub const MIN_TOKENS: usize = 8;
+
+    /// `max_tokens` for a whole chunk, of which at most `overlap_tokens` repeat the chunk before.
+    pub fn new(max_tokens: usize, overlap_tokens: usize) -> Result<ChunkOptions, Error> {
+        // More than half would make chunks that are mostly their predecessor.
+        if max_tokens < Self::MIN_TOKENS || overlap_tokens > max_tokens / 2 {
+            return Err(Error::ChunkOptions { max_tokens, overlap_tokens });
+        }
+        Ok(ChunkOptions { max_tokens, overlap_tokens })
+    }
+
+    pub fn max_tokens(&self) -> usize {
+        self.max_tokens
+    }
+
+    pub fn overlap_tokens(&self) -> usize {
+        self.overlap_tokens
+    }
+}
+
+impl Default for ChunkOptions {
+    fn default() -> Self {
+        ChunkOptions { max_tokens: 400, overlap_tokens: 60 }
+    }
+}
+
+/// A part of a text: `text[start..end]`, which begins and ends with something visible.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    pub index: usize,
+    /// In bytes, on a character boundary, and greater than that of the chunk before.
+    pub start: usize,
+    pub end: usize,
+    pub tokens: usize,
+    /// The headings its own text is under, from the top: `Guide > Install`.
+    pub heading: Option<String>,
+}
+
+/// Cuts a text into chunks that together have everything visible in it.
+///
+/// No chunk has more than `max_tokens`, none is empty, and an empty text has none.
+pub fn chunk(extracted: &Extracted, options: &ChunkOptions) -> Vec<Chunk> {
+    let units = units(extracted, options.max_tokens);
+    let parents = parents(&extracted.headings);
+    let mut chunks = Vec::new();
+    // A chunk is `units[from..end]`, of which those before `fresh` repeat the chunk before.
+    let (mut from, mut fresh) = (0, 0);
+    while fresh < units.len() {
+        let end = end(&units, from, fresh, options.max_tokens);
+        chunks.push(Chunk {
+            index: chunks.len(),
+            start: units[from].start,
+            end: units[end - 1].end,
+            tokens: tokens(&units[from..end]),
+            heading: section(&units[fresh..end]).map(|section| path(&extracted.headings, &parents, section)),
+        });
+        from = overlap(&units, from, end, options);
+        fresh = end;
+    }
+    chunks
+}
+
+fn tokens(units: &[Unit]) -> usize {
+    units.iter().map(|unit| unit.tokens).sum()
+}
+
+/// The first unit after a chunk that begins at `from` and has at least the one at `fresh`.
+fn end(units: &[Unit], from: usize, fresh: usize, max_tokens: usize) -> usize {
+    let mut length = tokens(&units[from..=fresh]);
+    for at in fresh + 1..units.len() {
+        let full_enough = match units[at].begins {
+            Begins::TopHeading => max_tokens / 2,
+            Begins::Heading => max_tokens * 3 / 4,
+            Begins::Piece | Begins::Sentence | Begins::Paragraph => max_tokens,
+        };
+        if length >= full_enough && !units[at - 1].is_heading() {
+            return at;
+        }
+        if length + units[at].tokens > max_tokens {
+            return best_cut(units, fresh, at, length, max_tokens / 2);
+        }
+        length += units[at].tokens;
+    }
+    units.len()
+}
+
+/// Where best to end a chunk that must end at `at`, where it has `length` tokens: the last of the
+/// strongest cuts that leave it with `least`.
+fn best_cut(units: &[Unit], fresh: usize, at: usize, mut length: usize, least: usize) -> usize {
+    let mut best = at;
+    for cut in (fresh + 1..at).rev() {
+        length -= units[cut].tokens;
+        if length < least {
+            break;
+        }
+        if strength(units, cut) > strength(units, best) {
+            best = cut;
+        }
+    }
+    // A heading goes with the text under it, even if that makes a short chunk.
+    let text = (fresh + 1..=best).rev().find(|&cut| !units[cut - 1].is_heading());
+    text.unwrap_or(best)
+}
+
+/// How good a cut before a unit is; `None`, the least, right after a heading.
+fn strength(units: &[Unit], cut: usize) -> Option<Begins> {
+    (!units[cut - 1].is_heading()).then_some(units[cut].begins)
+}
+
+/// The first unit to repeat in the chunk that begins at `end`; `end` itself when there is none.
+fn overlap(units: &[Unit], from: usize, end: usize, options: &ChunkOptions) -> usize {
+    let Some(next) = units.get(end).filter(|next| next.begins != Begins::TopHeading) else {
+        return end;
+    };
+    let room = options.overlap_tokens.min(options.max_tokens - next.tokens);
+    let mut length = 0;
+    let mut start = end;
+    // Not the whole chunk: each begins after the one before.
+    while start > from + 1 {
+        let unit = &units[start - 1];
+        length += unit.tokens;
+        if length > room || !unit.whole || unit.begins == Begins::TopHeading {
+            break;
+        }
+        start -= 1;
+    }
+    start
+}
+
+/// The section a chunk is about: that of its first text rather than of the headings before it.
+fn section(units: &[Unit]) -> Option<usize> {
+    let text = units.iter().find(|unit| !unit.is_heading());
+    text.or(units.last())?.section
+}
+
+/// For each heading the one it is under.
+fn parents(headings: &[Heading]) -> Vec<Option<usize>> {
+    let mut open: Vec<usize> = Vec::new();
+    let mut parents = Vec::with_capacity(headings.len());
+    for (index, heading) in headings.iter().enumerate() {
+        open.retain(|&above| headings[above].level < heading.level);
+        parents.push(open.last().copied());
+        open.push(index);
+    }
+    parents
+}
+
+fn path(headings: &[Heading], parents: &[Option<usize>], section: usize) -> String {
+    let mut titles: Vec<_> = std::iter::successors(Some(section), |&above| parents[above])
+        .map(|above| shortened(&headings[above].title))
+        .collect();
+    titles.reverse();
+    titles.join(" > ")
+}
+
+/// A path is repeated with every chunk, so an endless title would be, too.
+fn shortened(title: &str) -> String {
+    const LONGEST: usize = 120;
+    match title.char_indices().nth(LONGEST) {
+        Some((cut, _)) => format!("{}…", &title[..cut]),
+        None => title.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Mime, count_tokens, extract};
+
+    /// The chunks of a Markdown text, with the heading they are under.
+    fn chunks(markdown: &str, max_tokens: usize, overlap_tokens: usize) -> Vec<String> {
+        let page = extract(Mime::MARKDOWN, markdown.as_bytes()).unwrap();
+        let options = ChunkOptions::new(max_tokens, overlap_tokens).unwrap();
+        let chunks = chunk(&page, &options).into_iter().map(|chunk| {
+            let text = &page.text[chunk.start..chunk.end];
+            assert_eq!(chunk.tokens, count_tokens(text));
+            assert!(chunk.tokens <= max_tokens, "{text}");
+            match chunk.heading {
+                Some(heading) => format!("[{heading}] {text}"),
+                None => text.to_owned(),
+            }
+        });
+        chunks.collect()
+    }
+
+    #[test]
+    fn a_short_text_is_one_chunk_and_an_empty_one_none() {
+        assert_eq!(chunks("Just this.", 400, 60), ["Just this."]);
+        assert!(chunks(" \n\n ", 400, 60).is_empty());
+    }
+
+    #[test]
+    fn a_chunk_ends_with_a_paragraph_if_it_can() {
+        assert_eq!(
+            chunks("One two three four.\n\nFive six seven. Eight nine ten eleven.", 11, 0),
+            ["One two three four.", "Five six seven. Eight nine ten eleven."],
+        );
+    }
+
+    #[test]
+    fn otherwise_it_ends_with_a_sentence() {
+        assert_eq!(
+            chunks("One two three. Four five six. Seven eight nine.", 9, 0),
+            ["One two three. Four five six.", "Seven eight nine."],
+        );
+    }
+
+    #[test]
+    fn a_long_sentence_is_cut_between_words_and_a_long_word_within() {
+        assert_eq!(chunks("a b c d e f g h i j", 8, 0), ["a b c d e f g h", "i j"],);
+        let word = "x".repeat(80);
+        assert_eq!(chunks(&word, 8, 0), ["x".repeat(32), "x".repeat(32), "x".repeat(16)]);
+        assert_eq!(chunks("知识图谱是一种结构", 8, 0), ["知识图谱是一种结", "构"]);
+    }
+
+    #[test]
+    fn a_long_table_is_cut_between_rows() {
+        let rows = "```\na b c d\ne f g h\ni j k l\nm n o p\n```";
+        assert_eq!(chunks(rows, 10, 0), ["a b c d\ne f g h", "i j k l\nm n o p"]);
+    }
+
+    #[test]
+    fn sentences_before_the_cut_are_repeated() {
+        assert_eq!(
+            chunks("One two three. Four five. Six seven eight nine. Ten.", 11, 4),
+            ["One two three. Four five.", "Four five. Six seven eight nine. Ten."],
+        );
+    }
+
+    const GUIDE: &str = "# Guide\n\nRead me now please.\n\n## Install\n\nGet it. Then run \
+        it.\n\n### Linux\n\nUse the package.\n\n## Use\n\nCall it often.";
+
+    #[test]
+    fn a_new_section_begins_a_chunk_and_nothing_is_repeated_in_it() {
+        assert_eq!(
+            chunks(GUIDE, 14, 7),
+            [
+                "[Guide] Guide\n\nRead me now please.\n\nInstall\n\nGet it. Then run it.",
+                "[Guide > Install > Linux] Get it. Then run it.\n\nLinux\n\nUse the package.",
+                "[Guide > Use] Use\n\nCall it often.",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_small_document_is_not_torn_at_its_headings() {
+        assert_eq!(chunks(GUIDE, 400, 60).len(), 1);
+    }
+
+    #[test]
+    fn a_heading_goes_with_the_text_under_it() {
+        let page = "One two three four five. Six seven.\n\n### Next\n\nEight nine ten eleven.";
+        assert_eq!(
+            chunks(page, 12, 0),
+            ["One two three four five. Six seven.", "[Next] Next\n\nEight nine ten eleven."],
+        );
+    }
+
+    #[test]
+    fn an_endless_title_is_shortened_in_the_path() {
+        let page = Extracted {
+            text: format!("{}\n\ntext", "t".repeat(1000)),
+            headings: vec![Heading { offset: 0, level: 1, title: "t".repeat(1000) }],
+            title: None,
+        };
+        let chunks = chunk(&page, &ChunkOptions::default());
+        assert_eq!(chunks[0].heading.as_ref().unwrap().chars().count(), 121);
+    }
+
+    #[test]
+    fn options_that_cannot_work_are_refused() {
+        for (max_tokens, overlap_tokens) in [(7, 0), (400, 201), (0, 0), (10, usize::MAX)] {
+            let error = ChunkOptions::new(max_tokens, overlap_tokens).unwrap_err();
+            assert!(error.to_string().contains("at least 8 tokens"), "{error}");
+        }
+        assert_eq!(ChunkOptions::new(400, 60).unwrap(), ChunkOptions::default());
+    }
+}

@@ -1,0 +1,326 @@
+//! Reads HTML as a stream of tags.
+//!
+//! No tree is built: what nests only counts, so that neither depth nor broken markup can hurt.
+//! Where a browser would repair the tree, the text is nearly always the same.
+
+use html5gum::{DefaultEmitter, EndTag, StartTag, Token, Tokenizer};
+
+use super::Extracted;
+use super::writer::{Gap, Writer};
+
+/// Reads a page into the text it shows, without its scripts, styles and navigation.
+pub(super) fn extract(html: &str) -> Extracted {
+    let mut writer = Writer::default();
+    let title = write(html, &mut writer);
+    let (text, headings) = writer.finish();
+    Extracted { text, headings, title }
+}
+
+/// Writes the text of a page or of a part of one, and returns its title.
+pub(super) fn write(html: &str, writer: &mut Writer) -> Option<String> {
+    let unended = unended(html);
+    let mut reader =
+        Reader { writer, unended: &unended, dropped: None, preformatted: 0, in_title: false, title: None };
+    for token in tokens(html) {
+        match token {
+            Token::StartTag(tag) => reader.begin(&tag),
+            Token::EndTag(tag) => reader.end(&tag),
+            Token::String(text) => reader.text(&String::from_utf8_lossy(&text)),
+            Token::Comment(_) | Token::Doctype(_) | Token::Error(_) => {}
+        }
+    }
+    reader.writer.end_heading();
+    let title = reader.title.unwrap_or_default();
+    let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    (!title.is_empty()).then_some(title)
+}
+
+fn tokens(html: &str) -> impl Iterator<Item = Token> {
+    let mut emitter = DefaultEmitter::default();
+    // Without it the inside of a script would be read as tags.
+    emitter.naively_switch_states(true);
+    Tokenizer::new_with_emitter(html, emitter).map(|token| {
+        let Ok(token) = token;
+        token
+    })
+}
+
+/// Elements whose inside is not text of the page, and is only text to the tokenizer.
+const RAW: [&[u8]; 5] = [b"script", b"style", b"noscript", b"iframe", b"noembed"];
+
+/// Elements whose inside is markup, but not text of the page.
+const ASIDE: [&[u8]; 5] = [b"nav", b"template", b"svg", b"select", b"noframes"];
+
+/// The elements of [`ASIDE`] that are begun more often than they are ended. Dropping one of these
+/// would drop the rest of the page.
+fn unended(html: &str) -> Vec<&'static [u8]> {
+    let mut open = [0_i64; ASIDE.len()];
+    for token in tokens(html) {
+        let (name, change) = match &token {
+            Token::StartTag(tag) if !tag.self_closing => (&tag.name, 1),
+            Token::EndTag(tag) => (&tag.name, -1),
+            _ => continue,
+        };
+        if let Some(aside) = ASIDE.iter().position(|aside| *aside == name.as_slice()) {
+            open[aside] = (open[aside] + change).max(0);
+        }
+    }
+    let names = ASIDE.into_iter().zip(open);
+    names.filter(|(_, open)| *open > 0).map(|(name, _)| name).collect()
+}
+
+struct Reader<'a> {
+    writer: &'a mut Writer,
+    unended: &'a [&'static [u8]],
+    /// The element being left out, and how many of its name are open.
+    dropped: Option<(&'static [u8], usize)>,
+    preformatted: usize,
+    in_title: bool,
+    title: Option<String>,
+}
+
+impl Reader<'_> {
+    fn begin(&mut self, tag: &StartTag<()>) {
+        let name = tag.name.as_slice();
+        if let Some((dropped, depth)) = &mut self.dropped {
+            if *dropped == name && !tag.self_closing {
+                *depth += 1;
+            }
+            return;
+        }
+        if let Some(aside) = self.drops(name) {
+            self.writer.gap(Gap::Space);
+            if !tag.self_closing {
+                self.dropped = Some((aside, 1));
+            }
+            return;
+        }
+        match name {
+            b"title" => self.in_title = true,
+            b"br" if self.preformatted > 0 => self.writer.verbatim("\n"),
+            b"br" => self.writer.gap(Gap::Line),
+            b"img" => {
+                if let Some(description) = tag.attributes.get(b"alt".as_slice()) {
+                    self.writer.words(&String::from_utf8_lossy(description));
+                }
+            }
+            b"ul" | b"menu" => self.writer.begin_list(None),
+            b"ol" => {
+                let start = tag.attributes.get(b"start".as_slice());
+                let start = start.and_then(|start| std::str::from_utf8(start).ok()?.parse().ok());
+                self.writer.begin_list(Some(start.unwrap_or(1)));
+            }
+            b"li" => self.writer.item(),
+            b"table" => self.writer.begin_table(),
+            b"tr" => self.writer.row(),
+            b"td" | b"th" => self.writer.cell(),
+            b"dd" | b"option" => self.writer.gap(Gap::Line),
+            _ => match heading_level(name) {
+                Some(level) => self.writer.begin_heading(level),
+                None if is_block(name) => {
+                    // A heading can hold a div but nothing that is a text of its own: it was
+                    // never ended.
+                    if name != b"div" {
+                        self.writer.end_heading();
+                    }
+                    self.writer.gap(Gap::Paragraph);
+                    self.preformatted += usize::from(is_preformatted(name));
+                }
+                None => {}
+            },
+        }
+    }
+
+    fn end(&mut self, tag: &EndTag<()>) {
+        let name = tag.name.as_slice();
+        if let Some((dropped, depth)) = &mut self.dropped {
+            if *dropped == name {
+                *depth -= 1;
+                if *depth == 0 {
+                    self.dropped = None;
+                }
+            }
+            return;
+        }
+        match name {
+            b"title" => self.in_title = false,
+            b"ul" | b"ol" | b"menu" => self.writer.end_list(),
+            b"table" => self.writer.end_table(),
+            _ if heading_level(name).is_some() => self.writer.end_heading(),
+            _ if is_block(name) => {
+                self.writer.gap(Gap::Paragraph);
+                let closes = usize::from(is_preformatted(name));
+                self.preformatted = self.preformatted.saturating_sub(closes);
+            }
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if self.dropped.is_some() {
+            return;
+        }
+        if self.in_title {
+            // The first one counts; a second is in the body by mistake.
+            self.title.get_or_insert_default().push_str(text);
+        } else if self.preformatted > 0 {
+            self.writer.verbatim(text);
+        } else {
+            self.writer.words(text);
+        }
+    }
+
+    fn drops(&self, name: &[u8]) -> Option<&'static [u8]> {
+        let raw = RAW.into_iter();
+        let aside = ASIDE.into_iter().filter(|aside| !self.unended.contains(aside));
+        raw.chain(aside).find(|dropped| *dropped == name)
+    }
+}
+
+fn heading_level(name: &[u8]) -> Option<u8> {
+    match name {
+        [b'h', level @ b'1'..=b'6'] => Some(level - b'0'),
+        _ => None,
+    }
+}
+
+fn is_preformatted(name: &[u8]) -> bool {
+    matches!(name, b"pre" | b"xmp" | b"listing" | b"plaintext" | b"textarea")
+}
+
+fn is_block(name: &[u8]) -> bool {
+    is_preformatted(name)
+        || matches!(
+            name,
+            b"address"
+                | b"article"
+                | b"aside"
+                | b"blockquote"
+                | b"body"
+                | b"caption"
+                | b"center"
+                | b"details"
+                | b"dialog"
+                | b"div"
+                | b"dl"
+                | b"dt"
+                | b"fieldset"
+                | b"figcaption"
+                | b"figure"
+                | b"footer"
+                | b"form"
+                | b"header"
+                | b"hr"
+                | b"legend"
+                | b"main"
+                | b"p"
+                | b"section"
+                | b"summary"
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use crate::{Extracted, Mime};
+
+    fn read(html: &str) -> Extracted {
+        crate::extract(Mime::HTML, html.as_bytes()).unwrap()
+    }
+
+    fn check(html: &str, expected: &str) {
+        assert_eq!(read(html).text, expected, "{html}");
+    }
+
+    const PAGE: &str = r#"<!DOCTYPE html>
+<html lang="en"><head>
+  <meta charset="utf-8"><title>Brewing &mdash; Tea
+  House</title>
+  <style>p > b { color: red }</style>
+  <script>if (a < b && "</p>") document.write("<h1>no</h1>");</script>
+</head><body>
+  <nav><ul><li><a href="/">Home</a></li></ul></nav>
+  <main>
+    <h1>Brewing <em>tea</em></h1>
+    <p>Steep for <b>3</b>&nbsp;minutes &amp; pour.<br>Serve&hellip;
+    <noscript><p>Enable JavaScript</p></noscript></p>
+    <h2>You need</h2>
+    <ol start="2"><li>a <i>pot</i></li><li><p>water</p><ul><li>hot</li></ul></li></ol>
+    <table><thead><tr><th>Tea<th>Minutes</tr></thead>
+      <tr><td><p>Green</p></td><td><p>2</p></td></tr>
+      <tr><td></td><td>5</td></tr></table>
+    <pre><code>let x = 1;
+
+  <span>pour</span>(x);
+</code></pre>
+    <svg><title>icon</title><text>no</text></svg>
+    <template><p>no</p></template>
+    <img src="x.png" alt="A cup">
+  </main>
+</body></html>"#;
+
+    #[test]
+    fn a_page_is_read_as_it_is_shown() {
+        let page = read(PAGE);
+        assert_eq!(
+            page.text,
+            "Brewing tea\n\nSteep for 3 minutes & pour.\nServe…\n\nYou need\n\n2. a pot\n3. water\n  \
+             - hot\n\nTea | Minutes\nGreen | 2\n| 5\n\nlet x = 1;\n\n  pour(x);\n\nA cup"
+        );
+        assert_eq!(page.title.as_deref(), Some("Brewing — Tea House"));
+        let found: Vec<_> = page.headings.iter().map(|h| (h.level, h.title.as_str())).collect();
+        assert_eq!(found, [(1, "Brewing tea"), (2, "You need")]);
+        for heading in &page.headings {
+            assert!(page.text[heading.offset..].starts_with(&heading.title));
+        }
+    }
+
+    #[test]
+    fn inline_elements_do_not_break_words() {
+        check("<p>un<b>believ</b>able <i> spaced </i> out</p>", "unbelievable spaced out");
+        check("hy&shy;phen", "hyphen");
+    }
+
+    #[test]
+    fn broken_markup_is_read_as_well_as_it_can_be() {
+        check("<p>a<p>b</i></b><b>c", "a\n\nbc");
+        check("a < b <3 &nosuch; & <", "a < b <3 &nosuch; & <");
+        check("<td>loose</td><li>item</table></ul></ul>end", "loose\n- item\n\nend");
+        check("<", "<");
+        check("", "");
+    }
+
+    #[test]
+    fn an_element_left_out_but_never_ended_does_not_take_the_page_along() {
+        check("<nav><a>Home</a><main><p>Text</p></main>", "Home\n\nText");
+        check("a<script>x()", "a");
+        check("<nav>a<nav>b</nav>c</nav>d<nav/>e", "d e");
+    }
+
+    #[test]
+    fn a_heading_that_is_never_ended_ends_with_the_next_block() {
+        let page = read("<h2>Title<p>Some text<h3><div>Sub</div></h3>more");
+        assert_eq!(page.text, "Title\n\nSome text\n\nSub\n\nmore");
+        assert_eq!(page.headings.len(), 2);
+        let long = format!("<h1>{}", "word ".repeat(1000));
+        assert_eq!(read(&long).headings, []);
+    }
+
+    #[test]
+    fn deep_nesting_neither_overflows_nor_hangs() {
+        let start = Instant::now();
+        read(&"<div>".repeat(100_000));
+        for tag in ["div", "table><tr><td", "ul><li", "nav", "h1", "pre", "svg", "b"] {
+            let open = format!("<{tag}>").repeat(10_000);
+            let closed: String = tag.rsplit("><").map(|tag| format!("</{tag}>")).collect();
+            let page = read(&format!("{open}deep{}", closed.repeat(10_000)));
+            match tag {
+                "nav" | "svg" => assert_eq!(page.text, ""),
+                _ => assert!(page.text.ends_with("deep") && page.text.len() < 100),
+            }
+            read(&open);
+        }
+        assert!(start.elapsed() < Duration::from_secs(60));
+    }
+}

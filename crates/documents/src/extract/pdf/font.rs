@@ -1,0 +1,212 @@
+//! What a font tells about its text: which characters the codes are, and how wide.
+
+use std::collections::BTreeMap;
+
+use lopdf::{Dictionary, Document, Encoding, Object};
+
+use super::cmap::CMap;
+use super::{dictionary, number};
+
+pub(super) struct Font<'a> {
+    decoding: Decoding<'a>,
+    widths: Widths,
+    /// Type 0 fonts have codes of two bytes, others of one.
+    composite: bool,
+}
+
+enum Decoding<'a> {
+    ToUnicode(CMap),
+    Table(Encoding<'a>),
+    /// The font has a table of its own, which is taken to be the standard one.
+    BuiltIn(Encoding<'a>),
+    Utf16,
+    Unreadable,
+}
+
+/// In thousandths of the font size.
+struct Widths {
+    /// By first code: the last code and its width.
+    ranges: BTreeMap<u32, (u32, f64)>,
+    otherwise: Otherwise,
+}
+
+enum Otherwise {
+    Fixed(f64),
+    Helvetica,
+}
+
+/// One code of a string, and how wide it is drawn.
+pub(super) struct Glyph {
+    pub code: u32,
+    pub width: f64,
+}
+
+/// Codes 11 to 15 of the fonts of TeX; the standard table has nothing there, so that papers would
+/// lose the middle of `efficient`.
+const TEX_LIGATURES: [&str; 5] = ["ff", "fi", "fl", "ffi", "ffl"];
+
+/// The most a table of characters may unpack to.
+const MAX_CMAP: usize = 4 << 20;
+
+impl<'a> Font<'a> {
+    pub fn new(document: &'a Document, font: &'a Dictionary) -> Font<'a> {
+        let composite = font.get(b"Subtype").and_then(Object::as_name).is_ok_and(|name| name == b"Type0");
+        Font {
+            decoding: Decoding::new(document, font, composite),
+            widths: match composite {
+                true => Widths::composite(document, font),
+                false => Widths::simple(document, font),
+            },
+            composite,
+        }
+    }
+
+    pub fn is_readable(&self) -> bool {
+        !matches!(self.decoding, Decoding::Unreadable)
+    }
+
+    pub fn glyphs(&self, string: &[u8]) -> impl Iterator<Item = Glyph> {
+        let length = if self.composite { 2 } else { 1 };
+        string.chunks(length).map(|bytes| {
+            let code = bytes.iter().fold(0, |code, byte| code << 8 | u32::from(*byte));
+            Glyph { code, width: self.widths.of(code) }
+        })
+    }
+
+    /// Word spacing applies to the one-byte code of a space only.
+    pub fn is_space(&self, glyph: &Glyph) -> bool {
+        !self.composite && glyph.code == 32
+    }
+
+    pub fn write(&self, glyph: &Glyph, out: &mut String) {
+        match &self.decoding {
+            Decoding::ToUnicode(map) => {
+                map.write(glyph.code, out);
+            }
+            Decoding::Table(table) => {
+                // A code the table does not have draws nothing that could be named.
+                let _ = table.write_to_string(&[glyph.code as u8], out);
+            }
+            Decoding::BuiltIn(table) => match TEX_LIGATURES.get((glyph.code as usize).wrapping_sub(11)) {
+                Some(letters) => out.push_str(letters),
+                None => {
+                    let _ = table.write_to_string(&[glyph.code as u8], out);
+                }
+            },
+            Decoding::Utf16 => out.extend(char::from_u32(glyph.code)),
+            Decoding::Unreadable => {}
+        }
+    }
+}
+
+impl<'a> Decoding<'a> {
+    fn new(document: &'a Document, font: &'a Dictionary, composite: bool) -> Decoding<'a> {
+        let to_unicode = font.get_deref(b"ToUnicode", document).and_then(Object::as_stream);
+        if let Ok(stream) = to_unicode
+            && let Ok(source) = stream.get_plain_content_with_limit(MAX_CMAP)
+        {
+            return Decoding::ToUnicode(CMap::parse(&source));
+        }
+        if composite {
+            let encoding = font.get_deref(b"Encoding", document).and_then(Object::as_name);
+            return match encoding {
+                Ok(name) if is_utf16(name) => Decoding::Utf16,
+                _ => Decoding::Unreadable,
+            };
+        }
+        // An unusable `ToUnicode` was tried above: the library must not read it, see `cmap`.
+        if font.has(b"ToUnicode") && !font.has(b"Encoding") {
+            return Decoding::Unreadable;
+        }
+        match font.get_font_encoding_with_limit(document, MAX_CMAP) {
+            Ok(encoding) if font.has(b"Encoding") => Decoding::Table(encoding),
+            Ok(encoding) => Decoding::BuiltIn(encoding),
+            Err(_) => Decoding::Unreadable,
+        }
+    }
+}
+
+/// The predefined maps whose codes are Unicode: UniGB-UCS2-H, UniJIS-UTF16-V and the like.
+fn is_utf16(name: &[u8]) -> bool {
+    let name = String::from_utf8_lossy(name);
+    name.starts_with("Uni") && (name.contains("UCS2") || name.contains("UTF16"))
+}
+
+impl Widths {
+    fn of(&self, code: u32) -> f64 {
+        match self.ranges.range(..=code).next_back() {
+            Some((_, (last, width))) if code <= *last => *width,
+            _ => match self.otherwise {
+                Otherwise::Fixed(width) => width,
+                Otherwise::Helvetica => {
+                    let index = (code as usize).wrapping_sub(32);
+                    HELVETICA.get(index).map_or(556.0, |width| f64::from(*width))
+                }
+            },
+        }
+    }
+
+    fn simple(document: &Document, font: &Dictionary) -> Widths {
+        let mut ranges = BTreeMap::new();
+        let first = font.get_deref(b"FirstChar", document).and_then(Object::as_i64).unwrap_or(0);
+        let list = font.get_deref(b"Widths", document).and_then(Object::as_array);
+        // A Type 3 font has a unit of its own.
+        let unit = font.get_deref(b"FontMatrix", document).and_then(Object::as_array).ok();
+        let scale = unit.and_then(|unit| number(unit.first()?)).map_or(1.0, |unit| unit * 1000.0);
+        for (index, width) in (0..256).zip(list.into_iter().flatten()) {
+            let code = u32::try_from(first.saturating_add(index));
+            if let (Ok(code), Some(width)) = (code, resolved(document, width)) {
+                ranges.insert(code, (code, width * scale));
+            }
+        }
+        let courier =
+            font.get(b"BaseFont").and_then(Object::as_name).is_ok_and(|name| name.starts_with(b"Courier"));
+        let otherwise = if courier { Otherwise::Fixed(600.0) } else { Otherwise::Helvetica };
+        Widths { ranges, otherwise }
+    }
+
+    /// The widths of a composite font are those of its one descendant (ISO 32000-1, 9.7.4.3).
+    fn composite(document: &Document, font: &Dictionary) -> Widths {
+        let descendants = font.get_deref(b"DescendantFonts", document).and_then(Object::as_array);
+        let descendant = descendants.ok().and_then(|fonts| dictionary(document, fonts.first()?));
+        let Some(font) = descendant else {
+            return Widths { ranges: BTreeMap::new(), otherwise: Otherwise::Fixed(1000.0) };
+        };
+        let mut ranges = BTreeMap::new();
+        let list = font.get_deref(b"W", document).and_then(Object::as_array);
+        let mut list = list.map(Vec::as_slice).unwrap_or_default();
+        while let [first, second, rest @ ..] = list {
+            let first = resolved(document, first).unwrap_or(0.0) as u32;
+            let second = document.dereference(second).map_or(second, |(_, object)| object);
+            if let Ok(widths) = second.as_array() {
+                for (code, width) in (first..).zip(widths) {
+                    ranges.insert(code, (code, resolved(document, width).unwrap_or(0.0)));
+                }
+                list = rest;
+            } else {
+                let last = number(second).unwrap_or(0.0) as u32;
+                let width = rest.first().and_then(|width| resolved(document, width));
+                ranges.insert(first, (last, width.unwrap_or(0.0)));
+                list = rest.get(1..).unwrap_or_default();
+            }
+        }
+        let default = font.get(b"DW").ok().and_then(|width| resolved(document, width));
+        Widths { ranges, otherwise: Otherwise::Fixed(default.unwrap_or(1000.0)) }
+    }
+}
+
+fn resolved(document: &Document, object: &Object) -> Option<f64> {
+    number(document.dereference(object).ok()?.1)
+}
+
+/// Widths of Helvetica from the space on. The standard fonts need not state theirs, and to find
+/// the spaces between words this one is close enough to all of them.
+#[rustfmt::skip]
+const HELVETICA: [u16; 95] = [
+    278, 278, 355, 556, 556, 889, 667, 191, 333, 333, 389, 584, 278, 333, 278, 278,
+    556, 556, 556, 556, 556, 556, 556, 556, 556, 556, 278, 278, 584, 584, 584, 556,
+    1015, 667, 667, 722, 722, 667, 611, 778, 722, 278, 500, 667, 556, 833, 722, 778,
+    667, 778, 722, 667, 611, 722, 667, 944, 667, 667, 611, 278, 278, 278, 469, 556,
+    333, 556, 556, 500, 556, 556, 278, 556, 556, 222, 222, 500, 222, 833, 556, 556,
+    556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500, 334, 260, 334, 584,
+];

@@ -1,0 +1,154 @@
+//! Puts the text of a page back into lines and paragraphs, from where it was drawn.
+
+use super::matrix::{Matrix, Point};
+
+/// The text of one page, in the order it is drawn, which is nearly always the order it is read.
+#[derive(Default)]
+pub(super) struct Layout {
+    lines: Vec<Line>,
+    /// Where the last text ended.
+    end: Option<Point>,
+}
+
+struct Line {
+    text: String,
+    size: f64,
+    /// How far below the line before, in either direction of travel.
+    drop: f64,
+}
+
+/// Parts of the font size. A kern is less than this, a space between justified words more.
+const WORD_GAP: f64 = 0.16;
+/// A superscript is raised less than this, the next line is further away.
+const LINE_GAP: f64 = 0.5;
+
+impl Layout {
+    /// Adds text drawn from `start` on, by a matrix that says which way it runs.
+    pub fn add(&mut self, text: &str, start: Matrix, end: Point, size: f64) {
+        let begin = start.origin();
+        let along = start.direction();
+        match (self.end, self.lines.last_mut()) {
+            (Some(last), Some(line)) => {
+                let (dx, dy) = (begin.x - last.x, begin.y - last.y);
+                let forward = dx * along.x + dy * along.y;
+                let across = (dy * along.x - dx * along.y).abs();
+                let unit = size.max(line.size).max(f64::MIN_POSITIVE);
+                if across > LINE_GAP * unit {
+                    self.begin_line(size, across);
+                } else if forward > WORD_GAP * unit || forward < -unit {
+                    line.text.push(' ');
+                }
+            }
+            _ => self.begin_line(size, 0.0),
+        }
+        if let Some(line) = self.lines.last_mut() {
+            line.text.extend(text.chars().flat_map(plain));
+            line.size = line.size.max(size);
+        }
+        self.end = Some(end);
+    }
+
+    fn begin_line(&mut self, size: f64, drop: f64) {
+        self.lines.push(Line { text: String::new(), size, drop });
+    }
+
+    /// The paragraphs of the page, whose lines are as they were drawn.
+    pub fn paragraphs(mut self) -> Vec<String> {
+        self.lines.retain(|line| !line.text.trim().is_empty());
+        let usual = self.usual_drop();
+        let mut paragraphs: Vec<String> = Vec::new();
+        for line in self.lines {
+            let text = line.text.trim();
+            // Further down than usual, or even further than double spacing.
+            let far = line.drop > usual * 1.3 || line.drop > line.size * 2.6;
+            match paragraphs.last_mut() {
+                Some(paragraph) if !far => join(paragraph, text),
+                _ => paragraphs.push(text.to_owned()),
+            }
+        }
+        paragraphs
+    }
+
+    fn usual_drop(&self) -> f64 {
+        let drops = self.lines.iter().skip(1).map(|line| line.drop);
+        let mut drops: Vec<f64> = drops.filter(|drop| drop.is_finite()).collect();
+        drops.sort_by(f64::total_cmp);
+        drops.get(drops.len() / 2).copied().unwrap_or(0.0)
+    }
+}
+
+/// Adds a line to a paragraph, and heals the word that was hyphenated between them.
+fn join(paragraph: &mut String, line: &str) {
+    let word = paragraph.strip_suffix('-').map(|text| {
+        let start = text.rfind(|c: char| c.is_whitespace() || c == '-');
+        (start, text.ends_with(char::is_lowercase))
+    });
+    match word {
+        // A word with another hyphen keeps this one: state-of-the-art.
+        Some((start, true))
+            if !start.is_some_and(|at| paragraph[at..].starts_with('-'))
+                && line.starts_with(char::is_lowercase) =>
+        {
+            paragraph.pop();
+        }
+        _ => paragraph.push('\n'),
+    }
+    paragraph.push_str(line);
+}
+
+/// Ligatures as their letters, so that words are found, and nothing that cannot be seen.
+fn plain(c: char) -> impl Iterator<Item = char> {
+    let letters = match c {
+        '\u{fb00}' => "ff",
+        '\u{fb01}' => "fi",
+        '\u{fb02}' => "fl",
+        '\u{fb03}' => "ffi",
+        '\u{fb04}' => "ffl",
+        '\u{fb05}' | '\u{fb06}' => "st",
+        _ => "",
+    };
+    let itself = (letters.is_empty() && !c.is_control() && c != '\u{fffd}').then_some(c);
+    letters.chars().chain(itself)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines of 10-point text at these heights, each as wide as it says.
+    fn check(lines: &[(f64, &str)], expected: &[&str]) {
+        let mut layout = Layout::default();
+        for (y, text) in lines {
+            let start = Matrix::translation(72.0, *y);
+            layout.add(text, start, Point { x: 200.0, y: *y }, 10.0);
+        }
+        assert_eq!(layout.paragraphs(), expected);
+    }
+
+    #[test]
+    fn a_wider_gap_between_lines_begins_a_paragraph() {
+        check(
+            &[(700.0, "One"), (688.0, "two."), (664.0, "Three"), (652.0, "four.")],
+            &["One\ntwo.", "Three\nfour."],
+        );
+    }
+
+    #[test]
+    fn a_hyphenated_word_is_healed() {
+        check(&[(700.0, "knowl-"), (688.0, "edge")], &["knowledge"]);
+        check(&[(700.0, "state-of-the-"), (688.0, "art")], &["state-of-the-\nart"]);
+        check(&[(700.0, "Anna-"), (688.0, "Maria")], &["Anna-\nMaria"]);
+    }
+
+    #[test]
+    fn text_further_right_on_a_line_is_another_word() {
+        let mut layout = Layout::default();
+        let mut add = |x: f64, text: &str, width: f64| {
+            layout.add(text, Matrix::translation(x, 0.0), Point { x: x + width, y: 0.0 }, 10.0);
+        };
+        add(0.0, "kn", 10.0);
+        add(10.2, "ow", 10.0);
+        add(23.0, "ef\u{fb01}cient\u{0}", 30.0);
+        assert_eq!(layout.paragraphs(), ["know efficient"]);
+    }
+}

@@ -1,0 +1,190 @@
+//! Runs the drawing program of a page for the text it shows.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Instant;
+
+use lopdf::content::{Content, Operation};
+use lopdf::{Dictionary, Document, Object, ObjectId};
+
+use super::font::Font;
+use super::layout::Layout;
+use super::matrix::Matrix;
+use super::text::{Part, Text, matrix_of};
+use super::{MAX_STREAM, MAX_TEXT, MAX_TIME, dictionary};
+use crate::error::PdfFault;
+
+pub(super) struct Reader<'a> {
+    document: &'a Document,
+    deadline: Instant,
+    operations: usize,
+    forms: usize,
+    fonts: HashMap<ObjectId, Rc<Font<'a>>>,
+    unreadable: bool,
+    layout: Layout,
+    shown: usize,
+}
+
+/// Forms can draw forms; more than this deep they draw themselves.
+const DEEPEST_FORM: usize = 12;
+/// Ten forms that each draw the next ten times are few bytes and no end of work.
+const MOST_FORMS: usize = 50_000;
+
+/// Resources of what is drawn, then those it inherits.
+type Resources<'a> = Vec<&'a Dictionary>;
+
+impl<'a> Reader<'a> {
+    pub fn new(document: &'a Document, deadline: Instant) -> Reader<'a> {
+        Reader {
+            document,
+            deadline,
+            operations: 0,
+            forms: 0,
+            fonts: HashMap::new(),
+            unreadable: false,
+            layout: Layout::default(),
+            shown: 0,
+        }
+    }
+
+    pub fn saw_unreadable_font(&self) -> bool {
+        self.unreadable
+    }
+
+    /// The paragraphs of a page. A page that is damaged has as many as could be read.
+    pub fn read(&mut self, page: ObjectId) -> Result<Vec<String>, PdfFault> {
+        self.check_limits()?;
+        let Ok((own, inherited)) = self.document.get_page_resources(page) else {
+            return Ok(Vec::new());
+        };
+        let inherited = inherited.into_iter().filter_map(|id| self.document.get_dictionary(id).ok());
+        let resources: Resources = own.into_iter().chain(inherited).collect();
+        // Too large a page is one bomb, not a reason to lose the others.
+        if let Ok(content) = self.document.get_page_content_with_limit(page, MAX_STREAM) {
+            self.run(&content, &resources, Matrix::IDENTITY, 0)?;
+        }
+        Ok(std::mem::take(&mut self.layout).paragraphs())
+    }
+
+    fn check_limits(&self) -> Result<(), PdfFault> {
+        if Instant::now() > self.deadline {
+            return Err(PdfFault::TooSlow(MAX_TIME));
+        }
+        if self.shown > MAX_TEXT {
+            return Err(PdfFault::TooMuchText { max: MAX_TEXT });
+        }
+        Ok(())
+    }
+
+    fn run(
+        &mut self,
+        content: &[u8],
+        resources: &Resources<'a>,
+        page: Matrix,
+        depth: usize,
+    ) -> Result<(), PdfFault> {
+        let mut text = Text::new(page);
+        for operation in Content::decode_iter(content) {
+            self.operations += 1;
+            if self.operations.is_multiple_of(256) {
+                self.check_limits()?;
+            }
+            // What follows an operation that cannot be read is not code any more.
+            let Ok(operation) = operation else { break };
+            match operation.operator.as_str() {
+                "Tf" => text.state.font = self.font(resources, &operation),
+                "Do" if depth < DEEPEST_FORM && self.forms < MOST_FORMS => {
+                    self.forms += 1;
+                    self.check_limits()?;
+                    self.form(resources, &operation, text.state.page, depth)?;
+                }
+                _ => {}
+            }
+            for string in text.apply(&operation) {
+                self.show(&mut text, string);
+            }
+        }
+        Ok(())
+    }
+
+    fn font(&mut self, resources: &Resources<'a>, operation: &Operation) -> Option<Rc<Font<'a>>> {
+        let name = operation.operands.first()?.as_name().ok()?;
+        let (id, font) = self.resource(resources, b"Font", name)?;
+        let font = font.as_dict().ok()?;
+        let document = self.document;
+        let font = match id {
+            Some(id) => {
+                let known = self.fonts.entry(id);
+                Rc::clone(known.or_insert_with(|| Rc::new(Font::new(document, font))))
+            }
+            None => Rc::new(Font::new(document, font)),
+        };
+        Some(font)
+    }
+
+    fn form(
+        &mut self,
+        resources: &Resources<'a>,
+        operation: &Operation,
+        page: Matrix,
+        depth: usize,
+    ) -> Result<(), PdfFault> {
+        let name = operation.operands.first().and_then(|name| name.as_name().ok());
+        let found = name.and_then(|name| self.resource(resources, b"XObject", name));
+        let Some(Ok(form)) = found.map(|(_, object)| object.as_stream()) else {
+            return Ok(());
+        };
+        if !form.dict.get(b"Subtype").and_then(Object::as_name).is_ok_and(|kind| kind == b"Form") {
+            return Ok(());
+        }
+        let own = form.dict.get(b"Resources").ok();
+        let own = own.and_then(|own| dictionary(self.document, own));
+        let resources = own.into_iter().chain(resources.iter().copied()).take(DEEPEST_FORM).collect();
+        let matrix = form.dict.get_deref(b"Matrix", self.document).and_then(Object::as_array);
+        let matrix = matrix.ok().and_then(|operands| matrix_of(operands));
+        let page = matrix.unwrap_or(Matrix::IDENTITY).then(page);
+        match form.get_plain_content_with_limit(MAX_STREAM) {
+            Ok(content) => self.run(&content, &resources, page, depth + 1),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn resource(
+        &self,
+        resources: &Resources<'a>,
+        kind: &[u8],
+        name: &[u8],
+    ) -> Option<(Option<ObjectId>, &'a Object)> {
+        resources.iter().find_map(|resources| {
+            let named = dictionary(self.document, resources.get(kind).ok()?)?;
+            self.document.dereference(named.get(name).ok()?).ok()
+        })
+    }
+
+    fn show(&mut self, text: &mut Text<'a>, part: Part<'_>) {
+        let string = match part {
+            Part::Shift(thousandths) => {
+                let by = -thousandths / 1000.0 * text.state.size * text.state.stretch;
+                return text.advance(by);
+            }
+            Part::String(string) => string,
+        };
+        let Some(font) = text.state.font.clone() else {
+            return;
+        };
+        self.unreadable |= !font.is_readable();
+        let start = text.position();
+        let mut shown = String::new();
+        for glyph in font.glyphs(string) {
+            font.write(&glyph, &mut shown);
+            let state = &text.state;
+            let spacing = state.char_spacing + if font.is_space(&glyph) { state.word_spacing } else { 0.0 };
+            text.advance((glyph.width / 1000.0 * state.size + spacing) * state.stretch);
+        }
+        self.shown += shown.len();
+        if !shown.is_empty() {
+            let size = (text.state.size * start.height()).abs();
+            self.layout.add(&shown, start, text.position().origin(), size);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Where a drawing program has come to and how it draws text (ISO 32000-1, 9.3 and 9.4).
+
+use std::rc::Rc;
+
+use lopdf::Object;
+use lopdf::content::Operation;
+
+use super::font::Font;
+use super::matrix::Matrix;
+use super::number;
+
+/// What a text operation shows: strings, and shifts between them.
+pub(super) enum Part<'o> {
+    String(&'o [u8]),
+    Shift(f64),
+}
+
+#[derive(Clone)]
+pub(super) struct State<'a> {
+    pub page: Matrix,
+    pub font: Option<Rc<Font<'a>>>,
+    pub size: f64,
+    pub char_spacing: f64,
+    pub word_spacing: f64,
+    pub stretch: f64,
+    leading: f64,
+    rise: f64,
+}
+
+/// Saved states nest no deeper in any program that is not trying to fill memory.
+const DEEPEST_STATE: usize = 256;
+
+/// Where text is drawn and how.
+pub(super) struct Text<'a> {
+    pub state: State<'a>,
+    saved: Vec<State<'a>>,
+    /// States that were not saved because there are too many.
+    unsaved: usize,
+    line: Matrix,
+    matrix: Matrix,
+}
+
+impl<'a> Text<'a> {
+    pub fn new(page: Matrix) -> Text<'a> {
+        Text {
+            state: State {
+                page,
+                font: None,
+                size: 0.0,
+                char_spacing: 0.0,
+                word_spacing: 0.0,
+                stretch: 1.0,
+                leading: 0.0,
+                rise: 0.0,
+            },
+            saved: Vec::new(),
+            unsaved: 0,
+            line: Matrix::IDENTITY,
+            matrix: Matrix::IDENTITY,
+        }
+    }
+
+    pub fn position(&self) -> Matrix {
+        Matrix::translation(0.0, self.state.rise).then(self.matrix).then(self.state.page)
+    }
+
+    pub fn advance(&mut self, x: f64) {
+        self.matrix = Matrix::translation(x, 0.0).then(self.matrix);
+    }
+
+    fn next_line(&mut self, x: f64, y: f64) {
+        self.line = Matrix::translation(x, y).then(self.line);
+        self.matrix = self.line;
+    }
+
+    /// Applies an operation, and returns what it shows then.
+    pub fn apply<'o>(&mut self, operation: &'o Operation) -> Vec<Part<'o>> {
+        let operands = operation.operands.as_slice();
+        let at = |index: usize| operands.get(index).and_then(number).unwrap_or(0.0);
+        match operation.operator.as_str() {
+            "q" if self.saved.len() < DEEPEST_STATE => self.saved.push(self.state.clone()),
+            "q" => self.unsaved += 1,
+            "Q" if self.unsaved > 0 => self.unsaved -= 1,
+            "Q" => self.state = self.saved.pop().unwrap_or_else(|| self.state.clone()),
+            "cm" => {
+                if let Some(matrix) = matrix_of(operands) {
+                    self.state.page = matrix.then(self.state.page);
+                }
+            }
+            "BT" => {
+                self.line = Matrix::IDENTITY;
+                self.matrix = Matrix::IDENTITY;
+            }
+            "Tm" => {
+                if let Some(matrix) = matrix_of(operands) {
+                    self.line = matrix;
+                    self.matrix = matrix;
+                }
+            }
+            "Tf" => self.state.size = at(1),
+            "Tc" => self.state.char_spacing = at(0),
+            "Tw" => self.state.word_spacing = at(0),
+            "Tz" => self.state.stretch = at(0) / 100.0,
+            "TL" => self.state.leading = at(0),
+            "Ts" => self.state.rise = at(0),
+            "Td" => self.next_line(at(0), at(1)),
+            "TD" => {
+                self.state.leading = -at(1);
+                self.next_line(at(0), at(1));
+            }
+            "T*" => self.next_line(0.0, -self.state.leading),
+            "Tj" => return parts(operands),
+            "'" => {
+                self.next_line(0.0, -self.state.leading);
+                return parts(operands);
+            }
+            "\"" => {
+                self.state.word_spacing = at(0);
+                self.state.char_spacing = at(1);
+                self.next_line(0.0, -self.state.leading);
+                return parts(operands.get(2..).unwrap_or_default());
+            }
+            "TJ" => {
+                let list = operands.first().and_then(|list| list.as_array().ok());
+                return parts(list.map(Vec::as_slice).unwrap_or_default());
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+}
+
+fn parts(operands: &[Object]) -> Vec<Part<'_>> {
+    operands.iter().filter_map(part).collect()
+}
+
+fn part(operand: &Object) -> Option<Part<'_>> {
+    match operand {
+        Object::String(string, _) => Some(Part::String(string)),
+        shift => number(shift).map(Part::Shift),
+    }
+}
+
+pub(super) fn matrix_of(operands: &[Object]) -> Option<Matrix> {
+    let mut matrix = [0.0; 6];
+    for (index, place) in matrix.iter_mut().enumerate() {
+        *place = number(operands.get(index)?)?;
+    }
+    Some(Matrix(matrix))
+}

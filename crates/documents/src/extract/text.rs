@@ -1,0 +1,146 @@
+//! Turns bytes into a string.
+
+use std::borrow::Cow;
+
+use encoding_rs::{DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
+
+use crate::error::Error;
+use crate::mime::Charset;
+
+/// Decodes text, strictly: a byte-order mark decides, then the stated charset, then UTF-8.
+///
+/// Guessing a charset would quietly store wrong letters, so bytes that are not UTF-8 need one
+/// stated. Line endings become `\n`.
+pub(super) fn decode(bytes: &[u8], charset: Charset) -> Result<String, Error> {
+    let (encoding, mark) = encoding(bytes, charset.0.unwrap_or(UTF_8));
+    refuse_nul(bytes, encoding)?;
+    let body = &bytes[mark..];
+    if encoding == UTF_8 {
+        return match std::str::from_utf8(body) {
+            Ok(text) => Ok(with_unix_lines(text)),
+            Err(error) => Err(Error::NotText { offset: mark + error.valid_up_to(), reason: "invalid UTF-8" }),
+        };
+    }
+    let mut decoder = encoding.new_decoder_without_bom_handling();
+    let capacity = decoder.max_utf8_buffer_length_without_replacement(body.len());
+    let mut text = String::with_capacity(capacity.unwrap_or(body.len()));
+    let (result, read) = decoder.decode_to_string_without_replacement(body, &mut text, true);
+    match result {
+        DecoderResult::InputEmpty => Ok(with_unix_lines(&text)),
+        DecoderResult::Malformed(length, after) => Err(Error::NotText {
+            offset: mark + read.saturating_sub(usize::from(length) + usize::from(after)),
+            reason: "bytes that are not in its charset",
+        }),
+        DecoderResult::OutputFull => {
+            Err(Error::NotText { offset: mark + read, reason: "more text than fits in memory" })
+        }
+    }
+}
+
+/// Decodes HTML as browsers do: bytes that do not fit are replaced rather than refused, and a
+/// `<meta charset>` is a statement, too.
+pub(super) fn decode_html(bytes: &[u8], charset: Charset) -> Result<String, Error> {
+    let stated = charset.0.or_else(|| meta_charset(bytes)).unwrap_or(UTF_8);
+    let (encoding, mark) = encoding(bytes, stated);
+    refuse_nul(bytes, encoding)?;
+    let (text, _) = encoding.decode_without_bom_handling(&bytes[mark..]);
+    Ok(with_unix_lines(&text))
+}
+
+/// The encoding of a text and the length of its byte-order mark.
+fn encoding(bytes: &[u8], stated: &'static Encoding) -> (&'static Encoding, usize) {
+    Encoding::for_bom(bytes).unwrap_or((stated, 0))
+}
+
+/// Text has no NUL; a file that does is of another kind, and databases refuse it later.
+fn refuse_nul(bytes: &[u8], encoding: &'static Encoding) -> Result<(), Error> {
+    let offset = if encoding == UTF_16LE || encoding == UTF_16BE {
+        let units = bytes.chunks_exact(2);
+        units.into_iter().position(|unit| unit == [0, 0]).map(|unit| unit * 2)
+    } else {
+        bytes.iter().position(|&byte| byte == 0)
+    };
+    match offset {
+        Some(offset) => Err(Error::NotText { offset, reason: "a NUL" }),
+        None => Ok(()),
+    }
+}
+
+/// The charset a page states in its first kilobyte, where the HTML standard looks for it.
+fn meta_charset(bytes: &[u8]) -> Option<&'static Encoding> {
+    let head = bytes[..bytes.len().min(1024)].to_ascii_lowercase();
+    let head = String::from_utf8_lossy(&head);
+    let (_, stated) = head.split_once("charset=")?;
+    let stated = stated.trim_start_matches(['"', '\'']);
+    let label = stated.split(['"', '\'', ' ', ';', '>', '/']).next()?;
+    let encoding = Encoding::for_label_no_replacement(label.as_bytes())?;
+    // The statement itself was readable as ASCII, so it cannot be UTF-16.
+    let possible = encoding != UTF_16LE && encoding != UTF_16BE;
+    possible.then_some(encoding)
+}
+
+fn with_unix_lines(text: &str) -> String {
+    let text = match text.contains('\r') {
+        true => Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")),
+        false => Cow::Borrowed(text),
+    };
+    text.into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Mime, extract};
+
+    fn check(mime: &str, bytes: &[u8], expected: &str) {
+        let mime: Mime = mime.parse().unwrap();
+        assert_eq!(extract(mime, bytes).unwrap().text, expected);
+    }
+
+    fn refused(mime: &str, bytes: &[u8], expected: &str) {
+        let mime: Mime = mime.parse().unwrap();
+        assert_eq!(extract(mime, bytes).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn utf8_is_kept_and_its_mark_dropped() {
+        check("text/plain", "naïve 知".as_bytes(), "naïve 知");
+        check("text/plain", b"\xef\xbb\xbfhi", "hi");
+    }
+
+    #[test]
+    fn utf16_is_known_by_its_mark() {
+        check("text/plain", b"\xff\xfeh\0i\0\n\0", "hi\n");
+        check("text/plain; charset=utf-8", b"\xfe\xff\0h\0i", "hi");
+    }
+
+    #[test]
+    fn a_stated_charset_is_used() {
+        check("text/plain; charset=latin1", b"caf\xe9", "café");
+        check("text/plain; charset=shift_jis", b"\x83e", "テ");
+    }
+
+    #[test]
+    fn line_endings_become_newlines() {
+        check("text/plain", b"a\r\nb\rc\n\r\nd", "a\nb\nc\n\nd");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_named_by_offset() {
+        refused("text/plain", b"caf\xe9", "the document is not text: invalid UTF-8 at byte 3");
+        refused("text/plain", b"\xef\xbb\xbfab\xff", "the document is not text: invalid UTF-8 at byte 5");
+        refused("text/markdown", b"a\0b", "the document is not text: a NUL at byte 1");
+        refused("text/plain", b"\xff\xfea\0\0\0", "the document is not text: a NUL at byte 4");
+        refused(
+            "text/plain",
+            b"\xff\xfea\0\x00\xd8b\0",
+            "the document is not text: bytes that are not in its charset at byte 4",
+        );
+    }
+
+    #[test]
+    fn a_page_may_state_its_charset_itself() {
+        check("text/html", b"<meta charset=\"iso-8859-1\"><p>caf\xe9", "café");
+        check("text/html", b"<meta content='text/html; charset=latin1'>caf\xe9", "café");
+        check("text/html", b"<p>caf\xe9!", "caf\u{fffd}!");
+    }
+}

@@ -1,0 +1,245 @@
+//! Writes readable text while a document is walked: collapses whitespace, keeps one blank line
+//! between blocks, and notes where headings are.
+
+use super::Heading;
+
+/// The space before whatever is written next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Gap {
+    #[default]
+    None,
+    Space,
+    Line,
+    Paragraph,
+}
+
+impl Gap {
+    fn as_str(self) -> &'static str {
+        match self {
+            Gap::None => "",
+            Gap::Space => " ",
+            Gap::Line => "\n",
+            Gap::Paragraph => "\n\n",
+        }
+    }
+}
+
+/// Gaps, list markers and cell separators are only remembered until there is text to follow
+/// them, so empty elements leave nothing behind.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    text: String,
+    headings: Vec<Heading>,
+    heading: Option<OpenHeading>,
+    gap: Gap,
+    lists: Vec<List>,
+    /// The bullet or number of the item that has no text yet.
+    marker: Option<String>,
+    tables: Vec<Row>,
+    /// Cells begun in this row since it last got text.
+    empty_cells: usize,
+}
+
+#[derive(Debug)]
+struct OpenHeading {
+    level: u8,
+    offset: Option<usize>,
+}
+
+#[derive(Debug)]
+struct List {
+    /// The next item's, when they are numbered.
+    number: Option<u64>,
+    items: usize,
+}
+
+/// The current row of a table.
+#[derive(Debug, Default)]
+struct Row {
+    /// How long the text was when it began.
+    start: usize,
+    index: usize,
+    cells: usize,
+}
+
+/// A heading longer than this is a paragraph someone forgot to end.
+const LONGEST_HEADING: usize = 300;
+
+/// Deeper lists are not indented further: the text must not grow with the square of its depth.
+const DEEPEST_INDENT: usize = 6;
+
+impl Writer {
+    pub fn finish(mut self) -> (String, Vec<Heading>) {
+        self.end_heading();
+        self.text.truncate(self.text.trim_end().len());
+        (self.text, self.headings)
+    }
+
+    /// Asks for at least this much space before the next text.
+    pub fn gap(&mut self, gap: Gap) {
+        if self.marker.is_some() || self.in_fresh_cell() {
+            return;
+        }
+        let gap = match self.heading {
+            Some(_) => gap.min(Gap::Space),
+            None => gap,
+        };
+        self.gap = self.gap.max(gap);
+    }
+
+    /// Writes text whose whitespace means no more than one space.
+    pub fn words(&mut self, text: &str) {
+        if text.starts_with(char::is_whitespace) {
+            self.gap(Gap::Space);
+        }
+        let mut words = text.split_whitespace().peekable();
+        while let Some(word) = words.next() {
+            self.fill_gap();
+            // Soft hyphens say where a word may be broken and would keep it from being found.
+            self.text.extend(word.split('\u{ad}'));
+            if words.peek().is_some() || text.ends_with(char::is_whitespace) {
+                self.gap(Gap::Space);
+            }
+        }
+    }
+
+    /// Writes text whose spaces and lines mean something, such as code.
+    pub fn verbatim(&mut self, text: &str) {
+        if self.heading.is_some() {
+            return self.words(text);
+        }
+        let begins = self.gap != Gap::None || self.marker.is_some() || self.text.is_empty();
+        let text = if begins { text.trim_start_matches('\n') } else { text };
+        if !text.is_empty() {
+            self.fill_gap();
+            self.text.push_str(text);
+        }
+    }
+
+    fn fill_gap(&mut self) {
+        let gap = std::mem::take(&mut self.gap);
+        if gap >= Gap::Line {
+            self.text.truncate(self.text.trim_end().len());
+        }
+        if !self.text.is_empty() {
+            self.text.push_str(gap.as_str());
+        }
+        if let Some(marker) = self.marker.take() {
+            self.text.push_str(&marker);
+        }
+        for _ in 0..std::mem::take(&mut self.empty_cells) {
+            let begins_line = self.text.is_empty() || self.text.ends_with('\n');
+            self.text.push_str(if begins_line { "| " } else { " | " });
+        }
+        if let Some(heading) = &mut self.heading {
+            heading.offset.get_or_insert(self.text.len());
+        }
+    }
+
+    pub fn begin_heading(&mut self, level: u8) {
+        self.end_heading();
+        self.gap(Gap::Paragraph);
+        self.heading = Some(OpenHeading { level, offset: None });
+    }
+
+    pub fn end_heading(&mut self) {
+        let Some(heading) = self.heading.take() else {
+            return;
+        };
+        if let Some(offset) = heading.offset {
+            let title = self.text[offset..].trim_end();
+            if !title.is_empty() && title.len() <= LONGEST_HEADING {
+                let (level, title) = (heading.level, title.to_owned());
+                self.headings.push(Heading { offset, level, title });
+            }
+        }
+        self.gap(Gap::Paragraph);
+    }
+
+    /// Begins a list, numbered from `first` if given.
+    pub fn begin_list(&mut self, first: Option<u64>) {
+        self.end_heading();
+        self.marker = None;
+        match self.lists.is_empty() {
+            true => self.gap(Gap::Paragraph),
+            false => self.gap = self.gap.min(Gap::Line),
+        }
+        self.lists.push(List { number: first, items: 0 });
+    }
+
+    pub fn item(&mut self) {
+        self.end_heading();
+        self.marker = None;
+        self.gap(Gap::Line);
+        let depth = self.lists.len().saturating_sub(1).min(DEEPEST_INDENT);
+        let mut marker = "  ".repeat(depth);
+        match self.lists.last_mut() {
+            Some(List { number: Some(number), .. }) => {
+                marker += &format!("{number}. ");
+                *number = number.saturating_add(1);
+            }
+            _ => marker += "- ",
+        }
+        if let Some(list) = self.lists.last_mut() {
+            // Items stay together even when each is a paragraph.
+            if list.items > 0 {
+                self.gap = self.gap.min(Gap::Line);
+            }
+            list.items += 1;
+        }
+        self.marker = Some(marker);
+    }
+
+    pub fn end_list(&mut self) {
+        self.end_heading();
+        self.marker = None;
+        self.lists.pop();
+        self.gap(if self.lists.is_empty() { Gap::Paragraph } else { Gap::Line });
+    }
+
+    pub fn begin_table(&mut self) {
+        self.end_heading();
+        self.gap(Gap::Paragraph);
+        self.tables.push(Row::default());
+    }
+
+    pub fn row(&mut self) {
+        self.end_heading();
+        self.empty_cells = 0;
+        let Some(row) = self.tables.last_mut() else {
+            return self.gap(Gap::Line);
+        };
+        *row = Row { start: self.text.len(), index: row.index + 1, cells: 0 };
+        // Rows stay together even when their cells are paragraphs.
+        if row.index > 1 {
+            self.gap = Gap::Line;
+        }
+    }
+
+    pub fn cell(&mut self) {
+        self.end_heading();
+        let Some(row) = self.tables.last_mut() else {
+            return self.gap(Gap::Space);
+        };
+        if row.cells > 0 {
+            self.empty_cells += 1;
+            if self.text.len() > row.start {
+                self.gap = Gap::None;
+            }
+        }
+        row.cells += 1;
+    }
+
+    fn in_fresh_cell(&self) -> bool {
+        let row = self.tables.last();
+        self.empty_cells > 0
+            || row.is_some_and(|row| row.cells > 0 && row.index > 1 && self.text.len() == row.start)
+    }
+
+    pub fn end_table(&mut self) {
+        self.end_heading();
+        self.tables.pop();
+        self.empty_cells = 0;
+        self.gap(Gap::Paragraph);
+    }
+}

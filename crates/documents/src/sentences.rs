@@ -1,0 +1,183 @@
+//! Finds where sentences end, well enough to cut text between them.
+//!
+//! A wrong guess costs little here, a chunk that begins a little early or late, so the rules are
+//! the common ones and no language model of their own.
+
+use std::ops::Range;
+
+/// The sentences of one paragraph, in order and without the whitespace around them.
+///
+/// Everything visible is in one of them. A list item begins a sentence of its own.
+pub(crate) fn sentences(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let mut position = 0;
+    std::iter::from_fn(move || {
+        let rest = &text[position..];
+        let start = position + (rest.len() - rest.trim_start().len());
+        if start == text.len() {
+            return None;
+        }
+        let end = start + first_end(&text[start..]);
+        position = end;
+        Some(start..start + text[start..end].trim_end().len())
+    })
+}
+
+/// Where the first sentence of a text ends, which begins with a visible character.
+fn first_end(text: &str) -> usize {
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        let after = at + c.len_utf8();
+        match c {
+            '\n' if begins_list_item(&text[after..]) => return at,
+            '。' | '！' | '？' | '｡' => {
+                return after + length_while(&text[after..], |c| ends(c) || closes(c));
+            }
+            _ if ends(c) => {
+                let dots = after + length_while(&text[after..], ends);
+                let end = dots + length_while(&text[dots..], closes);
+                while chars.peek().is_some_and(|&(next, _)| next < end) {
+                    chars.next();
+                }
+                let alone = c == '.' && dots == after;
+                if is_end(&text[..at], alone, &text[end..]) {
+                    return end;
+                }
+            }
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// Whether a sentence ends between `before` and `after`; `full_stop` when by a single dot.
+fn is_end(before: &str, full_stop: bool, after: &str) -> bool {
+    if !after.starts_with(char::is_whitespace) {
+        return after.is_empty();
+    }
+    match after.trim_start().chars().next() {
+        None => true,
+        Some(next) if next.is_lowercase() => false,
+        Some(next) => !full_stop || !is_abbreviation(before, next),
+    }
+}
+
+/// Whether the dot after `before` belongs to its last word rather than to the sentence.
+fn is_abbreviation(before: &str, next: char) -> bool {
+    let Some(word) = last_word(before) else {
+        return false;
+    };
+    let lower = word.to_lowercase();
+    let numbered = next.is_numeric();
+    let mut chars = word.chars();
+    match (chars.next(), chars.next()) {
+        // Initials: J. R. R. Tolkien.
+        (Some(letter), None) if letter.is_uppercase() => return true,
+        // The number of a list item, `12. Then rest`, is the whole sentence so far.
+        (Some(digit), _) if digit.is_ascii_digit() => return before.trim_start().len() == word.len(),
+        _ => {}
+    }
+    // e.g. i.e. U.S. Ph.D.
+    let dotted = word.contains('.')
+        && word.split('.').all(|part| part.len() <= 2 && part.chars().all(char::is_alphabetic));
+    dotted || TITLES.contains(&lower.as_str()) || numbered && COUNTED.contains(&lower.as_str())
+}
+
+const TITLES: [&str; 22] = [
+    "mr", "mrs", "ms", "dr", "prof", "sr", "jr", "st", "rev", "gen", "col", "sgt", "capt", "lt", "hon", "vs",
+    "cf", "viz", "approx", "al", "mme", "bzw",
+];
+
+/// Words shortened only before a number: Fig. 3, No. 5, Jan. 12.
+const COUNTED: [&str; 24] = [
+    "no", "nr", "fig", "figs", "p", "pp", "vol", "ch", "sec", "eq", "art", "para", "ver", "jan", "feb",
+    "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov",
+];
+
+/// The word a text ends with, unless it is longer than any abbreviation.
+fn last_word(text: &str) -> Option<&str> {
+    let mut start = text.len();
+    for (at, c) in text.char_indices().rev().take(LONGEST_ABBREVIATION + 1) {
+        if c.is_whitespace() || "([{\"'“‘«".contains(c) {
+            return Some(&text[start..]);
+        }
+        start = at;
+    }
+    (start == 0).then_some(text)
+}
+
+const LONGEST_ABBREVIATION: usize = 10;
+
+fn begins_list_item(line: &str) -> bool {
+    let line = line.trim_start_matches([' ', '\t']);
+    if line.starts_with(['-', '*', '+', '•', '–', '·']) {
+        return line.chars().nth(1).is_some_and(char::is_whitespace);
+    }
+    let digits = length_while(line, |c| c.is_ascii_digit());
+    (1..=4).contains(&digits)
+        && line[digits..].starts_with(['.', ')'])
+        && line[digits + 1..].starts_with(char::is_whitespace)
+}
+
+fn ends(c: char) -> bool {
+    matches!(c, '.' | '!' | '?' | '…' | '؟' | '।' | '。' | '！' | '？' | '｡')
+}
+
+fn closes(c: char) -> bool {
+    matches!(c, '"' | '\'' | ')' | ']' | '}' | '”' | '’' | '»' | '」' | '』' | '）' | '】' | '》')
+}
+
+fn length_while(text: &str, belongs: impl Fn(char) -> bool) -> usize {
+    text.find(|c| !belongs(c)).unwrap_or(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(marked: &str) {
+        let text = marked.replace('|', "");
+        let found: Vec<_> = sentences(&text).map(|range| &text[range]).collect();
+        let expected: Vec<_> = marked.split('|').map(str::trim).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_sentence_ends_with_its_punctuation() {
+        check("One here.| Two there!| Three?| Four");
+        check("He said \"no.\"| She left.| (So it went.)| Then…| Silence.");
+        check("What?!| Really.");
+    }
+
+    #[test]
+    fn a_lowercase_word_continues_the_sentence() {
+        check("\"Why?\" she asked.| Nobody knew.");
+        check("Ask for e.g. tea or coffee.| Or juice.");
+    }
+
+    #[test]
+    fn abbreviations_and_initials_do_not_end_one() {
+        check("Mr. Smith met Dr. Jones, i.e. Paul.| They spoke.");
+        check("J. R. R. Tolkien wrote it.| We read it.");
+        check("See Fig. 3 and No. 5 of Smith et al. There it is.| Good.");
+        check("They answered no.| It was over.");
+        check("The U.S. Army came.| It left.");
+    }
+
+    #[test]
+    fn a_number_is_not_cut() {
+        check("Pi is 3.14 or so.| Version 1.2.3 is out.");
+        check("It was 1999.| Then came 2000.");
+    }
+
+    #[test]
+    fn chinese_and_japanese_need_no_space() {
+        check("我们读书。|你写字！|「好。」|他说");
+        check("「はい。」|と言った。");
+    }
+
+    #[test]
+    fn a_list_item_begins_a_sentence() {
+        check("Bring:\n|- tea\n|- milk\n  |- cold milk\n|1. Boil it\n|2. Drink it");
+        check("a line\nthat goes on\n-5 degrees");
+    }
+}

@@ -1,0 +1,241 @@
+//! Cuts a text into the units chunks are made of: headings, sentences, and pieces of sentences
+//! that are too long for one chunk.
+
+use std::ops::Range;
+
+use crate::extract::{Extracted, Heading};
+use crate::sentences::sentences;
+use crate::tokens::{Atom, CHARS_PER_TOKEN, atoms};
+
+/// A stretch of text that begins and ends with something visible and fits in a chunk.
+#[derive(Clone, Debug)]
+pub(crate) struct Unit {
+    pub start: usize,
+    pub end: usize,
+    pub tokens: usize,
+    pub begins: Begins,
+    /// False for a piece of a sentence.
+    pub whole: bool,
+    /// The last heading at or before it, as an index.
+    pub section: Option<usize>,
+}
+
+/// What begins with a unit. The greater, the better a chunk may begin there, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Begins {
+    Piece,
+    Sentence,
+    Paragraph,
+    Heading,
+    /// A heading of level 1 or 2.
+    TopHeading,
+}
+
+impl Unit {
+    pub fn is_heading(&self) -> bool {
+        self.begins >= Begins::Heading
+    }
+}
+
+pub(crate) const TOP_LEVEL: u8 = 2;
+
+/// The units of a text in order. Together they are everything visible in it, and none is longer
+/// than `max_tokens`.
+pub(crate) fn units(extracted: &Extracted, max_tokens: usize) -> Vec<Unit> {
+    let text = &extracted.text;
+    let mut units = Vec::new();
+    let mut position = 0;
+    let mut section = None;
+    for (index, heading) in extracted.headings.iter().enumerate() {
+        if heading.offset < position || !begins_word(text, heading.offset) {
+            continue;
+        }
+        body(text, position..heading.offset, section, max_tokens, &mut units);
+        section = Some(index);
+        position = line_end(text, heading.offset);
+        let line = heading.offset..position;
+        add(text, line, begins(heading), section, max_tokens, &mut units);
+    }
+    body(text, position..text.len(), section, max_tokens, &mut units);
+    units
+}
+
+/// True for every heading `extract` finds; others may be made by hand, and cutting words would
+/// change how many tokens they have.
+fn begins_word(text: &str, offset: usize) -> bool {
+    text.split_at_checked(offset).is_some_and(|(before, after)| {
+        (before.is_empty() || before.ends_with(char::is_whitespace))
+            && after.starts_with(|c: char| !c.is_whitespace())
+    })
+}
+
+fn begins(heading: &Heading) -> Begins {
+    match heading.level <= TOP_LEVEL {
+        true => Begins::TopHeading,
+        false => Begins::Heading,
+    }
+}
+
+fn line_end(text: &str, start: usize) -> usize {
+    text[start..].find('\n').map_or(text.len(), |n| start + n)
+}
+
+/// The text between two headings.
+fn body(text: &str, range: Range<usize>, section: Option<usize>, max_tokens: usize, units: &mut Vec<Unit>) {
+    for paragraph in paragraphs(text, range) {
+        let mut begins = Begins::Paragraph;
+        for sentence in sentences(&text[paragraph.clone()]) {
+            let sentence = paragraph.start + sentence.start..paragraph.start + sentence.end;
+            add(text, sentence, begins, section, max_tokens, units);
+            begins = Begins::Sentence;
+        }
+    }
+}
+
+/// Stretches of lines that are not blank.
+fn paragraphs(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let mut position = range.start;
+    std::iter::from_fn(move || {
+        let mut found: Option<Range<usize>> = None;
+        while position < range.end {
+            let start = position;
+            position = line_end(&text[..range.end], start).saturating_add(1).min(range.end);
+            match (text[start..position].trim().is_empty(), &mut found) {
+                (true, None) => {}
+                (true, Some(_)) => break,
+                (false, None) => found = Some(start..position),
+                (false, Some(paragraph)) => paragraph.end = position,
+            }
+        }
+        found
+    })
+}
+
+/// Adds one sentence, in pieces if it has more than `max_tokens`.
+fn add(
+    text: &str,
+    range: Range<usize>,
+    begins: Begins,
+    section: Option<usize>,
+    max_tokens: usize,
+    units: &mut Vec<Unit>,
+) {
+    let first = units.len();
+    let mut splitter = Splitter::new(text, max_tokens);
+    let mut push = |piece: Piece| {
+        units.push(Unit {
+            start: piece.start,
+            end: piece.end,
+            tokens: piece.tokens,
+            begins: Begins::Piece,
+            whole: false,
+            section,
+        });
+    };
+    for atom in atoms(&text[range.clone()]) {
+        let atom = Atom { start: range.start + atom.start, end: range.start + atom.end, ..atom };
+        for part in parts(text, atom, max_tokens) {
+            splitter.add(part, &mut push);
+        }
+    }
+    splitter.finish(&mut push);
+    if let [only] = &mut units[first..] {
+        only.whole = true;
+    }
+    if let Some(unit) = units.get_mut(first) {
+        unit.begins = begins;
+    }
+}
+
+/// The atom itself, or pieces of it that have `max_tokens` each when it has more.
+fn parts(text: &str, atom: Atom, max_tokens: usize) -> impl Iterator<Item = Atom> {
+    let mut rest = atom.start;
+    std::iter::from_fn(move || {
+        if rest == atom.end {
+            return None;
+        }
+        let mut part = Atom { start: rest, ..atom };
+        if atom.tokens > max_tokens {
+            let piece = &text[rest..atom.end];
+            if let Some((cut, _)) = piece.char_indices().nth(max_tokens * CHARS_PER_TOKEN) {
+                part.end = rest + cut;
+            }
+            part.tokens = crate::count_tokens(&text[part.start..part.end]);
+        }
+        rest = part.end;
+        Some(part)
+    })
+}
+
+struct Piece {
+    start: usize,
+    end: usize,
+    tokens: usize,
+}
+
+/// A place where the current piece may end: `tokens` of it are before, `next` begins the rest.
+#[derive(Clone, Copy)]
+struct Cut {
+    end: usize,
+    next: usize,
+    tokens: usize,
+}
+
+/// Fills pieces with atoms, ending them at a line, at a space, or where it must.
+struct Splitter<'a> {
+    text: &'a str,
+    max_tokens: usize,
+    piece: Option<Piece>,
+    line: Option<Cut>,
+    space: Option<Cut>,
+}
+
+impl<'a> Splitter<'a> {
+    fn new(text: &'a str, max_tokens: usize) -> Self {
+        Splitter { text, max_tokens, piece: None, line: None, space: None }
+    }
+
+    fn add(&mut self, atom: Atom, push: &mut impl FnMut(Piece)) {
+        if let Some(piece) = &self.piece {
+            let gap = &self.text[piece.end..atom.start];
+            let cut = Cut { end: piece.end, next: atom.start, tokens: piece.tokens };
+            if gap.contains('\n') {
+                self.line = Some(cut);
+            }
+            if !gap.is_empty() || atom.breakable {
+                self.space = Some(cut);
+            }
+        }
+        while let Some(piece) = &self.piece
+            && piece.tokens + atom.tokens > self.max_tokens
+        {
+            let here = Cut { end: piece.end, next: atom.start, tokens: piece.tokens };
+            let line = self.line.filter(|cut| cut.tokens >= self.max_tokens / 2);
+            self.end_piece(line.or(self.space).unwrap_or(here), push);
+        }
+        let piece = self.piece.get_or_insert(Piece { start: atom.start, end: atom.start, tokens: 0 });
+        piece.end = atom.end;
+        piece.tokens += atom.tokens;
+    }
+
+    fn end_piece(&mut self, cut: Cut, push: &mut impl FnMut(Piece)) {
+        let Some(piece) = self.piece.take() else { return };
+        push(Piece { start: piece.start, end: cut.end, tokens: cut.tokens });
+        if piece.end > cut.end {
+            let tokens = piece.tokens - cut.tokens;
+            self.piece = Some(Piece { start: cut.next, end: piece.end, tokens });
+        }
+        let later = |other: Option<Cut>| {
+            let other = other.filter(|other| other.end > cut.end)?;
+            Some(Cut { tokens: other.tokens - cut.tokens, ..other })
+        };
+        self.line = later(self.line);
+        self.space = later(self.space);
+    }
+
+    fn finish(mut self, push: &mut impl FnMut(Piece)) {
+        if let Some(piece) = self.piece.take() {
+            push(piece);
+        }
+    }
+}
