@@ -1,0 +1,313 @@
+//! What waits for its vector: rows are queued in the transaction that changes their text.
+
+use std::collections::HashMap;
+
+use emergent_domain::{ids::ProjectId, json::JsonObject, object::indexed_text, time::Timestamp};
+
+use crate::{
+    engine::Engine,
+    error::Result,
+    jobs::{self, NewJob},
+    page, params,
+    search::{
+        embeddings::{self, Embedding},
+        postgres,
+        write::Index,
+    },
+    tx::Tx,
+    value::{Param, Row},
+};
+
+/// The job queue whose workers empty this one, a job per project.
+pub const QUEUE: &str = "embed";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Object,
+    Chunk,
+}
+
+impl Kind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Object => "object",
+            Kind::Chunk => "chunk",
+        }
+    }
+}
+
+/// Queues rows, as `(no, version)`, for new vectors and sees to it that a job comes for them.
+pub fn enqueue(
+    tx: &mut Tx<'_>,
+    kind: Kind,
+    project: ProjectId,
+    rows: &[(i64, i64)],
+    now: Timestamp,
+) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let params: Vec<Vec<Param<'_>>> = rows
+        .iter()
+        .map(|(no, version)| {
+            vec![Param::from(kind.as_str()), Param::from(*no), Param::from(project), Param::from(*version)]
+        })
+        .collect();
+    tx.insert_many(
+        "INSERT INTO embedding_queue (kind, no, project_id, version) VALUES",
+        4,
+        &params,
+        "ON CONFLICT (kind, no) DO UPDATE SET version = excluded.version",
+    )?;
+    ensure_job(tx, project, now)
+}
+
+fn ensure_job(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp) -> Result<()> {
+    let key = project.to_string();
+    let job = NewJob { project: Some(project), key: Some(&key), ..NewJob::new(QUEUE, now) };
+    jobs::enqueue(tx, &job)?;
+    Ok(())
+}
+
+/// Takes a row off the queue: it is gone, or has its vector.
+pub fn remove(tx: &mut Tx<'_>, kind: Kind, no: i64) -> Result<()> {
+    tx.execute(
+        "DELETE FROM embedding_queue WHERE kind = $1 AND no = $2",
+        &[Param::from(kind.as_str()), Param::from(no)],
+    )?;
+    Ok(())
+}
+
+/// A row that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Waiting {
+    pub kind: Kind,
+    pub no: i64,
+    pub version: i64,
+}
+
+impl Kind {
+    const ALL: [Kind; 2] = [Kind::Object, Kind::Chunk];
+
+    fn index(self) -> Index {
+        match self {
+            Kind::Object => Index::Objects,
+            Kind::Chunk => Index::Chunks,
+        }
+    }
+
+    /// The rows of this kind that should have a vector, as `o`, of the project `$1`.
+    fn living(self) -> &'static str {
+        match self {
+            Kind::Object => "graph_objects AS o WHERE o.project_id = $1 AND o.deleted_at IS NULL",
+            Kind::Chunk => {
+                "(SELECT c.no, c.project_id, 1 AS version FROM document_chunks AS c
+                  JOIN documents AS d ON d.id = c.document_id
+                  WHERE d.project_id = $1 AND d.deleted_at IS NULL) AS o WHERE o.project_id = $1"
+            }
+        }
+    }
+}
+
+/// Some of what a project has waiting, in no order.
+pub fn next(tx: &mut Tx<'_>, project: ProjectId, limit: usize) -> Result<Vec<Waiting>> {
+    tx.query(
+        "SELECT kind, no, version FROM embedding_queue WHERE project_id = $1 LIMIT $2",
+        params![project, limit],
+        |row| {
+            let kind = if row.get::<String>(0)? == Kind::Chunk.as_str() { Kind::Chunk } else { Kind::Object };
+            Ok(Waiting { kind, no: row.get(1)?, version: row.get(2)? })
+        },
+    )
+}
+
+pub fn is_empty(tx: &mut Tx<'_>, project: ProjectId) -> Result<bool> {
+    Ok(next(tx, project, 1)?.is_empty())
+}
+
+/// What of these rows is to be embedded; rows that are deleted have no text.
+pub fn texts(tx: &mut Tx<'_>, kind: Kind, nos: &[i64]) -> Result<Vec<(i64, String)>> {
+    let sql = match kind {
+        Kind::Object => {
+            "SELECT no, key, labels, properties FROM graph_objects WHERE deleted_at IS NULL AND no IN"
+        }
+        Kind::Chunk => {
+            "SELECT c.no, c.heading, c.text FROM document_chunks AS c JOIN documents AS d ON d.id = c.document_id
+             WHERE d.deleted_at IS NULL AND c.no IN"
+        }
+    };
+    let mut texts = Vec::with_capacity(nos.len());
+    for list in page::in_lists(nos) {
+        let sql = format!("{sql} ({})", page::places(1, list.len()));
+        let list: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
+        texts.extend(tx.query(&sql, &list, |row| {
+            let text = match kind {
+                Kind::Object => object_text(row)?,
+                Kind::Chunk => {
+                    joined(&row.get::<Option<String>>(1)?.unwrap_or_default(), &row.get::<String>(2)?)
+                }
+            };
+            Ok((row.get(0)?, text))
+        })?);
+    }
+    Ok(texts)
+}
+
+fn object_text(row: &Row<'_>) -> Result<String> {
+    let (key, labels): (Option<String>, Vec<String>) = (row.get(1)?, row.get(2)?);
+    let properties = row.get::<JsonObject>(3)?.to_map();
+    let text = indexed_text(key.as_deref(), &labels, &properties);
+    Ok(joined(&text.name, &text.body))
+}
+
+fn joined(name: &str, body: &str) -> String {
+    if name.is_empty() { body.to_owned() } else { format!("{name}\n{body}") }
+}
+
+/// Ends the waiting of rows, with the vectors that were made for some of them. A row that was
+/// queued again meanwhile, or taken off, keeps its place and its old vector. Returns how many
+/// ended.
+pub fn finish(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    model: &str,
+    rows: &[(Waiting, Option<Vec<f32>>)],
+) -> Result<usize> {
+    let mut ended = 0;
+    for kind in Kind::ALL {
+        let rows: Vec<_> = rows.iter().filter(|(row, _)| row.kind == kind).collect();
+        let nos: Vec<i64> = rows.iter().map(|(row, _)| row.no).collect();
+        let mut current: HashMap<i64, i64> = HashMap::with_capacity(nos.len());
+        for list in page::in_lists(&nos) {
+            let sql = format!(
+                "SELECT no, version FROM embedding_queue WHERE kind = $1 AND no IN ({}) ORDER BY no{}",
+                page::places(2, list.len()),
+                tx.for_update()
+            );
+            let mut params = vec![Param::from(kind.as_str())];
+            params.extend(list.into_iter().map(Param::from));
+            current.extend(tx.query(&sql, &params, |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))?);
+        }
+        let rows: Vec<_> =
+            rows.into_iter().filter(|(row, _)| current.get(&row.no) == Some(&row.version)).collect();
+        let made: Vec<Embedding> = rows
+            .iter()
+            .filter_map(|(row, vector)| {
+                vector.clone().map(|vector| Embedding { no: row.no, version: row.version, vector })
+            })
+            .collect();
+        embeddings::put(tx, kind.index(), project, model, &made)?;
+        let nos: Vec<i64> = rows.iter().map(|(row, _)| row.no).collect();
+        for list in page::in_lists(&nos) {
+            let sql = format!(
+                "DELETE FROM embedding_queue WHERE kind = $1 AND no IN ({})",
+                page::places(2, list.len())
+            );
+            let mut params = vec![Param::from(kind.as_str())];
+            params.extend(list.into_iter().map(Param::from));
+            tx.execute(&sql, &params)?;
+        }
+        ended += nos.len();
+    }
+    Ok(ended)
+}
+
+/// Queues every row of a project that has no vector of this model: the model is another one, or
+/// embeddings were off when the row was written. Rows that have one are left alone.
+pub fn enqueue_missing(tx: &mut Tx<'_>, project: ProjectId, model: &str, now: Timestamp) -> Result<u64> {
+    let mut queued = 0;
+    for kind in Kind::ALL {
+        let sql = format!(
+            "INSERT INTO embedding_queue (kind, no, project_id, version)
+             SELECT '{}', o.no, o.project_id, o.version FROM {}
+             AND NOT EXISTS (SELECT 1 FROM {} AS e WHERE e.no = o.no AND e.model = $2)
+             ON CONFLICT (kind, no) DO NOTHING",
+            kind.as_str(),
+            kind.living(),
+            embeddings::table(kind.index()),
+        );
+        queued += tx.execute(&sql, params![project, model])?;
+    }
+    // Also for what was waiting: its job may have been given up.
+    if !is_empty(tx, project)? {
+        ensure_job(tx, project, now)?;
+    }
+    Ok(queued)
+}
+
+/// Whether [`enqueue_missing`] has something to do, asked without holding up writers.
+pub fn lacks(tx: &mut Tx<'_>, project: ProjectId, model: &str) -> Result<bool> {
+    for kind in Kind::ALL {
+        let sql = format!(
+            "SELECT 1 FROM {} AND NOT EXISTS (SELECT 1 FROM {} AS e WHERE e.no = o.no AND e.model = $2) LIMIT 1",
+            kind.living(),
+            embeddings::table(kind.index()),
+        );
+        if tx.opt(&sql, params![project, model], |row| row.get::<i64>(0))?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(!is_empty(tx, project)?)
+}
+
+/// How far a project's embeddings are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Progress {
+    pub pending: i64,
+    pub done: i64,
+    /// The model that made the newest vectors, and their length.
+    pub model: Option<String>,
+    pub dims: Option<i64>,
+}
+
+pub fn progress(tx: &mut Tx<'_>, project: ProjectId) -> Result<Progress> {
+    let count = |tx: &mut Tx<'_>, from: &str| -> Result<i64> {
+        let found = tx.opt(&format!("SELECT count(*) FROM {from}"), params![project], |row| row.get(0))?;
+        Ok(found.unwrap_or(0))
+    };
+    let pending = count(tx, "embedding_queue WHERE project_id = $1")?;
+    let rows = count(tx, Kind::Object.living())? + count(tx, Kind::Chunk.living())?;
+    let made =
+        tx.opt("SELECT model, dims FROM embedding_models WHERE project_id = $1", params![project], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
+    let (model, dims) = made.unzip();
+    let done = if model.is_some() { (rows - pending).max(0) } else { 0 };
+    Ok(Progress { pending, done, model, dims })
+}
+
+/// How many rows of all projects wait for a vector.
+pub fn depth(tx: &mut Tx<'_>) -> Result<i64> {
+    Ok(tx.opt("SELECT count(*) FROM embedding_queue", &[], |row| row.get(0))?.unwrap_or(0))
+}
+
+/// Notes which model makes a project's vectors; the first time, the engine prepares for vectors
+/// of that length.
+pub fn note_model(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    model: &str,
+    dims: usize,
+    now: Timestamp,
+) -> Result<()> {
+    let known = tx.opt(
+        "SELECT 1 FROM embedding_models WHERE project_id = $1 AND model = $2 AND dims = $3",
+        params![project, model, dims],
+        |row| row.get::<i64>(0),
+    )?;
+    if known.is_some() {
+        return Ok(());
+    }
+    if tx.engine() == Engine::Postgres {
+        for kind in Kind::ALL {
+            postgres::ensure_index(tx, kind.index(), dims)?;
+        }
+    }
+    tx.execute(
+        "INSERT INTO embedding_models (project_id, model, dims, updated_at) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (project_id) DO UPDATE
+         SET model = excluded.model, dims = excluded.dims, updated_at = excluded.updated_at",
+        params![project, model, dims, now],
+    )?;
+    Ok(())
+}

@@ -1,0 +1,237 @@
+//! PostgreSQL: a pool of connections, transactions that are tried again when two meet, and a
+//! connection that listens for wakes.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use tokio_postgres::{
+    AsyncMessage, Config, NoTls, Socket,
+    tls::{MakeTlsConnect, TlsConnect},
+};
+
+use crate::{
+    engine::{sqlite::panicked, tls},
+    error::{Error, Result},
+    tx::{Conn, Tx},
+    wake::Wake,
+};
+
+/// How often a transaction that met another one is tried before the caller hears of it.
+const ATTEMPTS: u32 = 12;
+
+pub(crate) struct Postgres {
+    pool: Pool,
+    cache: bool,
+    wake: Arc<Wake>,
+    commits: Arc<AtomicU64>,
+    listener: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}
+
+impl Postgres {
+    pub(crate) async fn open(url: &str, connections: usize, cache: bool, wake: Arc<Wake>) -> Result<Self> {
+        let place = crate::db::without_password(url);
+        let failed = |source: Box<dyn std::error::Error + Send + Sync>| Error::Open { place, source };
+        let wanted = tls::wanted(url);
+        let opened = match wanted.url.parse::<Config>() {
+            Ok(config) => match wanted.tls.map(|roots| tls::connector(&roots)) {
+                None => connect(config, NoTls, connections, &wake).await,
+                Some(Ok(tls)) => connect(config, tls, connections, &wake).await,
+                Some(Err(error)) => Err(error),
+            },
+            Err(error) => Err(error.into()),
+        };
+        let (pool, mut first, listener) = opened.map_err(failed)?;
+        let opened = Self { pool, cache, wake, commits: Arc::default(), listener };
+        crate::migrate::postgres(&mut first).await?;
+        Ok(opened)
+    }
+
+    pub(crate) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
+    }
+
+    pub(crate) async fn write<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let client = self.client().await?;
+        let (wake, cache, commits) = (Arc::clone(&self.wake), self.cache, Arc::clone(&self.commits));
+        let runtime = tokio::runtime::Handle::current();
+        let done = tokio::task::spawn_blocking(move || {
+            let mut attempt = 1;
+            loop {
+                match try_write(&client, &runtime, cache, &work) {
+                    Attempt::Done(value, followups) => {
+                        commits.fetch_add(1, Ordering::Relaxed);
+                        followups.run(&wake, None);
+                        return Ok(value);
+                    }
+                    Attempt::Failed(error) => return Err(error),
+                    Attempt::Met(error) if attempt == ATTEMPTS => return Err(error),
+                    Attempt::Met(_) => {
+                        std::thread::sleep(pause(attempt));
+                        attempt += 1;
+                    }
+                }
+            }
+        });
+        done.await.unwrap_or_else(|_| Err(Error::Closed.into()))
+    }
+
+    pub(crate) async fn read<T, E, F>(&self, snapshot: bool, work: F) -> Result<T, E>
+    where
+        F: FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let client = self.client().await?;
+        let cache = self.cache;
+        // Without a statement cache there may be a pooler between: only a transaction stays on
+        // one server connection.
+        let snapshot = snapshot || !cache;
+        let runtime = tokio::runtime::Handle::current();
+        let done = tokio::task::spawn_blocking(move || {
+            if snapshot {
+                runtime
+                    .block_on(client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+                    .map_err(Error::from)?;
+            }
+            let mut tx = Tx::new(Conn::Postgres { client: &client, runtime: runtime.clone(), cache });
+            let done = catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
+                .unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()));
+            if snapshot {
+                runtime.block_on(client.batch_execute("ROLLBACK")).map_err(Error::from)?;
+            }
+            done
+        });
+        done.await.unwrap_or_else(|_| Err(Error::Closed.into()))
+    }
+
+    async fn client(&self) -> Result<Object> {
+        self.pool.get().await.map_err(|source| Error::Pool(Box::new(source)))
+    }
+}
+
+type Opened = (Pool, Object, tokio::task::JoinHandle<()>);
+
+/// A pool, its first connection, and the task that listens for wakes.
+async fn connect<T>(
+    mut config: Config,
+    tls: T,
+    connections: usize,
+    wake: &Arc<Wake>,
+) -> Result<Opened, Box<dyn std::error::Error + Send + Sync>>
+where
+    T: MakeTlsConnect<Socket> + Clone + Sync + Send + 'static,
+    T::Stream: Sync + Send,
+    T::TlsConnect: Sync + Send,
+    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+{
+    config.options("-c search_path=kb,public -c timezone=UTC");
+    config.application_name("emergent");
+    config.connect_timeout(Duration::from_secs(10));
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = Manager::from_config(config.clone(), tls.clone(), recycling);
+    let pool = Pool::builder(manager).max_size(connections).build()?;
+    let first = pool.get().await?;
+    let listener = tokio::spawn(listen(config, tls, Arc::clone(wake)));
+    Ok((pool, first, listener))
+}
+
+enum Attempt<T, E> {
+    Done(T, crate::tx::Followups),
+    Failed(E),
+    /// Another transaction was in the way: try again.
+    Met(E),
+}
+
+fn try_write<T, E: From<Error>>(
+    client: &Object,
+    runtime: &tokio::runtime::Handle,
+    cache: bool,
+    work: &impl Fn(&mut Tx<'_>) -> Result<T, E>,
+) -> Attempt<T, E> {
+    if let Err(error) = runtime.block_on(client.batch_execute("BEGIN")) {
+        return Attempt::Failed(Error::from(error).into());
+    }
+    let mut tx = Tx::new(Conn::Postgres { client, runtime: runtime.clone(), cache });
+    let done = catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
+        .unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()));
+    match tx.verdict(done) {
+        Ok(value) => match runtime.block_on(client.batch_execute("COMMIT")).map_err(Error::from) {
+            Ok(()) => Attempt::Done(value, tx.into_followups()),
+            Err(error @ Error::Conflict(_)) => Attempt::Met(error.into()),
+            Err(error) => Attempt::Failed(error.into()),
+        },
+        Err(error) => {
+            // If even this fails the connection is broken, and the pool will find out.
+            let _ = runtime.block_on(client.batch_execute("ROLLBACK"));
+            if tx.conflicted { Attempt::Met(error) } else { Attempt::Failed(error) }
+        }
+    }
+}
+
+/// Longer each time and different for each, so that two that met do not meet again.
+fn pause(attempt: u32) -> Duration {
+    let spread = uuid::Uuid::now_v7().as_u128() as u64 % 1_000;
+    Duration::from_micros((500 << attempt.min(8)) + spread * u64::from(attempt))
+}
+
+/// Passes on what other servers (and this one) announce; after a lost connection everybody is
+/// woken, since nobody knows what was missed.
+async fn listen<T>(config: Config, tls: T, wake: Arc<Wake>)
+where
+    T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+    T::Stream: Send,
+    T::TlsConnect: Send,
+    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+{
+    let mut failures = 0_u32;
+    loop {
+        if let Ok((client, connection)) = config.connect(tls.clone()).await {
+            failures = 0;
+            follow(client, connection, &wake).await;
+        }
+        failures = (failures + 1).min(6);
+        wake.notify_all();
+        tokio::time::sleep(Duration::from_millis(100 << failures)).await;
+    }
+}
+
+async fn follow<S, T>(
+    client: tokio_postgres::Client,
+    mut connection: tokio_postgres::Connection<S, T>,
+    wake: &Wake,
+) where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    let messages = async {
+        while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+            if let AsyncMessage::Notification(note) = message {
+                wake.notify(note.payload());
+            }
+        }
+    };
+    let listen = async {
+        let _ = client.batch_execute("LISTEN emergent").await;
+        wake.notify_all();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! { () = messages => {}, () = listen => {} }
+}

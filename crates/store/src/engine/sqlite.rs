@@ -1,0 +1,289 @@
+//! The embedded engine: one writer thread that commits what has queued up together, so that many
+//! writers share an fsync, and a few reader connections that never wait for it.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use crate::{
+    error::{Error, Result},
+    search::vectors::VectorIndexes,
+    tx::{Conn, Followups, Tx},
+    wake::Wake,
+};
+
+/// How long a group may grow before it is committed: a bound on what one caller waits for others.
+const GROUP_TIME: Duration = Duration::from_millis(20);
+const GROUP_SIZE: usize = 512;
+/// Writers that find this many before them wait to queue.
+const QUEUE: usize = 4096;
+const READERS: usize = 4;
+
+pub(crate) struct Sqlite {
+    writer: mpsc::Sender<Box<dyn Work>>,
+    readers: Arc<Readers>,
+    vectors: Arc<VectorIndexes>,
+    commits: Arc<AtomicU64>,
+}
+
+impl Sqlite {
+    pub(crate) fn open(path: &Path, wake: Arc<Wake>, vectors: Arc<VectorIndexes>) -> Result<Self> {
+        let failed =
+            |source: Error| Error::Open { place: path.display().to_string(), source: Box::new(source) };
+        let mut writer = connect(path).map_err(failed)?;
+        crate::migrate::sqlite(&mut writer)?;
+        let (sender, queue) = mpsc::channel(QUEUE);
+        let commits = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&commits);
+        std::thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || write_groups(&writer, queue, &wake, &count))
+            .map_err(|source| Error::Open { place: path.display().to_string(), source: Box::new(source) })?;
+        let readers = Readers {
+            path: path.to_owned(),
+            idle: Mutex::default(),
+            places: Arc::new(Semaphore::new(READERS)),
+        };
+        Ok(Self { writer: sender, readers: Arc::new(readers), vectors, commits })
+    }
+
+    pub(crate) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
+    }
+
+    pub(crate) async fn write<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let work = Box::new(Closure { work, outcome: None, reply, vectors: Arc::clone(&self.vectors) });
+        self.writer.send(work).await.map_err(|_| Error::Closed)?;
+        answer.await.map_err(|_| Error::Closed)?
+    }
+
+    pub(crate) async fn read<T, E, F>(&self, snapshot: bool, work: F) -> Result<T, E>
+    where
+        F: FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let readers = Arc::clone(&self.readers);
+        let place = Arc::clone(&self.readers.places).acquire_owned().await.map_err(|_| Error::Closed)?;
+        let done = tokio::task::spawn_blocking(move || {
+            // Kept by the work, not by the caller: one that leaves does not free a connection.
+            let _place = place;
+            let conn = readers.take()?;
+            if snapshot {
+                conn.prepare_cached("BEGIN DEFERRED")
+                    .and_then(|mut s| s.raw_execute())
+                    .map_err(Error::from)?;
+            }
+            let done = catch_unwind(AssertUnwindSafe(|| work(&mut Tx::new(Conn::Sqlite(&conn)))));
+            if snapshot {
+                conn.prepare_cached("COMMIT").and_then(|mut s| s.raw_execute()).map_err(Error::from)?;
+            }
+            let done = done.unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()));
+            readers.idle.lock().push(conn);
+            done
+        });
+        done.await.unwrap_or_else(|_| Err(Error::Closed.into()))
+    }
+}
+
+struct Readers {
+    path: std::path::PathBuf,
+    idle: Mutex<Vec<Connection>>,
+    places: Arc<Semaphore>,
+}
+
+impl Readers {
+    fn take(&self) -> Result<Connection> {
+        if let Some(conn) = self.idle.lock().pop() {
+            return Ok(conn);
+        }
+        let conn = connect(&self.path)?;
+        conn.pragma_update(None, "query_only", true)?;
+        Ok(conn)
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    let conn = Connection::open_with_flags(path, flags)?;
+    conn.busy_timeout(Duration::from_secs(10))?;
+    conn.set_prepared_statement_cache_capacity(256);
+    conn.pragma_update(None, "journal_mode", "wal")?;
+    // FULL in WAL mode: an acknowledged commit is on the disk, not only in the system's cache.
+    conn.pragma_update(None, "synchronous", "full")?;
+    conn.pragma_update(None, "temp_store", "memory")?;
+    conn.pragma_update(None, "cache_size", -16_000)?;
+    conn.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+    conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    crate::search::sqlite::register(&conn)?;
+    Ok(conn)
+}
+
+/// One transaction that waits for the writer.
+trait Work: Send {
+    /// Runs it; true when it went well. May be called again after a rollback.
+    fn run(&mut self, conn: &Connection) -> bool;
+    /// Tells the caller, and does what the commit was waited for.
+    fn finish(self: Box<Self>, committed: Result<(), String>, wake: &Arc<Wake>);
+}
+
+struct Closure<T, E, F> {
+    work: F,
+    outcome: Option<Result<(T, Followups), E>>,
+    reply: oneshot::Sender<Result<T, E>>,
+    vectors: Arc<VectorIndexes>,
+}
+
+impl<T, E, F> Work for Closure<T, E, F>
+where
+    F: Fn(&mut Tx<'_>) -> Result<T, E> + Send,
+    T: Send,
+    E: From<Error> + Send,
+{
+    fn run(&mut self, conn: &Connection) -> bool {
+        let mut tx = Tx::new(Conn::Sqlite(conn));
+        let done = catch_unwind(AssertUnwindSafe(|| (self.work)(&mut tx)))
+            .unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()));
+        self.outcome = Some(tx.verdict(done).map(|value| (value, tx.into_followups())));
+        matches!(self.outcome, Some(Ok(_)))
+    }
+
+    fn finish(self: Box<Self>, committed: Result<(), String>, wake: &Arc<Wake>) {
+        let answer = match (self.outcome, committed) {
+            (Some(Ok((value, followups))), Ok(())) => {
+                followups.run(wake, Some(&self.vectors));
+                Ok(value)
+            }
+            (Some(Ok(_)), Err(message)) => Err(could_not_commit(message).into()),
+            (Some(Err(error)), _) => Err(error),
+            (None, Err(message)) => Err(could_not_commit(message).into()),
+            (None, Ok(())) => Err(Error::Closed.into()),
+        };
+        // A caller that left does not take its write back.
+        let _ = self.reply.send(answer);
+    }
+}
+
+fn could_not_commit(message: String) -> Error {
+    Error::Sqlite(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(1), Some(message)))
+}
+
+pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
+    let message = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned());
+    Error::Panicked { message }
+}
+
+/// The writer thread: takes what is queued, commits it as one, tells everyone, begins again.
+fn write_groups(
+    conn: &Connection,
+    mut queue: mpsc::Receiver<Box<dyn Work>>,
+    wake: &Arc<Wake>,
+    commits: &AtomicU64,
+) {
+    while let Some(first) = queue.blocking_recv() {
+        let (done, committed) = write_group(conn, first, &mut queue);
+        if committed.is_ok() {
+            commits.fetch_add(1, Ordering::Relaxed);
+        }
+        for work in done {
+            work.finish(committed.clone(), wake);
+        }
+    }
+    // The last writer is gone: fold the log into the database, so that the next start has less to do.
+    let _ = conn.pragma_update(None, "wal_checkpoint", "TRUNCATE");
+}
+
+type Group = (Vec<Box<dyn Work>>, Result<(), String>);
+
+fn write_group(conn: &Connection, first: Box<dyn Work>, queue: &mut mpsc::Receiver<Box<dyn Work>>) -> Group {
+    let started = Instant::now();
+    let mut good: Vec<Box<dyn Work>> = Vec::new();
+    // Those that failed and left no trace; they are told with the others.
+    let mut failed: Vec<Box<dyn Work>> = Vec::new();
+    if let Err(error) = step(conn, "BEGIN IMMEDIATE") {
+        return (vec![first], Err(error.to_string()));
+    }
+    let mut next = Some(first);
+    while let Some(mut work) = next.take() {
+        let before = conn.total_changes();
+        if work.run(conn) {
+            good.push(work);
+        } else {
+            let left_traces = conn.total_changes() != before || conn.is_autocommit();
+            failed.push(work);
+            if left_traces && !replay_without(conn, &mut good, &mut failed) {
+                break;
+            }
+        }
+        if good.len() + failed.len() < GROUP_SIZE && started.elapsed() < GROUP_TIME {
+            next = queue.try_recv().ok();
+        }
+    }
+    let committed = if conn.is_autocommit() {
+        Err("the transaction was rolled back by the database".to_owned())
+    } else if good.is_empty() {
+        step(conn, "ROLLBACK").map_err(|error| error.to_string())
+    } else {
+        step(conn, "COMMIT").map_err(|error| {
+            let _ = step(conn, "ROLLBACK");
+            error.to_string()
+        })
+    };
+    good.append(&mut failed);
+    (good, committed)
+}
+
+/// Takes back what a failed transaction left behind. Savepoints would do it more directly, but
+/// each one makes the full-text index write a segment: too dear for what seldom happens. So the
+/// group is rolled back and those that had succeeded run again.
+fn replay_without(conn: &Connection, good: &mut Vec<Box<dyn Work>>, failed: &mut Vec<Box<dyn Work>>) -> bool {
+    loop {
+        if !conn.is_autocommit() && step(conn, "ROLLBACK").is_err() {
+            return false;
+        }
+        if step(conn, "BEGIN IMMEDIATE").is_err() {
+            return false;
+        }
+        let again = std::mem::take(good);
+        let mut clean = true;
+        for mut work in again {
+            if clean && !work.run(conn) {
+                clean = false;
+                failed.push(work);
+            } else {
+                good.push(work);
+            }
+        }
+        if clean {
+            return true;
+        }
+    }
+}
+
+fn step(conn: &Connection, sql: &str) -> Result<()> {
+    conn.prepare_cached(sql)?.raw_execute()?;
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Encryption on the way to PostgreSQL: asked for in the URL, and then always with a certificate
+//! that was verified.
+//!
+//! `sslmode=require`, `verify-ca` and `verify-full` mean the same here: the server's certificate
+//! must be valid for its name, by the system's roots or by those in the file of `sslrootcert`.
+
+use std::sync::Arc;
+
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A URL without what only this file understands, and what that says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub url: String,
+    /// `None` is a connection without encryption.
+    pub tls: Option<Roots>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Roots {
+    System,
+    File(String),
+}
+
+/// Takes `sslmode` and `sslrootcert` out of a URL's parameters.
+pub(crate) fn wanted(url: &str) -> Wanted {
+    let Some((base, query)) = url.split_once('?') else { return Wanted { url: url.to_owned(), tls: None } };
+    let mut mode = "prefer".to_owned();
+    let mut roots = Roots::System;
+    let mut rest = Vec::new();
+    for parameter in query.split('&') {
+        match parameter.split_once('=') {
+            Some(("sslmode", value)) => mode = value.to_owned(),
+            Some(("sslrootcert", "system")) => roots = Roots::System,
+            Some(("sslrootcert", file)) => roots = Roots::File(decoded(file)),
+            _ => rest.push(parameter),
+        }
+    }
+    let is_required = matches!(mode.as_str(), "require" | "verify-ca" | "verify-full");
+    // Whatever else was said about it, right or wrong, the driver may judge.
+    let mode = if is_required { "require" } else { &mode };
+    let sslmode = format!("sslmode={mode}");
+    rest.push(&sslmode);
+    Wanted { url: format!("{base}?{}", rest.join("&")), tls: is_required.then_some(roots) }
+}
+
+/// `%2F` and the like as the bytes they stand for.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+        match hex.and_then(|two| u8::from_str_radix(two, 16).ok()).filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+pub(crate) fn connector(roots: &Roots) -> Result<MakeRustlsConnect, Failure> {
+    let mut store = RootCertStore::empty();
+    match roots {
+        Roots::System => {
+            store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        Roots::File(path) => {
+            for certificate in CertificateDer::pem_file_iter(path).map_err(|error| in_file(path, &error))? {
+                store.add(certificate.map_err(|error| in_file(path, &error))?)?;
+            }
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(store)
+        .with_no_client_auth();
+    Ok(MakeRustlsConnect::new(config))
+}
+
+fn in_file(path: &str, error: &dyn std::fmt::Display) -> Failure {
+    format!("could not read the certificates in `{path}`: {error}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(url: &str, expected: &str, tls: Option<Roots>) {
+        assert_eq!(wanted(url), Wanted { url: expected.to_owned(), tls });
+    }
+
+    #[test]
+    fn encryption_is_what_the_url_asks_for() {
+        check("postgres://h/d", "postgres://h/d", None);
+        check("postgres://h/d?sslmode=disable", "postgres://h/d?sslmode=disable", None);
+        check("postgres://h/d?a=b", "postgres://h/d?a=b&sslmode=prefer", None);
+        for mode in ["require", "verify-ca", "verify-full"] {
+            check(
+                &format!("postgres://h/d?sslmode={mode}&a=b"),
+                "postgres://h/d?a=b&sslmode=require",
+                Some(Roots::System),
+            );
+        }
+        check(
+            "postgres://h/d?sslrootcert=%2Fetc%2Fmy+ca.pem&sslmode=require",
+            "postgres://h/d?sslmode=require",
+            Some(Roots::File("/etc/my+ca.pem".to_owned())),
+        );
+        check("postgres://h/d?sslmode=odd", "postgres://h/d?sslmode=odd", None);
+    }
+}

@@ -1,0 +1,107 @@
+//! Reading the change feed: every committed change exactly once, in an order that stays.
+//!
+//! The embedded engine has one writer, so the sequence is the order of the commits. PostgreSQL
+//! gives out sequence numbers before a transaction commits: there, a reader goes only as far as
+//! every transaction is over, and orders by transaction first.
+
+use emergent_domain::{
+    event::{Change, ChangeKind, FeedPosition},
+    ids::ProjectId,
+};
+
+use crate::{
+    author,
+    engine::Engine,
+    error::{Error, Result},
+    params,
+    tx::Tx,
+    value::Row,
+};
+
+/// What came after a position.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Changes {
+    pub items: Vec<Change>,
+    /// Where to go on: the last change's place, or further where nothing concerns the project.
+    pub reached: FeedPosition,
+}
+
+/// The changes of a project after a position, oldest first, at most `limit` of them.
+pub fn read(tx: &mut Tx<'_>, project: ProjectId, after: FeedPosition, limit: usize) -> Result<Changes> {
+    match tx.engine() {
+        Engine::Sqlite => sqlite_read(tx, project, after, limit),
+        Engine::Postgres => postgres_read(tx, project, after, limit),
+    }
+}
+
+/// The place after everything a reader could have seen by now.
+pub fn latest(tx: &mut Tx<'_>, project: ProjectId) -> Result<FeedPosition> {
+    match tx.engine() {
+        Engine::Sqlite => sqlite_latest(tx),
+        Engine::Postgres => postgres_latest(tx, project),
+    }
+}
+
+const COLUMNS: &str =
+    "txid, seq, kind, entity_id, entity_type, version, at, author_token, author_run, author_tool_call";
+
+fn change(row: &Row<'_>, project: ProjectId) -> Result<Change> {
+    let kind: String = row.get(2)?;
+    let kind = ChangeKind::ALL
+        .iter()
+        .copied()
+        .find(|one| one.as_str() == kind)
+        .ok_or(Error::Column { column: 2, expected: "a kind of change" })?;
+    Ok(Change {
+        position: FeedPosition { txid: row.get(0)?, seq: row.get(1)? },
+        project,
+        kind,
+        entity: row.get(3)?,
+        entity_type: row.get(4)?,
+        version: row.get(5)?,
+        at: row.get(6)?,
+        author: author::read(row, 7)?,
+    })
+}
+
+/// Walks the whole feed past the other projects' changes, so a follower hands back `reached`,
+/// which is beyond those, and walks none of them twice.
+fn sqlite_read(tx: &mut Tx<'_>, project: ProjectId, after: FeedPosition, limit: usize) -> Result<Changes> {
+    let end = sqlite_latest(tx)?;
+    let sql = format!(
+        "SELECT {COLUMNS} FROM graph_events WHERE project_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4"
+    );
+    let items = tx.query(&sql, params![project, after.seq, end.seq, limit], |row| change(row, project))?;
+    let reached = match items.last() {
+        Some(last) if items.len() == limit => last.position,
+        _ => end.max(after),
+    };
+    Ok(Changes { items, reached })
+}
+
+fn sqlite_latest(tx: &mut Tx<'_>) -> Result<FeedPosition> {
+    let seq = tx.opt("SELECT max(seq) FROM graph_events", params![], |row| row.get::<Option<i64>>(0))?;
+    Ok(FeedPosition { txid: 0, seq: seq.flatten().unwrap_or(0) })
+}
+
+/// Below this every transaction has ended, so that nothing can still appear there.
+const SETTLED: &str = "txid < CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)";
+
+fn postgres_read(tx: &mut Tx<'_>, project: ProjectId, after: FeedPosition, limit: usize) -> Result<Changes> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM graph_events WHERE project_id = $1 AND (txid, seq) > ($2, $3) AND {SETTLED}
+         ORDER BY txid, seq LIMIT $4"
+    );
+    let items = tx.query(&sql, params![project, after.txid, after.seq, limit], |row| change(row, project))?;
+    let reached = items.last().map_or(after, |last| last.position);
+    Ok(Changes { items, reached })
+}
+
+fn postgres_latest(tx: &mut Tx<'_>, project: ProjectId) -> Result<FeedPosition> {
+    let sql = format!(
+        "SELECT txid, seq FROM graph_events WHERE project_id = $1 AND {SETTLED} ORDER BY txid DESC, seq DESC LIMIT 1"
+    );
+    let last =
+        tx.opt(&sql, params![project], |row| Ok(FeedPosition { txid: row.get(0)?, seq: row.get(1)? }))?;
+    Ok(last.unwrap_or_default())
+}

@@ -1,0 +1,437 @@
+//! The job queue: what must follow a commit is a job written in it.
+//!
+//! A worker claims a job with a lease and keeps the lease alive while it works. When it dies, the
+//! lease lapses and another worker takes the job over, which counts as an attempt. Whatever a
+//! worker says about a job is compared with who holds it: one that was away too long can neither
+//! complete nor fail what is another's by now. Owners are therefore named anew for every claim.
+//!
+//! Times are handed in; nothing here looks at a clock.
+
+use std::time::Duration;
+
+use emergent_domain::{
+    cursor::{Cursor, Page, Paged},
+    ids::{JobId, ProjectId},
+    json::JsonObject,
+    time::Timestamp,
+};
+
+use crate::{
+    engine::Engine,
+    error::Result,
+    params,
+    tx::Tx,
+    value::{Param, Row},
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum JobStatus {
+    Queued,
+    Running,
+    Done,
+    /// Given up: out of attempts or past its age. Stays for a person to look at and revive.
+    Dead,
+}
+
+impl JobStatus {
+    pub const ALL: [JobStatus; 4] = [JobStatus::Queued, JobStatus::Running, JobStatus::Done, JobStatus::Dead];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobStatus::Queued => "queued",
+            JobStatus::Running => "running",
+            JobStatus::Done => "done",
+            JobStatus::Dead => "dead",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    pub id: JobId,
+    pub queue: String,
+    pub project: Option<ProjectId>,
+    pub key: Option<String>,
+    pub payload: JsonObject,
+    pub status: JobStatus,
+    /// How often it was claimed, this time included.
+    pub attempts: i64,
+    pub max_attempts: i64,
+    pub run_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub lease_owner: Option<String>,
+    pub lease_until: Option<Timestamp>,
+    pub last_error: Option<String>,
+    pub created_at: Timestamp,
+    pub finished_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewJob<'a> {
+    pub queue: &'a str,
+    pub project: Option<ProjectId>,
+    /// Two live jobs of one queue never share a key.
+    pub key: Option<&'a str>,
+    pub payload: JsonObject,
+    pub created_at: Timestamp,
+    /// Not before this.
+    pub run_at: Timestamp,
+    pub max_attempts: i64,
+    /// Past this it is not tried again.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl<'a> NewJob<'a> {
+    /// A job to do at once, with the usual number of attempts and no maximum age.
+    pub fn new(queue: &'a str, now: Timestamp) -> Self {
+        Self {
+            queue,
+            project: None,
+            key: None,
+            payload: JsonObject::empty(),
+            created_at: now,
+            run_at: now,
+            max_attempts: 10,
+            expires_at: None,
+        }
+    }
+}
+
+/// The channel that is woken when a queue has something new.
+pub fn channel(queue: &str) -> String {
+    format!("jobs:{queue}")
+}
+
+const COLUMNS: &str = "id, queue, project_id, key, payload, status, attempts, max_attempts, run_at, expires_at, \
+                       lease_owner, lease_until, last_error, created_at, finished_at";
+
+fn job(row: &Row<'_>) -> Result<Job> {
+    let status: String = row.get(5)?;
+    let status = JobStatus::ALL.into_iter().find(|one| one.as_str() == status).unwrap_or(JobStatus::Dead);
+    Ok(Job {
+        id: row.get(0)?,
+        queue: row.get(1)?,
+        project: row.get(2)?,
+        key: row.get(3)?,
+        payload: row.get(4)?,
+        status,
+        attempts: row.get(6)?,
+        max_attempts: row.get(7)?,
+        run_at: row.get(8)?,
+        expires_at: row.get(9)?,
+        lease_owner: row.get(10)?,
+        lease_until: row.get(11)?,
+        last_error: row.get(12)?,
+        created_at: row.get(13)?,
+        finished_at: row.get(14)?,
+    })
+}
+
+/// Adds a job and wakes the queue's workers; `None` when a live job has its key.
+///
+/// With `None`, that job cannot complete before this transaction ends as long as its worker calls
+/// [`hold`] before it looks for what is left to do: what this transaction adds is then seen.
+pub fn enqueue(tx: &mut Tx<'_>, new: &NewJob<'_>) -> Result<Option<JobId>> {
+    loop {
+        let id = JobId::new();
+        let added = tx.execute(
+            "INSERT INTO jobs (id, queue, project_id, key, payload, status, attempts, max_attempts, run_at,
+                               expires_at, created_at)
+             VALUES ($1, $2, $3, $4, $5, 'queued', 0, $6, $7, $8, $9)
+             ON CONFLICT (queue, key) WHERE key IS NOT NULL AND status IN ('queued', 'running') DO NOTHING",
+            params![
+                id,
+                new.queue,
+                new.project,
+                new.key,
+                &new.payload,
+                new.max_attempts,
+                new.run_at,
+                new.expires_at,
+                new.created_at
+            ],
+        )?;
+        if added == 1 {
+            tx.wake(&channel(new.queue))?;
+            return Ok(Some(id));
+        }
+        if keep_alive(tx, new.queue, new.key)? {
+            return Ok(None);
+        }
+        // It finished between the two statements: now there is room for this one.
+    }
+}
+
+/// Keeps the live job with this key from finishing until this transaction ends; false when there
+/// is none. The embedded engine has one writer, and needs nothing kept.
+fn keep_alive(tx: &mut Tx<'_>, queue: &str, key: Option<&str>) -> Result<bool> {
+    match tx.engine() {
+        Engine::Sqlite => Ok(true),
+        // A key share stands beside other enqueuers and beside heartbeats; only `hold` waits.
+        Engine::Postgres => {
+            let sql = "SELECT id FROM jobs WHERE queue = $1 AND key = $2 AND status IN ('queued', 'running')
+                       FOR KEY SHARE";
+            Ok(tx.opt(sql, params![queue, key], |row| row.get::<JobId>(0))?.is_some())
+        }
+    }
+}
+
+/// Takes up to `limit` jobs that are due: first those whose worker's lease lapsed, then the
+/// oldest queued ones. Those past their age or out of attempts become dead instead.
+pub fn claim(
+    tx: &mut Tx<'_>,
+    queue: &str,
+    owner: &str,
+    lease: Duration,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<Job>> {
+    let mut claimed = Vec::new();
+    // Each round either fills the rest or buries some and looks again.
+    while claimed.len() < limit {
+        let due = due(tx, queue, now, limit - claimed.len())?;
+        if due.is_empty() {
+            break;
+        }
+        for job in due {
+            match verdict(&job, now) {
+                Verdict::Run => claimed.push(take(tx, job, owner, now + lease)?),
+                Verdict::Bury(reason) => bury(tx, job.id, &reason, now)?,
+            }
+        }
+    }
+    Ok(claimed)
+}
+
+fn due(tx: &mut Tx<'_>, queue: &str, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
+    let lock = match tx.engine() {
+        Engine::Sqlite => "",
+        Engine::Postgres => "FOR UPDATE SKIP LOCKED",
+    };
+    let lapsed = format!(
+        "SELECT {COLUMNS} FROM jobs WHERE queue = $1 AND status = 'running' AND lease_until <= $2
+         ORDER BY lease_until, id LIMIT $3 {lock}"
+    );
+    let mut due = tx.query(&lapsed, params![queue, now, limit], job)?;
+    if due.len() < limit {
+        let ready = format!(
+            "SELECT {COLUMNS} FROM jobs WHERE queue = $1 AND status = 'queued' AND run_at <= $2
+             ORDER BY run_at, id LIMIT $3 {lock}"
+        );
+        due.extend(tx.query(&ready, params![queue, now, limit - due.len()], job)?);
+    }
+    Ok(due)
+}
+
+enum Verdict {
+    Run,
+    Bury(String),
+}
+
+fn verdict(job: &Job, now: Timestamp) -> Verdict {
+    let before = job.last_error.as_deref().map(|error| format!("; before that: {error}")).unwrap_or_default();
+    if let Some(end) = job.expires_at.filter(|end| *end <= now) {
+        return Verdict::Bury(format!("it was not done by {end}, its maximum age{before}"));
+    }
+    if job.attempts >= job.max_attempts {
+        let attempts = job.attempts;
+        return Verdict::Bury(format!("its worker vanished on attempt {attempts} of {attempts}{before}"));
+    }
+    Verdict::Run
+}
+
+fn take(tx: &mut Tx<'_>, job: Job, owner: &str, until: Timestamp) -> Result<Job> {
+    tx.execute(
+        "UPDATE jobs SET status = 'running', attempts = $2, lease_owner = $3, lease_until = $4 WHERE id = $1",
+        params![job.id, job.attempts + 1, owner, until],
+    )?;
+    Ok(Job {
+        status: JobStatus::Running,
+        attempts: job.attempts + 1,
+        lease_owner: Some(owner.to_owned()),
+        lease_until: Some(until),
+        ..job
+    })
+}
+
+fn bury(tx: &mut Tx<'_>, id: JobId, reason: &str, now: Timestamp) -> Result<()> {
+    tx.execute(
+        "UPDATE jobs SET status = 'dead', finished_at = $3, last_error = $2, lease_owner = NULL, lease_until = NULL
+         WHERE id = $1",
+        params![id, reason, now],
+    )?;
+    Ok(())
+}
+
+/// Keeps a running job's lease alive; false when it is no longer the owner's.
+pub fn heartbeat(tx: &mut Tx<'_>, id: JobId, owner: &str, until: Timestamp) -> Result<bool> {
+    let kept = tx.execute(
+        "UPDATE jobs SET lease_until = $3 WHERE id = $1 AND lease_owner = $2 AND status = 'running'",
+        params![id, owner, until],
+    )?;
+    Ok(kept == 1)
+}
+
+/// Locks a running job until this transaction ends; false when it is no longer the owner's.
+/// Waits for every transaction that counted on the job being live: see [`enqueue`].
+pub fn hold(tx: &mut Tx<'_>, id: JobId, owner: &str) -> Result<bool> {
+    let sql = format!(
+        "SELECT id FROM jobs WHERE id = $1 AND lease_owner = $2 AND status = 'running'{}",
+        tx.for_update()
+    );
+    Ok(tx.opt(&sql, params![id, owner], |row| row.get::<JobId>(0))?.is_some())
+}
+
+/// The job is done; false when it is no longer the owner's.
+pub fn complete(tx: &mut Tx<'_>, id: JobId, owner: &str, now: Timestamp) -> Result<bool> {
+    let done = tx.execute(
+        "UPDATE jobs SET status = 'done', finished_at = $3, lease_owner = NULL, lease_until = NULL
+         WHERE id = $1 AND lease_owner = $2 AND status = 'running'",
+        params![id, owner, now],
+    )?;
+    Ok(done == 1)
+}
+
+/// Gives a job back unfinished, for any worker to take up at once; the attempt does not count.
+/// False when it is no longer the owner's.
+pub fn release(tx: &mut Tx<'_>, id: JobId, owner: &str, now: Timestamp) -> Result<bool> {
+    let queue = tx.opt(
+        "UPDATE jobs SET status = 'queued', attempts = attempts - 1, run_at = $3, lease_owner = NULL,
+                         lease_until = NULL
+         WHERE id = $1 AND lease_owner = $2 AND status = 'running' RETURNING queue",
+        params![id, owner, now],
+        |row| row.get::<String>(0),
+    )?;
+    if let Some(queue) = &queue {
+        tx.wake(&channel(queue))?;
+    }
+    Ok(queue.is_some())
+}
+
+/// What became of a job that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failed {
+    Retry {
+        at: Timestamp,
+    },
+    Dead,
+    /// Another worker has it by now; nothing was changed.
+    NotYours,
+}
+
+/// The attempt failed: the job waits for the next one, or is dead when there is none.
+pub fn fail(tx: &mut Tx<'_>, id: JobId, owner: &str, error: &str, now: Timestamp) -> Result<Failed> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM jobs WHERE id = $1 AND lease_owner = $2 AND status = 'running'{}",
+        tx.for_update()
+    );
+    let Some(job) = tx.opt(&sql, params![id, owner], job)? else { return Ok(Failed::NotYours) };
+    let at = now + backoff(id, job.attempts);
+    if job.attempts >= job.max_attempts || job.expires_at.is_some_and(|end| end <= at) {
+        bury(tx, id, error, now)?;
+        return Ok(Failed::Dead);
+    }
+    tx.execute(
+        "UPDATE jobs SET status = 'queued', run_at = $2, last_error = $3, lease_owner = NULL, lease_until = NULL
+         WHERE id = $1",
+        params![id, at, error],
+    )?;
+    Ok(Failed::Retry { at })
+}
+
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// How long to wait after an attempt: doubling from a second to five minutes, and up to a quarter
+/// more, so that jobs that failed together do not come back together. The same for the same job
+/// and attempt.
+pub fn backoff(id: JobId, attempt: i64) -> Duration {
+    let doublings = u32::try_from(attempt.saturating_sub(1)).unwrap_or(0).min(16);
+    let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
+    // The lower half of an id is random; the attempt stirs it.
+    let stirred = (id.0.as_u64_pair().1 ^ attempt.unsigned_abs()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    pause + pause.mul_f64((stirred >> 40) as f64 / (1_u64 << 24) as f64 / 4.0)
+}
+
+pub fn get(tx: &mut Tx<'_>, id: JobId) -> Result<Option<Job>> {
+    tx.opt(&format!("SELECT {COLUMNS} FROM jobs WHERE id = $1"), params![id], job)
+}
+
+/// Jobs that were given up, newest first; of every queue with `None`.
+pub fn dead_letters(tx: &mut Tx<'_>, queue: Option<&str>, page: Page) -> Result<Paged<Job>> {
+    let mut sql = format!("SELECT {COLUMNS} FROM jobs WHERE status = 'dead'");
+    let mut params: Vec<Param<'_>> = vec![(page.limit + 1).into()];
+    if let Some(queue) = queue {
+        params.push(queue.into());
+        sql.push_str(&format!(" AND queue = ${}", params.len()));
+    }
+    if let Some(after) = page.after {
+        params.extend([after.created_at.into(), after.id.into()]);
+        sql.push_str(&format!(" AND (created_at, id) < (${}, ${})", params.len() - 1, params.len()));
+    }
+    sql.push_str(" ORDER BY created_at DESC, id DESC LIMIT $1");
+    let rows = tx.query(&sql, &params, job)?;
+    Ok(Paged::cut(rows, page.limit, |job| Cursor { created_at: job.created_at, id: job.id.0 }))
+}
+
+/// Gives a dead job a fresh set of attempts; false when it is not dead, or when a live job has
+/// its key.
+pub fn revive(tx: &mut Tx<'_>, id: JobId, now: Timestamp) -> Result<bool> {
+    let revived = tx.query(
+        "UPDATE jobs SET status = 'queued', attempts = 0, run_at = $2, expires_at = NULL, finished_at = NULL
+         WHERE id = $1 AND status = 'dead' AND NOT EXISTS (
+             SELECT 1 FROM jobs AS live WHERE live.queue = jobs.queue AND live.key = jobs.key
+             AND live.status IN ('queued', 'running'))
+         RETURNING queue",
+        params![id, now],
+        |row| row.get::<String>(0),
+    )?;
+    for queue in &revived {
+        tx.wake(&channel(queue))?;
+    }
+    Ok(!revived.is_empty())
+}
+
+/// Forgets jobs that finished before a moment: `Done` soon, `Dead` when nobody will look any more.
+pub fn prune(tx: &mut Tx<'_>, status: JobStatus, before: Timestamp) -> Result<u64> {
+    let sql = "DELETE FROM jobs WHERE status = $1 AND finished_at IS NOT NULL AND finished_at < $2";
+    tx.execute(sql, params![status.as_str(), before])
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Count {
+    pub queue: String,
+    pub status: JobStatus,
+    pub jobs: i64,
+}
+
+/// How many jobs there are, by queue and status.
+pub fn counts(tx: &mut Tx<'_>) -> Result<Vec<Count>> {
+    let mut counts = Vec::new();
+    for status in JobStatus::ALL {
+        counts.extend(tx.query(
+            "SELECT queue, count(*) FROM jobs WHERE status = $1 GROUP BY queue ORDER BY queue",
+            params![status.as_str()],
+            |row| Ok(Count { queue: row.get(0)?, status, jobs: row.get(1)? }),
+        )?);
+    }
+    Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_five_minutes_with_a_little_jitter() {
+        for attempt in 1..100 {
+            let id = JobId::new();
+            let pause = backoff(id, attempt);
+            let plain = Duration::from_secs(1 << (attempt - 1).min(20)).min(LONGEST_PAUSE);
+            assert!(pause >= plain && pause <= plain.mul_f64(1.25), "attempt {attempt}: {pause:?}");
+            assert_eq!(pause, backoff(id, attempt), "the same job waits the same time");
+        }
+        let spread: std::collections::BTreeSet<_> = (0..100).map(|_| backoff(JobId::new(), 1)).collect();
+        assert!(spread.len() > 90, "jobs that failed together come back apart");
+    }
+}

@@ -1,0 +1,101 @@
+//! Migrations: numbered, applied once, in one transaction each. Servers that start together wait
+//! for one another; a database that a newer program migrated is refused.
+
+use emergent_domain::time::Timestamp;
+
+use crate::{
+    engine::Engine,
+    error::{Error, Result},
+};
+
+struct Migration {
+    version: i64,
+    name: &'static str,
+    /// Runs on both engines, before what is each one's own.
+    shared: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+}
+
+const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    name: "foundation",
+    shared: include_str!("migrations/0001_foundation.sql"),
+    sqlite: include_str!("migrations/0001_foundation.sqlite.sql"),
+    postgres: include_str!("migrations/0001_foundation.postgres.sql"),
+}];
+
+/// The newest version this program knows.
+pub fn known_version() -> i64 {
+    MIGRATIONS.last().map_or(0, |migration| migration.version)
+}
+
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
+    version bigint NOT NULL PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL)";
+
+impl Migration {
+    fn text(&self, engine: Engine) -> String {
+        let (rowno, seqno, txid, own) = match engine {
+            Engine::Sqlite => {
+                ("INTEGER PRIMARY KEY", "INTEGER PRIMARY KEY AUTOINCREMENT", "DEFAULT 0", self.sqlite)
+            }
+            Engine::Postgres => (
+                "bigint PRIMARY KEY",
+                "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+                "DEFAULT pg_current_xact_id()::text::bigint",
+                self.postgres,
+            ),
+        };
+        let shared =
+            self.shared.replace("{rowno}", rowno).replace("{seqno}", seqno).replace("{txid}", txid);
+        format!("{shared}\n{own}")
+    }
+
+    fn failed(&self) -> impl Fn(Error) -> Error + '_ {
+        |source| Error::Migration { name: self.name.to_owned(), source: Box::new(source) }
+    }
+}
+
+fn refuse_newer(found: i64) -> Result<()> {
+    if found > known_version() {
+        return Err(Error::TooNew { found, known: known_version() });
+    }
+    Ok(())
+}
+
+pub(crate) fn sqlite(conn: &mut rusqlite::Connection) -> Result<()> {
+    let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Exclusive)?;
+    tx.execute_batch(TABLE)?;
+    let found: i64 = tx.query_row("SELECT coalesce(max(version), 0) FROM schema_migrations", [], |row| row.get(0))?;
+    refuse_newer(found)?;
+    for migration in MIGRATIONS.iter().filter(|migration| migration.version > found) {
+        tx.execute_batch(&migration.text(Engine::Sqlite)).map_err(Error::from).map_err(migration.failed())?;
+        tx.execute(
+            "INSERT INTO schema_migrations (version, name, applied_at) VALUES (?1, ?2, ?3)",
+            (migration.version, migration.name, Timestamp::now().micros()),
+        )?;
+    }
+    tx.commit()?;
+    Ok(())
+}
+
+pub(crate) async fn postgres(client: &mut deadpool_postgres::Object) -> Result<()> {
+    let tx = client.transaction().await?;
+    // Held until the commit: whoever starts at the same moment waits here and finds it done.
+    tx.batch_execute("SELECT pg_advisory_xact_lock(4400001)").await?;
+    tx.batch_execute("CREATE SCHEMA IF NOT EXISTS kb").await?;
+    tx.batch_execute("CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public").await?;
+    tx.batch_execute(TABLE).await?;
+    let found: i64 = tx.query_one("SELECT coalesce(max(version), 0) FROM schema_migrations", &[]).await?.get(0);
+    refuse_newer(found)?;
+    for migration in MIGRATIONS.iter().filter(|migration| migration.version > found) {
+        tx.batch_execute(&migration.text(Engine::Postgres)).await.map_err(Error::from).map_err(migration.failed())?;
+        tx.execute(
+            "INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, now())",
+            &[&migration.version, &migration.name],
+        )
+        .await?;
+    }
+    tx.commit().await?;
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! Objects and their versions. `graph_objects` holds the newest version of each, a tombstone
+//! included; what it was before moves to `graph_object_versions` and never changes.
+
+use std::collections::HashMap;
+
+use emergent_domain::{
+    cursor::{Cursor, Page, Paged},
+    ids::{ObjectId, ProjectId},
+    object::Object,
+    query::ObjectFilter,
+    time::Timestamp,
+};
+
+use crate::{
+    author,
+    error::Result,
+    filter, page, params,
+    tx::Tx,
+    value::{Param, Row},
+};
+
+mod write;
+
+pub use write::{NewRow, insert_many, update};
+
+/// The columns [`read`] reads, of a row without an alias.
+pub const COLUMNS: &str = "id, project_id, type, key, status, labels, properties, version, created_at, updated_at, \
+                           deleted_at, author_token, author_run, author_tool_call";
+
+/// The columns [`read`] reads, of `alias`.
+pub fn columns(alias: &str) -> String {
+    let names: Vec<String> = COLUMNS.split(", ").map(|name| format!("{alias}.{name}")).collect();
+    names.join(", ")
+}
+
+/// The columns [`read`] reads, of a row of `graph_object_versions`.
+pub const VERSION_COLUMNS: &str = "object_id, project_id, type, key, status, labels, properties, version, created_at, \
+                                   updated_at, deleted_at, author_token, author_run, author_tool_call";
+
+/// Reads an object from the columns from `first` on.
+pub fn read(row: &Row<'_>, first: usize) -> Result<Object> {
+    Ok(Object {
+        id: row.get(first)?,
+        project: row.get(first + 1)?,
+        type_: row.get(first + 2)?,
+        key: row.get(first + 3)?,
+        status: row.get(first + 4)?,
+        labels: row.get(first + 5)?,
+        properties: row.get(first + 6)?,
+        version: row.get(first + 7)?,
+        created_at: row.get(first + 8)?,
+        updated_at: row.get(first + 9)?,
+        deleted_at: row.get(first + 10)?,
+        author: author::read(row, first + 11)?,
+    })
+}
+
+/// An object's row with its number, read to be changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Locked {
+    pub no: i64,
+    pub object: Object,
+}
+
+/// A living object.
+pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<Object>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM graph_objects WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL"
+    );
+    tx.opt(&sql, params![id, project], |row| read(row, 0))
+}
+
+/// The newest version, a tombstone too, held until the transaction ends.
+pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<Locked>> {
+    let sql = format!(
+        "SELECT no, {COLUMNS} FROM graph_objects WHERE id = $1 AND project_id = $2{}",
+        tx.for_update()
+    );
+    tx.opt(&sql, params![id, project], locked)
+}
+
+/// The living object with this key, held until the transaction ends.
+pub fn lock_by_key(tx: &mut Tx<'_>, project: ProjectId, type_: &str, key: &str) -> Result<Option<Locked>> {
+    let sql = format!(
+        "SELECT no, {COLUMNS} FROM graph_objects
+         WHERE project_id = $1 AND type = $2 AND key = $3 AND deleted_at IS NULL{}",
+        tx.for_update()
+    );
+    tx.opt(&sql, params![project, type_, key], locked)
+}
+
+fn locked(row: &Row<'_>) -> Result<Locked> {
+    Ok(Locked { no: row.get(0)?, object: read(row, 1)? })
+}
+
+/// Which living object has this key.
+pub fn key_holder(tx: &mut Tx<'_>, project: ProjectId, type_: &str, key: &str) -> Result<Option<ObjectId>> {
+    tx.opt(
+        "SELECT id FROM graph_objects WHERE project_id = $1 AND type = $2 AND key = $3 AND deleted_at IS NULL",
+        params![project, type_, key],
+        |row| row.get(0),
+    )
+}
+
+/// The living objects with these keys of one type, as `(key, id)`.
+pub fn ids_by_key(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    type_: &str,
+    keys: &[&str],
+) -> Result<HashMap<String, ObjectId>> {
+    let mut found = HashMap::with_capacity(keys.len());
+    for list in page::in_lists(keys) {
+        let sql = format!(
+            "SELECT key, id FROM graph_objects
+             WHERE project_id = $1 AND type = $2 AND key IN ({}) AND deleted_at IS NULL",
+            page::places(3, list.len())
+        );
+        let mut params = vec![Param::from(project), Param::from(type_)];
+        params.extend(list.into_iter().map(Param::from));
+        found.extend(tx.query(&sql, &params, |row| Ok((row.get(0)?, row.get(1)?)))?);
+    }
+    Ok(found)
+}
+
+/// What an edge needs to know of its end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndRow {
+    pub type_: String,
+    pub updated_at: Timestamp,
+}
+
+/// The living objects among these, held so that none is deleted before the transaction ends.
+pub fn hold_living(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    ids: &[ObjectId],
+) -> Result<HashMap<ObjectId, EndRow>> {
+    let lock = tx.for_share();
+    living(tx, project, ids, lock)
+}
+
+/// The living objects among these, as they are now.
+pub fn find_living(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    ids: &[ObjectId],
+) -> Result<HashMap<ObjectId, EndRow>> {
+    living(tx, project, ids, "")
+}
+
+fn living(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    ids: &[ObjectId],
+    lock: &str,
+) -> Result<HashMap<ObjectId, EndRow>> {
+    let mut ids = ids.to_vec();
+    // In one order everywhere, so that two transactions do not wait for each other.
+    ids.sort_unstable();
+    ids.dedup();
+    let mut found = HashMap::with_capacity(ids.len());
+    for list in page::in_lists(&ids) {
+        let sql = format!(
+            "SELECT id, type, updated_at FROM graph_objects
+             WHERE id IN ({}) AND project_id = $1 AND deleted_at IS NULL ORDER BY id{lock}",
+            page::places(2, list.len())
+        );
+        let mut params = vec![Param::from(project)];
+        params.extend(list.into_iter().map(Param::from));
+        let rows = tx.query(&sql, &params, |row| {
+            Ok((row.get(0)?, EndRow { type_: row.get(1)?, updated_at: row.get(2)? }))
+        })?;
+        found.extend(rows);
+    }
+    Ok(found)
+}
+
+/// Living objects, newest first.
+pub fn list(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    wanted: &ObjectFilter,
+    page: &Page,
+) -> Result<Paged<Object>> {
+    let mut params = vec![Param::from(project)];
+    let (after, values) = page::after(page, "o.created_at", "o.id", params.len() + 1);
+    params.extend(values);
+    let (conditions, values) = filter::object_conditions(tx.engine(), wanted, "o", params.len() + 1);
+    params.extend(values);
+    let sql = format!(
+        "SELECT {} FROM graph_objects AS o WHERE o.project_id = $1 AND o.deleted_at IS NULL{after}{conditions}
+         ORDER BY o.created_at DESC, o.id DESC{}",
+        columns("o"),
+        page::limit(page)
+    );
+    let rows = tx.query(&sql, &params, |row| read(row, 0))?;
+    Ok(Paged::cut(rows, page.limit, |object| Cursor { created_at: object.created_at, id: object.id.0 }))
+}
+
+/// Every version, newest first, tombstones too. A cursor here is the moment of a version.
+pub fn history(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId, page: &Page) -> Result<Paged<Object>> {
+    let mut params = vec![Param::from(id), Param::from(project)];
+    let mut after = String::new();
+    if let Some(cursor) = page.after {
+        after.push_str(" AND updated_at < $3");
+        params.push(Param::from(cursor.created_at));
+    }
+    let sql = format!(
+        "SELECT {COLUMNS} FROM graph_objects WHERE id = $1 AND project_id = $2{after}
+         UNION ALL
+         SELECT {VERSION_COLUMNS} FROM graph_object_versions WHERE object_id = $1 AND project_id = $2{after}
+         ORDER BY version DESC{}",
+        page::limit(page)
+    );
+    let rows = tx.query(&sql, &params, |row| read(row, 0))?;
+    Ok(Paged::cut(rows, page.limit, |object| Cursor { created_at: object.updated_at, id: object.id.0 }))
+}

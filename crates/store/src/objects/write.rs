@@ -1,0 +1,133 @@
+//! Writing objects: many new ones at once, and the next version of one.
+
+use std::collections::HashSet;
+
+use emergent_domain::object::{IndexedText, Object};
+
+use crate::{
+    author,
+    engine::Engine,
+    error::{Error, Result},
+    numbers,
+    numbers::Numbered,
+    page, params,
+    search::write::{self, Entry, Index},
+    tx::Tx,
+    value::{Param, json_strings},
+};
+
+/// A new object, and the text by which it will be found.
+#[derive(Debug, Clone, Copy)]
+pub struct NewRow<'a> {
+    pub object: &'a Object,
+    pub text: &'a IndexedText,
+}
+
+/// Writes new objects of one project and indexes their text. Returns each one's number, or `None`
+/// where another living object has the key; such a row is not written.
+pub fn insert_many(tx: &mut Tx<'_>, project_no: i64, rows: &[NewRow<'_>]) -> Result<Vec<Option<i64>>> {
+    let Some(first) = rows.first() else { return Ok(Vec::new()) };
+    let project = first.object.project;
+    let numbers = numbers::next(tx, Numbered::Objects, project_no, rows.len())?;
+    let made = match tx.engine() {
+        Engine::Sqlite => sqlite_insert(tx, &numbers, rows)?,
+        Engine::Postgres => postgres_insert(tx, &numbers, rows)?,
+    };
+    let entries: Vec<Entry<'_>> =
+        rows.iter().zip(&made).filter_map(|(row, no)| no.map(|no| Entry { no, text: row.text })).collect();
+    write::insert(tx, Index::Objects, project, &entries)?;
+    Ok(made)
+}
+
+const INSERT: &str = "INSERT INTO graph_objects (no, id, project_id, type, key, status, labels, properties, version, \
+                      created_at, updated_at, author_token, author_run, author_tool_call) VALUES";
+const UNLESS_TAKEN: &str =
+    "ON CONFLICT (project_id, type, key) WHERE key IS NOT NULL AND deleted_at IS NULL DO NOTHING";
+
+fn insert_params<'a>(no: i64, object: &'a Object) -> Vec<Param<'a>> {
+    let [token, run, tool_call] = author::params(object.author);
+    vec![
+        Param::from(no),
+        Param::from(object.id),
+        Param::from(object.project),
+        Param::from(&object.type_),
+        Param::from(object.key.as_ref()),
+        Param::from(object.status.as_ref()),
+        json_strings(&object.labels),
+        Param::from(&object.properties),
+        Param::from(object.version),
+        Param::from(object.created_at),
+        Param::from(object.updated_at),
+        token,
+        run,
+        tool_call,
+    ]
+}
+
+fn sqlite_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[NewRow<'_>]) -> Result<Vec<Option<i64>>> {
+    let sql = format!("{INSERT} ({}) {UNLESS_TAKEN}", page::places(1, 14));
+    let mut made = Vec::with_capacity(rows.len());
+    for (no, row) in numbers.iter().zip(rows) {
+        let changed = tx.execute(&sql, &insert_params(*no, row.object))?;
+        made.push((changed == 1).then_some(*no));
+    }
+    Ok(made)
+}
+
+fn postgres_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[NewRow<'_>]) -> Result<Vec<Option<i64>>> {
+    let params: Vec<_> = numbers.iter().zip(rows).map(|(no, row)| insert_params(*no, row.object)).collect();
+    let changed = tx.insert_many(INSERT, 14, &params, UNLESS_TAKEN)?;
+    if changed == rows.len() as u64 {
+        return Ok(numbers.iter().copied().map(Some).collect());
+    }
+    // Some keys were taken: ask which rows are there.
+    let mut there = HashSet::new();
+    for list in page::in_lists(numbers) {
+        let sql = format!("SELECT no FROM graph_objects WHERE no IN ({})", page::places(1, list.len()));
+        let list: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
+        there.extend(tx.query(&sql, &list, |row| row.get::<i64>(0))?);
+    }
+    Ok(numbers.iter().map(|no| there.contains(no).then_some(*no)).collect())
+}
+
+/// Writes the next version of a locked row: the old one moves to the history. A tombstone is a
+/// version as well. Does not touch the full-text index.
+pub fn update(tx: &mut Tx<'_>, no: i64, next: &Object) -> Result<()> {
+    tx.execute(
+        "INSERT INTO graph_object_versions
+            (object_id, version, project_id, type, key, status, labels, properties, created_at, updated_at,
+             deleted_at, valid_to, author_token, author_run, author_tool_call)
+         SELECT id, version, project_id, type, key, status, labels, properties, created_at, updated_at,
+             deleted_at, CAST($2 AS timestamptz), author_token, author_run, author_tool_call
+         FROM graph_objects WHERE no = $1",
+        params![no, next.updated_at],
+    )?;
+    let [token, run, tool_call] = author::params(next.author);
+    let changed = tx.execute(
+        "UPDATE graph_objects SET type = $2, key = $3, status = $4, labels = $5, properties = $6, version = $7,
+             updated_at = $8, deleted_at = $9, author_token = $10, author_run = $11, author_tool_call = $12
+         WHERE no = $1 AND version = $13",
+        &[
+            Param::from(no),
+            Param::from(&next.type_),
+            Param::from(next.key.as_ref()),
+            Param::from(next.status.as_ref()),
+            json_strings(&next.labels),
+            Param::from(&next.properties),
+            Param::from(next.version),
+            Param::from(next.updated_at),
+            Param::from(next.deleted_at),
+            token,
+            run,
+            tool_call,
+            Param::from(next.version - 1),
+        ],
+    );
+    match changed {
+        Ok(1) => Ok(()),
+        Ok(_) => Err(tx.again("the row changed although it was held")),
+        // Someone took the key since the caller looked: the next try will see who.
+        Err(Error::Duplicate { constraint }) => Err(tx.again(&constraint)),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,136 @@
+//! Template packs and their assignment to projects.
+
+use emergent_domain::{
+    cursor::{Cursor, Page, Paged},
+    ids::{PackId, ProjectId},
+    pack::TemplatePack,
+    time::Timestamp,
+};
+
+use crate::{
+    error::{Error, Result},
+    page, params,
+    tx::Tx,
+    value::{Param, Row, json},
+};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredPack {
+    pub id: PackId,
+    /// `None` is built in: every project sees it, none can delete it.
+    pub project: Option<ProjectId>,
+    pub pack: TemplatePack,
+    pub created_at: Timestamp,
+    /// To the project that asks.
+    pub assigned: bool,
+}
+
+/// The asking project is `$1` wherever these are read.
+const COLUMNS: &str = "k.id, k.project_id, k.pack, k.created_at,
+    EXISTS (SELECT 1 FROM project_template_packs AS a WHERE a.project_id = $1 AND a.pack_id = k.id)";
+const VISIBLE: &str = "(k.project_id = $1 OR k.project_id IS NULL) AND k.deleted_at IS NULL";
+
+fn read(row: &Row<'_>) -> Result<StoredPack> {
+    Ok(StoredPack {
+        id: row.get(0)?,
+        project: row.get(1)?,
+        pack: parse(row, 2)?,
+        created_at: row.get(3)?,
+        assigned: row.get(4)?,
+    })
+}
+
+fn parse(row: &Row<'_>, column: usize) -> Result<TemplatePack> {
+    let text: String = row.get(column)?;
+    serde_json::from_str(&text).map_err(|_| Error::Column { column, expected: "a template pack" })
+}
+
+/// Keeps a pack of a project, or a built-in one; `None` when that version of it is there already.
+pub fn insert(
+    tx: &mut Tx<'_>,
+    project: Option<ProjectId>,
+    pack: &TemplatePack,
+    now: Timestamp,
+) -> Result<Option<PackId>> {
+    // Two partial indexes, since to a unique index one NULL is as good as another.
+    let unless_there = match project {
+        Some(_) => "(project_id, name, version) WHERE deleted_at IS NULL AND project_id IS NOT NULL",
+        None => "(name, version) WHERE deleted_at IS NULL AND project_id IS NULL",
+    };
+    let id = PackId::new();
+    let text =
+        serde_json::to_string(pack).map_err(|_| Error::Column { column: 4, expected: "a template pack" })?;
+    let made = tx.execute(
+        &format!(
+            "INSERT INTO template_packs (id, project_id, name, version, pack, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT {unless_there} DO NOTHING"
+        ),
+        &[
+            Param::from(id),
+            Param::from(project),
+            Param::from(&pack.name),
+            Param::from(&pack.version),
+            json(&text),
+            Param::from(now),
+        ],
+    )?;
+    Ok((made == 1).then_some(id))
+}
+
+/// A pack that the project can see.
+pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: PackId) -> Result<Option<StoredPack>> {
+    let sql = format!("SELECT {COLUMNS} FROM template_packs AS k WHERE k.id = $2 AND {VISIBLE}");
+    tx.opt(&sql, params![project, id], read)
+}
+
+/// The packs a project can see, newest first.
+pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<Paged<StoredPack>> {
+    let mut params = vec![Param::from(project)];
+    let (after, values) = page::after(page, "k.created_at", "k.id", 2);
+    params.extend(values);
+    let sql = format!(
+        "SELECT {COLUMNS} FROM template_packs AS k WHERE {VISIBLE}{after}
+         ORDER BY k.created_at DESC, k.id DESC{}",
+        page::limit(page)
+    );
+    let rows = tx.query(&sql, &params, read)?;
+    Ok(Paged::cut(rows, page.limit, |pack| Cursor { created_at: pack.created_at, id: pack.id.0 }))
+}
+
+/// What is assigned to a project, by name.
+pub fn assigned(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<TemplatePack>> {
+    tx.query(
+        "SELECT k.pack FROM project_template_packs AS a JOIN template_packs AS k ON k.id = a.pack_id
+         WHERE a.project_id = $1 AND k.deleted_at IS NULL ORDER BY k.name, k.id",
+        params![project],
+        |row| parse(row, 0),
+    )
+}
+
+/// Assigns a pack in place of any other version of it.
+pub fn assign(tx: &mut Tx<'_>, project: ProjectId, pack: &StoredPack, now: Timestamp) -> Result<()> {
+    tx.execute(
+        "DELETE FROM project_template_packs WHERE project_id = $1
+         AND pack_id IN (SELECT id FROM template_packs WHERE name = $2 AND id <> $3)",
+        params![project, &pack.pack.name, pack.id],
+    )?;
+    tx.execute(
+        "INSERT INTO project_template_packs (project_id, pack_id, assigned_at) VALUES ($1, $2, $3)
+         ON CONFLICT (project_id, pack_id) DO NOTHING",
+        params![project, pack.id, now],
+    )?;
+    Ok(())
+}
+
+pub fn unassign(tx: &mut Tx<'_>, project: ProjectId, pack: PackId) -> Result<()> {
+    tx.execute(
+        "DELETE FROM project_template_packs WHERE project_id = $1 AND pack_id = $2",
+        params![project, pack],
+    )?;
+    Ok(())
+}
+
+pub fn delete(tx: &mut Tx<'_>, id: PackId, now: Timestamp) -> Result<()> {
+    tx.execute("UPDATE template_packs SET deleted_at = $2 WHERE id = $1", params![id, now])?;
+    Ok(())
+}

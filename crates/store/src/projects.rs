@@ -1,0 +1,88 @@
+//! Projects. A deleted one keeps its rows, and is found by nobody.
+
+use emergent_domain::{
+    cursor::{Cursor, Page, Paged},
+    ids::ProjectId,
+    project::Project,
+    time::Timestamp,
+};
+
+use crate::{
+    engine::Engine,
+    error::Result,
+    page, params,
+    tx::Tx,
+    value::{Param, Row},
+};
+
+const COLUMNS: &str = "id, no, name, strict, packs_revision, created_at, updated_at";
+
+fn read(row: &Row<'_>) -> Result<Project> {
+    Ok(Project {
+        id: row.get(0)?,
+        no: row.get(1)?,
+        name: row.get(2)?,
+        strict: row.get(3)?,
+        packs_revision: row.get(4)?,
+        created_at: row.get(5)?,
+        updated_at: row.get(6)?,
+    })
+}
+
+/// A new project; `None` when a living one has the name.
+pub fn insert(tx: &mut Tx<'_>, name: &str, strict: bool, now: Timestamp) -> Result<Option<Project>> {
+    let no = match tx.engine() {
+        Engine::Sqlite => "(SELECT coalesce(max(no), 0) + 1 FROM projects)",
+        Engine::Postgres => "nextval('projects_no_seq')",
+    };
+    let sql = format!(
+        "INSERT INTO projects (no, id, name, strict, packs_revision, created_at, updated_at)
+         VALUES ({no}, $1, $2, $3, 0, $4, $4)
+         ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING RETURNING {COLUMNS}"
+    );
+    tx.opt(&sql, params![ProjectId::new(), name, strict, now], read)
+}
+
+pub fn get(tx: &mut Tx<'_>, id: ProjectId) -> Result<Option<Project>> {
+    let sql = format!("SELECT {COLUMNS} FROM projects WHERE id = $1 AND deleted_at IS NULL");
+    tx.opt(&sql, params![id], read)
+}
+
+/// The project, held until the transaction ends.
+pub fn lock(tx: &mut Tx<'_>, id: ProjectId) -> Result<Option<Project>> {
+    let sql =
+        format!("SELECT {COLUMNS} FROM projects WHERE id = $1 AND deleted_at IS NULL{}", tx.for_update());
+    tx.opt(&sql, params![id], read)
+}
+
+pub fn by_name(tx: &mut Tx<'_>, name: &str) -> Result<Option<Project>> {
+    let sql = format!("SELECT {COLUMNS} FROM projects WHERE name = $1 AND deleted_at IS NULL");
+    tx.opt(&sql, params![name], read)
+}
+
+pub fn list(tx: &mut Tx<'_>, page: &Page) -> Result<Paged<Project>> {
+    let (after, params) = page::after(page, "created_at", "id", 1);
+    let sql = format!(
+        "SELECT {COLUMNS} FROM projects WHERE deleted_at IS NULL{after} ORDER BY created_at DESC, id DESC{}",
+        page::limit(page)
+    );
+    let rows = tx.query(&sql, &params, read)?;
+    Ok(Paged::cut(rows, page.limit, |project| Cursor { created_at: project.created_at, id: project.id.0 }))
+}
+
+/// Writes the name, strictness and packs' revision of a held project.
+pub fn update(tx: &mut Tx<'_>, project: &Project) -> Result<()> {
+    tx.execute(
+        "UPDATE projects SET name = $2, strict = $3, packs_revision = $4, updated_at = $5 WHERE id = $1",
+        params![project.id, &project.name, project.strict, project.packs_revision, project.updated_at],
+    )?;
+    Ok(())
+}
+
+pub fn delete(tx: &mut Tx<'_>, id: ProjectId, now: Timestamp) -> Result<()> {
+    tx.execute(
+        "UPDATE projects SET deleted_at = $2, updated_at = $2 WHERE id = $1 AND deleted_at IS NULL",
+        &[Param::from(id), Param::from(now)],
+    )?;
+    Ok(())
+}

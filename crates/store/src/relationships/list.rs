@@ -1,0 +1,131 @@
+//! Pages of relationships.
+
+use emergent_domain::{
+    cursor::{Cursor, Page, Paged},
+    ids::{ObjectId, ProjectId, RelationshipId},
+    query::Direction,
+    relationship::Relationship,
+};
+
+use super::{COLUMNS, VERSION_COLUMNS, columns, near, read};
+use crate::{error::Result, page, tx::Tx, value::Param};
+
+/// Which relationships: every part that is given must hold.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RelationshipFilter {
+    /// Any of these types; empty is every type.
+    pub types: Vec<String>,
+    pub from: Option<ObjectId>,
+    pub to: Option<ObjectId>,
+}
+
+/// Living relationships, newest first.
+pub fn list(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    wanted: &RelationshipFilter,
+    page: &Page,
+) -> Result<Paged<Relationship>> {
+    match (wanted.from, wanted.to) {
+        (Some(from), to) => at_object(tx, project, (from, Direction::Out), to, &wanted.types, page),
+        (None, Some(to)) => at_object(tx, project, (to, Direction::In), None, &wanted.types, page),
+        (None, None) => {
+            let all =
+                Source { with: String::new(), tables: "graph_relationships AS r", joined: String::new() };
+            page_of(tx, &all, vec![Param::from(project)], &wanted.types, page)
+        }
+    }
+}
+
+/// The living relationships of an object, newest first.
+pub fn of_object(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    object: ObjectId,
+    direction: Direction,
+    types: &[String],
+    page: &Page,
+) -> Result<Paged<Relationship>> {
+    at_object(tx, project, (object, direction), None, types, page)
+}
+
+fn at_object(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    (object, direction): (ObjectId, Direction),
+    to: Option<ObjectId>,
+    types: &[String],
+    page: &Page,
+) -> Result<Paged<Relationship>> {
+    let mut params = vec![Param::from(project), Param::from(object)];
+    let mut joined = " AND r.no = near.no".to_owned();
+    if let Some(to) = to {
+        params.push(Param::from(to));
+        joined.push_str(" AND r.to_id = $3");
+    }
+    let with = near("$2", direction, super::LIVING);
+    page_of(
+        tx,
+        &Source { with, tables: "near CROSS JOIN graph_relationships AS r", joined },
+        params,
+        types,
+        page,
+    )
+}
+
+/// Where a page's rows `r` come from. The project is `$1`.
+struct Source {
+    with: String,
+    tables: &'static str,
+    joined: String,
+}
+
+fn page_of(
+    tx: &mut Tx<'_>,
+    source: &Source,
+    mut params: Vec<Param<'_>>,
+    types: &[String],
+    page: &Page,
+) -> Result<Paged<Relationship>> {
+    let Source { with, tables, joined } = source;
+    let mut conditions = String::new();
+    if !types.is_empty() {
+        conditions.push_str(&format!(" AND r.type IN ({})", page::places(params.len() + 1, types.len())));
+        params.extend(types.iter().cloned().map(Param::from));
+    }
+    let (after, values) = page::after(page, "r.created_at", "r.id", params.len() + 1);
+    params.extend(values);
+    let sql = format!(
+        "{with} SELECT {} FROM {tables} WHERE r.project_id = $1 AND r.deleted_at IS NULL{joined}{conditions}{after}
+         ORDER BY r.created_at DESC, r.id DESC{}",
+        columns("r"),
+        page::limit(page)
+    );
+    let rows = tx.query(&sql, &params, |row| read(row, 0))?;
+    Ok(Paged::cut(rows, page.limit, |edge| Cursor { created_at: edge.created_at, id: edge.id.0 }))
+}
+
+/// Every version, newest first, tombstones too. A cursor here is the moment of a version.
+pub fn history(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    id: RelationshipId,
+    page: &Page,
+) -> Result<Paged<Relationship>> {
+    let mut params = vec![Param::from(id), Param::from(project)];
+    let mut after = String::new();
+    if let Some(cursor) = page.after {
+        after.push_str(" AND updated_at < $3");
+        params.push(Param::from(cursor.created_at));
+    }
+    let sql = format!(
+        "SELECT {COLUMNS} FROM graph_relationships WHERE id = $1 AND project_id = $2{after}
+         UNION ALL
+         SELECT {VERSION_COLUMNS} FROM graph_relationship_versions
+         WHERE relationship_id = $1 AND project_id = $2{after}
+         ORDER BY version DESC{}",
+        page::limit(page)
+    );
+    let rows = tx.query(&sql, &params, |row| read(row, 0))?;
+    Ok(Paged::cut(rows, page.limit, |edge| Cursor { created_at: edge.updated_at, id: edge.id.0 }))
+}

@@ -1,0 +1,146 @@
+//! Writing relationships: many new ones at once, and the next version of some.
+
+use std::collections::HashSet;
+
+use emergent_domain::{
+    author::Author,
+    ids::{ObjectId, RelationshipId},
+    relationship::Relationship,
+    time::Timestamp,
+};
+
+use crate::{author, engine::Engine, error::Result, numbers, numbers::Numbered, page, tx::Tx, value::Param};
+
+const INSERT: &str = "INSERT INTO graph_relationships (no, id, project_id, type, from_id, to_id, properties, weight, \
+                      version, created_at, updated_at, author_token, author_run, author_tool_call) VALUES";
+const UNLESS_THERE: &str = "ON CONFLICT (from_id, type, to_id) WHERE deleted_at IS NULL DO NOTHING";
+
+/// Writes new relationships of one project. False where a living one of the same type and ends is
+/// there already; such a row is not written. The ends are held by the caller.
+pub fn insert_many(tx: &mut Tx<'_>, project_no: i64, rows: &[Relationship]) -> Result<Vec<bool>> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let numbers = numbers::next(tx, Numbered::Relationships, project_no, rows.len())?;
+    match tx.engine() {
+        Engine::Sqlite => sqlite_insert(tx, &numbers, rows),
+        Engine::Postgres => postgres_insert(tx, &numbers, rows),
+    }
+}
+
+fn insert_params<'a>(no: i64, edge: &'a Relationship) -> Vec<Param<'a>> {
+    let [token, run, tool_call] = author::params(edge.author);
+    vec![
+        Param::from(no),
+        Param::from(edge.id),
+        Param::from(edge.project),
+        Param::from(&edge.type_),
+        Param::from(edge.from),
+        Param::from(edge.to),
+        Param::from(&edge.properties),
+        Param::from(edge.weight),
+        Param::from(edge.version),
+        Param::from(edge.created_at),
+        Param::from(edge.updated_at),
+        token,
+        run,
+        tool_call,
+    ]
+}
+
+fn sqlite_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[Relationship]) -> Result<Vec<bool>> {
+    let sql = format!("{INSERT} ({}) {UNLESS_THERE}", page::places(1, 14));
+    numbers.iter().zip(rows).map(|(no, edge)| Ok(tx.execute(&sql, &insert_params(*no, edge))? == 1)).collect()
+}
+
+fn postgres_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[Relationship]) -> Result<Vec<bool>> {
+    let params: Vec<_> = numbers.iter().zip(rows).map(|(no, edge)| insert_params(*no, edge)).collect();
+    let changed = tx.insert_many(INSERT, 14, &params, UNLESS_THERE)?;
+    if changed == rows.len() as u64 {
+        return Ok(vec![true; rows.len()]);
+    }
+    let mut there = HashSet::new();
+    for list in page::in_lists(numbers) {
+        let sql = format!("SELECT no FROM graph_relationships WHERE no IN ({})", page::places(1, list.len()));
+        let list: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
+        there.extend(tx.query(&sql, &list, |row| row.get::<i64>(0))?);
+    }
+    Ok(numbers.iter().map(|no| there.contains(no)).collect())
+}
+
+/// Writes the next version of a held relationship.
+pub fn update(tx: &mut Tx<'_>, next: &Relationship) -> Result<()> {
+    keep_versions(tx, &[next.id], next.updated_at)?;
+    let [token, run, tool_call] = author::params(next.author);
+    let changed = tx.execute(
+        "UPDATE graph_relationships SET properties = $2, weight = $3, version = $4, updated_at = $5, deleted_at = $6,
+             deleted_with = $7, author_token = $8, author_run = $9, author_tool_call = $10
+         WHERE id = $1 AND version = $11",
+        &[
+            Param::from(next.id),
+            Param::from(&next.properties),
+            Param::from(next.weight),
+            Param::from(next.version),
+            Param::from(next.updated_at),
+            Param::from(next.deleted_at),
+            Param::from(next.deleted_with),
+            token,
+            run,
+            tool_call,
+            Param::from(next.version - 1),
+        ],
+    )?;
+    if changed != 1 {
+        return Err(tx.again("the row changed although it was held"));
+    }
+    Ok(())
+}
+
+/// What happens to the edges of an object that goes or comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    GoWith(ObjectId),
+    ComeBack,
+}
+
+/// Writes the next version of held relationships, all at one moment.
+pub fn follow(tx: &mut Tx<'_>, ids: &[RelationshipId], fate: Fate, now: Timestamp, by: Author) -> Result<()> {
+    keep_versions(tx, ids, now)?;
+    let (deleted_at, deleted_with) = match fate {
+        Fate::GoWith(object) => (Some(now), Some(object)),
+        Fate::ComeBack => (None, None),
+    };
+    for list in page::in_lists(ids) {
+        let sql = format!(
+            "UPDATE graph_relationships SET version = version + 1, updated_at = $1, deleted_at = $2,
+                 deleted_with = $3, author_token = $4, author_run = $5, author_tool_call = $6
+             WHERE id IN ({})",
+            page::places(7, list.len())
+        );
+        let [token, run, tool_call] = author::params(by);
+        let mut params =
+            vec![Param::from(now), Param::from(deleted_at), Param::from(deleted_with), token, run, tool_call];
+        params.extend(list.into_iter().map(Param::from));
+        tx.execute(&sql, &params)?;
+    }
+    Ok(())
+}
+
+/// Copies the newest versions to the history, where they held until `now`.
+fn keep_versions(tx: &mut Tx<'_>, ids: &[RelationshipId], now: Timestamp) -> Result<()> {
+    for list in page::in_lists(ids) {
+        let sql = format!(
+            "INSERT INTO graph_relationship_versions
+                (relationship_id, version, project_id, type, from_id, to_id, properties, weight, created_at,
+                 updated_at, deleted_at, deleted_with, valid_to, author_token, author_run, author_tool_call)
+             SELECT id, version, project_id, type, from_id, to_id, properties, weight, created_at, updated_at,
+                 deleted_at, deleted_with, CAST($1 AS timestamptz), author_token, author_run, author_tool_call
+             FROM graph_relationships WHERE id IN ({})",
+            page::places(2, list.len())
+        );
+        let mut params = vec![Param::from(now)];
+        params.extend(list.into_iter().map(Param::from));
+        tx.execute(&sql, &params)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! The stored vectors: one for each object and chunk that has been embedded, with the model that
+//! made it and the version of the row it was made for.
+
+use std::sync::Arc;
+
+use emergent_domain::ids::ProjectId;
+
+use super::{
+    vectors::{NewVector, VectorChange},
+    write::Index,
+};
+use crate::{engine::Engine, error::Result, page, params, tx::Tx, value::Param};
+
+/// A vector for a row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Embedding {
+    pub no: i64,
+    pub version: i64,
+    pub vector: Vec<f32>,
+}
+
+pub(crate) fn table(index: Index) -> &'static str {
+    match index {
+        Index::Objects => "graph_embeddings",
+        Index::Chunks => "chunk_embeddings",
+    }
+}
+
+/// Writes vectors, each in the place of the one its row had.
+pub fn put(tx: &mut Tx<'_>, index: Index, project: ProjectId, model: &str, rows: &[Embedding]) -> Result<()> {
+    let values: Vec<Vec<Param<'_>>> = rows
+        .iter()
+        .map(|row| {
+            vec![
+                row.no.into(),
+                project.into(),
+                model.into(),
+                row.version.into(),
+                row.vector.as_slice().into(),
+            ]
+        })
+        .collect();
+    let head = format!("INSERT INTO {} (no, project_id, model, version, vector) VALUES", table(index));
+    let tail = "ON CONFLICT (no) DO UPDATE
+                SET model = excluded.model, version = excluded.version, vector = excluded.vector";
+    // A statement of a hundred long vectors is large enough.
+    for some in values.chunks(100) {
+        tx.insert_many(&head, 5, some, tail)?;
+    }
+    if tx.engine() == Engine::Sqlite {
+        let model: Arc<str> = model.into();
+        tx.vectors.extend(rows.iter().map(|row| VectorChange {
+            index,
+            project,
+            no: row.no,
+            now: Some(NewVector { model: Arc::clone(&model), vector: row.vector.clone() }),
+        }));
+    }
+    Ok(())
+}
+
+/// Takes the vectors of rows away: they are deleted.
+pub fn remove(tx: &mut Tx<'_>, index: Index, project: ProjectId, nos: &[i64]) -> Result<()> {
+    for list in page::in_lists(nos) {
+        let sql = format!("DELETE FROM {} WHERE no IN ({})", table(index), page::places(1, list.len()));
+        let list: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
+        tx.execute(&sql, &list)?;
+    }
+    if tx.engine() == Engine::Sqlite {
+        tx.vectors.extend(nos.iter().map(|no| VectorChange { index, project, no: *no, now: None }));
+    }
+    Ok(())
+}
+
+/// A row's vector and the model that made it.
+pub fn get(tx: &mut Tx<'_>, index: Index, no: i64) -> Result<Option<(String, Vec<f32>)>> {
+    let sql = format!("SELECT model, vector FROM {} WHERE no = $1", table(index));
+    tx.opt(&sql, params![no], |row| Ok((row.get(0)?, row.get(1)?)))
+}

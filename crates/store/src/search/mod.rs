@@ -1,0 +1,216 @@
+//! Search: full text and vectors, over objects and over chunks of documents.
+//!
+//! Each channel answers with row numbers, the best first, so that two can be joined before
+//! anything is loaded. What differs between the engines is side by side in `sqlite` and
+//! `postgres`, function for function.
+
+use std::collections::{HashMap, HashSet};
+
+use emergent_domain::{
+    document::Chunk,
+    fusion::Ranked,
+    ids::{DocumentId, ObjectId, ProjectId},
+    object::Object,
+    query::ObjectFilter,
+    text_query::{Mode, TextQuery},
+};
+
+use crate::{
+    documents,
+    engine::Engine,
+    error::Result,
+    filter, objects, page, params,
+    tx::Tx,
+    value::{Param, Row},
+};
+
+pub mod embeddings;
+pub(crate) mod postgres;
+mod quantised;
+mod rank;
+pub(crate) mod sqlite;
+pub mod vectors;
+pub mod write;
+
+use vectors::VectorIndexes;
+use write::Index;
+
+/// Which rows a search may find.
+#[derive(Debug, Clone)]
+pub enum Among {
+    /// Living objects that pass a filter.
+    Objects(ObjectFilter),
+    /// Chunks, of one document or of all.
+    Chunks(Option<DocumentId>),
+}
+
+impl Among {
+    fn index(&self) -> Index {
+        match self {
+            Among::Objects(_) => Index::Objects,
+            Among::Chunks(_) => Index::Chunks,
+        }
+    }
+
+    fn rows(&self) -> &'static str {
+        match self {
+            Among::Objects(_) => "graph_objects",
+            Among::Chunks(_) => "document_chunks",
+        }
+    }
+
+    /// Of the rows, those that can have a vector.
+    fn living(&self) -> &'static str {
+        match self {
+            Among::Objects(_) => " AND o.deleted_at IS NULL",
+            Among::Chunks(_) => "",
+        }
+    }
+
+    fn texts(&self) -> &'static str {
+        match self {
+            Among::Objects(_) => "graph_objects_fts",
+            Among::Chunks(_) => "document_chunks_fts",
+        }
+    }
+
+    /// What a row, called `o`, must meet; empty when every row does. The index holds living rows
+    /// only, so that needs no condition.
+    fn conditions(&self, engine: Engine, first_param: usize) -> (String, Vec<Param<'static>>) {
+        match self {
+            Among::Objects(wanted) => filter::object_conditions(engine, wanted, "o", first_param),
+            Among::Chunks(Some(document)) => {
+                (format!(" AND o.document_id = ${first_param}"), vec![Param::from(*document)])
+            }
+            Among::Chunks(None) => (String::new(), Vec::new()),
+        }
+    }
+}
+
+/// How many hits a channel gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// At most so many.
+    pub most: usize,
+    /// With fewer than this that have all the words, those that have any of them follow.
+    pub enough: usize,
+}
+
+/// By text: first what has all the words, then what has any, each by how well it answers.
+pub fn text(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    among: &Among,
+    query: &TextQuery,
+    wanted: Wanted,
+) -> Result<Vec<Ranked<i64>>> {
+    let query = &query.without_stop_words();
+    let mut hits = text_in(tx, project, among, query, Mode::All, wanted.most)?;
+    let words = query.terms().iter().filter(|term| !term.excluded).count();
+    if hits.len() < wanted.enough && words > 1 {
+        let known: HashSet<i64> = hits.iter().map(|hit| hit.id).collect();
+        let any = text_in(tx, project, among, query, Mode::Any, wanted.most + hits.len())?;
+        hits.extend(any.into_iter().filter(|hit| !known.contains(&hit.id)));
+        hits.truncate(wanted.most);
+    }
+    Ok(hits)
+}
+
+fn text_in(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    among: &Among,
+    query: &TextQuery,
+    mode: Mode,
+    most: usize,
+) -> Result<Vec<Ranked<i64>>> {
+    match tx.engine() {
+        Engine::Sqlite => match query.to_fts5(mode) {
+            Some(words) => sqlite::text(tx, project, among, &words, most),
+            None => Ok(Vec::new()),
+        },
+        Engine::Postgres => match query.to_tsquery(mode) {
+            Some(words) => postgres::text(tx, project, among, &words, most),
+            None => Ok(Vec::new()),
+        },
+    }
+}
+
+/// By vector: the `most` rows whose vectors of this model are nearest, scored by cosine.
+///
+/// The embedded engine must be asked with [`crate::Db::read`], PostgreSQL with
+/// [`crate::Db::snapshot`]: one keeps its index from what is committed, the other sets how far
+/// its index looks for the length of a transaction.
+pub fn vector(
+    tx: &mut Tx<'_>,
+    indexes: &VectorIndexes,
+    project: ProjectId,
+    among: &Among,
+    nearest: &Nearest<'_>,
+) -> Result<Vec<Ranked<i64>>> {
+    let mut hits = match tx.engine() {
+        Engine::Sqlite => sqlite::vector(tx, indexes, project, among, nearest)?,
+        Engine::Postgres => postgres::vector(tx, project, among, nearest)?,
+    };
+    hits.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.id.cmp(&b.id)));
+    hits.truncate(nearest.most);
+    Ok(hits)
+}
+
+/// What vectors are compared with.
+#[derive(Debug, Clone, Copy)]
+pub struct Nearest<'a> {
+    pub model: &'a str,
+    pub vector: &'a [f32],
+    pub most: usize,
+}
+
+/// The number of a living object.
+pub fn object_no(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<i64>> {
+    tx.opt(
+        "SELECT no FROM graph_objects WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL",
+        params![id, project],
+        |row| row.get(0),
+    )
+}
+
+/// Living objects by their numbers.
+pub fn load_objects(tx: &mut Tx<'_>, project: ProjectId, nos: &[i64]) -> Result<HashMap<i64, Object>> {
+    let sql = format!(
+        "SELECT no, {} FROM graph_objects WHERE project_id = $1 AND deleted_at IS NULL AND no IN",
+        objects::COLUMNS
+    );
+    load(tx, &sql, project, nos, |row| Ok((row.get(0)?, objects::read(row, 1)?)))
+}
+
+/// Chunks by their numbers.
+pub fn load_chunks(tx: &mut Tx<'_>, project: ProjectId, nos: &[i64]) -> Result<HashMap<i64, Chunk>> {
+    let sql = format!(
+        "SELECT {}, no FROM document_chunks WHERE project_id = $1 AND no IN",
+        documents::CHUNK_COLUMNS
+    );
+    let last = documents::CHUNK_COLUMNS.split(',').count();
+    load(tx, &sql, project, nos, |row| Ok((row.get(last)?, documents::chunk(row)?)))
+}
+
+fn load<T>(
+    tx: &mut Tx<'_>,
+    sql: &str,
+    project: ProjectId,
+    nos: &[i64],
+    mut read: impl FnMut(&Row<'_>) -> Result<(i64, T)>,
+) -> Result<HashMap<i64, T>> {
+    let mut found = HashMap::with_capacity(nos.len());
+    for list in page::in_lists(nos) {
+        let sql = format!("{sql} ({})", page::places(2, list.len()));
+        let mut params = vec![Param::from(project)];
+        params.extend(list.into_iter().map(Param::from));
+        found.extend(tx.query(&sql, &params, &mut read)?);
+    }
+    Ok(found)
+}
+
+/// A project's number; `None` when it is gone.
+fn project_no(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<i64>> {
+    tx.opt("SELECT no FROM projects WHERE id = $1 AND deleted_at IS NULL", params![project], |row| row.get(0))
+}

@@ -1,0 +1,548 @@
+//! Vectors small enough to look at all of them: a bit per number to find the likely ones, a byte
+//! per number to order those.
+//!
+//! Each vector is turned by the same random rotation, which spreads what it says evenly over its
+//! numbers; only then is the sign of a number worth a whole bit, whatever model the vector is from.
+//! Signs are taken after the mean of all vectors is subtracted, since what all share tells none
+//! apart. A query keeps four bits per number. Its product with a row of signs is four times `AND`
+//! and count, and, scaled by what each row lost, an unbiased estimate of the true product (the
+//! method of RaBitQ, Gao and Long, 2024).
+//!
+//! Nothing here knows of projects or databases. Scores are close, not exact: whoever asks takes a
+//! few more than needed and compares those exactly.
+
+/// Never fewer than this many of the likely ones are looked at closely.
+const CLOSER_AT_LEAST: usize = 2_000;
+/// And never fewer than this many for each one wanted.
+const CLOSER_PER_WANTED: usize = 40;
+/// And never less than this part of all, since the signs err by the same for few and for many.
+const CLOSER_PART: usize = 24;
+/// A mean of fewer vectors says little.
+const CENTRE_FROM: usize = 256;
+const QUERY_BITS: usize = 4;
+const NOWHERE: u32 = u32::MAX;
+
+pub(super) struct Quantised {
+    dims: usize,
+    /// Words of signs for each vector.
+    words: usize,
+    rotation: Rotation,
+    /// The mean of the rotated vectors, and how many there were when it was taken.
+    centre: Vec<f32>,
+    centred_at: usize,
+    /// Where a row's vector is, by the row's number within its project.
+    places: Vec<u32>,
+    rows: Vec<u32>,
+    scales: Vec<Scale>,
+    signs: Vec<u64>,
+    codes: Vec<i8>,
+}
+
+/// What turns whole numbers back into products.
+#[derive(Clone, Copy)]
+struct Scale {
+    /// Of the bytes.
+    code: f32,
+    /// Of the signs.
+    sign: f32,
+    /// How many signs are set.
+    ones: f32,
+}
+
+impl Quantised {
+    pub(super) fn new(dims: usize) -> Self {
+        Self {
+            dims,
+            words: dims.div_ceil(64),
+            rotation: Rotation::new(dims),
+            centre: vec![0.0; dims],
+            centred_at: 0,
+            places: Vec::new(),
+            rows: Vec::new(),
+            scales: Vec::new(),
+            signs: Vec::new(),
+            codes: Vec::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Makes room for exactly that many more: doubling would waste a third of the memory.
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.rows.reserve_exact(more);
+        self.scales.reserve_exact(more);
+        self.signs.reserve_exact(more * self.words);
+        self.codes.reserve_exact(more * self.dims);
+    }
+
+    /// Adds a row's vector, or puts it in the place of the one before. A vector of another length,
+    /// or without a direction, is as good as none.
+    pub(super) fn put(&mut self, row: u32, vector: &[f32]) {
+        let Some(place) = self.keep(row, vector) else { return self.remove(row) };
+        self.sign(place);
+        if self.len() >= CENTRE_FROM && self.len() >= 2 * self.centred_at {
+            self.recentre();
+        }
+    }
+
+    /// As [`Quantised::put`], for many: they are found after the next [`Quantised::recentre`].
+    pub(super) fn load(&mut self, row: u32, vector: &[f32]) {
+        self.keep(row, vector);
+    }
+
+    /// Keeps the bytes of a vector and returns their place.
+    fn keep(&mut self, row: u32, vector: &[f32]) -> Option<usize> {
+        let turned = self.turn(vector)?;
+        let place = self.place(row).unwrap_or_else(|| self.add(row));
+        let largest = turned.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
+        let code = largest / 127.0;
+        for (kept, number) in self.codes[place * self.dims..].iter_mut().zip(&turned) {
+            *kept = (number / code).round() as i8;
+        }
+        self.scales[place].code = code;
+        Some(place)
+    }
+
+    pub(super) fn remove(&mut self, row: u32) {
+        let Some(place) = self.place(row) else { return };
+        let last = self.len() - 1;
+        let (dims, words) = (self.dims, self.words);
+        self.codes.copy_within(last * dims.., place * dims);
+        self.codes.truncate(last * dims);
+        self.signs.copy_within(last * words.., place * words);
+        self.signs.truncate(last * words);
+        self.scales.swap_remove(place);
+        self.rows.swap_remove(place);
+        self.places[row as usize] = NOWHERE;
+        if let Some(moved) = self.rows.get(place) {
+            self.places[*moved as usize] = place as u32;
+        }
+    }
+
+    /// Takes the mean anew and every sign with it: after loading, and when twice as many came.
+    pub(super) fn recentre(&mut self) {
+        self.centre.fill(0.0);
+        if self.len() >= CENTRE_FROM {
+            for (codes, scale) in self.codes.chunks_exact(self.dims).zip(&self.scales) {
+                for (sum, code) in self.centre.iter_mut().zip(codes) {
+                    *sum += f32::from(*code) * scale.code;
+                }
+            }
+            let count = self.len() as f32;
+            self.centre.iter_mut().for_each(|sum| *sum /= count);
+            self.centred_at = self.len();
+        }
+        (0..self.len()).for_each(|place| self.sign(place));
+    }
+
+    /// The best `wanted` rows for a query with their cosines, nearly, the best first. `among`
+    /// leaves out all other rows.
+    pub(super) fn search(&self, query: &[f32], wanted: usize, among: Option<&[u32]>) -> Vec<(u32, f32)> {
+        let Some(query) = self.turn(query) else { return Vec::new() };
+        let closer = (wanted * CLOSER_PER_WANTED).max(CLOSER_AT_LEAST).max(self.len() / CLOSER_PART);
+        let places = match among {
+            Some(rows) => {
+                let places: Vec<u32> =
+                    rows.iter().filter_map(|row| self.place(*row)).map(|at| at as u32).collect();
+                if places.len() > closer { self.likely(&query, Some(&places), closer) } else { places }
+            }
+            None if self.len() > closer => self.likely(&query, None, closer),
+            None => (0..self.len() as u32).collect(),
+        };
+        let mut scored = self.closer(&query, &places);
+        let better = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        if scored.len() > wanted {
+            scored.select_nth_unstable_by(wanted, better);
+            scored.truncate(wanted);
+        }
+        scored.sort_unstable_by(better);
+        scored
+    }
+
+    /// By signs: the places of the `count` best, in no order.
+    fn likely(&self, query: &[f32], among: Option<&[u32]>, count: usize) -> Vec<u32> {
+        let query = SignQuery::new(query, self.words);
+        let mut scored: Vec<(f32, u32)> = match among {
+            None => self.scan(&query),
+            Some(places) => {
+                places.iter().map(|place| (self.estimate(&query, *place as usize), *place)).collect()
+            }
+        };
+        scored.select_nth_unstable_by(count, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        scored[..count].iter().map(|(_, place)| *place).collect()
+    }
+
+    fn scan(&self, query: &SignQuery) -> Vec<(f32, u32)> {
+        let mut scored = vec![(0.0, 0); self.len()];
+        fast::scan(query, &self.signs, &self.scales, &mut scored);
+        scored
+    }
+
+    fn estimate(&self, query: &SignQuery, place: usize) -> f32 {
+        let signs = &self.signs[place * self.words..(place + 1) * self.words];
+        query.estimate(signs, &self.scales[place])
+    }
+
+    /// By bytes: the cosine of each place, nearly.
+    fn closer(&self, query: &[f32], places: &[u32]) -> Vec<(u32, f32)> {
+        // Twelve bits keep the query's own error below that of the bytes, and sums within 31 bits.
+        let largest = query.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
+        let step = largest / (i32::MAX as f32 / 127.0 / self.dims as f32).min(4095.0);
+        let query: Vec<i16> = query.iter().map(|number| (number / step).round() as i16).collect();
+        let mut dots = vec![0; places.len()];
+        fast::dots(&query, &self.codes, places, &mut dots);
+        let cosine = |(place, dot): (&u32, i32)| {
+            let place = *place as usize;
+            (self.rows[place], dot as f32 * step * self.scales[place].code)
+        };
+        places.iter().zip(dots).map(cosine).collect()
+    }
+
+    fn place(&self, row: u32) -> Option<usize> {
+        self.places.get(row as usize).filter(|place| **place != NOWHERE).map(|place| *place as usize)
+    }
+
+    fn add(&mut self, row: u32) -> usize {
+        if self.rows.len() == self.rows.capacity() {
+            self.reserve(self.rows.len() / 8 + 64);
+        }
+        let place = self.len();
+        if self.places.len() <= row as usize {
+            self.places.resize(row as usize + 1, NOWHERE);
+        }
+        self.places[row as usize] = place as u32;
+        self.rows.push(row);
+        self.scales.push(Scale { code: 0.0, sign: 0.0, ones: 0.0 });
+        self.signs.resize((place + 1) * self.words, 0);
+        self.codes.resize((place + 1) * self.dims, 0);
+        place
+    }
+
+    /// Takes the signs of what is kept at a place.
+    fn sign(&mut self, place: usize) {
+        let codes = &self.codes[place * self.dims..(place + 1) * self.dims];
+        let signs = &mut self.signs[place * self.words..(place + 1) * self.words];
+        let scale = &mut self.scales[place];
+        let (mut sum, mut squares) = (0.0_f32, 0.0_f32);
+        for ((word, codes), centre) in signs.iter_mut().zip(codes.chunks(64)).zip(self.centre.chunks(64)) {
+            let mut bits = 0;
+            for (bit, (code, centre)) in codes.iter().zip(centre).enumerate() {
+                let rest = f32::from(*code) * scale.code - centre;
+                bits |= u64::from(rest > 0.0) << bit;
+                sum += rest.abs();
+                squares += rest * rest;
+            }
+            *word = bits;
+        }
+        scale.ones = signs.iter().map(|word| word.count_ones()).sum::<u32>() as f32;
+        scale.sign = if sum > 0.0 { squares / sum } else { 0.0 };
+    }
+
+    /// Rotated and of length one; `None` when that cannot be.
+    fn turn(&self, vector: &[f32]) -> Option<Vec<f32>> {
+        if vector.len() != self.dims {
+            return None;
+        }
+        let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
+        if !(length.is_finite() && length > 0.0) {
+            return None;
+        }
+        let mut turned: Vec<f32> = vector.iter().map(|number| number / length).collect();
+        self.rotation.apply(&mut turned);
+        Some(turned)
+    }
+}
+
+/// A query as planes of bits: number `i` is `low + step × Σ 2^j × bit i of plane j`.
+struct SignQuery {
+    planes: Vec<[u64; QUERY_BITS]>,
+    low: f32,
+    step: f32,
+    sum: f32,
+}
+
+impl SignQuery {
+    fn new(query: &[f32], words: usize) -> Self {
+        let low = query.iter().copied().fold(f32::INFINITY, f32::min);
+        let high = query.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let levels = ((1 << QUERY_BITS) - 1) as f32;
+        let step = ((high - low) / levels).max(f32::MIN_POSITIVE);
+        let mut planes = vec![[0_u64; QUERY_BITS]; words];
+        let mut sum = 0.0;
+        for (at, number) in query.iter().enumerate() {
+            let level = ((number - low) / step).round().clamp(0.0, levels) as u64;
+            sum += low + step * level as f32;
+            for (bit, plane) in planes[at / 64].iter_mut().enumerate() {
+                *plane |= (level >> bit & 1) << (at % 64);
+            }
+        }
+        Self { planes, low, step, sum }
+    }
+
+    /// The product with the vector these signs are from, but for a part that all vectors share.
+    #[inline(always)]
+    fn estimate(&self, signs: &[u64], scale: &Scale) -> f32 {
+        // A sum for each plane: one sum for all would make each addition wait for the last.
+        let mut counts = [0_u32; QUERY_BITS];
+        for (signs, planes) in signs.iter().zip(&self.planes) {
+            for (count, plane) in counts.iter_mut().zip(planes) {
+                *count += (signs & plane).count_ones();
+            }
+        }
+        let weighed: u32 = counts.iter().enumerate().map(|(bit, count)| count << bit).sum();
+        let set = self.low * scale.ones + self.step * weighed as f32;
+        scale.sign * (2.0 * set - self.sum)
+    }
+}
+
+/// The two inner loops, compiled a second time for processors that count bits, or multiply many
+/// numbers, in one instruction. The text is the same; only what the compiler may use differs.
+#[allow(unsafe_code)]
+mod fast {
+    use super::{Scale, SignQuery};
+
+    pub(super) fn scan(query: &SignQuery, signs: &[u64], scales: &[Scale], into: &mut [(f32, u32)]) {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("popcnt") {
+            // SAFETY: the processor has what the function was compiled for.
+            return unsafe { scan_popcnt(query, signs, scales, into) };
+        }
+        scan_any(query, signs, scales, into);
+    }
+
+    /// The products of a query with the codes at some places.
+    pub(super) fn dots(query: &[i16], codes: &[i8], places: &[u32], into: &mut [i32]) {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: as above.
+            return unsafe { dots_avx2(query, codes, places, into) };
+        }
+        dots_any(query, codes, places, into);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "popcnt")]
+    fn scan_popcnt(query: &SignQuery, signs: &[u64], scales: &[Scale], into: &mut [(f32, u32)]) {
+        scan_any(query, signs, scales, into);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn dots_avx2(query: &[i16], codes: &[i8], places: &[u32], into: &mut [i32]) {
+        dots_any(query, codes, places, into);
+    }
+
+    #[inline(always)]
+    fn scan_any(query: &SignQuery, signs: &[u64], scales: &[Scale], into: &mut [(f32, u32)]) {
+        let each = signs.chunks_exact(query.planes.len()).zip(scales).zip(into);
+        for (place, ((signs, scale), into)) in each.enumerate() {
+            *into = (query.estimate(signs, scale), place as u32);
+        }
+    }
+
+    #[inline(always)]
+    fn dots_any(query: &[i16], codes: &[i8], places: &[u32], into: &mut [i32]) {
+        for (place, into) in places.iter().zip(into) {
+            let codes = &codes[*place as usize * query.len()..][..query.len()];
+            *into = query.iter().zip(codes).map(|(number, code)| i32::from(*number) * i32::from(*code)).sum();
+        }
+    }
+}
+
+/// A fixed random rotation, fast to apply: signs flipped at random, then sums and differences of
+/// numbers near and far (Hadamard's transform) over the first and over the last part.
+struct Rotation {
+    flips: Vec<Vec<f32>>,
+    /// The largest power of two within the length.
+    part: usize,
+}
+
+impl Rotation {
+    fn new(dims: usize) -> Self {
+        // The same for every index: nothing of it is stored.
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut flip = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            if state >> 63 == 0 { 1.0 } else { -1.0 }
+        };
+        let flips = (0..3).map(|_| (0..dims).map(|_| flip()).collect()).collect();
+        Self { flips, part: if dims == 0 { 0 } else { 1 << dims.ilog2() } }
+    }
+
+    fn apply(&self, vector: &mut [f32]) {
+        let rest = vector.len() - self.part;
+        for (round, flips) in self.flips.iter().enumerate() {
+            vector.iter_mut().zip(flips).for_each(|(number, flip)| *number *= flip);
+            let start = if round % 2 == 0 { 0 } else { rest };
+            hadamard(&mut vector[start..start + self.part]);
+        }
+    }
+}
+
+fn hadamard(numbers: &mut [f32]) {
+    // The steps within eight numbers first, in a form that stays in registers.
+    let mut half = 1;
+    if numbers.len() >= 8 {
+        numbers.as_chunks_mut::<8>().0.iter_mut().for_each(hadamard_8);
+        half = 8;
+    }
+    while half < numbers.len() {
+        for pair in numbers.chunks_exact_mut(2 * half) {
+            let (left, right) = pair.split_at_mut(half);
+            for (a, b) in left.iter_mut().zip(right) {
+                (*a, *b) = (*a + *b, *a - *b);
+            }
+        }
+        half *= 2;
+    }
+    let scale = 1.0 / (numbers.len() as f32).sqrt();
+    numbers.iter_mut().for_each(|number| *number *= scale);
+}
+
+#[inline(always)]
+fn hadamard_8(numbers: &mut [f32; 8]) {
+    let [a, b, c, d, e, f, g, h] = *numbers;
+    let (a, b, c, d, e, f, g, h) = (a + e, b + f, c + g, d + h, a - e, b - f, c - g, d - h);
+    let (a, b, c, d, e, f, g, h) = (a + c, b + d, a - c, b - d, e + g, f + h, e - g, f - h);
+    *numbers = [a + b, a - b, c + d, c - d, e + f, e - f, g + h, g - h];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A generator that needs no crate and gives the same numbers everywhere (SplitMix64).
+    struct Dice(u64);
+
+    impl Dice {
+        fn next(&mut self) -> u64 {
+            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            mixed ^ (mixed >> 31)
+        }
+
+        /// Nearly normal.
+        fn normal(&mut self) -> f32 {
+            (0..4).map(|_| (self.next() >> 40) as f32 / (1_u64 << 24) as f32).sum::<f32>() - 2.0
+        }
+
+        fn normals(&mut self, count: usize) -> Vec<f32> {
+            (0..count).map(|_| self.normal()).collect()
+        }
+    }
+
+    fn unit(mut vector: Vec<f32>) -> Vec<f32> {
+        let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+        vector.iter_mut().for_each(|x| *x /= length);
+        vector
+    }
+
+    fn dot(a: &[f32], b: &[f32]) -> f32 {
+        a.iter().zip(b).map(|(a, b)| a * b).sum()
+    }
+
+    /// The share of the true best ten that are among the `asked` this index gives.
+    fn recall(vectors: &[Vec<f32>], queries: &[Vec<f32>]) -> f64 {
+        let mut index = Quantised::new(vectors[0].len());
+        vectors.iter().zip(0..).for_each(|(vector, row)| index.load(row, vector));
+        index.recentre();
+        let mut found = 0;
+        for query in queries {
+            let mut exact: Vec<(f32, u32)> =
+                vectors.iter().zip(0..).map(|(v, row)| (dot(v, query), row)).collect();
+            exact.select_nth_unstable_by(10, |a, b| b.0.total_cmp(&a.0));
+            let near = index.search(query, 25, None);
+            found += exact[..10].iter().filter(|(_, row)| near.iter().any(|(one, _)| one == row)).count();
+        }
+        found as f64 / (queries.len() * 10) as f64
+    }
+
+    #[test]
+    fn clustered_vectors_are_found_nearly_always() {
+        let mut dice = Dice(1);
+        let clusters: Vec<Vec<f32>> = (0..100).map(|_| dice.normals(96)).collect();
+        let mut make = || {
+            let cluster = &clusters[(dice.next() % 100) as usize];
+            unit(cluster.iter().map(|x| x + 0.6 * dice.normal()).collect())
+        };
+        let (vectors, queries): (Vec<_>, Vec<_>) =
+            ((0..20_000).map(|_| make()).collect(), (0..20).map(|_| make()).collect());
+        let recall = recall(&vectors, &queries);
+        assert!(recall >= 0.98, "{recall}");
+    }
+
+    #[test]
+    fn sparse_vectors_with_a_common_part_are_found_nearly_always() {
+        // As the built-in embedder makes them: a few positions for each word, and words that
+        // nearly every text has.
+        let mut dice = Dice(2);
+        let mut make = || {
+            let mut vector = vec![0.0; 384];
+            for word in 0..5 + dice.next() % 40 {
+                let word = if word % 3 == 0 { dice.next() % 20 } else { dice.next() % 3_000 };
+                let mut hash = Dice(word);
+                for _ in 0..3 {
+                    let at = (hash.next() % 384) as usize;
+                    vector[at] += if hash.next().is_multiple_of(2) { 1.0 } else { -1.0 };
+                }
+            }
+            vector[0] += 0.001;
+            unit(vector)
+        };
+        let (vectors, queries): (Vec<_>, Vec<_>) =
+            ((0..8_000).map(|_| make()).collect(), (0..20).map(|_| make()).collect());
+        let recall = recall(&vectors, &queries);
+        assert!(recall >= 0.98, "{recall}");
+    }
+
+    #[test]
+    fn scores_are_close_to_the_cosine_at_any_length() {
+        let mut dice = Dice(3);
+        for dims in [1, 2, 3, 26, 64, 65, 384, 1536] {
+            let mut index = Quantised::new(dims);
+            let vectors: Vec<Vec<f32>> = (0..20).map(|_| dice.normals(dims)).collect();
+            vectors.iter().zip(0..).for_each(|(vector, row)| index.put(row, vector));
+            let query = dice.normals(dims);
+            let found = index.search(&query, 20, None);
+            assert_eq!(found.len(), 20);
+            for (row, score) in found {
+                let vector = &vectors[row as usize];
+                let cosine = dot(vector, &query) / (dot(vector, vector) * dot(&query, &query)).sqrt();
+                assert!((score - cosine).abs() < 0.01, "{dims}: {score} {cosine}");
+            }
+        }
+    }
+
+    #[test]
+    fn vectors_come_and_go() {
+        let mut dice = Dice(4);
+        let mut index = Quantised::new(8);
+        let mut kept: std::collections::BTreeMap<u32, Vec<f32>> = Default::default();
+        for _ in 0..3_000 {
+            let row = (dice.next() % 700) as u32;
+            if dice.next().is_multiple_of(3) {
+                index.remove(row);
+                kept.remove(&row);
+            } else {
+                let vector = unit(dice.normals(8));
+                index.put(row, &vector);
+                kept.insert(row, vector);
+            }
+        }
+        assert_eq!(index.len(), kept.len());
+        let rows: Vec<u32> = index.search(&[1.0; 8], 700, None).into_iter().map(|(row, _)| row).collect();
+        assert_eq!(rows.len(), kept.len());
+        assert!(rows.iter().all(|row| kept.contains_key(row)));
+        let some: Vec<u32> = (0..700).step_by(7).collect();
+        let among = index.search(&[1.0; 8], 700, Some(&some));
+        assert_eq!(among.len(), some.iter().filter(|row| kept.contains_key(row)).count());
+        // What has no direction has no place.
+        let row = *kept.keys().next().unwrap();
+        index.put(row, &[0.0; 8]);
+        index.put(row + 10_000, &[1.0; 7]);
+        assert_eq!(index.len(), kept.len() - 1);
+    }
+}

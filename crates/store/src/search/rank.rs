@@ -1,0 +1,278 @@
+//! `relevance(table, limit)`: how well a row answers a full-text query, the smaller the better.
+//!
+//! FTS5's own `bm25` rewards a document for being short, and in a graph the shortest objects are
+//! those that say the least. Here a document up to [`USUAL_LENGTH`] has no advantage over another,
+//! and longer ones lose a little, by the logarithm of how much longer they are. The rest is BM25,
+//! with the name weighing more than the body.
+//!
+//! A row's length lives in a table of its own, and fetching it for every match is what makes
+//! ranking common words slow. Length can only lower a score, so a row that could not reach the
+//! best `limit` even without that is not asked for it. `limit` 0 asks every row: it must be that
+//! when rows are dropped after they are ranked.
+//!
+//! This is the one place that speaks FTS5's C interface. What makes it sound: FTS5 calls the
+//! function with pointers that live through the call; the state kept between calls belongs to one
+//! cursor, which one thread uses, and is freed by FTS5 with it.
+
+#![allow(unsafe_code)]
+
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    ffi::{c_int, c_void},
+    ptr,
+};
+
+use rusqlite::{Connection, ffi};
+
+use crate::error::{Error, Result};
+
+/// In tokens. Also what length counts from when a project's documents are shorter on average.
+pub(super) const USUAL_LENGTH: f64 = 64.0;
+/// How much a longer document loses: at e times the usual length, as if a word were found 1.5
+/// times less often.
+pub(super) const LENGTH_PENALTY: f64 = 0.5;
+/// How soon more of the same word stops counting: BM25's usual value.
+const SATURATION: f64 = 1.2;
+/// By column: what names a thing says more about it than what describes it.
+const COLUMN_WEIGHTS: [f64; 2] = [4.0, 1.0];
+
+/// Makes the function known to a connection.
+pub(super) fn register(conn: &Connection) -> Result<()> {
+    // SAFETY: the handle is alive and used by this thread alone while `conn` is borrowed; the
+    // names are NUL-terminated and the function needs no data of its own.
+    let code = unsafe {
+        let api = fts5_api(conn.handle());
+        match api.as_ref().and_then(|api| api.xCreateFunction) {
+            Some(create) => create(api, c"relevance".as_ptr(), ptr::null_mut(), Some(relevance), None),
+            None => ffi::SQLITE_ERROR,
+        }
+    };
+    if code == ffi::SQLITE_OK {
+        return Ok(());
+    }
+    let what = "this SQLite has no FTS5".to_owned();
+    Err(Error::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(what))))
+}
+
+/// FTS5 hands its interface out through a query; null when there is no FTS5.
+///
+/// # Safety
+/// `db` must be an open connection that no other thread uses meanwhile.
+unsafe fn fts5_api(db: *mut ffi::sqlite3) -> *mut ffi::fts5_api {
+    let mut api: *mut ffi::fts5_api = ptr::null_mut();
+    let mut statement: *mut ffi::sqlite3_stmt = ptr::null_mut();
+    // SAFETY: `api` and `statement` outlive the statement, which is finalised before returning.
+    unsafe {
+        if ffi::sqlite3_prepare_v2(db, c"SELECT fts5(?1)".as_ptr(), -1, &raw mut statement, ptr::null_mut())
+            == ffi::SQLITE_OK
+        {
+            let place = (&raw mut api).cast::<c_void>();
+            ffi::sqlite3_bind_pointer(statement, 1, place, c"fts5_api_ptr".as_ptr(), None);
+            ffi::sqlite3_step(statement);
+        }
+        ffi::sqlite3_finalize(statement);
+    }
+    api
+}
+
+/// What is kept from row to row of one query.
+struct Query {
+    rows: f64,
+    usual_length: f64,
+    phrases: Vec<Phrase>,
+    /// The best scores so far, the worst of them on top; scores are positive, and positive floats
+    /// are ordered as their bits are.
+    best: BinaryHeap<Reverse<u64>>,
+    limit: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Phrase {
+    /// How much finding it says: a rare phrase says more. Counted when a row first has it.
+    rarity: Option<f64>,
+    /// How often it is in the current row, by weight.
+    found: f64,
+}
+
+impl Query {
+    /// BM25, with `length` 1 for what is of the usual length or shorter.
+    fn score(&self, length: f64) -> f64 {
+        let part = |phrase: &Phrase| {
+            phrase.rarity.unwrap_or(0.0) * phrase.found * (SATURATION + 1.0)
+                / (phrase.found + SATURATION * length)
+        };
+        self.phrases.iter().filter(|phrase| phrase.found > 0.0).map(part).sum()
+    }
+
+    /// Whether a row that scores at most this could still be among the best.
+    fn is_out(&self, at_most: f64) -> bool {
+        self.limit > 0
+            && self.best.len() == self.limit
+            && self.best.peek().is_some_and(|worst| at_most.to_bits() < worst.0)
+    }
+
+    fn note(&mut self, score: f64) {
+        if self.limit == 0 {
+            return;
+        }
+        self.best.push(Reverse(score.to_bits()));
+        if self.best.len() > self.limit {
+            self.best.pop();
+        }
+    }
+}
+
+/// One call of FTS5's interface: its status becomes an error.
+fn ok(code: c_int) -> Result<(), c_int> {
+    if code == ffi::SQLITE_OK { Ok(()) } else { Err(code) }
+}
+
+macro_rules! call {
+    ($api:expr, $name:ident($($arg:expr),*)) => {
+        match $api.$name {
+            Some(function) => function($($arg),*),
+            None => return Err(ffi::SQLITE_MISUSE),
+        }
+    };
+}
+
+/// Called by FTS5 for each row.
+unsafe extern "C" fn relevance(
+    api: *const ffi::Fts5ExtensionApi,
+    fts: *mut ffi::Fts5Context,
+    context: *mut ffi::sqlite3_context,
+    count: c_int,
+    values: *mut *mut ffi::sqlite3_value,
+) {
+    // SAFETY: FTS5 gives pointers that are valid for this call, and `count` values.
+    unsafe {
+        let limit = if count > 0 { ffi::sqlite3_value_int64(*values) } else { 0 };
+        match score_row(&*api, fts, usize::try_from(limit).unwrap_or(0)) {
+            Ok(score) => ffi::sqlite3_result_double(context, -score),
+            Err(code) => ffi::sqlite3_result_error_code(context, code),
+        }
+    }
+}
+
+/// # Safety
+/// `fts` must be the context FTS5 passed along with `api`.
+unsafe fn score_row(
+    api: &ffi::Fts5ExtensionApi,
+    fts: *mut ffi::Fts5Context,
+    limit: usize,
+) -> Result<f64, c_int> {
+    // SAFETY: only `fts` and places on this stack are passed; what `xGetAuxdata` returns is the
+    // `Query` that `begin` set for this cursor, and nothing else refers to it.
+    unsafe {
+        let mut kept = call!(api, xGetAuxdata(fts, 0)).cast::<Query>();
+        if kept.is_null() {
+            kept = begin(api, fts, limit)?;
+        }
+        let query = &mut *kept;
+        for phrase in 0..query.phrases.len() {
+            let found = weigh(api, fts, phrase as c_int)?;
+            query.phrases[phrase].found = found;
+            if found > 0.0 && query.phrases[phrase].rarity.is_none() {
+                query.phrases[phrase].rarity = Some(rarity(api, fts, phrase as c_int, query.rows)?);
+            }
+        }
+        let at_most = query.score(1.0);
+        if query.is_out(at_most) {
+            return Ok(at_most);
+        }
+        let mut tokens: c_int = 0;
+        ok(call!(api, xColumnSize(fts, -1, &raw mut tokens)))?;
+        let longer = f64::from(tokens) / query.usual_length;
+        let score = if longer > 1.0 { query.score(1.0 + LENGTH_PENALTY * longer.ln()) } else { at_most };
+        query.note(score);
+        Ok(score)
+    }
+}
+
+/// Makes the state of a query and gives it to FTS5 to keep.
+///
+/// # Safety
+/// As [`score_row`].
+unsafe fn begin(
+    api: &ffi::Fts5ExtensionApi,
+    fts: *mut ffi::Fts5Context,
+    limit: usize,
+) -> Result<*mut Query, c_int> {
+    // SAFETY: the box goes to FTS5 together with `forget`, which it calls once; when it refuses
+    // the box it calls `forget` at once.
+    unsafe {
+        let (mut rows, mut tokens) = (0, 0);
+        ok(call!(api, xRowCount(fts, &raw mut rows)))?;
+        ok(call!(api, xColumnTotalSize(fts, -1, &raw mut tokens)))?;
+        let phrases = usize::try_from(call!(api, xPhraseCount(fts))).unwrap_or(0);
+        let rows = (rows as f64).max(1.0);
+        let query = Box::into_raw(Box::new(Query {
+            rows,
+            usual_length: (tokens as f64 / rows).max(USUAL_LENGTH),
+            phrases: vec![Phrase::default(); phrases],
+            best: BinaryHeap::with_capacity(limit.min(10_000) + 1),
+            limit,
+        }));
+        ok(call!(api, xSetAuxdata(fts, query.cast(), Some(forget))))?;
+        Ok(query)
+    }
+}
+
+unsafe extern "C" fn forget(query: *mut c_void) {
+    // SAFETY: it is the box that `begin` gave away, and FTS5 calls this once.
+    drop(unsafe { Box::from_raw(query.cast::<Query>()) });
+}
+
+/// How often a phrase is in the current row, each place by its column's weight.
+///
+/// # Safety
+/// As [`score_row`].
+unsafe fn weigh(
+    api: &ffi::Fts5ExtensionApi,
+    fts: *mut ffi::Fts5Context,
+    phrase: c_int,
+) -> Result<f64, c_int> {
+    let mut places = ffi::Fts5PhraseIter { a: ptr::null(), b: ptr::null() };
+    let (mut column, mut offset): (c_int, c_int) = (-1, -1);
+    let mut found = 0.0;
+    // SAFETY: the iterator is used within this call only, while the row stands.
+    unsafe {
+        ok(call!(api, xPhraseFirst(fts, phrase, &raw mut places, &raw mut column, &raw mut offset)))?;
+        while let Ok(at) = usize::try_from(column) {
+            found += COLUMN_WEIGHTS.get(at).copied().unwrap_or(1.0);
+            call!(api, xPhraseNext(fts, &raw mut places, &raw mut column, &raw mut offset));
+        }
+    }
+    Ok(found)
+}
+
+/// The logarithm of how many rows there are for each that has the phrase; always above 0, so that
+/// a word that is everywhere still counts for something.
+///
+/// # Safety
+/// As [`score_row`].
+unsafe fn rarity(
+    api: &ffi::Fts5ExtensionApi,
+    fts: *mut ffi::Fts5Context,
+    phrase: c_int,
+    rows: f64,
+) -> Result<f64, c_int> {
+    let mut count: i64 = 0;
+    // SAFETY: `count` outlives the query that `xQueryPhrase` runs and finishes.
+    unsafe {
+        ok(call!(api, xQueryPhrase(fts, phrase, (&raw mut count).cast(), Some(count_row))))?;
+    }
+    let count = count as f64;
+    Ok((1.0 + (rows - count).max(0.0) / (count + 0.5)).ln().max(1e-6))
+}
+
+unsafe extern "C" fn count_row(
+    _: *const ffi::Fts5ExtensionApi,
+    _: *mut ffi::Fts5Context,
+    count: *mut c_void,
+) -> c_int {
+    // SAFETY: it is the counter that `rarity` passed.
+    unsafe { *count.cast::<i64>() += 1 };
+    ffi::SQLITE_OK
+}

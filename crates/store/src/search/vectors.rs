@@ -1,0 +1,211 @@
+//! The embedded engine's vectors, quantised in memory: one index for each project, kind of row and
+//! model, loaded when it is first searched and kept up to date from then on.
+//!
+//! An index may miss a vector that another process wrote, or still have one that was just taken
+//! away, so what it finds is always looked up in the table before it is told.
+
+use std::{collections::HashMap, sync::Arc};
+
+use emergent_domain::ids::ProjectId;
+use parking_lot::{Mutex, RwLock};
+
+use super::{quantised::Quantised, write::Index};
+use crate::{error::Result, numbers};
+
+#[derive(Default)]
+pub struct VectorIndexes {
+    slots: Mutex<HashMap<ProjectId, Vec<Arc<Slot>>>>,
+}
+
+/// A vector that was written or taken away, told once that is committed.
+#[derive(Clone)]
+pub struct VectorChange {
+    pub(crate) index: Index,
+    pub(crate) project: ProjectId,
+    pub(crate) no: i64,
+    /// `None`: it is gone.
+    pub(crate) now: Option<NewVector>,
+}
+
+#[derive(Clone)]
+pub(crate) struct NewVector {
+    pub(crate) model: Arc<str>,
+    pub(crate) vector: Vec<f32>,
+}
+
+/// Only vectors of one model and one length are comparable.
+#[derive(Clone, Copy)]
+pub(super) struct Key<'a> {
+    pub(crate) index: Index,
+    pub(crate) project: ProjectId,
+    pub(crate) model: &'a str,
+    pub(crate) dims: usize,
+}
+
+struct Slot {
+    index: Index,
+    model: String,
+    dims: usize,
+    /// Held by whoever loads; the others wait for it.
+    loader: Mutex<()>,
+    state: RwLock<State>,
+}
+
+enum State {
+    Unloaded,
+    /// With what changed since the loading began. The writer must not wait for a load to end.
+    Loading(Vec<Update>),
+    Loaded(Quantised),
+}
+
+struct Update {
+    row: u32,
+    vector: Option<Vec<f32>>,
+}
+
+impl VectorIndexes {
+    /// Brings the loaded indexes up to date; called in the order of the commits.
+    pub(crate) fn apply(&self, changes: Vec<VectorChange>) {
+        for change in changes {
+            let Some(row) = row_of(change.no) else { continue };
+            let slots = self.slots.lock().get(&change.project).cloned().unwrap_or_default();
+            for slot in slots.iter().filter(|slot| slot.index == change.index) {
+                // A vector of another model has taken the place of the one this index knew.
+                let ours = change.now.as_ref().filter(|new| *new.model == *slot.model);
+                slot.apply(Update { row, vector: ours.map(|new| new.vector.clone()) });
+            }
+        }
+    }
+
+    /// Asks an index, loading it first if need be. `load` must read what is committed when it is
+    /// called, and not an older snapshot: what was committed before that is not told again.
+    pub(super) fn ask<T>(
+        &self,
+        key: Key<'_>,
+        load: impl FnOnce(&mut Quantised) -> Result<()>,
+        question: impl Fn(&Quantised) -> T,
+    ) -> Result<T> {
+        let slot = self.slot(key);
+        if let State::Loaded(index) = &*slot.state.read() {
+            return Ok(question(index));
+        }
+        let _loader = slot.loader.lock();
+        if let State::Loaded(index) = &*slot.state.read() {
+            return Ok(question(index));
+        }
+        // From here on changes are noted; only then is the table read, so none falls between.
+        *slot.state.write() = State::Loading(Vec::new());
+        let mut index = Quantised::new(key.dims);
+        if let Err(error) = load(&mut index) {
+            *slot.state.write() = State::Unloaded;
+            return Err(error);
+        }
+        index.recentre();
+        let mut state = slot.state.write();
+        if let State::Loading(updates) = &mut *state {
+            updates.drain(..).for_each(|update| update.apply(&mut index));
+        }
+        let answer = question(&index);
+        *state = State::Loaded(index);
+        Ok(answer)
+    }
+
+    /// Forgets a project's indexes: it was deleted.
+    pub fn forget(&self, project: ProjectId) {
+        self.slots.lock().remove(&project);
+    }
+
+    fn slot(&self, key: Key<'_>) -> Arc<Slot> {
+        let mut slots = self.slots.lock();
+        let slots = slots.entry(key.project).or_default();
+        let same =
+            |slot: &&Arc<Slot>| slot.index == key.index && slot.model == key.model && slot.dims == key.dims;
+        if let Some(slot) = slots.iter().find(same) {
+            return Arc::clone(slot);
+        }
+        let slot = Arc::new(Slot {
+            index: key.index,
+            model: key.model.to_owned(),
+            dims: key.dims,
+            loader: Mutex::default(),
+            state: RwLock::new(State::Unloaded),
+        });
+        slots.push(Arc::clone(&slot));
+        slot
+    }
+}
+
+impl Slot {
+    fn apply(&self, update: Update) {
+        match &mut *self.state.write() {
+            // Loading reads the table, where it is by now.
+            State::Unloaded => {}
+            State::Loading(updates) => updates.push(update),
+            State::Loaded(index) => update.apply(index),
+        }
+    }
+}
+
+impl Update {
+    fn apply(self, index: &mut Quantised) {
+        match self.vector {
+            Some(vector) => index.put(self.row, &vector),
+            None => index.remove(self.row),
+        }
+    }
+}
+
+/// A row's number within its project, which is what an index knows it by.
+pub(crate) fn row_of(no: i64) -> Option<u32> {
+    let rows = numbers::range(1).start;
+    u32::try_from(no % rows).ok().filter(|row| *row != u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(no: i64, model: &str, vector: Option<[f32; 2]>, project: ProjectId) -> VectorChange {
+        let now = vector.map(|vector| NewVector { model: model.into(), vector: vector.to_vec() });
+        VectorChange { index: Index::Objects, project, no, now }
+    }
+
+    fn found(indexes: &VectorIndexes, key: Key<'_>) -> Vec<u32> {
+        let found = indexes.ask(key, |_| panic!("loaded twice"), |index| index.search(&[1.0, 0.0], 10, None));
+        found.unwrap().into_iter().map(|(row, _)| row).collect()
+    }
+
+    #[test]
+    fn what_is_committed_while_an_index_loads_is_not_missed() {
+        let indexes = VectorIndexes::default();
+        let project = ProjectId::new();
+        let key = Key { index: Index::Objects, project, model: "m", dims: 2 };
+        // Nobody has asked yet: it will be in the table.
+        indexes.apply(vec![change(9, "m", Some([1.0, 0.0]), project)]);
+        let load = |index: &mut Quantised| {
+            index.load(1, &[1.0, 0.0]);
+            index.load(2, &[0.9, 0.1]);
+            indexes.apply(vec![change(2, "m", None, project), change(3, "m", Some([0.5, 0.5]), project)]);
+            Ok(())
+        };
+        indexes.ask(key, load, |_| ()).unwrap();
+        assert_eq!(found(&indexes, key), [1, 3]);
+        indexes.apply(vec![
+            change(4, "m", Some([0.8, 0.1]), project),
+            change(1, "other", Some([1.0, 0.0]), project),
+        ]);
+        assert_eq!(found(&indexes, key), [4, 3], "a vector of another model replaces the one before");
+    }
+
+    #[test]
+    fn a_load_that_fails_is_tried_again() {
+        let indexes = VectorIndexes::default();
+        let key = Key { index: Index::Chunks, project: ProjectId::new(), model: "m", dims: 2 };
+        assert!(indexes.ask(key, |_| Err(crate::Error::Closed), |_| ()).is_err());
+        let load = |index: &mut Quantised| {
+            index.load(7, &[1.0, 0.0]);
+            Ok(())
+        };
+        assert_eq!(indexes.ask(key, load, Quantised::len).unwrap(), 1);
+    }
+}

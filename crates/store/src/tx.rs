@@ -1,0 +1,313 @@
+//! A transaction: the one thing every statement goes through.
+//!
+//! Store functions are plain functions over `&mut Tx`. The same text runs on the embedded
+//! engine's writer thread and, a round trip at a time, on a PostgreSQL connection, so that what
+//! belongs together is written together on both.
+
+use std::sync::Arc;
+
+use crate::{
+    engine::Engine,
+    error::{Error, Result},
+    search::vectors::{VectorChange, VectorIndexes},
+    value::{Param, Row},
+    wake::Wake,
+};
+
+/// PostgreSQL takes 65,535 in one statement.
+const MOST_PARAMS: usize = 30_000;
+
+pub struct Tx<'a> {
+    pub(crate) conn: Conn<'a>,
+    /// Channels to wake and things to do once the commit is safe.
+    pub(crate) wakes: Vec<String>,
+    pub(crate) hooks: Vec<Box<dyn FnOnce() + Send>>,
+    /// What changes in the embedded engine's vectors.
+    pub(crate) vectors: Vec<VectorChange>,
+    /// A statement met another transaction: the whole must be tried again.
+    pub(crate) conflicted: bool,
+    /// A statement failed: PostgreSQL keeps nothing of such a transaction, so neither engine does.
+    pub(crate) broken: bool,
+}
+
+pub(crate) enum Conn<'a> {
+    Sqlite(&'a rusqlite::Connection),
+    Postgres { client: &'a deadpool_postgres::Object, runtime: tokio::runtime::Handle, cache: bool },
+}
+
+impl<'a> Tx<'a> {
+    pub(crate) fn new(conn: Conn<'a>) -> Self {
+        Self {
+            conn,
+            wakes: Vec::new(),
+            hooks: Vec::new(),
+            vectors: Vec::new(),
+            conflicted: false,
+            broken: false,
+        }
+    }
+
+    /// Which engine this is, for the few places where the SQL truly differs.
+    pub fn engine(&self) -> Engine {
+        match self.conn {
+            Conn::Sqlite(_) => Engine::Sqlite,
+            Conn::Postgres { .. } => Engine::Postgres,
+        }
+    }
+
+    /// Runs a statement and counts the rows it changed.
+    pub fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
+        let done = match &self.conn {
+            Conn::Sqlite(conn) => sqlite_execute(conn, sql, params),
+            Conn::Postgres { client, runtime, cache } => runtime.block_on(async {
+                let statement = prepare(client, sql, *cache).await?;
+                let params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> =
+                    params.iter().map(|param| param as _).collect();
+                Ok(client.execute(&statement, &params).await?)
+            }),
+        };
+        self.note(done)
+    }
+
+    /// Runs a query and turns each row into a value.
+    pub fn query<T>(
+        &mut self,
+        sql: &str,
+        params: &[Param<'_>],
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut out = Vec::new();
+        self.each(sql, params, |row| {
+            out.push(read(row)?);
+            Ok(())
+        })?;
+        Ok(out)
+    }
+
+    /// Runs a query and hands each row on, without keeping them.
+    pub fn each(
+        &mut self,
+        sql: &str,
+        params: &[Param<'_>],
+        mut visit: impl FnMut(&Row<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let done = match &self.conn {
+            Conn::Sqlite(conn) => sqlite_each(conn, sql, params, &mut visit),
+            Conn::Postgres { client, runtime, cache } => {
+                let rows = runtime.block_on(async {
+                    let statement = prepare(client, sql, *cache).await?;
+                    let params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> =
+                        params.iter().map(|param| param as _).collect();
+                    Ok::<_, Error>(client.query(&statement, &params).await?)
+                });
+                rows.and_then(|rows| rows.iter().try_for_each(|row| visit(&Row::Postgres(row))))
+            }
+        };
+        self.note(done)
+    }
+
+    /// The first row, if there is one.
+    pub fn opt<T>(
+        &mut self,
+        sql: &str,
+        params: &[Param<'_>],
+        read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        Ok(self.query(sql, params, read)?.into_iter().next())
+    }
+
+    /// Inserts many rows: `INSERT INTO t (a, b) VALUES` + rows + `tail`. On PostgreSQL many rows
+    /// share a round trip; the embedded engine is fastest with one prepared row.
+    pub fn insert_many(
+        &mut self,
+        head: &str,
+        columns: usize,
+        rows: &[Vec<Param<'_>>],
+        tail: &str,
+    ) -> Result<u64> {
+        let mut changed = 0;
+        let mut sql = String::new();
+        let mut places = 0;
+        let mut rest = rows;
+        while !rest.is_empty() {
+            // Powers of two, so that few different statements are prepared.
+            let count = match self.engine() {
+                Engine::Sqlite => 1,
+                Engine::Postgres => 1 << rest.len().min(MOST_PARAMS / columns.max(1)).clamp(1, 512).ilog2(),
+            };
+            let (batch, after) = rest.split_at(count);
+            rest = after;
+            if places != count {
+                places = count;
+                sql = insert_text(head, columns, places, tail);
+            }
+            changed += match batch {
+                [row] => self.execute(&sql, row)?,
+                _ => self.execute(&sql, &batch.iter().flatten().cloned().collect::<Vec<_>>())?,
+            };
+        }
+        Ok(changed)
+    }
+
+    /// Holds a name until the transaction ends, so that two servers do not decide about the same
+    /// thing at once. The embedded engine has one writer, which is lock enough.
+    pub fn lock(&mut self, name: &str) -> Result<()> {
+        if self.engine() == Engine::Postgres {
+            self.each(
+                "SELECT pg_advisory_xact_lock(hashtextextended($1, 4400))",
+                &[Param::from(name)],
+                |_| Ok(()),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// What follows a `SELECT` that means to change the rows it reads.
+    pub fn for_update(&self) -> &'static str {
+        match self.engine() {
+            Engine::Sqlite => "",
+            Engine::Postgres => " FOR UPDATE",
+        }
+    }
+
+    /// What follows a `SELECT` whose rows must not be changed or go before this transaction ends.
+    pub fn for_share(&self) -> &'static str {
+        match self.engine() {
+            Engine::Sqlite => "",
+            Engine::Postgres => " FOR SHARE",
+        }
+    }
+
+    /// Wakes whoever waits on a channel, on every server, once this is committed.
+    pub fn wake(&mut self, channel: &str) -> Result<()> {
+        if self.wakes.iter().any(|one| one == channel) {
+            return Ok(());
+        }
+        if self.engine() == Engine::Postgres {
+            self.each("SELECT pg_notify('emergent', $1)", &[Param::from(channel)], |_| Ok(()))?;
+        }
+        self.wakes.push(channel.to_owned());
+        Ok(())
+    }
+
+    /// Does something in this process once this is committed. Only for what can be lost: what must
+    /// follow is a job.
+    pub fn after_commit(&mut self, hook: impl FnOnce() + Send + 'static) {
+        self.hooks.push(Box::new(hook));
+    }
+
+    /// The embedded engine's connection, for the few statements that need it.
+    pub fn sqlite(&self) -> Option<&rusqlite::Connection> {
+        match &self.conn {
+            Conn::Sqlite(conn) => Some(conn),
+            Conn::Postgres { .. } => None,
+        }
+    }
+
+    /// Gives this attempt up: another transaction got in between what was read and what is written,
+    /// and the next attempt will see it. Only on PostgreSQL; the embedded engine has one writer.
+    pub fn again(&mut self, why: &str) -> Error {
+        self.conflicted = true;
+        Error::Conflict(why.into())
+    }
+
+    fn note<T>(&mut self, done: Result<T>) -> Result<T> {
+        match done {
+            Err(Error::Conflict(_)) => (self.conflicted, self.broken) = (true, true),
+            Err(Error::Duplicate { .. } | Error::Sqlite(_) | Error::Postgres(_)) => self.broken = true,
+            _ => {}
+        }
+        done
+    }
+
+    /// The outcome of the whole: none that had a failing statement goes well, whatever was made of
+    /// that error on the way. PostgreSQL would take the commit, and keep nothing.
+    pub(crate) fn verdict<T, E: From<Error>>(&self, done: Result<T, E>) -> Result<T, E> {
+        if self.broken && done.is_ok() { Err(Error::Broken.into()) } else { done }
+    }
+
+    pub(crate) fn into_followups(self) -> Followups {
+        Followups { wakes: self.wakes, hooks: self.hooks, vectors: self.vectors }
+    }
+}
+
+/// What a committed transaction left to do.
+pub(crate) struct Followups {
+    wakes: Vec<String>,
+    hooks: Vec<Box<dyn FnOnce() + Send>>,
+    vectors: Vec<VectorChange>,
+}
+
+impl Followups {
+    pub(crate) fn run(self, wake: &Arc<Wake>, indexes: Option<&VectorIndexes>) {
+        if let Some(indexes) = indexes {
+            indexes.apply(self.vectors);
+        }
+        self.hooks.into_iter().for_each(|hook| hook());
+        self.wakes.iter().for_each(|channel| wake.notify(channel));
+    }
+}
+
+fn insert_text(head: &str, columns: usize, rows: usize, tail: &str) -> String {
+    let mut sql = String::with_capacity(head.len() + tail.len() + rows * columns * 6 + 1);
+    sql.push_str(head);
+    for row in 0..rows {
+        sql.push_str(if row == 0 { " (" } else { ", (" });
+        for column in 0..columns {
+            if column > 0 {
+                sql.push_str(", ");
+            }
+            sql.push('$');
+            sql.push_str(&(row * columns + column + 1).to_string());
+        }
+        sql.push(')');
+    }
+    sql.push(' ');
+    sql.push_str(tail);
+    sql
+}
+
+async fn prepare(
+    client: &deadpool_postgres::Object,
+    sql: &str,
+    cache: bool,
+) -> Result<tokio_postgres::Statement> {
+    Ok(if cache { client.prepare_cached(sql).await? } else { client.prepare(sql).await? })
+}
+
+/// `$2` is a name to SQLite, numbered in order of appearance: bind by what the name says.
+fn bind(statement: &mut rusqlite::CachedStatement<'_>, params: &[Param<'_>]) -> Result<()> {
+    for place in 1..=statement.parameter_count() {
+        let number = statement
+            .parameter_name(place)
+            .and_then(|name| name.get(1..))
+            .and_then(|digits| digits.parse::<usize>().ok())
+            .unwrap_or(place);
+        match params.get(number - 1) {
+            Some(param) => statement.raw_bind_parameter(place, param)?,
+            None => return Err(Error::Sqlite(rusqlite::Error::InvalidParameterCount(number, params.len()))),
+        }
+    }
+    Ok(())
+}
+
+fn sqlite_execute(conn: &rusqlite::Connection, sql: &str, params: &[Param<'_>]) -> Result<u64> {
+    let mut statement = conn.prepare_cached(sql)?;
+    bind(&mut statement, params)?;
+    Ok(statement.raw_execute()? as u64)
+}
+
+fn sqlite_each(
+    conn: &rusqlite::Connection,
+    sql: &str,
+    params: &[Param<'_>],
+    visit: &mut dyn FnMut(&Row<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut statement = conn.prepare_cached(sql)?;
+    bind(&mut statement, params)?;
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next()? {
+        visit(&Row::Sqlite(row))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,365 @@
+//! Values on their way into a statement and out of a row, the same for both engines.
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, BytesMut};
+use emergent_domain::{json::JsonObject, time::Timestamp};
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+
+/// PostgreSQL counts microseconds from 2000.
+const PG_EPOCH_MICROS: i64 = 946_684_800_000_000;
+
+/// One parameter. SQLite keeps ids as 16 bytes, times as whole microseconds and JSON as text;
+/// PostgreSQL has types of its own for them.
+#[derive(Debug, Clone)]
+pub enum Param<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Real(f64),
+    Text(Cow<'a, str>),
+    Blob(Cow<'a, [u8]>),
+    Uuid(Uuid),
+    Time(Timestamp),
+    Json(Cow<'a, str>),
+    /// A vector of numbers: little-endian bytes in SQLite, `vector` in PostgreSQL.
+    Vector(Cow<'a, [f32]>),
+}
+
+macro_rules! param_from {
+    ($($from:ty => |$value:ident| $param:expr),* $(,)?) => {$(
+        impl<'a> From<$from> for Param<'a> {
+            fn from($value: $from) -> Self {
+                $param
+            }
+        }
+    )*};
+}
+
+param_from! {
+    bool => |v| Param::Bool(v),
+    i64 => |v| Param::Int(v),
+    i32 => |v| Param::Int(v.into()),
+    u32 => |v| Param::Int(v.into()),
+    usize => |v| Param::Int(i64::try_from(v).unwrap_or(i64::MAX)),
+    f64 => |v| Param::Real(v),
+    String => |v| Param::Text(Cow::Owned(v)),
+    &'a str => |v| Param::Text(Cow::Borrowed(v)),
+    &'a String => |v| Param::Text(Cow::Borrowed(v)),
+    &'a [u8] => |v| Param::Blob(Cow::Borrowed(v)),
+    Vec<u8> => |v| Param::Blob(Cow::Owned(v)),
+    Uuid => |v| Param::Uuid(v),
+    Timestamp => |v| Param::Time(v),
+    &'a JsonObject => |v| Param::Json(Cow::Borrowed(v.as_str())),
+    &'a [f32] => |v| Param::Vector(Cow::Borrowed(v)),
+}
+
+macro_rules! param_from_id {
+    ($($id:ident),*) => {$(
+        impl From<emergent_domain::ids::$id> for Param<'_> {
+            fn from(id: emergent_domain::ids::$id) -> Self {
+                Param::Uuid(id.0)
+            }
+        }
+    )*};
+}
+
+param_from_id!(
+    ProjectId, ObjectId, RelationshipId, TokenId, PackId, DocumentId, ChunkId, JobId, RunId, ToolCallId
+);
+
+impl<'a, T: Into<Param<'a>>> From<Option<T>> for Param<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Param::Null, Into::into)
+    }
+}
+
+/// `params![project, key]`: each value by its `Into<Param>`.
+#[macro_export]
+macro_rules! params {
+    ($($value:expr),* $(,)?) => { &[$($crate::Param::from($value)),*] };
+}
+
+/// JSON text as a parameter.
+pub fn json(text: &str) -> Param<'_> {
+    Param::Json(Cow::Borrowed(text))
+}
+
+/// A list of strings as a JSON array.
+pub fn json_strings(items: &[String]) -> Param<'static> {
+    Param::Json(Cow::Owned(serde_json::to_string(items).unwrap_or_else(|_| "[]".to_owned())))
+}
+
+pub(crate) fn vector_bytes(vector: &[f32]) -> Vec<u8> {
+    vector.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+pub(crate) fn vector_from_bytes(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks_exact(4).map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]])).collect()
+}
+
+impl rusqlite::ToSql for Param<'_> {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+        Ok(match self {
+            Param::Null => ToSqlOutput::Owned(Value::Null),
+            Param::Bool(value) => ToSqlOutput::Owned(Value::Integer((*value).into())),
+            Param::Int(value) => ToSqlOutput::Owned(Value::Integer(*value)),
+            Param::Real(value) => ToSqlOutput::Owned(Value::Real(*value)),
+            Param::Text(text) | Param::Json(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+            Param::Blob(bytes) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes)),
+            Param::Uuid(id) => ToSqlOutput::Borrowed(ValueRef::Blob(id.as_bytes())),
+            Param::Time(time) => ToSqlOutput::Owned(Value::Integer(time.micros())),
+            Param::Vector(vector) => ToSqlOutput::Owned(Value::Blob(vector_bytes(vector))),
+        })
+    }
+}
+
+impl ToSql for Param<'_> {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            Param::Null => return Ok(IsNull::Yes),
+            Param::Bool(value) => return value.to_sql(ty, out),
+            // One Rust integer serves every width of column.
+            Param::Int(value) => match *ty {
+                Type::INT2 => out.put_i16(i16::try_from(*value)?),
+                Type::INT4 => out.put_i32(i32::try_from(*value)?),
+                Type::FLOAT8 => out.put_f64(*value as f64),
+                Type::INT8 => out.put_i64(*value),
+                _ => return Err(format!("a whole number cannot be sent as `{ty}`").into()),
+            },
+            Param::Real(value) => match *ty {
+                Type::FLOAT4 => out.put_f32(*value as f32),
+                Type::FLOAT8 => out.put_f64(*value),
+                _ => return Err(format!("a number cannot be sent as `{ty}`").into()),
+            },
+            Param::Text(text) => match *ty {
+                Type::JSONB => {
+                    out.put_u8(1);
+                    out.put_slice(text.as_bytes());
+                }
+                _ => out.put_slice(text.as_bytes()),
+            },
+            Param::Json(text) => {
+                // The binary form of jsonb is a version byte and the text.
+                if *ty == Type::JSONB {
+                    out.put_u8(1);
+                }
+                out.put_slice(text.as_bytes());
+            }
+            Param::Blob(bytes) => out.put_slice(bytes),
+            Param::Uuid(id) => out.put_slice(id.as_bytes()),
+            Param::Time(time) => out.put_i64(time.micros() - PG_EPOCH_MICROS),
+            Param::Vector(vector) => {
+                out.put_u16(u16::try_from(vector.len())?);
+                out.put_u16(0);
+                vector.iter().for_each(|number| out.put_f32(*number));
+            }
+        }
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+/// A row of either engine; columns are read by position.
+pub enum Row<'a> {
+    Sqlite(&'a rusqlite::Row<'a>),
+    Postgres(&'a tokio_postgres::Row),
+}
+
+impl Row<'_> {
+    pub fn get<T: Column>(&self, column: usize) -> Result<T> {
+        match self {
+            Row::Sqlite(row) => T::from_sqlite(row.get_ref(column)?),
+            Row::Postgres(row) => {
+                let raw: Raw<'_> = row.try_get(column).map_err(Error::from)?;
+                T::from_postgres(&raw)
+            }
+        }
+        .ok_or(Error::Column { column, expected: T::NAME })
+    }
+}
+
+/// The bytes PostgreSQL sent for a column, with their type.
+pub struct Raw<'a> {
+    ty: Type,
+    bytes: Option<&'a [u8]>,
+}
+
+impl<'a> FromSql<'a> for Raw<'a> {
+    fn from_sql(ty: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Raw { ty: ty.clone(), bytes: Some(raw) })
+    }
+    fn from_sql_null(ty: &Type) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Raw { ty: ty.clone(), bytes: None })
+    }
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}
+
+/// A Rust type that a column can be read as; `None` when the column holds something else.
+pub trait Column: Sized {
+    const NAME: &'static str;
+    fn from_sqlite(value: rusqlite::types::ValueRef<'_>) -> Option<Self>;
+    fn from_postgres(raw: &Raw<'_>) -> Option<Self>;
+}
+
+use rusqlite::types::ValueRef;
+
+impl Column for i64 {
+    const NAME: &'static str = "a whole number";
+    fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
+        value.as_i64().ok()
+    }
+    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+        let bytes = raw.bytes?;
+        Some(match bytes.len() {
+            2 => i16::from_be_bytes(bytes.try_into().ok()?).into(),
+            4 => i32::from_be_bytes(bytes.try_into().ok()?).into(),
+            8 => i64::from_be_bytes(bytes.try_into().ok()?),
+            _ => return None,
+        })
+    }
+}
+
+impl Column for f64 {
+    const NAME: &'static str = "a number";
+    fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
+        match value {
+            ValueRef::Real(number) => Some(number),
+            ValueRef::Integer(number) => Some(number as f64),
+            _ => None,
+        }
+    }
+    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+        let bytes = raw.bytes?;
+        match raw.ty {
+            Type::FLOAT4 => Some(f32::from_be_bytes(bytes.try_into().ok()?).into()),
+            Type::FLOAT8 => Some(f64::from_be_bytes(bytes.try_into().ok()?)),
+            _ => i64::from_postgres(raw).map(|number| number as f64),
+        }
+    }
+}
+
+impl Column for bool {
+    const NAME: &'static str = "a truth value";
+    fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
+        value.as_i64().ok().map(|number| number != 0)
+    }
+    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+        raw.bytes.and_then(|bytes| bytes.first()).map(|byte| *byte != 0)
+    }
+}
+
+impl Column for String {
+    const NAME: &'static str = "text";
+    fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
+        value.as_str().ok().map(str::to_owned)
+    }
+    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+        let bytes = raw.bytes?;
+        let bytes = if raw.ty == Type::JSONB { bytes.get(1..)? } else { bytes };
+        String::from_utf8(bytes.to_vec()).ok()
+    }
+}
+
+impl Column for Vec<u8> {
+    const NAME: &'static str = "bytes";
+    fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
+        value.as_blob().ok().map(<[u8]>::to_vec)
+    }
+    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+        raw.bytes.map(<[u8]>::to_vec)
+    }
+}
+
+impl Column for Vec<f32> {
+    const NAME: &'static str = "a vector";
+    fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
+        value.as_blob().ok().map(vector_from_bytes)
+    }
+    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+        let numbers = raw.bytes?.get(4..)?;
+        Some(numbers.chunks_exact(4).map(|four| f32::from_be_bytes([four[0], four[1], four[2], four[3]])).collect())
+    }
+}
+
+impl Column for Uuid {
+    const NAME: &'static str = "an id";
+    fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
+        value.as_blob().ok().and_then(|bytes| Uuid::from_slice(bytes).ok())
+    }
+    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+        Uuid::from_slice(raw.bytes?).ok()
+    }
+}
+
+impl Column for Timestamp {
+    const NAME: &'static str = "a time";
+    fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
+        value.as_i64().ok().map(Timestamp::from_micros)
+    }
+    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+        let micros = i64::from_be_bytes(raw.bytes?.try_into().ok()?);
+        Some(Timestamp::from_micros(micros.checked_add(PG_EPOCH_MICROS)?))
+    }
+}
+
+impl Column for JsonObject {
+    const NAME: &'static str = "a JSON object";
+    fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
+        String::from_sqlite(value).and_then(|text| JsonObject::from_text(text).ok())
+    }
+    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+        String::from_postgres(raw).and_then(|text| JsonObject::from_text(text).ok())
+    }
+}
+
+/// Labels and the like: a JSON array of strings.
+impl Column for Vec<String> {
+    const NAME: &'static str = "a list of texts";
+    fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
+        let text = value.as_str().ok()?;
+        if text == "[]" { Some(Vec::new()) } else { serde_json::from_str(text).ok() }
+    }
+    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+        serde_json::from_str(&String::from_postgres(raw)?).ok()
+    }
+}
+
+impl<T: Column> Column for Option<T> {
+    const NAME: &'static str = T::NAME;
+    fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
+        if value == ValueRef::Null { Some(None) } else { T::from_sqlite(value).map(Some) }
+    }
+    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+        if raw.bytes.is_none() { Some(None) } else { T::from_postgres(raw).map(Some) }
+    }
+}
+
+macro_rules! id_columns {
+    ($($id:ident),*) => {$(
+        impl Column for emergent_domain::ids::$id {
+            const NAME: &'static str = "an id";
+            fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
+                Uuid::from_sqlite(value).map(Self)
+            }
+            fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+                Uuid::from_postgres(raw).map(Self)
+            }
+        }
+    )*};
+}
+
+id_columns!(
+    ProjectId, ObjectId, RelationshipId, TokenId, PackId, DocumentId, ChunkId, JobId, RunId, ToolCallId
+);

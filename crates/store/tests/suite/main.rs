@@ -1,0 +1,22 @@
+//! The store's behaviour, the same on both engines: `scripts/postgres run cargo test -p emergent-store`.
+
+mod cursors;
+mod jobs;
+mod leases;
+mod migrations;
+mod transactions;
+mod values;
+mod wake;
+
+use emergent_store::{Db, Result, Tx, params};
+
+/// Runs one statement as a transaction of its own.
+async fn run(db: &Db, sql: &'static str) -> Result<u64> {
+    db.write(move |tx| tx.execute(sql, params![])).await
+}
+
+/// The one number that a query gives.
+async fn number(db: &Db, sql: &'static str) -> i64 {
+    let read = move |tx: &mut Tx<'_>| tx.opt(sql, params![], |row| row.get::<i64>(0));
+    db.read(read).await.expect("the query runs").expect("one row")
+}
