@@ -215,7 +215,7 @@ pub fn check_properties(properties: &Map<String, Value>) -> Result<(), Invalid> 
     Ok(())
 }
 
-fn check_nul(field: &str, value: &Value) -> Result<(), Invalid> {
+pub(crate) fn check_nul(field: &str, value: &Value) -> Result<(), Invalid> {
     match value {
         Value::String(text) => check_chars(field, text),
         Value::Array(items) => items.iter().try_for_each(|item| check_nul(field, item)),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::invalid::{Invalid, Problem};
-use crate::object::check_type;
+use crate::object::{check_chars, check_nul, check_type};
 use crate::patch::check_depth;
 
 mod nearest;
@@ -165,7 +165,7 @@ fn check_length(text: &str, max: usize) -> Result<(), Invalid> {
         let reason = format!("is longer than the maximum of {max} characters");
         return Err(Invalid::one("", reason));
     }
-    Ok(())
+    check_chars("", text)
 }
 
 fn check_count(types: usize) -> Result<(), Invalid> {
@@ -209,6 +209,7 @@ fn check_schema(
 /// overflow the stack.
 fn check_size(value: &Value, max: usize) -> Result<usize, Invalid> {
     check_depth(value, limits::DEPTH)?;
+    check_nul("", value)?;
     let bytes = value.to_string().len();
     if bytes > max {
         too_big("is", bytes, max)?;

@@ -11,6 +11,19 @@ const MAX_TERMS: usize = 32;
 const MAX_WORDS: usize = 16;
 const MAX_CHARS: usize = 128;
 
+/// PostgreSQL's English stop words.
+const STOP_WORDS: &[&str] = &[
+    "i", "me", "my", "myself", "we", "our", "ours", "ourselves", "you", "your", "yours", "yourself", "yourselves", "he",
+    "him", "his", "himself", "she", "her", "hers", "herself", "it", "its", "itself", "they", "them", "their", "theirs",
+    "themselves", "what", "which", "who", "whom", "this", "that", "these", "those", "am", "is", "are", "was", "were",
+    "be", "been", "being", "have", "has", "had", "having", "do", "does", "did", "doing", "a", "an", "the", "and", "but",
+    "if", "or", "because", "as", "until", "while", "of", "at", "by", "for", "with", "about", "against", "between",
+    "into", "through", "during", "before", "after", "above", "below", "to", "from", "up", "down", "in", "out", "on",
+    "off", "over", "under", "again", "further", "then", "once", "here", "there", "when", "where", "why", "how", "all",
+    "any", "both", "each", "few", "more", "most", "other", "some", "such", "no", "nor", "not", "only", "own", "same",
+    "so", "than", "too", "very", "s", "t", "can", "will", "just", "don", "should", "now",
+];
+
 /// A query as terms, in the order they were typed and each only once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TextQuery {
@@ -52,6 +65,20 @@ impl TextQuery {
             rest = query.take_term(rest);
         }
         query
+    }
+
+    /// The query without words like "of" and "the", unless it has no others. PostgreSQL's English
+    /// leaves them out by itself; where an engine does not, they would match nearly everything.
+    /// Phrases, beginnings and exclusions keep them.
+    #[must_use]
+    pub fn without_stop_words(&self) -> Self {
+        let stops = |term: &&Term| {
+            !term.excluded
+                && !term.prefix
+                && matches!(term.words.as_slice(), [word] if STOP_WORDS.contains(&word.to_ascii_lowercase().as_str()))
+        };
+        let kept: Vec<Term> = self.terms.iter().filter(|term| !stops(term)).cloned().collect();
+        if kept.iter().any(|term| !term.excluded) { Self { terms: kept } } else { self.clone() }
     }
 
     /// No words at all, so there is nothing to look for and nothing to leave out.
@@ -321,6 +348,15 @@ mod tests {
             assert_eq!(fts5(word), format!("\"{word}\""));
         }
         assert_eq!(fts5("\u{301}"), "");
+    }
+
+    #[test]
+    fn words_that_are_everywhere_are_left_out_when_there_are_others() {
+        let left = |text: &str| TextQuery::parse(text).without_stop_words().to_fts5(Mode::All).unwrap_or_default();
+        assert_eq!(left("how is the Agent limited"), r#""Agent" AND "limited""#);
+        assert_eq!(left("The \"house of the\" of*"), r#""house of the" AND "of" *"#);
+        assert_eq!(left("to be or not to be"), left("to be or not"));
+        assert_eq!(left("the -house"), r#""the" NOT "house""#);
     }
 
     #[test]

@@ -1,0 +1,70 @@
+//! The knowledge graph: what may be written, and what follows from a write. SQL is the store's,
+//! HTTP the API's.
+//!
+//! Every write exists twice: a function over a transaction (`objects::create`), for callers whose
+//! own rows must commit with it, and a method of [`Graph`] that is that function in a transaction
+//! of its own.
+
+use std::{collections::HashMap, sync::Arc};
+
+use emergent_domain::{ids::ProjectId, pack::PackSet, time::Clock};
+use emergent_llm::Embedder;
+use emergent_store::Db;
+use parking_lot::Mutex;
+
+pub mod actor;
+mod bulk;
+pub mod documents;
+pub mod embedding;
+pub mod error;
+pub mod feed;
+pub mod objects;
+pub mod packs;
+pub mod projects;
+pub mod relationships;
+pub mod search;
+pub mod subgraph;
+pub mod tokens;
+pub mod transfer;
+pub mod traverse;
+pub mod worker;
+
+pub use actor::{Actor, Writer};
+pub use error::{Error, Result};
+pub use objects::Written;
+pub use packs::StoredPack;
+pub use relationships::RelationshipFilter;
+pub use subgraph::{End, MadeSubgraph, NewSubgraph, NewSubgraphEdge};
+
+/// A handle on the graph of every project; clones share it.
+#[derive(Clone)]
+pub struct Graph(Arc<Inner>);
+
+struct Inner {
+    db: Db,
+    clock: Clock,
+    embedder: Option<Arc<dyn Embedder>>,
+    /// Compiled packs by project, with the revision they belong to.
+    packs: Mutex<HashMap<ProjectId, (i64, Arc<PackSet>)>>,
+    /// Vectors of queries asked lately.
+    queries: search::QueryVectors,
+}
+
+impl Graph {
+    /// Without an embedder nothing is queued for vectors, and searches are by text.
+    pub fn new(db: Db, clock: Clock, embedder: Option<Arc<dyn Embedder>>) -> Self {
+        Self(Arc::new(Inner { db, clock, embedder, packs: Mutex::default(), queries: Default::default() }))
+    }
+
+    pub fn db(&self) -> &Db {
+        &self.0.db
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    pub fn embedder(&self) -> Option<&Arc<dyn Embedder>> {
+        self.0.embedder.as_ref()
+    }
+}

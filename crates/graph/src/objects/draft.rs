@@ -1,0 +1,89 @@
+//! New objects, checked and prepared before a transaction begins.
+
+use emergent_domain::{
+    ids::ObjectId,
+    invalid::Invalid,
+    json::JsonObject,
+    object::{IndexedText, NewObject, Object, ObjectPatch, indexed_text},
+};
+
+use crate::Writer;
+
+/// A new object that was checked, with everything that can be made of it outside a transaction.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    id: Option<ObjectId>,
+    pub(super) new: NewObject,
+    properties: JsonObject,
+    pub(super) text: IndexedText,
+}
+
+impl Draft {
+    pub fn new(new: NewObject) -> Result<Self, Invalid> {
+        let new = new.check()?;
+        let properties = JsonObject::from_map(&new.properties);
+        let text = indexed_text(new.key.as_deref(), &new.labels, &new.properties);
+        Ok(Self { id: None, new, properties, text })
+    }
+
+    /// With an id that nobody has, instead of a new one.
+    #[must_use]
+    pub fn with_id(mut self, id: ObjectId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    pub fn type_(&self) -> &str {
+        &self.new.type_
+    }
+
+    pub fn key(&self) -> Option<&str> {
+        self.new.key.as_deref()
+    }
+
+    pub(super) fn check(&self, writer: &Writer) -> Result<(), Invalid> {
+        writer.packs.check_object(&self.new.type_, &self.new.properties, writer.project.strict)
+    }
+
+    pub(super) fn object(&self, writer: &Writer) -> Object {
+        Object {
+            id: self.id.unwrap_or_else(ObjectId::new),
+            project: writer.project.id,
+            type_: self.new.type_.clone(),
+            key: self.new.key.clone(),
+            status: self.new.status.clone(),
+            labels: self.new.labels.clone(),
+            properties: self.properties.clone(),
+            version: 1,
+            created_at: writer.now,
+            updated_at: writer.now,
+            deleted_at: None,
+            author: writer.author,
+        }
+    }
+}
+
+/// An object to be there under its key: made, or changed like by a patch.
+#[derive(Debug, Clone)]
+pub struct Upsert {
+    pub(super) draft: Draft,
+    pub(super) key: String,
+    pub(super) patch: ObjectPatch,
+}
+
+impl Upsert {
+    /// A status or labels that are not given stay as they are.
+    pub fn new(new: NewObject) -> Result<Self, Invalid> {
+        let Some(key) = new.key.clone() else { return Err(Invalid::one("key", "is required")) };
+        let properties = new.properties.clone();
+        let draft = Draft::new(new)?;
+        let labels = &draft.new.labels;
+        let patch = ObjectPatch {
+            status: draft.new.status.clone().map(Some),
+            labels: if labels.is_empty() { None } else { Some(labels.clone()) },
+            properties: Some(properties),
+            ..ObjectPatch::default()
+        };
+        Ok(Self { draft, key, patch })
+    }
+}

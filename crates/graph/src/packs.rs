@@ -1,0 +1,127 @@
+//! Template packs: kept per project, several versions of each, some of them assigned.
+
+use emergent_domain::{
+    cursor::{Page, Paged},
+    ids::{PackId, ProjectId},
+    pack::{PackSet, TemplatePack, coordination_pack},
+};
+use emergent_store::{Tx, packs as rows, projects};
+
+pub use emergent_store::packs::StoredPack;
+
+use crate::{Error, Graph, error::Result};
+
+impl Graph {
+    /// Keeps a pack; it describes nothing until it is assigned.
+    pub async fn create_pack(&self, project: ProjectId, pack: TemplatePack) -> Result<StoredPack> {
+        pack.check()?;
+        let now = self.clock().now();
+        self.db()
+            .write(move |tx| {
+                let id = rows::insert(tx, Some(project), &pack, now)?.ok_or_else(|| Error::Conflict {
+                    message: format!(
+                        "version {} of the pack `{}` is there already: a change is a new version",
+                        pack.version, pack.name
+                    ),
+                })?;
+                Ok(StoredPack {
+                    id,
+                    project: Some(project),
+                    pack: pack.clone(),
+                    created_at: now,
+                    assigned: false,
+                })
+            })
+            .await
+    }
+
+    /// The project's own and the built-in ones, newest first.
+    pub async fn list_packs(&self, project: ProjectId, page: Page) -> Result<Paged<StoredPack>> {
+        Ok(self.db().read(move |tx| rows::list(tx, project, &page)).await?)
+    }
+
+    pub async fn get_pack(&self, project: ProjectId, id: PackId) -> Result<StoredPack> {
+        self.db().read(move |tx| get(tx, project, id)).await
+    }
+
+    /// Not while it is assigned, and never a built-in one.
+    pub async fn delete_pack(&self, project: ProjectId, id: PackId) -> Result<()> {
+        let now = self.clock().now();
+        self.db()
+            .write(move |tx| {
+                lock_project(tx, project)?;
+                let pack = get(tx, project, id)?;
+                let refuse = |message: String| Err(Error::Conflict { message });
+                if pack.project.is_none() {
+                    return refuse(format!("the pack `{}` is built in and stays", pack.pack.name));
+                }
+                if pack.assigned {
+                    return refuse(format!("the pack `{}` is assigned: unassign it first", pack.pack.name));
+                }
+                Ok(rows::delete(tx, id, now)?)
+            })
+            .await
+    }
+
+    /// In place of another version of the same pack, if one is assigned. What is in the graph
+    /// already is not looked at; it must fit when it is next written.
+    pub async fn assign_pack(&self, project: ProjectId, id: PackId) -> Result<StoredPack> {
+        let graph = self.clone();
+        self.db()
+            .write(move |tx| {
+                let now = graph.clock().now();
+                let mut of_project = lock_project(tx, project)?;
+                let pack = get(tx, project, id)?;
+                if pack.assigned {
+                    return Ok(pack);
+                }
+                rows::assign(tx, project, &pack, now)?;
+                // Packs that cannot be compiled together would block every write.
+                PackSet::compile(&rows::assigned(tx, project)?)?;
+                of_project.packs_revision += 1;
+                of_project.updated_at = now;
+                projects::update(tx, &of_project)?;
+                Ok(StoredPack { assigned: true, ..pack })
+            })
+            .await
+    }
+
+    /// One that is not assigned stays as it is.
+    pub async fn unassign_pack(&self, project: ProjectId, id: PackId) -> Result<StoredPack> {
+        let graph = self.clone();
+        self.db()
+            .write(move |tx| {
+                let mut of_project = lock_project(tx, project)?;
+                let pack = get(tx, project, id)?;
+                if !pack.assigned {
+                    return Ok(pack);
+                }
+                rows::unassign(tx, project, id)?;
+                of_project.packs_revision += 1;
+                of_project.updated_at = graph.clock().now();
+                projects::update(tx, &of_project)?;
+                Ok(StoredPack { assigned: false, ..pack })
+            })
+            .await
+    }
+
+    /// Makes the packs this program ships; what is there already stays.
+    pub async fn ensure_builtin_packs(&self) -> Result<()> {
+        let now = self.clock().now();
+        self.db()
+            .write(move |tx| {
+                rows::insert(tx, None, coordination_pack(), now)?;
+                Ok(())
+            })
+            .await
+    }
+}
+
+fn get(tx: &mut Tx<'_>, project: ProjectId, id: PackId) -> Result<StoredPack> {
+    rows::get(tx, project, id)?.ok_or_else(|| Error::not_found("template pack", id))
+}
+
+/// Decisions about a project's packs wait for one another here.
+fn lock_project(tx: &mut Tx<'_>, id: ProjectId) -> Result<emergent_domain::project::Project> {
+    projects::lock(tx, id)?.ok_or_else(|| Error::not_found("project", id))
+}

@@ -1,0 +1,120 @@
+//! Projects: made, named, closed.
+
+use emergent_domain::{
+    cursor::{Page, Paged},
+    ids::ProjectId,
+    project::{Project, check_name},
+};
+use emergent_store::projects as rows;
+
+use crate::{Error, Graph, error::Result};
+
+/// The project that is there from the first start.
+pub const DEFAULT: &str = "default";
+
+impl Graph {
+    pub async fn create_project(&self, name: &str, strict: bool) -> Result<Project> {
+        check_name(name)?;
+        let (name, now) = (name.to_owned(), self.clock().now());
+        self.db()
+            .write(move |tx| rows::insert(tx, &name, strict, now)?.ok_or_else(|| name_taken(&name)))
+            .await
+    }
+
+    pub async fn list_projects(&self, page: Page) -> Result<Paged<Project>> {
+        Ok(self.db().read(move |tx| rows::list(tx, &page)).await?)
+    }
+
+    pub async fn get_project(&self, id: ProjectId) -> Result<Project> {
+        let found = self.db().read(move |tx| rows::get(tx, id)).await?;
+        found.ok_or_else(|| Error::not_found("project", id))
+    }
+
+    /// By id or by name.
+    pub async fn find_project(&self, id_or_name: &str) -> Result<Project> {
+        let wanted = id_or_name.to_owned();
+        let found = self
+            .db()
+            .read(move |tx| match wanted.parse() {
+                Ok(id) => rows::get(tx, id),
+                // No name has this, and PostgreSQL would not even take it as a text.
+                Err(_) if wanted.contains('\0') => Ok(None),
+                Err(_) => rows::by_name(tx, &wanted),
+            })
+            .await?;
+        found.ok_or_else(|| Error::not_found("project", id_or_name))
+    }
+
+    /// `None` leaves a part as it is.
+    pub async fn update_project(
+        &self,
+        id: ProjectId,
+        name: Option<String>,
+        strict: Option<bool>,
+    ) -> Result<Project> {
+        if let Some(name) = &name {
+            check_name(name)?;
+        }
+        let graph = self.clone();
+        self.db()
+            .write(move |tx| {
+                let before = rows::lock(tx, id)?.ok_or_else(|| Error::not_found("project", id))?;
+                let mut after = before.clone();
+                after.name = name.clone().unwrap_or(after.name);
+                after.strict = strict.unwrap_or(after.strict);
+                if after == before {
+                    return Ok(before);
+                }
+                if after.name != before.name {
+                    refuse_if_default(&before, "renamed")?;
+                    if rows::by_name(tx, &after.name)?.is_some() {
+                        return Err(name_taken(&after.name));
+                    }
+                }
+                after.updated_at = graph.clock().now();
+                rows::update(tx, &after)?;
+                Ok(after)
+            })
+            .await
+    }
+
+    /// Its tokens stop working; its rows stay, found by nobody.
+    pub async fn delete_project(&self, id: ProjectId) -> Result<()> {
+        let now = self.clock().now();
+        self.db()
+            .write(move |tx| {
+                let project = rows::lock(tx, id)?.ok_or_else(|| Error::not_found("project", id))?;
+                refuse_if_default(&project, "deleted")?;
+                Ok(rows::delete(tx, id, now)?)
+            })
+            .await
+    }
+
+    pub async fn ensure_default_project(&self) -> Result<Project> {
+        let now = self.clock().now();
+        self.db()
+            .write(move |tx| {
+                if let Some(there) = rows::by_name(tx, DEFAULT)? {
+                    return Ok(there);
+                }
+                match rows::insert(tx, DEFAULT, false, now)? {
+                    Some(made) => Ok(made),
+                    // Another server made it at the same moment.
+                    None => rows::by_name(tx, DEFAULT)?.ok_or_else(|| Error::not_found("project", DEFAULT)),
+                }
+            })
+            .await
+    }
+}
+
+fn name_taken(name: &str) -> Error {
+    Error::Conflict { message: format!("there is a project named `{name}` already") }
+}
+
+/// Requests without a project mean it by its name.
+fn refuse_if_default(project: &Project, what: &str) -> Result<()> {
+    if project.name == DEFAULT {
+        return Err(Error::Conflict { message: format!("the project `{DEFAULT}` cannot be {what}") });
+    }
+    Ok(())
+}

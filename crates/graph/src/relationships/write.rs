@@ -1,0 +1,216 @@
+//! Making, changing and deleting relationships, inside a transaction.
+
+use emergent_domain::{
+    event::ChangeKind,
+    ids::{ObjectId, RelationshipId},
+    invalid::Invalid,
+    json::JsonObject,
+    object::check_properties,
+    relationship::{Relationship, RelationshipPatch},
+};
+use emergent_store::{
+    Tx,
+    events::{self, NewEvent},
+    objects as object_rows, relationships as rows,
+};
+
+use super::{Draft, draft::Ends};
+use crate::{Error, Writer, error::Result};
+
+/// The edge, and whether it was made now.
+pub fn create(tx: &mut Tx<'_>, writer: &Writer, draft: &Draft) -> Result<(Relationship, bool)> {
+    let ends = hold_ends(tx, writer, std::slice::from_ref(draft))?;
+    let edge = draft.relationship(writer, &ends)?;
+    Ok(insert(tx, writer, vec![edge])?.remove(0))
+}
+
+/// Each on its own: what is wrong with one does not keep the others out.
+pub fn create_each(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    drafts: &[Draft],
+) -> Result<Vec<Result<(Relationship, bool)>>> {
+    let ends = hold_ends(tx, writer, drafts)?;
+    create_between(tx, writer, drafts, &ends)
+}
+
+/// Like [`create_each`], between ends that the caller holds.
+pub(crate) fn create_between(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    drafts: &[Draft],
+    ends: &Ends,
+) -> Result<Vec<Result<(Relationship, bool)>>> {
+    let mut good = Vec::with_capacity(drafts.len());
+    let refused: Vec<Option<Invalid>> = drafts
+        .iter()
+        .map(|draft| match draft.relationship(writer, ends) {
+            Ok(edge) => {
+                good.push(edge);
+                None
+            }
+            Err(invalid) => Some(invalid),
+        })
+        .collect();
+    let mut made = insert(tx, writer, good)?.into_iter();
+    Ok(refused
+        .into_iter()
+        .filter_map(|refused| match refused {
+            Some(invalid) => Some(Err(invalid.into())),
+            None => made.next().map(Ok),
+        })
+        .collect())
+}
+
+/// All or none: the first that is wrong is the error, as `relationships[3]`.
+pub fn create_all(tx: &mut Tx<'_>, writer: &Writer, drafts: &[Draft]) -> Result<Vec<(Relationship, bool)>> {
+    let ends = hold_ends(tx, writer, drafts)?;
+    let edges =
+        crate::bulk::all(drafts.iter().map(|draft| draft.relationship(writer, &ends)), "relationships")?;
+    insert(tx, writer, edges)
+}
+
+fn hold_ends(tx: &mut Tx<'_>, writer: &Writer, drafts: &[Draft]) -> Result<Ends> {
+    let ids: Vec<ObjectId> = drafts.iter().flat_map(|draft| [draft.new.from, draft.new.to]).collect();
+    Ok(object_rows::hold_living(tx, writer.project.id, &ids)?)
+}
+
+fn insert(tx: &mut Tx<'_>, writer: &Writer, edges: Vec<Relationship>) -> Result<Vec<(Relationship, bool)>> {
+    let made = rows::insert_many(tx, writer.project.no, &edges)?;
+    let told: Vec<NewEvent<'_>> = edges
+        .iter()
+        .zip(&made)
+        .filter(|(_, made)| **made)
+        .map(|(edge, _)| event(ChangeKind::RelationshipCreated, edge))
+        .collect();
+    events::record(tx, writer.project.id, &told)?;
+    let mut outcomes = Vec::with_capacity(edges.len());
+    for (edge, made) in edges.into_iter().zip(made) {
+        outcomes.push(if made {
+            (edge, true)
+        } else {
+            match rows::find(tx, edge.from, &edge.type_, edge.to)? {
+                Some(there) => (there, false),
+                None => return Err(tx.again("the edge was deleted meanwhile").into()),
+            }
+        });
+    }
+    Ok(outcomes)
+}
+
+/// Changes a living edge; when nothing would change, it is returned as it is.
+pub fn update(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    id: RelationshipId,
+    patch: &RelationshipPatch,
+) -> Result<Relationship> {
+    let before = lock_living(tx, writer, id, patch.expected_version)?;
+    let Some((properties, weight)) = patch.apply(&before) else { return Ok(before) };
+    check_properties(&properties)?;
+    let packs = &writer.packs;
+    if writer.project.strict || packs.describes_relationship(&before.type_) {
+        let ends = object_rows::find_living(tx, writer.project.id, &[before.from, before.to])?;
+        if let (Some(from), Some(to)) = (ends.get(&before.from), ends.get(&before.to)) {
+            packs.check_relationship(
+                &before.type_,
+                &from.type_,
+                &to.type_,
+                &properties,
+                writer.project.strict,
+            )?;
+        }
+    }
+    let next = Relationship {
+        properties: JsonObject::from_map(&properties),
+        weight,
+        version: before.version + 1,
+        updated_at: writer.after(before.updated_at),
+        author: writer.author,
+        ..before
+    };
+    rows::update(tx, &next)?;
+    events::record(tx, next.project, &[event(ChangeKind::RelationshipUpdated, &next)])?;
+    Ok(next)
+}
+
+/// Deletes a living edge; returns the tombstone.
+pub fn delete(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    id: RelationshipId,
+    expected_version: Option<i64>,
+) -> Result<Relationship> {
+    let before = lock_living(tx, writer, id, expected_version)?;
+    let now = writer.after(before.updated_at);
+    let next = Relationship {
+        version: before.version + 1,
+        updated_at: now,
+        deleted_at: Some(now),
+        author: writer.author,
+        ..before
+    };
+    rows::update(tx, &next)?;
+    events::record(tx, next.project, &[event(ChangeKind::RelationshipDeleted, &next)])?;
+    Ok(next)
+}
+
+/// Whether the edges of an object would still be allowed if it were of another type.
+pub(crate) fn check_edges_of(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    object: ObjectId,
+    new_type: &str,
+) -> Result<()> {
+    if writer.packs.relationship_types().next().is_none() {
+        return Ok(());
+    }
+    let edges = rows::lock_living_of(tx, object)?;
+    let ids: Vec<ObjectId> = edges.iter().flat_map(|edge| [edge.from, edge.to]).collect();
+    let ends = object_rows::find_living(tx, writer.project.id, &ids)?;
+    let type_of = |id: ObjectId| match ends.get(&id) {
+        _ if id == object => new_type,
+        Some(end) => end.type_.as_str(),
+        None => "",
+    };
+    for edge in edges.iter().filter(|edge| writer.packs.describes_relationship(&edge.type_)) {
+        let (from, to) = (type_of(edge.from), type_of(edge.to));
+        let properties = edge.properties.to_map();
+        writer.packs.check_relationship(&edge.type_, from, to, &properties, writer.project.strict).map_err(
+            |invalid| {
+                let why = &invalid.problems[0].reason;
+                Invalid::one("type", format!("the object has an edge that `{new_type}` cannot have: {why}"))
+            },
+        )?;
+    }
+    Ok(())
+}
+
+fn lock_living(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    id: RelationshipId,
+    expected_version: Option<i64>,
+) -> Result<Relationship> {
+    let found = rows::lock(tx, writer.project.id, id)?.ok_or_else(|| Error::not_found("relationship", id))?;
+    match expected_version {
+        Some(expected) if expected != found.version => Err(Error::VersionConflict {
+            what: "relationship",
+            id: id.to_string(),
+            expected,
+            current: found.version,
+        }),
+        _ => Ok(found),
+    }
+}
+
+fn event(kind: ChangeKind, edge: &Relationship) -> NewEvent<'_> {
+    NewEvent {
+        kind,
+        entity: edge.id.0,
+        entity_type: &edge.type_,
+        version: edge.version,
+        at: edge.updated_at,
+        author: edge.author,
+    }
+}

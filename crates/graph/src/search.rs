@@ -1,0 +1,272 @@
+//! Search by text, by vector, or by both at once.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use emergent_domain::{
+    document::Chunk,
+    fusion::{Fused, Place, Ranked, Weights, fuse},
+    ids::{DocumentId, ObjectId, ProjectId},
+    invalid::Invalid,
+    object::Object,
+    query::{ChannelHit, EmbeddingUse, Hit, ObjectFilter, SearchMode, SearchQuery, SearchResult},
+    text_query::TextQuery,
+};
+use emergent_llm::EmbedTask;
+use emergent_store::{
+    Engine, Tx,
+    embedding_queue::{self, Kind},
+    search::{self, Among, Nearest, Wanted, embeddings, write::Index},
+};
+use parking_lot::Mutex;
+use tracing::warn;
+
+use crate::{
+    Graph,
+    error::{Error, Result},
+};
+
+/// The most hits one search gives.
+pub const MAX_LIMIT: usize = 100;
+/// Bytes of a query; a longer one is no question but a document.
+pub const MAX_QUERY: usize = 16 << 10;
+
+/// What both channels are asked.
+#[derive(Clone)]
+struct Question {
+    project: ProjectId,
+    query: String,
+    mode: SearchMode,
+    weights: Weights,
+    limit: usize,
+    among: Among,
+}
+
+/// Loads rows by number; what is gone is not in the answer.
+type Load<T> = fn(&mut Tx<'_>, ProjectId, &[i64]) -> emergent_store::Result<HashMap<i64, T>>;
+
+impl Graph {
+    /// The objects that answer a query best. Without an embedder, or when it fails, the text
+    /// channel answers alone and the result says so.
+    pub async fn search(&self, project: ProjectId, query: SearchQuery) -> Result<SearchResult<Object>> {
+        query.filter.check()?;
+        let question = Question {
+            project,
+            query: query.query,
+            mode: query.mode,
+            weights: query.weights,
+            limit: query.limit,
+            among: Among::Objects(query.filter),
+        };
+        self.ask(question, search::load_objects).await
+    }
+
+    /// The chunks, of one document or of all, that answer a query best.
+    pub async fn search_chunks(
+        &self,
+        project: ProjectId,
+        query: &str,
+        mode: SearchMode,
+        limit: usize,
+        document: Option<DocumentId>,
+    ) -> Result<SearchResult<Chunk>> {
+        let question = Question {
+            project,
+            query: query.to_owned(),
+            mode,
+            weights: Weights::default(),
+            limit,
+            among: Among::Chunks(document),
+        };
+        self.ask(question, search::load_chunks).await
+    }
+
+    /// The objects whose vectors are nearest to an object's, itself left out. An object that waits
+    /// for its vector is embedded for this.
+    pub async fn similar(
+        &self,
+        project: ProjectId,
+        id: ObjectId,
+        filter: ObjectFilter,
+        limit: usize,
+    ) -> Result<SearchResult<Object>> {
+        filter.check()?;
+        check_limit(limit)?;
+        let read = move |tx: &mut Tx<'_>| {
+            let no = search::object_no(tx, project, id)?.ok_or_else(|| Error::not_found("object", id))?;
+            let vector = embeddings::get(tx, Index::Objects, no)?;
+            let text = embedding_queue::texts(tx, Kind::Object, &[no])?.pop().map(|(_, text)| text);
+            Ok::<_, Error>((no, vector, text.unwrap_or_default()))
+        };
+        let (no, vector, text) = self.db().read(read).await?;
+        let vector = match vector {
+            Some((model, vector)) => Some((model, vector.into())),
+            None => self.embed_one(&text, EmbedTask::Document).await,
+        };
+        let Some((model, vector)) = vector else {
+            return Ok(SearchResult { hits: Vec::new(), embedding: EmbeddingUse::Unavailable });
+        };
+        let mut near = self.near(project, Among::Objects(filter), model, vector, limit + 1).await?;
+        near.retain(|hit| hit.id != no);
+        let fused = fuse(&[], &near, Weights::default());
+        let hits = self.load(project, fused, limit, search::load_objects).await?;
+        Ok(SearchResult { hits, embedding: EmbeddingUse::Used })
+    }
+
+    async fn ask<T: Send + 'static>(&self, question: Question, load: Load<T>) -> Result<SearchResult<T>> {
+        check_limit(question.limit)?;
+        if question.query.trim().is_empty() {
+            return Err(Invalid::one("query", "must not be empty").into());
+        }
+        if question.query.len() > MAX_QUERY {
+            return Err(Invalid::one("query", format!("must have at most {MAX_QUERY} bytes")).into());
+        }
+        // Before the database is touched: a slow provider must not hold a connection.
+        let vector = match question.mode {
+            SearchMode::Text => None,
+            SearchMode::Hybrid | SearchMode::Vector => self.embed_query(&question.query).await,
+        };
+        let embedding = if vector.is_some() { EmbeddingUse::Used } else { EmbeddingUse::Unavailable };
+        let most = (question.limit * 5).max(50);
+        let by_text = async {
+            match question.mode {
+                SearchMode::Hybrid | SearchMode::Text => self.by_text(&question, most).await,
+                SearchMode::Vector => Ok(Vec::new()),
+            }
+        };
+        let by_vector = async {
+            match vector {
+                Some((model, vector)) => {
+                    self.near(question.project, question.among.clone(), model, vector, most).await
+                }
+                None => Ok(Vec::new()),
+            }
+        };
+        let (text, near) = tokio::join!(by_text, by_vector);
+        let fused = fuse(&text?, &near?, question.mode_weights());
+        let hits = self.load(question.project, fused, question.limit, load).await?;
+        Ok(SearchResult { hits, embedding })
+    }
+
+    async fn by_text(&self, question: &Question, most: usize) -> Result<Vec<Ranked<i64>>> {
+        let query = TextQuery::parse(&question.query);
+        let (project, among) = (question.project, question.among.clone());
+        let wanted = Wanted { most, enough: question.limit };
+        Ok(self.db().read(move |tx| search::text(tx, project, &among, &query, wanted)).await?)
+    }
+
+    async fn near(
+        &self,
+        project: ProjectId,
+        among: Among,
+        model: String,
+        vector: Arc<[f32]>,
+        most: usize,
+    ) -> Result<Vec<Ranked<i64>>> {
+        let indexes = Arc::clone(self.db().vectors());
+        let work = move |tx: &mut Tx<'_>| {
+            let nearest = Nearest { model: &model, vector: &vector, most };
+            search::vector(tx, &indexes, project, &among, &nearest)
+        };
+        Ok(match self.db().engine() {
+            Engine::Sqlite => self.db().read(work).await?,
+            Engine::Postgres => self.db().snapshot(work).await?,
+        })
+    }
+
+    /// Loads the best of the fused hits. Those that were deleted since are passed over.
+    async fn load<T: Send + 'static>(
+        &self,
+        project: ProjectId,
+        fused: Vec<Fused<i64>>,
+        limit: usize,
+        load: Load<T>,
+    ) -> Result<Vec<Hit<T>>> {
+        if fused.is_empty() {
+            return Ok(Vec::new());
+        }
+        let read = move |tx: &mut Tx<'_>| {
+            let mut hits = Vec::with_capacity(limit);
+            let mut rest = fused.as_slice();
+            while !rest.is_empty() && hits.len() < limit {
+                let (some, others) = rest.split_at(rest.len().min(limit - hits.len()));
+                rest = others;
+                let nos: Vec<i64> = some.iter().map(|hit| hit.id).collect();
+                let mut items = load(tx, project, &nos)?;
+                hits.extend(some.iter().filter_map(|hit| Some(into_hit(hit, items.remove(&hit.id)?))));
+            }
+            Ok::<_, emergent_store::Error>(hits)
+        };
+        Ok(self.db().read(read).await?)
+    }
+
+    async fn embed_query(&self, query: &str) -> Option<(String, Arc<[f32]>)> {
+        let model = self.embedder()?.model().to_owned();
+        if let Some(vector) = self.0.queries.get(query) {
+            return Some((model, vector));
+        }
+        let (model, vector) = self.embed_one(query, EmbedTask::Query).await?;
+        self.0.queries.put(query, Arc::clone(&vector));
+        Some((model, vector))
+    }
+
+    /// A text's vector and its model; `None` when there is no embedder or it cannot answer.
+    async fn embed_one(&self, text: &str, task: EmbedTask) -> Option<(String, Arc<[f32]>)> {
+        let embedder = self.embedder()?;
+        match embedder.embed(&[text.to_owned()], task).await {
+            Ok(mut vectors) => vectors.pop().map(|vector| (embedder.model().to_owned(), vector.into())),
+            Err(error) => {
+                warn!(model = embedder.model(), error = %error, "could not embed a query, searching by text alone");
+                None
+            }
+        }
+    }
+}
+
+impl Question {
+    /// One channel alone counts, whatever weight it would have beside the other.
+    fn mode_weights(&self) -> Weights {
+        match self.mode {
+            SearchMode::Hybrid => self.weights,
+            SearchMode::Text | SearchMode::Vector => Weights::default(),
+        }
+    }
+}
+
+fn check_limit(limit: usize) -> Result<(), Invalid> {
+    if (1..=MAX_LIMIT).contains(&limit) {
+        Ok(())
+    } else {
+        Err(Invalid::one("limit", format!("must be 1 to {MAX_LIMIT}")))
+    }
+}
+
+fn into_hit<T>(fused: &Fused<i64>, item: T) -> Hit<T> {
+    let channel = |place: Place| ChannelHit { rank: place.rank, score: place.score };
+    Hit { item, score: fused.score, text: fused.text.map(channel), vector: fused.vector.map(channel) }
+}
+
+/// The vectors of the last few queries: people page and refine, and a provider takes its time.
+#[derive(Default)]
+pub(crate) struct QueryVectors(Mutex<VecDeque<(String, Arc<[f32]>)>>);
+
+impl QueryVectors {
+    const KEPT: usize = 64;
+
+    fn get(&self, query: &str) -> Option<Arc<[f32]>> {
+        let mut kept = self.0.lock();
+        let at = kept.iter().position(|(known, _)| known == query)?;
+        let entry = kept.remove(at)?;
+        let vector = Arc::clone(&entry.1);
+        kept.push_front(entry);
+        Some(vector)
+    }
+
+    fn put(&self, query: &str, vector: Arc<[f32]>) {
+        let mut kept = self.0.lock();
+        kept.truncate(Self::KEPT - 1);
+        kept.push_front((query.to_owned(), vector));
+    }
+}

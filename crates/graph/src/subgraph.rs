@@ -1,0 +1,108 @@
+//! Objects and relationships that come together, in one transaction. Relationships name objects
+//! that are there by id, and new ones by a ref that lives only in the request.
+
+use std::collections::BTreeMap;
+
+use emergent_domain::{
+    ids::ObjectId,
+    invalid::Invalid,
+    object::{NewObject, Object},
+    relationship::{NewRelationship, Relationship},
+};
+use emergent_store::Tx;
+use serde_json::{Map, Value};
+
+use crate::{Actor, Error, Graph, Writer, error::Result, objects, relationships};
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NewSubgraph {
+    /// Each with the ref that relationships use for it.
+    pub objects: Vec<(Option<String>, NewObject)>,
+    pub relationships: Vec<NewSubgraphEdge>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewSubgraphEdge {
+    pub type_: String,
+    pub from: End,
+    pub to: End,
+    pub properties: Map<String, Value>,
+    pub weight: Option<f64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// A new object of the same request.
+    Ref(String),
+    /// An object that is there.
+    Id(ObjectId),
+}
+
+/// What was made, in the order it was asked for. An edge that was there already is returned as it
+/// is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MadeSubgraph {
+    pub objects: Vec<Object>,
+    pub relationships: Vec<Relationship>,
+    pub refs: BTreeMap<String, ObjectId>,
+}
+
+/// A subgraph that was checked. Its new objects have their ids already, so that its edges know
+/// their ends.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    objects: Vec<objects::Draft>,
+    relationships: Vec<relationships::Draft>,
+    refs: BTreeMap<String, ObjectId>,
+}
+
+impl Draft {
+    pub fn new(new: NewSubgraph) -> Result<Self> {
+        let mut refs = BTreeMap::new();
+        let mut objects = Vec::with_capacity(new.objects.len());
+        for (at, (name, object)) in new.objects.into_iter().enumerate() {
+            let wrong = |invalid: Invalid| Error::from(invalid).at("objects", at);
+            let id = ObjectId::new();
+            if let Some(name) = name
+                && refs.insert(name, id).is_some()
+            {
+                return Err(wrong(Invalid::one("ref", "is used by an object before this one")));
+            }
+            objects.push(objects::Draft::new(object).map_err(wrong)?.with_id(id));
+        }
+        let mut relationships = Vec::with_capacity(new.relationships.len());
+        for (at, edge) in new.relationships.into_iter().enumerate() {
+            let wrong = |invalid: Invalid| Error::from(invalid).at("relationships", at);
+            let end = |field, end| match end {
+                End::Id(id) => Ok(id),
+                End::Ref(name) => refs.get(&name).copied().ok_or_else(|| {
+                    wrong(Invalid::one(field, format!("no object of this request has the ref `{name}`")))
+                }),
+            };
+            let edge = NewRelationship {
+                type_: edge.type_,
+                from: end("from", edge.from)?,
+                to: end("to", edge.to)?,
+                properties: edge.properties,
+                weight: edge.weight,
+            };
+            relationships.push(relationships::Draft::new(edge).map_err(wrong)?);
+        }
+        Ok(Self { objects, relationships, refs })
+    }
+}
+
+/// All of it or nothing.
+pub fn create(tx: &mut Tx<'_>, writer: &Writer, draft: &Draft) -> Result<MadeSubgraph> {
+    let objects = objects::create_all(tx, writer, &draft.objects)?;
+    let relationships = relationships::create_all(tx, writer, &draft.relationships)?;
+    let relationships = relationships.into_iter().map(|(edge, _)| edge).collect();
+    Ok(MadeSubgraph { objects, relationships, refs: draft.refs.clone() })
+}
+
+impl Graph {
+    pub async fn create_subgraph(&self, actor: Actor, new: NewSubgraph) -> Result<MadeSubgraph> {
+        let draft = Draft::new(new)?;
+        self.write(actor, move |tx, writer| create(tx, writer, &draft)).await
+    }
+}

@@ -1,0 +1,137 @@
+//! Tokens: the secret is shown once and kept only as its hash.
+
+use std::collections::BTreeSet;
+
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use emergent_domain::{
+    cursor::{Page, Paged},
+    ids::{ProjectId, TokenId},
+    invalid::Invalid,
+    object::check_text,
+    time::Timestamp,
+    token::{Scope, Token},
+};
+use emergent_store::{projects, tokens as rows};
+use sha2::{Digest, Sha256};
+
+use crate::{Error, Graph, error::Result};
+
+/// Tells our secrets apart from others that may turn up in a log.
+const PREFIX: &str = "emt_";
+
+/// A new secret. Its 32 random bytes cannot be guessed, so a plain hash is enough to keep it.
+pub fn new_secret() -> String {
+    format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>()))
+}
+
+fn hash(secret: &str) -> Vec<u8> {
+    Sha256::digest(secret.as_bytes()).to_vec()
+}
+
+impl Graph {
+    /// The token and its secret, which nobody can ask for again. Without a project it spans all.
+    pub async fn create_token(
+        &self,
+        name: &str,
+        scopes: BTreeSet<Scope>,
+        project: Option<ProjectId>,
+        expires_at: Option<Timestamp>,
+    ) -> Result<(Token, String)> {
+        check_text("name", Some(name), 128)?;
+        if scopes.is_empty() {
+            return Err(Invalid::one("scopes", "must name at least one scope").into());
+        }
+        let now = self.clock().now();
+        if expires_at.is_some_and(|end| end <= now) {
+            return Err(Invalid::one("expiresAt", "must be in the future").into());
+        }
+        let secret = new_secret();
+        let token = Token {
+            id: TokenId::new(),
+            project,
+            name: name.to_owned(),
+            scopes,
+            created_at: now,
+            expires_at,
+            revoked_at: None,
+        };
+        let hash = hash(&secret);
+        let kept = token.clone();
+        self.db()
+            .write(move |tx| {
+                if let Some(project) = kept.project
+                    && projects::get(tx, project)?.is_none()
+                {
+                    return Err(Error::not_found("project", project));
+                }
+                rows::insert(tx, &kept, &hash)?;
+                Ok(())
+            })
+            .await?;
+        Ok((token, secret))
+    }
+
+    /// Those of one project, or all; revoked and expired ones too, newest first.
+    pub async fn list_tokens(&self, project: Option<ProjectId>, page: Page) -> Result<Paged<Token>> {
+        Ok(self.db().read(move |tx| rows::list(tx, project, &page)).await?)
+    }
+
+    /// Ends a token now; with a project, only one of that project. Revoking again changes nothing.
+    pub async fn revoke_token(&self, project: Option<ProjectId>, id: TokenId) -> Result<Token> {
+        let now = self.clock().now();
+        self.db()
+            .write(move |tx| {
+                let token = rows::get(tx, id)?
+                    .filter(|token| project.is_none() || token.project == project)
+                    .ok_or_else(|| Error::not_found("token", id))?;
+                rows::revoke(tx, id, now)?;
+                Ok(Token { revoked_at: token.revoked_at.or(Some(now)), ..token })
+            })
+            .await
+    }
+
+    /// The token of a secret, if it may be used now.
+    pub async fn authenticate(&self, secret: &str) -> Result<Option<Token>> {
+        let hash = hash(secret);
+        let found = self.db().read(move |tx| rows::by_hash(tx, &hash)).await?;
+        Ok(found.filter(|token| token.is_live(self.clock().now())))
+    }
+
+    /// Makes the operator's own secret a token with every scope in every project. What the
+    /// operator configured holds, even if it was revoked before.
+    pub async fn ensure_admin_token(&self, secret: &str) -> Result<Token> {
+        if secret.len() < 16 {
+            return Err(Invalid::one("admin token", "must have at least 16 characters").into());
+        }
+        let new = Token {
+            id: TokenId::new(),
+            project: None,
+            name: "admin".to_owned(),
+            scopes: Scope::ALL.iter().copied().collect(),
+            created_at: self.clock().now(),
+            expires_at: None,
+            revoked_at: None,
+        };
+        let hash = hash(secret);
+        self.db()
+            .write(move |tx| {
+                if rows::insert(tx, &new, &hash)? {
+                    return Ok(new.clone());
+                }
+                let there = rows::by_hash(tx, &hash)?.filter(|token| token.scopes == new.scopes);
+                match there {
+                    Some(token) if token.project.is_none() => {
+                        if token.revoked_at.is_some() || token.expires_at.is_some() {
+                            rows::revive(tx, token.id)?;
+                        }
+                        Ok(Token { expires_at: None, revoked_at: None, ..token })
+                    }
+                    _ => Err(Error::Conflict {
+                        message: "the admin token is the secret of a token with fewer rights: choose another"
+                            .to_owned(),
+                    }),
+                }
+            })
+            .await
+    }
+}

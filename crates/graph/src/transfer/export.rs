@@ -1,0 +1,189 @@
+//! A project as NDJSON: objects in the order they were made, then relationships.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use emergent_domain::{
+    ids::{ObjectId, ProjectId, RelationshipId},
+    json::JsonObject,
+    object::Object,
+    time::Timestamp,
+};
+use emergent_store::transfer::{self, Edge, Place};
+use futures_util::{Stream, stream};
+use serde::Serialize;
+
+use crate::{Graph, error::Result};
+
+const PAGE: usize = 500;
+
+impl Graph {
+    /// The living objects and relationships of a project as they are written in an NDJSON file,
+    /// some lines at a time. What is made after the start is left out, so that no relationship
+    /// comes without its ends. Ends after an error.
+    pub fn export(&self, project: ProjectId) -> impl Stream<Item = Result<Bytes>> + Send + use<> {
+        let from = Exporter {
+            graph: self.clone(),
+            project,
+            until: self.clock().now(),
+            part: Part::Objects(None),
+            ready: VecDeque::new(),
+        };
+        stream::unfold(from, |mut exporter| async move {
+            let next = exporter.next().await?;
+            Some((next, exporter))
+        })
+    }
+}
+
+struct Exporter {
+    graph: Graph,
+    project: ProjectId,
+    until: Timestamp,
+    part: Part,
+    ready: VecDeque<Bytes>,
+}
+
+/// Which page comes next.
+#[derive(Clone, Copy)]
+enum Part {
+    Objects(Option<Place>),
+    Edges(Option<Place>),
+    Over,
+}
+
+impl Exporter {
+    async fn next(&mut self) -> Option<Result<Bytes>> {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
+                return Some(Ok(bytes));
+            }
+            let read = match self.part {
+                Part::Objects(after) => self.objects(after).await,
+                Part::Edges(after) => self.edges(after).await,
+                Part::Over => return None,
+            };
+            if let Err(error) = read {
+                self.part = Part::Over;
+                return Some(Err(error));
+            }
+        }
+    }
+
+    async fn objects(&mut self, after: Option<Place>) -> Result<()> {
+        let (project, until) = (self.project, self.until);
+        let rows =
+            self.graph.db().read(move |tx| transfer::objects_after(tx, project, after, until, PAGE)).await?;
+        self.part = match rows.last() {
+            Some(last) if rows.len() == PAGE => Part::Objects(Some((last.created_at, last.id.0))),
+            _ => Part::Edges(None),
+        };
+        self.push(rows.iter().map(ObjectOut::from));
+        Ok(())
+    }
+
+    async fn edges(&mut self, after: Option<Place>) -> Result<()> {
+        let (project, until) = (self.project, self.until);
+        let rows =
+            self.graph.db().read(move |tx| transfer::edges_after(tx, project, after, until, PAGE)).await?;
+        self.part = match rows.last() {
+            Some(Edge { relationship, .. }) if rows.len() == PAGE => {
+                Part::Edges(Some((relationship.created_at, relationship.id.0)))
+            }
+            _ => Part::Over,
+        };
+        self.push(rows.iter().map(EdgeOut::from));
+        Ok(())
+    }
+
+    fn push(&mut self, rows: impl Iterator<Item = impl Serialize>) {
+        let mut text = Vec::new();
+        for row in rows {
+            // Rows are made of what JSON can say; writing to memory does not fail.
+            if serde_json::to_writer(&mut text, &row).is_ok() {
+                text.push(b'\n');
+            }
+        }
+        if !text.is_empty() {
+            self.ready.push_back(text.into());
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ObjectOut<'a> {
+    kind: &'static str,
+    id: ObjectId,
+    #[serde(rename = "type")]
+    type_: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    status: Option<&'a str>,
+    labels: &'a [String],
+    properties: &'a JsonObject,
+    version: i64,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl<'a> From<&'a Object> for ObjectOut<'a> {
+    fn from(object: &'a Object) -> Self {
+        Self {
+            kind: "object",
+            id: object.id,
+            type_: &object.type_,
+            key: object.key.as_deref(),
+            status: object.status.as_deref(),
+            labels: &object.labels,
+            properties: &object.properties,
+            version: object.version,
+            created_at: object.created_at,
+            updated_at: object.updated_at,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EdgeOut<'a> {
+    kind: &'static str,
+    id: RelationshipId,
+    #[serde(rename = "type")]
+    type_: &'a str,
+    from: EndOut<'a>,
+    to: EndOut<'a>,
+    properties: &'a JsonObject,
+    weight: Option<f64>,
+    version: i64,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+/// By key where there is one, so that the file fits a project whose objects have other ids.
+#[derive(Serialize)]
+struct EndOut<'a> {
+    #[serde(rename = "type")]
+    type_: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    id: ObjectId,
+}
+
+impl<'a> From<&'a Edge> for EdgeOut<'a> {
+    fn from(edge: &'a Edge) -> Self {
+        let Edge { relationship, from, to } = edge;
+        Self {
+            kind: "relationship",
+            id: relationship.id,
+            type_: &relationship.type_,
+            from: EndOut { type_: &from.0, key: from.1.as_deref(), id: relationship.from },
+            to: EndOut { type_: &to.0, key: to.1.as_deref(), id: relationship.to },
+            properties: &relationship.properties,
+            weight: relationship.weight,
+            version: relationship.version,
+            created_at: relationship.created_at,
+            updated_at: relationship.updated_at,
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! NDJSON in: read, checked and written batch by batch, so that a file of any length takes the
+//! same memory. While one batch is written the next is read.
+
+use std::{fmt::Display, pin::Pin, sync::Arc};
+
+use bytes::Bytes;
+use emergent_domain::invalid::Invalid;
+use futures_util::{Stream, StreamExt, stream};
+use serde::Serialize;
+use tokio::task::JoinHandle;
+
+use super::{
+    batch::{Batch, BatchError, BatchOutcome, Counts, OnError, Renamed},
+    line::LineError,
+    split::{RawLine, Splitter},
+};
+use crate::{Actor, Error, Graph, error::Result};
+
+/// A batch ends at so many lines or bytes.
+const LINES: usize = 1_000;
+const BYTES: usize = 4 << 20;
+/// How many ids that stand for others are remembered; only files that name keyed objects by id
+/// need them at all.
+const RENAMED: usize = 100_000;
+/// How often a batch is written again when others took its ids or keys meanwhile.
+const ATTEMPTS: usize = 3;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ImportOptions {
+    pub on_error: OnError,
+}
+
+/// How far an import has come. Counts are of what is committed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImportProgress {
+    pub lines: u64,
+    pub bytes: u64,
+    pub objects: Counts,
+    pub relationships: Counts,
+    /// How many lines were wrong so far.
+    pub failed: u64,
+    /// Those that were found wrong since the last progress.
+    pub errors: Vec<LineError>,
+    /// This is the last one.
+    pub done: bool,
+    /// The last batch was not written because of its errors; importing the file again, once it is
+    /// mended, goes on from there.
+    pub stopped: bool,
+}
+
+impl Graph {
+    /// Writes a batch of lines, numbered from 1, as one transaction. Wrong lines are in the
+    /// outcome and leave nothing.
+    pub async fn import_batch(&self, actor: Actor, lines: Vec<(u64, String)>) -> Result<BatchOutcome> {
+        let raw = lines
+            .into_iter()
+            .map(|(number, text)| RawLine { number, bytes: Some(text.into_bytes()) })
+            .collect();
+        let batch = parse(raw).await?;
+        match write(self.clone(), actor, batch, Arc::default(), OnError::Skip).await {
+            Ok(outcome) => Ok(outcome),
+            Err(BatchError::Failed(error)) => Err(error),
+            Err(BatchError::Stopped(errors)) => Ok(BatchOutcome { errors, ..BatchOutcome::default() }),
+        }
+    }
+
+    /// Imports a file as it arrives and tells how far it is, after each batch. Ends after an error
+    /// and after a progress that is `done`. What was told is committed, whatever comes after.
+    pub fn import<S, E>(
+        &self,
+        actor: Actor,
+        input: S,
+        options: ImportOptions,
+    ) -> impl Stream<Item = Result<ImportProgress>> + Send + use<S, E>
+    where
+        S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+        E: Display + Send + 'static,
+    {
+        let input = input.map(|part| part.map_err(|error| error.to_string()));
+        let importer = Importer {
+            graph: self.clone(),
+            actor,
+            options,
+            input: Box::pin(input),
+            splitter: Splitter::default(),
+            waiting: Vec::new().into_iter(),
+            ended: false,
+            writing: None,
+            renamed: Arc::default(),
+            progress: ImportProgress::default(),
+        };
+        stream::unfold(importer, |mut importer| async move {
+            let next = importer.next().await?;
+            Some((next, importer))
+        })
+    }
+}
+
+async fn parse(lines: Vec<RawLine>) -> Result<Arc<Batch>> {
+    let parsed = tokio::task::spawn_blocking(move || Batch::parse(&lines)).await;
+    parsed.map(Arc::new).map_err(|_| Invalid::one("", "the lines could not be read").into())
+}
+
+async fn write(
+    graph: Graph,
+    actor: Actor,
+    batch: Arc<Batch>,
+    renamed: Arc<Renamed>,
+    on_error: OnError,
+) -> Result<BatchOutcome, BatchError> {
+    for attempt in 1.. {
+        let (inner, batch, renamed) = (graph.clone(), Arc::clone(&batch), Arc::clone(&renamed));
+        let written = graph.db().write(move |tx| {
+            let writer = inner.writer(tx, actor)?;
+            batch.write(tx, &writer, &renamed, on_error)
+        });
+        match written.await {
+            Err(BatchError::Failed(Error::Store(emergent_store::Error::Duplicate { .. })))
+                if attempt < ATTEMPTS => {}
+            done => return done,
+        }
+    }
+    unreachable!("the last attempt returns")
+}
+
+/// Lines and bytes of the file up to the end of a batch.
+#[derive(Clone, Copy, Default)]
+struct Reached {
+    lines: u64,
+    bytes: u64,
+}
+
+struct Importer {
+    graph: Graph,
+    actor: Actor,
+    options: ImportOptions,
+    input: Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>,
+    splitter: Splitter,
+    /// Lines that came with others and belong to the next batch.
+    waiting: std::vec::IntoIter<RawLine>,
+    /// The input is over.
+    ended: bool,
+    writing: Option<(Reached, JoinHandle<Result<BatchOutcome, BatchError>>)>,
+    renamed: Arc<Renamed>,
+    progress: ImportProgress,
+}
+
+impl Importer {
+    async fn next(&mut self) -> Option<Result<ImportProgress>> {
+        if self.progress.done {
+            return None;
+        }
+        let next = self.step().await;
+        if next.is_err() {
+            self.progress.done = true;
+        }
+        Some(next)
+    }
+
+    /// Up to the end of the next batch's transaction.
+    async fn step(&mut self) -> Result<ImportProgress> {
+        loop {
+            let lines = self.read().await;
+            let (reached, batch) = match lines {
+                Ok(lines) if lines.is_empty() => (Reached::default(), None),
+                Ok(lines) => {
+                    let bytes =
+                        lines.iter().map(|line| line.bytes.as_ref().map_or(0, Vec::len) as u64 + 1).sum();
+                    (Reached { lines: lines.len() as u64, bytes }, Some(parse(lines).await?))
+                }
+                Err(error) => {
+                    // What was read is not lost for it.
+                    self.finish_writing().await?;
+                    return Err(error);
+                }
+            };
+            let wrote = self.finish_writing().await?;
+            self.progress.done = self.progress.stopped || batch.is_none();
+            if let Some(batch) = batch.filter(|_| !self.progress.stopped) {
+                let (graph, actor, renamed) = (self.graph.clone(), self.actor, Arc::clone(&self.renamed));
+                let on_error = self.options.on_error;
+                self.writing = Some((
+                    reached,
+                    tokio::spawn(async move { write(graph, actor, batch, renamed, on_error).await }),
+                ));
+            }
+            if wrote || self.progress.done {
+                let errors = std::mem::take(&mut self.progress.errors);
+                return Ok(ImportProgress { errors, ..self.progress.clone() });
+            }
+        }
+    }
+
+    /// The lines of a batch; none at the end.
+    async fn read(&mut self) -> Result<Vec<RawLine>> {
+        let mut lines = Vec::new();
+        let mut bytes = 0;
+        loop {
+            for line in self.waiting.by_ref() {
+                bytes += line.bytes.as_ref().map_or(0, Vec::len);
+                lines.push(line);
+                if lines.len() == LINES || bytes >= BYTES {
+                    return Ok(lines);
+                }
+            }
+            if self.ended {
+                return Ok(lines);
+            }
+            let mut came = Vec::new();
+            match self.input.next().await {
+                Some(Ok(part)) => self.splitter.push(&part, &mut came),
+                Some(Err(error)) => return Err(broke_off(&error)),
+                None => {
+                    self.ended = true;
+                    self.splitter.finish(&mut came);
+                }
+            }
+            self.waiting = came.into_iter();
+        }
+    }
+
+    /// Waits for the batch that is being written; false when there was none.
+    async fn finish_writing(&mut self) -> Result<bool> {
+        let Some((reached, writing)) = self.writing.take() else { return Ok(false) };
+        let progress = &mut self.progress;
+        match writing.await {
+            Ok(Ok(outcome)) => {
+                progress.lines += reached.lines;
+                progress.bytes += reached.bytes;
+                progress.objects.add(outcome.objects);
+                progress.relationships.add(outcome.relationships);
+                progress.failed += outcome.errors.len() as u64;
+                progress.errors = outcome.errors;
+                if !outcome.renamed.is_empty() && self.renamed.len() < RENAMED {
+                    Arc::make_mut(&mut self.renamed).extend(outcome.renamed);
+                }
+                Ok(true)
+            }
+            Ok(Err(BatchError::Stopped(errors))) => {
+                progress.failed += errors.len() as u64;
+                progress.errors = errors;
+                progress.stopped = true;
+                Ok(true)
+            }
+            Ok(Err(BatchError::Failed(error))) => Err(error),
+            Err(_) => Err(emergent_store::Error::Closed.into()),
+        }
+    }
+}
+
+fn broke_off(error: &str) -> Error {
+    Invalid::one("", format!("the file broke off: {error}; importing it again goes on from what is there"))
+        .into()
+}

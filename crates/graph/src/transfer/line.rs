@@ -1,0 +1,275 @@
+//! One line of an NDJSON file: an object or a relationship, read and checked without a database.
+//!
+//! Unknown fields are refused by name. What an export adds for information (`version`,
+//! `createdAt`, `updatedAt`) is accepted and has no effect.
+
+use emergent_domain::{
+    ids::ObjectId,
+    invalid::Invalid,
+    object::{NewObject, ObjectPatch},
+    relationship::{NewRelationship, RelationshipPatch},
+};
+use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
+use serde_json::{Map, Value};
+
+use crate::{objects, relationships};
+
+/// Longer lines are refused unread.
+pub(crate) const MAX_LINE: usize = 2 << 20;
+
+/// What is wrong with one line; the others are not concerned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LineError {
+    /// The first line is 1.
+    pub line: u64,
+    /// Where in the line, as in `properties.priority`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+    pub message: String,
+}
+
+impl LineError {
+    pub(crate) fn new(line: u64, message: impl Into<String>) -> Self {
+        Self { line, field: None, message: message.into() }
+    }
+
+    pub(crate) fn invalid(line: u64, invalid: &Invalid) -> Self {
+        let field = invalid.problems.first().map(|problem| problem.field.clone());
+        Self { line, field: field.filter(|field| !field.is_empty()), message: invalid.to_string() }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Line {
+    Object(ObjectLine),
+    Edge(EdgeLine),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct ObjectLine {
+    pub id: Option<ObjectId>,
+    pub draft: objects::Draft,
+    /// What it means for an object that is there already: what the line does not name stays.
+    pub patch: ObjectPatch,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct EdgeLine {
+    pub from: EndRef,
+    pub to: EndRef,
+    /// Its ends are known only where it is written.
+    pub draft: relationships::Draft,
+    pub patch: RelationshipPatch,
+}
+
+/// How a line names an end of an edge.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum EndRef {
+    Key { type_: String, key: String },
+    Id(ObjectId),
+}
+
+impl std::fmt::Display for EndRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            EndRef::Key { type_, key } => write!(f, "object of type `{type_}` with the key `{key}`"),
+            EndRef::Id(id) => write!(f, "object `{id}`"),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Object,
+    Relationship,
+}
+
+/// Both kinds in one: reading the kind first would mean reading every line twice.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Wire {
+    kind: Kind,
+    #[serde(rename = "type")]
+    type_: String,
+    id: Option<uuid::Uuid>,
+    #[serde(default, deserialize_with = "given")]
+    key: Option<Option<String>>,
+    #[serde(default, deserialize_with = "given")]
+    status: Option<Option<String>>,
+    labels: Option<Vec<String>>,
+    from: Option<WireEnd>,
+    to: Option<WireEnd>,
+    #[serde(default, deserialize_with = "given")]
+    weight: Option<Option<f64>>,
+    #[serde(default)]
+    properties: Map<String, Value>,
+    #[serde(rename = "version")]
+    _version: Option<IgnoredAny>,
+    #[serde(rename = "createdAt")]
+    _created_at: Option<IgnoredAny>,
+    #[serde(rename = "updatedAt")]
+    _updated_at: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireEnd {
+    #[serde(rename = "type")]
+    type_: Option<String>,
+    key: Option<String>,
+    id: Option<uuid::Uuid>,
+}
+
+/// Tells a null from nothing at all.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(from).map(Some)
+}
+
+/// Reads one line; `None` for a blank one.
+pub(crate) fn parse(line: u64, bytes: &[u8]) -> Result<Option<Line>, LineError> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        LineError::new(line, format!("is not UTF-8 from byte {} on", error.valid_up_to() + 1))
+    })?;
+    let text = if line == 1 { text.trim_start_matches('\u{feff}') } else { text };
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    // A list would be read as the fields in their order.
+    if text.trim_start().starts_with('[') {
+        return Err(LineError::new(line, "is a list, not a JSON object"));
+    }
+    let wire: Wire = serde_json::from_str(text).map_err(|error| {
+        // The parser saw one line; which one it is we know better.
+        LineError::new(line, error.to_string().replace(" at line 1 column ", " at column "))
+    })?;
+    let checked = match wire.kind {
+        Kind::Object => object(wire).map(Line::Object),
+        Kind::Relationship => edge(wire).map(Line::Edge),
+    };
+    checked.map(Some).map_err(|invalid| LineError::invalid(line, &invalid))
+}
+
+fn object(wire: Wire) -> Result<ObjectLine, Invalid> {
+    for (field, is_there) in
+        [("from", wire.from.is_some()), ("to", wire.to.is_some()), ("weight", wire.weight.is_some())]
+    {
+        if is_there {
+            return Err(Invalid::one(field, "belongs to a relationship, not to an object"));
+        }
+    }
+    let patch = ObjectPatch {
+        status: wire.status.clone(),
+        labels: wire.labels.clone(),
+        properties: Some(wire.properties.clone()),
+        ..ObjectPatch::default()
+    };
+    let draft = objects::Draft::new(NewObject {
+        type_: wire.type_,
+        key: wire.key.flatten(),
+        status: wire.status.flatten(),
+        labels: wire.labels.unwrap_or_default(),
+        properties: wire.properties,
+    })?;
+    Ok(ObjectLine { id: wire.id.map(ObjectId), draft, patch: patch.check()? })
+}
+
+fn edge(wire: Wire) -> Result<EdgeLine, Invalid> {
+    for (field, is_there) in
+        [("key", wire.key.is_some()), ("status", wire.status.is_some()), ("labels", wire.labels.is_some())]
+    {
+        if is_there {
+            return Err(Invalid::one(field, "belongs to an object, not to a relationship"));
+        }
+    }
+    let (from, to) = (end("from", wire.from)?, end("to", wire.to)?);
+    let patch = RelationshipPatch {
+        properties: Some(wire.properties.clone()),
+        weight: wire.weight,
+        expected_version: None,
+    };
+    let nobody = ObjectId(uuid::Uuid::nil());
+    let draft = relationships::Draft::new(NewRelationship {
+        type_: wire.type_,
+        from: nobody,
+        to: nobody,
+        properties: wire.properties,
+        weight: wire.weight.flatten(),
+    })?;
+    Ok(EdgeLine { from, to, draft, patch })
+}
+
+fn end(field: &str, wire: Option<WireEnd>) -> Result<EndRef, Invalid> {
+    match wire {
+        // The key first: an id may have been another's where this is imported.
+        Some(WireEnd { type_: Some(type_), key: Some(key), .. }) => Ok(EndRef::Key { type_, key }),
+        Some(WireEnd { id: Some(id), .. }) => Ok(EndRef::Id(ObjectId(id))),
+        Some(_) => Err(Invalid::one(field, "needs `type` and `key`, or `id`")),
+        None => Err(Invalid::one(field, "is required")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(line: &str, field: Option<&str>, message: &str) {
+        let error = parse(7, line.as_bytes()).unwrap_err();
+        assert_eq!((error.line, error.field.as_deref()), (7, field), "{line}");
+        assert!(error.message.contains(message), "{line}: {}", error.message);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_field() {
+        refused("{", None, "at column 1");
+        refused("[1]", None, "is a list");
+        refused("1", None, "invalid type");
+        refused(r#"{"kind":"thing","type":"T"}"#, None, "unknown variant `thing`");
+        refused(r#"{"kind":"object"}"#, None, "missing field `type`");
+        refused(r#"{"kind":"object","type":"T","colour":"red"}"#, None, "unknown field `colour`");
+        refused(r#"{"kind":"object","type":"T","properties":[]}"#, None, "expected a map");
+        refused(r#"{"kind":"object","type":"9","properties":{}}"#, Some("type"), "starts with a letter");
+        refused(r#"{"kind":"object","type":"T","key":""}"#, Some("key"), "1 to 512 bytes");
+        refused(r#"{"kind":"object","type":"T","weight":1}"#, Some("weight"), "belongs to a relationship");
+        refused(r#"{"kind":"object","type":"T","id":"5"}"#, None, "UUID");
+        refused(r#"{"kind":"relationship","type":"T","to":{"id":"x"}}"#, None, "UUID");
+        refused(r#"{"kind":"relationship","type":"T"}"#, Some("from"), "is required");
+        refused(r#"{"kind":"relationship","type":"T","from":{"type":"A"}}"#, Some("from"), "or `id`");
+        refused("{\"kind\":\"object\",\"type\":\"T\",\"key\":\"a\\u0000\"}", Some("key"), "NUL");
+        let deep = format!(
+            r#"{{"kind":"object","type":"T","properties":{}1{}}}"#,
+            "{\"a\":".repeat(10_000),
+            "}".repeat(10_000)
+        );
+        refused(&deep, None, "recursion limit");
+    }
+
+    #[test]
+    fn broken_utf_8_is_told_with_its_place() {
+        let error = parse(3, b"{\"kind\xff").unwrap_err();
+        assert_eq!(error, LineError::new(3, "is not UTF-8 from byte 7 on"));
+    }
+
+    #[test]
+    fn blank_lines_and_a_byte_order_mark_are_nothing() {
+        assert!(parse(2, b"  \r").unwrap().is_none());
+        assert!(parse(1, "\u{feff}{\"kind\":\"object\",\"type\":\"T\"}\r".as_bytes()).unwrap().is_some());
+    }
+
+    #[test]
+    fn what_a_line_does_not_name_stays_as_it_is() {
+        let Some(Line::Object(line)) =
+            parse(1, br#"{"kind":"object","type":"T","properties":{"a":null}}"#).unwrap()
+        else {
+            panic!()
+        };
+        assert_eq!((line.patch.status, line.patch.labels), (None, None));
+        assert_eq!(line.patch.properties.unwrap()["a"], Value::Null);
+        let Some(Line::Object(line)) =
+            parse(1, br#"{"kind":"object","type":"T","status":null,"labels":[]}"#).unwrap()
+        else {
+            panic!()
+        };
+        assert_eq!((line.patch.status, line.patch.labels), (Some(None), Some(vec![])));
+    }
+}

@@ -1,0 +1,233 @@
+//! The embedding queue: filled with the writes, emptied in batches, by as many workers as there
+//! are, whatever happens to them.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use emergent_domain::{ids::ObjectId, object::ObjectPatch, time::Clock};
+use emergent_graph::{Actor, Graph};
+use emergent_llm::{EmbedTask, Embedder, Error};
+use emergent_testkit::{TestDb, both, held_clock};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::{Notify, watch};
+
+mod support;
+use support::{World, change_kinds, map, new, project};
+
+async fn world(db: &TestDb, embedder: Arc<dyn Embedder>) -> World {
+    let graph = Graph::new(db.db.clone(), held_clock(), Some(embedder));
+    let actor = project(&graph, "test", false).await;
+    World { graph, actor }
+}
+
+async fn text(world: &World, id: ObjectId, text: &str) {
+    let patch = ObjectPatch { properties: Some(map(json!({ "text": text }))), ..Default::default() };
+    world.graph.update_object(world.actor, id, patch).await.unwrap();
+}
+
+/// What is stored of the vectors: the first number of each, which is the length of its text.
+async fn stored(graph: &Graph) -> Vec<i64> {
+    let rows = graph.db().read(|tx| {
+        tx.query("SELECT vector FROM graph_embeddings ORDER BY no", &[], |row| row.get::<Vec<f32>>(0))
+    });
+    let rows: Vec<Vec<f32>> = rows.await.unwrap_or_else(|error: emergent_store::Error| panic!("{error}"));
+    rows.iter().map(|vector| vector[0] as i64).collect()
+}
+
+both! {
+    async fn what_is_written_gets_its_vector_and_the_end_is_an_event(db: TestDb) {
+        let embedder = Lengths::new();
+        let world = world(&db, embedder.clone()).await;
+        for n in 1..=25 {
+            world.object(new("Note", "", json!({ "text": "x".repeat(n) }))).await;
+        }
+        let before = world.graph.embedding_progress(world.project()).await.unwrap();
+        assert_eq!((before.pending, before.done, before.model), (25, 0, None));
+        let (stop, stopped) = watch::channel(false);
+        let worker = tokio::spawn({
+            let graph = world.graph.clone();
+            async move { graph.run_embedder(stopped).await }
+        });
+        until(async || change_kinds(&world.graph, world.project()).await.last().unwrap() == "embeddings_done").await;
+        let after = world.graph.embedding_progress(world.project()).await.unwrap();
+        assert_eq!((after.pending, after.done, after.model.as_deref(), after.dims), (0, 25, Some("test/lengths"), Some(3)));
+        assert_eq!(stored(&world.graph).await, (1..=25).collect::<Vec<_>>());
+        assert_eq!(embedder.calls(), 4, "in batches of eight");
+        // Again, with what comes later.
+        let late = world.object(new("Note", "", json!({ "text": "x".repeat(30) }))).await;
+        text(&world, late, &"x".repeat(40)).await;
+        until(async || stored(&world.graph).await.last() == Some(&40)).await;
+        stop.send(true).unwrap();
+        worker.await.unwrap();
+    }
+
+    async fn a_text_that_changes_while_it_is_embedded_is_embedded_again(db: TestDb) {
+        let embedder = Lengths::new();
+        let world = world(&db, embedder.clone()).await;
+        let id = world.object(new("Note", "", json!({ "text": "four" }))).await;
+        embedder.pause();
+        let batch = tokio::spawn({
+            let (graph, project) = (world.graph.clone(), world.project());
+            async move { graph.embed_batch(project).await.unwrap() }
+        });
+        embedder.reached.notified().await;
+        text(&world, id, "longer").await;
+        embedder.go_on();
+        // The first vector is dropped; the batch goes on with the new text.
+        assert_eq!(batch.await.unwrap(), 1);
+        assert_eq!(stored(&world.graph).await, [6]);
+        assert_eq!(world.graph.embed_batch(world.project()).await.unwrap(), 0);
+    }
+
+    async fn an_object_deleted_while_it_is_embedded_gets_no_vector(db: TestDb) {
+        let embedder = Lengths::new();
+        let world = world(&db, embedder.clone()).await;
+        let id = world.object(new("Note", "", json!({ "text": "four" }))).await;
+        embedder.pause();
+        let batch = tokio::spawn({
+            let (graph, project) = (world.graph.clone(), world.project());
+            async move { graph.embed_batch(project).await.unwrap() }
+        });
+        embedder.reached.notified().await;
+        world.graph.delete_object(world.actor, id, None).await.unwrap();
+        embedder.go_on();
+        assert_eq!(batch.await.unwrap(), 0);
+        assert!(stored(&world.graph).await.is_empty());
+    }
+
+    async fn two_servers_share_the_work_and_nothing_is_lost(db: TestDb) {
+        let embedder = Lengths::new();
+        let world = world(&db, embedder.clone()).await;
+        let objects = (1..=100).map(|n| new("Note", "", json!({ "text": "x".repeat(n) }))).collect();
+        world.graph.bulk_create_objects(world.actor, objects, true).await.unwrap();
+        let (first, second) = tokio::join!(drain(&world.graph, world.actor), drain(&world.graph, world.actor));
+        assert!(first + second >= 100);
+        assert_eq!(stored(&world.graph).await, (1..=100).collect::<Vec<_>>());
+    }
+
+    async fn a_failure_leaves_the_rest_to_the_next_attempt(db: TestDb) {
+        let embedder = Lengths::new();
+        let world = world(&db, embedder.clone()).await;
+        let objects = (1..=20).map(|n| new("Note", "", json!({ "text": "x".repeat(n) }))).collect();
+        world.graph.bulk_create_objects(world.actor, objects, true).await.unwrap();
+        assert_eq!(world.graph.embed_batch(world.project()).await.unwrap(), 8);
+        embedder.fail(true);
+        assert!(world.graph.embed_batch(world.project()).await.is_err());
+        let progress = world.graph.embedding_progress(world.project()).await.unwrap();
+        assert_eq!((progress.pending, progress.done), (12, 8));
+        embedder.fail(false);
+        assert_eq!(drain(&world.graph, world.actor).await, 12);
+    }
+
+    async fn a_text_that_the_model_refuses_does_not_stop_the_others(db: TestDb) {
+        let world = world(&db, Lengths::new()).await;
+        for text in ["fine", "refuse this", "also fine"] {
+            world.object(new("Note", "", json!({ "text": text }))).await;
+        }
+        assert_eq!(world.graph.embed_batch(world.project()).await.unwrap(), 3);
+        assert_eq!(stored(&world.graph).await, [4, 9]);
+        assert_eq!(world.graph.embed_batch(world.project()).await.unwrap(), 0);
+    }
+
+    async fn what_was_written_without_an_embedder_is_embedded_when_there_is_one(db: TestDb) {
+        let plain = World::new(&db).await;
+        plain.object(new("Note", "", json!({ "text": "four" }))).await;
+        assert_eq!(plain.graph.embedding_progress(plain.project()).await.unwrap().pending, 0);
+        let graph = Graph::new(db.db.clone(), Clock::system(), Some(Lengths::new()));
+        graph.embed_what_is_missing().await.unwrap();
+        assert_eq!(drain(&graph, plain.actor).await, 1);
+        assert_eq!(stored(&graph).await, [4]);
+        assert_eq!(graph.reembed_if_model_changed(plain.project()).await.unwrap(), 0);
+    }
+}
+
+async fn drain(graph: &Graph, actor: Actor) -> usize {
+    let mut done = 0;
+    loop {
+        match graph.embed_batch(actor.project).await.unwrap() {
+            0 => return done,
+            some => done += some,
+        }
+    }
+}
+
+async fn until(mut done: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !done().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), wait).await.expect("it happens within 20 seconds");
+}
+
+/// A vector that begins with the length of its text.
+struct Lengths {
+    calls: AtomicUsize,
+    failing: AtomicBool,
+    gate: Mutex<Option<Arc<Notify>>>,
+    reached: Notify,
+}
+
+impl Lengths {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            calls: AtomicUsize::new(0),
+            failing: AtomicBool::new(false),
+            gate: Mutex::new(None),
+            reached: Notify::new(),
+        })
+    }
+
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    fn fail(&self, fail: bool) {
+        self.failing.store(fail, Ordering::SeqCst);
+    }
+
+    /// Holds the next call until [`Lengths::go_on`].
+    fn pause(&self) {
+        *self.gate.lock() = Some(Arc::default());
+    }
+
+    fn go_on(&self) {
+        self.gate.lock().take().unwrap().notify_one();
+    }
+}
+
+#[async_trait]
+impl Embedder for Lengths {
+    fn model(&self) -> &str {
+        "test/lengths"
+    }
+    fn dims(&self) -> Option<usize> {
+        Some(3)
+    }
+    fn max_batch(&self) -> usize {
+        8
+    }
+    async fn embed(&self, texts: &[String], _: EmbedTask) -> Result<Vec<Vec<f32>>, Error> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let gate = self.gate.lock().clone();
+        if let Some(gate) = gate {
+            self.reached.notify_one();
+            gate.notified().await;
+        }
+        let model = "test/lengths".to_owned();
+        if self.failing.load(Ordering::SeqCst) {
+            return Err(Error::Overloaded { model, message: "not now".to_owned(), source: None });
+        }
+        if texts.iter().any(|text| text.contains("refuse")) {
+            return Err(Error::BadRequest { model, status: 400, message: "no".to_owned() });
+        }
+        Ok(texts.iter().map(|text| vec![text.trim().len() as f32, 1.0, 0.5]).collect())
+    }
+}

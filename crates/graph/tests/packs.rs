@@ -1,0 +1,170 @@
+//! Template packs: versions, assignment, and what they refuse.
+
+mod support;
+
+use emergent_domain::{
+    cursor::Page,
+    ids::PackId,
+    object::ObjectPatch,
+    pack::TemplatePack,
+    relationship::{NewRelationship, RelationshipPatch},
+};
+use emergent_graph::{Error, Graph, StoredPack};
+use emergent_testkit::both;
+use serde_json::{Value, json};
+use support::*;
+
+fn pack(name: &str, version: &str, rest: Value) -> TemplatePack {
+    let mut whole = json!({ "name": name, "version": version });
+    whole.as_object_mut().unwrap().extend(map(rest));
+    serde_json::from_value(whole).unwrap()
+}
+
+/// Tasks with a priority, which block one another.
+fn tasks(version: &str, max: i64) -> TemplatePack {
+    pack(
+        "tasks",
+        version,
+        json!({
+            "objectTypeSchemas": {
+                "Task": { "properties": { "priority": { "type": "integer", "maximum": max } }, "required": ["priority"] },
+                "Person": {},
+            },
+            "relationshipTypeSchemas": {
+                "blocks": { "from": "Task", "to": "Task", "properties": { "since": { "type": "string" } } },
+            },
+        }),
+    )
+}
+
+async fn assigned(world: &World, pack: TemplatePack) -> StoredPack {
+    let stored = world.graph.create_pack(world.project(), pack).await.unwrap();
+    assert!(!stored.assigned);
+    world.graph.assign_pack(world.project(), stored.id).await.unwrap()
+}
+
+async fn names(graph: &Graph, world: &World) -> Vec<(String, String, bool)> {
+    let all = all_pages(async |page| graph.list_packs(world.project(), page).await).await;
+    all.into_iter().map(|stored| (stored.pack.name, stored.pack.version, stored.assigned)).collect()
+}
+
+both! {
+    async fn what_an_assigned_pack_describes_is_checked_on_every_write(db: TestDb) {
+        let world = World::new(&db).await;
+        let graph = &world.graph;
+        let before = world.object(new("Task", "old", json!({ "priority": "none" }))).await;
+        assigned(&world, tasks("1.0.0", 10)).await;
+
+        let create = async |new| graph.create_object(world.actor, new).await;
+        assert_eq!(problem(create(new("Task", "", json!({ "priority": 11 }))).await), "properties.priority: 11 is more than the maximum of 10");
+        let good = create(new("Task", "", json!({ "priority": 5, "other": true }))).await.unwrap();
+        create(new("Anything", "", json!({}))).await.unwrap();
+        let patch = |value: Value| ObjectPatch { properties: Some(map(value)), ..ObjectPatch::default() };
+        assert!(problem(graph.update_object(world.actor, good.id, patch(json!({ "priority": 12 }))).await).starts_with("properties.priority"));
+        assert!(problem(graph.update_object(world.actor, before, patch(json!({ "x": 1 }))).await).starts_with("properties.priority"));
+        let outcomes = graph.bulk_create_objects(world.actor, vec![new("Task", "", json!({ "priority": 1 })), new("Task", "", json!({ "priority": 99 }))], false).await.unwrap();
+        assert!(outcomes[0].is_ok() && matches!(outcomes[1], Err(Error::Invalid(_))));
+        assert!(problem(graph.upsert_object(world.actor, new("Task", "u", json!({ "priority": 99 }))).await).starts_with("properties.priority"));
+
+        let other = create(new("Task", "", json!({ "priority": 1 }))).await.unwrap();
+        let person = create(new("Person", "", json!({}))).await.unwrap();
+        let wrong = problem(graph.create_relationship(world.actor, edge("blocks", good.id, person.id)).await);
+        assert_eq!(wrong, "type: `blocks` goes from Task to Task, and not from Task to Person");
+        let bad = NewRelationship { properties: map(json!({ "since": 1 })), ..edge("blocks", good.id, other.id) };
+        assert!(problem(graph.create_relationship(world.actor, bad).await).starts_with("properties.since"));
+        let made = world.edge("blocks", good.id, other.id).await;
+        let bad = RelationshipPatch { properties: Some(map(json!({ "since": 1 }))), ..RelationshipPatch::default() };
+        assert!(problem(graph.update_relationship(world.actor, made.id, bad).await).starts_with("properties.since"));
+        world.edge("knows", good.id, person.id).await;
+        let retype = ObjectPatch { type_: Some("Person".to_owned()), ..ObjectPatch::default() };
+        assert!(problem(graph.update_object(world.actor, good.id, retype.clone()).await).starts_with("type: the object has an edge"));
+        graph.delete_relationship(world.actor, made.id, None).await.unwrap();
+        assert_eq!(graph.update_object(world.actor, good.id, retype).await.unwrap().type_, "Person");
+    }
+
+    async fn a_strict_project_takes_only_what_is_described(db: TestDb) {
+        let world = World::new(&db).await;
+        let graph = &world.graph;
+        assigned(&world, tasks("1.0.0", 10)).await;
+        let a = world.object(new("Task", "a", json!({ "priority": 1 }))).await;
+        let free = world.object(new("Free", "f", json!({}))).await;
+        graph.update_project(world.project(), None, Some(true)).await.unwrap();
+        assert_eq!(
+            problem(graph.create_object(world.actor, new("Tsak", "", json!({}))).await),
+            "type: no template pack of this project describes the object type `Tsak`; did you mean `Task`?"
+        );
+        assert!(problem(graph.create_relationship(world.actor, edge("likes", a, a)).await).starts_with("type: no template pack"));
+        graph.delete_object(world.actor, free, None).await.unwrap();
+        graph.update_project(world.project(), None, Some(false)).await.unwrap();
+        graph.create_object(world.actor, new("Tsak", "", json!({}))).await.unwrap();
+    }
+
+    async fn another_version_takes_the_place_of_the_assigned_one(db: TestDb) {
+        let world = World::new(&db).await;
+        let graph = &world.graph;
+        // A server that knows the packs of before hears of the change.
+        let second = Graph::new(db.second().await, graph.clock().clone(), None);
+        let one = assigned(&world, tasks("1.0.0", 10)).await;
+        let task = |priority: i64| new("Task", "", json!({ "priority": priority }));
+        second.create_object(world.actor, task(10)).await.unwrap();
+        let two = graph.create_pack(world.project(), tasks("2.0.0", 20)).await.unwrap();
+        assert!(second.create_object(world.actor, task(20)).await.is_err());
+        graph.assign_pack(world.project(), two.id).await.unwrap();
+        second.create_object(world.actor, task(20)).await.unwrap();
+        assert!(!graph.get_pack(world.project(), one.id).await.unwrap().assigned);
+        assert_eq!(names(graph, &world).await, [("tasks".into(), "2.0.0".into(), true), ("tasks".into(), "1.0.0".into(), false)]);
+
+        let again = graph.create_pack(world.project(), tasks("1.0.0", 30)).await;
+        assert!(matches!(again, Err(Error::Conflict { .. })), "{again:?}");
+        assert!(matches!(graph.delete_pack(world.project(), two.id).await, Err(Error::Conflict { .. })));
+        graph.unassign_pack(world.project(), two.id).await.unwrap();
+        assert!(!graph.unassign_pack(world.project(), two.id).await.unwrap().assigned);
+        second.create_object(world.actor, task(99)).await.unwrap();
+        graph.delete_pack(world.project(), two.id).await.unwrap();
+        assert!(matches!(graph.get_pack(world.project(), two.id).await, Err(Error::NotFound { .. })));
+        graph.create_pack(world.project(), tasks("2.0.0", 20)).await.unwrap();
+    }
+
+    async fn several_packs_hold_at_once(db: TestDb) {
+        let world = World::new(&db).await;
+        assigned(&world, tasks("1.0.0", 10)).await;
+        assigned(&world, pack("titles", "0.1.0", json!({ "objectTypeSchemas": { "Task": { "required": ["title"] } } }))).await;
+        let create = async |properties| world.graph.create_object(world.actor, new("Task", "", properties)).await;
+        assert_eq!(problem(create(json!({ "priority": 1 })).await), "properties.title: is required");
+        assert_eq!(problem(create(json!({ "title": "t" })).await), "properties.priority: is required");
+        create(json!({ "title": "t", "priority": 1 })).await.unwrap();
+    }
+
+    async fn the_coordination_pack_is_built_in(db: TestDb) {
+        let world = World::new(&db).await;
+        let graph = &world.graph;
+        graph.ensure_builtin_packs().await.unwrap();
+        graph.ensure_builtin_packs().await.unwrap();
+        let all = graph.list_packs(world.project(), Page::first(10)).await.unwrap().items;
+        assert_eq!(all.len(), 1);
+        let builtin = &all[0];
+        assert_eq!((builtin.project, builtin.pack.name.as_str()), (None, "emergent-coordination"));
+        assert!(matches!(graph.delete_pack(world.project(), builtin.id).await, Err(Error::Conflict { .. })));
+        graph.assign_pack(world.project(), builtin.id).await.unwrap();
+        let other = project(graph, "other", false).await;
+        assert!(!graph.get_pack(other.project, builtin.id).await.unwrap().assigned);
+        assert!(matches!(graph.create_object(world.actor, new("SpecTask", "", json!({ "status": "sleeping" }))).await, Err(Error::Invalid(_))));
+        graph.create_object(other, new("SpecTask", "", json!({ "status": "sleeping" }))).await.unwrap();
+    }
+
+    async fn a_pack_of_another_project_is_not_found(db: TestDb) {
+        let world = World::new(&db).await;
+        let graph = &world.graph;
+        let mine = graph.create_pack(world.project(), tasks("1.0.0", 10)).await.unwrap();
+        let other = project(graph, "other", false).await.project;
+        let not_found = |error: Option<Error>| assert!(matches!(error, Some(Error::NotFound { .. })), "{error:?}");
+        not_found(graph.get_pack(other, mine.id).await.err());
+        not_found(graph.assign_pack(other, mine.id).await.err());
+        not_found(graph.unassign_pack(other, mine.id).await.err());
+        not_found(graph.delete_pack(other, mine.id).await.err());
+        not_found(graph.assign_pack(world.project(), PackId::new()).await.err());
+        assert!(graph.list_packs(other, Page::first(10)).await.unwrap().items.is_empty());
+        let invalid = graph.create_pack(other, pack("p", "1", json!({}))).await;
+        assert!(problem(invalid).starts_with("version"));
+    }
+}
