@@ -1,0 +1,84 @@
+//! Who may call a route: said once, where the route is registered. The same word is enforced on
+//! every request and written into the OpenAPI document, so the two cannot disagree.
+
+use std::time::Duration;
+
+use axum::middleware;
+use emergent_domain::token::Scope;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterExt};
+
+use crate::{App, auth, limits, openapi, pipeline};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Public,
+    /// Any token that is alive.
+    Token,
+    /// A token with this scope.
+    Scope(Scope),
+}
+
+/// How long a route may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    Brisk,
+    Upload,
+}
+
+impl Pace {
+    fn time(self) -> Duration {
+        match self {
+            Self::Brisk => limits::TIME,
+            Self::Upload => limits::UPLOAD_TIME,
+        }
+    }
+}
+
+/// Routes with their access; there is no way to add one without.
+pub(crate) struct Routes(OpenApiRouter<App>);
+
+impl Routes {
+    pub(crate) fn new() -> Self {
+        Self(OpenApiRouter::with_openapi(openapi::empty()))
+    }
+
+    pub(crate) fn public(self, route: UtoipaMethodRouter<App>) -> Self {
+        self.add(Access::Public, Pace::Brisk, route)
+    }
+
+    pub(crate) fn any_token(self, route: UtoipaMethodRouter<App>) -> Self {
+        self.add(Access::Token, Pace::Brisk, route)
+    }
+
+    pub(crate) fn scoped(self, scope: Scope, route: UtoipaMethodRouter<App>) -> Self {
+        self.add(Access::Scope(scope), Pace::Brisk, route)
+    }
+
+    /// A route that receives a file, which takes as long as the caller's line is slow.
+    pub(crate) fn upload(self, scope: Scope, route: UtoipaMethodRouter<App>) -> Self {
+        self.add(Access::Scope(scope), Pace::Upload, route)
+    }
+
+    pub(crate) fn merge(self, other: Routes) -> Self {
+        Self(self.0.merge(other.0))
+    }
+
+    pub(crate) fn into_parts(self) -> (axum::Router<App>, utoipa::openapi::OpenApi) {
+        self.0.split_for_parts()
+    }
+
+    fn add(self, access: Access, pace: Pace, mut route: UtoipaMethodRouter<App>) -> Self {
+        for item in route.1.paths.values_mut() {
+            openapi::describe_access(item, access);
+        }
+        let guarded = route.map(|methods| {
+            let timed =
+                methods.route_layer(middleware::from_fn_with_state(pace.time(), pipeline::limit_time));
+            match access {
+                Access::Public => timed,
+                _ => timed.route_layer(middleware::from_fn_with_state(access, auth::guard)),
+            }
+        });
+        Self(self.0.routes(guarded))
+    }
+}

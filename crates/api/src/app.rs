@@ -1,0 +1,63 @@
+//! What every request shares.
+
+use std::sync::Arc;
+
+use emergent_domain::{ids::ProjectId, token::Token};
+use emergent_graph::Graph;
+use tokio::sync::{Semaphore, watch};
+
+use crate::{fresh::Fresh, limits, metrics::Metrics};
+
+/// A handle on the running API; clones share it.
+#[derive(Clone)]
+pub struct App(Arc<Inner>);
+
+pub struct Inner {
+    pub graph: Graph,
+    pub(crate) tokens: Fresh<String, Arc<Token>>,
+    pub(crate) projects: Fresh<String, ProjectId>,
+    pub(crate) metrics: Metrics,
+    pub(crate) places: Semaphore,
+    pub(crate) most: usize,
+    closing: watch::Sender<bool>,
+}
+
+impl std::ops::Deref for App {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl App {
+    pub fn new(graph: Graph) -> Self {
+        Self::with_places(graph, limits::CONCURRENT)
+    }
+
+    /// As [`App::new`], answering at most `concurrent` requests at once and 429 to the rest.
+    pub fn with_places(graph: Graph, concurrent: usize) -> Self {
+        Self(Arc::new(Inner {
+            graph,
+            tokens: Fresh::default(),
+            projects: Fresh::default(),
+            metrics: Metrics::default(),
+            places: Semaphore::new(concurrent),
+            most: concurrent,
+            closing: watch::channel(false).0,
+        }))
+    }
+
+    /// Ends every open event stream, so that a server that stops does not wait for them.
+    pub fn close(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// Resolves once [`App::close`] was called.
+    pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut closing = self.closing.subscribe();
+        async move {
+            // The sender lives as long as the app: an error means that it is gone, too.
+            let _ = closing.wait_for(|closing| *closing).await;
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Who is calling, and in which project: the token, its scopes, `X-Project-ID`.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{FromRequestParts, Request, State},
+    http::{HeaderMap, header, request::Parts},
+    middleware::Next,
+    response::Response,
+};
+use emergent_domain::{
+    author::Author,
+    ids::ProjectId,
+    token::{Scope, Token},
+};
+use emergent_graph::Actor;
+
+use crate::{ApiError, App, access::Access};
+
+const PROJECT: &str = "x-project-id";
+/// The project of a token that spans projects when the request names none.
+const DEFAULT_PROJECT: &str = "default";
+
+/// The holder of a live token that has the route's scope. Only [`guard`] makes one.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub token: Arc<Token>,
+    /// The token's project, or the one `X-Project-ID` names.
+    project: Option<ProjectId>,
+}
+
+impl Caller {
+    /// `None` for a token that spans projects.
+    pub(crate) fn bound_to(&self) -> Option<ProjectId> {
+        self.token.project
+    }
+
+    /// Refuses what only a token that spans projects may do.
+    pub(crate) fn must_span_projects(&self, what: &str) -> Result<(), ApiError> {
+        match self.token.project {
+            None => Ok(()),
+            Some(_) => Err(ApiError::forbidden(format!(
+                "this token is bound to one project; {what} needs a token that spans projects"
+            ))),
+        }
+    }
+
+    pub(crate) fn must_have(&self, scope: Scope) -> Result<(), ApiError> {
+        if self.token.scopes.contains(&scope) { Ok(()) } else { Err(ApiError::missing_scope(scope)) }
+    }
+}
+
+/// The one place where a request is let through or not.
+pub(crate) async fn guard(
+    State(access): State<Access>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    // Without the app there is nobody to ask, and nobody is let in.
+    let Some(app) = request.extensions().get::<App>().cloned() else {
+        return Err(ApiError::internal_text("the router was built without its app"));
+    };
+    let token = app.token(bearer(request.headers())?).await?.ok_or_else(ApiError::unknown_token)?;
+    let mut caller = Caller { project: token.project, token };
+    if let Access::Scope(scope) = access {
+        caller.must_have(scope)?;
+    }
+    if let Some(named) = request.headers().get(PROJECT) {
+        let named = named.to_str().map_err(|_| ApiError::unknown_project("?"))?;
+        let project = app.project(named).await?;
+        if caller.token.project.is_some_and(|own| own != project) {
+            return Err(ApiError::unknown_project(named));
+        }
+        caller.project = Some(project);
+    }
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
+fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
+    let value = headers.get(header::AUTHORIZATION).ok_or_else(ApiError::no_token)?;
+    let value = value.to_str().map_err(|_| ApiError::unknown_token())?;
+    let (scheme, secret) = value.split_once(' ').ok_or_else(ApiError::no_token)?;
+    if scheme.eq_ignore_ascii_case("bearer") { Ok(secret.trim()) } else { Err(ApiError::no_token()) }
+}
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        parts
+            .extensions
+            .get::<Caller>()
+            .cloned()
+            .ok_or_else(|| ApiError::internal_text("a public route asked who calls"))
+    }
+}
+
+/// The project a request is about.
+pub(crate) struct InProject(pub ProjectId);
+
+impl FromRequestParts<App> for InProject {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        match caller.project {
+            Some(project) => Ok(Self(project)),
+            None => Ok(Self(app.project(DEFAULT_PROJECT).await?)),
+        }
+    }
+}
+
+/// Who writes, and where.
+pub(crate) struct Acting(pub Actor);
+
+impl FromRequestParts<App> for Acting {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let InProject(project) = InProject::from_request_parts(parts, app).await?;
+        let caller = Caller::from_request_parts(parts, app).await?;
+        Ok(Self(Actor { project, author: Author::Token { id: caller.token.id } }))
+    }
+}
+
+impl App {
+    /// The live token with this secret.
+    async fn token(&self, secret: &str) -> Result<Option<Arc<Token>>, ApiError> {
+        let known = self.tokens.get(secret).filter(|token| token.is_live(self.graph.clock().now()));
+        if known.is_some() {
+            return Ok(known);
+        }
+        let reading = self.tokens.reading();
+        let Some(token) = self.graph.authenticate(secret).await?.map(Arc::new) else { return Ok(None) };
+        self.tokens.keep(secret.to_owned(), Arc::clone(&token), reading);
+        Ok(Some(token))
+    }
+
+    /// The project with this id or name.
+    pub(crate) async fn project(&self, named: &str) -> Result<ProjectId, ApiError> {
+        if let Some(known) = self.projects.get(named) {
+            return Ok(known);
+        }
+        let reading = self.projects.reading();
+        let found = match self.graph.find_project(named).await {
+            Err(emergent_graph::Error::NotFound { .. }) => return Err(ApiError::unknown_project(named)),
+            found => found?.id,
+        };
+        self.projects.keep(named.to_owned(), found, reading);
+        Ok(found)
+    }
+}

@@ -1,0 +1,219 @@
+//! Every refusal, in the envelope: a stable code, what to do, and the details a program needs.
+
+use std::fmt::Display;
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use emergent_domain::{invalid::Invalid, token::Scope};
+use emergent_graph as graph;
+use emergent_store as store;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tracing::error;
+use utoipa::ToSchema;
+
+/// What every answer that did not work looks like.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Failure {
+    /// Always false.
+    pub success: bool,
+    pub error: FailureBody,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct FailureBody {
+    /// A stable word for programs, such as `version_conflict`.
+    #[schema(example = "invalid")]
+    pub code: &'static str,
+    /// What is wrong and what to do about it, for people.
+    pub message: String,
+    /// For `invalid`, a list of `{ field, reason }`; for `version_conflict`, `{ expected, current }`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+}
+
+#[derive(Debug)]
+pub struct ApiError {
+    pub(crate) status: StatusCode,
+    code: &'static str,
+    message: String,
+    details: Option<Value>,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), details: None }
+    }
+
+    fn with(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+
+    pub(crate) fn no_token() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "send a token: `Authorization: Bearer <token>`")
+    }
+
+    pub(crate) fn unknown_token() -> Self {
+        let message = "this token is not known here, was revoked or has expired";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
+    pub(crate) fn missing_scope(scope: Scope) -> Self {
+        let message = format!("this token lacks the scope `{scope}`");
+        Self::new(StatusCode::FORBIDDEN, "missing_scope", message).with(json!({ "scope": scope }))
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    pub(crate) fn not_found(what: &str, id: impl Display) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no {what} `{id}` here"))
+    }
+
+    pub(crate) fn unknown_project(named: &str) -> Self {
+        Self::not_found("project", named.chars().take(100).collect::<String>())
+    }
+
+    pub(crate) fn invalid(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Invalid::one(field, reason).into()
+    }
+
+    /// What is not even JSON, or not even a form.
+    pub(crate) fn malformed(message: impl Into<String>) -> Self {
+        Self::malformed_at(Invalid::one("", message))
+    }
+
+    pub(crate) fn malformed_at(invalid: Invalid) -> Self {
+        Self { code: "malformed", ..invalid.into() }
+    }
+
+    pub(crate) fn too_large(what: &str, limit: usize) -> Self {
+        let message = format!("{what} is larger than the limit of {limit} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message).with(json!({ "limit": limit }))
+    }
+
+    pub(crate) fn wrong_content_type(expected: &str) -> Self {
+        let message = format!("send the body as `Content-Type: {expected}`");
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+    }
+
+    pub(crate) fn no_route(path: &str) -> Self {
+        let path: String = path.chars().take(200).collect();
+        let message = format!("there is nothing at `{path}`; `/api/docs` lists what there is");
+        Self::new(StatusCode::NOT_FOUND, "no_route", message)
+    }
+
+    pub(crate) fn wrong_method(method: &str) -> Self {
+        let message = format!("`{method}` is not answered here; the header `Allow` names what is");
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+    }
+
+    pub(crate) fn overloaded(limit: usize) -> Self {
+        let message = format!("more than {limit} requests are being answered; try again in a second");
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message).with(json!({ "limit": limit }))
+    }
+
+    pub(crate) fn timed_out(seconds: u64) -> Self {
+        let message =
+            format!("the answer took longer than the limit of {seconds} seconds; ask for less at once");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", message)
+            .with(json!({ "limitSeconds": seconds }))
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+    }
+
+    /// Logs what happened with every cause, and tells the caller nothing of it.
+    pub(crate) fn internal(failure: &(dyn std::error::Error + 'static)) -> Self {
+        let mut text = failure.to_string();
+        let mut cause = failure.source();
+        while let Some(next) = cause {
+            text.push_str(": ");
+            text.push_str(&next.to_string());
+            cause = next.source();
+        }
+        Self::internal_text(&text)
+    }
+
+    pub(crate) fn internal_text(text: &str) -> Self {
+        error!(cause = text, "a request failed");
+        let message = "something went wrong here; the server's log has the reason under this request's id";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+    }
+
+    /// The part that also stands for one item of a bulk answer.
+    pub(crate) fn into_body(self) -> FailureBody {
+        FailureBody { code: self.code, message: self.message, details: self.details }
+    }
+}
+
+impl From<Invalid> for ApiError {
+    fn from(invalid: Invalid) -> Self {
+        let details = json!(invalid.problems);
+        Self::new(StatusCode::BAD_REQUEST, "invalid", invalid.to_string()).with(details)
+    }
+}
+
+impl From<store::Error> for ApiError {
+    fn from(failure: store::Error) -> Self {
+        match failure {
+            store::Error::Pool(_) | store::Error::Closed => {
+                error!(cause = %failure, "the database cannot be reached");
+                Self::unavailable("the database cannot be reached; try again in a moment")
+            }
+            _ => Self::internal(&failure),
+        }
+    }
+}
+
+impl From<graph::Error> for ApiError {
+    fn from(failure: graph::Error) -> Self {
+        let message = failure.to_string();
+        let conflict = |code, details| Self::new(StatusCode::CONFLICT, code, &message).with(details);
+        match failure {
+            graph::Error::NotFound { what, id } => Self::not_found(what, id),
+            graph::Error::Invalid(invalid) => invalid.into(),
+            graph::Error::VersionConflict { expected, current, .. } => {
+                conflict("version_conflict", json!({ "expected": expected, "current": current }))
+            }
+            graph::Error::KeyTaken { type_, key, id } => {
+                conflict("key_taken", json!({ "type": type_, "key": key, "id": id }))
+            }
+            graph::Error::Conflict { .. } => Self::new(StatusCode::CONFLICT, "conflict", message),
+            graph::Error::Embedding(cause) => {
+                error!(%cause, "the embedder did not answer");
+                Self::unavailable("the embedder did not answer; search by text, or try again")
+            }
+            graph::Error::Store(failure) => failure.into(),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let status = self.status;
+        let body = Failure { success: false, error: self.into_body() };
+        // Strings and JSON values always serialise.
+        let bytes = serde_json::to_vec(&body).unwrap_or_default();
+        let mut response = Response::new(Body::from(bytes));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        match status {
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            _ => {}
+        }
+        response
+    }
+}

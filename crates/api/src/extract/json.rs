@@ -1,0 +1,104 @@
+//! JSON bodies.
+
+use axum::extract::{FromRequest, Request};
+use serde::de::DeserializeOwned;
+
+use super::{fields::Fields, has_content_type, problem, read_limited};
+use crate::{ApiError, limits};
+
+/// A JSON body of at most 8 MiB.
+pub(crate) struct Json<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
+    type Rejection = ApiError;
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        if !has_content_type(&parts.headers, "application/json") {
+            return Err(ApiError::wrong_content_type("application/json"));
+        }
+        let bytes = read_limited(&parts.headers, body, limits::BODY, "the body").await?;
+        read(&bytes).map(Self)
+    }
+}
+
+pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    // Keeping track of where one is costs time, so only what failed is read that way.
+    if let Ok(Fields(value)) = serde_json::from_slice(bytes) {
+        return Ok(value);
+    }
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Err(ApiError::malformed("the body is empty; send JSON"));
+    }
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let Fields(value) = serde_path_to_error::deserialize(&mut reader).map_err(|failure| {
+        let path = failure.path().clone();
+        let failure = failure.into_inner();
+        if failure.is_data() {
+            return problem(&path, &without_place(&failure)).into();
+        }
+        ApiError::malformed_at(problem(&path, &format!("the body is not JSON: {failure}")))
+    })?;
+    match reader.end() {
+        Ok(()) => Ok(value),
+        Err(failure) => Err(ApiError::malformed(format!("the body is not JSON: {failure}"))),
+    }
+}
+
+/// The field says where; line and column of a body that a program wrote help nobody.
+fn without_place(failure: &serde_json::Error) -> String {
+    let text = failure.to_string();
+    match text.rfind(" at line ") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code)]
+    struct Outer {
+        name: String,
+        #[serde(default)]
+        items: Vec<Inner>,
+        #[serde(default)]
+        any: serde_json::Value,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code)]
+    struct Inner {
+        size: u32,
+    }
+
+    fn check(json: &str, field: &str, reason: &str) {
+        let body = read::<Outer>(json.as_bytes()).unwrap_err().into_body();
+        let details = body.details.expect("details");
+        assert!(details[0]["field"].as_str().unwrap().starts_with(field), "{details}");
+        assert_eq!(field.is_empty(), details[0]["field"] == "", "{details}");
+        assert!(details[0]["reason"].as_str().unwrap().contains(reason), "{json}: {details}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_field() {
+        check(r#"{"name":1}"#, "name", "invalid type: integer `1`, expected a string");
+        check(r#"{}"#, "name", "is required");
+        check(r#"{"name":"a","nmae":1}"#, "nmae", "is not a field here; expected one of `name`");
+        check(r#"{"name":"a","items":[{"size":1},{"size":-1}]}"#, "items[1].size", "invalid value");
+        check(r#"{"name":"a","items":[{"sze":1}]}"#, "items[0].sze", "is not a field");
+        check(r#"{"name":"a","items":[{}]}"#, "items[0].size", "is required");
+        check(r#"{"name":"#, "name", "not JSON: EOF");
+        check("[", "", "expected an object");
+        check("@", "", "not JSON");
+        check(r#"{"name":"a"} x"#, "", "not JSON");
+        check("", "", "empty");
+        let deep = format!(r#"{{"name":"a","any":{}}}"#, "[".repeat(10_000));
+        check(&deep, "any", "recursion limit");
+    }
+}

@@ -1,0 +1,58 @@
+//! Reading requests. What does not fit is refused in the envelope, with the field's name.
+
+mod body;
+pub(crate) mod fields;
+mod json;
+mod path;
+mod query;
+mod words;
+
+pub(crate) use body::{has_content_type, read_limited};
+pub(crate) use json::{Json, read as read_json};
+pub(crate) use path::Path;
+pub(crate) use query::{Paging, Query};
+
+use serde_path_to_error::{Path as FieldPath, Segment};
+
+/// The field a reader stumbled over, and why. Readers name an unknown field only in their
+/// message, so it is taken from there.
+fn problem(path: &FieldPath, message: &str) -> emergent_domain::invalid::Invalid {
+    let mut field = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => field.push_str(&format!("[{index}]")),
+            Segment::Map { key } if !field.is_empty() => field.push_str(&format!(".{key}")),
+            Segment::Map { key } => field.push_str(key),
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    if let Some(missing) = quoted_after(message, "missing field `") {
+        let field = if field.is_empty() { missing.to_owned() } else { format!("{field}.{missing}") };
+        return emergent_domain::invalid::Invalid::one(field, "is required");
+    }
+    if let Some(unknown) = quoted_after(message, "unknown field `") {
+        // Depending on the reader, the path ends before the unknown field or with it.
+        let named = field.rsplit('.').next() == Some(unknown);
+        let field = match (named, field.is_empty()) {
+            (true, _) => field,
+            (false, true) => unknown.to_owned(),
+            (false, false) => format!("{field}.{unknown}"),
+        };
+        let known = message.split_once("expected ").map(|(_, known)| known).unwrap_or("no fields");
+        return emergent_domain::invalid::Invalid::one(
+            cut(&field),
+            format!("is not a field here; expected {}", cut(known)),
+        );
+    }
+    emergent_domain::invalid::Invalid::one(cut(&field), cut(message))
+}
+
+fn quoted_after<'a>(message: &'a str, start: &str) -> Option<&'a str> {
+    message.strip_prefix(start).and_then(|rest| rest.split('`').next())
+}
+
+/// A hostile field name may be megabytes long; its beginning is enough.
+fn cut(text: &str) -> String {
+    const MOST: usize = 300;
+    if text.len() <= MOST { text.to_owned() } else { text.chars().take(MOST).chain("…".chars()).collect() }
+}

@@ -1,0 +1,34 @@
+//! Parameters in the path.
+
+use axum::{
+    extract::{FromRequestParts, path::ErrorKind, rejection::PathRejection},
+    http::request::Parts,
+};
+use serde::de::DeserializeOwned;
+
+use super::cut;
+use crate::ApiError;
+
+/// Ids and names from the path.
+pub(crate) struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match axum::extract::Path::<T>::from_request_parts(parts, state).await {
+            Ok(axum::extract::Path(value)) => Ok(Self(value)),
+            Err(PathRejection::FailedToDeserializePathParams(failure)) => Err(match failure.into_kind() {
+                ErrorKind::DeserializeError { key, value, message } => {
+                    ApiError::invalid(key, format!("`{}` does not fit: {}", cut(&value), cut(&message)))
+                }
+                ErrorKind::ParseErrorAtKey { key, value, expected_type } => {
+                    ApiError::invalid(key, format!("`{}` is not a {expected_type}", cut(&value)))
+                }
+                ErrorKind::InvalidUtf8InPathParam { key } => ApiError::invalid(key, "is not UTF-8"),
+                // A single parameter is not told with its name.
+                other => ApiError::invalid("id", cut(&other.to_string())),
+            }),
+            Err(other) => Err(ApiError::internal(&other)),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Parameters after the question mark. A parameter that takes several values is repeated:
+//! `?type=Task&type=Session`.
+
+use axum::{extract::FromRequestParts, http::request::Parts};
+use emergent_domain::{cursor::Page, invalid::Invalid};
+use serde::{Deserialize, de::DeserializeOwned};
+use utoipa::IntoParams;
+
+use super::{problem, words};
+use crate::ApiError;
+
+pub(crate) struct Query<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        read(parts.uri.query().unwrap_or_default()).map(Self)
+    }
+}
+
+fn read<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
+    serde_path_to_error::deserialize(words::reader(words::split(text)?)).map_err(|failure| {
+        let path = failure.path().clone();
+        problem(&path, &failure.into_inner().to_string()).into()
+    })
+}
+
+/// Which page of a list.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Paging {
+    /// How many at most, 50 when not said.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<i64>,
+    /// Where to go on: the `x-next-cursor` of the page before.
+    cursor: Option<String>,
+}
+
+impl Paging {
+    pub(crate) fn page(&self) -> Result<Page, Invalid> {
+        Page::new(self.limit, self.cursor.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(deny_unknown_fields)]
+    struct Asked {
+        limit: Option<i64>,
+        #[serde(default, rename = "type")]
+        types: Vec<String>,
+        #[serde(default)]
+        all: bool,
+    }
+
+    fn refused(text: &str, field: &str) {
+        let body = read::<Asked>(text).unwrap_err().into_body();
+        assert_eq!(body.details.expect("details")[0]["field"], field, "{text}");
+    }
+
+    #[test]
+    fn parameters_are_read_by_name_and_repeated_for_lists() {
+        let asked: Asked = read("limit=5&type=A&type=B%20c+d&all=true").ok().unwrap();
+        let types = vec!["A".to_owned(), "B c d".to_owned()];
+        assert_eq!(asked, Asked { limit: Some(5), types, all: true });
+        assert_eq!(read::<Asked>("").ok().unwrap(), Asked { limit: None, types: vec![], all: false });
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_by_name() {
+        refused("limit=many", "limit");
+        refused("limit=1&limit=2", "limit");
+        refused("limit=99999999999999999999", "limit");
+        refused("limt=1", "limt");
+        refused("all=perhaps", "all");
+        refused("type=%FF", "type");
+        refused("type=%zz", "type");
+    }
+}

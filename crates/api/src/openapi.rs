@@ -1,0 +1,141 @@
+//! The OpenAPI document. Routes describe themselves; what every route shares (who may call it,
+//! how it refuses) is added here when it is registered.
+
+use emergent_domain::token::Scope;
+use serde_json::Value;
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{
+        ComponentsBuilder, ContentBuilder, Header, InfoBuilder, ObjectBuilder, OpenApi, OpenApiBuilder,
+        PathItem, Ref, RefOr, ResponseBuilder,
+        extensions::ExtensionsBuilder,
+        path::{Operation, ParameterBuilder, ParameterIn},
+        schema::Type,
+        security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
+        tag::TagBuilder,
+    },
+};
+
+use crate::{access::Access, error::Failure, routes};
+
+const SCHEME: &str = "token";
+pub(crate) const SCOPE: &str = "x-required-scope";
+
+/// The document of every route there is.
+pub fn openapi() -> OpenApi {
+    routes::all().1
+}
+
+/// What the document holds before any route.
+pub(crate) fn empty() -> OpenApi {
+    let tags = [
+        ("server", "Whether it runs, and how it does."),
+        ("projects", "The tenants: everything belongs to exactly one project."),
+        ("tokens", "Who may do what."),
+        ("objects", "Typed, versioned things."),
+        ("relationships", "Typed, versioned edges between objects."),
+        ("graph", "Search, walks, changes, import and export over the whole graph."),
+        ("template packs", "What types a project knows, and what their properties look like."),
+        ("documents", "Texts, cut into chunks that a search can find."),
+    ];
+    let mut schemas = Vec::new();
+    Failure::schemas(&mut schemas);
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(
+        "A token of `/api/tokens`. Its scopes say what it may do; one bound to a project works only there.",
+    ));
+    let components = ComponentsBuilder::new()
+        .schema(Failure::name(), Failure::schema())
+        .schemas_from_iter(schemas)
+        .security_scheme(SCHEME, SecurityScheme::Http(bearer.build()))
+        .build();
+    let info = InfoBuilder::new()
+        .title("Emergent")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(
+            "A knowledge graph for agents. Answers are `{ success, data }` or `{ success: false, error }`; lists go \
+             on with the `x-next-cursor` header as `cursor`.",
+        ))
+        .build();
+    OpenApiBuilder::new()
+        .info(info)
+        .components(Some(components))
+        .tags(Some(tags.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build())))
+        .build()
+}
+
+/// Writes a route's access into its operations, and every way it can refuse.
+pub(crate) fn describe_access(item: &mut PathItem, access: Access) {
+    let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
+    for operation in operations.into_iter().flatten() {
+        describe(operation, access);
+    }
+}
+
+fn describe(operation: &mut Operation, access: Access) {
+    let takes_body = operation.request_body.is_some();
+    let takes_params = operation.parameters.as_ref().is_some_and(|all| !all.is_empty());
+    let pages =
+        operation.parameters.iter().flatten().any(|one| matches!(one, RefOr::T(one) if one.name == "cursor"));
+    let mut refusals = vec![
+        (429, "`overloaded`: more requests than can be answered at once"),
+        (503, "`timeout` or `unavailable`: the answer took too long, or what it needs cannot be reached"),
+    ];
+    if takes_body || takes_params {
+        refusals
+            .push((400, "`malformed` or `invalid`: `details` names each field and what is wrong with it"));
+    }
+    if takes_body {
+        refusals.push((413, "`too_large`: the body is larger than the limit, which is named"));
+        refusals.push((415, "`unsupported_media_type`"));
+    }
+    match access {
+        Access::Public => operation.security = Some(Vec::new()),
+        Access::Token => require(operation, None),
+        Access::Scope(scope) => {
+            require(operation, Some(scope));
+            refusals.push((403, "`missing_scope` or `forbidden`: this token may not do this"));
+            if matches!(scope, Scope::GraphWrite | Scope::AdminWrite) {
+                refusals.push((
+                    409,
+                    "`version_conflict`, `key_taken` or `conflict`: what is there does not allow it",
+                ));
+            }
+        }
+    }
+    if access != Access::Public {
+        refusals.push((401, "`unauthorized`: no token, or not a valid one"));
+        refusals.push((404, "`not_found`: not there, or in another project"));
+    }
+    for (status, description) in refusals {
+        let known = &mut operation.responses.responses;
+        known.entry(status.to_string()).or_insert_with(|| refusal(description).into());
+    }
+    if pages && let Some(RefOr::T(page)) = operation.responses.responses.get_mut("200") {
+        let text: Header = utoipa::openapi::HeaderBuilder::new()
+            .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
+            .description(Some("Where the next page begins; absent on the last."))
+            .build();
+        page.headers.insert("x-next-cursor".to_owned(), text.into());
+    }
+}
+
+/// The token, its scope in a form that programs can read, and the header that names a project.
+fn require(operation: &mut Operation, scope: Option<Scope>) {
+    let scopes: Vec<&str> = scope.map(Scope::as_str).into_iter().collect();
+    operation.security = Some(vec![SecurityRequirement::new(SCHEME, scopes.iter().copied())]);
+    let scope = scope.map_or(Value::Null, |scope| Value::from(scope.as_str()));
+    operation.extensions = Some(ExtensionsBuilder::new().add(SCOPE, scope).build());
+    let project = ParameterBuilder::new()
+        .name("X-Project-ID")
+        .parameter_in(ParameterIn::Header)
+        .required(utoipa::openapi::Required::False)
+        .description(Some("Id or name, for a token that spans projects; `default` when absent."))
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
+        .build();
+    operation.parameters.get_or_insert_default().push(project.into());
+}
+
+fn refusal(description: &str) -> utoipa::openapi::Response {
+    let body = ContentBuilder::new().schema(Some(Ref::from_schema_name(Failure::name()))).build();
+    ResponseBuilder::new().description(description).content("application/json", body).build()
+}

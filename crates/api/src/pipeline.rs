@@ -1,0 +1,142 @@
+//! What happens around every request: an id, a place among those being answered, a measurement,
+//! and a net under panics.
+
+use std::{
+    any::Any,
+    panic::AssertUnwindSafe,
+    time::{Duration, Instant},
+};
+
+use axum::{
+    Extension, Router,
+    extract::{DefaultBodyLimit, MatchedPath, Request, State},
+    http::{HeaderName, HeaderValue, Method, Uri},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
+use futures_util::FutureExt;
+use tracing::Instrument;
+use uuid::Uuid;
+
+use crate::{ApiError, App};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+pub(crate) fn around(routes: Router<App>, app: App) -> Router {
+    routes
+        .fallback(no_route)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(Extension(app.clone()))
+        // Each extractor has a limit of its own.
+        .layer(DefaultBodyLimit::disable())
+        .layer(middleware::from_fn_with_state(app.clone(), observe))
+        .with_state(app)
+}
+
+async fn no_route(uri: Uri) -> ApiError {
+    ApiError::no_route(uri.path())
+}
+
+async fn wrong_method(method: Method) -> ApiError {
+    ApiError::wrong_method(method.as_str())
+}
+
+async fn observe(State(app): State<App>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let id = request_id(&request);
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default(), %method, path = request.uri().path());
+
+    // A busy server is alive: whoever watches it must not restart it for that.
+    let watched = matches!(request.uri().path(), "/health" | "/ready");
+    let mut response = match app.places.try_acquire() {
+        Err(_) if !watched => ApiError::overloaded(app.most).into_response(),
+        _place => match AssertUnwindSafe(next.run(request).instrument(span.clone())).catch_unwind().await {
+            Ok(response) => response,
+            Err(panic) => span.in_scope(|| after_panic(&*panic)),
+        },
+    };
+    response.headers_mut().insert(REQUEST_ID, id);
+    let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
+    let took = started.elapsed();
+    app.metrics.answered(&method, route, response.status(), took);
+    span.in_scope(|| tracing::debug!(status = response.status().as_u16(), ?took, "answered"));
+    response
+}
+
+/// The caller's id for this request when it is a plain one, so that logs of both sides meet.
+fn request_id(request: &Request) -> HeaderValue {
+    let plain = |value: &&HeaderValue| {
+        let bytes = value.as_bytes();
+        (1..=128).contains(&bytes.len())
+            && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+    };
+    match request.headers().get(REQUEST_ID).filter(plain) {
+        Some(given) => given.clone(),
+        None => {
+            let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+            let text = Uuid::now_v7().hyphenated().encode_lower(&mut text);
+            // A UUID is hexadecimal digits and hyphens.
+            HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("none"))
+        }
+    }
+}
+
+fn after_panic(panic: &(dyn Any + Send)) -> Response {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    ApiError::internal_text(&format!("a handler panicked: {text}")).into_response()
+}
+
+/// Gives up on an answer after a while. A stream has answered once it begins.
+pub(crate) async fn limit_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => ApiError::timed_out(limit.as_secs()).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{
+        body::{Body, to_bytes},
+        routing::get,
+    };
+    use emergent_domain::time::Clock;
+    use emergent_graph::Graph;
+    use emergent_testkit::TestDb;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn answer(routes: Router<App>, path: &str) -> (u16, HeaderValue, String) {
+        let db = TestDb::sqlite().await;
+        let app = App::new(Graph::new(db.db.clone(), Clock::system(), None));
+        let request = Request::builder().uri(path).header(REQUEST_ID, "mine-1").body(Body::empty()).unwrap();
+        let response = around(routes, app).oneshot(request).await.unwrap();
+        let (status, id) = (response.status().as_u16(), response.headers()[REQUEST_ID].clone());
+        let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, id, String::from_utf8(bytes.into()).unwrap())
+    }
+
+    async fn boom() {
+        panic!("a secret");
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_told_without_its_reason() {
+        let (status, id, text) = answer(Router::new().route("/boom", get(boom)), "/boom").await;
+        assert_eq!((status, id.to_str().unwrap()), (500, "mine-1"));
+        assert!(text.contains("\"internal\"") && !text.contains("secret"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_takes_too_long_is_given_up() {
+        let slow = get(async || tokio::time::sleep(Duration::from_secs(60)).await);
+        let limited = slow.route_layer(middleware::from_fn_with_state(Duration::from_millis(10), limit_time));
+        let (status, _, text) = answer(Router::new().route("/slow", limited), "/slow").await;
+        assert_eq!(status, 503);
+        assert!(text.contains("\"timeout\""), "{text}");
+    }
+}

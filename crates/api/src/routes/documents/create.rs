@@ -1,0 +1,31 @@
+use axum::extract::State;
+
+use super::upload::Upload;
+use crate::{
+    App,
+    answer::{Envelope, Result, created_if},
+    auth::Acting,
+    views::document::{CreateDocument, DocumentView, UploadDocument},
+};
+
+/// Reads a document (text, Markdown, HTML or PDF) and makes it findable. The same content again
+/// returns the document that is there.
+#[utoipa::path(
+    post, path = "/api/documents", tag = "documents", operation_id = "createDocument",
+    request_body(content(
+        (CreateDocument = "application/json"),
+        (UploadDocument = "multipart/form-data"),
+    )),
+    responses(
+        (status = 200, description = "The document that was there", body = Envelope<DocumentView>),
+        (status = 201, description = "The document, read now", body = Envelope<DocumentView>),
+    ),
+)]
+pub(super) async fn create(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Upload(document): Upload,
+) -> Result<DocumentView> {
+    let (document, read_now) = app.graph.create_document(actor, document).await?;
+    created_if(read_now, document)
+}

@@ -1,0 +1,121 @@
+//! `/api/documents`
+
+mod create;
+mod upload;
+
+use axum::extract::State;
+use emergent_domain::{
+    ids::DocumentId,
+    token::Scope::{GraphRead, GraphWrite},
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::routes;
+
+use crate::{
+    App,
+    access::Routes,
+    answer::{Envelope, Result, ok, page},
+    auth::{Acting, InProject},
+    extract::{Json, Paging, Path, Query},
+    views::{
+        document::{ChunkView, DocumentView},
+        search::{ChunkSearchView, SearchChunks},
+    },
+};
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .scoped(GraphRead, routes!(list))
+        .upload(GraphWrite, routes!(create::create))
+        .scoped(GraphRead, routes!(search))
+        .scoped(GraphRead, routes!(get))
+        .scoped(GraphWrite, routes!(delete))
+        .scoped(GraphRead, routes!(chunks))
+}
+
+/// The project's documents, newest first.
+#[utoipa::path(
+    get, path = "/api/documents", tag = "documents", operation_id = "listDocuments", params(Paging),
+    responses((status = 200, description = "A page of documents", body = Envelope<Vec<DocumentView>>)),
+)]
+async fn list(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Query(paging): Query<Paging>,
+) -> Result<Vec<DocumentView>> {
+    page(app.graph.list_documents(project, paging.page()?).await?)
+}
+
+/// Finds parts of documents by text, by meaning, or by both.
+#[utoipa::path(
+    post, path = "/api/documents/search", tag = "documents", operation_id = "searchDocuments",
+    request_body = SearchChunks,
+    responses((status = 200, description = "The best first", body = Envelope<ChunkSearchView>)),
+)]
+async fn search(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Json(body): Json<SearchChunks>,
+) -> Result<ChunkSearchView> {
+    let (query, mode, limit, document) = body.read()?;
+    ok(app.graph.search_chunks(project, &query, mode, limit, document).await?)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct With {
+    /// Also answers with the text that was read from it.
+    #[serde(default)]
+    #[param(value_type = Option<bool>)]
+    text: bool,
+}
+
+/// One document.
+#[utoipa::path(
+    get, path = "/api/documents/{id}", tag = "documents", operation_id = "getDocument",
+    params(("id" = Uuid, Path), With),
+    responses((status = 200, description = "The document", body = Envelope<DocumentView>)),
+)]
+async fn get(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<DocumentId>,
+    Query(with): Query<With>,
+) -> Result<DocumentView> {
+    let document = DocumentView::from(app.graph.get_document(project, id).await?);
+    if !with.text {
+        return ok(document);
+    }
+    ok(document.with_text(app.graph.document_text(project, id).await?))
+}
+
+/// Deletes a document and its chunks.
+#[utoipa::path(
+    delete, path = "/api/documents/{id}", tag = "documents", operation_id = "deleteDocument",
+    params(("id" = Uuid, Path)),
+    responses((status = 200, description = "The document that was deleted", body = Envelope<DocumentView>)),
+)]
+async fn delete(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path(id): Path<DocumentId>,
+) -> Result<DocumentView> {
+    ok(app.graph.delete_document(actor, id).await?)
+}
+
+/// A document's chunks, in the order of its text.
+#[utoipa::path(
+    get, path = "/api/documents/{id}/chunks", tag = "documents", operation_id = "listDocumentChunks",
+    params(("id" = Uuid, Path), Paging),
+    responses((status = 200, description = "A page of chunks", body = Envelope<Vec<ChunkView>>)),
+)]
+async fn chunks(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<DocumentId>,
+    Query(paging): Query<Paging>,
+) -> Result<Vec<ChunkView>> {
+    page(app.graph.document_chunks(project, id, paging.page()?).await?)
+}

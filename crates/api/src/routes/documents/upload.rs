@@ -1,0 +1,94 @@
+//! A document in a body: as JSON, or as a form with a file.
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{
+        FromRequest, Multipart, Request,
+        multipart::{Field, MultipartError},
+    },
+};
+use emergent_domain::document::NewDocument;
+use serde_json::{Map, Value};
+
+use crate::{
+    ApiError,
+    extract::{has_content_type, read_json, read_limited},
+    limits,
+    views::document::CreateDocument,
+};
+
+pub(super) struct Upload(pub NewDocument);
+
+impl<S: Send + Sync> FromRequest<S> for Upload {
+    type Rejection = ApiError;
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        let is_form = has_content_type(&parts.headers, "multipart/form-data");
+        if !is_form && !has_content_type(&parts.headers, "application/json") {
+            return Err(ApiError::wrong_content_type("application/json` or `multipart/form-data"));
+        }
+        let bytes = read_limited(&parts.headers, body, limits::UPLOAD, "the upload").await?;
+        if !is_form {
+            return Ok(Self(read_json::<CreateDocument>(&bytes)?.into()));
+        }
+        let request = Request::from_parts(parts, Body::from(bytes));
+        let form = Multipart::from_request(request, state).await;
+        let form = form.map_err(|failure| ApiError::malformed(failure.body_text()))?;
+        read_form(form).await.map(Self)
+    }
+}
+
+async fn read_form(mut form: Multipart) -> Result<NewDocument, ApiError> {
+    let mut file = None;
+    let mut file_name = None;
+    let (mut title, mut mime_type, mut source_url, mut metadata) = (None, None, None, None);
+    while let Some(field) = form.next_field().await.map_err(broken)? {
+        match field.name().unwrap_or_default() {
+            "file" => {
+                file_name = field.file_name().map(str::to_owned);
+                mime_type = mime_type.or_else(|| said_type(&field));
+                file = Some(field.bytes().await.map_err(broken)?);
+            }
+            "title" => title = Some(text("title", field).await?),
+            "mimeType" => mime_type = Some(text("mimeType", field).await?),
+            "sourceUrl" => source_url = Some(text("sourceUrl", field).await?),
+            "metadata" => metadata = Some(text("metadata", field).await?),
+            other => {
+                let reason =
+                    "is not a field here; expected `file`, `title`, `mimeType`, `sourceUrl` or `metadata`";
+                return Err(ApiError::invalid(other.chars().take(100).collect::<String>(), reason));
+            }
+        }
+    }
+    let content: Bytes = file.ok_or_else(|| ApiError::invalid("file", "is required"))?;
+    let title = title
+        .or(file_name)
+        .ok_or_else(|| ApiError::invalid("title", "is required for a file without a name"))?;
+    Ok(NewDocument {
+        title,
+        content: content.into(),
+        mime_type,
+        source_url,
+        metadata: read_metadata(metadata)?,
+    })
+}
+
+/// What the client says the file is; `application/octet-stream` says nothing.
+fn said_type(field: &Field<'_>) -> Option<String> {
+    field.content_type().filter(|said| *said != "application/octet-stream").map(str::to_owned)
+}
+
+async fn text(name: &str, field: Field<'_>) -> Result<String, ApiError> {
+    let bytes = field.bytes().await.map_err(broken)?;
+    String::from_utf8(bytes.into()).map_err(|_| ApiError::invalid(name, "is not UTF-8"))
+}
+
+fn read_metadata(text: Option<String>) -> Result<Map<String, Value>, ApiError> {
+    let Some(text) = text else { return Ok(Map::new()) };
+    serde_json::from_str(&text)
+        .map_err(|failure| ApiError::invalid("metadata", format!("is not a JSON object: {failure}")))
+}
+
+fn broken(failure: MultipartError) -> ApiError {
+    ApiError::malformed(format!("the form cannot be read: {}", failure.body_text()))
+}

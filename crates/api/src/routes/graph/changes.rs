@@ -1,0 +1,72 @@
+use axum::{
+    extract::State,
+    http::HeaderMap,
+    response::{Response, sse::Event},
+};
+use emergent_domain::{event::FeedPosition, invalid::Invalid};
+use emergent_graph as graph;
+use futures_util::{StreamExt, stream};
+use serde::Deserialize;
+use serde_json::json;
+use utoipa::IntoParams;
+
+use crate::{ApiError, App, auth::InProject, extract::Query, sse, views::change::ChangeView};
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct From {
+    /// Changes after this `id:`; `0-0` is the beginning. Without it, changes from now on. The
+    /// header `Last-Event-ID` of a client that reconnects goes before it.
+    #[param(pattern = "^[0-9]{1,18}-[0-9]{1,18}$")]
+    after: Option<String>,
+}
+
+/// Every committed change, as it happens. The first frame is `ready`, with the place the stream
+/// begins at; each change carries its place as `id:`, so a client that reconnects misses nothing
+/// and sees nothing twice.
+#[utoipa::path(
+    get, path = "/api/graph/changes", tag = "graph", operation_id = "followChanges",
+    params(From, ("Last-Event-ID" = Option<String>, Header, description = "The last `id:` seen.")),
+    responses((status = 200, description = "Frames of JSON", body = ChangeView, content_type = "text/event-stream")),
+)]
+pub(super) async fn follow(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Query(from): Query<From>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let after = match last_seen(&headers)?.or(from.after) {
+        Some(text) => text.parse()?,
+        None => app.graph.latest_position(project).await?,
+    };
+    let ready =
+        sse::frame(Some(after.to_string()), &json!({ "type": "ready", "position": after.to_string() }));
+    let changes = app.graph.follow(project, after).map(frame);
+    Ok(sse::stream(&app, stream::iter([ready]).chain(changes)))
+}
+
+fn last_seen(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
+    let wrong = || Invalid::one("Last-Event-ID", "is not a place in the feed");
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let text = value.to_str().map_err(|_| wrong())?;
+    // Browsers send an empty one when they have seen none.
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse::<FeedPosition>().map_err(|_| wrong())?;
+    Ok(Some(text.to_owned()))
+}
+
+fn frame(change: graph::Result<emergent_domain::event::Change>) -> Event {
+    match change {
+        Ok(change) => {
+            let id = change.position.to_string();
+            sse::frame(Some(id), &ChangeView::from(change))
+        }
+        // The stream ends here; a client that reconnects goes on after the last id it has.
+        Err(failure) => {
+            sse::frame(None, &json!({ "type": "error", "error": ApiError::from(failure).into_body() }))
+        }
+    }
+}

@@ -1,0 +1,40 @@
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{
+    App,
+    answer::{Envelope, Result, ok},
+    auth::InProject,
+};
+
+/// How far a project's vectors are.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = EmbeddingProgress)]
+pub(super) struct ProgressView {
+    /// Objects and chunks that wait for their vector.
+    pending: i64,
+    done: i64,
+    /// The model of the vectors; absent while there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    /// The length of the vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dims: Option<i64>,
+}
+
+/// How far the project's embeddings are.
+#[utoipa::path(
+    get, path = "/api/graph/embeddings", tag = "graph", operation_id = "getEmbeddingProgress",
+    responses((status = 200, description = "Done and to do", body = Envelope<ProgressView>)),
+)]
+pub(super) async fn progress(State(app): State<App>, InProject(project): InProject) -> Result<ProgressView> {
+    let progress = app.graph.embedding_progress(project).await?;
+    ok(ProgressView {
+        pending: progress.pending,
+        done: progress.done,
+        model: progress.model,
+        dims: progress.dims,
+    })
+}

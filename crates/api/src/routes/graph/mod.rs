@@ -1,0 +1,25 @@
+//! `/api/graph`: what concerns the graph as a whole.
+
+mod changes;
+mod embeddings;
+mod search;
+mod subgraph;
+mod transfer;
+mod walk;
+
+use emergent_domain::token::Scope::{GraphRead, GraphWrite};
+use utoipa_axum::routes;
+
+use crate::access::Routes;
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .scoped(GraphWrite, routes!(subgraph::create))
+        .scoped(GraphRead, routes!(search::search))
+        .scoped(GraphRead, routes!(walk::traverse))
+        .scoped(GraphRead, routes!(walk::path))
+        .scoped(GraphRead, routes!(changes::follow))
+        .scoped(GraphRead, routes!(embeddings::progress))
+        .scoped(GraphWrite, routes!(transfer::import))
+        .scoped(GraphRead, routes!(transfer::export))
+}

@@ -1,0 +1,23 @@
+use axum::extract::State;
+
+use crate::{
+    App,
+    answer::{Envelope, Result, ok},
+    auth::InProject,
+    extract::Json,
+    views::search::{SearchObjects, SearchView},
+};
+
+/// Finds objects by text, by meaning, or by both.
+#[utoipa::path(
+    post, path = "/api/graph/search", tag = "graph", operation_id = "searchObjects",
+    request_body = SearchObjects,
+    responses((status = 200, description = "The best first", body = Envelope<SearchView>)),
+)]
+pub(super) async fn search(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Json(body): Json<SearchObjects>,
+) -> Result<SearchView> {
+    ok(app.graph.search(project, body.try_into()?).await?)
+}

@@ -1,0 +1,29 @@
+use axum::extract::State;
+use emergent_graph::NewSubgraph;
+
+use crate::{
+    App,
+    answer::{Envelope, Result, created},
+    auth::Acting,
+    extract::Json,
+    views::{
+        bulk::check_count,
+        subgraph::{CreateSubgraph, SubgraphView},
+    },
+};
+
+/// Makes objects and relationships together, or none of them.
+#[utoipa::path(
+    post, path = "/api/graph/subgraph", tag = "graph", operation_id = "createSubgraph",
+    request_body = CreateSubgraph,
+    responses((status = 201, description = "What was made, in order", body = Envelope<SubgraphView>)),
+)]
+pub(super) async fn create(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Json(body): Json<CreateSubgraph>,
+) -> Result<SubgraphView> {
+    check_count("objects", body.objects.len())?;
+    check_count("relationships", body.relationships.len())?;
+    created(app.graph.create_subgraph(actor, NewSubgraph::try_from(body)?).await?)
+}

@@ -1,0 +1,116 @@
+//! Whole graphs in and out, as NDJSON and as streams: a file of any length takes the same memory.
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{Request, State},
+    http::{HeaderValue, header},
+    response::Response,
+};
+use emergent_graph::{
+    self as graph,
+    transfer::{ImportOptions, ImportProgress, OnError},
+};
+use futures_util::{Stream, StreamExt};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{
+    ApiError, App,
+    auth::{Acting, InProject},
+    extract::{Query, has_content_type},
+    views::import::ImportView,
+};
+
+const NDJSON: &str = "application/x-ndjson";
+
+#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum WrongLines {
+    /// A batch with a wrong line is not written, and no later one.
+    #[default]
+    Stop,
+    /// Wrong lines are told and left out.
+    Skip,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct How {
+    /// What wrong lines do: `stop` the import, which is usual, or be left out with `skip`.
+    #[serde(default)]
+    #[param(value_type = Option<WrongLines>, inline)]
+    on_error: WrongLines,
+}
+
+/// Imports NDJSON as it arrives, and tells how far it is as NDJSON: a line per batch, the last
+/// with `done`. Objects are found again by type and key, so importing again goes on from what is
+/// there.
+#[utoipa::path(
+    post, path = "/api/graph/import", tag = "graph", operation_id = "importGraph", params(How),
+    request_body(
+        content = String, content_type = "application/x-ndjson",
+        description = "`{\"kind\":\"object\",\"type\":…,\"key\":…,\"properties\":…}` and \
+                       `{\"kind\":\"relationship\",\"type\":…,\"from\":{\"type\":…,\"key\":…},\"to\":{\"id\":…}}`",
+    ),
+    responses((status = 200, description = "A line per batch", body = ImportView, content_type = "application/x-ndjson")),
+)]
+pub(super) async fn import(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Query(how): Query<How>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    if ![NDJSON, "application/jsonl", "application/ndjson"]
+        .iter()
+        .any(|kind| has_content_type(request.headers(), kind))
+    {
+        return Err(ApiError::wrong_content_type(NDJSON));
+    }
+    let on_error = match how.on_error {
+        WrongLines::Stop => OnError::Stop,
+        WrongLines::Skip => OnError::Skip,
+    };
+    let input = request.into_body().into_data_stream();
+    let progress = app.graph.import(actor, input, ImportOptions { on_error });
+    Ok(stream(progress.map(|told| line(told).map(Bytes::from))))
+}
+
+/// The project's living objects, then its relationships, as NDJSON that an import reads.
+#[utoipa::path(
+    get, path = "/api/graph/export", tag = "graph", operation_id = "exportGraph",
+    responses((status = 200, description = "A line for each", body = String, content_type = "application/x-ndjson")),
+)]
+pub(super) async fn export(
+    State(app): State<App>,
+    InProject(project): InProject,
+) -> Result<Response, ApiError> {
+    Ok(stream(app.graph.export(project)))
+}
+
+/// An import that failed half way says so in its last line: its status is long gone.
+fn line(told: graph::Result<ImportProgress>) -> graph::Result<Vec<u8>> {
+    #[derive(Serialize)]
+    struct Failed {
+        done: bool,
+        error: crate::error::FailureBody,
+    }
+    let text = match told {
+        Ok(progress) => serde_json::to_vec(&ImportView::from(progress)),
+        Err(failure) => {
+            serde_json::to_vec(&Failed { done: true, error: ApiError::from(failure).into_body() })
+        }
+    };
+    let mut text = text.unwrap_or_default();
+    text.push(b'\n');
+    Ok(text)
+}
+
+fn stream(lines: impl Stream<Item = graph::Result<Bytes>> + Send + 'static) -> Response {
+    // An error here breaks the connection off, so that half an export is not taken for a whole one.
+    let lines =
+        lines.map(|line| line.inspect_err(|failure| tracing::error!(cause = %failure, "a stream broke off")));
+    let mut response = Response::new(Body::from_stream(lines));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
+    response
+}

@@ -1,0 +1,29 @@
+use std::sync::LazyLock;
+
+use axum::{
+    http::header,
+    response::{Html, IntoResponse},
+};
+
+use crate::{docs_page, openapi};
+
+static DOCUMENT: LazyLock<String> = LazyLock::new(|| openapi().to_json().unwrap_or_default());
+static PAGE: LazyLock<String> = LazyLock::new(|| docs_page::render(&openapi()));
+
+/// This document.
+#[utoipa::path(
+    get, path = "/api/openapi.json", tag = "server", operation_id = "openapi",
+    responses((status = 200, description = "OpenAPI 3.1", body = Object, content_type = "application/json")),
+)]
+pub(super) async fn document() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.as_str())
+}
+
+/// This document for people.
+#[utoipa::path(
+    get, path = "/api/docs", tag = "server", operation_id = "docs",
+    responses((status = 200, description = "A page", body = String, content_type = "text/html")),
+)]
+pub(super) async fn page() -> Html<&'static str> {
+    Html(PAGE.as_str())
+}

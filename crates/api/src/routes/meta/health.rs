@@ -1,0 +1,58 @@
+use axum::{extract::State, http::header, response::IntoResponse};
+use emergent_graph as graph;
+use emergent_store::{self as store, Tx, embedding_queue, jobs};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{
+    ApiError, App,
+    answer::{Envelope, Result, ok},
+};
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = Health)]
+pub(super) struct HealthView {
+    #[schema(example = "ok")]
+    status: &'static str,
+    version: &'static str,
+}
+
+const FINE: HealthView = HealthView { status: "ok", version: env!("CARGO_PKG_VERSION") };
+
+/// Whether the process runs.
+#[utoipa::path(
+    get, path = "/health", tag = "server", operation_id = "health",
+    responses((status = 200, description = "It does", body = Envelope<HealthView>)),
+)]
+pub(super) async fn health() -> Result<HealthView> {
+    ok(FINE)
+}
+
+/// Whether requests can be answered: the database is reached and set up.
+#[utoipa::path(
+    get, path = "/ready", tag = "server", operation_id = "ready",
+    responses((status = 200, description = "They can", body = Envelope<HealthView>)),
+)]
+pub(super) async fn ready(State(app): State<App>) -> Result<HealthView> {
+    match app.graph.find_project("default").await {
+        Ok(_) => ok(FINE),
+        Err(graph::Error::NotFound { .. }) => Err(ApiError::unavailable("the server is still setting up")),
+        Err(failure) => {
+            tracing::warn!(cause = %failure, "not ready");
+            Err(ApiError::unavailable("the database cannot be reached"))
+        }
+    }
+}
+
+/// Figures for Prometheus.
+#[utoipa::path(
+    get, path = "/metrics", tag = "server", operation_id = "metrics",
+    responses((status = 200, description = "Prometheus text", body = String, content_type = "text/plain")),
+)]
+pub(super) async fn metrics(State(app): State<App>) -> std::result::Result<impl IntoResponse, ApiError> {
+    let count =
+        |tx: &mut Tx<'_>| -> store::Result<_> { Ok((jobs::counts(tx)?, embedding_queue::depth(tx)?)) };
+    let (jobs, waiting) = app.graph.db().read(count).await?;
+    let text = app.metrics.render(&jobs, waiting);
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
+}

@@ -1,0 +1,30 @@
+use axum::extract::State;
+use emergent_domain::object::NewObject;
+
+use crate::{
+    App,
+    answer::{Envelope, Result, list},
+    auth::Acting,
+    extract::Json,
+    views::{
+        bulk::{BulkItem, BulkObjects, check_count},
+        object::ObjectView,
+    },
+};
+
+/// Makes up to 1,000 objects. Each item is answered in order with the object or with its error;
+/// with `atomic`, the first error refuses them all.
+#[utoipa::path(
+    post, path = "/api/graph/objects/bulk", tag = "objects", operation_id = "bulkCreateObjects",
+    request_body = BulkObjects,
+    responses((status = 200, description = "Per item, in order", body = Envelope<Vec<BulkItem<ObjectView>>>)),
+)]
+pub(super) async fn bulk(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Json(body): Json<BulkObjects>,
+) -> Result<Vec<BulkItem<ObjectView>>> {
+    check_count("objects", body.objects.len())?;
+    let objects = body.objects.into_iter().map(NewObject::from).collect();
+    list(app.graph.bulk_create_objects(actor, objects, body.atomic).await?)
+}

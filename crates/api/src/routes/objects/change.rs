@@ -1,0 +1,69 @@
+use axum::extract::State;
+use emergent_domain::ids::ObjectId;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::{
+    App,
+    answer::{Envelope, Result, ok},
+    auth::Acting,
+    extract::{Json, Path, Query},
+    views::{
+        object::{ObjectView, UpdateObject},
+        seen_version,
+    },
+};
+
+/// Changes an object. A change that changes nothing makes no version.
+#[utoipa::path(
+    patch, path = "/api/graph/objects/{id}", tag = "objects", operation_id = "updateObject",
+    params(("id" = Uuid, Path)), request_body = UpdateObject,
+    responses((status = 200, description = "The object after it", body = Envelope<ObjectView>)),
+)]
+pub(super) async fn update(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path(id): Path<ObjectId>,
+    Json(body): Json<UpdateObject>,
+) -> Result<ObjectView> {
+    ok(app.graph.update_object(actor, id, body.into()).await?)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Expected {
+    /// Deletes only this version; 409 with the current one when it is another.
+    #[serde(default, deserialize_with = "seen_version")]
+    #[param(minimum = 1)]
+    expected_version: Option<i64>,
+}
+
+/// Deletes an object and its edges; `restore` brings them back.
+#[utoipa::path(
+    delete, path = "/api/graph/objects/{id}", tag = "objects", operation_id = "deleteObject",
+    params(("id" = Uuid, Path), Expected),
+    responses((status = 200, description = "The tombstone", body = Envelope<ObjectView>)),
+)]
+pub(super) async fn delete(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path(id): Path<ObjectId>,
+    Query(expected): Query<Expected>,
+) -> Result<ObjectView> {
+    ok(app.graph.delete_object(actor, id, expected.expected_version).await?)
+}
+
+/// Brings a deleted object back, with the edges that went with it.
+#[utoipa::path(
+    post, path = "/api/graph/objects/{id}/restore", tag = "objects", operation_id = "restoreObject",
+    params(("id" = Uuid, Path)),
+    responses((status = 200, description = "The object", body = Envelope<ObjectView>)),
+)]
+pub(super) async fn restore(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path(id): Path<ObjectId>,
+) -> Result<ObjectView> {
+    ok(app.graph.restore_object(actor, id).await?)
+}

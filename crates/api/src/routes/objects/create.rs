@@ -1,0 +1,23 @@
+use axum::extract::State;
+
+use crate::{
+    App,
+    answer::{Envelope, Result, created},
+    auth::Acting,
+    extract::Json,
+    views::object::{CreateObject, ObjectView},
+};
+
+/// Makes an object.
+#[utoipa::path(
+    post, path = "/api/graph/objects", tag = "objects", operation_id = "createObject",
+    request_body = CreateObject,
+    responses((status = 201, description = "The object", body = Envelope<ObjectView>)),
+)]
+pub(super) async fn create(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Json(body): Json<CreateObject>,
+) -> Result<ObjectView> {
+    created(app.graph.create_object(actor, body.into()).await?)
+}

@@ -1,0 +1,27 @@
+//! `/api/graph/objects`
+
+mod bulk;
+mod change;
+mod create;
+mod read;
+mod upsert;
+
+use emergent_domain::token::Scope::{GraphRead, GraphWrite};
+use utoipa_axum::routes;
+
+use crate::access::Routes;
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .scoped(GraphRead, routes!(read::list))
+        .scoped(GraphWrite, routes!(create::create))
+        .scoped(GraphWrite, routes!(bulk::bulk))
+        .scoped(GraphWrite, routes!(upsert::upsert))
+        .scoped(GraphRead, routes!(read::get))
+        .scoped(GraphWrite, routes!(change::update))
+        .scoped(GraphWrite, routes!(change::delete))
+        .scoped(GraphWrite, routes!(change::restore))
+        .scoped(GraphRead, routes!(read::history))
+        .scoped(GraphRead, routes!(read::edges))
+        .scoped(GraphRead, routes!(read::similar))
+}

@@ -1,0 +1,173 @@
+use axum::extract::State;
+use emergent_domain::{
+    cursor::Page,
+    filter::Filter,
+    ids::ObjectId,
+    invalid::Invalid,
+    query::{Direction, ObjectFilter},
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::{
+    App,
+    answer::{Envelope, Result, ok, page},
+    auth::InProject,
+    extract::{Paging, Path, Query, fields::Fields},
+    views::{
+        object::ObjectView,
+        relationship::RelationshipView,
+        search::{SearchView, read_limit},
+        traverse::DirectionView,
+    },
+};
+
+/// Which objects, and which page of them.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    /// Any of these types.
+    #[serde(default, rename = "type")]
+    types: Vec<String>,
+    /// All of these labels.
+    #[serde(default, rename = "label")]
+    labels: Vec<String>,
+    status: Option<String>,
+    key: Option<String>,
+    /// Conditions on properties, as the JSON of `filters` in a search.
+    filters: Option<String>,
+    /// How many at most, 50 when not said.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<i64>,
+    /// Where to go on: the `x-next-cursor` of the page before.
+    cursor: Option<String>,
+}
+
+impl Which {
+    fn read(self) -> std::result::Result<(ObjectFilter, Page), Invalid> {
+        let page = Page::new(self.limit, self.cursor.as_deref())?;
+        let filters = match &self.filters {
+            Some(text) => serde_json::from_str::<Vec<Fields<Filter>>>(text)
+                .map(|filters| filters.into_iter().map(|one| one.0).collect())
+                .map_err(|failure| Invalid::one("filters", format!("is not a list of filters: {failure}")))?,
+            None => Vec::new(),
+        };
+        let Self { types, labels, status, key, .. } = self;
+        let filter = ObjectFilter { types, labels, status, key, filters };
+        filter.check()?;
+        Ok((filter, page))
+    }
+}
+
+/// The project's objects, newest first.
+#[utoipa::path(
+    get, path = "/api/graph/objects", tag = "objects", operation_id = "listObjects",
+    params(Which),
+    responses((status = 200, description = "A page of objects", body = Envelope<Vec<ObjectView>>)),
+)]
+pub(super) async fn list(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Query(which): Query<Which>,
+) -> Result<Vec<ObjectView>> {
+    let (filter, wanted) = which.read()?;
+    page(app.graph.list_objects(project, filter, wanted).await?)
+}
+
+/// One object.
+#[utoipa::path(
+    get, path = "/api/graph/objects/{id}", tag = "objects", operation_id = "getObject",
+    params(("id" = Uuid, Path)),
+    responses((status = 200, description = "The object", body = Envelope<ObjectView>)),
+)]
+pub(super) async fn get(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<ObjectId>,
+) -> Result<ObjectView> {
+    ok(app.graph.get_object(project, id).await?)
+}
+
+/// Every version of an object, newest first, also of a deleted one.
+#[utoipa::path(
+    get, path = "/api/graph/objects/{id}/history", tag = "objects", operation_id = "getObjectHistory",
+    params(("id" = Uuid, Path), Paging),
+    responses((status = 200, description = "A page of versions", body = Envelope<Vec<ObjectView>>)),
+)]
+pub(super) async fn history(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<ObjectId>,
+    Query(paging): Query<Paging>,
+) -> Result<Vec<ObjectView>> {
+    page(app.graph.object_history(project, id, paging.page()?).await?)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WhichEdges {
+    #[serde(default)]
+    #[param(value_type = Option<DirectionView>, inline)]
+    direction: Direction,
+    /// Any of these types.
+    #[serde(default, rename = "type")]
+    types: Vec<String>,
+    /// How many at most, 50 when not said.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<i64>,
+    /// Where to go on: the `x-next-cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// The relationships at an object, newest first.
+#[utoipa::path(
+    get, path = "/api/graph/objects/{id}/edges", tag = "objects", operation_id = "listObjectEdges",
+    params(("id" = Uuid, Path), WhichEdges),
+    responses((status = 200, description = "A page of relationships", body = Envelope<Vec<RelationshipView>>)),
+)]
+pub(super) async fn edges(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<ObjectId>,
+    Query(which): Query<WhichEdges>,
+) -> Result<Vec<RelationshipView>> {
+    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
+    page(app.graph.object_edges(project, id, which.direction, which.types, wanted).await?)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Alike {
+    /// Any of these types.
+    #[serde(default, rename = "type")]
+    types: Vec<String>,
+    /// All of these labels.
+    #[serde(default, rename = "label")]
+    labels: Vec<String>,
+    status: Option<String>,
+    /// How many at most, 10 when not said.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<i64>,
+}
+
+/// The objects whose vectors are nearest to this one's.
+#[utoipa::path(
+    get, path = "/api/graph/objects/{id}/similar", tag = "objects", operation_id = "listSimilarObjects",
+    params(("id" = Uuid, Path), Alike),
+    responses((status = 200, description = "The nearest first", body = Envelope<SearchView>)),
+)]
+pub(super) async fn similar(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<ObjectId>,
+    Query(alike): Query<Alike>,
+) -> Result<SearchView> {
+    let limit = read_limit(alike.limit)?;
+    let Alike { types, labels, status, .. } = alike;
+    let filter = ObjectFilter { types, labels, status, ..ObjectFilter::default() };
+    filter.check()?;
+    ok(app.graph.similar(project, id, filter, limit).await?)
+}

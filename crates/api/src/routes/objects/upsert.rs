@@ -1,0 +1,28 @@
+use axum::extract::State;
+use emergent_graph::Written;
+
+use crate::{
+    App,
+    answer::{Envelope, Result, created_if},
+    auth::Acting,
+    extract::Json,
+    views::object::{CreateObject, ObjectView},
+};
+
+/// Makes the object of this type and key, or changes the one that is there as an update would.
+#[utoipa::path(
+    put, path = "/api/graph/objects/upsert", tag = "objects", operation_id = "upsertObject",
+    request_body = CreateObject,
+    responses(
+        (status = 200, description = "The object that was there, changed or not", body = Envelope<ObjectView>),
+        (status = 201, description = "The object, made now", body = Envelope<ObjectView>),
+    ),
+)]
+pub(super) async fn upsert(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Json(body): Json<CreateObject>,
+) -> Result<ObjectView> {
+    let (object, written) = app.graph.upsert_object(actor, body.into()).await?;
+    created_if(written == Written::Created, object)
+}

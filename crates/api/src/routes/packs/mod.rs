@@ -1,0 +1,114 @@
+//! `/api/template-packs`
+
+use axum::extract::State;
+use emergent_domain::{
+    ids::PackId,
+    token::Scope::{GraphRead, GraphWrite},
+};
+use utoipa_axum::routes;
+
+use crate::{
+    App,
+    access::Routes,
+    answer::{Envelope, Result, created, ok, page},
+    auth::InProject,
+    extract::{Json, Paging, Path, Query},
+    views::pack::{CreatePack, PackView},
+};
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .scoped(GraphRead, routes!(list))
+        .scoped(GraphWrite, routes!(create))
+        .scoped(GraphRead, routes!(get))
+        .scoped(GraphWrite, routes!(delete))
+        .scoped(GraphWrite, routes!(assign))
+        .scoped(GraphWrite, routes!(unassign))
+}
+
+/// The packs this project can use, newest first.
+#[utoipa::path(
+    get, path = "/api/template-packs", tag = "template packs", operation_id = "listTemplatePacks",
+    params(Paging),
+    responses((status = 200, description = "A page of packs", body = Envelope<Vec<PackView>>)),
+)]
+async fn list(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Query(paging): Query<Paging>,
+) -> Result<Vec<PackView>> {
+    page(app.graph.list_packs(project, paging.page()?).await?)
+}
+
+/// Keeps a pack. Nothing is checked against it until it is assigned.
+#[utoipa::path(
+    post, path = "/api/template-packs", tag = "template packs", operation_id = "createTemplatePack",
+    request_body = CreatePack,
+    responses((status = 201, description = "The pack", body = Envelope<PackView>)),
+)]
+async fn create(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Json(body): Json<CreatePack>,
+) -> Result<PackView> {
+    created(app.graph.create_pack(project, body.into()).await?)
+}
+
+/// One pack.
+#[utoipa::path(
+    get, path = "/api/template-packs/{id}", tag = "template packs", operation_id = "getTemplatePack",
+    params(("id" = Uuid, Path)),
+    responses((status = 200, description = "The pack", body = Envelope<PackView>)),
+)]
+async fn get(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<PackId>,
+) -> Result<PackView> {
+    ok(app.graph.get_pack(project, id).await?)
+}
+
+/// Deletes a pack that is not assigned.
+#[utoipa::path(
+    delete, path = "/api/template-packs/{id}", tag = "template packs", operation_id = "deleteTemplatePack",
+    params(("id" = Uuid, Path)),
+    responses((status = 200, description = "The pack that was deleted", body = Envelope<PackView>)),
+)]
+async fn delete(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<PackId>,
+) -> Result<PackView> {
+    let pack = app.graph.get_pack(project, id).await?;
+    app.graph.delete_pack(project, id).await?;
+    ok(pack)
+}
+
+/// Checks this project's writes against a pack from now on. Assigning another version of a pack
+/// replaces the assigned one.
+#[utoipa::path(
+    post, path = "/api/template-packs/{id}/assign", tag = "template packs",
+    operation_id = "assignTemplatePack", params(("id" = Uuid, Path)),
+    responses((status = 200, description = "The pack, assigned", body = Envelope<PackView>)),
+)]
+async fn assign(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<PackId>,
+) -> Result<PackView> {
+    ok(app.graph.assign_pack(project, id).await?)
+}
+
+/// No longer checks this project's writes against a pack.
+#[utoipa::path(
+    delete, path = "/api/template-packs/{id}/assign", tag = "template packs",
+    operation_id = "unassignTemplatePack", params(("id" = Uuid, Path)),
+    responses((status = 200, description = "The pack, not assigned", body = Envelope<PackView>)),
+)]
+async fn unassign(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<PackId>,
+) -> Result<PackView> {
+    ok(app.graph.unassign_pack(project, id).await?)
+}

@@ -1,0 +1,64 @@
+use axum::extract::State;
+use emergent_domain::ids::ProjectId;
+
+use super::must_see;
+use crate::{
+    App,
+    answer::{Envelope, Result, created, ok},
+    auth::Caller,
+    extract::{Json, Path},
+    views::project::{CreateProject, ProjectView, UpdateProject},
+};
+
+/// Makes a project.
+#[utoipa::path(
+    post, path = "/api/projects", tag = "projects", operation_id = "createProject",
+    request_body = CreateProject,
+    responses((status = 201, description = "The project", body = Envelope<ProjectView>)),
+)]
+pub(super) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Json(body): Json<CreateProject>,
+) -> Result<ProjectView> {
+    caller.must_span_projects("making a project")?;
+    created(app.graph.create_project(&body.name, body.strict).await?)
+}
+
+/// Renames a project, or makes it strict or not.
+#[utoipa::path(
+    patch, path = "/api/projects/{id}", tag = "projects", operation_id = "updateProject",
+    params(("id" = Uuid, Path)), request_body = UpdateProject,
+    responses((status = 200, description = "The project after it", body = Envelope<ProjectView>)),
+)]
+pub(super) async fn update(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<ProjectId>,
+    Json(body): Json<UpdateProject>,
+) -> Result<ProjectView> {
+    must_see(&caller, id)?;
+    let project = app.graph.update_project(id, body.name, body.strict).await?;
+    app.projects.forget();
+    ok(project)
+}
+
+/// Deletes a project. The project `default` cannot be deleted.
+#[utoipa::path(
+    delete, path = "/api/projects/{id}", tag = "projects", operation_id = "deleteProject",
+    params(("id" = Uuid, Path)),
+    responses((status = 200, description = "The project that was deleted", body = Envelope<ProjectView>)),
+)]
+pub(super) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<ProjectId>,
+) -> Result<ProjectView> {
+    must_see(&caller, id)?;
+    caller.must_span_projects("deleting a project")?;
+    let project = app.graph.get_project(id).await?;
+    app.graph.delete_project(id).await?;
+    app.projects.forget();
+    app.tokens.forget();
+    ok(project)
+}

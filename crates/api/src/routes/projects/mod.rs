@@ -1,0 +1,28 @@
+//! `/api/projects`. A token bound to a project sees and changes its own; only one that spans
+//! projects makes and deletes them.
+
+mod change;
+mod read;
+
+use emergent_domain::ids::ProjectId;
+use emergent_domain::token::Scope::{AdminRead, AdminWrite};
+use utoipa_axum::routes;
+
+use crate::{ApiError, access::Routes, auth::Caller};
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .scoped(AdminRead, routes!(read::list))
+        .scoped(AdminWrite, routes!(change::create))
+        .scoped(AdminRead, routes!(read::get))
+        .scoped(AdminWrite, routes!(change::update))
+        .scoped(AdminWrite, routes!(change::delete))
+}
+
+/// Another's project does not exist for this caller.
+fn must_see(caller: &Caller, id: ProjectId) -> Result<(), ApiError> {
+    match caller.bound_to() {
+        Some(own) if own != id => Err(ApiError::not_found("project", id)),
+        _ => Ok(()),
+    }
+}

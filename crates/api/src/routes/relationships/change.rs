@@ -1,0 +1,57 @@
+use axum::extract::State;
+use emergent_domain::ids::RelationshipId;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::{
+    App,
+    answer::{Envelope, Result, ok},
+    auth::Acting,
+    extract::{Json, Path, Query},
+    views::{
+        relationship::{RelationshipView, UpdateRelationship},
+        seen_version,
+    },
+};
+
+/// Changes a relationship's properties or weight.
+#[utoipa::path(
+    patch, path = "/api/graph/relationships/{id}", tag = "relationships",
+    operation_id = "updateRelationship",
+    params(("id" = Uuid, Path)), request_body = UpdateRelationship,
+    responses((status = 200, description = "The relationship after it", body = Envelope<RelationshipView>)),
+)]
+pub(super) async fn update(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path(id): Path<RelationshipId>,
+    Json(body): Json<UpdateRelationship>,
+) -> Result<RelationshipView> {
+    ok(app.graph.update_relationship(actor, id, body.into()).await?)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Expected {
+    /// Deletes only this version; 409 with the current one when it is another.
+    #[serde(default, deserialize_with = "seen_version")]
+    #[param(minimum = 1)]
+    expected_version: Option<i64>,
+}
+
+/// Deletes a relationship.
+#[utoipa::path(
+    delete, path = "/api/graph/relationships/{id}", tag = "relationships",
+    operation_id = "deleteRelationship",
+    params(("id" = Uuid, Path), Expected),
+    responses((status = 200, description = "The tombstone", body = Envelope<RelationshipView>)),
+)]
+pub(super) async fn delete(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path(id): Path<RelationshipId>,
+    Query(expected): Query<Expected>,
+) -> Result<RelationshipView> {
+    ok(app.graph.delete_relationship(actor, id, expected.expected_version).await?)
+}

@@ -1,0 +1,50 @@
+use axum::extract::State;
+use emergent_domain::relationship::NewRelationship;
+
+use crate::{
+    App,
+    answer::{Envelope, Result, created_if, list},
+    auth::Acting,
+    extract::Json,
+    views::{
+        bulk::{BulkItem, BulkRelationships, check_count},
+        relationship::{CreateRelationship, RelationshipView},
+    },
+};
+
+/// Joins two objects. Making the same edge again returns the one that is there.
+#[utoipa::path(
+    post, path = "/api/graph/relationships", tag = "relationships", operation_id = "createRelationship",
+    request_body = CreateRelationship,
+    responses(
+        (status = 200, description = "The relationship that was there", body = Envelope<RelationshipView>),
+        (status = 201, description = "The relationship, made now", body = Envelope<RelationshipView>),
+    ),
+)]
+pub(super) async fn create(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Json(body): Json<CreateRelationship>,
+) -> Result<RelationshipView> {
+    let (relationship, made_now) = app.graph.create_relationship(actor, body.into()).await?;
+    created_if(made_now, relationship)
+}
+
+/// Makes up to 1,000 relationships. Each item is answered in order with the relationship or with
+/// its error; with `atomic`, the first error refuses them all.
+#[utoipa::path(
+    post, path = "/api/graph/relationships/bulk", tag = "relationships",
+    operation_id = "bulkCreateRelationships", request_body = BulkRelationships,
+    responses((
+        status = 200, description = "Per item, in order", body = Envelope<Vec<BulkItem<RelationshipView>>>,
+    )),
+)]
+pub(super) async fn bulk(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Json(body): Json<BulkRelationships>,
+) -> Result<Vec<BulkItem<RelationshipView>>> {
+    check_count("relationships", body.relationships.len())?;
+    let relationships = body.relationships.into_iter().map(NewRelationship::from).collect();
+    list(app.graph.bulk_create_relationships(actor, relationships, body.atomic).await?)
+}

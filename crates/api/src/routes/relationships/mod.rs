@@ -1,0 +1,20 @@
+//! `/api/graph/relationships`
+
+mod change;
+mod create;
+mod read;
+
+use emergent_domain::token::Scope::{GraphRead, GraphWrite};
+use utoipa_axum::routes;
+
+use crate::access::Routes;
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .scoped(GraphRead, routes!(read::list))
+        .scoped(GraphWrite, routes!(create::create))
+        .scoped(GraphWrite, routes!(create::bulk))
+        .scoped(GraphRead, routes!(read::get))
+        .scoped(GraphWrite, routes!(change::update))
+        .scoped(GraphWrite, routes!(change::delete))
+}

@@ -1,0 +1,68 @@
+use axum::extract::State;
+use emergent_domain::{
+    cursor::Page,
+    ids::{ObjectId, RelationshipId},
+};
+use emergent_graph::RelationshipFilter;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use crate::{
+    App,
+    answer::{Envelope, Result, ok, page},
+    auth::InProject,
+    extract::{Path, Query},
+    views::relationship::RelationshipView,
+};
+
+/// Which relationships, and which page of them.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Which {
+    /// Any of these types.
+    #[serde(default, rename = "type")]
+    types: Vec<String>,
+    from_id: Option<Uuid>,
+    to_id: Option<Uuid>,
+    /// How many at most, 50 when not said.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<i64>,
+    /// Where to go on: the `x-next-cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// The project's relationships, newest first.
+#[utoipa::path(
+    get, path = "/api/graph/relationships", tag = "relationships", operation_id = "listRelationships",
+    params(Which),
+    responses((status = 200, description = "A page of relationships", body = Envelope<Vec<RelationshipView>>)),
+)]
+pub(super) async fn list(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Query(which): Query<Which>,
+) -> Result<Vec<RelationshipView>> {
+    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
+    let filter = RelationshipFilter {
+        types: which.types,
+        from: which.from_id.map(ObjectId),
+        to: which.to_id.map(ObjectId),
+    };
+    page(app.graph.list_relationships(project, filter, wanted).await?)
+}
+
+/// One relationship.
+#[utoipa::path(
+    get, path = "/api/graph/relationships/{id}", tag = "relationships", operation_id = "getRelationship",
+    params(("id" = Uuid, Path)),
+    responses((status = 200, description = "The relationship", body = Envelope<RelationshipView>)),
+)]
+pub(super) async fn get(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<RelationshipId>,
+) -> Result<RelationshipView> {
+    ok(app.graph.get_relationship(project, id).await?)
+}

@@ -1,0 +1,77 @@
+//! `/api/tokens`. A token bound to a project sees and manages that project's tokens only.
+
+use std::collections::BTreeSet;
+
+use axum::extract::State;
+use emergent_domain::{
+    ids::{ProjectId, TokenId},
+    token::Scope::{AdminRead, AdminWrite},
+};
+use utoipa_axum::routes;
+
+use crate::{
+    ApiError, App,
+    access::Routes,
+    answer::{Envelope, Result, created, ok, page},
+    auth::Caller,
+    extract::{Json, Paging, Path, Query},
+    views::token::{CreateToken, TokenView},
+};
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .scoped(AdminRead, routes!(list))
+        .scoped(AdminWrite, routes!(create))
+        .scoped(AdminWrite, routes!(revoke))
+}
+
+/// The tokens this one may see, newest first; never their secrets.
+#[utoipa::path(
+    get, path = "/api/tokens", tag = "tokens", operation_id = "listTokens", params(Paging),
+    responses((status = 200, description = "A page of tokens", body = Envelope<Vec<TokenView>>)),
+)]
+async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(paging): Query<Paging>,
+) -> Result<Vec<TokenView>> {
+    page(app.graph.list_tokens(caller.bound_to(), paging.page()?).await?)
+}
+
+/// Makes a token. Its secret is in this answer and never shown again. A token cannot give away
+/// what it does not have.
+#[utoipa::path(
+    post, path = "/api/tokens", tag = "tokens", operation_id = "createToken", request_body = CreateToken,
+    responses((status = 201, description = "The token with its secret", body = Envelope<TokenView>)),
+)]
+async fn create(State(app): State<App>, caller: Caller, Json(body): Json<CreateToken>) -> Result<TokenView> {
+    let project = project_of_new(&app, &caller, body.project.as_deref()).await?;
+    let scopes: BTreeSet<_> = body.scopes.into_iter().collect();
+    scopes.iter().try_for_each(|scope| caller.must_have(*scope))?;
+    created(app.graph.create_token(&body.name, scopes, project, body.expires_at).await?)
+}
+
+/// Ends a token at once.
+#[utoipa::path(
+    delete, path = "/api/tokens/{id}", tag = "tokens", operation_id = "revokeToken",
+    params(("id" = Uuid, Path)),
+    responses((status = 200, description = "The token, revoked", body = Envelope<TokenView>)),
+)]
+async fn revoke(State(app): State<App>, caller: Caller, Path(id): Path<TokenId>) -> Result<TokenView> {
+    let revoked = app.graph.revoke_token(caller.bound_to(), id).await?;
+    app.tokens.forget();
+    ok(revoked)
+}
+
+async fn project_of_new(
+    app: &App,
+    caller: &Caller,
+    named: Option<&str>,
+) -> std::result::Result<Option<ProjectId>, ApiError> {
+    let Some(named) = named else { return Ok(caller.bound_to()) };
+    let project = app.project(named).await?;
+    match caller.bound_to() {
+        Some(own) if own != project => Err(ApiError::unknown_project(named)),
+        _ => Ok(Some(project)),
+    }
+}

@@ -1,0 +1,41 @@
+//! Event streams: data-only JSON frames, each durable one with its place as `id:`.
+
+use std::{convert::Infallible, time::Duration};
+
+use axum::{
+    http::{HeaderName, HeaderValue},
+    response::{
+        IntoResponse, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
+};
+use futures_util::{Stream, StreamExt};
+use serde::Serialize;
+
+use crate::App;
+
+/// Comments between events, so that nobody on the way takes a quiet stream for a dead one.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// One frame; the id is where a client goes on after it.
+pub(crate) fn frame(id: Option<String>, data: &impl Serialize) -> Event {
+    let event = match id {
+        Some(id) => Event::default().id(id),
+        None => Event::default(),
+    };
+    match serde_json::to_string(data) {
+        // JSON has no line breaks of its own, so one frame is one line.
+        Ok(text) => event.data(text),
+        Err(_) => event.comment("an event could not be written"),
+    }
+}
+
+/// Sends frames until they end, the client leaves, or the server closes.
+pub(crate) fn stream(app: &App, frames: impl Stream<Item = Event> + Send + 'static) -> Response {
+    let frames = frames.map(Ok::<_, Infallible>).take_until(Box::pin(app.closed()));
+    let mut response = Sse::new(frames).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
+    // Proxies that buffer would hold events back.
+    let unbuffered = HeaderName::from_static("x-accel-buffering");
+    response.headers_mut().insert(unbuffered, HeaderValue::from_static("no"));
+    response
+}

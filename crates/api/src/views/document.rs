@@ -1,0 +1,136 @@
+use emergent_domain::{
+    document::{Chunk, Document, NewDocument},
+    json::JsonObject,
+    time::Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Document)]
+pub(crate) struct DocumentView {
+    id: Uuid,
+    title: String,
+    mime_type: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_url: Option<String>,
+    #[schema(value_type = Object)]
+    metadata: JsonObject,
+    /// SHA-256 of the bytes that came in.
+    content_hash: String,
+    /// Bytes of the extracted text.
+    text_bytes: i64,
+    chunk_count: i64,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    /// The extracted text, when it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+}
+
+impl From<Document> for DocumentView {
+    fn from(document: Document) -> Self {
+        Self {
+            id: document.id.0,
+            title: document.title,
+            mime_type: document.mime_type,
+            source_url: document.source_url,
+            metadata: document.metadata,
+            content_hash: document.content_hash,
+            text_bytes: document.text_bytes,
+            chunk_count: document.chunk_count,
+            created_at: document.created_at,
+            text: None,
+        }
+    }
+}
+
+impl DocumentView {
+    pub(crate) fn with_text(mut self, text: String) -> Self {
+        self.text = Some(text);
+        self
+    }
+}
+
+/// A document as text. Files are sent as `multipart/form-data` instead.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CreateDocument {
+    #[schema(min_length = 1, max_length = 1024)]
+    title: String,
+    content: String,
+    /// Found out from the content when absent.
+    mime_type: Option<String>,
+    source_url: Option<String>,
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    metadata: Map<String, Value>,
+}
+
+impl From<CreateDocument> for NewDocument {
+    fn from(body: CreateDocument) -> Self {
+        Self {
+            title: body.title,
+            content: body.content.into_bytes(),
+            mime_type: body.mime_type,
+            source_url: body.source_url,
+            metadata: body.metadata,
+        }
+    }
+}
+
+/// A file and what is known about it.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+#[allow(dead_code, reason = "describes a form, which is read part by part")]
+pub(crate) struct UploadDocument {
+    #[schema(value_type = String, format = Binary)]
+    file: Vec<u8>,
+    /// The file's name when absent.
+    #[schema(required = false)]
+    title: Option<String>,
+    /// The part's own content type when absent.
+    #[schema(required = false)]
+    mime_type: Option<String>,
+    #[schema(required = false)]
+    source_url: Option<String>,
+    /// A JSON object.
+    #[schema(required = false)]
+    metadata: Option<String>,
+}
+
+/// A part of a document's text.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Chunk)]
+pub(crate) struct ChunkView {
+    id: Uuid,
+    document_id: Uuid,
+    /// Its place in the document, from 0.
+    index: i64,
+    /// Byte offsets into the document's text.
+    start: i64,
+    end: i64,
+    tokens: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heading: Option<String>,
+    text: String,
+}
+
+impl From<Chunk> for ChunkView {
+    fn from(chunk: Chunk) -> Self {
+        Self {
+            id: chunk.id.0,
+            document_id: chunk.document.0,
+            index: chunk.index,
+            start: chunk.start,
+            end: chunk.end,
+            tokens: chunk.tokens,
+            heading: chunk.heading,
+            text: chunk.text,
+        }
+    }
+}

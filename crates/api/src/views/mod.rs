@@ -1,0 +1,33 @@
+//! What the outside reads and writes. These shapes are ours to keep stable; the domain's types
+//! are free to change.
+
+pub(crate) mod author;
+pub(crate) mod bulk;
+pub(crate) mod change;
+pub(crate) mod document;
+pub(crate) mod import;
+pub(crate) mod object;
+pub(crate) mod pack;
+pub(crate) mod project;
+pub(crate) mod relationship;
+pub(crate) mod search;
+pub(crate) mod subgraph;
+pub(crate) mod token;
+pub(crate) mod traverse;
+
+use serde::{Deserialize, Deserializer};
+
+/// Tells a field that is absent (`None`) from one that is null (`Some(None)`).
+pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::<T>::deserialize(from).map(Some)
+}
+
+/// A version that someone has seen: they count from 1.
+pub(crate) fn seen_version<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
+    match Option::<i64>::deserialize(from)? {
+        Some(version) if version < 1 => Err(serde::de::Error::custom("must be 1 or more")),
+        version => Ok(version),
+    }
+}

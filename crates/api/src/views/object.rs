@@ -1,0 +1,130 @@
+use emergent_domain::{
+    json::JsonObject,
+    object::{NewObject, Object, ObjectPatch},
+    time::Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::{author::AuthorView, present, seen_version};
+
+/// One version of an object.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Object)]
+pub(crate) struct ObjectView {
+    id: Uuid,
+    #[serde(rename = "type")]
+    type_: String,
+    /// Unique among the living objects of its type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<String>,
+    labels: Vec<String>,
+    #[schema(value_type = Object)]
+    properties: JsonObject,
+    /// Counts from 1; name it as `expectedVersion` to change only what you have seen.
+    version: i64,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+    /// Set on a tombstone, the version a deletion leaves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    deleted_at: Option<Timestamp>,
+    author: AuthorView,
+}
+
+impl From<Object> for ObjectView {
+    fn from(object: Object) -> Self {
+        Self {
+            id: object.id.0,
+            type_: object.type_,
+            key: object.key,
+            status: object.status,
+            labels: object.labels,
+            properties: object.properties,
+            version: object.version,
+            created_at: object.created_at,
+            updated_at: object.updated_at,
+            deleted_at: object.deleted_at,
+            author: object.author.into(),
+        }
+    }
+}
+
+/// A new object.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CreateObject {
+    #[serde(rename = "type")]
+    #[schema(pattern = "^[A-Za-z][A-Za-z0-9_.:-]{0,127}$", example = "Task")]
+    pub type_: String,
+    #[schema(min_length = 1, max_length = 512)]
+    pub key: Option<String>,
+    #[schema(min_length = 1, max_length = 128)]
+    pub status: Option<String>,
+    #[serde(default)]
+    #[schema(max_items = 64)]
+    pub labels: Vec<String>,
+    /// At most 1 MiB of JSON, nested at most 64 levels.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub properties: Map<String, Value>,
+}
+
+impl From<CreateObject> for NewObject {
+    fn from(body: CreateObject) -> Self {
+        Self {
+            type_: body.type_,
+            key: body.key,
+            status: body.status,
+            labels: body.labels,
+            properties: body.properties,
+        }
+    }
+}
+
+/// What to change; what is absent stays.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct UpdateObject {
+    #[serde(rename = "type")]
+    #[schema(pattern = "^[A-Za-z][A-Za-z0-9_.:-]{0,127}$")]
+    type_: Option<String>,
+    /// Null takes the key away.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 512)]
+    key: Option<Option<String>>,
+    /// Null takes the status away.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 128)]
+    status: Option<Option<String>>,
+    /// Replaces all labels.
+    #[schema(max_items = 64)]
+    labels: Option<Vec<String>>,
+    /// Each property replaces the one of its name; a null deletes it.
+    #[schema(value_type = Option<Object>)]
+    properties: Option<Map<String, Value>>,
+    /// The version this change was made from; 409 with the current one when it is another.
+    #[serde(default, deserialize_with = "seen_version")]
+    #[schema(minimum = 1)]
+    expected_version: Option<i64>,
+}
+
+impl From<UpdateObject> for ObjectPatch {
+    fn from(body: UpdateObject) -> Self {
+        Self {
+            type_: body.type_,
+            key: body.key,
+            status: body.status,
+            labels: body.labels,
+            properties: body.properties,
+            expected_version: body.expected_version,
+        }
+    }
+}

@@ -1,0 +1,88 @@
+use emergent_domain::{
+    time::Timestamp,
+    token::{Scope, Token},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// What a token may do.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[schema(as = Scope)]
+pub(crate) enum ScopeView {
+    #[serde(rename = "graph:read")]
+    GraphRead,
+    #[serde(rename = "graph:write")]
+    GraphWrite,
+    #[serde(rename = "agents:read")]
+    AgentsRead,
+    #[serde(rename = "agents:write")]
+    AgentsWrite,
+    #[serde(rename = "agents:invoke")]
+    AgentsInvoke,
+    #[serde(rename = "chat:use")]
+    ChatUse,
+    #[serde(rename = "admin:read")]
+    AdminRead,
+    #[serde(rename = "admin:write")]
+    AdminWrite,
+}
+
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Token)]
+pub(crate) struct TokenView {
+    id: Uuid,
+    name: String,
+    #[schema(value_type = Vec<ScopeView>)]
+    scopes: Vec<Scope>,
+    /// Absent for a token that spans projects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    project: Option<Uuid>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    revoked_at: Option<Timestamp>,
+    /// The secret itself, in the answer to its creation and never again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+}
+
+impl From<Token> for TokenView {
+    fn from(token: Token) -> Self {
+        Self {
+            id: token.id.0,
+            name: token.name,
+            scopes: token.scopes.into_iter().collect(),
+            project: token.project.map(|project| project.0),
+            created_at: token.created_at,
+            expires_at: token.expires_at,
+            revoked_at: token.revoked_at,
+            token: None,
+        }
+    }
+}
+
+impl From<(Token, String)> for TokenView {
+    fn from((token, secret): (Token, String)) -> Self {
+        Self { token: Some(secret), ..token.into() }
+    }
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CreateToken {
+    #[schema(min_length = 1, max_length = 128)]
+    pub name: String,
+    #[schema(value_type = Vec<ScopeView>, min_items = 1)]
+    pub scopes: Vec<Scope>,
+    /// Id or name. Without it the token is for the caller's own project, or spans projects when
+    /// the caller's does.
+    pub project: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+}

@@ -1,0 +1,89 @@
+//! The OpenAPI document is part of the contract: a change of it is seen in review.
+
+use std::{collections::HashSet, path::Path};
+
+use serde_json::Value;
+
+fn document() -> Value {
+    serde_json::to_value(emergent_api::openapi()).expect("the document serialises")
+}
+
+fn operations(document: &Value) -> Vec<(String, String, Value)> {
+    let mut all = Vec::new();
+    for (path, item) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in item.as_object().expect("a path item") {
+            all.push((path.clone(), method.clone(), operation.clone()));
+        }
+    }
+    all
+}
+
+#[test]
+fn the_committed_document_is_what_the_code_says() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
+    let now = serde_json::to_string_pretty(&document()).expect("JSON") + "\n";
+    if std::env::var_os("UPDATE_OPENAPI").is_some() {
+        std::fs::write(&file, &now).expect("docs/openapi.json can be written");
+    }
+    let committed = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        committed == now,
+        "docs/openapi.json is not what the code says; \
+         run `UPDATE_OPENAPI=1 cargo test -p emergent-api --test openapi` and look at the difference"
+    );
+}
+
+#[test]
+fn every_operation_has_a_name_of_its_own_a_summary_and_a_tag_that_is_explained() {
+    let document = document();
+    assert!(document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")));
+    let tags: HashSet<_> =
+        document["tags"].as_array().unwrap().iter().map(|tag| tag["name"].clone()).collect();
+    let mut names = HashSet::new();
+    for (path, method, operation) in operations(&document) {
+        let name = operation["operationId"].as_str().unwrap_or_default().to_owned();
+        assert!(!name.is_empty() && names.insert(name), "{method} {path} needs a name of its own");
+        assert!(operation["summary"].as_str().is_some_and(|text| !text.is_empty()), "{method} {path}");
+        assert!(tags.contains(&operation["tags"][0]), "{method} {path}: {}", operation["tags"]);
+    }
+    assert!(names.len() > 40, "{} operations", names.len());
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    fn check(value: &Value, document: &Value) {
+        match value {
+            Value::Object(map) => {
+                if let Some(Value::String(target)) = map.get("$ref") {
+                    let found = document.pointer(target.trim_start_matches('#'));
+                    assert!(found.is_some(), "{target} leads nowhere");
+                }
+                map.values().for_each(|inner| check(inner, document));
+            }
+            Value::Array(items) => items.iter().for_each(|inner| check(inner, document)),
+            _ => {}
+        }
+    }
+    let document = document();
+    check(&document, &document);
+}
+
+#[test]
+fn every_operation_documents_how_it_refuses() {
+    for (path, method, operation) in operations(&document()) {
+        let responses = operation["responses"].as_object().unwrap();
+        let guarded = operation["security"].as_array().is_some_and(|all| !all.is_empty());
+        let mut needed = vec!["429", "503"];
+        if guarded {
+            needed.extend(["401", "404"]);
+        }
+        if operation["requestBody"].is_object() {
+            needed.extend(["400", "413", "415"]);
+        }
+        for status in needed {
+            let schema = &responses[status]["content"]["application/json"]["schema"]["$ref"];
+            assert_eq!(schema, "#/components/schemas/Failure", "{method} {path} {status}");
+        }
+        assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path}");
+    }
+}
