@@ -1,0 +1,69 @@
+//! The figures of `docs/performance.md`, each beside a baseline that does the same work on raw
+//! SQLite from Rust in the same run: machines differ, ratios differ less.
+//!
+//! `make bench` builds everything, makes the dataset and runs this. JSON lines go to standard
+//! output as they are measured; the table follows on standard error.
+
+mod data;
+mod http;
+mod insert;
+mod queries;
+mod raw;
+mod report;
+mod server;
+
+use std::path::PathBuf;
+
+use report::Report;
+
+struct Options {
+    dataset: PathBuf,
+    binary: PathBuf,
+    /// PostgreSQL to measure as well.
+    postgres: Option<String>,
+    /// Only rows whose name contains this.
+    only: Option<String>,
+}
+
+fn main() {
+    let options = Options::from_args();
+    let mut report = Report::new(options.only.clone());
+    let data = data::read(&options.dataset);
+    eprintln!("dataset: {} objects, {} edges", data.objects.len(), data.edges.len());
+
+    let raw = raw::Baseline::import(&data);
+    insert::measure(&mut report, &data);
+    server::starts(&mut report, &options.binary, None);
+    let loaded = server::import(&mut report, &options, &raw, None);
+    queries::measure(&mut report, &loaded, &data, &raw);
+    server::starts_loaded(&mut report, loaded);
+
+    if let Some(url) = &options.postgres {
+        let loaded = server::import(&mut report, &options, &raw, Some(url));
+        queries::measure(&mut report, &loaded, &data, &raw);
+    }
+    report.table();
+}
+
+impl Options {
+    fn from_args() -> Self {
+        let mut args = std::env::args().skip(1);
+        let mut options = Self {
+            dataset: PathBuf::from(".cache/bench/debian.ndjson"),
+            binary: PathBuf::from("target/release/emergent"),
+            postgres: std::env::var("TEST_DATABASE_URL").ok(),
+            only: None,
+        };
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().unwrap_or_else(|| panic!("{arg} needs a value"));
+            match arg.as_str() {
+                "--dataset" => options.dataset = value().into(),
+                "--binary" => options.binary = value().into(),
+                "--postgres" => options.postgres = Some(value()),
+                "--only" => options.only = Some(value()),
+                _ => panic!("unknown option {arg}; there are --dataset, --binary, --postgres, --only"),
+            }
+        }
+        options
+    }
+}

@@ -1,0 +1,167 @@
+//! The real binary: how fast it starts, what it takes in, how much memory it keeps.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Options,
+    http::Http,
+    raw::Baseline,
+    report::{Goal, Report, p50},
+};
+
+pub const TOKEN: &str = "emt_bench";
+
+pub struct Server {
+    child: Child,
+    pub address: String,
+    pub engine: &'static str,
+    binary: PathBuf,
+    postgres: Option<String>,
+    pub dir: tempfile::TempDir,
+    pub ready_ms: f64,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    pub fn start(binary: &Path, dir: tempfile::TempDir, postgres: Option<&str>, embeddings: &str) -> Self {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+        let address = format!("127.0.0.1:{port}");
+        let mut command = Command::new(binary);
+        command
+            .args(["serve", "--listen", &address, "--data-dir"])
+            .arg(dir.path())
+            .env("EMERGENT_ADMIN_TOKEN", TOKEN)
+            .env("EMERGENT_EMBEDDINGS", embeddings)
+            .env("EMERGENT_LOG", "error")
+            .stdout(Stdio::null());
+        if let Some(url) = postgres {
+            command.args(["--database-url", url]);
+        }
+        let start = Instant::now();
+        let child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
+        while !healthy(&address) {
+            assert!(start.elapsed() < Duration::from_secs(30), "the server does not answer");
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        let ready_ms = start.elapsed().as_secs_f64() * 1e3;
+        let engine = if postgres.is_some() { "postgres" } else { "sqlite" };
+        Self { child, address, engine, binary: binary.to_owned(), postgres: postgres.map(str::to_owned), dir, ready_ms }
+    }
+
+    pub fn http(&self) -> Http {
+        Http::connect(&self.address, TOKEN)
+    }
+
+    /// Resident memory in megabytes.
+    pub fn memory_mb(&self) -> f64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap_or("VmRSS: 0 kB");
+        line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
+    }
+
+    fn again(mut self, embeddings: &str) -> Self {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let dir = std::mem::replace(&mut self.dir, tempfile::tempdir().expect("a folder"));
+        Server::start(&self.binary.clone(), dir, self.postgres.clone().as_deref(), embeddings)
+    }
+}
+
+fn healthy(address: &str) -> bool {
+    let Ok(mut stream) = TcpStream::connect(address) else { return false };
+    let _ = stream.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).is_ok() && answer.starts_with("HTTP/1.1 200")
+}
+
+/// From `exec` to the first answer, on an empty folder; and what it keeps while nothing happens.
+pub fn starts(report: &mut Report, binary: &Path, postgres: Option<&str>) {
+    if !report.wants("start") && !report.wants("memory") {
+        return;
+    }
+    // The first run in a folder makes the schema; the later ones are the usual start.
+    let mut times = Vec::new();
+    let mut memory = 0.0;
+    for _ in 0..7 {
+        let server = Server::start(binary, tempfile::tempdir().expect("a folder"), postgres, "builtin");
+        times.push(server.ready_ms);
+        std::thread::sleep(Duration::from_millis(200));
+        memory = server.memory_mb();
+    }
+    report.add("start, empty, p50", "sqlite", p50(times), "ms", None, &Goal::Below(50.0));
+    report.add("memory, idle", "sqlite", memory, "MB", None, &Goal::Below(30.0));
+}
+
+/// Imports the dataset over HTTP, text index included, then embeds it.
+pub fn import(report: &mut Report, options: &Options, raw: &Baseline, postgres: Option<&str>) -> Server {
+    let dir = tempfile::tempdir().expect("a folder");
+    let server = Server::start(&options.binary, dir, postgres, "off");
+    let start = Instant::now();
+    let answer = upload(&server, &options.dataset);
+    let seconds = start.elapsed().as_secs_f64();
+    assert!(answer.contains("\"done\":true"), "the import ended badly: {answer}");
+    let goal = if postgres.is_none() { Goal::AtMostTimes(2.0) } else { Goal::None };
+    report.add("bulk import, indexed for text", server.engine, seconds, "s", Some(raw.import_seconds), &goal);
+
+    let server = server.again("builtin");
+    let start = Instant::now();
+    let mut http = server.http();
+    loop {
+        let answer = String::from_utf8_lossy(http.get("/api/graph/embeddings")).into_owned();
+        if answer.contains("\"pending\":0") && !answer.contains("\"done\":0") {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(600), "embedding does not end: {answer}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    report.add("embed everything, built-in", server.engine, start.elapsed().as_secs_f64(), "s", None, &Goal::None);
+    server
+}
+
+/// Streams the file as one request and returns the last line of the answer.
+fn upload(server: &Server, file: &Path) -> String {
+    let body = fs::read(file).expect("the dataset");
+    let mut stream = TcpStream::connect(&server.address).expect("the server listens");
+    let head = format!(
+        "POST /api/graph/import HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer {TOKEN}\r\ncontent-type: application/x-ndjson\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut sender = stream.try_clone().expect("a second handle");
+    let sending = std::thread::spawn(move || {
+        sender.write_all(head.as_bytes()).and_then(|()| sender.write_all(&body)).expect("the server reads");
+    });
+    let mut last = String::new();
+    for line in BufReader::new(&mut stream).lines() {
+        let line = line.expect("an answer");
+        if line.starts_with('{') {
+            last = line;
+        }
+    }
+    sending.join().expect("everything was sent");
+    last
+}
+
+/// Start and memory with the dataset, after the queries have warmed it.
+pub fn starts_loaded(report: &mut Report, server: Server) {
+    report.add("memory, dataset loaded and warm", "sqlite", server.memory_mb(), "MB", None, &Goal::Below(250.0));
+    let mut times = Vec::new();
+    let mut server = server;
+    for _ in 0..5 {
+        server = server.again("builtin");
+        times.push(server.ready_ms);
+    }
+    report.add("start, with the dataset, p50", "sqlite", p50(times), "ms", None, &Goal::Below(300.0));
+}

@@ -1,0 +1,18 @@
+//! The commands, one file each.
+
+pub mod doctor;
+pub mod graph;
+pub mod project;
+pub mod token;
+pub mod transfer;
+
+/// Percent-encodes what goes into a path or a query.
+pub fn encode(text: &str) -> String {
+    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte as char),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+        out
+    })
+}

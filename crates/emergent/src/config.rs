@@ -1,0 +1,151 @@
+//! Settings: flags, then `EMERGENT_*`, then `emergent.toml`, then defaults.
+//!
+//! clap knows flags and environment; what neither gave is looked up in the file here.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use emergent_llm::{Credentials, EmbedderSpec};
+use emergent_store::DbConfig;
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+
+pub const DEFAULT_LISTEN: &str = "127.0.0.1:4400";
+const FILE: &str = "emergent.toml";
+
+/// Where the data is. The same flags on every command.
+#[derive(Debug, Clone, Default, Args)]
+pub struct StoreFlags {
+    /// Folder of the embedded database, the admin token and the keys [default: ./data]
+    #[arg(long, global = true, env = "EMERGENT_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// PostgreSQL with pgvector, instead of the embedded database
+    #[arg(long, global = true, env = "EMERGENT_DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    pub database_url: Option<String>,
+}
+
+/// `emergent.toml`, in the working directory. Unknown names are refused: a typing error there
+/// would otherwise be a setting that silently is not made.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct File {
+    listen: Option<String>,
+    data_dir: Option<PathBuf>,
+    database_url: Option<String>,
+    database_connections: Option<usize>,
+    statement_cache: Option<bool>,
+    embeddings: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub listen: String,
+    pub data_dir: PathBuf,
+    pub database_url: Option<String>,
+    pub database_connections: usize,
+    pub statement_cache: bool,
+    pub embeddings: String,
+    /// The file that was read, if there is one.
+    pub file: Option<PathBuf>,
+}
+
+impl Settings {
+    pub fn load(store: &StoreFlags, listen: Option<String>) -> Result<Self> {
+        let (file, path) = read_file(Path::new(FILE))?;
+        Ok(Self {
+            listen: listen
+                .or_else(|| env("EMERGENT_LISTEN"))
+                .or(file.listen)
+                .unwrap_or_else(|| DEFAULT_LISTEN.to_owned()),
+            data_dir: store.data_dir.clone().or(file.data_dir).unwrap_or_else(|| PathBuf::from("data")),
+            database_url: store.database_url.clone().or_else(|| env("DATABASE_URL")).or(file.database_url),
+            database_connections: number("EMERGENT_DATABASE_CONNECTIONS")?
+                .or(file.database_connections)
+                .unwrap_or(32),
+            statement_cache: truth("EMERGENT_STATEMENT_CACHE")?.or(file.statement_cache).unwrap_or(true),
+            embeddings: env("EMERGENT_EMBEDDINGS")
+                .or(file.embeddings)
+                .unwrap_or_else(|| "builtin".to_owned()),
+            file: path,
+        })
+    }
+
+    pub fn database(&self) -> DbConfig {
+        match &self.database_url {
+            Some(url) => DbConfig::Postgres {
+                url: url.clone(),
+                connections: self.database_connections,
+                statement_cache: self.statement_cache,
+            },
+            None => DbConfig::Sqlite { path: self.data_dir.join("emergent.db") },
+        }
+    }
+
+    pub fn embedder(&self) -> Result<EmbedderSpec> {
+        self.embeddings.parse().map_err(|source| Error::setting("EMERGENT_EMBEDDINGS", source))
+    }
+
+    /// The keys of model providers, from where each provider's own tools look for them.
+    pub fn credentials() -> Credentials {
+        Credentials {
+            gemini_api_key: env("GEMINI_API_KEY"),
+            google_base_url: env("EMERGENT_GOOGLE_BASE_URL"),
+            openai_api_key: env("OPENAI_API_KEY"),
+            openai_base_url: env("EMERGENT_OPENAI_BASE_URL"),
+            ollama_host: env("OLLAMA_HOST"),
+        }
+    }
+}
+
+/// A variable that is set to nothing is not set.
+pub fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn number(name: &str) -> Result<Option<usize>> {
+    env(name)
+        .map(|text| text.parse().map_err(|_| Error::setting(name, format!("`{text}` is not a whole number"))))
+        .transpose()
+}
+
+fn truth(name: &str) -> Result<Option<bool>> {
+    env(name)
+        .map(|text| match text.as_str() {
+            "true" | "on" | "1" => Ok(true),
+            "false" | "off" | "0" => Ok(false),
+            _ => Err(Error::setting(name, format!("`{text}` is neither true nor false"))),
+        })
+        .transpose()
+}
+
+fn read_file(path: &Path) -> Result<(File, Option<PathBuf>)> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((File::default(), None)),
+        Err(source) => return Err(Error::File { path: path.to_owned(), source }),
+    };
+    let file = toml::from_str(&text).map_err(|source| Error::setting(FILE, source))?;
+    Ok((file, Some(path.to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_setting_in_the_file_is_refused_by_name() {
+        let error = toml::from_str::<File>("listn = \"x\"").unwrap_err().to_string();
+        assert!(error.contains("listn"), "{error}");
+    }
+
+    #[test]
+    fn flags_win_over_defaults() {
+        let flags = StoreFlags { data_dir: Some("elsewhere".into()), database_url: None };
+        let settings = Settings::load(&flags, Some("127.0.0.1:1".to_owned())).unwrap();
+        assert_eq!(
+            (settings.listen.as_str(), settings.data_dir),
+            ("127.0.0.1:1", PathBuf::from("elsewhere"))
+        );
+    }
+}

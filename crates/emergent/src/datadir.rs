@@ -1,0 +1,140 @@
+//! The data folder: one process at a time, a token and a note of where the server listens.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::{Read, Write},
+    path::{Path, PathBuf},
+};
+
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use rand::RngCore;
+
+use crate::{
+    config::env,
+    error::{Error, Result},
+};
+
+pub struct DataDir {
+    path: PathBuf,
+    /// Held while the process lives; the system lets go of it whatever kills the process. The
+    /// embedded database is one process's; on PostgreSQL several share the folder.
+    lock: Option<File>,
+}
+
+impl DataDir {
+    /// Makes the folder if needed, and shares it with other processes.
+    pub fn share(path: &Path) -> Result<Self> {
+        std::fs::create_dir_all(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+        Ok(Self { path: path.to_owned(), lock: None })
+    }
+
+    /// Makes the folder if needed and takes it for this process.
+    pub fn take(path: &Path) -> Result<Self> {
+        let failed = |source| Error::File { path: path.to_owned(), source };
+        std::fs::create_dir_all(path).map_err(failed)?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path.join("lock"))
+            .map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {
+                let taken = Self { path: path.to_owned(), lock: Some(lock) };
+                // Left by a server that was killed: nobody may take it for the next one's.
+                taken.withdraw();
+                Ok(taken)
+            }
+            Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_owned() }),
+            Err(TryLockError::Error(source)) => Err(failed(source)),
+        }
+    }
+
+    /// The admin token: from the environment, or from the folder, or made now. The second part
+    /// says that it was made now, so that it is shown once.
+    pub fn admin_token(&self) -> Result<(String, bool)> {
+        if let Some(token) = env("EMERGENT_ADMIN_TOKEN") {
+            return Ok((token, false));
+        }
+        let path = self.path.join("admin-token");
+        if let Some(token) = read_secret(&path)? {
+            return Ok((token, false));
+        }
+        let mut bytes = [0; 32];
+        rand::rng().fill_bytes(&mut bytes);
+        let token = format!("emt_{}", BASE64_URL_SAFE_NO_PAD.encode(bytes));
+        match write_secret(&path, &token) {
+            // Another server that shares the folder was first: its token is the token.
+            Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::AlreadyExists => {
+                Ok((read_secret(&path)?.unwrap_or(token), false))
+            }
+            written => written.map(|()| (token, true)),
+        }
+    }
+
+    /// Leaves the address where commands on this folder look for it.
+    pub fn announce(&self, address: &str) -> Result<()> {
+        if self.lock.is_none() {
+            return Ok(());
+        }
+        let path = self.path.join("server");
+        std::fs::write(&path, address).map_err(|source| Error::File { path, source })
+    }
+
+    pub fn withdraw(&self) {
+        if self.lock.is_none() {
+            return;
+        }
+        let _ = std::fs::remove_file(self.path.join("server"));
+    }
+}
+
+/// Where the server that holds this folder listens, with its token.
+pub fn running_server(path: &Path) -> Option<(String, Option<String>)> {
+    let address = std::fs::read_to_string(path.join("server")).ok()?;
+    let token = env("EMERGENT_ADMIN_TOKEN").or_else(|| read_secret(&path.join("admin-token")).ok().flatten());
+    Some((address.trim().to_owned(), token))
+}
+
+fn read_secret(path: &Path) -> Result<Option<String>> {
+    let mut text = String::new();
+    match File::open(path).and_then(|mut file| file.read_to_string(&mut text)) {
+        Ok(_) => Ok(Some(text.trim().to_owned()).filter(|secret| !secret.is_empty())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::File { path: path.to_owned(), source }),
+    }
+}
+
+fn write_secret(path: &Path, secret: &str) -> Result<()> {
+    let failed = |source| Error::File { path: path.to_owned(), source };
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    // Only the owner reads it, from the moment it exists.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path).map_err(failed)?;
+    writeln!(file, "{secret}").and_then(|()| file.sync_all()).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_belongs_to_one_process_and_keeps_its_token() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = DataDir::take(dir.path()).unwrap();
+        assert!(matches!(DataDir::take(dir.path()), Err(Error::Locked { .. })));
+        let (token, new) = data.admin_token().unwrap();
+        assert!(new && token.starts_with("emt_"));
+        assert_eq!(data.admin_token().unwrap(), (token, false));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(dir.path().join("admin-token")).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        drop(data);
+        assert!(DataDir::take(dir.path()).is_ok());
+    }
+}

@@ -1,0 +1,34 @@
+//! Puts the parts together: store, embedder, graph, API.
+
+use emergent_api::App;
+use emergent_domain::time::Clock;
+use emergent_graph::Graph;
+use emergent_store::Db;
+
+use crate::{config::Settings, datadir::DataDir, error::Result};
+
+/// Everything a server or a command on a data folder works with.
+pub struct Opened {
+    pub app: App,
+    pub graph: Graph,
+    pub data: DataDir,
+    pub admin_token: String,
+    /// The token was made just now and has not been shown.
+    pub token_is_new: bool,
+}
+
+pub async fn open(settings: &Settings) -> Result<Opened> {
+    let data = match &settings.database_url {
+        Some(_) => DataDir::share(&settings.data_dir)?,
+        None => DataDir::take(&settings.data_dir)?,
+    };
+    let (admin_token, token_is_new) = data.admin_token()?;
+    let embedder = emergent_llm::embedder(&settings.embedder()?, &Settings::credentials())?;
+    let db = Db::open(settings.database()).await?;
+    let graph = Graph::new(db, Clock::system(), embedder);
+    graph.ensure_builtin_packs().await?;
+    graph.ensure_default_project().await?;
+    graph.ensure_admin_token(&admin_token).await?;
+    let app = App::new(graph.clone());
+    Ok(Opened { app, graph, data, admin_token, token_is_new })
+}

@@ -1,0 +1,130 @@
+//! `emergent serve`: the server, until it is told to stop.
+
+use std::{net::SocketAddr, time::Duration};
+
+use axum::serve::ListenerExt;
+use tokio::{net::TcpListener, sync::watch};
+use tracing::{info, warn};
+
+use crate::{
+    config::{self, Settings, StoreFlags},
+    error::{Error, Result},
+    open::{self, Opened},
+    output, sample,
+};
+
+/// How long requests in flight may take to end once the server was told to stop.
+const GRACE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, clap::Args)]
+pub struct Serve {
+    /// Address to listen on [default: 127.0.0.1:4400]
+    #[arg(long, env = "EMERGENT_LISTEN", value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Fill an empty graph with a small sample, and print what to try
+    #[arg(long)]
+    sample: bool,
+}
+
+impl Serve {
+    pub async fn run(self, store: &StoreFlags) -> Result<()> {
+        let settings = Settings::load(store, self.listen.clone())?;
+        let failed = |source| Error::Listen { address: settings.listen.clone(), source };
+        // Before the folder is touched: a start that cannot listen must not make the token that is
+        // shown only once. Whoever connects already waits until the store is open.
+        let listener = TcpListener::bind(&settings.listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let opened = open::open(&settings).await?;
+        if self.sample {
+            sample::fill(&opened.graph).await?;
+        }
+        opened.data.announce(&format!("http://{address}"))?;
+        greet(&settings, &opened, address, self.sample);
+        serve(listener, opened).await
+    }
+}
+
+async fn serve(listener: TcpListener, opened: Opened) -> Result<()> {
+    let (stop, stopping) = watch::channel(false);
+    let (graph, stop_worker) = (opened.graph.clone(), stopping.clone());
+    let worker = tokio::spawn(async move { graph.run_embedder(stop_worker).await });
+    // Answers are small: waiting to fill a packet would only cost time.
+    let listener = listener.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    let mut told = stopping.clone();
+    let server = axum::serve(listener, emergent_api::router(opened.app.clone()))
+        .with_graceful_shutdown(async move {
+            let _ = told.wait_for(|stop| *stop).await;
+        })
+        .into_future();
+    let mut server = tokio::spawn(server);
+    tokio::select! {
+        () = signalled() => info!("stopping"),
+        ended = &mut server => {
+            warn!("the listener ended by itself");
+            return ended.map_err(|error| Error::Unexpected(error.to_string()))?.map_err(Error::Io);
+        }
+    }
+    let _ = stop.send(true);
+    // Event streams have no end of their own.
+    opened.app.close();
+    tokio::select! {
+        ended = tokio::time::timeout(GRACE, server) => if ended.is_err() {
+            warn!("some requests did not end within {} seconds and were dropped", GRACE.as_secs());
+        },
+        () = signalled() => warn!("told twice: requests that had not ended were dropped"),
+    }
+    // What the worker had not finished is still queued and goes on at the next start.
+    let _ = tokio::time::timeout(GRACE, worker).await;
+    opened.data.withdraw();
+    Ok(())
+}
+
+/// Ctrl-C, or the system asking to end.
+async fn signalled() {
+    let interrupt = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+        if let Ok(mut terminate) = terminate {
+            tokio::select! { _ = interrupt => {}, _ = terminate.recv() => {} }
+            return;
+        }
+    }
+    let _ = interrupt.await;
+}
+
+/// Says where the server is and, on a first start, how to get in.
+fn greet(settings: &Settings, opened: &Opened, address: SocketAddr, sample: bool) {
+    let engine = opened.graph.db().engine().name();
+    info!(%address, engine, "listening");
+    let mut text = format!("Emergent listens on http://{address}  ({engine})\n");
+    let token_file = settings.data_dir.join("admin-token");
+    if opened.token_is_new || sample {
+        text.push_str(&format!("  admin token  {}\n", opened.admin_token));
+    }
+    if opened.token_is_new {
+        text.push_str(&format!("               (kept in {}; not printed again)\n", token_file.display()));
+    } else if !sample && config::env("EMERGENT_ADMIN_TOKEN").is_none() {
+        text.push_str(&format!("  admin token  in {}\n", token_file.display()));
+    }
+    text.push_str(&format!("  API          http://{address}/api/docs\n"));
+    if sample {
+        let server = if settings.data_dir.as_os_str() == "data" {
+            String::new()
+        } else {
+            format!(" --data-dir {}", settings.data_dir.display())
+        };
+        let program = std::env::args().next().unwrap_or_else(|| "emergent".to_owned());
+        text.push_str(&format!(
+            "\nTry, in another terminal:\n\
+             \x20 {program} graph search \"who shaped early computing\"{server}\n\
+             \x20 {program} graph traverse Person/ada-lovelace --depth 2{server}\n\
+             \x20 curl -s -H 'Authorization: Bearer {}' http://{address}/api/graph/objects?type=Person\n",
+            opened.admin_token
+        ));
+    }
+    // Logs go to stderr; this is for the person who started it, who may have closed the ears.
+    let _ = output::line(&text);
+}

@@ -1,0 +1,213 @@
+//! How a server starts and ends: what it says the first time, what it refuses, how it leaves.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Api, Home, Launched};
+use futures_util::{StreamExt, stream};
+use reqwest::Method;
+use serde_json::json;
+
+/// A start that has to fail: with code 1 and one line that says why.
+#[track_caller]
+fn refused(home: &Home, args: &[&str]) -> String {
+    let mut launched = home.launch(args);
+    let told = launched.address().expect_err("it must not start");
+    assert_eq!(launched.ended().code(), Some(1));
+    let line = told.lines().rfind(|line| line.starts_with("error: "));
+    line.unwrap_or_else(|| panic!("no reason was given: {told}")).to_owned()
+}
+
+fn token_in(said: &str) -> Option<String> {
+    said.split_whitespace().find(|word| word.starts_with("emt_")).map(str::to_owned)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_start_shows_the_token_once() {
+    let home = Home::sqlite().without_token();
+    let first = home.start().await;
+    let token = token_in(&first.launched.said).expect("the first start shows the token");
+    let file = home.data().join("admin-token");
+    assert_eq!(std::fs::read_to_string(&file).expect("the file").trim(), token);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(&file).expect("the file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "only the owner reads it");
+    }
+    let api = Api::new(first.url(), &token);
+    assert_eq!(api.get("/api/graph/objects").await.status, 200);
+    assert_eq!(Api::new(first.url(), "emt_other").get("/api/graph/objects").await.status, 401);
+    first.kill();
+
+    let second = home.start().await;
+    assert_eq!(token_in(&second.launched.said), None, "{}", second.launched.said);
+    assert!(!second.launched.log().contains(&token), "a log keeps no secret");
+    assert_eq!(Api::new(second.url(), &token).get("/api/graph/objects").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_has_one_server() {
+    let home = Home::sqlite();
+    let first = home.start().await;
+    let told = refused(&home, &[]);
+    assert!(told.contains("in use") && told.contains("data"), "{told}");
+    assert_eq!(first.api.get("/health").await.status, 200, "the first goes on");
+    first.kill();
+    home.start().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_that_cannot_be_used_is_named() {
+    let home = Home::sqlite().without_token();
+    let other = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = other.local_addr().expect("an address").to_string();
+    let start = |address: &str| {
+        let output = home.run(&["serve", "--listen", address]);
+        assert_eq!(output.status.code(), Some(1));
+        let told = String::from_utf8(output.stderr).expect("text");
+        assert!(told.starts_with("error: could not listen on") && told.contains(address), "{told}");
+        assert_eq!(told.trim_end().lines().count(), 1, "{told}");
+    };
+    start(&taken);
+    start("nonsense");
+    start("127.0.0.1:99999");
+    // The token is shown by the first start that works, so one that fails must not have made it.
+    assert!(token_in(&home.start().await.launched.said).is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_cannot_be_used_is_refused() {
+    let home = Home::sqlite();
+    home.start().await.kill();
+    let file = home.data().join("emergent.db");
+
+    let db = rusqlite::Connection::open(&file).expect("the database");
+    db.execute("INSERT INTO schema_migrations VALUES (9999, 'from the future', 0)", []).expect("a row");
+    drop(db);
+    let told = refused(&home, &[]);
+    assert!(told.contains("9999") && told.contains("newer version"), "{told}");
+
+    common::ruin_database(&home);
+    let told = refused(&home, &[]);
+    assert!(told.contains("emergent.db"), "{told}");
+
+    let nowhere = Home::on("postgres://nobody@127.0.0.1:9/none".to_owned());
+    let told = refused(&nowhere, &[]);
+    assert!(told.contains("127.0.0.1:9"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_newer_postgres_database_is_refused() {
+    let home = Home::postgres().await;
+    home.start().await.kill();
+    let url = home.postgres.clone().unwrap_or_default();
+    let (client, connection) =
+        tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("the database");
+    tokio::spawn(connection);
+    client
+        .execute("INSERT INTO kb.schema_migrations VALUES (9999, 'from the future', now())", &[])
+        .await
+        .expect("a row");
+    let told = refused(&home, &[]);
+    assert!(told.contains("9999") && told.contains("newer version"), "{told}");
+}
+
+/// Ends with code 0, and how long that took.
+fn terminate(launched: &mut Launched) -> Duration {
+    launched.signal("TERM");
+    let start = Instant::now();
+    let status = launched.ended();
+    assert_eq!(status.code(), Some(0), "{}", launched.log());
+    start.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_told_to_stop_stops_at_once() {
+    let home = Home::sqlite();
+    let mut server = home.start().await;
+    // A connection that is kept, one that follows the feed and one that says nothing.
+    server.api.post("/api/graph/objects", &json!({ "type": "Note", "properties": { "n": 1 } })).await.data();
+    let mut feed =
+        server.api.request(Method::GET, "/api/graph/changes").send().await.expect("a stream").bytes_stream();
+    assert!(feed.next().await.is_some());
+    let address = server.url().trim_start_matches("http://").to_owned();
+    let _silent = std::net::TcpStream::connect(address).expect("a connection");
+    let took = terminate(&mut server.launched);
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(!home.data().join("server").exists(), "no command looks for it any more");
+
+    let server = home.start().await;
+    assert_eq!(server.api.all("/api/graph/objects?").await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_in_flight_is_answered_before_the_server_stops() {
+    const LINES: usize = 40;
+    let home = Home::sqlite();
+    let mut server = home.start().await;
+    let (half_way, mut reached) = tokio::sync::mpsc::channel(LINES);
+    let lines = stream::unfold(0, move |at| {
+        let half_way = half_way.clone();
+        async move {
+            let _ = half_way.send(at).await;
+            tokio::time::sleep(Duration::from_millis(15)).await;
+            let line =
+                format!("{{\"kind\":\"object\",\"type\":\"Slow\",\"key\":\"{at}\",\"properties\":{{}}}}\n");
+            (at < LINES).then_some((Ok::<_, std::io::Error>(line), at + 1))
+        }
+    });
+    let import =
+        server.api.request(Method::POST, "/api/graph/import").header("content-type", "application/x-ndjson");
+    let import = tokio::spawn(import.body(reqwest::Body::wrap_stream(lines)).send());
+    while reached.recv().await != Some(LINES / 2) {}
+
+    let stopping = tokio::task::spawn_blocking(move || terminate(&mut server.launched));
+    let answer = import.await.expect("no panic").expect("an answer").text().await.expect("all of it");
+    assert!(answer.lines().last().unwrap_or_default().contains("\"done\":true"), "{answer}");
+    let took = stopping.await.expect("the server ends well");
+    assert!(took < Duration::from_secs(4), "{took:?}");
+
+    let server = home.start().await;
+    assert_eq!(server.api.all("/api/graph/objects?type=Slow").await.len(), LINES);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sample_is_filled_in_once() {
+    let home = Home::sqlite();
+    let server = home.start_with(&["--sample"]).await;
+    assert!(server.launched.said.contains("graph search"), "it says what to try: {}", server.launched.said);
+    let people = server.api.all("/api/graph/objects?type=Person").await;
+    assert!(people.iter().any(|person| person["key"] == "ada-lovelace"), "{people:?}");
+    let count = server.api.all("/api/graph/objects?").await.len();
+    let id = people[0]["id"].as_str().expect("an id").to_owned();
+    server.api.delete(&format!("/api/graph/objects/{id}")).await.data();
+    server.kill();
+
+    let server = home.start_with(&["--sample"]).await;
+    assert_eq!(
+        server.api.all("/api/graph/objects?").await.len(),
+        count - 1,
+        "what was deleted stays deleted"
+    );
+    // What the greeting tells to try works.
+    let found = home.run(&["graph", "search", "who shaped early computing"]);
+    assert!(found.status.success() && !found.stdout.is_empty(), "{found:?}");
+    let walked = home.run(&["graph", "traverse", "Person/ada-lovelace", "--depth", "2"]);
+    assert!(walked.status.success(), "{walked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_that_start_together_on_one_database_agree() {
+    let first = Home::postgres().await;
+    let url = first.postgres.clone().unwrap_or_default();
+    let homes = [first, Home::on(url.clone()), Home::on(url.clone()), Home::on(url)];
+    let [a, b, c, d] = &homes;
+    let (a, b, c, d) = tokio::join!(a.start(), b.start(), c.start(), d.start());
+    let made = a.api.post("/api/graph/objects", &json!({ "type": "Note", "properties": {} })).await.data();
+    for server in [b, c, d] {
+        let path = format!("/api/graph/objects/{}", made["id"].as_str().expect("an id"));
+        assert_eq!(server.api.get(&path).await.data()["id"], made["id"]);
+    }
+}

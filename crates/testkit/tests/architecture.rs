@@ -1,0 +1,175 @@
+//! The arrows of ARCHITECTURE.md, checked: every crate may use the crates below it and no other.
+//!
+//! Reads the text of each `crates/*/Cargo.toml`, line by line. That needs no TOML parser, because
+//! the only question is which `emergent-…` names stand under which heading.
+
+use std::{fs, path::Path};
+
+/// Each crate with the crates it stands on. It may use those and whatever is below them. A crate
+/// that is not here is not in the plan, which is an error too: whoever adds one decides its place,
+/// here and in ARCHITECTURE.md.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("domain", &[]),
+    ("documents", &[]),
+    ("store", &["domain"]),
+    ("llm", &["domain"]),
+    ("mcp", &["domain"]),
+    ("graph", &["store", "llm", "documents"]),
+    ("tools", &["graph", "mcp"]),
+    ("executor", &["tools"]),
+    // Side by side: both stand on `executor`, and neither on the other.
+    ("coordination", &["executor"]),
+    ("products", &["executor"]),
+    ("api", &["coordination", "products"]),
+    ("emergent", &["api"]),
+    // For developers only, so they may look into everything that is a library.
+    ("testkit", &["api"]),
+    ("bench", &["api", "testkit"]),
+];
+
+#[test]
+fn every_arrow_points_down() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for entry in fs::read_dir(crates).unwrap() {
+        let folder = entry.unwrap().path();
+        let Ok(manifest) = fs::read_to_string(folder.join("Cargo.toml")) else {
+            continue;
+        };
+        wrong.extend(wrong_arrows(folder.file_name().unwrap().to_str().unwrap(), &manifest));
+        seen += 1;
+    }
+    assert!(seen > 0, "no Cargo.toml below {}", crates.display());
+    wrong.sort();
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn a_wrong_arrow_is_named() {
+    check("graph", "[dependencies]\nemergent-store.workspace = true", &[]);
+    check(
+        "store",
+        "[dependencies]\nemergent-domain.workspace = true\nemergent-graph.workspace = true",
+        &["store → graph in [dependencies] points the wrong way: `store` may use domain"],
+    );
+    check(
+        "domain",
+        "[dependencies]\nemergent-store = { path = \"../store\" }",
+        &["domain → store in [dependencies] points the wrong way: `domain` may use nothing"],
+    );
+}
+
+#[test]
+fn an_arrow_is_seen_however_it_is_written() {
+    for manifest in [
+        "[dependencies.emergent-api]\nworkspace = true",
+        "[target.'cfg(unix)'.dependencies]\nemergent-api.workspace = true",
+        "[build-dependencies]\n  emergent-api = { workspace = true } # for now",
+        "[dev-dependencies]\n\"emergent-api\" = { workspace = true }",
+        "[dependencies]\nweb = { path = \"../api\", package = \"emergent-api\" }",
+        "[dependencies.web]\npath = \"../api\"\npackage = \"emergent-api\"",
+    ] {
+        assert_eq!(wrong_arrows("llm", manifest).len(), 1, "{manifest}");
+    }
+    check("llm", "[dependencies]\n# emergent-api.workspace = true", &[]);
+    check("llm", "[features]\nemergent-api = []", &[]);
+}
+
+#[test]
+fn the_testkit_is_for_tests_only() {
+    check("api", "[dev-dependencies]\nemergent-testkit.workspace = true", &[]);
+    check("domain", "[dev-dependencies]\nemergent-testkit.workspace = true", &[]);
+    check(
+        "emergent",
+        "[dependencies]\nemergent-testkit.workspace = true",
+        &["emergent → testkit in [dependencies] points the wrong way: \
+           `testkit` is for [dev-dependencies]"],
+    );
+}
+
+#[test]
+fn a_crate_outside_the_plan_is_named() {
+    check(
+        "shed",
+        "[dependencies]",
+        &["`shed` is not in the plan: give it a place in ARCHITECTURE.md and in ROOMS of \
+           crates/testkit/tests/architecture.rs"],
+    );
+}
+
+fn check(room: &str, manifest: &str, expected: &[&str]) {
+    assert_eq!(wrong_arrows(room, manifest), expected, "in {manifest}");
+}
+
+/// One sentence for each arrow of this crate that the plan does not have.
+fn wrong_arrows(room: &str, manifest: &str) -> Vec<String> {
+    let Some(allowed) = below(room) else {
+        return vec![format!(
+            "`{room}` is not in the plan: give it a place in ARCHITECTURE.md and in ROOMS of \
+             crates/testkit/tests/architecture.rs"
+        )];
+    };
+    arrows(manifest)
+        .into_iter()
+        .filter(|arrow| !allowed.contains(&arrow.to) && !is_testkit_for_tests(arrow))
+        .map(|Arrow { kind, to }| {
+            let rule = match (to, allowed.is_empty()) {
+                ("testkit", _) => "`testkit` is for [dev-dependencies]".to_owned(),
+                (_, true) => format!("`{room}` may use nothing"),
+                (_, false) => format!("`{room}` may use {}", allowed.join(", ")),
+            };
+            format!("{room} → {to} in [{kind}] points the wrong way: {rule}")
+        })
+        .collect()
+}
+
+/// Everything a crate may use, in the order of the plan; `None` when the plan does not have it.
+fn below(room: &str) -> Option<Vec<&'static str>> {
+    let (_, direct) = ROOMS.iter().find(|(name, _)| *name == room)?;
+    let reached: Vec<_> =
+        direct.iter().flat_map(|name| below(name).into_iter().flatten().chain([*name])).collect();
+    let in_order = ROOMS.iter().map(|(name, _)| *name);
+    Some(in_order.filter(|name| reached.contains(name)).collect())
+}
+
+fn is_testkit_for_tests(arrow: &Arrow) -> bool {
+    arrow.to == "testkit" && arrow.kind == "dev-dependencies"
+}
+
+struct Arrow<'a> {
+    kind: &'static str,
+    to: &'a str,
+}
+
+/// Every dependency on a crate of this workspace, in the order of the file.
+fn arrows(manifest: &str) -> Vec<Arrow<'_>> {
+    let mut found = Vec::new();
+    let mut kind = None;
+    for line in manifest.lines() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if let Some(heading) = line.strip_prefix('[') {
+            let heading = heading.trim_end_matches(']');
+            kind = kind_of(heading);
+            // `[dependencies.emergent-store]` is heading and name in one.
+            found.extend(kind.zip(emergent_crate(heading)).map(|(kind, to)| Arrow { kind, to }));
+        } else if let Some((kind, to)) = kind.zip(emergent_crate(line)) {
+            found.push(Arrow { kind, to });
+        }
+    }
+    found
+}
+
+/// The longer names first: each of them ends in the shortest.
+fn kind_of(heading: &str) -> Option<&'static str> {
+    ["dev-dependencies", "build-dependencies", "dependencies"]
+        .into_iter()
+        .find(|kind| heading.split('.').any(|part| part == *kind))
+}
+
+/// `store` for any line that names `emergent-store`, be it as a key or as `package = "…"`.
+fn emergent_crate(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("emergent-")?;
+    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
+    Some(&rest[..end.unwrap_or(rest.len())])
+}
