@@ -1,6 +1,9 @@
 //! The dataset, read once.
 
-use std::{fs, path::{Path, PathBuf}};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Map, Value};
 
@@ -25,8 +28,9 @@ pub struct Edge {
 }
 
 pub fn read(path: &Path) -> Data {
-    let text = fs::read_to_string(path)
-        .unwrap_or_else(|error| panic!("{}: {error}; `make bench` makes it with scripts/debian-graph", path.display()));
+    let text = fs::read_to_string(path).unwrap_or_else(|error| {
+        panic!("{}: {error}; `make bench` makes it with scripts/debian-graph", path.display())
+    });
     let mut data = Data { path: path.to_owned(), objects: Vec::new(), edges: Vec::new() };
     for line in text.lines() {
         parse(line, &mut data);

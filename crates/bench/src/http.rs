@@ -16,7 +16,12 @@ impl Http {
     pub fn connect(address: &str, token: &str) -> Self {
         let stream = TcpStream::connect(address).expect("the server listens");
         stream.set_nodelay(true).expect("TCP_NODELAY");
-        Self { stream: BufReader::with_capacity(1 << 20, stream), address: address.to_owned(), token: token.to_owned(), body: Vec::new() }
+        Self {
+            stream: BufReader::with_capacity(1 << 20, stream),
+            address: address.to_owned(),
+            token: token.to_owned(),
+            body: Vec::new(),
+        }
     }
 
     pub fn get(&mut self, path: &str) -> &[u8] {
@@ -30,7 +35,9 @@ impl Http {
     fn send(&mut self, method: &str, path: &str, body: &str) -> &[u8] {
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            self.address, self.token, body.len()
+            self.address,
+            self.token,
+            body.len()
         );
         self.stream.get_mut().write_all(request.as_bytes()).expect("the server reads");
         let (status, length) = self.head();
@@ -41,7 +48,11 @@ impl Http {
             }
             None => self.chunks(),
         }
-        assert!((200..300).contains(&status), "{method} {path}: {status} {}", String::from_utf8_lossy(&self.body));
+        assert!(
+            (200..300).contains(&status),
+            "{method} {path}: {status} {}",
+            String::from_utf8_lossy(&self.body)
+        );
         &self.body
     }
 

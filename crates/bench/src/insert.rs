@@ -42,7 +42,14 @@ pub fn measure(report: &mut Report, data: &Data) {
         times.push(start.elapsed().as_secs_f64() * 1e6);
     }
     let raw_p50 = p50(raw_times);
-    report.add("durable insert, 1 client, p50", "sqlite", p50(times), "µs", Some(raw_p50), &Goal::AtMostTimes(2.0));
+    report.add(
+        "durable insert, 1 client, p50",
+        "sqlite",
+        p50(times),
+        "µs",
+        Some(raw_p50),
+        &Goal::AtMostTimes(2.0),
+    );
 
     let objects: Arc<Vec<NewObject>> =
         Arc::new(data.objects.iter().take(4_000).map(|object| new_object(object, String::new())).collect());
@@ -65,7 +72,14 @@ pub fn measure(report: &mut Report, data: &Data) {
         }
     });
     let rate = (CLIENTS * EACH) as f64 / start.elapsed().as_secs_f64();
-    report.add("durable insert, 64 clients", "sqlite", rate, "/s", Some(1e6 / raw_p50), &Goal::AtLeastTimes(10.0));
+    report.add(
+        "durable insert, 64 clients",
+        "sqlite",
+        rate,
+        "/s",
+        Some(1e6 / raw_p50),
+        &Goal::AtLeastTimes(10.0),
+    );
 }
 
 async fn open(dir: &std::path::Path) -> (Graph, Actor) {

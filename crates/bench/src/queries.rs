@@ -15,10 +15,29 @@ use crate::{
 
 /// What people would ask of these descriptions: two to four words, common and rare.
 const QUERIES: [&str; 24] = [
-    "web server", "image viewer", "python library parsing", "terminal emulator", "text editor", "network monitor",
-    "sound synthesizer", "chess game", "database client", "fonts for programming", "pdf converter", "git repository browser",
-    "weather forecast", "genome sequence alignment", "ruby gem testing", "password manager", "compiler optimization",
-    "video player", "linear algebra", "spell checker dictionary", "mail transfer agent", "perl module", "kernel headers",
+    "web server",
+    "image viewer",
+    "python library parsing",
+    "terminal emulator",
+    "text editor",
+    "network monitor",
+    "sound synthesizer",
+    "chess game",
+    "database client",
+    "fonts for programming",
+    "pdf converter",
+    "git repository browser",
+    "weather forecast",
+    "genome sequence alignment",
+    "ruby gem testing",
+    "password manager",
+    "compiler optimization",
+    "video player",
+    "linear algebra",
+    "spell checker dictionary",
+    "mail transfer agent",
+    "perl module",
+    "kernel headers",
     "astronomy telescope control",
 ];
 
@@ -26,7 +45,8 @@ pub fn measure(report: &mut Report, server: &Server, data: &Data, raw: &Baseline
     let mut http = server.http();
     let sqlite = server.engine == "sqlite";
     let goal = |goal: Goal| if sqlite { goal } else { Goal::None };
-    let keys: Vec<&str> = data.objects.iter().step_by(data.objects.len() / 500).map(|object| object.key.as_str()).collect();
+    let keys: Vec<&str> =
+        data.objects.iter().step_by(data.objects.len() / 500).map(|object| object.key.as_str()).collect();
     let ids: Vec<String> = keys.iter().map(|key| id_of(&mut http, key)).collect();
 
     let times = each(&ids, 1e6, |id| {
@@ -36,7 +56,8 @@ pub fn measure(report: &mut Report, server: &Server, data: &Data, raw: &Baseline
 
     for depth in [2, 3] {
         // A hundred starts: walks that reach the cap cost the most, and many do.
-        let some: Vec<(&String, Vec<u8>)> = ids.iter().zip(&keys).step_by(5).map(|(id, key)| (id, raw.id_of(key))).collect();
+        let some: Vec<(&String, Vec<u8>)> =
+            ids.iter().zip(&keys).step_by(5).map(|(id, key)| (id, raw.id_of(key))).collect();
         let raw_times = each(&some, 1e3, |(_, id)| {
             raw.walk(id, depth, 1_000);
         });
@@ -46,7 +67,14 @@ pub fn measure(report: &mut Report, server: &Server, data: &Data, raw: &Baseline
         });
         let total = |times: &Vec<f64>| times.iter().sum::<f64>() / times.len() as f64;
         let name = format!("{depth}-hop traversal, cap 1,000, mean");
-        report.add(&name, server.engine, total(&times), "ms", Some(total(&raw_times)), &goal(Goal::AtMostTimes(2.0)));
+        report.add(
+            &name,
+            server.engine,
+            total(&times),
+            "ms",
+            Some(total(&raw_times)),
+            &goal(Goal::AtMostTimes(2.0)),
+        );
     }
 
     let queries: Vec<&str> = QUERIES.iter().copied().cycle().take(QUERIES.len() * 10).collect();
@@ -58,7 +86,14 @@ pub fn measure(report: &mut Report, server: &Server, data: &Data, raw: &Baseline
         search(&mut http, query, "text");
     });
     let text = p50(times);
-    report.add("full text top 10, p50", server.engine, text, "ms", Some(raw_p50), &goal(Goal::AtMostTimes(1.5)));
+    report.add(
+        "full text top 10, p50",
+        server.engine,
+        text,
+        "ms",
+        Some(raw_p50),
+        &goal(Goal::AtMostTimes(1.5)),
+    );
     report.add("full text top 10, p50 (absolute)", server.engine, text, "ms", None, &goal(Goal::Below(6.0)));
 
     search(&mut http, QUERIES[0], "vector");
@@ -77,13 +112,15 @@ pub fn measure(report: &mut Report, server: &Server, data: &Data, raw: &Baseline
 }
 
 fn id_of(http: &mut Http, key: &str) -> String {
-    let answer = http.get(&format!("/api/graph/objects?type=Package&key={}&limit=1", key.replace('+', "%2B")));
+    let answer =
+        http.get(&format!("/api/graph/objects?type=Package&key={}&limit=1", key.replace('+', "%2B")));
     let answer: Value = serde_json::from_slice(answer).expect("JSON");
     answer["data"][0]["id"].as_str().unwrap_or_else(|| panic!("no object `{key}`")).to_owned()
 }
 
 fn search(http: &mut Http, query: &str, mode: &str) -> Vec<String> {
-    let answer = http.post("/api/graph/search", &json!({ "query": query, "mode": mode, "limit": 10 }).to_string());
+    let answer =
+        http.post("/api/graph/search", &json!({ "query": query, "mode": mode, "limit": 10 }).to_string());
     let answer: Value = serde_json::from_slice(answer).expect("JSON");
     let hits = answer["data"]["hits"].as_array().cloned().unwrap_or_default();
     hits.iter().filter_map(|hit| hit["object"]["id"].as_str().map(str::to_owned)).collect()
@@ -92,7 +129,8 @@ fn search(http: &mut Http, query: &str, mode: &str) -> Vec<String> {
 /// The share of the exact ten nearest that the server found, over all queries: by the similarity
 /// of the tenth, so that equally near ones count as found.
 fn recall(http: &mut Http, database: &std::path::Path) -> f64 {
-    let conn = Connection::open_with_flags(database, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).expect("the database");
+    let conn = Connection::open_with_flags(database, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)
+        .expect("the database");
     let mut statement = conn
         .prepare("SELECT o.id, e.vector FROM graph_embeddings e JOIN graph_objects o ON o.no = e.no")
         .expect("a statement");
@@ -100,15 +138,19 @@ fn recall(http: &mut Http, database: &std::path::Path) -> f64 {
         .query_map([], |row| {
             let id: Vec<u8> = row.get(0)?;
             let bytes: Vec<u8> = row.get(1)?;
-            let vector = bytes.chunks_exact(4).map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]])).collect();
+            let vector = bytes
+                .chunks_exact(4)
+                .map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]))
+                .collect();
             Ok((uuid::Uuid::from_slice(&id).expect("an id").to_string(), vector))
         })
         .expect("vectors")
         .map(|row| row.expect("a vector"))
         .collect();
-    let embedder = emergent_llm::embedder(&emergent_llm::EmbedderSpec::Builtin, &emergent_llm::Credentials::default())
-        .expect("the built-in embedder")
-        .expect("an embedder");
+    let embedder =
+        emergent_llm::embedder(&emergent_llm::EmbedderSpec::Builtin, &emergent_llm::Credentials::default())
+            .expect("the built-in embedder")
+            .expect("an embedder");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (mut found, mut wanted) = (0, 0);
     for query in QUERIES {
@@ -122,7 +164,8 @@ fn recall(http: &mut Http, database: &std::path::Path) -> f64 {
             .collect();
         scores.sort_by(|a, b| b.0.total_cmp(&a.0));
         let tenth = scores[9].0 - 1e-6;
-        let near: HashSet<&str> = scores.iter().take_while(|(score, _)| *score >= tenth).map(|(_, id)| *id).collect();
+        let near: HashSet<&str> =
+            scores.iter().take_while(|(score, _)| *score >= tenth).map(|(_, id)| *id).collect();
         let hits = search(http, query, "vector");
         found += hits.iter().filter(|id| near.contains(id.as_str())).count().min(10);
         wanted += 10;

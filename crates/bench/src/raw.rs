@@ -37,7 +37,9 @@ const BATCH: usize = 1_000;
 
 pub fn open(dir: &std::path::Path) -> Connection {
     let conn = Connection::open(dir.join("raw.db")).expect("a database");
-    for (pragma, value) in [("journal_mode", "wal"), ("synchronous", "full"), ("temp_store", "memory"), ("cache_size", "-16000")] {
+    for (pragma, value) in
+        [("journal_mode", "wal"), ("synchronous", "full"), ("temp_store", "memory"), ("cache_size", "-16000")]
+    {
         conn.pragma_update(None, pragma, value).expect("a pragma");
     }
     conn.pragma_update(None, "wal_autocheckpoint", 4_000).expect("a pragma");
@@ -57,7 +59,15 @@ pub fn insert_object(conn: &Connection, project: Uuid, object: &data::Object, ke
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, ?7)",
     )
     .and_then(|mut statement| {
-        statement.execute(params![id.as_bytes(), project.as_bytes(), object.type_, key, object.labels.to_string(), properties, now])
+        statement.execute(params![
+            id.as_bytes(),
+            project.as_bytes(),
+            object.type_,
+            key,
+            object.labels.to_string(),
+            properties,
+            now
+        ])
     })
     .expect("an object");
     conn.prepare_cached("INSERT INTO fts (rowid, name, body) VALUES (?1, ?2, ?3)")
@@ -107,7 +117,9 @@ impl Baseline {
     }
 
     pub fn id_of(&self, key: &str) -> Vec<u8> {
-        self.conn.query_row("SELECT id FROM objects WHERE key = ?1", [key], |row| row.get(0)).expect("the object")
+        self.conn
+            .query_row("SELECT id FROM objects WHERE key = ?1", [key], |row| row.get(0))
+            .expect("the object")
     }
 
     /// Breadth first, both directions, a statement per level and direction, rows read whole.
@@ -120,7 +132,10 @@ impl Baseline {
             let mut next: Vec<Vec<u8>> = Vec::new();
             for (here, there) in [("from_id", "to_id"), ("to_id", "from_id")] {
                 for part in frontier.chunks(500) {
-                    let sql = format!("SELECT {there} FROM edges WHERE deleted_at IS NULL AND {here} IN ({})", places(part.len()));
+                    let sql = format!(
+                        "SELECT {there} FROM edges WHERE deleted_at IS NULL AND {here} IN ({})",
+                        places(part.len())
+                    );
                     let mut statement = self.conn.prepare_cached(&sql).expect("a statement");
                     let mut found = statement.query(rusqlite::params_from_iter(part)).expect("edges");
                     while let Some(row) = found.next().expect("an edge") {
@@ -132,7 +147,9 @@ impl Baseline {
             next.dedup();
             next.retain(|id| !nodes.contains_key(id));
             next.truncate(max_nodes - nodes.len());
-            next.iter().for_each(|id| { nodes.insert(id.clone(), level); });
+            next.iter().for_each(|id| {
+                nodes.insert(id.clone(), level);
+            });
             self.load(&next, &mut rows);
             frontier = next;
         }
@@ -140,13 +157,20 @@ impl Baseline {
         let mut kept: Vec<(Vec<u8>, String, String)> = Vec::new();
         let all: Vec<Vec<u8>> = nodes.keys().cloned().collect();
         for part in all.chunks(500) {
-            let sql = format!("SELECT id, type, to_id, properties, weight, version, created_at, updated_at FROM edges WHERE deleted_at IS NULL AND from_id IN ({})", places(part.len()));
+            let sql = format!(
+                "SELECT id, type, to_id, properties, weight, version, created_at, updated_at FROM edges WHERE deleted_at IS NULL AND from_id IN ({})",
+                places(part.len())
+            );
             let mut statement = self.conn.prepare_cached(&sql).expect("a statement");
             let mut found = statement.query(rusqlite::params_from_iter(part)).expect("edges");
             while let Some(row) = found.next().expect("an edge") {
                 let to: Vec<u8> = row.get(2).expect("an id");
                 if nodes.contains_key(&to) {
-                    kept.push((row.get(0).expect("an id"), row.get(1).expect("a type"), row.get(3).expect("properties")));
+                    kept.push((
+                        row.get(0).expect("an id"),
+                        row.get(1).expect("a type"),
+                        row.get(3).expect("properties"),
+                    ));
                     edges += 1;
                 }
             }
@@ -156,11 +180,19 @@ impl Baseline {
 
     fn load(&self, ids: &[Vec<u8>], rows: &mut Vec<(Vec<u8>, String, String, String)>) {
         for part in ids.chunks(500) {
-            let sql = format!("SELECT id, type, key, labels, properties, version, created_at, updated_at FROM objects WHERE deleted_at IS NULL AND id IN ({})", places(part.len()));
+            let sql = format!(
+                "SELECT id, type, key, labels, properties, version, created_at, updated_at FROM objects WHERE deleted_at IS NULL AND id IN ({})",
+                places(part.len())
+            );
             let mut statement = self.conn.prepare_cached(&sql).expect("a statement");
             let mut found = statement.query(rusqlite::params_from_iter(part)).expect("objects");
             while let Some(row) = found.next().expect("an object") {
-                rows.push((row.get(0).expect("id"), row.get(1).expect("type"), row.get(3).expect("labels"), row.get(4).expect("properties")));
+                rows.push((
+                    row.get(0).expect("id"),
+                    row.get(1).expect("type"),
+                    row.get(3).expect("labels"),
+                    row.get(4).expect("properties"),
+                ));
             }
         }
     }

@@ -36,7 +36,15 @@ impl Report {
         self.only.as_ref().is_none_or(|only| work.contains(only))
     }
 
-    pub fn add(&mut self, work: &str, engine: &'static str, value: f64, unit: &'static str, baseline: Option<f64>, goal: &Goal) {
+    pub fn add(
+        &mut self,
+        work: &str,
+        engine: &'static str,
+        value: f64,
+        unit: &'static str,
+        baseline: Option<f64>,
+        goal: &Goal,
+    ) {
         let ratio = baseline.map(|baseline| value / baseline);
         let (goal, met) = match goal {
             Goal::Below(limit) => (format!("< {limit} {unit}"), Some(value < *limit)),
@@ -62,7 +70,11 @@ impl Report {
             let met = row.met.map_or("", |met| if met { "yes" } else { "no" });
             eprintln!(
                 "| {} | {} | {} {} | {raw} | {ratio} | {} | {met} |",
-                row.work, row.engine, round(row.value), row.unit, row.goal
+                row.work,
+                row.engine,
+                round(row.value),
+                row.unit,
+                row.goal
             );
         }
     }

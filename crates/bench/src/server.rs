@@ -16,7 +16,7 @@ use crate::{
     report::{Goal, Report, p50},
 };
 
-pub const TOKEN: &str = "emt_bench";
+pub const TOKEN: &str = "emt_bench_of_this_run";
 
 pub struct Server {
     child: Child,
@@ -37,7 +37,10 @@ impl Drop for Server {
 
 impl Server {
     pub fn start(binary: &Path, dir: tempfile::TempDir, postgres: Option<&str>, embeddings: &str) -> Self {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|socket| socket.local_addr())
+            .expect("a port")
+            .port();
         let address = format!("127.0.0.1:{port}");
         let mut command = Command::new(binary);
         command
@@ -58,7 +61,15 @@ impl Server {
         }
         let ready_ms = start.elapsed().as_secs_f64() * 1e3;
         let engine = if postgres.is_some() { "postgres" } else { "sqlite" };
-        Self { child, address, engine, binary: binary.to_owned(), postgres: postgres.map(str::to_owned), dir, ready_ms }
+        Self {
+            child,
+            address,
+            engine,
+            binary: binary.to_owned(),
+            postgres: postgres.map(str::to_owned),
+            dir,
+            ready_ms,
+        }
     }
 
     pub fn http(&self) -> Http {
@@ -127,7 +138,14 @@ pub fn import(report: &mut Report, options: &Options, raw: &Baseline, postgres: 
         assert!(start.elapsed() < Duration::from_secs(600), "embedding does not end: {answer}");
         std::thread::sleep(Duration::from_millis(100));
     }
-    report.add("embed everything, built-in", server.engine, start.elapsed().as_secs_f64(), "s", None, &Goal::None);
+    report.add(
+        "embed everything, built-in",
+        server.engine,
+        start.elapsed().as_secs_f64(),
+        "s",
+        None,
+        &Goal::None,
+    );
     server
 }
 
@@ -156,7 +174,14 @@ fn upload(server: &Server, file: &Path) -> String {
 
 /// Start and memory with the dataset, after the queries have warmed it.
 pub fn starts_loaded(report: &mut Report, server: Server) {
-    report.add("memory, dataset loaded and warm", "sqlite", server.memory_mb(), "MB", None, &Goal::Below(250.0));
+    report.add(
+        "memory, dataset loaded and warm",
+        "sqlite",
+        server.memory_mb(),
+        "MB",
+        None,
+        &Goal::Below(250.0),
+    );
     let mut times = Vec::new();
     let mut server = server;
     for _ in 0..5 {

@@ -1,12 +1,13 @@
 //! One way to ask the API, two ways to reach it: a server over HTTP, or the same router in this
 //! process on the data folder. Commands cannot tell the difference.
 
-use std::time::Duration;
+mod wire;
+
+use std::time::{Duration, Instant};
 
 use axum::{body::Body, http};
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt, stream::BoxStream};
-use serde::de::DeserializeOwned;
+use futures_util::{Stream, StreamExt};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -16,6 +17,11 @@ use crate::{
     error::{Error, Result},
     open::{self, Opened},
 };
+pub use wire::http_client;
+use wire::{Answer, Content, broke_off};
+
+/// How long a command waits for another to let go of the data folder.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Where a command goes. The same flags on every command that talks about data.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -23,7 +29,7 @@ pub struct ServerFlags {
     /// A running server; without it, the data folder itself (or the server that holds it)
     #[arg(long, global = true, env = "EMERGENT_SERVER", value_name = "URL")]
     pub server: Option<String>,
-    /// Token for the server [default: the data folder's admin token]
+    /// Token for the server [default: the admin token, on the data folder or its server]
     #[arg(long, global = true, env = "EMERGENT_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub token: Option<String>,
     /// Project, by name or id [default: the token's, or `default`]
@@ -42,44 +48,33 @@ enum Reach {
     Here(Box<Opened>),
 }
 
-/// An answer whose body has not been read yet.
-pub struct Answer {
-    pub status: http::StatusCode,
-    pub headers: http::HeaderMap,
-    body: BoxStream<'static, Result<Bytes>>,
-}
-
 impl Client {
     pub async fn connect(flags: &ServerFlags, store: &StoreFlags) -> Result<Self> {
         let project = flags.project.clone();
         let settings = Settings::load(store, None)?;
         if let Some(server) = &flags.server {
-            let token = flags
-                .token
-                .clone()
-                .or_else(|| datadir::running_server(&settings.data_dir).and_then(|(_, token)| token));
+            let reach = remote(server)?;
+            // The folder's token is for the folder's server: it is not shown to any other.
+            let ours = datadir::running_server(&settings.data_dir)
+                .filter(|(address, _)| matches!(&reach, Reach::Http { base, .. } if base == address));
+            let token = flags.token.clone().or_else(|| ours.and_then(|(_, token)| token));
             let token = token.ok_or_else(|| {
                 Error::Usage(format!("`{server}` needs a token: --token, or EMERGENT_TOKEN"))
             })?;
-            return Ok(Self { reach: remote(server)?, token, project });
+            return Ok(Self { reach, token, project });
         }
-        match open::open(&settings).await {
-            Ok(opened) => Ok(Self {
+        match open_or_find(&settings).await? {
+            Found::Folder(opened) => Ok(Self {
                 token: flags.token.clone().unwrap_or_else(|| opened.admin_token.clone()),
-                reach: Reach::Here(Box::new(opened)),
+                reach: Reach::Here(opened),
                 project,
             }),
-            // A server has the folder: ask it.
-            Err(Error::Locked { path }) => {
-                let (address, token) = datadir::running_server(&path).ok_or(Error::Locked { path })?;
-                let token = flags
-                    .token
-                    .clone()
-                    .or(token)
-                    .ok_or_else(|| Error::Usage("the server needs a token: --token".to_owned()))?;
+            Found::Server { address, token } => {
+                let token = flags.token.clone().or(token);
+                let token =
+                    token.ok_or_else(|| Error::Usage("the server needs a token: --token".to_owned()))?;
                 Ok(Self { reach: remote(&address)?, token, project })
             }
-            Err(error) => Err(error),
         }
     }
 
@@ -164,35 +159,26 @@ impl Client {
     }
 }
 
-/// What a request carries.
-enum Content {
-    Nothing,
-    Text(String),
-    Parts(BoxStream<'static, std::io::Result<Bytes>>),
+/// Who has the data folder: this process now, or a server.
+enum Found {
+    Folder(Box<Opened>),
+    Server { address: String, token: Option<String> },
 }
 
-impl From<Content> for Body {
-    fn from(content: Content) -> Self {
-        match content {
-            Content::Nothing => Body::empty(),
-            Content::Text(text) => Body::from(text),
-            Content::Parts(parts) => Body::from_stream(parts),
+async fn open_or_find(settings: &Settings) -> Result<Found> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match open::open(settings).await {
+            Ok(opened) => return Ok(Found::Folder(Box::new(opened))),
+            Err(Error::Locked { path }) => match datadir::running_server(&path) {
+                Some((address, token)) => return Ok(Found::Server { address, token }),
+                // Another command has it, or a server that does not listen yet: a matter of moments.
+                None if Instant::now() < end => tokio::time::sleep(Duration::from_millis(20)).await,
+                None => return Err(Error::Locked { path }),
+            },
+            Err(error) => return Err(error),
         }
     }
-}
-
-impl From<Content> for reqwest::Body {
-    fn from(content: Content) -> Self {
-        match content {
-            Content::Nothing => reqwest::Body::default(),
-            Content::Text(text) => reqwest::Body::from(text),
-            Content::Parts(parts) => reqwest::Body::wrap_stream(parts),
-        }
-    }
-}
-
-fn broke_off(error: impl std::fmt::Display) -> Error {
-    Error::Unexpected(format!("the answer broke off ({error})"))
 }
 
 fn remote(server: &str) -> Result<Reach> {
@@ -204,78 +190,4 @@ fn remote(server: &str) -> Result<Reach> {
         )));
     }
     Ok(Reach::Http { http: http_client(&base)?, base })
-}
-
-/// A client for one server.
-pub fn http_client(base: &str) -> Result<reqwest::Client> {
-    // Fails when one was chosen already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut client = reqwest::Client::builder().connect_timeout(Duration::from_secs(10));
-    if base.starts_with("http://") {
-        // A machine without certificates can still ask a server next door.
-        client = client.tls_certs_only([]);
-    }
-    let host = base.split_once("://").map_or(base, |(_, rest)| rest);
-    if ["127.", "localhost", "[::1]"].iter().any(|local| host.starts_with(local)) {
-        // Whatever proxy the way out needs, this is not the way out.
-        client = client.no_proxy();
-    }
-    client.build().map_err(|source| Error::Unreachable { server: base.to_owned(), source: Box::new(source) })
-}
-
-impl Answer {
-    /// Turns an error answer into an error, in the words of the API.
-    async fn accepted(self) -> Result<Self> {
-        if self.status.is_success() {
-            return Ok(self);
-        }
-        let status = self.status;
-        let text = self.text().await?;
-        let body: Value = serde_json::from_str(&text).unwrap_or_default();
-        let error = &body["error"];
-        let Some(message) = error["message"].as_str() else {
-            return Err(Error::Unexpected(format!(
-                "{status} {}",
-                text.chars().take(200).collect::<String>()
-            )));
-        };
-        let mut details = String::new();
-        for detail in error["details"].as_array().into_iter().flatten() {
-            if let (Some(field), Some(reason)) = (detail["field"].as_str(), detail["reason"].as_str())
-                && !message.contains(reason)
-            {
-                details.push_str(&format!("\n  `{field}`: {reason}"));
-            }
-        }
-        let code = error["code"].as_str().unwrap_or_default().to_owned();
-        Err(Error::Refused { code, message: message.to_owned(), details })
-    }
-
-    pub fn next_cursor(&self) -> Option<String> {
-        self.headers.get("x-next-cursor").and_then(|value| value.to_str().ok()).map(str::to_owned)
-    }
-
-    pub fn stream(self) -> BoxStream<'static, Result<Bytes>> {
-        self.body
-    }
-
-    pub async fn text(mut self) -> Result<String> {
-        let mut all = Vec::new();
-        while let Some(part) = self.body.next().await {
-            all.extend_from_slice(&part?);
-        }
-        String::from_utf8(all).map_err(|error| Error::Unexpected(error.to_string()))
-    }
-
-    /// `data` of the envelope.
-    pub async fn data<T: DeserializeOwned>(self) -> Result<T> {
-        #[derive(serde::Deserialize)]
-        struct Envelope<T> {
-            data: T,
-        }
-        let text = self.text().await?;
-        let envelope: Envelope<T> =
-            serde_json::from_str(&text).map_err(|error| Error::Unexpected(error.to_string()))?;
-        Ok(envelope.data)
-    }
 }

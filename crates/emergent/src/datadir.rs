@@ -50,6 +50,11 @@ impl DataDir {
         }
     }
 
+    /// Whether no other process uses what is in it.
+    pub fn is_ours_alone(&self) -> bool {
+        self.lock.is_some()
+    }
+
     /// The admin token: from the environment, or from the folder, or made now. The second part
     /// says that it was made now, so that it is shown once.
     pub fn admin_token(&self) -> Result<(String, bool)> {
@@ -74,7 +79,7 @@ impl DataDir {
 
     /// Leaves the address where commands on this folder look for it.
     pub fn announce(&self, address: &str) -> Result<()> {
-        if self.lock.is_none() {
+        if !self.is_ours_alone() {
             return Ok(());
         }
         let path = self.path.join("server");
@@ -82,7 +87,7 @@ impl DataDir {
     }
 
     pub fn withdraw(&self) {
-        if self.lock.is_none() {
+        if !self.is_ours_alone() {
             return;
         }
         let _ = std::fs::remove_file(self.path.join("server"));

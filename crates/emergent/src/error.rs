@@ -18,7 +18,10 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    #[error("the data folder `{}` is in use by another process", path.display())]
+    #[error(
+        "the data folder `{}` is in use by another process; end it, or choose another folder with --data-dir",
+        path.display()
+    )]
     Locked { path: PathBuf },
     #[error("could not open the store")]
     Store(#[from] emergent_store::Error),

@@ -3,7 +3,7 @@
 use emergent_api::App;
 use emergent_domain::time::Clock;
 use emergent_graph::Graph;
-use emergent_store::Db;
+use emergent_store::{Db, leases};
 
 use crate::{config::Settings, datadir::DataDir, error::Result};
 
@@ -22,10 +22,17 @@ pub async fn open(settings: &Settings) -> Result<Opened> {
         Some(_) => DataDir::share(&settings.data_dir)?,
         None => DataDir::take(&settings.data_dir)?,
     };
-    let (admin_token, token_is_new) = data.admin_token()?;
     let embedder = emergent_llm::embedder(&settings.embedder()?, &Settings::credentials())?;
     let db = Db::open(settings.database()).await?;
-    let graph = Graph::new(db, Clock::system(), embedder);
+    let clock = Clock::system();
+    if data.is_ours_alone() {
+        let now = clock.now();
+        // A server that was killed left its jobs leased; nobody else can be at them here.
+        db.write(move |tx| leases::end_all(tx, now)).await?;
+    }
+    // Not before the rest is known to work: a start that fails must not make what is shown once.
+    let (admin_token, token_is_new) = data.admin_token()?;
+    let graph = Graph::new(db, clock, embedder);
     graph.ensure_builtin_packs().await?;
     graph.ensure_default_project().await?;
     graph.ensure_admin_token(&admin_token).await?;

@@ -131,6 +131,23 @@ async fn a_server_that_was_killed_leaves_nothing_in_the_way() {
     tour(&home, &[]);
 }
 
+#[test]
+fn commands_wait_for_one_another() {
+    let home = home();
+    said(home.run(&["graph", "import", "graph.ndjson"]));
+    let several: Vec<_> = (0..4)
+        .map(|_| home.command(&["graph", "export"]).stdout(Stdio::piped()).spawn().expect("it runs"))
+        .collect();
+    for one in several {
+        assert_eq!(said(one.wait_with_output().expect("it ends")).lines().count(), 5);
+    }
+    // Whoever keeps the folder and is no server is named as the reason.
+    let lock = std::fs::File::open(home.data().join("lock")).expect("the lock");
+    lock.lock().expect("it is free");
+    let told = failed(&home.run(&["graph", "export"]));
+    assert!(told.contains("in use by another process"), "{told}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_go_to_the_server_they_are_told() {
     let far = Home::sqlite();
@@ -146,6 +163,12 @@ async fn commands_go_to_the_server_they_are_told() {
     assert!(failed(&refused).contains("token"), "{refused:?}");
     let no_token = near.run(&["graph", "export", "--server", server.url()]);
     assert!(failed(&no_token).contains("--token"), "{no_token:?}");
+
+    // The token of a server here is not sent to a server there.
+    let here = near.start().await;
+    let no_token = near.run(&["graph", "export", "--server", server.url()]);
+    assert!(failed(&no_token).contains("--token"), "{no_token:?}");
+    assert_eq!(said(near.run(&["graph", "export", "--server", here.url()])), "");
 
     let address = server.url().to_owned();
     server.kill();

@@ -2,7 +2,10 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
+use std::{
+    io::{Read, Write},
+    time::{Duration, Instant},
+};
 
 use common::{Api, Home, Launched};
 use futures_util::{StreamExt, stream};
@@ -93,9 +96,10 @@ async fn a_database_that_cannot_be_used_is_refused() {
     let told = refused(&home, &[]);
     assert!(told.contains("emergent.db"), "{told}");
 
-    let nowhere = Home::on("postgres://nobody@127.0.0.1:9/none".to_owned());
+    let nowhere = Home::on("postgres://nobody@127.0.0.1:9/none".to_owned()).without_token();
     let told = refused(&nowhere, &[]);
     assert!(told.contains("127.0.0.1:9"), "{told}");
+    assert!(!nowhere.data().join("admin-token").exists(), "nobody has seen it");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -137,6 +141,8 @@ async fn a_server_that_is_told_to_stop_stops_at_once() {
     let took = terminate(&mut server.launched);
     assert!(took < Duration::from_secs(2), "{took:?}");
     assert!(!home.data().join("server").exists(), "no command looks for it any more");
+    let log = std::fs::metadata(home.data().join("emergent.db-wal")).map_or(0, |about| about.len());
+    assert_eq!(log, 0, "the database is one file again, as a backup would copy it");
 
     let server = home.start().await;
     assert_eq!(server.api.all("/api/graph/objects?").await.len(), 1);
@@ -210,4 +216,37 @@ async fn servers_that_start_together_on_one_database_agree() {
         let path = format!("/api/graph/objects/{}", made["id"].as_str().expect("an id"));
         assert_eq!(server.api.get(&path).await.data()["id"], made["id"]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nonsense_on_the_wire_harms_nobody() {
+    let home = Home::sqlite();
+    let mut server = home.start().await;
+    let address = server.url().trim_start_matches("http://").to_owned();
+    let endless = format!("GET /health HTTP/1.1\r\nhost: x\r\nx-long: {}\r\n\r\n", "a".repeat(2 << 20));
+    let early = "POST /api/graph/objects HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{\"type\":";
+    let tangled =
+        "POST /health HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n";
+    for sent in [
+        "\0\u{ff}\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        "GET /api/%FF%00 HTTP/1.1\r\nhost: x\r\n\r\n",
+        &endless,
+        early,
+        tangled,
+    ] {
+        let mut stream = std::net::TcpStream::connect(&address).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+        // The server may hang up before it has read everything.
+        let _ = stream.write_all(sent.as_bytes());
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(!answer.starts_with("HTTP/1.1 5"), "{answer}");
+    }
+    assert_eq!(server.api.get("/health").await.status, 200);
+    assert_eq!(server.api.all("/api/graph/objects?").await.len(), 0);
+    terminate(&mut server.launched);
+    assert!(!server.launched.log().contains("panicked"), "{}", server.launched.log());
 }

@@ -12,6 +12,7 @@ use emergent_domain::{
 };
 use emergent_graph::Graph;
 use emergent_llm::{Credentials, EmbedTask, Embedder, EmbedderSpec};
+use emergent_store::search::{self, Among, Wanted};
 use emergent_testkit::{TestDb, both, held_clock};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Map, json};
@@ -97,6 +98,33 @@ both! {
         world.object(new("Note", "named", json!({ "title": "Graph", "text": filler }))).await;
         let found = keys(&world, query("graph", SearchMode::Text)).await;
         assert!(found.starts_with("named "), "{found}");
+    }
+
+    async fn asking_for_fewer_gives_the_beginning_of_the_same_list(db: TestDb) {
+        // The embedded engine skips what cannot be among the best; it must not skip more than that.
+        let world = World::new(&db).await;
+        let mut dice = StdRng::seed_from_u64(3);
+        let objects = (0..300).map(|n| {
+            let words = ["graph", "node", "edge", "of", "paper", "stone", "water"];
+            let text: Vec<&str> = (0..dice.random_range(1..300)).map(|_| *words.choose(&mut dice).unwrap()).collect();
+            new("Note", &format!("k{n}"), json!({ "text": text.join(" ") }))
+        });
+        world.graph.bulk_create_objects(world.actor, objects.collect(), true).await.unwrap();
+        let project = world.project();
+        for text in ["graph", "graph node", "\"node edge\"", "stone -water", "pap*"] {
+            let list = async |most: usize| {
+                let query = emergent_domain::text_query::TextQuery::parse(text);
+                let among = Among::Objects(ObjectFilter::default());
+                let wanted = Wanted { most, enough: most };
+                let read = move |tx: &mut emergent_store::Tx<'_>| search::text(tx, project, &among, &query, wanted);
+                world.graph.db().read(read).await.unwrap()
+            };
+            let all = list(1_000).await;
+            for most in [1, 5, 50] {
+                let some = list(most).await;
+                assert_eq!(some, all[..most.min(all.len())], "{text}");
+            }
+        }
     }
 
     async fn names_from_the_world_of_programs_are_found(db: TestDb) {

@@ -1,12 +1,15 @@
 //! What has to hold after every restart, asked over HTTP.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use rand::seq::{IndexedRandom, IteratorRandom};
 use serde_json::{Value, json};
 
 use crate::{
-    common::Api,
+    common::{Api, eventually},
     model::{State, Thing, View},
     writer::{Writer, list, text},
 };
@@ -135,4 +138,18 @@ async fn history(writer: &mut Writer, api: &Api) {
         let told = told.map(|version| version["deletedAt"].is_null().then(|| state(version))).collect();
         assert_eq!(Thing { versions: told }, writer.model.things[key], "the history of `{key}`");
     }
+}
+
+/// The embedding queue goes on where it was, and vectors find the living and nobody else.
+pub async fn vectors(writer: &Writer, api: &Api) {
+    eventually("every text has its vector", Duration::from_secs(20), async || {
+        api.get("/api/graph/embeddings").await.data()["pending"] == 0
+    })
+    .await;
+    let living = writer.model.view().living;
+    let query = format!("client{}", writer.model.client);
+    let body = json!({ "query": query, "mode": "vector", "types": [writer.type_()], "limit": 100 });
+    let found = api.post("/api/graph/search", &body).await.data();
+    let found: BTreeSet<_> = list(&found["hits"]).iter().map(|hit| text(&hit["object"]["key"])).collect();
+    assert_eq!(found, living.into_keys().collect(), "vectors and objects disagree");
 }

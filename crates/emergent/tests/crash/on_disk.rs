@@ -23,9 +23,6 @@ pub async fn settle(home: &Home) {
 
 /// The file is sound, and its full-text index has exactly the living objects.
 pub fn check(home: &Home) {
-    if home.postgres.is_some() {
-        return;
-    }
     let db = rusqlite::Connection::open(home.data().join("emergent.db")).expect("the database file");
     let word = |sql: &str| db.query_row(sql, [], |row| row.get::<_, String>(0)).expect("an answer");
     assert_eq!(word("PRAGMA integrity_check"), "ok");

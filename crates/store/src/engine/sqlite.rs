@@ -30,7 +30,7 @@ const QUEUE: usize = 4096;
 const READERS: usize = 4;
 
 pub(crate) struct Sqlite {
-    writer: mpsc::Sender<Box<dyn Work>>,
+    writer: Writer,
     readers: Arc<Readers>,
     vectors: Arc<VectorIndexes>,
     commits: Arc<AtomicU64>,
@@ -45,7 +45,7 @@ impl Sqlite {
         let (sender, queue) = mpsc::channel(QUEUE);
         let commits = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&commits);
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || write_groups(&writer, queue, &wake, &count))
             .map_err(|source| Error::Open { place: path.display().to_string(), source: Box::new(source) })?;
@@ -54,7 +54,8 @@ impl Sqlite {
             idle: Mutex::default(),
             places: Arc::new(Semaphore::new(READERS)),
         };
-        Ok(Self { writer: sender, readers: Arc::new(readers), vectors, commits })
+        let writer = Writer { queue: Some(sender), thread: Some(thread) };
+        Ok(Self { writer, readers: Arc::new(readers), vectors, commits })
     }
 
     pub(crate) fn commits(&self) -> u64 {
@@ -69,7 +70,8 @@ impl Sqlite {
     {
         let (reply, answer) = oneshot::channel();
         let work = Box::new(Closure { work, outcome: None, reply, vectors: Arc::clone(&self.vectors) });
-        self.writer.send(work).await.map_err(|_| Error::Closed)?;
+        let queue = self.writer.queue.as_ref().ok_or(Error::Closed)?;
+        queue.send(work).await.map_err(|_| Error::Closed)?;
         answer.await.map_err(|_| Error::Closed)?
     }
 
@@ -99,6 +101,25 @@ impl Sqlite {
             done
         });
         done.await.unwrap_or_else(|_| Err(Error::Closed.into()))
+    }
+}
+
+/// The way to the writer thread. Dropping it waits until the thread has folded the log into the
+/// database: a process that ends well leaves one file that holds everything.
+struct Writer {
+    queue: Option<mpsc::Sender<Box<dyn Work>>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(thread) = self.thread.take()
+            // What was queued may have held the last handle; the thread cannot wait for itself.
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use emergent_domain::{
 use emergent_store::{
     Db, Error,
     jobs::{self, Count, Failed, Job, JobStatus, NewJob},
+    leases,
 };
 use emergent_testkit::both;
 
@@ -52,6 +53,16 @@ both! {
         assert!(!complete(&db, id, "a").await, "once is enough");
         assert_eq!(job(&db, id).await.status, JobStatus::Done);
         assert!(claim(&db, "b", 1_000).await.is_empty());
+    }
+
+    async fn a_process_that_is_alone_does_not_wait_for_the_leases_of_the_dead(db: TestDb) {
+        let id = add(&db, NewJob::new("q", at(0))).await.unwrap();
+        assert_eq!(claim(&db, "dead", 0).await.len(), 1);
+        assert!(claim(&db, "next", 1).await.is_empty());
+        db.write(|tx| leases::end_all(tx, at(1))).await.unwrap();
+        let again = claim(&db, "next", 1).await;
+        assert_eq!(again.iter().map(|job| (job.id, job.attempts)).collect::<Vec<_>>(), [(id, 2)], "it counts");
+        assert!(!complete(&db, id, "dead").await);
     }
 
     async fn a_job_waits_for_its_time_and_older_ones_go_first(db: TestDb) {

@@ -1,0 +1,123 @@
+//! What goes out and what comes back, whichever way.
+
+use std::time::Duration;
+
+use axum::{body::Body, http};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream::BoxStream};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+
+/// A client for one server.
+pub fn http_client(base: &str) -> Result<reqwest::Client> {
+    // Fails when one was chosen already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut client = reqwest::Client::builder().connect_timeout(Duration::from_secs(10));
+    if base.starts_with("http://") {
+        // A machine without certificates can still ask a server next door.
+        client = client.tls_certs_only([]);
+    }
+    let host = base.split_once("://").map_or(base, |(_, rest)| rest);
+    if ["127.", "localhost", "[::1]"].iter().any(|local| host.starts_with(local)) {
+        // Whatever proxy the way out needs, this is not the way out.
+        client = client.no_proxy();
+    }
+    client.build().map_err(|source| Error::Unreachable { server: base.to_owned(), source: Box::new(source) })
+}
+
+/// What a request carries.
+pub enum Content {
+    Nothing,
+    Text(String),
+    Parts(BoxStream<'static, std::io::Result<Bytes>>),
+}
+
+impl From<Content> for Body {
+    fn from(content: Content) -> Self {
+        match content {
+            Content::Nothing => Body::empty(),
+            Content::Text(text) => Body::from(text),
+            Content::Parts(parts) => Body::from_stream(parts),
+        }
+    }
+}
+
+impl From<Content> for reqwest::Body {
+    fn from(content: Content) -> Self {
+        match content {
+            Content::Nothing => reqwest::Body::default(),
+            Content::Text(text) => reqwest::Body::from(text),
+            Content::Parts(parts) => reqwest::Body::wrap_stream(parts),
+        }
+    }
+}
+
+/// An answer whose body has not been read yet.
+pub struct Answer {
+    pub status: http::StatusCode,
+    pub headers: http::HeaderMap,
+    pub(super) body: BoxStream<'static, Result<Bytes>>,
+}
+
+pub fn broke_off(error: impl std::fmt::Display) -> Error {
+    Error::Unexpected(format!("the answer broke off ({error})"))
+}
+
+impl Answer {
+    /// Turns an error answer into an error, in the words of the API.
+    pub(super) async fn accepted(self) -> Result<Self> {
+        if self.status.is_success() {
+            return Ok(self);
+        }
+        let status = self.status;
+        let text = self.text().await?;
+        let body: Value = serde_json::from_str(&text).unwrap_or_default();
+        let error = &body["error"];
+        let Some(message) = error["message"].as_str() else {
+            return Err(Error::Unexpected(format!(
+                "{status} {}",
+                text.chars().take(200).collect::<String>()
+            )));
+        };
+        let mut details = String::new();
+        for detail in error["details"].as_array().into_iter().flatten() {
+            if let (Some(field), Some(reason)) = (detail["field"].as_str(), detail["reason"].as_str())
+                && !message.contains(reason)
+            {
+                details.push_str(&format!("\n  `{field}`: {reason}"));
+            }
+        }
+        let code = error["code"].as_str().unwrap_or_default().to_owned();
+        Err(Error::Refused { code, message: message.to_owned(), details })
+    }
+
+    pub fn next_cursor(&self) -> Option<String> {
+        self.headers.get("x-next-cursor").and_then(|value| value.to_str().ok()).map(str::to_owned)
+    }
+
+    pub fn stream(self) -> BoxStream<'static, Result<Bytes>> {
+        self.body
+    }
+
+    pub async fn text(mut self) -> Result<String> {
+        let mut all = Vec::new();
+        while let Some(part) = self.body.next().await {
+            all.extend_from_slice(&part?);
+        }
+        String::from_utf8(all).map_err(|error| Error::Unexpected(error.to_string()))
+    }
+
+    /// `data` of the envelope.
+    pub async fn data<T: DeserializeOwned>(self) -> Result<T> {
+        #[derive(serde::Deserialize)]
+        struct Envelope<T> {
+            data: T,
+        }
+        let text = self.text().await?;
+        let envelope: Envelope<T> =
+            serde_json::from_str(&text).map_err(|error| Error::Unexpected(error.to_string()))?;
+        Ok(envelope.data)
+    }
+}
