@@ -27,7 +27,9 @@ pub struct ObjectFilter {
 impl ObjectFilter {
     pub fn check(&self) -> Result<(), Invalid> {
         for (at, type_) in self.types.iter().enumerate() {
-            check_type(type_).map_err(|problem| Invalid::one(format!("types[{at}]"), problem.problems[0].reason.clone()))?;
+            check_type(type_).map_err(|problem| {
+                Invalid::one(format!("types[{at}]"), problem.problems[0].reason.clone())
+            })?;
         }
         if self.types.len() > 100 || self.labels.len() > 64 || self.filters.len() > 32 {
             return Err(Invalid::one("filters", "at most 100 types, 64 labels and 32 property filters"));

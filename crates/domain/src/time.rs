@@ -82,8 +82,7 @@ impl Serialize for Timestamp {
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<str>::deserialize(from)?;
-        text.parse()
-            .map_err(|_| de::Error::custom("expected a time such as 2026-01-31T08:00:00Z"))
+        text.parse().map_err(|_| de::Error::custom("expected a time such as 2026-01-31T08:00:00Z"))
     }
 }
 

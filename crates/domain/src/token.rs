@@ -48,14 +48,10 @@ impl fmt::Display for Scope {
 impl FromStr for Scope {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|scope| scope.as_str() == text)
-            .ok_or_else(|| {
-                let all: Vec<_> = Self::ALL.iter().map(|scope| scope.as_str()).collect();
-                format!("`{text}` is not a scope; the scopes are {}", all.join(", "))
-            })
+        Self::ALL.iter().copied().find(|scope| scope.as_str() == text).ok_or_else(|| {
+            let all: Vec<_> = Self::ALL.iter().map(|scope| scope.as_str()).collect();
+            format!("`{text}` is not a scope; the scopes are {}", all.join(", "))
+        })
     }
 }
 

@@ -129,7 +129,12 @@ impl Graph {
             SearchMode::Hybrid | SearchMode::Vector => self.embed_query(&question.query).await,
         };
         let embedding = if vector.is_some() { EmbeddingUse::Used } else { EmbeddingUse::Unavailable };
-        let most = (question.limit * 5).max(50);
+        let most = match question.mode {
+            // What one channel ranks low the other may rank high.
+            SearchMode::Hybrid => (question.limit * 5).max(50),
+            // A few more than wanted, for those that are deleted this moment.
+            SearchMode::Text | SearchMode::Vector => question.limit + 5,
+        };
         let by_text = async {
             match question.mode {
                 SearchMode::Hybrid | SearchMode::Text => self.by_text(&question, most).await,

@@ -46,8 +46,7 @@ impl Migration {
                 self.postgres,
             ),
         };
-        let shared =
-            self.shared.replace("{rowno}", rowno).replace("{seqno}", seqno).replace("{txid}", txid);
+        let shared = self.shared.replace("{rowno}", rowno).replace("{seqno}", seqno).replace("{txid}", txid);
         format!("{shared}\n{own}")
     }
 
@@ -66,7 +65,8 @@ fn refuse_newer(found: i64) -> Result<()> {
 pub(crate) fn sqlite(conn: &mut rusqlite::Connection) -> Result<()> {
     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Exclusive)?;
     tx.execute_batch(TABLE)?;
-    let found: i64 = tx.query_row("SELECT coalesce(max(version), 0) FROM schema_migrations", [], |row| row.get(0))?;
+    let found: i64 =
+        tx.query_row("SELECT coalesce(max(version), 0) FROM schema_migrations", [], |row| row.get(0))?;
     refuse_newer(found)?;
     for migration in MIGRATIONS.iter().filter(|migration| migration.version > found) {
         tx.execute_batch(&migration.text(Engine::Sqlite)).map_err(Error::from).map_err(migration.failed())?;
@@ -86,10 +86,14 @@ pub(crate) async fn postgres(client: &mut deadpool_postgres::Object) -> Result<(
     tx.batch_execute("CREATE SCHEMA IF NOT EXISTS kb").await?;
     tx.batch_execute("CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public").await?;
     tx.batch_execute(TABLE).await?;
-    let found: i64 = tx.query_one("SELECT coalesce(max(version), 0) FROM schema_migrations", &[]).await?.get(0);
+    let found: i64 =
+        tx.query_one("SELECT coalesce(max(version), 0) FROM schema_migrations", &[]).await?.get(0);
     refuse_newer(found)?;
     for migration in MIGRATIONS.iter().filter(|migration| migration.version > found) {
-        tx.batch_execute(&migration.text(Engine::Postgres)).await.map_err(Error::from).map_err(migration.failed())?;
+        tx.batch_execute(&migration.text(Engine::Postgres))
+            .await
+            .map_err(Error::from)
+            .map_err(migration.failed())?;
         tx.execute(
             "INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, now())",
             &[&migration.version, &migration.name],

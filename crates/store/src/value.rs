@@ -68,7 +68,16 @@ macro_rules! param_from_id {
 }
 
 param_from_id!(
-    ProjectId, ObjectId, RelationshipId, TokenId, PackId, DocumentId, ChunkId, JobId, RunId, ToolCallId
+    ProjectId,
+    ObjectId,
+    RelationshipId,
+    TokenId,
+    PackId,
+    DocumentId,
+    ChunkId,
+    JobId,
+    RunId,
+    ToolCallId
 );
 
 impl<'a, T: Into<Param<'a>>> From<Option<T>> for Param<'a> {
@@ -119,7 +128,11 @@ impl rusqlite::ToSql for Param<'_> {
 }
 
 impl ToSql for Param<'_> {
-    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
         match self {
             Param::Null => return Ok(IsNull::Yes),
             Param::Bool(value) => return value.to_sql(ty, out),
@@ -289,7 +302,12 @@ impl Column for Vec<f32> {
     }
     fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
         let numbers = raw.bytes?.get(4..)?;
-        Some(numbers.chunks_exact(4).map(|four| f32::from_be_bytes([four[0], four[1], four[2], four[3]])).collect())
+        Some(
+            numbers
+                .chunks_exact(4)
+                .map(|four| f32::from_be_bytes([four[0], four[1], four[2], four[3]]))
+                .collect(),
+        )
     }
 }
 
@@ -361,5 +379,14 @@ macro_rules! id_columns {
 }
 
 id_columns!(
-    ProjectId, ObjectId, RelationshipId, TokenId, PackId, DocumentId, ChunkId, JobId, RunId, ToolCallId
+    ProjectId,
+    ObjectId,
+    RelationshipId,
+    TokenId,
+    PackId,
+    DocumentId,
+    ChunkId,
+    JobId,
+    RunId,
+    ToolCallId
 );

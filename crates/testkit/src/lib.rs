@@ -39,7 +39,8 @@ impl TestDb {
     }
 
     pub async fn postgres() -> Self {
-        let config = DbConfig::Postgres { url: new_postgres_database().await, connections: 16, statement_cache: true };
+        let config =
+            DbConfig::Postgres { url: new_postgres_database().await, connections: 16, statement_cache: true };
         let db = Db::open(config.clone()).await.expect("a new PostgreSQL database");
         Self { db, config, _dir: None }
     }

@@ -17,7 +17,7 @@ use super::{
 use crate::{Actor, Error, Graph, error::Result};
 
 /// A batch ends at so many lines or bytes.
-const LINES: usize = 1_000;
+const LINES: usize = 2_000;
 const BYTES: usize = 4 << 20;
 /// How many ids that stand for others are remembered; only files that name keyed objects by id
 /// need them at all.

@@ -25,6 +25,8 @@ use crate::{
 /// How long a group may grow before it is committed: a bound on what one caller waits for others.
 const GROUP_TIME: Duration = Duration::from_millis(20);
 const GROUP_SIZE: usize = 512;
+/// How long the writer waits for callers that it just answered, when there were several.
+const GATHER_TIME: Duration = Duration::from_micros(50);
 /// Writers that find this many before them wait to queue.
 const QUEUE: usize = 4096;
 const READERS: usize = 4;
@@ -41,6 +43,8 @@ impl Sqlite {
         let failed =
             |source: Error| Error::Open { place: path.display().to_string(), source: Box::new(source) };
         let mut writer = connect(path).map_err(failed)?;
+        // Merging the full-text index reads what was written a while ago: from memory, not the disk.
+        writer.pragma_update(None, "cache_size", -64_000)?;
         crate::migrate::sqlite(&mut writer)?;
         let (sender, queue) = mpsc::channel(QUEUE);
         let commits = Arc::new(AtomicU64::new(0));
@@ -224,8 +228,10 @@ fn write_groups(
     wake: &Arc<Wake>,
     commits: &AtomicU64,
 ) {
+    let mut last_group = 0;
     while let Some(first) = queue.blocking_recv() {
-        let (done, committed) = write_group(conn, first, &mut queue);
+        let (done, committed) = write_group(conn, first, &mut queue, last_group / 2);
+        last_group = done.len();
         if committed.is_ok() {
             commits.fetch_add(1, Ordering::Relaxed);
         }
@@ -239,7 +245,13 @@ fn write_groups(
 
 type Group = (Vec<Box<dyn Work>>, Result<(), String>);
 
-fn write_group(conn: &Connection, first: Box<dyn Work>, queue: &mut mpsc::Receiver<Box<dyn Work>>) -> Group {
+/// `expected` is how many to wait a moment for: those just answered are likely to write again.
+fn write_group(
+    conn: &Connection,
+    first: Box<dyn Work>,
+    queue: &mut mpsc::Receiver<Box<dyn Work>>,
+    expected: usize,
+) -> Group {
     let started = Instant::now();
     let mut good: Vec<Box<dyn Work>> = Vec::new();
     // Those that failed and left no trace; they are told with the others.
@@ -260,7 +272,7 @@ fn write_group(conn: &Connection, first: Box<dyn Work>, queue: &mut mpsc::Receiv
             }
         }
         if good.len() + failed.len() < GROUP_SIZE && started.elapsed() < GROUP_TIME {
-            next = queue.try_recv().ok();
+            next = next_of(queue, good.len() + failed.len() < expected);
         }
     }
     let committed = if conn.is_autocommit() {
@@ -275,6 +287,23 @@ fn write_group(conn: &Connection, first: Box<dyn Work>, queue: &mut mpsc::Receiv
     };
     good.append(&mut failed);
     (good, committed)
+}
+
+/// What is queued; or, when more are likely to come, what comes within a moment. An fsync costs
+/// more than this waits, and a group that is twice as large needs half as many.
+fn next_of(queue: &mut mpsc::Receiver<Box<dyn Work>>, more_expected: bool) -> Option<Box<dyn Work>> {
+    if let Ok(work) = queue.try_recv() {
+        return Some(work);
+    }
+    let waiting = Instant::now();
+    while more_expected && waiting.elapsed() < GATHER_TIME {
+        // Lets the callers run, who may share this core.
+        std::thread::yield_now();
+        if let Ok(work) = queue.try_recv() {
+            return Some(work);
+        }
+    }
+    None
 }
 
 /// Takes back what a failed transaction left behind. Savepoints would do it more directly, but
