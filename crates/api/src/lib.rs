@@ -1,7 +1,7 @@
 //! The HTTP side of Emergent: what can be asked, by whom, and how the answer is written.
 //!
 //! A handler reads as a sentence: extractors check, one call of the graph works, a view answers.
-//! Who may call a route is said where the route is registered ([`access`]), and nowhere else.
+//! Who may call a route is said where the route is registered (`access`), and nowhere else.
 
 mod access;
 mod answer;

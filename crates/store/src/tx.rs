@@ -275,25 +275,37 @@ async fn prepare(
     Ok(if cache { client.prepare_cached(sql).await? } else { client.prepare(sql).await? })
 }
 
-/// `$2` is a name to SQLite, numbered in order of appearance: bind by what the name says.
-fn bind(statement: &mut rusqlite::CachedStatement<'_>, params: &[Param<'_>]) -> Result<()> {
-    for place in 1..=statement.parameter_count() {
-        let number = statement
-            .parameter_name(place)
-            .and_then(|name| name.get(1..))
-            .and_then(|digits| digits.parse::<usize>().ok())
-            .unwrap_or(place);
-        match params.get(number - 1) {
-            Some(param) => statement.raw_bind_parameter(place, param)?,
-            None => return Err(Error::Sqlite(rusqlite::Error::InvalidParameterCount(number, params.len()))),
+/// `$2` is a name to SQLite, numbered in order of appearance, and finding a name's number takes
+/// longer the more there are; `?2` is the second parameter. Only a digit follows the sign of a
+/// parameter: `'$.path'` in JSON functions stays as it is.
+fn numbered(sql: &str) -> String {
+    let mut text = sql.to_owned();
+    for (at, _) in sql.match_indices('$') {
+        if sql.as_bytes().get(at + 1).is_some_and(u8::is_ascii_digit) {
+            text.replace_range(at..=at, "?");
         }
     }
-    Ok(())
+    text
+}
+
+fn prepare_bound<'c>(
+    conn: &'c rusqlite::Connection,
+    sql: &str,
+    params: &[Param<'_>],
+) -> Result<rusqlite::CachedStatement<'c>> {
+    let mut statement = conn.prepare_cached(&numbered(sql))?;
+    let wanted = statement.parameter_count();
+    if wanted > params.len() {
+        return Err(Error::Sqlite(rusqlite::Error::InvalidParameterCount(wanted, params.len())));
+    }
+    for (at, param) in params.iter().take(wanted).enumerate() {
+        statement.raw_bind_parameter(at + 1, param)?;
+    }
+    Ok(statement)
 }
 
 fn sqlite_execute(conn: &rusqlite::Connection, sql: &str, params: &[Param<'_>]) -> Result<u64> {
-    let mut statement = conn.prepare_cached(sql)?;
-    bind(&mut statement, params)?;
+    let mut statement = prepare_bound(conn, sql, params)?;
     Ok(statement.raw_execute()? as u64)
 }
 
@@ -303,11 +315,23 @@ fn sqlite_each(
     params: &[Param<'_>],
     visit: &mut dyn FnMut(&Row<'_>) -> Result<()>,
 ) -> Result<()> {
-    let mut statement = conn.prepare_cached(sql)?;
-    bind(&mut statement, params)?;
+    let mut statement = prepare_bound(conn, sql, params)?;
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next()? {
         visit(&Row::Sqlite(row))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbered;
+
+    #[test]
+    fn parameters_are_numbered_and_json_paths_are_left_alone() {
+        assert_eq!(
+            numbered("SELECT x ->> '$.a' FROM t WHERE a = $2 AND b IN ($10,$1)"),
+            "SELECT x ->> '$.a' FROM t WHERE a = ?2 AND b IN (?10,?1)"
+        );
+    }
 }
