@@ -151,10 +151,12 @@ both! {
             (json!({ "startIds": [] }), "startIds"), (json!({ "startIds": ["x"] }), "startIds[0]"), (json!({ "startIds": [id], "maxDepth": -1 }), "maxDepth"),
             (json!({ "startIds": [id], "maxDepth": 17 }), "maxDepth"), (json!({ "startIds": [id], "maxNodes": 0 }), "maxNodes"), (json!({ "startIds": [id], "maxNodes": 10_001 }), "maxNodes"),
             (json!({ "startIds": [id], "direction": "up" }), "direction"), (json!({ "startIds": [id], "asOf": "yesterday" }), "asOf"), (json!({ "startIds": vec![id.as_str(); 101] }), "startIds"),
+            (json!({ "startIds": [id], "relationshipTypes": ["a\u{0}"] }), "relationshipTypes[0]"), (json!({ "startIds": [id], "objectTypes": ["a\u{0}"] }), "objectTypes[0]"),
         ] {
             check("POST", "/api/graph/traverse", body, field).await;
         }
         check("POST", "/api/graph/path", json!({ "fromId": id, "toId": id, "maxDepth": 99 }), "maxDepth").await;
+        check("POST", "/api/graph/path", json!({ "fromId": id, "toId": id, "relationshipTypes": ["\u{0}"] }), "relationshipTypes[0]").await;
         for (body, field) in [
             (json!({ "name": "a/b" }), "name"), (json!({ "name": "" }), "name"), (json!({ "name": "x".repeat(65) }), "name"), (json!({ "name": id }), "name"), (json!({ "name": "a\u{0}" }), "name"),
         ] {

@@ -140,8 +140,15 @@ impl TraverseQuery {
         range("maxNodes", self.max_nodes, 1, Self::MAX_NODES)?;
         range("maxEdges", self.max_edges, 0, Self::MAX_EDGES)?;
         range("relationshipTypes", self.relationship_types.len(), 0, 100)?;
-        range("objectTypes", self.object_types.len(), 0, 100)
+        range("objectTypes", self.object_types.len(), 0, 100)?;
+        check_types("relationshipTypes", &self.relationship_types)?;
+        check_types("objectTypes", &self.object_types)
     }
+}
+
+/// Any name may be asked for, as long as a database can be asked.
+pub fn check_types(field: &str, types: &[String]) -> Result<(), Invalid> {
+    types.iter().enumerate().try_for_each(|(at, type_)| check_chars(&format!("{field}[{at}]"), type_))
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -7,7 +7,7 @@ use emergent_domain::{
     ids::{ObjectId, ProjectId},
     invalid::Invalid,
     object::Object,
-    query::{Direction, FoundPath, Node, PathQuery, Subgraph, TraverseQuery},
+    query::{Direction, FoundPath, Node, PathQuery, Subgraph, TraverseQuery, check_types},
     relationship::Relationship,
 };
 use emergent_store::{
@@ -36,6 +36,7 @@ impl Graph {
         if query.relationship_types.len() > 100 {
             return Err(Invalid::one("relationshipTypes", "must be 0 to 100").into());
         }
+        check_types("relationshipTypes", &query.relationship_types)?;
         self.db().snapshot(move |tx| shortest_path(tx, project, &query)).await
     }
 }

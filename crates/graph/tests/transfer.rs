@@ -168,23 +168,23 @@ both! {
         let good = |from: usize, to: usize| -> String {
             (from..to).map(|n| format!("{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"{n}\"}}\n")).collect()
         };
-        let file = format!("{}{{broken\n{}", good(0, 1_500), good(1_500, 4_000));
+        let file = format!("{}{{broken\n{}", good(0, 3_000), good(3_000, 8_000));
         let progress = import_parts(&world.graph, world.actor, file.as_bytes(), 10_000, OnError::Stop).await;
         let last = progress.last().unwrap();
         assert!(last.stopped && last.done);
-        assert_eq!((last.lines, last.objects.created, last.failed), (1_000, 1_000, 1), "whole batches are kept");
-        assert_eq!(last.errors[0].line, 1_501);
+        assert_eq!((last.lines, last.objects.created, last.failed), (2_000, 2_000, 1), "whole batches are kept");
+        assert_eq!(last.errors[0].line, 3_001);
         // Mended, it goes on from there.
-        let done = import(&world.graph, world.actor, good(0, 4_000)).await;
-        assert_eq!(done.objects, counts(3_000, 0, 1_000));
+        let done = import(&world.graph, world.actor, good(0, 8_000)).await;
+        assert_eq!(done.objects, counts(6_000, 0, 2_000));
     }
 
     async fn progress_is_told_batch_by_batch(db: TestDb) {
         let world = World::new(&db).await;
-        let file: String = (0..2_500).map(|n| format!("{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"{n}\"}}\n")).collect();
+        let file: String = (0..5_000).map(|n| format!("{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"{n}\"}}\n")).collect();
         let progress = import_parts(&world.graph, world.actor, file.as_bytes(), 7_777, OnError::Stop).await;
         let lines: Vec<(u64, bool)> = progress.iter().map(|one| (one.lines, one.done)).collect();
-        assert_eq!(lines, [(1_000, false), (2_000, false), (2_500, true)]);
+        assert_eq!(lines, [(2_000, false), (4_000, false), (5_000, true)]);
         assert_eq!(progress[2].bytes, file.len() as u64);
         let nothing = import(&world.graph, world.actor, "").await;
         assert_eq!(nothing, ImportProgress { done: true, ..ImportProgress::default() });
@@ -192,13 +192,13 @@ both! {
 
     async fn an_upload_that_breaks_off_is_an_error_and_keeps_what_was_written(db: TestDb) {
         let world = World::new(&db).await;
-        let file: String = (0..1_500).map(|n| format!("{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"{n}\"}}\n")).collect();
+        let file: String = (0..3_000).map(|n| format!("{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"{n}\"}}\n")).collect();
         let parts = vec![Ok(Bytes::from(file)), Err("the line went dead")];
         let told: Vec<Result<ImportProgress, Error>> =
             world.graph.import(world.actor, stream::iter(parts), ImportOptions::default()).collect().await;
         let error = told.last().unwrap().as_ref().unwrap_err();
         assert!(error.to_string().contains("the line went dead"), "{error}");
-        assert_eq!(contents(&world.graph, world.project()).await.objects.len(), 1_000);
+        assert_eq!(contents(&world.graph, world.project()).await.objects.len(), 2_000);
     }
 
     async fn objects_without_a_key_are_found_again_by_their_id(db: TestDb) {

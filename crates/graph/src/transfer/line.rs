@@ -6,7 +6,7 @@
 use emergent_domain::{
     ids::ObjectId,
     invalid::Invalid,
-    object::{NewObject, ObjectPatch},
+    object::{NewObject, ObjectPatch, check_chars},
     relationship::{NewRelationship, RelationshipPatch},
 };
 use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
@@ -202,7 +202,11 @@ fn edge(wire: Wire) -> Result<EdgeLine, Invalid> {
 fn end(field: &str, wire: Option<WireEnd>) -> Result<EndRef, Invalid> {
     match wire {
         // The key first: an id may have been another's where this is imported.
-        Some(WireEnd { type_: Some(type_), key: Some(key), .. }) => Ok(EndRef::Key { type_, key }),
+        Some(WireEnd { type_: Some(type_), key: Some(key), .. }) => {
+            check_chars(&format!("{field}.type"), &type_)?;
+            check_chars(&format!("{field}.key"), &key)?;
+            Ok(EndRef::Key { type_, key })
+        }
         Some(WireEnd { id: Some(id), .. }) => Ok(EndRef::Id(ObjectId(id))),
         Some(_) => Err(Invalid::one(field, "needs `type` and `key`, or `id`")),
         None => Err(Invalid::one(field, "is required")),

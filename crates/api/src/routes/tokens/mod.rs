@@ -48,7 +48,13 @@ async fn create(State(app): State<App>, caller: Caller, Json(body): Json<CreateT
     let project = project_of_new(&app, &caller, body.project.as_deref()).await?;
     let scopes: BTreeSet<_> = body.scopes.into_iter().collect();
     scopes.iter().try_for_each(|scope| caller.must_have(*scope))?;
-    created(app.graph.create_token(&body.name, scopes, project, body.expires_at).await?)
+    let expires_at = match (body.expires_at, caller.token.expires_at) {
+        (Some(wanted), Some(own)) if wanted > own => {
+            return Err(ApiError::invalid("expiresAt", format!("is after this token's own end, {own}")));
+        }
+        (wanted, own) => wanted.or(own),
+    };
+    created(app.graph.create_token(&body.name, scopes, project, expires_at).await?)
 }
 
 /// Ends a token at once.
