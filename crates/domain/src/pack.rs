@@ -18,6 +18,7 @@ mod nearest;
 mod schema;
 mod set;
 mod version;
+mod weight;
 mod wording;
 
 pub use nearest::nearest;

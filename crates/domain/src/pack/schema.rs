@@ -4,7 +4,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value, json};
 
-use super::wording;
+use super::{weight, wording};
 use crate::invalid::Invalid;
 
 /// A validator for properties. Nothing is ever fetched: a reference must stay inside the schema.
@@ -15,7 +15,7 @@ pub fn compile(schema: &Value) -> Result<Validator, Invalid> {
     // Look-around is common in patterns and needs backtracking, which an unlucky text could
     // otherwise drag out for minutes.
     let patterns = PatternOptions::fancy_regex().backtrack_limit(100_000).size_limit(1 << 20);
-    jsonschema::options()
+    let validator = jsonschema::options()
         .offline()
         .should_validate_formats(true)
         .with_pattern_options(patterns)
@@ -37,7 +37,9 @@ pub fn compile(schema: &Value) -> Result<Validator, Invalid> {
                     })
                     .collect(),
             },
-        })
+        })?;
+    weight::check(schema)?;
+    Ok(validator)
 }
 
 /// As [`compile`], from either way of writing what a relationship may say: a whole schema, or
