@@ -1,6 +1,6 @@
 //! Who is calling, and in which project: the token, its scopes, `X-Project-ID`.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     extract::{FromRequestParts, Request, State},
@@ -27,12 +27,28 @@ pub(crate) struct Caller {
     pub token: Arc<Token>,
     /// The token's project, or the one `X-Project-ID` names.
     project: Option<ProjectId>,
+    secret: Arc<str>,
 }
+
+/// How soon what outlasts its request notices that its token has ended.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl Caller {
     /// `None` for a token that spans projects.
     pub(crate) fn bound_to(&self) -> Option<ProjectId> {
         self.token.project
+    }
+
+    /// Comes when the token is revoked or at its end, or its project is gone: for answers that go
+    /// on after the request was let through.
+    pub(crate) fn ended(&self, app: &App) -> impl Future<Output = ()> + Send + 'static {
+        let (app, secret) = (app.clone(), Arc::clone(&self.secret));
+        async move {
+            // A database that does not answer is no reason to end what was allowed.
+            while !matches!(app.token(&secret).await, Ok(None)) {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        }
     }
 
     /// Refuses what only a token that spans projects may do.
@@ -60,8 +76,9 @@ pub(crate) async fn guard(
     let Some(app) = request.extensions().get::<App>().cloned() else {
         return Err(ApiError::internal_text("the router was built without its app"));
     };
-    let token = app.token(bearer(request.headers())?).await?.ok_or_else(ApiError::unknown_token)?;
-    let mut caller = Caller { project: token.project, token };
+    let secret: Arc<str> = bearer(request.headers())?.into();
+    let token = app.token(&secret).await?.ok_or_else(ApiError::unknown_token)?;
+    let mut caller = Caller { project: token.project, token, secret };
     if let Access::Scope(scope) = access {
         caller.must_have(scope)?;
     }

@@ -9,10 +9,10 @@ use axum::{
         sse::{Event, KeepAlive, Sse},
     },
 };
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, future::select};
 use serde::Serialize;
 
-use crate::App;
+use crate::{App, auth::Caller};
 
 /// Comments between events, so that nobody on the way takes a quiet stream for a dead one.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -30,9 +30,14 @@ pub(crate) fn frame(id: Option<String>, data: &impl Serialize) -> Event {
     }
 }
 
-/// Sends frames until they end, the client leaves, or the server closes.
-pub(crate) fn stream(app: &App, frames: impl Stream<Item = Event> + Send + 'static) -> Response {
-    let frames = frames.map(Ok::<_, Infallible>).take_until(Box::pin(app.closed()));
+/// Sends frames until they end, the client leaves, its token ends, or the server closes.
+pub(crate) fn stream(
+    app: &App,
+    caller: &Caller,
+    frames: impl Stream<Item = Event> + Send + 'static,
+) -> Response {
+    let end = select(Box::pin(app.closed()), Box::pin(caller.ended(app)));
+    let frames = frames.map(Ok::<_, Infallible>).take_until(end);
     let mut response = Sse::new(frames).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
     // Proxies that buffer would hold events back.
     let unbuffered = HeaderName::from_static("x-accel-buffering");

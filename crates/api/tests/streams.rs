@@ -192,4 +192,16 @@ both! {
         server.app.close();
         while all.next().await.is_some() {}
     }
+
+    async fn a_stream_ends_with_its_token(db: TestDb) {
+        let server = Server::start(&db).await;
+        let body = json!({ "name": "reader", "scopes": ["graph:read"], "project": "default" });
+        let answer = server.admin().post("/api/tokens", body).await;
+        let made = answer.is(201);
+        let reader = server.client(Some(made["token"].as_str().unwrap()));
+        let mut live = Frames::open(&reader, "/api/graph/changes", None).await;
+        assert_eq!(live.next().await.unwrap().1["type"], "ready");
+        server.admin().delete(&format!("/api/tokens/{}", made["id"].as_str().unwrap())).await.is(200);
+        assert!(live.next().await.is_none(), "nothing comes after the token was revoked");
+    }
 }

@@ -10,7 +10,13 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
-use crate::{ApiError, App, auth::InProject, extract::Query, sse, views::change::ChangeView};
+use crate::{
+    ApiError, App,
+    auth::{Caller, InProject},
+    extract::Query,
+    sse,
+    views::change::ChangeView,
+};
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -32,6 +38,7 @@ pub(super) struct From {
 )]
 pub(super) async fn follow(
     State(app): State<App>,
+    caller: Caller,
     InProject(project): InProject,
     Query(from): Query<From>,
     headers: HeaderMap,
@@ -43,7 +50,7 @@ pub(super) async fn follow(
     let ready =
         sse::frame(Some(after.to_string()), &json!({ "type": "ready", "position": after.to_string() }));
     let changes = app.graph.follow(project, after).map(frame);
-    Ok(sse::stream(&app, stream::iter([ready]).chain(changes)))
+    Ok(sse::stream(&app, &caller, stream::iter([ready]).chain(changes)))
 }
 
 fn last_seen(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
