@@ -264,6 +264,17 @@ both! {
         assert!(world.graph.list_objects(strict.project, ObjectFilter::default(), Page::first(1)).await.unwrap().items.is_empty());
     }
 
+    async fn a_line_that_packs_forbid_does_not_bring_its_object_back(db: TestDb) {
+        let world = World::new(&db).await;
+        let id = world.object(new("T", "", json!({}))).await;
+        world.graph.delete_object(world.actor, id, None).await.unwrap();
+        world.graph.update_project(world.project(), None, Some(true)).await.unwrap();
+        let line = format!("{{\"kind\":\"object\",\"id\":\"{id}\",\"type\":\"T\",\"properties\":{{\"a\":1}}}}");
+        let done = import(&world.graph, world.actor, &line).await;
+        assert_eq!((done.failed, done.objects.total()), (1, 0));
+        assert!(world.graph.get_object(world.project(), id).await.is_err(), "it is still deleted");
+    }
+
     async fn an_export_has_every_object_before_any_edge_and_no_tombstone(db: TestDb) {
         let world = World::new(&db).await;
         let mut ids = Vec::new();

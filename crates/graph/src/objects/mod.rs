@@ -17,7 +17,7 @@ mod write;
 
 pub use delete::{delete, restore};
 pub use draft::{Draft, Upsert};
-pub use write::{create, create_all, create_each, update, upsert};
+pub use write::{check_restored, create, create_all, create_each, update, upsert};
 
 /// What an upsert did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -95,6 +95,16 @@ pub fn upsert(tx: &mut Tx<'_>, writer: &Writer, upsert: &Upsert) -> Result<(Obje
     }
 }
 
+/// Whether a deleted object, restored and changed so, would be what the packs allow: asked before
+/// anything is written, by whoever goes on after a refusal.
+pub fn check_restored(tx: &mut Tx<'_>, writer: &Writer, id: ObjectId, patch: &ObjectPatch) -> Result<()> {
+    let found = rows::lock(tx, writer.project.id, id)?.ok_or_else(|| Error::not_found("object", id))?;
+    match patch.apply(&found.object) {
+        Some(after) => Ok(Draft::new(after)?.check(writer)?),
+        None => Ok(()),
+    }
+}
+
 /// Changes a living object; when nothing would change, it is returned as it is.
 pub fn update(tx: &mut Tx<'_>, writer: &Writer, id: ObjectId, patch: &ObjectPatch) -> Result<Object> {
     let current = lock_living(tx, writer, id, patch.expected_version)?;

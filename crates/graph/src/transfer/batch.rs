@@ -258,7 +258,8 @@ impl<'a> Objects<'a> {
             }
         }
         for (number, id, patch) in restores {
-            match objects::restore(tx, self.writer, id) {
+            let allowed = objects::check_restored(tx, self.writer, id, patch);
+            match allowed.and_then(|()| objects::restore(tx, self.writer, id)) {
                 Ok(_) => changes.push((number, id, patch)),
                 Err(error) => outcome.errors.push(line_error(number, error)?),
             }
