@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use emergent_domain::{
-    author::Author,
-    ids::ProjectId,
-    time::{Clock, Timestamp},
-};
+use emergent_domain::time::{Clock, Timestamp};
 use emergent_store::{Db, DbConfig, Engine};
 
 /// A database of its own, gone with the test.
@@ -92,19 +88,9 @@ fn with_database(url: &str, name: &str) -> String {
     }
 }
 
-/// An author for tests that do not care who wrote.
-pub fn system() -> Author {
-    Author::System
-}
-
 /// A clock that stands at a known moment until it is moved.
 pub fn held_clock() -> Clock {
     Clock::held_at("2026-01-31T08:00:00Z".parse::<Timestamp>().expect("a time"))
-}
-
-/// A project id that no other test has.
-pub fn some_project() -> ProjectId {
-    ProjectId::new()
 }
 
 /// One test for each engine: `both! { async fn a_behaviour(db: TestDb) { … } }`.

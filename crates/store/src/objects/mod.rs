@@ -102,27 +102,6 @@ pub fn key_holder(tx: &mut Tx<'_>, project: ProjectId, type_: &str, key: &str) -
     )
 }
 
-/// The living objects with these keys of one type, as `(key, id)`.
-pub fn ids_by_key(
-    tx: &mut Tx<'_>,
-    project: ProjectId,
-    type_: &str,
-    keys: &[&str],
-) -> Result<HashMap<String, ObjectId>> {
-    let mut found = HashMap::with_capacity(keys.len());
-    for list in page::in_lists(keys) {
-        let sql = format!(
-            "SELECT key, id FROM graph_objects
-             WHERE project_id = $1 AND type = $2 AND key IN ({}) AND deleted_at IS NULL",
-            page::places(3, list.len())
-        );
-        let mut params = vec![Param::from(project), Param::from(type_)];
-        params.extend(list.into_iter().map(Param::from));
-        found.extend(tx.query(&sql, &params, |row| Ok((row.get(0)?, row.get(1)?)))?);
-    }
-    Ok(found)
-}
-
 /// What an edge needs to know of its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndRow {
