@@ -56,6 +56,8 @@ id! {
     DocumentId,
     ChunkId,
     JobId,
+    AgentId,
+    MessageId,
     /// One execution of an agent.
     RunId,
     /// One call of a tool within a run.

@@ -3,7 +3,9 @@
 //! Nothing here does I/O or waits. What a database, a model or a clock must be asked for is
 //! handed in by the crates above.
 
+pub mod agent;
 pub mod author;
+pub mod chat;
 pub mod cursor;
 pub mod document;
 pub mod event;
@@ -12,12 +14,16 @@ pub mod fusion;
 pub mod ids;
 pub mod invalid;
 pub mod json;
+pub mod loops;
 pub mod object;
 pub mod pack;
 pub mod patch;
 pub mod project;
 pub mod query;
 pub mod relationship;
+pub mod run;
+pub mod run_event;
 pub mod text_query;
 pub mod time;
 pub mod token;
+pub mod tool_name;

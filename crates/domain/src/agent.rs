@@ -1,0 +1,407 @@
+//! Agents: what a definition says, and what it may say.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{
+    ids::{AgentId, ProjectId},
+    invalid::{Invalid, Problem},
+    time::Timestamp,
+    tool_name,
+};
+
+/// An agent as it stands in a project. A change makes a new version; a run keeps the one it
+/// started with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Agent {
+    pub id: AgentId,
+    pub project: ProjectId,
+    pub version: i64,
+    pub definition: AgentDefinition,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub deleted_at: Option<Timestamp>,
+}
+
+/// The words of a manifest: snake_case, unknown fields refused.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentDefinition {
+    pub name: String,
+    #[serde(default)]
+    pub description: String,
+    #[serde(default)]
+    pub system_prompt: String,
+    /// Without one, `EMERGENT_MODEL` decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelConfig>,
+    /// Names and globs of tools. An empty list is no tools.
+    #[serde(default)]
+    pub tools: Vec<String>,
+    /// None: started by hand. Else a word such as `on_document_ingested`, or a cron expression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<String>,
+    #[serde(default)]
+    pub flow_type: FlowType,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow_config: Option<FlowConfig>,
+    #[serde(default)]
+    pub is_default: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+    /// Seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_timeout: Option<u32>,
+    #[serde(default)]
+    pub visibility: Visibility,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acp: Option<AcpConfig>,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub config: Map<String, Value>,
+    /// The product that brought it; none for an agent of the project's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub product: Option<String>,
+}
+
+impl AgentDefinition {
+    /// The least there can be.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            description: String::new(),
+            system_prompt: String::new(),
+            model: None,
+            tools: Vec::new(),
+            trigger: None,
+            flow_type: FlowType::Single,
+            flow_config: None,
+            is_default: false,
+            max_steps: None,
+            default_timeout: None,
+            visibility: Visibility::Project,
+            acp: None,
+            config: Map::new(),
+            product: None,
+        }
+    }
+
+    /// Whether a run of this agent below the top may delegate further.
+    pub fn allows_delegation(&self) -> bool {
+        self.config.get("allow_delegation") == Some(&Value::Bool(true))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelConfig {
+    pub provider: String,
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+}
+
+impl fmt::Display for ModelConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.provider, self.name)
+    }
+}
+
+impl FromStr for ModelConfig {
+    type Err = Invalid;
+    /// `provider/name`; the name may have slashes of its own.
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        match text.split_once('/') {
+            Some((provider, name)) if !provider.is_empty() && !name.is_empty() => Ok(Self {
+                provider: provider.to_owned(),
+                name: name.to_owned(),
+                temperature: None,
+                max_tokens: None,
+            }),
+            _ => Err(Invalid::one("model", format!("`{text}` is not of the form provider/name"))),
+        }
+    }
+}
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum $name {
+            $($(#[$variant_doc])* #[serde(rename = $text)] $variant),*
+        }
+
+        impl $name {
+            pub const ALL: &[$name] = &[$($name::$variant),*];
+
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $($name::$variant => $text),*
+                }
+            }
+
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|one| one.as_str() == text)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+words! {
+    /// How an agent works: by itself, or through others.
+    #[derive(Default)]
+    FlowType {
+        #[default]
+        Single = "single",
+        /// `flow_config.agents` in order, each with the output of the one before.
+        Sequential = "sequential",
+        /// Again and again, until `flow_config.until` is met.
+        Loop = "loop",
+        /// `flow_config.agents` side by side, then joined.
+        Parallel = "parallel",
+    }
+}
+
+words! {
+    /// Where an agent is seen and from where it can be started.
+    #[derive(Default)]
+    Visibility {
+        External = "external",
+        #[default]
+        Project = "project",
+        Internal = "internal",
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowConfig {
+    /// Names of agents of the project. Empty: the agent itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_iterations: Option<u32>,
+}
+
+/// When a loop has done enough: its last output contains a text, or is one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Until {
+    Text(String),
+    Rule(UntilRule),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum UntilRule {
+    Contains(String),
+    Equals(String),
+}
+
+impl Until {
+    pub fn is_met(&self, output: &str) -> bool {
+        match self {
+            Until::Text(text) | Until::Rule(UntilRule::Contains(text)) => output.contains(text.as_str()),
+            Until::Rule(UntilRule::Equals(text)) => output.trim() == text.trim(),
+        }
+    }
+}
+
+/// What the agent card says of an agent that the outside may call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcpConfig {
+    pub display_name: String,
+    #[serde(default)]
+    pub description: String,
+    #[serde(default)]
+    pub capabilities: Vec<String>,
+    #[serde(default)]
+    pub input_modes: Vec<String>,
+    #[serde(default)]
+    pub output_modes: Vec<String>,
+}
+
+const LONGEST_NAME: usize = 100;
+const LONGEST_PROMPT: usize = 1 << 20;
+const MOST_TOOLS: usize = 500;
+pub const MOST_ITERATIONS: u32 = 50;
+/// A day: longer work is a workflow.
+const LONGEST_TIMEOUT: u32 = 86_400;
+
+/// What a definition must know of the project it is saved in.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// Every name a whitelist may use: canonical names, aliases, `server.tool`.
+    pub tools: Vec<String>,
+    /// Tools of servers that have not been reached yet cannot be checked; their names pass.
+    pub tools_are_complete: bool,
+    pub agents: Vec<String>,
+}
+
+impl AgentDefinition {
+    /// Every rule a definition must keep, with every breach named.
+    pub fn check(&self, around: &Surroundings) -> Result<(), Invalid> {
+        let mut problems = Vec::new();
+        let mut wrong = |field: &str, reason: String| problems.push(Problem::new(field, reason));
+        if let Some(reason) = bad_name(&self.name) {
+            wrong("name", reason);
+        }
+        if self.system_prompt.len() > LONGEST_PROMPT {
+            wrong("systemPrompt", format!("is longer than {LONGEST_PROMPT} bytes"));
+        }
+        if self.description.len() > 10_000 {
+            wrong("description", "is longer than 10000 bytes".into());
+        }
+        if let Some(model) = &self.model {
+            for (field, value) in [("model.provider", &model.provider), ("model.name", &model.name)] {
+                if value.is_empty() || value.len() > 200 || value.chars().any(char::is_control) {
+                    wrong(field, "must be 1 to 200 characters".into());
+                }
+            }
+            if model.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
+                wrong("model.temperature", "must be 0 to 2".into());
+            }
+            if model.max_tokens == Some(0) {
+                wrong("model.maxTokens", "must be at least 1".into());
+            }
+        }
+        if self.tools.len() > MOST_TOOLS {
+            wrong("tools", format!("has more than {MOST_TOOLS} entries"));
+        }
+        for (index, pattern) in self.tools.iter().take(MOST_TOOLS).enumerate() {
+            if let Err(reason) = tool_name::check_pattern(pattern, around) {
+                wrong(&format!("tools[{index}]"), reason);
+            }
+        }
+        if self.max_steps == Some(0) {
+            wrong("maxSteps", "must be at least 1".into());
+        }
+        if self.default_timeout.is_some_and(|seconds| seconds == 0 || seconds > LONGEST_TIMEOUT) {
+            wrong("defaultTimeout", format!("must be 1 to {LONGEST_TIMEOUT} seconds"));
+        }
+        if self.acp.is_some() && self.visibility != Visibility::External {
+            wrong("acp", "is only for agents whose `visibility` is `external`".into());
+        }
+        if let Some(trigger) = &self.trigger {
+            if self.visibility == Visibility::Internal {
+                wrong("trigger", "an internal agent is started by other agents only".into());
+            }
+            if trigger.trim().is_empty() || trigger.len() > 200 {
+                wrong(
+                    "trigger",
+                    "must be an event such as `on_document_ingested`, or a cron expression".into(),
+                );
+            }
+        }
+        self.check_flow(around, &mut wrong);
+        self.check_texts(&mut wrong);
+        Invalid::unless_empty(problems)
+    }
+
+    /// PostgreSQL cannot hold NUL in a text, and nobody means to write one.
+    fn check_texts(&self, wrong: &mut impl FnMut(&str, String)) {
+        let found = [
+            ("systemPrompt", self.system_prompt.contains('\0')),
+            ("description", self.description.contains('\0')),
+            ("trigger", self.trigger.as_ref().is_some_and(|trigger| trigger.contains('\0'))),
+            ("product", self.product.as_ref().is_some_and(|product| product.contains('\0'))),
+            ("flowConfig", json_has_nul(&self.flow_config)),
+            ("acp", json_has_nul(&self.acp)),
+            ("config", json_has_nul(&self.config)),
+        ];
+        for (field, _) in found.iter().filter(|(_, found)| *found) {
+            wrong(field, "must not contain a NUL character".into());
+        }
+    }
+
+    fn check_flow(&self, around: &Surroundings, wrong: &mut impl FnMut(&str, String)) {
+        let flow = self.flow_config.as_ref();
+        let agents = flow.map_or(&[][..], |flow| &flow.agents);
+        if self.flow_type == FlowType::Single && flow.is_some_and(|flow| *flow != FlowConfig::default()) {
+            wrong("flowConfig", "is only for the flow types `sequential`, `loop` and `parallel`".into());
+        }
+        if self.flow_type == FlowType::Parallel && agents.is_empty() {
+            wrong("flowConfig.agents", "is required: the agents to run side by side".into());
+        }
+        if agents.len() > 50 {
+            wrong("flowConfig.agents", "has more than 50 entries".into());
+        }
+        for (index, name) in agents.iter().enumerate() {
+            let field = format!("flowConfig.agents[{index}]");
+            if *name == self.name {
+                wrong(&field, "an agent cannot be a part of its own flow".into());
+            } else if !around.agents.contains(name) {
+                let hint = crate::pack::nearest(name, around.agents.iter().map(String::as_str));
+                wrong(&field, unknown("agent", name, hint));
+            }
+        }
+        if let Some(n) = flow.and_then(|flow| flow.max_iterations)
+            && !(1..=MOST_ITERATIONS).contains(&n)
+        {
+            wrong("flowConfig.maxIterations", format!("must be 1 to {MOST_ITERATIONS}"));
+        }
+        if flow.is_some_and(|flow| flow.until.is_some()) && self.flow_type != FlowType::Loop {
+            wrong("flowConfig.until", "is only for the flow type `loop`".into());
+        }
+    }
+}
+
+fn json_has_nul(value: &impl Serialize) -> bool {
+    let mut rest = vec![serde_json::to_value(value).unwrap_or_default()];
+    while let Some(value) = rest.pop() {
+        match value {
+            Value::String(text) if text.contains('\0') => return true,
+            Value::Array(items) => rest.extend(items),
+            Value::Object(map) if map.keys().any(|key| key.contains('\0')) => return true,
+            Value::Object(map) => rest.extend(map.into_values()),
+            _ => {}
+        }
+    }
+    false
+}
+
+fn bad_name(name: &str) -> Option<String> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let starts = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
+    (!starts || name.len() > LONGEST_NAME || !name.chars().all(fine)).then(|| {
+        format!(
+            "must be 1 to {LONGEST_NAME} letters, digits, `-`, `_` or `.`, and start with a letter or digit"
+        )
+    })
+}
+
+pub(crate) fn unknown(what: &str, name: &str, hint: Option<&str>) -> String {
+    match hint {
+        Some(hint) => format!("there is no {what} `{name}`; did you mean `{hint}`?"),
+        None => format!("there is no {what} `{name}`"),
+    }
+}
+
+/// Which agent answers when none is named: the default one, an external one before others.
+pub fn default_of<'a>(agents: impl IntoIterator<Item = &'a Agent>) -> Option<&'a Agent> {
+    let rank = |agent: &Agent| match agent.definition.visibility {
+        Visibility::External => 0,
+        Visibility::Project => 1,
+        Visibility::Internal => 2,
+    };
+    agents
+        .into_iter()
+        .filter(|agent| agent.definition.is_default)
+        .min_by_key(|agent| (rank(agent), agent.created_at))
+}
+
+#[cfg(test)]
+mod tests;

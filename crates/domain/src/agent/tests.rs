@@ -1,0 +1,130 @@
+use serde_json::json;
+
+use super::*;
+
+fn around() -> Surroundings {
+    Surroundings {
+        tools: vec!["entities_create".into(), "search_hybrid".into(), "web.fetch".into()],
+        tools_are_complete: true,
+        agents: vec!["researcher".into(), "writer".into()],
+    }
+}
+
+fn definition(json: Value) -> AgentDefinition {
+    serde_json::from_value(json).unwrap()
+}
+
+/// The fields that are wrong with a definition.
+fn wrong(json: Value) -> Vec<String> {
+    match definition(json).check(&around()) {
+        Ok(()) => Vec::new(),
+        Err(invalid) => invalid.problems.into_iter().map(|problem| problem.field).collect(),
+    }
+}
+
+#[test]
+fn a_name_is_enough() {
+    assert_eq!(wrong(json!({ "name": "researcher.v2" })), [""; 0]);
+    assert_eq!(definition(json!({ "name": "a" })), AgentDefinition::named("a"));
+    assert!(serde_json::from_value::<AgentDefinition>(json!({ "name": "a", "tool": [] })).is_err());
+}
+
+#[test]
+fn every_breach_is_named() {
+    let all = json!({
+        "name": "-a", "max_steps": 0, "default_timeout": 86_401,
+        "model": { "provider": "", "name": "m", "temperature": 2.5, "max_tokens": 0 },
+        "acp": { "display_name": "A" },
+    });
+    let fields = ["name", "model.provider", "model.temperature", "model.maxTokens", "maxSteps"];
+    assert_eq!(wrong(all), [&fields[..], &["defaultTimeout", "acp"]].concat());
+    for name in ["", ".a", "a b", "a/b", "ä", &"a".repeat(101)] {
+        assert_eq!(wrong(json!({ "name": name })), ["name"], "{name}");
+    }
+}
+
+#[test]
+fn a_tool_that_is_not_there_is_refused_with_the_nearest_name() {
+    let agent =
+        definition(json!({ "name": "a", "tools": ["entities_*", "create_entity", "entities_craete"] }));
+    let invalid = agent.check(&around()).unwrap_err();
+    assert_eq!(invalid.problems.len(), 1);
+    assert_eq!(invalid.problems[0].field, "tools[2]");
+    assert!(invalid.problems[0].reason.contains("`entities_create`"), "{invalid}");
+    let unknown = Surroundings { tools_are_complete: false, ..around() };
+    assert!(agent.check(&unknown).is_ok(), "a server that was not reached yet may have it");
+    assert_eq!(wrong(json!({ "name": "a", "tools": ["bad name"] })), ["tools[0]"]);
+}
+
+#[test]
+fn a_flow_names_agents_of_the_project_and_never_itself() {
+    let flow = |flow_type: &str, config: Value| {
+        wrong(json!({ "name": "lead", "flow_type": flow_type, "flow_config": config }))
+    };
+    assert_eq!(flow("sequential", json!({ "agents": ["researcher", "writer"] })), [""; 0]);
+    assert_eq!(flow("sequential", json!({ "agents": ["researchers"] })), ["flowConfig.agents[0]"]);
+    assert_eq!(flow("sequential", json!({ "agents": ["lead"] })), ["flowConfig.agents[0]"]);
+    assert_eq!(flow("parallel", json!({})), ["flowConfig.agents"]);
+    assert_eq!(flow("single", json!({ "agents": ["writer"] })), ["flowConfig"]);
+    assert_eq!(flow("loop", json!({ "until": "DONE", "max_iterations": 50 })), [""; 0]);
+    assert_eq!(flow("loop", json!({ "max_iterations": 51 })), ["flowConfig.maxIterations"]);
+    assert_eq!(flow("sequential", json!({ "until": "DONE" })), ["flowConfig.until"]);
+}
+
+#[test]
+fn an_internal_agent_has_no_trigger() {
+    let trigger = "on_document_ingested";
+    assert_eq!(wrong(json!({ "name": "a", "trigger": trigger })), [""; 0]);
+    assert_eq!(wrong(json!({ "name": "a", "visibility": "internal", "trigger": trigger })), ["trigger"]);
+    assert_eq!(wrong(json!({ "name": "a", "trigger": " " })), ["trigger"]);
+}
+
+#[test]
+fn no_text_has_a_nul() {
+    let texts = json!({
+        "name": "a", "system_prompt": "a\0", "description": "\0", "trigger": "\0",
+        "config": { "deep": [{ "k": "\0" }] },
+    });
+    assert_eq!(wrong(texts), ["systemPrompt", "description", "trigger", "config"]);
+    assert_eq!(wrong(json!({ "name": "a", "config": { "\0": 1 } })), ["config"]);
+}
+
+#[test]
+fn a_loop_ends_on_a_text_it_contains_or_is() {
+    let until = |json: Value| serde_json::from_value::<Until>(json).unwrap();
+    assert!(until(json!("DONE")).is_met("all DONE."));
+    assert!(until(json!({ "contains": "DONE" })).is_met("all DONE."));
+    assert!(!until(json!({ "equals": "DONE" })).is_met("all DONE."));
+    assert!(until(json!({ "equals": "DONE" })).is_met(" DONE\n"));
+}
+
+#[test]
+fn an_external_agent_is_the_default_before_others() {
+    let agent = |visibility: Visibility, is_default: bool| Agent {
+        id: AgentId::new(),
+        project: ProjectId::new(),
+        version: 1,
+        definition: AgentDefinition { visibility, is_default, ..AgentDefinition::named("a") },
+        created_at: Timestamp::from_micros(0),
+        updated_at: Timestamp::from_micros(0),
+        deleted_at: None,
+    };
+    let agents = [
+        agent(Visibility::External, false),
+        agent(Visibility::Project, true),
+        agent(Visibility::External, true),
+    ];
+    assert_eq!(default_of(&agents).unwrap().id, agents[2].id);
+    assert_eq!(default_of(&agents[..2]).unwrap().id, agents[1].id);
+    assert_eq!(default_of(&agents[..1]), None);
+}
+
+#[test]
+fn a_model_is_written_as_provider_and_name() {
+    let model: ModelConfig = "openai/meta/llama-3".parse().unwrap();
+    assert_eq!((model.provider.as_str(), model.name.as_str()), ("openai", "meta/llama-3"));
+    assert_eq!(model.to_string(), "openai/meta/llama-3");
+    for wrong in ["", "openai", "/name", "openai/"] {
+        assert!(wrong.parse::<ModelConfig>().is_err(), "{wrong}");
+    }
+}
