@@ -108,11 +108,14 @@ impl Graph {
         let Some((model, vector)) = vector else {
             return Ok(SearchResult { hits: Vec::new(), embedding: EmbeddingUse::Unavailable });
         };
-        let mut near = self.near(project, Among::Objects(filter), model, vector, limit + 1).await?;
-        near.retain(|hit| hit.id != no);
-        let fused = fuse(&[], &near, Weights::default());
-        let hits = self.load(project, fused, limit, search::load_objects).await?;
-        Ok(SearchResult { hits, embedding: EmbeddingUse::Used })
+        let near = self.near(project, Among::Objects(filter), model, vector, limit + 1);
+        let read = move |tx: &mut Tx<'_>| {
+            let mut near = near(tx)?;
+            near.retain(|hit| hit.id != no);
+            let fused = fuse(&[], &near, Weights::default());
+            load_best(tx, project, &fused, limit, search::load_objects)
+        };
+        Ok(SearchResult { hits: self.read_near(read).await?, embedding: EmbeddingUse::Used })
     }
 
     async fn ask<T: Send + 'static>(&self, question: Question, load: Load<T>) -> Result<SearchResult<T>> {
@@ -135,76 +138,62 @@ impl Graph {
             // A few more than wanted, for those that are deleted this moment.
             SearchMode::Text | SearchMode::Vector => question.limit + 5,
         };
-        let by_text = async {
-            match question.mode {
-                SearchMode::Hybrid | SearchMode::Text => self.by_text(&question, most).await,
-                SearchMode::Vector => Ok(Vec::new()),
+        let weights = question.mode_weights();
+        let Question { project, mode, limit, among, .. } = question;
+        let text =
+            (mode != SearchMode::Vector).then(|| by_text(&question.query, &among, project, most, limit));
+        let near = vector.map(|(model, vector)| self.near(project, among.clone(), model, vector, most));
+        // One channel alone ranks and loads in one read: each read is a way to another thread and back.
+        let hits = match (text, near) {
+            (Some(text), Some(near)) => {
+                let (text, near) = tokio::join!(self.db().read(text), self.read_near(near));
+                let fused = fuse(&text?, &near?, weights);
+                self.db().read(move |tx| load_best(tx, project, &fused, limit, load)).await?
             }
-        };
-        let by_vector = async {
-            match vector {
-                Some((model, vector)) => {
-                    self.near(question.project, question.among.clone(), model, vector, most).await
-                }
-                None => Ok(Vec::new()),
+            (Some(text), None) => {
+                let read = move |tx: &mut Tx<'_>| {
+                    let fused = fuse(&text(tx)?, &[], weights);
+                    load_best(tx, project, &fused, limit, load)
+                };
+                self.db().read(read).await?
             }
+            (None, Some(near)) => {
+                let read = move |tx: &mut Tx<'_>| {
+                    let fused = fuse(&[], &near(tx)?, weights);
+                    load_best(tx, project, &fused, limit, load)
+                };
+                self.read_near(read).await?
+            }
+            (None, None) => Vec::new(),
         };
-        let (text, near) = tokio::join!(by_text, by_vector);
-        let fused = fuse(&text?, &near?, question.mode_weights());
-        let hits = self.load(question.project, fused, question.limit, load).await?;
         Ok(SearchResult { hits, embedding })
     }
 
-    async fn by_text(&self, question: &Question, most: usize) -> Result<Vec<Ranked<i64>>> {
-        let query = TextQuery::parse(&question.query);
-        let (project, among) = (question.project, question.among.clone());
-        let wanted = Wanted { most, enough: question.limit };
-        Ok(self.db().read(move |tx| search::text(tx, project, &among, &query, wanted)).await?)
-    }
-
-    async fn near(
+    /// Ranks by vector, within [`Graph::read_near`].
+    fn near(
         &self,
         project: ProjectId,
         among: Among,
         model: String,
         vector: Arc<[f32]>,
         most: usize,
-    ) -> Result<Vec<Ranked<i64>>> {
+    ) -> impl FnOnce(&mut Tx<'_>) -> emergent_store::Result<Vec<Ranked<i64>>> + Send + 'static {
         let indexes = Arc::clone(self.db().vectors());
-        let work = move |tx: &mut Tx<'_>| {
+        move |tx| {
             let nearest = Nearest { model: &model, vector: &vector, most };
             search::vector(tx, &indexes, project, &among, &nearest)
-        };
-        Ok(match self.db().engine() {
-            Engine::Sqlite => self.db().read(work).await?,
-            Engine::Postgres => self.db().snapshot(work).await?,
-        })
+        }
     }
 
-    /// Loads the best of the fused hits. Those that were deleted since are passed over.
-    async fn load<T: Send + 'static>(
+    /// Reads as a search by vector has to on either engine.
+    async fn read_near<T: Send + 'static>(
         &self,
-        project: ProjectId,
-        fused: Vec<Fused<i64>>,
-        limit: usize,
-        load: Load<T>,
-    ) -> Result<Vec<Hit<T>>> {
-        if fused.is_empty() {
-            return Ok(Vec::new());
+        work: impl FnOnce(&mut Tx<'_>) -> emergent_store::Result<T> + Send + 'static,
+    ) -> emergent_store::Result<T> {
+        match self.db().engine() {
+            Engine::Sqlite => self.db().read(work).await,
+            Engine::Postgres => self.db().snapshot(work).await,
         }
-        let read = move |tx: &mut Tx<'_>| {
-            let mut hits = Vec::with_capacity(limit);
-            let mut rest = fused.as_slice();
-            while !rest.is_empty() && hits.len() < limit {
-                let (some, others) = rest.split_at(rest.len().min(limit - hits.len()));
-                rest = others;
-                let nos: Vec<i64> = some.iter().map(|hit| hit.id).collect();
-                let mut items = load(tx, project, &nos)?;
-                hits.extend(some.iter().filter_map(|hit| Some(into_hit(hit, items.remove(&hit.id)?))));
-            }
-            Ok::<_, emergent_store::Error>(hits)
-        };
-        Ok(self.db().read(read).await?)
     }
 
     async fn embed_query(&self, query: &str) -> Option<(String, Arc<[f32]>)> {
@@ -246,6 +235,38 @@ fn check_limit(limit: usize) -> Result<(), Invalid> {
     } else {
         Err(Invalid::one("limit", format!("must be 1 to {MAX_LIMIT}")))
     }
+}
+
+/// Ranks by text.
+fn by_text(
+    query: &str,
+    among: &Among,
+    project: ProjectId,
+    most: usize,
+    enough: usize,
+) -> impl FnOnce(&mut Tx<'_>) -> emergent_store::Result<Vec<Ranked<i64>>> + Send + 'static {
+    let (query, among) = (TextQuery::parse(query), among.clone());
+    move |tx| search::text(tx, project, &among, &query, Wanted { most, enough })
+}
+
+/// Loads the best of the fused hits. Those that were deleted since are passed over.
+fn load_best<T>(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    fused: &[Fused<i64>],
+    limit: usize,
+    load: Load<T>,
+) -> emergent_store::Result<Vec<Hit<T>>> {
+    let mut hits = Vec::with_capacity(limit);
+    let mut rest = fused;
+    while !rest.is_empty() && hits.len() < limit {
+        let (some, others) = rest.split_at(rest.len().min(limit - hits.len()));
+        rest = others;
+        let nos: Vec<i64> = some.iter().map(|hit| hit.id).collect();
+        let mut items = load(tx, project, &nos)?;
+        hits.extend(some.iter().filter_map(|hit| Some(into_hit(hit, items.remove(&hit.id)?))));
+    }
+    Ok(hits)
 }
 
 fn into_hit<T>(fused: &Fused<i64>, item: T) -> Hit<T> {

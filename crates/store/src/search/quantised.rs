@@ -12,11 +12,11 @@
 //! few more than needed and compares those exactly.
 
 /// Never fewer than this many of the likely ones are looked at closely.
-const CLOSER_AT_LEAST: usize = 2_000;
+const CLOSER_AT_LEAST: usize = 1_500;
 /// And never fewer than this many for each one wanted.
-const CLOSER_PER_WANTED: usize = 40;
+const CLOSER_PER_WANTED: usize = 32;
 /// And never less than this part of all, since the signs err by the same for few and for many.
-const CLOSER_PART: usize = 24;
+const CLOSER_PART: usize = 40;
 /// A mean of fewer vectors says little.
 const CENTRE_FROM: usize = 256;
 const QUERY_BITS: usize = 4;
@@ -161,23 +161,17 @@ impl Quantised {
         scored
     }
 
-    /// By signs: the places of the `count` best, in no order.
+    /// By signs: the places of the `count` best, in the order they lie in memory.
     fn likely(&self, query: &[f32], among: Option<&[u32]>, count: usize) -> Vec<u32> {
         let query = SignQuery::new(query, self.words);
-        let mut scored: Vec<(f32, u32)> = match among {
-            None => self.scan(&query),
+        let mut best = Best::new(count);
+        match among {
+            None => fast::scan(&query, &self.signs, &self.scales, &mut best),
             Some(places) => {
-                places.iter().map(|place| (self.estimate(&query, *place as usize), *place)).collect()
+                places.iter().for_each(|place| best.offer(self.estimate(&query, *place as usize), *place));
             }
-        };
-        scored.select_nth_unstable_by(count, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        scored[..count].iter().map(|(_, place)| *place).collect()
-    }
-
-    fn scan(&self, query: &SignQuery) -> Vec<(f32, u32)> {
-        let mut scored = vec![(0.0, 0); self.len()];
-        fast::scan(query, &self.signs, &self.scales, &mut scored);
-        scored
+        }
+        best.into_places()
     }
 
     fn estimate(&self, query: &SignQuery, place: usize) -> f32 {
@@ -255,6 +249,53 @@ impl Quantised {
     }
 }
 
+/// The `count` best of many estimates. Most are worse than what is kept and cost one comparison.
+struct Best {
+    count: usize,
+    /// What was kept when there were twice as many as wanted was at least this good.
+    bar: f32,
+    kept: Vec<(f32, u32)>,
+}
+
+impl Best {
+    fn new(count: usize) -> Self {
+        Self { count, bar: f32::NEG_INFINITY, kept: Vec::with_capacity(2 * count) }
+    }
+
+    #[inline(always)]
+    fn offer(&mut self, score: f32, place: u32) {
+        if score >= self.bar {
+            self.keep(score, place);
+        }
+    }
+
+    #[inline(never)]
+    fn keep(&mut self, score: f32, place: u32) {
+        if self.kept.len() == self.kept.capacity() {
+            self.cut();
+        }
+        self.kept.push((score, place));
+    }
+
+    /// Keeps the best alone; of equals the first, so that the same question has the same answer.
+    fn cut(&mut self) {
+        if let Some(worst) = self.count.checked_sub(1)
+            && self.kept.len() > self.count
+        {
+            self.kept.select_nth_unstable_by(worst, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            self.bar = self.kept[worst].0;
+        }
+        self.kept.truncate(self.count);
+    }
+
+    fn into_places(mut self) -> Vec<u32> {
+        self.cut();
+        let mut places: Vec<u32> = self.kept.iter().map(|(_, place)| *place).collect();
+        places.sort_unstable();
+        places
+    }
+}
+
 /// A query as planes of bits: number `i` is `low + step × Σ 2^j × bit i of plane j`.
 struct SignQuery {
     planes: Vec<[u64; QUERY_BITS]>,
@@ -292,24 +333,36 @@ impl SignQuery {
             }
         }
         let weighed: u32 = counts.iter().enumerate().map(|(bit, count)| count << bit).sum();
+        self.product(weighed, scale)
+    }
+
+    /// The product from what the planes count, each by its weight.
+    #[inline(always)]
+    fn product(&self, weighed: u32, scale: &Scale) -> f32 {
         let set = self.low * scale.ones + self.step * weighed as f32;
         scale.sign * (2.0 * set - self.sum)
     }
 }
 
 /// The two inner loops, compiled a second time for processors that count bits, or multiply many
-/// numbers, in one instruction. The text is the same; only what the compiler may use differs.
+/// numbers, in one instruction. The text is the same; only what the compiler may use differs. But
+/// for one: no compiler sees that a processor could count all planes of a word at once.
 #[allow(unsafe_code)]
 mod fast {
-    use super::{Scale, SignQuery};
+    use super::{Best, QUERY_BITS, Scale, SignQuery};
 
-    pub(super) fn scan(query: &SignQuery, signs: &[u64], scales: &[Scale], into: &mut [(f32, u32)]) {
+    pub(super) fn scan(query: &SignQuery, signs: &[u64], scales: &[Scale], best: &mut Best) {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("avx512vpopcntdq") {
+            // SAFETY: the processor has what the function was compiled for.
+            return unsafe { scan_avx512(query, signs, scales, best) };
+        }
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("popcnt") {
-            // SAFETY: the processor has what the function was compiled for.
-            return unsafe { scan_popcnt(query, signs, scales, into) };
+            // SAFETY: as above.
+            return unsafe { scan_popcnt(query, signs, scales, best) };
         }
-        scan_any(query, signs, scales, into);
+        scan_any(query, signs, scales, best);
     }
 
     /// The products of a query with the codes at some places.
@@ -323,9 +376,34 @@ mod fast {
     }
 
     #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512vl,avx512vpopcntdq")]
+    fn scan_avx512(query: &SignQuery, signs: &[u64], scales: &[Scale], best: &mut Best) {
+        use std::arch::x86_64::{
+            _mm_add_epi64, _mm_cvtsi128_si64, _mm_unpackhi_epi64, _mm256_add_epi64, _mm256_and_si256,
+            _mm256_castsi256_si128, _mm256_extracti128_si256, _mm256_popcnt_epi64, _mm256_set_epi64x,
+            _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_sllv_epi64,
+        };
+        let four =
+            |[a, b, c, d]: [u64; QUERY_BITS]| _mm256_set_epi64x(d as i64, c as i64, b as i64, a as i64);
+        let weights = four([0, 1, 2, 3]);
+        let each = signs.chunks_exact(query.planes.len()).zip(scales);
+        for (place, (signs, scale)) in each.enumerate() {
+            let mut counts = _mm256_setzero_si256();
+            for (signs, planes) in signs.iter().zip(&query.planes) {
+                let both = _mm256_and_si256(_mm256_set1_epi64x(*signs as i64), four(*planes));
+                counts = _mm256_add_epi64(counts, _mm256_popcnt_epi64(both));
+            }
+            let counts = _mm256_sllv_epi64(counts, weights);
+            let two = _mm_add_epi64(_mm256_castsi256_si128(counts), _mm256_extracti128_si256::<1>(counts));
+            let weighed = _mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two)));
+            best.offer(query.product(weighed as u32, scale), place as u32);
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "popcnt")]
-    fn scan_popcnt(query: &SignQuery, signs: &[u64], scales: &[Scale], into: &mut [(f32, u32)]) {
-        scan_any(query, signs, scales, into);
+    fn scan_popcnt(query: &SignQuery, signs: &[u64], scales: &[Scale], best: &mut Best) {
+        scan_any(query, signs, scales, best);
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -335,10 +413,10 @@ mod fast {
     }
 
     #[inline(always)]
-    fn scan_any(query: &SignQuery, signs: &[u64], scales: &[Scale], into: &mut [(f32, u32)]) {
-        let each = signs.chunks_exact(query.planes.len()).zip(scales).zip(into);
-        for (place, ((signs, scale), into)) in each.enumerate() {
-            *into = (query.estimate(signs, scale), place as u32);
+    fn scan_any(query: &SignQuery, signs: &[u64], scales: &[Scale], best: &mut Best) {
+        let each = signs.chunks_exact(query.planes.len()).zip(scales);
+        for (place, (signs, scale)) in each.enumerate() {
+            best.offer(query.estimate(signs, scale), place as u32);
         }
     }
 
@@ -512,6 +590,28 @@ mod tests {
                 let vector = &vectors[row as usize];
                 let cosine = dot(vector, &query) / (dot(vector, vector) * dot(&query, &query)).sqrt();
                 assert!((score - cosine).abs() < 0.01, "{dims}: {score} {cosine}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_scan_finds_what_the_estimates_say_on_any_processor() {
+        let mut dice = Dice(5);
+        for dims in [1, 64, 65, 100, 384] {
+            let mut index = Quantised::new(dims);
+            (0..3_000).for_each(|row| index.load(row, &dice.normals(dims)));
+            index.recentre();
+            let query = index.turn(&dice.normals(dims)).unwrap();
+            let signs = SignQuery::new(&query, index.words);
+            let mut all: Vec<(f32, u32)> =
+                (0..3_000).map(|place| (index.estimate(&signs, place as usize), place)).collect();
+            all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            for count in [1, 10, 700, 1_600] {
+                let mut expected: Vec<u32> = all[..count].iter().map(|(_, place)| *place).collect();
+                expected.sort_unstable();
+                assert_eq!(index.likely(&query, None, count), expected, "{dims} {count}");
+                let everywhere: Vec<u32> = (0..3_000).rev().collect();
+                assert_eq!(index.likely(&query, Some(&everywhere), count), expected, "{dims} {count}");
             }
         }
     }

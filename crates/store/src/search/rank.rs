@@ -1,4 +1,5 @@
-//! `relevance(table, limit)`: how well a row answers a full-text query, the smaller the better.
+//! `relevance(table, limit, name, query)`: how well a row answers a full-text query, the smaller
+//! the better.
 //!
 //! FTS5's own `bm25` rewards a document for being short, and in a graph the shortest objects are
 //! those that say the least. Here a document up to [`USUAL_LENGTH`] has no advantage over another,
@@ -10,17 +11,21 @@
 //! best `limit` even without that is not asked for it. `limit` 0 asks every row: it must be that
 //! when rows are dropped after they are ranked.
 //!
+//! How rare a phrase is takes a walk over every row that has it. It is remembered under the table's
+//! `name` and the phrase as it stands in `query`, until the database changes.
+//!
 //! This is the one place that speaks FTS5's C interface. What makes it sound: FTS5 calls the
 //! function with pointers that live through the call; the state kept between calls belongs to one
-//! cursor, which one thread uses, and is freed by FTS5 with it.
+//! cursor, which one thread uses, and is freed by FTS5 with it; what is remembered from query to query
+//! belongs to the connection, which one thread uses at a time, and is freed with it.
 
 #![allow(unsafe_code)]
 
 use std::{
     cmp::Reverse,
-    collections::BinaryHeap,
+    collections::{BinaryHeap, HashMap},
     ffi::{c_int, c_void},
-    ptr,
+    ptr, slice,
 };
 
 use rusqlite::{Connection, ffi};
@@ -40,11 +45,14 @@ const COLUMN_WEIGHTS: [f64; 2] = [4.0, 1.0];
 /// Makes the function known to a connection.
 pub(super) fn register(conn: &Connection) -> Result<()> {
     // SAFETY: the handle is alive and used by this thread alone while `conn` is borrowed; the
-    // names are NUL-terminated and the function needs no data of its own.
+    // name is NUL-terminated, and the box goes to FTS5 together with what frees it.
     let code = unsafe {
         let api = fts5_api(conn.handle());
         match api.as_ref().and_then(|api| api.xCreateFunction) {
-            Some(create) => create(api, c"relevance".as_ptr(), ptr::null_mut(), Some(relevance), None),
+            Some(create) => {
+                let known = Box::into_raw(Box::<Known>::default()).cast();
+                create(api, c"relevance".as_ptr(), known, Some(relevance), Some(forget_known))
+            }
             None => ffi::SQLITE_ERROR,
         }
     };
@@ -76,11 +84,59 @@ unsafe fn fts5_api(db: *mut ffi::sqlite3) -> *mut ffi::fts5_api {
     api
 }
 
+/// How rare phrases are, as of one moment.
+#[derive(Default)]
+struct Known {
+    moment: Moment,
+    rarities: HashMap<String, f64>,
+}
+
+/// More phrases than this are forgotten together.
+const MOST_KNOWN: usize = 10_000;
+
+/// Other while the database is other: changed by others, and by this connection.
+#[derive(Default, Clone, Copy, PartialEq)]
+struct Moment {
+    version: u32,
+    changes: i64,
+}
+
+impl Moment {
+    /// `None` within a transaction that writes: it may be taken back.
+    ///
+    /// # Safety
+    /// `db` must be an open connection that no other thread uses meanwhile.
+    unsafe fn now(db: *mut ffi::sqlite3) -> Option<Self> {
+        let mut version = 0_u32;
+        // SAFETY: this file control writes one `unsigned int`; the name is NUL-terminated.
+        unsafe {
+            if ffi::sqlite3_txn_state(db, c"main".as_ptr()) != ffi::SQLITE_TXN_READ {
+                return None;
+            }
+            let place = (&raw mut version).cast::<c_void>();
+            let code = ffi::sqlite3_file_control(db, c"main".as_ptr(), ffi::SQLITE_FCNTL_DATA_VERSION, place);
+            (code == ffi::SQLITE_OK).then(|| Self { version, changes: ffi::sqlite3_total_changes64(db) })
+        }
+    }
+}
+
+/// The phrases of a query as [`emergent_domain::text_query::TextQuery::to_fts5`] writes it: each in
+/// quotes, none inside, and a star behind those that only begin a word.
+fn phrases(query: &str) -> impl Iterator<Item = (&str, bool)> {
+    let mut parts = query.split('"').skip(1);
+    std::iter::from_fn(move || {
+        let phrase = parts.next()?;
+        Some((phrase, parts.next()?.starts_with(" *")))
+    })
+}
+
 /// What is kept from row to row of one query.
 struct Query {
     rows: f64,
     usual_length: f64,
     phrases: Vec<Phrase>,
+    /// What each phrase is remembered by; empty when it is not.
+    names: Vec<String>,
     /// The best scores so far, the worst of them on top; scores are positive, and positive floats
     /// are ordered as their bits are.
     best: BinaryHeap<Reverse<u64>>,
@@ -147,8 +203,8 @@ unsafe extern "C" fn relevance(
 ) {
     // SAFETY: FTS5 gives pointers that are valid for this call, and `count` values.
     unsafe {
-        let limit = if count > 0 { ffi::sqlite3_value_int64(*values) } else { 0 };
-        match score_row(&*api, fts, usize::try_from(limit).unwrap_or(0)) {
+        let values = slice::from_raw_parts(values, usize::try_from(count).unwrap_or(0));
+        match score_row(&*api, fts, context, values) {
             Ok(score) => ffi::sqlite3_result_double(context, -score),
             Err(code) => ffi::sqlite3_result_error_code(context, code),
         }
@@ -156,25 +212,31 @@ unsafe extern "C" fn relevance(
 }
 
 /// # Safety
-/// `fts` must be the context FTS5 passed along with `api`.
+/// `fts`, `context` and `values` must be what FTS5 passed along with `api`.
 unsafe fn score_row(
     api: &ffi::Fts5ExtensionApi,
     fts: *mut ffi::Fts5Context,
-    limit: usize,
+    context: *mut ffi::sqlite3_context,
+    values: &[*mut ffi::sqlite3_value],
 ) -> Result<f64, c_int> {
     // SAFETY: only `fts` and places on this stack are passed; what `xGetAuxdata` returns is the
     // `Query` that `begin` set for this cursor, and nothing else refers to it.
     unsafe {
         let mut kept = call!(api, xGetAuxdata(fts, 0)).cast::<Query>();
         if kept.is_null() {
-            kept = begin(api, fts, limit)?;
+            kept = begin(api, fts, context, values)?;
         }
         let query = &mut *kept;
         for phrase in 0..query.phrases.len() {
             let found = weigh(api, fts, phrase as c_int)?;
             query.phrases[phrase].found = found;
             if found > 0.0 && query.phrases[phrase].rarity.is_none() {
-                query.phrases[phrase].rarity = Some(rarity(api, fts, phrase as c_int, query.rows)?);
+                let rarity = rarity(api, fts, phrase as c_int, query.rows)?;
+                query.phrases[phrase].rarity = Some(rarity);
+                if let Some(name) = query.names.get_mut(phrase) {
+                    let known = &mut *call!(api, xUserData(fts)).cast::<Known>();
+                    known.rarities.insert(std::mem::take(name), rarity);
+                }
             }
         }
         let at_most = query.score(1.0);
@@ -197,26 +259,73 @@ unsafe fn score_row(
 unsafe fn begin(
     api: &ffi::Fts5ExtensionApi,
     fts: *mut ffi::Fts5Context,
-    limit: usize,
+    context: *mut ffi::sqlite3_context,
+    values: &[*mut ffi::sqlite3_value],
 ) -> Result<*mut Query, c_int> {
     // SAFETY: the box goes to FTS5 together with `forget`, which it calls once; when it refuses
-    // the box it calls `forget` at once.
+    // the box it calls `forget` at once. What `xUserData` returns is the `Known` that `register`
+    // gave away, and nothing else refers to it during this call.
     unsafe {
+        let limit = values.first().map_or(0, |value| ffi::sqlite3_value_int64(*value));
+        let limit = usize::try_from(limit).unwrap_or(0);
         let (mut rows, mut tokens) = (0, 0);
         ok(call!(api, xRowCount(fts, &raw mut rows)))?;
         ok(call!(api, xColumnTotalSize(fts, -1, &raw mut tokens)))?;
-        let phrases = usize::try_from(call!(api, xPhraseCount(fts))).unwrap_or(0);
+        let count = usize::try_from(call!(api, xPhraseCount(fts))).unwrap_or(0);
+        let mut phrases = vec![Phrase::default(); count];
+        let mut names = Vec::new();
+        if let (&[_, table, query], Some(moment)) =
+            (values, Moment::now(ffi::sqlite3_context_db_handle(context)))
+        {
+            let known = &mut *call!(api, xUserData(fts)).cast::<Known>();
+            if known.moment != moment || known.rarities.len() > MOST_KNOWN {
+                known.moment = moment;
+                known.rarities.clear();
+            }
+            names = names_of(text(table), text(query));
+            // FTS5 may have left a phrase without words out: then it is unknown which is which.
+            names.truncate(if names.len() == count { count } else { 0 });
+            for (phrase, name) in phrases.iter_mut().zip(&names) {
+                phrase.rarity = known.rarities.get(name).copied();
+            }
+        }
         let rows = (rows as f64).max(1.0);
         let query = Box::into_raw(Box::new(Query {
             rows,
             usual_length: (tokens as f64 / rows).max(USUAL_LENGTH),
-            phrases: vec![Phrase::default(); phrases],
+            phrases,
+            names,
             best: BinaryHeap::with_capacity(limit.min(10_000) + 1),
             limit,
         }));
         ok(call!(api, xSetAuxdata(fts, query.cast(), Some(forget))))?;
         Ok(query)
     }
+}
+
+/// What the phrases of a query on a table are remembered by.
+fn names_of(table: &str, query: &str) -> Vec<String> {
+    let name = |(phrase, begins): (&str, bool)| format!("{table}{}{phrase}", if begins { '*' } else { ' ' });
+    phrases(query).map(name).collect()
+}
+
+/// # Safety
+/// `value` must live, and not be changed, as long as the text is used.
+unsafe fn text<'a>(value: *mut ffi::sqlite3_value) -> &'a str {
+    // SAFETY: SQLite gives the text first and then its length in bytes.
+    unsafe {
+        let start = ffi::sqlite3_value_text(value);
+        let length = usize::try_from(ffi::sqlite3_value_bytes(value)).unwrap_or(0);
+        if start.is_null() {
+            return "";
+        }
+        std::str::from_utf8(slice::from_raw_parts(start, length)).unwrap_or("")
+    }
+}
+
+unsafe extern "C" fn forget_known(known: *mut c_void) {
+    // SAFETY: it is the box that `register` gave away, and FTS5 calls this once.
+    drop(unsafe { Box::from_raw(known.cast::<Known>()) });
 }
 
 unsafe extern "C" fn forget(query: *mut c_void) {
@@ -275,4 +384,63 @@ unsafe extern "C" fn count_row(
     // SAFETY: it is the counter that `rarity` passed.
     unsafe { *count.cast::<i64>() += 1 };
     ffi::SQLITE_OK
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_phrases_of_a_query_are_told_apart() {
+        let found: Vec<_> = phrases(r#"("red pears" OR "plum" *) NOT "rotten""#).collect();
+        assert_eq!(found, [("red pears", false), ("plum", true), ("rotten", false)]);
+        assert_eq!(phrases("").count(), 0);
+    }
+
+    #[test]
+    fn what_is_remembered_is_forgotten_when_the_database_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || {
+            let conn = Connection::open(dir.path().join("x.db")).unwrap();
+            register(&conn).unwrap();
+            conn
+        };
+        let (writer, reader) = (open(), open());
+        writer.pragma_update(None, "journal_mode", "wal").unwrap();
+        writer
+            .execute_batch(
+                "CREATE VIRTUAL TABLE f USING fts5(name, body);
+                 INSERT INTO f (name, body) VALUES ('apple', 'red'), ('pear', 'green'), ('plum', 'blue');",
+            )
+            .unwrap();
+        let scores = |conn: &Connection, name: &str, query: &str| -> Vec<f64> {
+            let sql = "SELECT relevance(f, 10, ?1, ?2) FROM f WHERE f MATCH ?2 ORDER BY 1";
+            let mut statement = conn.prepare_cached(sql).unwrap();
+            statement.query_map([name, query], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        };
+        // A name of its own is never remembered: what is counted anew.
+        let mut fresh = 0;
+        let mut check = |conn: &Connection| {
+            for query in [r#""apple""#, r#""ap" *"#, r#""apple" OR "green""#, r#""p" *"#, r#""p""#] {
+                fresh += 1;
+                let anew = scores(conn, &format!("{fresh}"), query);
+                assert_eq!(scores(conn, "f", query), anew, "{query}");
+                assert_eq!(scores(conn, "f", query), anew, "{query}");
+            }
+        };
+        check(&reader);
+        writer.execute("INSERT INTO f (name, body) VALUES ('apple', 'green')", []).unwrap();
+        check(&reader);
+        check(&writer);
+        // As many rows and words as before.
+        writer.execute("UPDATE f SET name = 'pear' WHERE rowid = 1", []).unwrap();
+        check(&reader);
+        check(&writer);
+        writer.execute_batch("BEGIN; UPDATE f SET name = 'apple' WHERE rowid = 1").unwrap();
+        check(&writer);
+        check(&reader);
+        writer.execute_batch("ROLLBACK").unwrap();
+        check(&writer);
+        check(&reader);
+    }
 }

@@ -36,7 +36,7 @@ pub(super) fn text(
         _ => (format!("{texts} CROSS JOIN {} AS o ON o.no = {texts}.rowid", among.rows()), "0"),
     };
     let sql = format!(
-        "SELECT {texts}.rowid AS no, relevance({texts}, {rank_all}) AS score FROM {from}
+        "SELECT {texts}.rowid AS no, relevance({texts}, {rank_all}, '{texts}', $1) AS score FROM {from}
          WHERE {texts} MATCH $1 AND {texts}.rowid >= $2 AND {texts}.rowid < $3{conditions}
          ORDER BY score, no LIMIT $4"
     );
