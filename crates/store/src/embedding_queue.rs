@@ -107,6 +107,18 @@ impl Kind {
             }
         }
     }
+
+    /// Those of [`Kind::living`] that the model `$2` made no vector for and did not refuse.
+    fn missing(self) -> String {
+        format!(
+            "{} AND NOT EXISTS (SELECT 1 FROM {} AS e WHERE e.no = o.no AND e.model = $2)
+             AND NOT EXISTS (SELECT 1 FROM embedding_refusals AS r
+                             WHERE r.kind = '{}' AND r.no = o.no AND r.version = o.version AND r.model = $2)",
+            self.living(),
+            embeddings::table(self.index()),
+            self.as_str(),
+        )
+    }
 }
 
 /// Some of what a project has waiting, in no order.
@@ -164,15 +176,19 @@ fn joined(name: &str, body: &str) -> String {
     if name.is_empty() { body.to_owned() } else { format!("{name}\n{body}") }
 }
 
-/// Ends the waiting of rows, with the vectors that were made for some of them. A row that was
-/// queued again meanwhile, or taken off, keeps its place and its old vector. Returns how many
+/// What became of a row that waited.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Made {
+    Vector(Vec<f32>),
+    /// The model will not have this text.
+    Refused,
+    /// There was no text, or it is not known whose fault it is that there is no vector.
+    Nothing,
+}
+
+/// Ends the waiting of rows. A row that was queued again meanwhile, or taken off, keeps its place and its old vector. Returns how many
 /// ended.
-pub fn finish(
-    tx: &mut Tx<'_>,
-    project: ProjectId,
-    model: &str,
-    rows: &[(Waiting, Option<Vec<f32>>)],
-) -> Result<usize> {
+pub fn finish(tx: &mut Tx<'_>, project: ProjectId, model: &str, rows: &[(Waiting, Made)]) -> Result<usize> {
     let mut ended = 0;
     for kind in Kind::ALL {
         let rows: Vec<_> = rows.iter().filter(|(row, _)| row.kind == kind).collect();
@@ -190,13 +206,26 @@ pub fn finish(
         }
         let rows: Vec<_> =
             rows.into_iter().filter(|(row, _)| current.get(&row.no) == Some(&row.version)).collect();
-        let made: Vec<Embedding> = rows
-            .iter()
-            .filter_map(|(row, vector)| {
-                vector.clone().map(|vector| Embedding { no: row.no, version: row.version, vector })
-            })
-            .collect();
-        embeddings::put(tx, kind.index(), project, model, &made)?;
+        let mut vectors = Vec::new();
+        let mut refused: Vec<Vec<Param<'_>>> = Vec::new();
+        for (Waiting { no, version, .. }, made) in &rows {
+            match made {
+                Made::Vector(vector) => {
+                    vectors.push(Embedding { no: *no, version: *version, vector: vector.clone() });
+                }
+                Made::Refused => {
+                    refused.push(vec![kind.as_str().into(), (*no).into(), model.into(), (*version).into()]);
+                }
+                Made::Nothing => {}
+            }
+        }
+        embeddings::put(tx, kind.index(), project, model, &vectors)?;
+        tx.insert_many(
+            "INSERT INTO embedding_refusals (kind, no, model, version) VALUES",
+            4,
+            &refused,
+            "ON CONFLICT (kind, no) DO UPDATE SET model = excluded.model, version = excluded.version",
+        )?;
         let nos: Vec<i64> = rows.iter().map(|(row, _)| row.no).collect();
         for list in page::in_lists(&nos) {
             let sql = format!(
@@ -213,18 +242,17 @@ pub fn finish(
 }
 
 /// Queues every row of a project that has no vector of this model: the model is another one, or
-/// embeddings were off when the row was written. Rows that have one are left alone.
+/// embeddings were off when the row was written. Rows that have one, and those the model refused
+/// as they are, are left alone.
 pub fn enqueue_missing(tx: &mut Tx<'_>, project: ProjectId, model: &str, now: Timestamp) -> Result<u64> {
     let mut queued = 0;
     for kind in Kind::ALL {
         let sql = format!(
             "INSERT INTO embedding_queue (kind, no, project_id, version)
              SELECT '{}', o.no, o.project_id, o.version FROM {}
-             AND NOT EXISTS (SELECT 1 FROM {} AS e WHERE e.no = o.no AND e.model = $2)
              ON CONFLICT (kind, no) DO NOTHING",
             kind.as_str(),
-            kind.living(),
-            embeddings::table(kind.index()),
+            kind.missing(),
         );
         queued += tx.execute(&sql, params![project, model])?;
     }
@@ -238,11 +266,7 @@ pub fn enqueue_missing(tx: &mut Tx<'_>, project: ProjectId, model: &str, now: Ti
 /// Whether [`enqueue_missing`] has something to do, asked without holding up writers.
 pub fn lacks(tx: &mut Tx<'_>, project: ProjectId, model: &str) -> Result<bool> {
     for kind in Kind::ALL {
-        let sql = format!(
-            "SELECT 1 FROM {} AND NOT EXISTS (SELECT 1 FROM {} AS e WHERE e.no = o.no AND e.model = $2) LIMIT 1",
-            kind.living(),
-            embeddings::table(kind.index()),
-        );
+        let sql = format!("SELECT 1 FROM {} LIMIT 1", kind.missing());
         if tx.opt(&sql, params![project, model], |row| row.get::<i64>(0))?.is_some() {
             return Ok(true);
         }

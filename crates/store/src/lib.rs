@@ -1,6 +1,7 @@
 //! Where everything is kept: one set of statements over two engines, SQLite embedded and
 //! PostgreSQL with pgvector. The only place for SQL.
 
+pub mod agents;
 pub(crate) mod author;
 pub mod db;
 pub mod documents;
@@ -15,10 +16,13 @@ pub mod leases;
 mod migrate;
 pub mod numbers;
 pub mod objects;
+pub mod overview;
 pub mod packs;
 mod page;
 pub mod projects;
 pub mod relationships;
+pub mod revert;
+pub mod runs;
 pub mod search;
 pub mod tokens;
 pub mod transfer;

@@ -17,13 +17,22 @@ struct Migration {
     postgres: &'static str,
 }
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "foundation",
-    shared: include_str!("migrations/0001_foundation.sql"),
-    sqlite: include_str!("migrations/0001_foundation.sqlite.sql"),
-    postgres: include_str!("migrations/0001_foundation.postgres.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "foundation",
+        shared: include_str!("migrations/0001_foundation.sql"),
+        sqlite: include_str!("migrations/0001_foundation.sqlite.sql"),
+        postgres: include_str!("migrations/0001_foundation.postgres.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "runs",
+        shared: include_str!("migrations/0002_runs.sql"),
+        sqlite: include_str!("migrations/0002_runs.sqlite.sql"),
+        postgres: "",
+    },
+];
 
 /// The newest version this program knows.
 pub fn known_version() -> i64 {

@@ -79,6 +79,11 @@ pub fn update(tx: &mut Tx<'_>, project: &Project) -> Result<()> {
     Ok(())
 }
 
+/// The projects that were deleted since a moment.
+pub fn deleted_since(tx: &mut Tx<'_>, moment: Timestamp) -> Result<Vec<ProjectId>> {
+    tx.query("SELECT id FROM projects WHERE deleted_at >= $1", params![moment], |row| row.get(0))
+}
+
 pub fn delete(tx: &mut Tx<'_>, id: ProjectId, now: Timestamp) -> Result<()> {
     tx.execute(
         "UPDATE projects SET deleted_at = $2, updated_at = $2 WHERE id = $1 AND deleted_at IS NULL",

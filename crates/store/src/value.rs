@@ -76,6 +76,8 @@ param_from_id!(
     DocumentId,
     ChunkId,
     JobId,
+    AgentId,
+    MessageId,
     RunId,
     ToolCallId
 );
@@ -387,6 +389,8 @@ id_columns!(
     DocumentId,
     ChunkId,
     JobId,
+    AgentId,
+    MessageId,
     RunId,
     ToolCallId
 );

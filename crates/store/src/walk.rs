@@ -2,6 +2,8 @@
 //! at their ends. One statement per level and direction; in which order and how far is the
 //! caller's business.
 
+use std::collections::BinaryHeap;
+
 use emergent_domain::{
     ids::{ObjectId, ProjectId, RelationshipId},
     object::Object,
@@ -153,6 +155,41 @@ impl Walk<'_> {
             })?;
         }
         Ok(found)
+    }
+
+    /// As many of these edges as asked for, those with the smallest ids; read without their
+    /// properties, and never more of them in memory than that. The edges are sorted, each named once.
+    pub fn smallest(&self, tx: &mut Tx<'_>, edges: Vec<EdgeRef>, limit: usize) -> Result<Vec<EdgeRef>> {
+        if edges.len() <= limit {
+            return Ok(edges);
+        }
+        let numbers: Vec<i64> = edges
+            .iter()
+            .filter_map(|edge| match edge {
+                EdgeRef::No(no) => Some(*no),
+                EdgeRef::Id(_) => None,
+            })
+            .collect();
+        if numbers.is_empty() {
+            return Ok(edges.into_iter().take(limit).collect());
+        }
+        // The largest is on top, the first to make room.
+        let mut kept: BinaryHeap<(RelationshipId, i64)> = BinaryHeap::with_capacity(limit + 1);
+        for list in page::in_lists(&numbers) {
+            let sql = format!(
+                "SELECT id, no FROM graph_relationships WHERE no IN ({})",
+                page::places(1, list.len())
+            );
+            let list: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
+            tx.each(&sql, &list, |row| {
+                kept.push((row.get(0)?, row.get(1)?));
+                if kept.len() > limit {
+                    kept.pop();
+                }
+                Ok(())
+            })?;
+        }
+        Ok(kept.into_iter().map(|(_, no)| EdgeRef::No(no)).collect())
     }
 
     /// Edges in full, by id.

@@ -202,6 +202,15 @@ CREATE TABLE embedding_queue (
 );
 CREATE INDEX embedding_queue_project ON embedding_queue (project_id);
 
+-- Which versions of rows a model refused: they are not queued again for it.
+CREATE TABLE embedding_refusals (
+    kind text NOT NULL,
+    no bigint NOT NULL,
+    model text NOT NULL,
+    version bigint NOT NULL,
+    PRIMARY KEY (kind, no)
+);
+
 -- Which model made a project's vectors, and how long they are.
 CREATE TABLE embedding_models (
     project_id uuid NOT NULL PRIMARY KEY,

@@ -102,6 +102,24 @@ pub fn key_holder(tx: &mut Tx<'_>, project: ProjectId, type_: &str, key: &str) -
     )
 }
 
+/// The object that had this key last: the living one, or the one deleted latest.
+pub fn last_with_key(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    type_: &str,
+    key: &str,
+) -> Result<Option<ObjectId>> {
+    if let Some(living) = key_holder(tx, project, type_, key)? {
+        return Ok(Some(living));
+    }
+    tx.opt(
+        "SELECT id FROM graph_objects WHERE project_id = $1 AND type = $2 AND key = $3
+         ORDER BY deleted_at DESC, id DESC LIMIT 1",
+        params![project, type_, key],
+        |row| row.get(0),
+    )
+}
+
 /// What an edge needs to know of its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndRow {

@@ -1,5 +1,6 @@
 //! The store's behaviour, the same on both engines: `scripts/postgres run cargo test -p emergent-store`.
 
+mod agents;
 mod cursors;
 mod jobs;
 mod leases;

@@ -1,0 +1,184 @@
+//! Agents and their versions. `agent_definitions` says which agents there are and what lists and
+//! lookups need; what an agent does is whole in `agent_definition_versions`, the newest included.
+
+use emergent_domain::{
+    agent::{Agent, AgentDefinition},
+    author::Author,
+    cursor::{Cursor, Page, Paged},
+    ids::{AgentId, ProjectId},
+    time::Timestamp,
+};
+
+use crate::{
+    author,
+    error::{Error, Result},
+    page, params,
+    tx::Tx,
+    value::{Param, Row, json},
+};
+
+const COLUMNS: &str = "a.id, a.project_id, a.version, v.definition, a.created_at, a.updated_at, a.deleted_at";
+const FROM: &str = "agent_definitions AS a
+     JOIN agent_definition_versions AS v ON v.agent_id = a.id AND v.version = a.version";
+
+fn read(row: &Row<'_>) -> Result<Agent> {
+    Ok(Agent {
+        id: row.get(0)?,
+        project: row.get(1)?,
+        version: row.get(2)?,
+        definition: parse(row, 3)?,
+        created_at: row.get(4)?,
+        updated_at: row.get(5)?,
+        deleted_at: row.get(6)?,
+    })
+}
+
+fn parse(row: &Row<'_>, column: usize) -> Result<AgentDefinition> {
+    let text: String = row.get(column)?;
+    serde_json::from_str(&text).map_err(|_| Error::Column { column, expected: "an agent's definition" })
+}
+
+/// A living agent.
+pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: AgentId) -> Result<Option<Agent>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM {FROM} WHERE a.id = $1 AND a.project_id = $2 AND a.deleted_at IS NULL"
+    );
+    tx.opt(&sql, params![id, project], read)
+}
+
+/// An agent or its tombstone: runs outlive the agent they are of.
+pub fn get_ever(tx: &mut Tx<'_>, project: ProjectId, id: AgentId) -> Result<Option<Agent>> {
+    let sql = format!("SELECT {COLUMNS} FROM {FROM} WHERE a.id = $1 AND a.project_id = $2");
+    tx.opt(&sql, params![id, project], read)
+}
+
+/// The living agent of this name.
+pub fn get_by_name(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<Agent>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM {FROM} WHERE a.project_id = $1 AND a.name = $2 AND a.deleted_at IS NULL"
+    );
+    tx.opt(&sql, params![project, name], read)
+}
+
+/// What an agent was at a version, whether it still lives or not.
+pub fn version(tx: &mut Tx<'_>, id: AgentId, version: i64) -> Result<Option<AgentDefinition>> {
+    let sql = "SELECT definition FROM agent_definition_versions WHERE agent_id = $1 AND version = $2";
+    tx.opt(sql, params![id, version], |row| parse(row, 0))
+}
+
+/// Who wrote a version.
+pub fn author_of(tx: &mut Tx<'_>, id: AgentId, version: i64) -> Result<Option<Author>> {
+    let sql = "SELECT author_token, author_run, author_tool_call FROM agent_definition_versions
+               WHERE agent_id = $1 AND version = $2";
+    tx.opt(sql, params![id, version], |row| author::read(row, 0))
+}
+
+/// The living agents of a project, by name.
+pub fn all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM {FROM} WHERE a.project_id = $1 AND a.deleted_at IS NULL ORDER BY a.name"
+    );
+    tx.query(&sql, params![project], read)
+}
+
+/// The living agents that say they are the default one. There is one at most, unless a database
+/// was written to by other hands.
+pub fn defaults(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM {FROM}
+         WHERE a.project_id = $1 AND a.deleted_at IS NULL AND a.is_default = $2 ORDER BY a.id"
+    );
+    tx.query(&sql, params![project, true], read)
+}
+
+/// The names of the living agents of a project.
+pub fn names(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<String>> {
+    let sql = "SELECT name FROM agent_definitions WHERE project_id = $1 AND deleted_at IS NULL ORDER BY name";
+    tx.query(sql, params![project], |row| row.get(0))
+}
+
+/// Living agents, newest first; internal ones only when they are asked for.
+pub fn list(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    include_internal: bool,
+    page: &Page,
+) -> Result<Paged<Agent>> {
+    let mut params = vec![Param::from(project)];
+    let (after, values) = page::after(page, "a.created_at", "a.id", 2);
+    params.extend(values);
+    let seen = if include_internal { "" } else { " AND a.visibility <> 'internal'" };
+    let sql = format!(
+        "SELECT {COLUMNS} FROM {FROM} WHERE a.project_id = $1 AND a.deleted_at IS NULL{seen}{after}
+         ORDER BY a.created_at DESC, a.id DESC{}",
+        page::limit(page)
+    );
+    let rows = tx.query(&sql, &params, read)?;
+    Ok(Paged::cut(rows, page.limit, |agent| Cursor { created_at: agent.created_at, id: agent.id.0 }))
+}
+
+/// Adds an agent as it stands. The caller has seen that the name is free.
+pub fn insert(tx: &mut Tx<'_>, agent: &Agent, by: Author) -> Result<()> {
+    tx.execute(
+        "INSERT INTO agent_definitions (id, version, updated_at, deleted_at, product, name, description, visibility,
+             flow_type, is_default, trigger_on, project_id, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+        &[row(agent), vec![Param::from(agent.project), Param::from(agent.created_at)]].concat(),
+    )?;
+    insert_version(tx, agent, by)
+}
+
+/// Writes the next version of an agent, a tombstone too; false when someone wrote in between.
+pub fn update(tx: &mut Tx<'_>, next: &Agent, by: Author) -> Result<bool> {
+    let changed = tx.execute(
+        "UPDATE agent_definitions SET version = $2, updated_at = $3, deleted_at = $4, product = $5, name = $6,
+             description = $7, visibility = $8, flow_type = $9, is_default = $10, trigger_on = $11
+         WHERE id = $1 AND version = $12",
+        &[row(next), vec![Param::from(next.version - 1)]].concat(),
+    )?;
+    if changed == 0 {
+        return Ok(false);
+    }
+    insert_version(tx, next, by)?;
+    Ok(true)
+}
+
+/// The columns that change with a version; the id first.
+fn row(agent: &Agent) -> Vec<Param<'_>> {
+    let definition = &agent.definition;
+    vec![
+        Param::from(agent.id),
+        Param::from(agent.version),
+        Param::from(agent.updated_at),
+        Param::from(agent.deleted_at),
+        Param::from(definition.product.as_deref()),
+        Param::from(&definition.name),
+        Param::from(&definition.description),
+        Param::from(definition.visibility.as_str()),
+        Param::from(definition.flow_type.as_str()),
+        Param::from(definition.is_default),
+        Param::from(definition.trigger.as_deref()),
+    ]
+}
+
+fn insert_version(tx: &mut Tx<'_>, agent: &Agent, by: Author) -> Result<()> {
+    let text = serde_json::to_string(&agent.definition)
+        .map_err(|_| Error::Column { column: 2, expected: "an agent's definition" })?;
+    let [token, run, tool_call] = author::params(by);
+    let written: Timestamp = agent.updated_at;
+    tx.execute(
+        "INSERT INTO agent_definition_versions
+             (agent_id, version, definition, created_at, author_token, author_run, author_tool_call)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        &[
+            Param::from(agent.id),
+            Param::from(agent.version),
+            json(&text),
+            Param::from(written),
+            token,
+            run,
+            tool_call,
+        ],
+    )?;
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! What one run wrote, found by the columns that say who wrote a version.
+
+use emergent_domain::{
+    ids::{DocumentId, ObjectId, ProjectId, RelationshipId, RunId},
+    object::Object,
+    relationship::Relationship,
+};
+
+use crate::{
+    error::Result,
+    objects, params, relationships,
+    tx::Tx,
+    value::{Column, Row},
+};
+
+/// The versions of one thing that a run wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written<Id> {
+    pub id: Id,
+    /// Its first version by the run.
+    pub first: i64,
+    /// How many are the run's.
+    pub count: i64,
+}
+
+fn written<Id: Column>(row: &Row<'_>) -> Result<Written<Id>> {
+    Ok(Written { id: row.get(0)?, first: row.get(1)?, count: row.get(2)? })
+}
+
+/// The objects of a project that a run wrote, by id.
+pub fn objects(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Vec<Written<ObjectId>>> {
+    tx.query(
+        "SELECT id, min(version), count(*) FROM (
+             SELECT id, version FROM graph_objects WHERE author_run = $1 AND project_id = $2
+             UNION ALL
+             SELECT object_id, version FROM graph_object_versions WHERE author_run = $1 AND project_id = $2
+         ) AS written GROUP BY id ORDER BY id",
+        params![run, project],
+        written,
+    )
+}
+
+/// The relationships of a project that a run wrote, those it took along with an object too, by id.
+pub fn relationships(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    run: RunId,
+) -> Result<Vec<Written<RelationshipId>>> {
+    tx.query(
+        "SELECT id, min(version), count(*) FROM (
+             SELECT id, version FROM graph_relationships WHERE author_run = $1 AND project_id = $2
+             UNION ALL
+             SELECT relationship_id, version FROM graph_relationship_versions
+             WHERE author_run = $1 AND project_id = $2
+         ) AS written GROUP BY id ORDER BY id",
+        params![run, project],
+        written,
+    )
+}
+
+/// The living documents of a project that a run brought.
+pub fn documents(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Vec<DocumentId>> {
+    tx.query(
+        "SELECT id FROM documents WHERE author_run = $1 AND project_id = $2 AND deleted_at IS NULL ORDER BY id",
+        params![run, project],
+        |row| row.get(0),
+    )
+}
+
+/// What an object was at a version that is not its newest.
+pub fn object_version(tx: &mut Tx<'_>, id: ObjectId, version: i64) -> Result<Option<Object>> {
+    let columns = objects::VERSION_COLUMNS;
+    let sql = format!("SELECT {columns} FROM graph_object_versions WHERE object_id = $1 AND version = $2");
+    tx.opt(&sql, params![id, version], |row| objects::read(row, 0))
+}
+
+/// What a relationship was at a version that is not its newest.
+pub fn relationship_version(
+    tx: &mut Tx<'_>,
+    id: RelationshipId,
+    version: i64,
+) -> Result<Option<Relationship>> {
+    let columns = relationships::VERSION_COLUMNS;
+    let sql = format!(
+        "SELECT {columns} FROM graph_relationship_versions WHERE relationship_id = $1 AND version = $2"
+    );
+    tx.opt(&sql, params![id, version], |row| relationships::read(row, 0))
+}
+
+/// The newest version of a relationship, a tombstone too, held until the transaction ends.
+pub fn lock_relationship(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    id: RelationshipId,
+) -> Result<Option<Relationship>> {
+    let sql = format!(
+        "SELECT {} FROM graph_relationships WHERE id = $1 AND project_id = $2{}",
+        relationships::COLUMNS,
+        tx.for_update()
+    );
+    tx.opt(&sql, params![id, project], |row| relationships::read(row, 0))
+}

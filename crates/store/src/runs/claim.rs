@@ -1,0 +1,114 @@
+//! Who drives a run. A runner keeps one lease for all its runs; when that lapses, its runs are
+//! anybody's, and what it still tries to write is refused.
+
+use std::time::Duration;
+
+use emergent_domain::{ids::RunId, run::Run, time::Timestamp};
+
+use super::{COLUMNS, run};
+use crate::{engine::Engine, error::Result, leases, params, tx::Tx};
+
+fn lease_name(owner: &str) -> String {
+    format!("runner:{owner}")
+}
+
+/// Says that a runner is alive until a moment; false when its lease was taken for dead and cleaned
+/// away, so that it must start anew under another name.
+pub fn keep_alive(tx: &mut Tx<'_>, owner: &str, until: Timestamp) -> Result<bool> {
+    leases::renew(tx, &lease_name(owner), owner, until)
+}
+
+pub fn register(tx: &mut Tx<'_>, owner: &str, until: Timestamp, now: Timestamp) -> Result<bool> {
+    leases::acquire(tx, &lease_name(owner), owner, until, now)
+}
+
+/// A runner that stops in good order: what it still had is anybody's at once. Its lease stays as
+/// long as runs refer to it, since it says from when on nobody drove them.
+pub fn retire(tx: &mut Tx<'_>, owner: &str, now: Timestamp) -> Result<()> {
+    let sql = "SELECT 1 FROM agent_runs WHERE owner = $1 AND status = 'running' LIMIT 1";
+    match tx.opt(sql, params![owner], |_| Ok(()))? {
+        Some(()) => leases::renew(tx, &lease_name(owner), owner, now)?,
+        None => leases::release(tx, &lease_name(owner), owner)?,
+    };
+    tx.wake(super::QUEUED)
+}
+
+/// Takes the oldest queued runs.
+pub fn queued(tx: &mut Tx<'_>, owner: &str, now: Timestamp, limit: usize) -> Result<Vec<Run>> {
+    let lock = skip_locked(tx);
+    let sql = format!(
+        "UPDATE agent_runs SET status = 'running', owner = $1, started_at = $2, clock_from = $2
+         WHERE id IN (SELECT id FROM agent_runs WHERE status = 'queued' ORDER BY created_at, id LIMIT $3{lock})
+         RETURNING {COLUMNS}"
+    );
+    let mut runs = tx.query(&sql, params![owner, now, limit], run)?;
+    runs.sort_by_key(|run| (run.created_at, run.id));
+    Ok(runs)
+}
+
+/// Takes runs whose runner is gone. The time nobody drove them does not count against them.
+pub fn orphaned(
+    tx: &mut Tx<'_>,
+    owner: &str,
+    lease: Duration,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<Run>> {
+    let lock = match tx.engine() {
+        Engine::Sqlite => "",
+        Engine::Postgres => " FOR UPDATE OF agent_runs SKIP LOCKED",
+    };
+    let columns =
+        COLUMNS.split(", ").map(|column| format!("agent_runs.{column}")).collect::<Vec<_>>().join(", ");
+    let sql = format!(
+        "SELECT {columns}, leases.until FROM agent_runs
+         LEFT JOIN leases ON leases.name = 'runner:' || agent_runs.owner
+         WHERE agent_runs.status = 'running' AND (leases.until IS NULL OR leases.until <= $1)
+         LIMIT $2{lock}"
+    );
+    let last = COLUMNS.split(", ").count();
+    let found =
+        tx.query(&sql, params![now, limit], |row| Ok((run(row)?, row.get::<Option<Timestamp>>(last)?)))?;
+    let mut taken = Vec::with_capacity(found.len());
+    for (mut run, until) in found {
+        let away = until.map_or(Duration::ZERO, |until| now.since(until - lease));
+        let clock_from = run.clock_from.map(|from| from + away);
+        let moved = tx.execute(
+            "UPDATE agent_runs SET owner = $2, clock_from = $3 WHERE id = $1 AND status = 'running' AND owner = $4",
+            params![run.id, owner, clock_from, run.owner.as_deref()],
+        )?;
+        if moved == 1 {
+            run.owner = Some(owner.to_owned());
+            run.clock_from = clock_from;
+            taken.push(run);
+        }
+    }
+    Ok(taken)
+}
+
+/// Of a runner's runs, those that are no longer its own to drive: cancelled, or another's.
+pub fn lost(tx: &mut Tx<'_>, owner: &str, ids: &[RunId]) -> Result<Vec<RunId>> {
+    let sql = "SELECT id FROM agent_runs WHERE owner = $1 AND status = 'running'";
+    let mine: std::collections::HashSet<RunId> =
+        tx.query(sql, params![owner], |row| row.get(0))?.into_iter().collect();
+    Ok(ids.iter().copied().filter(|id| !mine.contains(id)).collect())
+}
+
+fn skip_locked(tx: &Tx<'_>) -> &'static str {
+    match tx.engine() {
+        Engine::Sqlite => "",
+        Engine::Postgres => " FOR UPDATE SKIP LOCKED",
+    }
+}
+
+/// Whether there is anything to take: a queued run, or one whose runner is gone.
+pub fn anything(tx: &mut Tx<'_>, now: Timestamp) -> Result<bool> {
+    let queued = tx.opt("SELECT 1 FROM agent_runs WHERE status = 'queued' LIMIT 1", &[], |_| Ok(()))?;
+    if queued.is_some() {
+        return Ok(true);
+    }
+    // `owner` alone would be that of the lease.
+    let sql = "SELECT owner FROM (SELECT DISTINCT owner FROM agent_runs WHERE status = 'running') AS owners
+               WHERE NOT EXISTS (SELECT 1 FROM leases WHERE name = 'runner:' || owners.owner AND until > $1) LIMIT 1";
+    Ok(tx.opt(sql, params![now], |_| Ok(()))?.is_some())
+}

@@ -1,0 +1,142 @@
+//! A run's conversation read back, as the machine needs it to go on.
+
+use std::collections::HashMap;
+
+use emergent_domain::{
+    chat::{Call, Part, Usage},
+    ids::{RunId, ToolCallId},
+    run::{CallStatus, MessageRole, Reason},
+    run_event::{MessageContent, RecordedCall, RecordedMessage},
+};
+use serde_json::Value;
+
+use crate::{error::Result, params, tx::Tx, value::Row};
+
+/// Everything said and called in one run, in order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Conversation {
+    pub messages: Vec<RecordedMessage>,
+    pub calls: Vec<RecordedCall>,
+    /// Results up to this place are no longer shown to the model; 0 when all are.
+    pub pruned_upto: i64,
+}
+
+pub fn load(tx: &mut Tx<'_>, run: RunId) -> Result<Conversation> {
+    let calls = tx.query(
+        &format!("SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 ORDER BY seq"),
+        params![run],
+        call,
+    )?;
+    let by_id: HashMap<ToolCallId, &RecordedCall> = calls.iter().map(|call| (call.id, call)).collect();
+    let messages = tx.query(
+        &format!("SELECT {MESSAGE_COLUMNS} FROM agent_run_messages WHERE run_id = $1 ORDER BY seq"),
+        params![run],
+        |row| message(row, &by_id),
+    )?;
+    let shortened = tx.query(
+        "SELECT data FROM agent_run_events WHERE run_id = $1 AND type = 'compacted'",
+        params![run],
+        |row| row.get::<String>(0),
+    )?;
+    // A summary that came later does not bring back what was left out after its place.
+    let shortened = shortened.iter().filter_map(|text| serde_json::from_str::<Value>(text).ok());
+    let pruned = shortened.filter(|data| data["summarised"] == false);
+    let pruned_upto = pruned.filter_map(|data| data["upto"].as_i64()).max().unwrap_or(0);
+    Ok(Conversation { messages, calls, pruned_upto })
+}
+
+pub(crate) const CALL_COLUMNS: &str =
+    "id, seq, message_id, tool_name, step_number, input, status, output, result_seq, duration_ms, created_at";
+
+pub(crate) fn call(row: &Row<'_>) -> Result<RecordedCall> {
+    let status: String = row.get(6)?;
+    Ok(RecordedCall {
+        id: row.get(0)?,
+        seq: row.get(1)?,
+        message: row.get(2)?,
+        tool: row.get(3)?,
+        step: row.get(4)?,
+        input: unwrapped(&row.get::<String>(5)?),
+        status: CallStatus::parse(&status).unwrap_or(CallStatus::Error),
+        output: row.get::<Option<String>>(7)?.map(|text| unwrapped(&text)),
+        result_seq: row.get(8)?,
+        duration_ms: row.get(9)?,
+        at: row.get(10)?,
+    })
+}
+
+fn unwrapped(text: &str) -> Value {
+    let value: Value = serde_json::from_str(text).unwrap_or(Value::Null);
+    match value {
+        Value::Object(mut map) if map.len() == 1 && map.contains_key(super::record::WRAPPED) => {
+            map.remove(super::record::WRAPPED).unwrap_or(Value::Null)
+        }
+        other => other,
+    }
+}
+
+pub(crate) const MESSAGE_COLUMNS: &str = "id, seq, role, step_number, content, input_tokens, output_tokens, \
+     reasoning_tokens, cache_read_tokens, cache_write_tokens, cost, created_at";
+
+/// A message, with the inputs of its calls put back from their rows.
+pub(crate) fn message(row: &Row<'_>, calls: &HashMap<ToolCallId, &RecordedCall>) -> Result<RecordedMessage> {
+    let role: String = row.get(2)?;
+    let role = MessageRole::parse(&role).unwrap_or(MessageRole::User);
+    let content: Value = serde_json::from_str(&row.get::<String>(4)?).unwrap_or(Value::Null);
+    let tokens = |at: usize| -> Result<u64> {
+        Ok(row.get::<Option<i64>>(at)?.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+    };
+    let usage = match row.get::<Option<i64>>(5)? {
+        None => None,
+        Some(_) => Some(Usage {
+            input: tokens(5)?,
+            output: tokens(6)?,
+            reasoning: tokens(7)?,
+            cache_read: tokens(8)?,
+            cache_write: tokens(9)?,
+        }),
+    };
+    Ok(RecordedMessage {
+        id: row.get(0)?,
+        seq: row.get(1)?,
+        role,
+        step: row.get(3)?,
+        content: read_content(role, content, calls),
+        usage,
+        cost: row.get(10)?,
+        at: row.get(11)?,
+    })
+}
+
+fn read_content(
+    role: MessageRole,
+    mut content: Value,
+    calls: &HashMap<ToolCallId, &RecordedCall>,
+) -> MessageContent {
+    let text = |content: &mut Value| match content["text"].take() {
+        Value::String(text) => text,
+        _ => String::new(),
+    };
+    if let Some(upto) = content["upto"].as_i64() {
+        return MessageContent::Summary { text: text(&mut content), upto };
+    }
+    if role != MessageRole::Assistant {
+        let injected = content["injected"].as_str().and_then(Reason::parse);
+        return MessageContent::Text { text: text(&mut content), injected };
+    }
+    match content["parts"].take() {
+        Value::Array(parts) => {
+            MessageContent::Parts(parts.into_iter().filter_map(|part| whole(part, calls)).collect())
+        }
+        _ => MessageContent::Parts(vec![Part::text(text(&mut content))]),
+    }
+}
+
+fn whole(mut part: Value, calls: &HashMap<ToolCallId, &RecordedCall>) -> Option<Part> {
+    if part["type"] != "call" {
+        return serde_json::from_value(part).ok();
+    }
+    let call = calls.get(&serde_json::from_value(part["id"].take()).ok()?)?;
+    let provider = Some(part["provider"].take()).filter(|provider| !provider.is_null());
+    Some(Part::Call(Call { id: call.id, name: call.tool.clone(), input: call.input.clone(), provider }))
+}

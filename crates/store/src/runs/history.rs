@@ -1,0 +1,249 @@
+//! Runs as people look back at them: lists, one at a glance, the tree below one. What is summed up
+//! is computed here, when it is asked for; writing a run stays one insert per message and call.
+
+use std::collections::HashMap;
+
+use emergent_domain::{
+    cursor::{Cursor, Page, Paged},
+    ids::{AgentId, ProjectId, RunId},
+    run::{Run, RunStatus},
+    time::Timestamp,
+};
+
+use super::{COLUMNS, run};
+use crate::{
+    error::Result,
+    page, params,
+    tx::Tx,
+    value::{Param, Row},
+};
+
+/// Which runs are wanted; `None` is any.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    pub agent: Option<AgentId>,
+    pub status: Option<RunStatus>,
+    pub parent: Option<RunId>,
+}
+
+/// Tokens and money over the messages of one run; its children have their own.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct TokenTotals {
+    pub input: i64,
+    pub output: i64,
+    pub reasoning: i64,
+    pub cache_read: i64,
+    pub cache_write: i64,
+    /// In US dollars; `None` when no message has a price.
+    pub cost: Option<f64>,
+}
+
+/// A run in a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunSummary {
+    pub run: Run,
+    pub tokens: TokenTotals,
+    pub child_count: i64,
+}
+
+/// How often each tool was called in a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolCallSummary {
+    pub total: i64,
+    /// In the order of their names.
+    pub by_tool: Vec<ToolUse>,
+    pub errors: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolUse {
+    pub tool: String,
+    pub count: i64,
+    /// Over the calls that are over; `None` when none is.
+    pub average_ms: Option<i64>,
+    pub errors: i64,
+}
+
+/// A run as its parent sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildRun {
+    pub id: RunId,
+    pub parent: Option<RunId>,
+    pub agent_name: String,
+    pub status: RunStatus,
+    pub step_count: i64,
+    /// `None` until it has ended, and when it never began.
+    pub duration_ms: Option<i64>,
+}
+
+/// From its start to its end; `None` until it has ended, and when it never began.
+pub fn duration_ms(started: Option<Timestamp>, completed: Option<Timestamp>) -> Option<i64> {
+    i64::try_from(completed?.since(started?).as_millis()).ok()
+}
+
+/// Runs of a project, newest first.
+pub fn list(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    filter: &RunFilter,
+    page: &Page,
+) -> Result<Paged<RunSummary>> {
+    let mut params = vec![Param::from(project)];
+    let mut conditions = String::new();
+    let wanted = [
+        ("agent_id", filter.agent.map(Param::from)),
+        ("status", filter.status.map(|status| Param::from(status.as_str()))),
+        ("parent_run_id", filter.parent.map(Param::from)),
+    ];
+    for (column, value) in wanted {
+        if let Some(value) = value {
+            params.push(value);
+            conditions.push_str(&format!(" AND {column} = ${}", params.len()));
+        }
+    }
+    let (after, values) = page::after(page, "created_at", "id", params.len() + 1);
+    params.extend(values);
+    let sql = format!(
+        "SELECT {COLUMNS} FROM agent_runs WHERE project_id = $1{conditions}{after}
+         ORDER BY created_at DESC, id DESC{}",
+        page::limit(page)
+    );
+    let runs = tx.query(&sql, &params, run)?;
+    let runs = Paged::cut(runs, page.limit, |run| Cursor { created_at: run.created_at, id: run.id.0 });
+    let ids: Vec<RunId> = runs.items.iter().map(|run| run.id).collect();
+    let tokens = token_totals(tx, &ids)?;
+    let children = child_counts(tx, &ids)?;
+    Ok(runs.map(|run| RunSummary {
+        tokens: tokens.get(&run.id).copied().unwrap_or_default(),
+        child_count: children.get(&run.id).copied().unwrap_or(0),
+        run,
+    }))
+}
+
+/// Sums over the messages of each run; a run without messages is left out.
+pub fn token_totals(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, TokenTotals>> {
+    let sum = |column: &str| format!("CAST(coalesce(sum({column}), 0) AS bigint)");
+    let sums =
+        ["input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_write_tokens"]
+            .map(sum)
+            .join(", ");
+    each_of(
+        tx,
+        runs,
+        |places| {
+            format!(
+                "SELECT run_id, {sums}, sum(cost) FROM agent_run_messages WHERE run_id IN ({places}) GROUP BY run_id"
+            )
+        },
+        |row| {
+            Ok((
+                row.get(0)?,
+                TokenTotals {
+                    input: row.get(1)?,
+                    output: row.get(2)?,
+                    reasoning: row.get(3)?,
+                    cache_read: row.get(4)?,
+                    cache_write: row.get(5)?,
+                    cost: row.get(6)?,
+                },
+            ))
+        },
+    )
+}
+
+/// How many children each of these has; a run without any is left out.
+pub fn child_counts(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, i64>> {
+    each_of(
+        tx,
+        runs,
+        |places| {
+            format!(
+                "SELECT parent_run_id, count(*) FROM agent_runs WHERE parent_run_id IN ({places}) GROUP BY parent_run_id"
+            )
+        },
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// Which run resumes each of these, where one does.
+pub fn resumptions(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, RunId>> {
+    each_of(
+        tx,
+        runs,
+        |places| format!("SELECT resumed_from, id FROM agent_runs WHERE resumed_from IN ({places})"),
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// How often each tool was called in a run, how long it took, and what went wrong.
+pub fn tool_calls(tx: &mut Tx<'_>, run: RunId) -> Result<ToolCallSummary> {
+    let by_tool = tx.query(
+        "SELECT tool_name, count(*), CAST(round(avg(duration_ms)) AS bigint),
+             CAST(sum(CASE WHEN status = 'error' THEN 1 ELSE 0 END) AS bigint)
+         FROM agent_run_tool_calls WHERE run_id = $1 GROUP BY tool_name ORDER BY tool_name",
+        params![run],
+        |row| {
+            Ok(ToolUse {
+                tool: row.get(0)?,
+                count: row.get(1)?,
+                average_ms: row.get(2)?,
+                errors: row.get(3)?,
+            })
+        },
+    )?;
+    Ok(ToolCallSummary {
+        total: by_tool.iter().map(|tool| tool.count).sum(),
+        errors: by_tool.iter().map(|tool| tool.errors).sum(),
+        by_tool,
+    })
+}
+
+/// How often an event of a kind was told in a run.
+pub fn event_count(tx: &mut Tx<'_>, run: RunId, kind: &str) -> Result<i64> {
+    let sql = "SELECT count(*) FROM agent_run_events WHERE run_id = $1 AND type = $2";
+    Ok(tx.opt(sql, params![run, kind], |row| row.get(0))?.unwrap_or(0))
+}
+
+/// The children of some runs as they were started, each parent's together in their order, `most`
+/// at most.
+pub fn children_of(tx: &mut Tx<'_>, parents: &[RunId], most: usize) -> Result<Vec<ChildRun>> {
+    let mut children = Vec::new();
+    for list in page::in_lists(parents) {
+        let sql = format!(
+            "SELECT id, parent_run_id, agent_name, status, step_count, started_at, completed_at FROM agent_runs
+             WHERE parent_run_id IN ({}) ORDER BY created_at, part, id LIMIT {}",
+            page::places(1, list.len()),
+            most.saturating_sub(children.len()),
+        );
+        let params: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
+        children.extend(tx.query(&sql, &params, child)?);
+    }
+    Ok(children)
+}
+
+fn child(row: &Row<'_>) -> Result<ChildRun> {
+    Ok(ChildRun {
+        id: row.get(0)?,
+        parent: row.get(1)?,
+        agent_name: row.get(2)?,
+        status: RunStatus::parse(&row.get::<String>(3)?).unwrap_or(RunStatus::Failed),
+        step_count: row.get(4)?,
+        duration_ms: duration_ms(row.get(5)?, row.get(6)?),
+    })
+}
+
+/// One statement about many runs, keyed by the first column it reads.
+fn each_of<T>(
+    tx: &mut Tx<'_>,
+    runs: &[RunId],
+    sql: impl Fn(&str) -> String,
+    read: impl Fn(&Row<'_>) -> Result<(RunId, T)>,
+) -> Result<HashMap<RunId, T>> {
+    let mut found = HashMap::with_capacity(runs.len());
+    for list in page::in_lists(runs) {
+        let sql = sql(&page::places(1, list.len()));
+        let params: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
+        found.extend(tx.query(&sql, &params, &read)?);
+    }
+    Ok(found)
+}

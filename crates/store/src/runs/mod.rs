@@ -1,0 +1,168 @@
+//! Runs: their rows, their conversation, who drives them. Only [`record`] writes what happened in
+//! a run, and only for the runner that has it in hand.
+
+pub mod claim;
+pub mod conversation;
+pub mod history;
+pub mod record;
+pub mod timeline;
+
+use emergent_domain::{
+    agent::ModelConfig,
+    ids::{ProjectId, RunId, ToolCallId},
+    run::{Origin, Reason, Run, RunStatus},
+};
+
+use crate::{
+    error::Result,
+    params,
+    tx::Tx,
+    value::{Param, Row, json},
+};
+
+pub(crate) const COLUMNS: &str = "id, project_id, agent_id, agent_version, agent_name, status, reason, origin, \
+     parent_run_id, parent_tool_call_id, part, depth, resumed_from, model_config, step_count, steps_before, \
+     max_steps, timeout_seconds, clock_from, owner, seq, summary, error_message, author_token, created_at, \
+     started_at, completed_at";
+
+pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
+    let word = |at: usize| row.get::<String>(at);
+    let model: String = row.get(13)?;
+    Ok(Run {
+        id: row.get(0)?,
+        project: row.get(1)?,
+        agent: row.get(2)?,
+        agent_version: row.get(3)?,
+        agent_name: row.get(4)?,
+        // Words of a newer program would have been refused with its migration.
+        status: RunStatus::parse(&word(5)?).unwrap_or(RunStatus::Failed),
+        reason: row.get::<Option<String>>(6)?.and_then(|text| Reason::parse(&text)),
+        origin: Origin::parse(&word(7)?).unwrap_or(Origin::Trigger),
+        parent: row.get(8)?,
+        parent_call: row.get(9)?,
+        part: row.get(10)?,
+        depth: row.get(11)?,
+        resumed_from: row.get(12)?,
+        model: serde_json::from_str(&model).unwrap_or_else(|_| ModelConfig {
+            provider: String::new(),
+            name: String::new(),
+            temperature: None,
+            max_tokens: None,
+        }),
+        step_count: row.get(14)?,
+        steps_before: row.get(15)?,
+        max_steps: row.get(16)?,
+        timeout_seconds: row.get(17)?,
+        clock_from: row.get(18)?,
+        owner: row.get(19)?,
+        seq: row.get(20)?,
+        summary: row.get(21)?,
+        error: row.get(22)?,
+        started_by: row.get(23)?,
+        created_at: row.get(24)?,
+        started_at: row.get(25)?,
+        completed_at: row.get(26)?,
+    })
+}
+
+/// Adds a run as it stands.
+pub fn insert(tx: &mut Tx<'_>, run: &Run) -> Result<()> {
+    let model = serde_json::to_string(&run.model).unwrap_or_else(|_| "{}".to_owned());
+    tx.execute(
+        "INSERT INTO agent_runs (id, project_id, agent_id, agent_version, agent_name, status, reason, origin,
+             parent_run_id, parent_tool_call_id, part, depth, resumed_from, model, model_config, step_count,
+             steps_before, max_steps, timeout_seconds, clock_from, owner, seq, summary, error_message, author_token,
+             created_at, started_at, completed_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+             $22, $23, $24, $25, $26, $27, $28)",
+        &[
+            Param::from(run.id),
+            Param::from(run.project),
+            Param::from(run.agent),
+            Param::from(run.agent_version),
+            Param::from(&run.agent_name),
+            Param::from(run.status.as_str()),
+            Param::from(run.reason.map(Reason::as_str)),
+            Param::from(run.origin.as_str()),
+            Param::from(run.parent),
+            Param::from(run.parent_call),
+            Param::from(run.part),
+            Param::from(run.depth),
+            Param::from(run.resumed_from),
+            Param::from(run.model.to_string()),
+            json(&model),
+            Param::from(run.step_count),
+            Param::from(run.steps_before),
+            Param::from(run.max_steps),
+            Param::from(run.timeout_seconds),
+            Param::from(run.clock_from),
+            Param::from(run.owner.as_deref()),
+            Param::from(run.seq),
+            Param::from(run.summary.as_deref()),
+            Param::from(run.error.as_deref()),
+            Param::from(run.started_by),
+            Param::from(run.created_at),
+            Param::from(run.started_at),
+            Param::from(run.completed_at),
+        ],
+    )?;
+    Ok(())
+}
+
+/// A run of a project.
+pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Option<Run>> {
+    let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND project_id = $2");
+    tx.opt(&sql, params![id, project], run)
+}
+
+/// As [`get`], kept from changing until this transaction ends.
+pub fn get_for_update(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Option<Run>> {
+    let lock = tx.for_update();
+    let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND project_id = $2{lock}");
+    tx.opt(&sql, params![id, project], run)
+}
+
+/// The children of a run, those of one tool call when it is named, by their place.
+pub fn children(tx: &mut Tx<'_>, parent: RunId, call: Option<ToolCallId>) -> Result<Vec<Run>> {
+    let condition = if call.is_some() { " AND parent_tool_call_id = $2" } else { "" };
+    let sql = format!(
+        "SELECT {COLUMNS} FROM agent_runs WHERE parent_run_id = $1{condition} ORDER BY part, created_at, id"
+    );
+    let mut params = vec![Param::from(parent)];
+    params.extend(call.map(Param::from));
+    tx.query(&sql, &params, run)
+}
+
+/// The run that resumes this one, if there is one.
+pub fn resumed_as(tx: &mut Tx<'_>, id: RunId) -> Result<Option<RunId>> {
+    tx.opt("SELECT id FROM agent_runs WHERE resumed_from = $1", params![id], |row| row.get(0))
+}
+
+/// The runs a run goes on from, the newest first; itself not included.
+pub fn resume_chain(tx: &mut Tx<'_>, run: &Run) -> Result<Vec<RunId>> {
+    let mut chain = Vec::new();
+    let mut before = run.resumed_from;
+    while let Some(id) = before {
+        chain.push(id);
+        before = tx
+            .opt("SELECT resumed_from FROM agent_runs WHERE id = $1", params![id], |row| row.get(0))?
+            .flatten();
+    }
+    Ok(chain)
+}
+
+/// How many wait for a runner, over all projects, as far as `most`.
+pub fn queued(tx: &mut Tx<'_>, most: usize) -> Result<i64> {
+    let sql = "SELECT count(*) FROM (SELECT 1 FROM agent_runs WHERE status = 'queued' LIMIT $1) AS waiting";
+    Ok(tx.opt(sql, params![most], |row| row.get(0))?.unwrap_or(0))
+}
+
+/// The channel that is woken when a run waits for a runner.
+pub const QUEUED: &str = "runs:queued";
+/// The channel that is woken when runs were cancelled.
+pub const CANCELLED: &str = "runs:cancelled";
+
+/// The channel that is woken when a run ends.
+pub fn ended(id: RunId) -> String {
+    format!("run:{id}")
+}

@@ -1,0 +1,256 @@
+//! What happens in a run, written as it happens. Everything begins with [`advance`], which only
+//! the runner that has the run in hand gets past: a cancelled run, or one that another runner took
+//! over, is written to no more.
+
+use emergent_domain::{
+    chat::Part,
+    ids::{ProjectId, RunId},
+    run::{CallStatus, RunEnd},
+    run_event::{MessageContent, RecordedCall, RecordedMessage},
+    time::Timestamp,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    error::Result,
+    params,
+    tx::Tx,
+    value::{self, Param},
+};
+
+/// Moves a run on from `seen` to `seq`; false when it is no longer this runner's to write.
+pub fn advance(tx: &mut Tx<'_>, id: RunId, owner: &str, seen: i64, seq: i64, steps: i64) -> Result<bool> {
+    let moved = tx.execute(
+        "UPDATE agent_runs SET seq = $4, step_count = $5
+         WHERE id = $1 AND owner = $2 AND status = 'running' AND seq = $3",
+        params![id, owner, seen, seq, steps],
+    )?;
+    Ok(moved == 1)
+}
+
+pub fn message(tx: &mut Tx<'_>, run: RunId, message: &RecordedMessage) -> Result<()> {
+    let content = write_content(&message.content);
+    let usage = message.usage;
+    let tokens = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    tx.execute(
+        "INSERT INTO agent_run_messages (run_id, seq, id, role, step_number, content, input_tokens, output_tokens,
+             reasoning_tokens, cache_read_tokens, cache_write_tokens, cost, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+        &[
+            Param::from(run),
+            Param::from(message.seq),
+            Param::from(message.id),
+            Param::from(message.role.as_str()),
+            Param::from(message.step),
+            value::json(&content),
+            Param::from(usage.map(|usage| tokens(usage.input))),
+            Param::from(usage.map(|usage| tokens(usage.output))),
+            Param::from(usage.map(|usage| tokens(usage.reasoning))),
+            Param::from(usage.map(|usage| tokens(usage.cache_read))),
+            Param::from(usage.map(|usage| tokens(usage.cache_write))),
+            Param::from(message.cost),
+            Param::from(message.at),
+        ],
+    )?;
+    Ok(())
+}
+
+pub fn calls(tx: &mut Tx<'_>, run: RunId, calls: &[RecordedCall]) -> Result<()> {
+    let inputs: Vec<String> = calls.iter().map(|call| container(&call.input)).collect();
+    let outputs: Vec<Option<String>> = calls.iter().map(|call| call.output.as_ref().map(container)).collect();
+    let rows: Vec<Vec<Param<'_>>> = calls
+        .iter()
+        .zip(inputs.iter().zip(&outputs))
+        .map(|(call, (input, output))| {
+            vec![
+                Param::from(run),
+                Param::from(call.seq),
+                Param::from(call.id),
+                Param::from(call.message),
+                Param::from(&call.tool),
+                Param::from(call.step),
+                value::json(input),
+                Param::from(call.status.as_str()),
+                output.as_deref().map_or(Param::Null, value::json),
+                Param::from(call.result_seq),
+                Param::from(call.duration_ms),
+                Param::from(call.at),
+            ]
+        })
+        .collect();
+    tx.insert_many(
+        "INSERT INTO agent_run_tool_calls (run_id, seq, id, message_id, tool_name, step_number, input, status, output,
+             result_seq, duration_ms, created_at)
+         VALUES",
+        12,
+        &rows,
+        "",
+    )?;
+    Ok(())
+}
+
+/// A call that is about to leave the house; false when it was begun or ended already.
+pub fn call_begins(tx: &mut Tx<'_>, run: RunId, seq: i64) -> Result<bool> {
+    let begun = tx.execute(
+        "UPDATE agent_run_tool_calls SET status = 'running' WHERE run_id = $1 AND seq = $2 AND status = 'pending'",
+        params![run, seq],
+    )?;
+    Ok(begun == 1)
+}
+
+/// The result of a call, which it gets once; false when it had one.
+pub fn call_ends(tx: &mut Tx<'_>, run: RunId, call: &RecordedCall) -> Result<bool> {
+    let output = call.output.as_ref().map(container);
+    let ended = tx.execute(
+        "UPDATE agent_run_tool_calls SET status = $3, output = $4, result_seq = $5, duration_ms = $6
+         WHERE run_id = $1 AND seq = $2 AND status IN ('pending', 'running')",
+        &[
+            Param::from(run),
+            Param::from(call.seq),
+            Param::from(call.status.as_str()),
+            output.as_deref().map_or(Param::Null, value::json),
+            Param::from(call.result_seq),
+            Param::from(call.duration_ms),
+        ],
+    )?;
+    debug_assert!(call.status.is_over() || call.status == CallStatus::Running);
+    Ok(ended == 1)
+}
+
+pub fn event(tx: &mut Tx<'_>, run: RunId, seq: i64, kind: &str, data: &Value, at: Timestamp) -> Result<()> {
+    let data = data.to_string();
+    tx.execute(
+        "INSERT INTO agent_run_events (run_id, seq, type, data, at) VALUES ($1, $2, $3, $4, $5)",
+        &[Param::from(run), Param::from(seq), Param::from(kind), value::json(&data), Param::from(at)],
+    )?;
+    Ok(())
+}
+
+/// The end of a run by the runner that has it in hand; false when it is not its any more. Wakes
+/// whoever waits for it.
+pub fn end(
+    tx: &mut Tx<'_>,
+    id: RunId,
+    owner: &str,
+    seen: i64,
+    end: &RunEnd,
+    steps: i64,
+    now: Timestamp,
+) -> Result<bool> {
+    let parent: Option<Option<RunId>> = tx.opt(
+        "UPDATE agent_runs SET status = $4, reason = $5, summary = $6, error_message = $7, completed_at = $8,
+             step_count = $9, seq = seq + 1
+         WHERE id = $1 AND owner = $2 AND status = 'running' AND seq = $3
+         RETURNING parent_run_id",
+        params![
+            id,
+            owner,
+            seen,
+            end.status().as_str(),
+            end.reason().map(|reason| reason.as_str()),
+            end.summary(),
+            end.error(),
+            now,
+            steps
+        ],
+        |row| row.get(0),
+    )?;
+    let Some(parent) = parent else { return Ok(false) };
+    told_of_end(tx, id, parent, seen + 1, end, now)?;
+    Ok(true)
+}
+
+fn told_of_end(
+    tx: &mut Tx<'_>,
+    id: RunId,
+    parent: Option<RunId>,
+    seq: i64,
+    end: &RunEnd,
+    now: Timestamp,
+) -> Result<()> {
+    let data = json!({ "status": end.status(), "reason": end.reason() });
+    event(tx, id, seq, "run_ended", &data, now)?;
+    tx.wake(&super::ended(id))?;
+    // A parent waits for any of its children to end.
+    parent.map_or(Ok(()), |parent| tx.wake(&super::ended(parent)))
+}
+
+/// Cancels a run and everything below it that has not ended; which runs that were. Level by
+/// level, each parent before its children are looked for: a child that is being admitted holds its
+/// parent's row, and is seen once that is ours.
+pub fn cancel_tree(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    id: RunId,
+    why: &str,
+    now: Timestamp,
+) -> Result<Vec<RunId>> {
+    let mut cancelled = Vec::new();
+    let mut level = vec![id];
+    while !level.is_empty() {
+        let mut below = Vec::new();
+        for id in level {
+            let moved: Option<(i64, Option<RunId>)> = tx.opt(
+                "UPDATE agent_runs SET status = 'cancelled', error_message = $3, completed_at = $4, seq = seq + 1
+                 WHERE id = $1 AND project_id = $2 AND status IN ('queued', 'running')
+                 RETURNING seq, parent_run_id",
+                params![id, project, why, now],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
+            if let Some((seq, parent)) = moved {
+                told_of_end(tx, id, parent, seq, &RunEnd::Cancelled { summary: String::new() }, now)?;
+                cancelled.push(id);
+            }
+            below.extend(tx.query(
+                "SELECT id FROM agent_runs WHERE parent_run_id = $1 ORDER BY part, id",
+                params![id],
+                |row| row.get::<RunId>(0),
+            )?);
+        }
+        level = below;
+    }
+    if !cancelled.is_empty() {
+        tx.wake(super::CANCELLED)?;
+    }
+    Ok(cancelled)
+}
+
+/// Columns of JSON hold objects and lists only; anything else is wrapped.
+fn container(value: &Value) -> String {
+    match value {
+        Value::Object(_) | Value::Array(_) => clean(value.to_string()),
+        other => clean(json!({ WRAPPED: other }).to_string()),
+    }
+}
+
+pub(super) const WRAPPED: &str = "_value";
+
+/// PostgreSQL has no NUL in its texts. It is replaced rather than refused: what a model says is
+/// recorded, whatever it says.
+fn clean(text: String) -> String {
+    if text.contains("\\u0000") { text.replace("\\u0000", "\\ufffd") } else { text }
+}
+
+fn write_content(content: &MessageContent) -> String {
+    let value = match content {
+        MessageContent::Text { text, injected: None } => json!({ "text": text }),
+        MessageContent::Text { text, injected } => json!({ "text": text, "injected": injected }),
+        MessageContent::Summary { text, upto } => json!({ "text": text, "upto": upto }),
+        MessageContent::Parts(parts) => match &parts[..] {
+            [Part::Text { text, provider: None }] => json!({ "text": text }),
+            parts => json!({ "parts": parts.iter().map(light).collect::<Vec<_>>() }),
+        },
+    };
+    clean(value.to_string())
+}
+
+/// A part without what is recorded elsewhere: a call's name and input are in its own row.
+fn light(part: &Part) -> Value {
+    match part {
+        Part::Call(call) => match &call.provider {
+            None => json!({ "type": "call", "id": call.id }),
+            Some(provider) => json!({ "type": "call", "id": call.id, "provider": provider }),
+        },
+        other => serde_json::to_value(other).unwrap_or(Value::Null),
+    }
+}

@@ -1,0 +1,264 @@
+//! What was said and done in one run, a page at a time. The order is `seq`, the one count that
+//! messages, calls, results and events of a run share; moments are shared by many rows.
+
+use std::collections::HashMap;
+
+use emergent_domain::{
+    cursor::{Cursor, Page, Paged},
+    ids::{MessageId, RunId, ToolCallId},
+    invalid::Invalid,
+    run::{CallStatus, MessageRole},
+    run_event::{RecordedCall, RecordedMessage},
+    time::Timestamp,
+};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::conversation::{CALL_COLUMNS, MESSAGE_COLUMNS, call, message};
+use crate::{error::Result, page, params, tx::Tx, value::Param};
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MessageFilter {
+    pub role: Option<MessageRole>,
+    pub step: Option<i64>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolCallFilter {
+    pub tool_name: Option<String>,
+    /// `Running` finds what has not begun as well: that is how it is shown.
+    pub status: Option<CallStatus>,
+}
+
+/// One line of a conversation: a message, or what a tool answered.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Line {
+    /// With the calls an assistant made in it. Their inputs are left out of the message.
+    Message(RecordedMessage, Vec<LightCall>),
+    Result(RecordedCall),
+}
+
+/// A call as its message shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LightCall {
+    pub id: ToolCallId,
+    pub tool: String,
+    pub status: CallStatus,
+}
+
+impl Line {
+    fn seq(&self) -> i64 {
+        match self {
+            Line::Message(message, _) => message.seq,
+            Line::Result(call) => call.result_seq.unwrap_or(call.seq),
+        }
+    }
+
+    fn at(&self) -> Timestamp {
+        match self {
+            Line::Message(message, _) => message.at,
+            Line::Result(call) => call.at,
+        }
+    }
+}
+
+/// A cursor of a list in the order of `seq`. It stands in the place of the id, so that a cursor of
+/// another list is told apart.
+fn cursor(at: Timestamp, seq: i64) -> Cursor {
+    Cursor { created_at: at, id: Uuid::from_u128(u128::from(seq.unsigned_abs())) }
+}
+
+/// The `seq` a page goes on after; 0 on the first.
+pub fn after(page: &Page) -> Result<i64, Invalid> {
+    match page.after {
+        None => Ok(0),
+        Some(cursor) => i64::try_from(cursor.id.as_u128())
+            .map_err(|_| Invalid::one("cursor", "is not a cursor of this list")),
+    }
+}
+
+/// The conversation of a run after a `seq`, the oldest first.
+pub fn lines(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    filter: &MessageFilter,
+    after: i64,
+    limit: usize,
+) -> Result<Paged<Line>> {
+    let mut lines = Vec::new();
+    if filter.role != Some(MessageRole::ToolResult) {
+        let mut params = vec![Param::from(run), Param::from(after), Param::from(limit + 1)];
+        let mut conditions = String::new();
+        if let Some(step) = filter.step {
+            params.push(Param::from(step));
+            conditions.push_str(" AND step_number = $4");
+        }
+        if let Some(role) = filter.role {
+            params.push(Param::from(role.as_str()));
+            conditions.push_str(&format!(" AND role = ${}", params.len()));
+        }
+        let sql = format!(
+            "SELECT {MESSAGE_COLUMNS} FROM agent_run_messages
+             WHERE run_id = $1 AND seq > $2{conditions} ORDER BY seq LIMIT $3"
+        );
+        let none = HashMap::new();
+        let messages = tx.query(&sql, &params, |row| message(row, &none))?;
+        let mut calls = calls_made(tx, run, &messages)?;
+        lines.extend(messages.into_iter().map(|message| {
+            let made = calls.remove(&message.id).unwrap_or_default();
+            Line::Message(message, made)
+        }));
+    }
+    if filter.role.is_none_or(|role| role == MessageRole::ToolResult) {
+        let mut params = vec![Param::from(run), Param::from(after), Param::from(limit + 1)];
+        params.extend(filter.step.map(Param::from));
+        let step = if filter.step.is_some() { " AND step_number = $4" } else { "" };
+        let sql = format!(
+            "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls
+             WHERE run_id = $1 AND result_seq > $2{step} ORDER BY result_seq LIMIT $3"
+        );
+        lines.extend(tx.query(&sql, &params, call)?.into_iter().map(Line::Result));
+    }
+    lines.sort_by_key(Line::seq);
+    Ok(Paged::cut(lines, limit, |line| cursor(line.at(), line.seq())))
+}
+
+/// The calls of some messages, in their order.
+fn calls_made(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    messages: &[RecordedMessage],
+) -> Result<HashMap<MessageId, Vec<LightCall>>> {
+    let mut made: HashMap<MessageId, Vec<LightCall>> = HashMap::new();
+    for list in page::in_lists(&assistants(messages)) {
+        let sql = format!(
+            "SELECT message_id, id, tool_name, status FROM agent_run_tool_calls
+             WHERE run_id = $1 AND message_id IN ({}) ORDER BY seq",
+            page::places(2, list.len())
+        );
+        tx.each(&sql, &with_run(run, list), |row| {
+            let status = CallStatus::parse(&row.get::<String>(3)?).unwrap_or(CallStatus::Error);
+            let call = LightCall { id: row.get(1)?, tool: row.get(2)?, status };
+            made.entry(row.get(0)?).or_default().push(call);
+            Ok(())
+        })?;
+    }
+    Ok(made)
+}
+
+fn assistants(messages: &[RecordedMessage]) -> Vec<MessageId> {
+    messages
+        .iter()
+        .filter(|message| message.role == MessageRole::Assistant)
+        .map(|message| message.id)
+        .collect()
+}
+
+fn with_run(run: RunId, messages: Vec<MessageId>) -> Vec<Param<'static>> {
+    let mut params = vec![Param::from(run)];
+    params.extend(messages.into_iter().map(Param::from));
+    params
+}
+
+/// The calls of a run after a `seq`, the oldest first.
+pub fn calls(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    filter: &ToolCallFilter,
+    after: i64,
+    limit: usize,
+) -> Result<Paged<RecordedCall>> {
+    let mut params = vec![Param::from(run), Param::from(after), Param::from(limit + 1)];
+    let mut conditions = String::new();
+    if let Some(tool) = &filter.tool_name {
+        params.push(Param::from(tool));
+        conditions.push_str(" AND tool_name = $4");
+    }
+    conditions.push_str(match filter.status {
+        None => "",
+        Some(CallStatus::Pending | CallStatus::Running) => " AND status IN ('pending', 'running')",
+        Some(CallStatus::Completed) => " AND status = 'completed'",
+        Some(CallStatus::Error) => " AND status = 'error'",
+    });
+    let sql = format!(
+        "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls
+         WHERE run_id = $1 AND seq > $2{conditions} ORDER BY seq LIMIT $3"
+    );
+    let calls = tx.query(&sql, &params, call)?;
+    Ok(Paged::cut(calls, limit, |call| cursor(call.at, call.seq)))
+}
+
+/// One call of a run.
+pub fn get_call(tx: &mut Tx<'_>, run: RunId, id: ToolCallId) -> Result<Option<RecordedCall>> {
+    let sql = format!("SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 AND id = $2");
+    tx.opt(&sql, params![run, id], call)
+}
+
+/// The messages of a run after a `seq`, with their calls whole.
+pub fn messages_whole(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize) -> Result<Vec<RecordedMessage>> {
+    let sql = |columns: &str| {
+        format!(
+            "SELECT {columns} FROM agent_run_messages WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3"
+        )
+    };
+    let params = params![run, after, limit];
+    let speakers = tx.query(&sql("id, role"), params, |row| Ok((row.get(0)?, row.get::<String>(1)?)))?;
+    let answers: Vec<MessageId> = speakers
+        .into_iter()
+        .filter(|(_, role)| role == MessageRole::Assistant.as_str())
+        .map(|(id, _)| id)
+        .collect();
+    let mut calls = Vec::new();
+    for list in page::in_lists(&answers) {
+        let sql = format!(
+            "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 AND message_id IN ({})",
+            page::places(2, list.len())
+        );
+        calls.extend(tx.query(&sql, &with_run(run, list), call)?);
+    }
+    let by_id: HashMap<ToolCallId, &RecordedCall> = calls.iter().map(|call| (call.id, call)).collect();
+    tx.query(&sql(MESSAGE_COLUMNS), params, |row| message(row, &by_id))
+}
+
+/// The calls that began after a `seq`, in the order in which they did.
+pub fn calls_begun(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize) -> Result<Vec<RecordedCall>> {
+    calls_by(tx, "seq", run, after, limit)
+}
+
+/// The calls whose result came after a `seq`, in the order in which they came.
+pub fn calls_ended(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize) -> Result<Vec<RecordedCall>> {
+    calls_by(tx, "result_seq", run, after, limit)
+}
+
+fn calls_by(tx: &mut Tx<'_>, place: &str, run: RunId, after: i64, limit: usize) -> Result<Vec<RecordedCall>> {
+    let sql = format!(
+        "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 AND {place} > $2 ORDER BY {place} LIMIT $3"
+    );
+    tx.query(&sql, params![run, after, limit], call)
+}
+
+/// What else was told, as it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventRow {
+    pub seq: i64,
+    pub kind: String,
+    pub data: Value,
+    pub at: Timestamp,
+}
+
+/// The other events of a run after a `seq`.
+pub fn events(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize) -> Result<Vec<EventRow>> {
+    tx.query(
+        "SELECT seq, type, data, at FROM agent_run_events WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+        params![run, after, limit],
+        |row| {
+            let data: String = row.get(2)?;
+            Ok(EventRow {
+                seq: row.get(0)?,
+                kind: row.get(1)?,
+                data: serde_json::from_str(&data).unwrap_or(Value::Null),
+                at: row.get(3)?,
+            })
+        },
+    )
+}
