@@ -22,7 +22,10 @@ pub enum Error {
     /// The same request would fail the same way.
     #[error("`{model}` refused the request (status {status}): {message}")]
     BadRequest { model: String, status: u16, message: String },
-    /// The provider answered with something other than the vectors asked for.
+    /// The conversation has more tokens than the model can read at once.
+    #[error("the conversation is too long for `{model}`: {message}")]
+    ContextTooLong { model: String, message: String },
+    /// The provider answered with something other than what was asked for.
     #[error("`{model}` gave an answer that cannot be used: {message}")]
     Malformed { model: String, message: String },
     /// A setting has to change first; the message names it.
@@ -45,6 +48,7 @@ impl Error {
             Self::RateLimited { .. } | Self::Overloaded { .. } => true,
             Self::Auth { .. }
             | Self::BadRequest { .. }
+            | Self::ContextTooLong { .. }
             | Self::Malformed { .. }
             | Self::Config(_)
             | Self::Local { .. } => false,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::{
-    Client, Response, StatusCode, Url,
+    Client, ClientBuilder, Response, StatusCode, Url,
     header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER},
     redirect,
 };
@@ -33,22 +33,8 @@ pub struct Secret<'a> {
 
 impl Http {
     pub fn new(model: &str, url: Url, secret: Option<Secret<'_>>) -> Result<Self, Error> {
-        // Fails when the process has chosen a provider already, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-
-        let mut builder = Client::builder()
-            .connect_timeout(CONNECT)
-            .timeout(ATTEMPT)
-            // No provider redirects, and a redirect would carry the key elsewhere.
-            .redirect(redirect::Policy::none())
-            .default_headers(secret.map(headers).transpose()?.unwrap_or_default());
-        if url.scheme() == "http" {
-            // A container without certificates can still reach a model next door.
-            builder = builder.tls_certs_only([]);
-        }
-        let client = builder
-            .build()
-            .map_err(|error| Error::Config(format!("could not set up HTTP for `{model}`: {error:?}")))?;
+        let headers = secret.map(headers).transpose()?.unwrap_or_default();
+        let client = client(model, &url, |builder| builder.timeout(ATTEMPT).default_headers(headers))?;
         Ok(Self { client, model: model.into(), url, policy: Policy::default() })
     }
 
@@ -96,7 +82,29 @@ impl Http {
     }
 }
 
-fn headers(secret: Secret<'_>) -> Result<HeaderMap, Error> {
+/// A client for the server at `url`, with what every provider needs and what `more` adds.
+pub fn client(
+    model: &str,
+    url: &Url,
+    more: impl FnOnce(ClientBuilder) -> ClientBuilder,
+) -> Result<Client, Error> {
+    // Fails when the process has chosen a provider already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+
+    let mut builder = Client::builder()
+        .connect_timeout(CONNECT)
+        // No provider redirects, and a redirect would carry the key elsewhere.
+        .redirect(redirect::Policy::none());
+    if url.scheme() == "http" {
+        // A container without certificates can still reach a model next door.
+        builder = builder.tls_certs_only([]);
+    }
+    more(builder)
+        .build()
+        .map_err(|error| Error::Config(format!("could not set up HTTP for `{model}`: {error:?}")))
+}
+
+pub fn headers(secret: Secret<'_>) -> Result<HeaderMap, Error> {
     let mut value = HeaderValue::from_str(&secret.value)
         .map_err(|_| Error::Config(format!("`{}` has characters no key can have", secret.setting)))?;
     value.set_sensitive(true);
@@ -112,8 +120,13 @@ pub fn endpoint(setting: &str, base: &str, path: &str) -> Result<Url, Error> {
     }
 }
 
-fn classify(model: &str, status: StatusCode, asked: Option<Duration>, text: &str) -> Error {
-    let body = serde_json::from_str(text).unwrap_or(Value::Null);
+pub fn classify(model: &str, status: StatusCode, asked: Option<Duration>, text: &str) -> Error {
+    let body = match serde_json::from_str(text) {
+        // Google wraps the error of a streaming verb into a list.
+        Ok(Value::Array(mut list)) if !list.is_empty() => list.swap_remove(0),
+        Ok(body) => body,
+        Err(_) => Value::Null,
+    };
     let model = model.to_owned();
     let message = message(&body, text);
     // Two providers hide a credential problem behind another status: Google answers 400
@@ -140,7 +153,7 @@ fn message(body: &Value, text: &str) -> String {
     }
 }
 
-fn wait_in_headers(headers: &HeaderMap) -> Option<Duration> {
+pub fn wait_in_headers(headers: &HeaderMap) -> Option<Duration> {
     let number = |value: &HeaderValue| -> Option<f64> { value.to_str().ok()?.trim().parse().ok() };
     let millis = headers.get("retry-after-ms").and_then(number).map(|ms| ms / 1000.0);
     let seconds = millis.or_else(|| headers.get(RETRY_AFTER).and_then(number))?;

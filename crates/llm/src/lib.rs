@@ -5,10 +5,20 @@
 //! call a provider. Reading the environment is left to the caller, storing and comparing
 //! vectors too.
 
+mod chat;
 mod embed;
 mod error;
+mod google_auth;
 mod http;
+mod models;
+mod ollama;
+mod prices;
 mod retry;
+mod sse;
 
+pub use chat::{About, Answer, ChatRequest, ChatSettings, Delta, Gemini, Provider, ToolSpec, VertexSettings};
+pub use chat::{Anthropic, OpenAi};
+pub use chat::{Fault, Reply, Rule, Script, ToolCall, When};
 pub use embed::{Credentials, EmbedTask, Embedder, EmbedderSpec, embedder};
 pub use error::Error;
+pub use models::{ModelSettings, Models, ProviderStatus};

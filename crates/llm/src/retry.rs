@@ -31,15 +31,35 @@ impl Default for Policy {
 }
 
 impl Policy {
+    /// For conversations: an agent's run has minutes, and giving up loses all it did so far.
+    /// The deadline is the run's own.
+    pub const CHAT: Self = Self {
+        attempts: 8,
+        first_wait: Duration::from_millis(500),
+        longest_wait: Duration::from_secs(30),
+        deadline: Duration::MAX,
+    };
+
     /// The wait before the next attempt. The provider's own figure wins: coming back
     /// earlier costs another refusal. `spread` in 0..1 keeps callers that failed
     /// together from coming back together.
     fn wait(&self, failed: u32, asked: Option<Duration>, spread: f64) -> Duration {
         if let Some(asked) = asked {
-            return asked + self.first_wait.mul_f64(spread);
+            return asked.saturating_add(self.first_wait.mul_f64(spread));
         }
         let doubled = self.first_wait.saturating_mul(1 << (failed - 1).min(16));
         doubled.min(self.longest_wait).mul_f64(0.5 + spread / 2.0)
+    }
+
+    /// How long to wait after the `failed`th attempt ended in `error`; `None` when asking again
+    /// is of no use, or would come after `end`: the caller has other work then.
+    pub fn again(&self, failed: u32, error: &Error, end: Instant) -> Option<Duration> {
+        if !error.is_retryable() || failed >= self.attempts {
+            return None;
+        }
+        let wait = self.wait(failed, error.retry_after(), spread());
+        let then = Instant::now().checked_add(wait)?;
+        (then < end).then_some(wait)
     }
 
     /// Runs `call` until it succeeds, fails for good, or attempts or time are used up.
@@ -52,14 +72,9 @@ impl Policy {
             let result = timeout_at(end, call()).await.unwrap_or_else(|_| Err(self.too_slow(model)));
             let error = match result {
                 Ok(value) => return Ok(value),
-                Err(error) if !error.is_retryable() || failed >= self.attempts => return Err(error),
                 Err(error) => error,
             };
-            let wait = self.wait(failed, error.retry_after(), spread());
-            // A wait past the deadline cannot help this call; the caller has other work.
-            if Instant::now() + wait >= end {
-                return Err(error);
-            }
+            let Some(wait) = self.again(failed, &error, end) else { return Err(error) };
             warn!(model, wait_ms = wait.as_millis() as u64, "{error}; asking again");
             sleep(wait).await;
         }

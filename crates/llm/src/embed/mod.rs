@@ -14,6 +14,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::Error;
+pub(crate) use spec::given;
 pub use spec::{Credentials, EmbedderSpec};
 
 /// What a vector is for. Some models place questions and the passages that answer them

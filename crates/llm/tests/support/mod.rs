@@ -1,6 +1,13 @@
 //! A provider in miniature: answers one prepared reply per request and keeps what it was asked.
 
-use std::sync::{Arc, Mutex};
+// Every test that includes this uses a part of it.
+#![allow(dead_code)]
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use serde_json::Value;
 use tokio::{
@@ -23,7 +30,22 @@ pub struct Asked {
 pub struct Reply {
     pub status: u16,
     pub headers: &'static str,
-    pub body: String,
+    pub body: Body,
+}
+
+pub enum Body {
+    Whole(String),
+    /// In HTTP chunks, so that whoever reads can tell an end from a cut.
+    Steps(Vec<Step>),
+}
+
+/// What a provider does while it answers.
+pub enum Step {
+    /// One HTTP chunk, written by itself.
+    Send(Vec<u8>),
+    Pause(Duration),
+    /// Hangs up in the middle.
+    HangUp,
 }
 
 pub fn ok(body: impl ToString) -> Reply {
@@ -31,7 +53,18 @@ pub fn ok(body: impl ToString) -> Reply {
 }
 
 pub fn status(status: u16, body: impl ToString) -> Reply {
-    Reply { status, headers: "", body: body.to_string() }
+    Reply { status, headers: "", body: Body::Whole(body.to_string()) }
+}
+
+/// A stream that is sent in these steps and then ends as it should.
+pub fn streamed(steps: impl IntoIterator<Item = Step>) -> Reply {
+    let headers = "content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n";
+    Reply { status: 200, headers, body: Body::Steps(steps.into_iter().collect()) }
+}
+
+/// `text` cut into chunks of so many bytes, in the middle of whatever stands there.
+pub fn pieces(text: &str, size: usize) -> Vec<Step> {
+    text.as_bytes().chunks(size).map(|piece| Step::Send(piece.to_vec())).collect()
 }
 
 impl Provider {
@@ -46,7 +79,7 @@ impl Provider {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let request = read(&mut stream).await;
                 log.lock().unwrap().push(request);
-                write(&mut stream, reply).await;
+                let _ = write(&mut stream, reply).await;
             }
         });
         Self { url, asked }
@@ -73,12 +106,30 @@ async fn read(stream: &mut TcpStream) -> Asked {
     }
 }
 
-async fn write(stream: &mut TcpStream, reply: Reply) {
+/// Fails when the client has gone, which a client may do.
+async fn write(stream: &mut TcpStream, reply: Reply) -> io::Result<()> {
     let Reply { status, headers, body } = reply;
-    let length = body.len();
-    let text = format!(
-        "HTTP/1.1 {status} Reason\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}"
-    );
-    stream.write_all(text.as_bytes()).await.unwrap();
-    stream.shutdown().await.unwrap();
+    let head = format!("HTTP/1.1 {status} Reason\r\nconnection: close\r\n{headers}");
+    match body {
+        Body::Whole(body) => {
+            let text = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+            stream.write_all(text.as_bytes()).await?;
+        }
+        Body::Steps(steps) => {
+            stream.set_nodelay(true)?;
+            stream.write_all(format!("{head}\r\n").as_bytes()).await?;
+            for step in steps {
+                match step {
+                    Step::Send(bytes) => {
+                        let chunk = [format!("{:x}\r\n", bytes.len()).as_bytes(), &bytes, b"\r\n"].concat();
+                        stream.write_all(&chunk).await?;
+                    }
+                    Step::Pause(time) => tokio::time::sleep(time).await,
+                    Step::HangUp => return Ok(()),
+                }
+            }
+            stream.write_all(b"0\r\n\r\n").await?;
+        }
+    }
+    stream.shutdown().await
 }

@@ -1,0 +1,83 @@
+//! Anthropic's `/v1/messages`.
+
+mod answer;
+mod request;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::{
+    Client, Url,
+    header::{HeaderMap, HeaderValue},
+};
+
+use self::answer::Reading;
+use super::{
+    Answer, ChatRequest, ChatSettings, Delta, Provider,
+    settings::versioned,
+    stream::{IDLE, post_sse},
+};
+use crate::{
+    Error,
+    http::{self, Secret},
+};
+
+const BASE: &str = "https://api.anthropic.com";
+const KEY_SETTING: &str = "ANTHROPIC_API_KEY";
+const BASE_SETTING: &str = "EMERGENT_ANTHROPIC_BASE_URL";
+/// Of the wire format, not of any model.
+const VERSION: &str = "2023-06-01";
+
+pub struct Anthropic {
+    client: Client,
+    url: Url,
+    headers: HeaderMap,
+    idle: Duration,
+}
+
+impl Anthropic {
+    pub fn new(settings: &ChatSettings) -> Result<Self, Error> {
+        let key = settings.key("anthropic", KEY_SETTING, BASE_SETTING)?;
+        let url = versioned(BASE_SETTING, settings.base().unwrap_or(BASE), "messages")?;
+        let mut headers = HeaderMap::new();
+        if let Some(key) = key {
+            // The long-standing form and the newer one: gateways in between know one or the other.
+            let forms = [("x-api-key", key.to_owned()), ("authorization", format!("Bearer {key}"))];
+            for (header, value) in forms {
+                headers.extend(http::headers(Secret { header, value, setting: KEY_SETTING })?);
+            }
+        }
+        headers.insert("anthropic-version", HeaderValue::from_static(VERSION));
+        let client = http::client("anthropic", &url, |builder| builder)?;
+        Ok(Self { client, url, headers, idle: settings.idle.unwrap_or(IDLE) })
+    }
+
+    /// Speaks another version of the wire format.
+    pub fn version(mut self, version: &str) -> Result<Self, Error> {
+        let value = HeaderValue::from_str(version)
+            .map_err(|_| Error::Config(format!("`{version}` is no version of Anthropic's API")))?;
+        self.headers.insert("anthropic-version", value);
+        Ok(self)
+    }
+}
+
+#[async_trait]
+impl Provider for Anthropic {
+    fn name(&self) -> &str {
+        "anthropic"
+    }
+
+    async fn chat(
+        &self,
+        request: ChatRequest<'_>,
+        on_delta: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Answer, Error> {
+        let model = format!("anthropic/{}", request.model);
+        let body = request::body(&request).to_string();
+        let mut reading = Reading::new(&model);
+        let on_event = |event: crate::sse::SseEvent| reading.take(&event.data, on_delta);
+        post_sse(&self.client, self.url.clone(), self.headers.clone(), body, &model, self.idle, on_event)
+            .await?;
+        reading.answer()
+    }
+}

@@ -1,0 +1,196 @@
+//! The events of a streamed message, put together.
+
+use std::ops::ControlFlow;
+
+use emergent_domain::chat::{Part, Stop, Usage};
+use serde_json::{Value, json};
+
+use super::super::{
+    Answer, Delta,
+    stream::{cut_off, error_in_stream, malformed, parse},
+    wire,
+};
+use crate::Error;
+
+pub struct Reading<'a> {
+    model: &'a str,
+    blocks: Vec<(u64, Block)>,
+    counts: Counts,
+    stop: Option<String>,
+}
+
+/// A block whose end may still be coming.
+enum Block {
+    Text(String),
+    Thinking {
+        text: String,
+        signature: String,
+    },
+    /// Thoughts the provider does not show, but wants back.
+    Redacted(Value),
+    Call {
+        name: String,
+        arguments: String,
+    },
+    /// Something newer than this code, or a tool the provider ran itself.
+    Unknown,
+}
+
+/// The provider's counts; each stands for the whole message so far.
+#[derive(Default)]
+struct Counts {
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_write: u64,
+}
+
+impl<'a> Reading<'a> {
+    pub fn new(model: &'a str) -> Self {
+        Self { model, blocks: vec![], counts: Counts::default(), stop: None }
+    }
+
+    /// Takes the next event; breaks after the last. Every event says in its data what it is.
+    pub fn take(
+        &mut self,
+        data: &str,
+        on_delta: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<ControlFlow<()>, Error> {
+        let mut event = parse(self.model, data)?;
+        match event["type"].as_str() {
+            Some("message_start") => self.counts.update(&event["message"]["usage"]),
+            Some("content_block_start") => {
+                let index = index(&event);
+                let block = start(event["content_block"].take(), on_delta);
+                self.blocks.push((index, block));
+            }
+            Some("content_block_delta") => self.delta(index(&event), &event["delta"], on_delta)?,
+            Some("message_delta") => {
+                self.counts.update(&event["usage"]);
+                if let Some(reason) = event["delta"]["stop_reason"].as_str() {
+                    self.stop = Some(reason.to_owned());
+                }
+            }
+            Some("message_stop") => return Ok(ControlFlow::Break(())),
+            Some("error") => return Err(error_in_stream(self.model, &event)),
+            // Pings, ends of blocks, and what may be added in years to come.
+            _ => {}
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn delta(
+        &mut self,
+        index: u64,
+        delta: &Value,
+        on_delta: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<(), Error> {
+        let known = self.blocks.iter_mut().rfind(|(at, _)| *at == index);
+        let Some((_, block)) = known else {
+            return Err(malformed(self.model, format!("block {index} goes on before it begins")));
+        };
+        let piece = |name: &str| delta[name].as_str().unwrap_or_default();
+        match (block, delta["type"].as_str().unwrap_or_default()) {
+            (Block::Text(text), "text_delta") => {
+                text.push_str(piece("text"));
+                hand_on(Delta::Text, piece("text"), on_delta);
+            }
+            (Block::Thinking { text, .. }, "thinking_delta") => {
+                text.push_str(piece("thinking"));
+                hand_on(Delta::Thought, piece("thinking"), on_delta);
+            }
+            (Block::Thinking { signature, .. }, "signature_delta") => signature.push_str(piece("signature")),
+            (Block::Call { arguments, .. }, "input_json_delta") => arguments.push_str(piece("partial_json")),
+            // Citations, and pieces of blocks that are not known.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub fn answer(self) -> Result<Answer, Error> {
+        // Without a reason to stop the message is not whole, whatever the stream says.
+        let Some(stop) = self.stop else { return Err(cut_off(self.model)) };
+        let parts: Vec<Part> = self.blocks.into_iter().filter_map(|(_, block)| part(block)).collect();
+        let stop = match stop.as_str() {
+            "end_turn" | "stop_sequence" | "tool_use"
+                if parts.iter().any(|part| matches!(part, Part::Call(_))) =>
+            {
+                Stop::ToolCalls
+            }
+            "end_turn" | "stop_sequence" => Stop::End,
+            "max_tokens" => Stop::MaxTokens,
+            "refusal" => Stop::Refused(stop),
+            "model_context_window_exceeded" => {
+                let message = "the answer filled what was left of the context window".to_owned();
+                return Err(Error::ContextTooLong { model: self.model.into(), message });
+            }
+            _ => Stop::Other(stop),
+        };
+        Ok(Answer { parts, usage: self.counts.usage(), stop })
+    }
+}
+
+fn index(event: &Value) -> u64 {
+    event["index"].as_u64().unwrap_or_default()
+}
+
+fn hand_on(kind: fn(String) -> Delta, piece: &str, on_delta: &mut (dyn FnMut(Delta) + Send)) {
+    if !piece.is_empty() {
+        on_delta(kind(piece.to_owned()));
+    }
+}
+
+fn start(block: Value, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Block {
+    let field = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
+    match block["type"].as_str() {
+        Some("text") => {
+            hand_on(Delta::Text, &field("text"), on_delta);
+            Block::Text(field("text"))
+        }
+        Some("thinking") => {
+            hand_on(Delta::Thought, &field("thinking"), on_delta);
+            Block::Thinking { text: field("thinking"), signature: field("signature") }
+        }
+        Some("redacted_thinking") => Block::Redacted(block),
+        Some("tool_use") => {
+            // Empty at first, unless a server does not send arguments in pieces.
+            let whole = block["input"].as_object().filter(|input| !input.is_empty());
+            let arguments = whole.map(|_| block["input"].to_string()).unwrap_or_default();
+            Block::Call { name: field("name"), arguments }
+        }
+        _ => Block::Unknown,
+    }
+}
+
+fn part(block: Block) -> Option<Part> {
+    Some(match block {
+        Block::Text(text) if text.is_empty() => return None,
+        Block::Text(text) => Part::text(text),
+        // Without a signature it would be refused on its way back.
+        Block::Thinking { text, signature } if signature.is_empty() => Part::Thought { text, provider: None },
+        Block::Thinking { text, signature } => {
+            Part::Thought { text, provider: Some(json!({ "type": "thinking", "signature": signature })) }
+        }
+        Block::Redacted(block) => Part::Thought { text: String::new(), provider: Some(block) },
+        Block::Call { name, arguments } => wire::call(name, arguments),
+        Block::Unknown => return None,
+    })
+}
+
+impl Counts {
+    /// Later counts replace earlier ones; those left out stand.
+    fn update(&mut self, usage: &Value) {
+        let set = |count: &mut u64, name: &str| *count = usage[name].as_u64().unwrap_or(*count);
+        set(&mut self.input, "input_tokens");
+        set(&mut self.output, "output_tokens");
+        set(&mut self.cache_read, "cache_read_input_tokens");
+        set(&mut self.cache_write, "cache_creation_input_tokens");
+    }
+
+    /// The provider's input leaves out what went through its cache. It does not say how much of the
+    /// output were thoughts.
+    fn usage(self) -> Usage {
+        let Self { input, output, cache_read, cache_write } = self;
+        Usage { input: input + cache_read + cache_write, output, reasoning: 0, cache_read, cache_write }
+    }
+}

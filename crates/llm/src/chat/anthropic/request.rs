@@ -1,0 +1,110 @@
+//! A conversation in the words of `/v1/messages`.
+
+use emergent_domain::chat::{Part, Speaker, Turn};
+use serde_json::{Value, json};
+
+use super::super::{
+    ChatRequest,
+    wire::{output_text, sent_input},
+};
+
+/// The limit is required; this is what every model can write.
+const MAX_TOKENS: u32 = 8192;
+
+pub fn body(request: &ChatRequest<'_>) -> Value {
+    let mut messages = messages(request.turns);
+    // A request of a run repeats the one before and adds to it. With marks after the tools, the
+    // system prompt and the newest message (three of the four allowed), the provider reads again
+    // only what is new.
+    let newest = messages.iter_mut().rfind(|message| message["role"] == "user");
+    if let Some(block) = newest.and_then(|message| message["content"].as_array_mut()?.last_mut()) {
+        cache_until(block);
+    }
+    let mut body = json!({
+        "model": request.model,
+        "max_tokens": request.max_tokens.unwrap_or(MAX_TOKENS),
+        "messages": messages,
+        "stream": true,
+    });
+    if !request.system.trim().is_empty() {
+        let mut block = json!({ "type": "text", "text": request.system });
+        cache_until(&mut block);
+        body["system"] = json!([block]);
+    }
+    let mut tools: Vec<Value> = request
+        .tools
+        .iter()
+        .map(|tool| {
+            json!({ "name": tool.name, "description": tool.description, "input_schema": tool.input_schema })
+        })
+        .collect();
+    if let Some(last) = tools.last_mut() {
+        cache_until(last);
+        body["tools"] = json!(tools);
+    }
+    if let Some(temperature) = request.temperature {
+        body["temperature"] = json!(temperature);
+    }
+    if let Some(schema) = request.output_schema {
+        body["output_config"] = json!({ "format": { "type": "json_schema", "schema": schema } });
+    }
+    body
+}
+
+fn cache_until(block: &mut Value) {
+    block["cache_control"] = json!({ "type": "ephemeral" });
+}
+
+/// There are only two roles: what the tools gave and what the user said meanwhile are one message,
+/// and the results stand first in it, as the provider demands.
+fn messages(turns: &[Turn]) -> Vec<Value> {
+    let mut messages: Vec<(&str, Vec<Value>)> = vec![];
+    for turn in turns {
+        let role = match turn.speaker {
+            Speaker::User | Speaker::Tools => "user",
+            Speaker::Assistant => "assistant",
+        };
+        let blocks: Vec<Value> = turn.parts.iter().filter_map(block).collect();
+        match messages.last_mut() {
+            // A message with nothing in it is refused.
+            _ if blocks.is_empty() => {}
+            Some((last, content)) if *last == role => content.extend(blocks),
+            _ => messages.push((role, blocks)),
+        }
+    }
+    let message = |(role, mut content): (&str, Vec<Value>)| {
+        if role == "user" {
+            content.sort_by_key(|block| block["type"] != "tool_result");
+        }
+        json!({ "role": role, "content": content })
+    };
+    messages.into_iter().map(message).collect()
+}
+
+fn block(part: &Part) -> Option<Value> {
+    Some(match part {
+        // Refused by the provider, though its models write such texts.
+        Part::Text { text, .. } if text.trim().is_empty() => return None,
+        Part::Text { text, .. } => json!({ "type": "text", "text": text }),
+        Part::Thought { text, provider } => return thought(text, provider.as_ref()?),
+        Part::Call(call) => {
+            json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": sent_input(call) })
+        }
+        Part::Result(result) => json!({
+            "type": "tool_result", "tool_use_id": result.id,
+            "content": output_text(result), "is_error": result.is_error,
+        }),
+    })
+}
+
+/// A thought goes back as it came, with its signature, or not at all: another provider's has none
+/// that would be accepted.
+fn thought(text: &str, provider: &Value) -> Option<Value> {
+    match provider["type"].as_str()? {
+        "thinking" => {
+            Some(json!({ "type": "thinking", "thinking": text, "signature": provider["signature"] }))
+        }
+        "redacted_thinking" => Some(provider.clone()),
+        _ => None,
+    }
+}

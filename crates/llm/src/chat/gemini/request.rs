@@ -1,0 +1,208 @@
+//! A conversation in Gemini's words: `contents` of two roles, each a list of parts.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use emergent_domain::{
+    chat::{Call, CallResult, Part, Speaker, Turn},
+    ids::ToolCallId,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{super::wire::sent_input, tag};
+use crate::{ChatRequest, ToolSpec};
+
+/// Gemini answers a user's content only; a history that ends on the model's own words is refused.
+const GO_ON: &str = "Continue.";
+
+/// The body of `:streamGenerateContent`.
+pub fn body<'a>(request: &ChatRequest<'a>) -> Body<'a> {
+    let said = |text| Content { role: "user", parts: vec![WirePart::plain(Data::Text(text))] };
+    let mut contents = contents(request.turns);
+    if contents.last().is_none_or(|last| last.role == "model") {
+        contents.push(said(GO_ON));
+    }
+    Body {
+        contents,
+        system_instruction: (!request.system.is_empty()).then(|| said(request.system)),
+        tools: (!request.tools.is_empty())
+            .then(|| [Tools { function_declarations: declared(request.tools) }]),
+        generation_config: GenerationConfig {
+            temperature: request.temperature,
+            max_output_tokens: request.max_tokens,
+            response_mime_type: request.output_schema.map(|_| "application/json"),
+            response_json_schema: request.output_schema,
+        },
+    }
+}
+
+fn contents(turns: &[Turn]) -> Vec<Content<'_>> {
+    let ids = provider_ids(turns);
+    let mut contents = vec![];
+    for turn in turns {
+        let role = match turn.speaker {
+            Speaker::Assistant => "model",
+            Speaker::User | Speaker::Tools => "user",
+        };
+        let parts: Vec<_> = turn.parts.iter().filter_map(|part| wire_part(part, &ids)).collect();
+        // A model that spent its tokens on thoughts said nothing, and a content without parts is refused.
+        if !parts.is_empty() {
+            contents.push(Content { role, parts });
+        }
+    }
+    contents
+}
+
+/// The ids that Gemini gave its calls, which it wants to see on the results too.
+fn provider_ids(turns: &[Turn]) -> HashMap<ToolCallId, &str> {
+    let parts = turns.iter().flat_map(|turn| &turn.parts);
+    let calls = parts.filter_map(|part| if let Part::Call(call) = part { Some(call) } else { None });
+    calls.filter_map(|call| Some((call.id, tag::id(&call.provider)?))).collect()
+}
+
+/// `None` for what says nothing; an empty text that carries a signature says something.
+fn wire_part<'a>(part: &'a Part, ids: &HashMap<ToolCallId, &'a str>) -> Option<WirePart<'a>> {
+    match part {
+        Part::Text { text, provider } => words(text, provider, false),
+        Part::Thought { text, provider } => words(text, provider, true),
+        Part::Call(call) => Some(WirePart {
+            data: Data::FunctionCall(function_call(call)),
+            thought: false,
+            thought_signature: tag::signature(&call.provider),
+        }),
+        Part::Result(result) => {
+            let id = ids.get(&result.id).copied();
+            Some(WirePart::plain(Data::FunctionResponse(function_response(result, id))))
+        }
+    }
+}
+
+fn words<'a>(text: &'a str, provider: &'a Option<Value>, thought: bool) -> Option<WirePart<'a>> {
+    let thought_signature = tag::signature(provider);
+    if text.is_empty() && thought_signature.is_none() {
+        return None;
+    }
+    Some(WirePart { data: Data::Text(text), thought, thought_signature })
+}
+
+fn function_call(call: &Call) -> FunctionCall<'_> {
+    FunctionCall { id: tag::id(&call.provider), name: &call.name, args: sent_input(call) }
+}
+
+fn function_response<'a>(result: &'a CallResult, id: Option<&'a str>) -> FunctionResponse<'a> {
+    // Gemini takes objects only, and reads these two keys as what they say.
+    let response = match result.is_error {
+        false => Outcome::Output(&result.output),
+        true => Outcome::Error(&result.output),
+    };
+    FunctionResponse { id, name: &result.name, response }
+}
+
+fn declared<'a>(tools: &'a [ToolSpec]) -> Vec<FunctionDeclaration<'a>> {
+    let declare = |tool: &'a ToolSpec| FunctionDeclaration {
+        name: &tool.name,
+        description: &tool.description,
+        parameters_json_schema: &tool.input_schema,
+    };
+    tools.iter().map(declare).collect()
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Body<'a> {
+    contents: Vec<Content<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_instruction: Option<Content<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<[Tools<'a>; 1]>,
+    #[serde(skip_serializing_if = "GenerationConfig::is_empty")]
+    generation_config: GenerationConfig<'a>,
+}
+
+#[derive(Serialize)]
+struct Content<'a> {
+    role: &'static str,
+    parts: Vec<WirePart<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WirePart<'a> {
+    #[serde(flatten)]
+    data: Data<'a>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    thought: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thought_signature: Option<&'a str>,
+}
+
+impl<'a> WirePart<'a> {
+    fn plain(data: Data<'a>) -> Self {
+        Self { data, thought: false, thought_signature: None }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Data<'a> {
+    Text(&'a str),
+    FunctionCall(FunctionCall<'a>),
+    FunctionResponse(FunctionResponse<'a>),
+}
+
+#[derive(Serialize)]
+struct FunctionCall<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    name: &'a str,
+    args: Cow<'a, Value>,
+}
+
+#[derive(Serialize)]
+struct FunctionResponse<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    name: &'a str,
+    response: Outcome<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Outcome<'a> {
+    Output(&'a Value),
+    Error(&'a Value),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tools<'a> {
+    function_declarations: Vec<FunctionDeclaration<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FunctionDeclaration<'a> {
+    name: &'a str,
+    description: &'a str,
+    /// Not `parameters`, which knows only a part of JSON schema.
+    parameters_json_schema: &'a Value,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GenerationConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_mime_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_json_schema: Option<&'a Value>,
+}
+
+impl GenerationConfig<'_> {
+    fn is_empty(&self) -> bool {
+        self.temperature.is_none() && self.max_output_tokens.is_none() && self.response_mime_type.is_none()
+    }
+}

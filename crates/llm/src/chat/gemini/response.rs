@@ -1,0 +1,165 @@
+//! The chunks of a streamed answer, put together.
+//!
+//! Each chunk is a whole `GenerateContentResponse` with the next piece of text in it; calls come
+//! complete. Nothing marks the end but the end of the body, so it is the finish reason that tells a
+//! whole answer from a cut one.
+
+use emergent_domain::{
+    chat::{Call, Part, Stop, Usage},
+    ids::ToolCallId,
+};
+use serde_json::{Value, json};
+
+use super::{
+    super::stream::{cut_off, error_in_stream, parse},
+    tag,
+};
+use crate::{Answer, Delta, Error};
+
+pub struct Reading<'a> {
+    model: &'a str,
+    parts: Vec<Part>,
+    counts: Counts,
+    finish: Option<String>,
+    /// Google's explanation of the finish reason, where it gives one.
+    remark: String,
+    /// Why the prompt itself was refused.
+    blocked: Option<String>,
+}
+
+impl<'a> Reading<'a> {
+    pub fn new(model: &'a str) -> Self {
+        Self {
+            model,
+            parts: vec![],
+            counts: Counts::default(),
+            finish: None,
+            remark: String::new(),
+            blocked: None,
+        }
+    }
+
+    /// Takes the next chunk as it came in an event.
+    pub fn take(&mut self, data: &str, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Result<(), Error> {
+        let mut chunk = parse(self.model, data)?;
+        if !chunk["error"].is_null() {
+            return Err(error_in_stream(self.model, &chunk));
+        }
+        if let Some(Value::Array(parts)) = chunk.pointer_mut("/candidates/0/content/parts").map(Value::take) {
+            for part in parts {
+                self.part(part, on_delta);
+            }
+        }
+        let candidate = &chunk["candidates"][0];
+        if let Some(reason) = candidate["finishReason"].as_str() {
+            self.finish = Some(reason.to_owned());
+            self.remark = candidate["finishMessage"].as_str().unwrap_or_default().to_owned();
+        }
+        if let Some(reason) = chunk["promptFeedback"]["blockReason"].as_str() {
+            self.blocked = Some(reason.to_owned());
+        }
+        self.counts.take(&chunk["usageMetadata"]);
+        Ok(())
+    }
+
+    fn part(&mut self, mut part: Value, on_delta: &mut (dyn FnMut(Delta) + Send)) {
+        let provider = tag::of(&part);
+        if part["functionCall"].is_object() {
+            let name = part["functionCall"]["name"].as_str().unwrap_or_default().to_owned();
+            let input = match part["functionCall"]["args"].take() {
+                Value::Null => json!({}),
+                args @ Value::Object(_) => args,
+                other => Value::String(other.to_string()),
+            };
+            self.parts.push(Part::Call(Call { id: ToolCallId::new(), name, input, provider }));
+            return;
+        }
+        let piece = part["text"].as_str().unwrap_or_default();
+        let is_thought = part["thought"] == true;
+        if piece.is_empty() && provider.is_none() {
+            return;
+        }
+        if !piece.is_empty() {
+            on_delta(if is_thought { Delta::Thought(piece.into()) } else { Delta::Text(piece.into()) });
+        }
+        // A signature is valid on the very part it came on, so a signed part stays by itself.
+        match self.parts.last_mut() {
+            Some(Part::Text { text, provider: None }) if provider.is_none() && !is_thought => {
+                text.push_str(piece);
+            }
+            Some(Part::Thought { text, provider: None }) if provider.is_none() && is_thought => {
+                text.push_str(piece);
+            }
+            _ if is_thought => self.parts.push(Part::Thought { text: piece.into(), provider }),
+            _ => self.parts.push(Part::Text { text: piece.into(), provider }),
+        }
+    }
+
+    /// The answer, once the body has ended.
+    pub fn finish(self) -> Result<Answer, Error> {
+        let stop = match (self.finish.as_deref(), self.blocked) {
+            (None, None) => return Err(cut_off(self.model)),
+            (_, Some(reason)) => Stop::Refused(reason),
+            (Some("STOP"), _) if self.parts.iter().any(|part| matches!(part, Part::Call(_))) => {
+                Stop::ToolCalls
+            }
+            (Some("STOP"), _) => Stop::End,
+            (Some("MAX_TOKENS"), _) => Stop::MaxTokens,
+            // The model slipped while writing; with the same prompt it mostly gets it right.
+            (Some(reason @ ("MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE")), _) => {
+                return Err(slip(self.model, reason, &self.remark));
+            }
+            (Some(reason), _) if refuses(reason) => Stop::Refused(reason.to_owned()),
+            (Some(reason), _) => Stop::Other(reason.to_owned()),
+        };
+        Ok(Answer { parts: self.parts, usage: self.counts.usage(), stop })
+    }
+}
+
+fn slip(model: &str, reason: &str, remark: &str) -> Error {
+    let remark: String = remark.chars().take(300).collect();
+    let message = format!("its answer was unreadable even to Google ({reason}) {remark}");
+    Error::Overloaded { model: model.into(), message: message.trim_end().into(), source: None }
+}
+
+fn refuses(reason: &str) -> bool {
+    matches!(reason, "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY")
+}
+
+/// Google's counts so far. They grow from chunk to chunk, and a chunk may leave some out.
+#[derive(Default)]
+struct Counts {
+    prompt: u64,
+    tool_use_prompt: u64,
+    candidates: u64,
+    thoughts: u64,
+    cached: u64,
+}
+
+impl Counts {
+    fn take(&mut self, metadata: &Value) {
+        let fields = [
+            ("promptTokenCount", &mut self.prompt),
+            ("toolUsePromptTokenCount", &mut self.tool_use_prompt),
+            ("candidatesTokenCount", &mut self.candidates),
+            ("thoughtsTokenCount", &mut self.thoughts),
+            ("cachedContentTokenCount", &mut self.cached),
+        ];
+        for (name, count) in fields {
+            // 64-bit numbers may come as strings.
+            let given = &metadata[name];
+            let number = given.as_u64().or_else(|| given.as_str()?.parse().ok());
+            *count = number.unwrap_or(*count);
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        Usage {
+            input: self.prompt + self.tool_use_prompt,
+            output: self.candidates + self.thoughts,
+            reasoning: self.thoughts,
+            cache_read: self.cached,
+            cache_write: 0,
+        }
+    }
+}

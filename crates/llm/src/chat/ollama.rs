@@ -1,0 +1,22 @@
+//! Ollama, by the OpenAI-compatible half of its API: `{host}/v1`.
+
+use std::time::Duration;
+
+use super::{
+    ChatSettings,
+    openai::{OpenAi, PATH},
+};
+use crate::{Error, ollama::address};
+
+/// A server next door loads the model first and reads a long prompt on a CPU, both in silence.
+const IDLE: Duration = Duration::from_secs(300);
+
+impl OpenAi {
+    /// Ollama at `base_url`, the value of `OLLAMA_HOST` in any of its forms. It takes no key.
+    pub fn ollama(settings: &ChatSettings) -> Result<Self, Error> {
+        let host = settings.base().map(|host| host.trim_end_matches('/'));
+        let host = host.map(|host| host.strip_suffix("/v1").unwrap_or(host));
+        let url = address(host, &format!("v1/{PATH}"))?;
+        Self::compatible("ollama", url, settings.idle.unwrap_or(IDLE))
+    }
+}

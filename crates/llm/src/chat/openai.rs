@@ -1,0 +1,88 @@
+//! OpenAI's `/v1/chat/completions`, and the many servers that speak it.
+
+mod answer;
+mod request;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqwest::{Client, Url, header::HeaderMap};
+
+use self::{answer::Reading, request::TokenLimit};
+use super::{
+    Answer, ChatRequest, ChatSettings, Delta, Provider,
+    settings::versioned,
+    stream::{IDLE, post_sse},
+};
+use crate::{
+    Error,
+    http::{self, Secret},
+};
+
+const BASE: &str = "https://api.openai.com";
+const KEY_SETTING: &str = "OPENAI_API_KEY";
+const BASE_SETTING: &str = "EMERGENT_OPENAI_BASE_URL";
+pub(super) const PATH: &str = "chat/completions";
+
+pub struct OpenAi {
+    name: &'static str,
+    client: Client,
+    url: Url,
+    headers: HeaderMap,
+    idle: Duration,
+    limit: TokenLimit,
+}
+
+impl OpenAi {
+    pub fn new(settings: &ChatSettings) -> Result<Self, Error> {
+        let key = settings.key("openai", KEY_SETTING, BASE_SETTING)?;
+        let url = versioned(BASE_SETTING, settings.base().unwrap_or(BASE), PATH)?;
+        let secret = key.map(|key| Secret {
+            header: "authorization",
+            value: format!("Bearer {key}"),
+            setting: KEY_SETTING,
+        });
+        // OpenAI's newer models refuse the old name; most other servers know only that one.
+        let own = url.host_str() == Some("api.openai.com");
+        let limit = if own { TokenLimit::MaxCompletionTokens } else { TokenLimit::MaxTokens };
+        let headers = secret.map(http::headers).transpose()?.unwrap_or_default();
+        Self::connect("openai", url, headers, settings.idle.unwrap_or(IDLE), limit)
+    }
+
+    /// A server without a key at a known address, under a name of its own.
+    pub(super) fn compatible(name: &'static str, url: Url, idle: Duration) -> Result<Self, Error> {
+        Self::connect(name, url, HeaderMap::new(), idle, TokenLimit::MaxTokens)
+    }
+
+    fn connect(
+        name: &'static str,
+        url: Url,
+        headers: HeaderMap,
+        idle: Duration,
+        limit: TokenLimit,
+    ) -> Result<Self, Error> {
+        let client = http::client(name, &url, |builder| builder)?;
+        Ok(Self { name, client, url, headers, idle, limit })
+    }
+}
+
+#[async_trait]
+impl Provider for OpenAi {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    async fn chat(
+        &self,
+        request: ChatRequest<'_>,
+        on_delta: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Answer, Error> {
+        let model = format!("{}/{}", self.name, request.model);
+        let body = request::body(&request, self.limit).to_string();
+        let mut reading = Reading::new(&model);
+        let on_event = |event: crate::sse::SseEvent| reading.take(&event.data, on_delta);
+        post_sse(&self.client, self.url.clone(), self.headers.clone(), body, &model, self.idle, on_event)
+            .await?;
+        reading.answer()
+    }
+}

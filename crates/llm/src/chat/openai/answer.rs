@@ -1,0 +1,153 @@
+//! The chunks of a streamed completion, put together.
+//!
+//! Servers differ more in how they stream calls than in anything else: some leave out `index`, some
+//! give every call the same one, some repeat ids and names, some send a call in one piece.
+
+use std::ops::ControlFlow;
+
+use emergent_domain::chat::{Part, Stop, Usage};
+use serde_json::Value;
+
+use super::super::{
+    Answer, Delta,
+    stream::{cut_off, error_in_stream, malformed, parse},
+    wire,
+};
+use crate::Error;
+
+pub struct Reading<'a> {
+    model: &'a str,
+    parts: Vec<Part>,
+    calls: Vec<OpenCall>,
+    usage: Usage,
+    finish: Option<String>,
+    done: bool,
+    refused: bool,
+}
+
+/// A call whose arguments may still be coming.
+#[derive(Default)]
+struct OpenCall {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl<'a> Reading<'a> {
+    pub fn new(model: &'a str) -> Self {
+        Self {
+            model,
+            parts: vec![],
+            calls: vec![],
+            usage: Usage::default(),
+            finish: None,
+            done: false,
+            refused: false,
+        }
+    }
+
+    /// Takes the next chunk; breaks after the last.
+    pub fn take(
+        &mut self,
+        data: &str,
+        on_delta: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<ControlFlow<()>, Error> {
+        if data.trim_start().starts_with("[DONE]") {
+            self.done = true;
+            return Ok(ControlFlow::Break(()));
+        }
+        let chunk = parse(self.model, data)?;
+        if !chunk["error"].is_null() {
+            return Err(error_in_stream(self.model, &chunk));
+        }
+        if chunk["usage"].is_object() {
+            self.usage = usage(&chunk["usage"]);
+        }
+        let choice = &chunk["choices"][0];
+        let delta = &choice["delta"];
+        let text = |name: &str| delta[name].as_str().unwrap_or_default();
+        // Two names are in use, and a server that gives both gives the same twice.
+        let thought = [text("reasoning_content"), text("reasoning")];
+        wire::think(&mut self.parts, thought.iter().find(|t| !t.is_empty()).unwrap_or(&""), on_delta);
+        wire::say(&mut self.parts, text("content"), on_delta);
+        if !text("refusal").is_empty() {
+            self.refused = true;
+            wire::say(&mut self.parts, text("refusal"), on_delta);
+        }
+        for piece in delta["tool_calls"].as_array().into_iter().flatten() {
+            self.call_piece(piece);
+        }
+        if let Some(reason) = choice["finish_reason"].as_str() {
+            self.finish = Some(reason.to_owned());
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn call_piece(&mut self, piece: &Value) {
+        let index = piece["index"].as_u64();
+        let id = piece["id"].as_str().unwrap_or_default();
+        let name = piece["function"]["name"].as_str().unwrap_or_default();
+
+        let at = match index {
+            // A second id under one number is a second call.
+            Some(_) => self.calls.iter().rposition(|call| {
+                call.index == index && (id.is_empty() || call.id.is_empty() || call.id == id)
+            }),
+            None if !id.is_empty() => self.calls.iter().rposition(|call| call.id == id),
+            // Neither number nor id: a name begins a call, anything else goes on with the last.
+            None if name.is_empty() => self.calls.len().checked_sub(1),
+            None => None,
+        };
+        let at = at.unwrap_or_else(|| {
+            self.calls.push(OpenCall { index, ..OpenCall::default() });
+            self.calls.len() - 1
+        });
+        let call = &mut self.calls[at];
+        if call.id.is_empty() {
+            id.clone_into(&mut call.id);
+        }
+        if call.name.is_empty() {
+            name.clone_into(&mut call.name);
+        }
+        match &piece["function"]["arguments"] {
+            Value::String(arguments) => call.arguments.push_str(arguments),
+            Value::Null => {}
+            whole => call.arguments = whole.to_string(),
+        }
+    }
+
+    pub fn answer(self) -> Result<Answer, Error> {
+        // The closing mark is not required: a stream with a reason to finish is whole.
+        if !self.done && self.finish.is_none() {
+            return Err(cut_off(self.model));
+        }
+        let mut parts = self.parts;
+        let calls = !self.calls.is_empty();
+        parts.extend(self.calls.into_iter().map(|call| wire::call(call.name, call.arguments)));
+        let stop = match self.finish.as_deref() {
+            _ if self.refused => Stop::Refused("refusal".into()),
+            Some("content_filter") => Stop::Refused("content_filter".into()),
+            Some("length") => Stop::MaxTokens,
+            // Some servers say `stop` whatever the model did.
+            None | Some("stop" | "tool_calls" | "function_call") if calls => Stop::ToolCalls,
+            Some("stop") => Stop::End,
+            None if parts.is_empty() => return Err(malformed(self.model, "it is empty")),
+            None => Stop::End,
+            Some(other) => Stop::Other(other.to_owned()),
+        };
+        Ok(Answer { parts, usage: self.usage, stop })
+    }
+}
+
+/// Cached and reasoning tokens are inside the two sums already.
+fn usage(counts: &Value) -> Usage {
+    let count = |pointer: &str| counts.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+    Usage {
+        input: count("/prompt_tokens"),
+        output: count("/completion_tokens"),
+        reasoning: count("/completion_tokens_details/reasoning_tokens"),
+        cache_read: count("/prompt_tokens_details/cached_tokens"),
+        cache_write: 0,
+    }
+}

@@ -1,0 +1,174 @@
+//! What a script may say. Unknown words are refused: a misspelt condition would match everything.
+
+use std::{str::FromStr, time::Duration};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Rules, tried in their order; the first that fits answers.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Script {
+    #[serde(default)]
+    pub description: String,
+    /// For rules that do not say their own.
+    #[serde(default)]
+    pub delay_ms: u64,
+    #[serde(default)]
+    pub chunk_delay_ms: u64,
+    pub rules: Vec<Rule>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    #[serde(default)]
+    pub when: When,
+    pub answer: Option<Reply>,
+    /// What goes wrong instead. A fault leaves no trace in the conversation, so `times` counts how
+    /// often the same request fails.
+    pub fault: Option<Fault>,
+    /// Before the first word.
+    pub delay_ms: Option<u64>,
+    /// Between words; none sends the text in one piece.
+    pub chunk_delay_ms: Option<u64>,
+    /// What a `rate_limit` asks for.
+    pub retry_after_ms: Option<u64>,
+    /// How many of the conversation's answers may come from this rule.
+    pub times: Option<u32>,
+}
+
+/// Every condition has to hold; none is always true.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct When {
+    pub agent: Option<String>,
+    pub step: Option<i64>,
+    /// In the last turn: its text, or one of its tool results as JSON.
+    pub contains: Option<String>,
+    /// In the first thing the user said.
+    pub input: Option<String>,
+    /// The last turn has a result of this tool.
+    pub tool_result: Option<String>,
+    /// The answer's number among the model's answers in the conversation, from 1.
+    pub turn: Option<usize>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reply {
+    pub thought: Option<String>,
+    pub text: Option<String>,
+    #[serde(default)]
+    pub calls: Vec<ToolCall>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolCall {
+    pub tool: String,
+    #[serde(default = "no_input")]
+    pub input: Value,
+}
+
+fn no_input() -> Value {
+    Value::Object(Map::new())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    RateLimit,
+    Overloaded,
+    Auth,
+    /// Half of the answer's text, then nothing more.
+    Cut,
+    /// Not a word, until the provider counts as gone.
+    Silence,
+}
+
+impl Script {
+    /// YAML, or JSON, which is YAML too.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        // JSON has its own reader, because YAML's does not allow tabs.
+        let script: Self = if text.trim_start().starts_with('{') {
+            serde_json::from_str(text).map_err(|error| error.to_string())?
+        } else {
+            serde_saphyr::from_str(text).map_err(|error| error.to_string())?
+        };
+        for (index, rule) in script.rules.iter().enumerate() {
+            if rule.answer.is_none() && rule.fault.is_none() {
+                return Err(format!("rules[{index}] has neither `answer` nor `fault`"));
+            }
+        }
+        Ok(script)
+    }
+
+    /// Says what was said to it.
+    pub(super) fn echo() -> Self {
+        let answer = Reply { text: Some("{{last}}".into()), ..Reply::default() };
+        Self { rules: vec![Rule { answer: Some(answer), ..Rule::default() }], ..Self::default() }
+    }
+
+    pub(super) fn delay(&self, rule: &Rule) -> Duration {
+        Duration::from_millis(rule.delay_ms.unwrap_or(self.delay_ms))
+    }
+
+    pub(super) fn chunk_delay(&self, rule: &Rule) -> Duration {
+        Duration::from_millis(rule.chunk_delay_ms.unwrap_or(self.chunk_delay_ms))
+    }
+}
+
+impl FromStr for Script {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::parse(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn yaml_and_json_say_the_same() {
+        let yaml = r#"
+rules:
+  - when: { agent: researcher, step: 1, contains: tagging }
+    answer:
+      thought: Let me look.
+      calls:
+        - tool: search_hybrid
+          input: { query: "{{input}}", limit: 5, deep: true, of: [1, 2.5, null] }
+    delay_ms: 10
+  - fault: rate_limit
+    times: 2
+"#;
+        let json = json!({ "rules": [
+            { "when": { "agent": "researcher", "step": 1, "contains": "tagging" },
+              "answer": { "thought": "Let me look.", "calls": [{ "tool": "search_hybrid",
+                "input": { "query": "{{input}}", "limit": 5, "deep": true, "of": [1, 2.5, null] } }] },
+              "delay_ms": 10 },
+            { "fault": "rate_limit", "times": 2 },
+        ]});
+        assert_eq!(Script::parse(yaml), Script::parse(&json.to_string()));
+        assert_eq!(Script::parse(yaml), Script::parse(&format!("{json:#}")));
+        assert_eq!(Script::parse(yaml).unwrap().rules.len(), 2);
+    }
+
+    #[test]
+    fn a_misspelt_word_is_refused_by_name() {
+        let error = Script::parse("rules:\n  - when: { agnet: x }\n    answer: { text: hi }").unwrap_err();
+        assert!(error.contains("agnet"), "{error}");
+        let error = Script::parse("rules:\n  - fault: tired").unwrap_err();
+        assert!(error.contains("tired"), "{error}");
+    }
+
+    #[test]
+    fn a_rule_without_an_answer_is_refused() {
+        assert!(Script::parse("rules: [{ when: { step: 1 } }]").unwrap_err().contains("rules[0]"));
+    }
+}

@@ -1,0 +1,171 @@
+//! `{{…}}` in a script's texts and inputs: values of the conversation, used again.
+
+use serde_json::Value;
+
+use super::{
+    scene::{Scene, as_text},
+    script::Rule,
+};
+
+const FORMS: &str =
+    "`{{input}}`, `{{last}}`, `{{agent}}`, `{{result.PATH}}` and `{{results.TOOL.PATH}}` are known";
+
+pub struct Filler<'a> {
+    pub scene: &'a Scene<'a>,
+    pub rule: &'a Rule,
+    pub agent: &'a str,
+}
+
+impl Filler<'_> {
+    pub fn text(&self, template: &str) -> Result<String, String> {
+        let mut whole = String::with_capacity(template.len());
+        let mut rest = template;
+        while let Some((before, name, after)) = next(rest)? {
+            whole.push_str(before);
+            whole.push_str(&as_text(&self.value(name)?));
+            rest = after;
+        }
+        whole.push_str(rest);
+        Ok(whole)
+    }
+
+    /// Fills every text in `template`. A text that is one template and nothing else becomes the
+    /// value itself, so that numbers, lists and objects stay what they are.
+    pub fn json(&self, template: &Value) -> Result<Value, String> {
+        Ok(match template {
+            Value::String(text) => match next(text)? {
+                Some(("", name, "")) => self.value(name)?,
+                _ => Value::String(self.text(text)?),
+            },
+            Value::Array(items) => {
+                Value::Array(items.iter().map(|item| self.json(item)).collect::<Result<_, _>>()?)
+            }
+            Value::Object(fields) => {
+                let filled = fields.iter().map(|(key, value)| Ok((key.clone(), self.json(value)?)));
+                Value::Object(filled.collect::<Result<_, String>>()?)
+            }
+            other => other.clone(),
+        })
+    }
+
+    fn value(&self, name: &str) -> Result<Value, String> {
+        let missing = || format!("`{{{{{name}}}}}` has no value here");
+        match name {
+            "input" => return Ok(Value::String(self.scene.input())),
+            "last" => return Ok(Value::String(self.scene.last_text())),
+            "agent" => return Ok(Value::String(self.agent.to_owned())),
+            _ => {}
+        }
+        if let Some(path) = below(name, "result") {
+            let result = self.scene.result(self.rule).ok_or_else(missing)?;
+            return at(&result.output, path).ok_or_else(missing);
+        }
+        if let Some(rest) = below(name, "results") {
+            // Names of tools may have dots, so the conversation says where the name ends.
+            let mut known = self.scene.results().filter_map(|result| {
+                let path = below(rest, &result.name)?;
+                Some(at(&result.output, path))
+            });
+            return known.next().flatten().ok_or_else(missing);
+        }
+        Err(format!("`{{{{{name}}}}}` is no template; {FORMS}"))
+    }
+}
+
+/// The text before the next template, its name, and the text after it.
+fn next(text: &str) -> Result<Option<(&str, &str, &str)>, String> {
+    let Some((before, rest)) = text.split_once("{{") else { return Ok(None) };
+    match rest.split_once("}}") {
+        Some((name, after)) => Ok(Some((before, name.trim(), after))),
+        None => Err(format!("`{{{{{rest}` has no `}}}}`")),
+    }
+}
+
+/// What follows `root` and a dot in `name`; an empty path for `root` itself.
+fn below<'a>(name: &'a str, root: &str) -> Option<&'a str> {
+    let rest = name.strip_prefix(root)?;
+    if rest.is_empty() { Some("") } else { rest.strip_prefix('.') }
+}
+
+fn at(output: &Value, path: &str) -> Option<Value> {
+    if path.is_empty() {
+        return Some(output.clone());
+    }
+    // Tools of other servers answer with JSON in a text.
+    let parsed = output.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let start = parsed.as_ref().unwrap_or(output);
+    path.split('.')
+        .try_fold(start, |value, step| match value {
+            Value::Array(items) => items.get(step.parse::<usize>().ok()?),
+            Value::Object(fields) => fields.get(step),
+            _ => None,
+        })
+        .cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use emergent_domain::{
+        chat::{CallResult, Turn},
+        ids::ToolCallId,
+    };
+    use serde_json::json;
+
+    use super::*;
+    use crate::{About, ChatRequest};
+
+    fn result(name: &str, output: Value) -> Turn {
+        Turn::results([CallResult { id: ToolCallId::new(), name: name.into(), output, is_error: false }])
+    }
+
+    fn fill(template: Value) -> Result<Value, String> {
+        let turns = [
+            Turn::user("find tagging"),
+            result("jira.search", json!(r#"{"issues": [{"key": "A-1"}]}"#)),
+            result("entities_create", json!({ "objects": [{ "id": "o1", "n": 2 }] })),
+        ];
+        let about = About { agent: "ada", step: 3, run: None };
+        let (temperature, max_tokens, output_schema) = (None, None, None);
+        let request = ChatRequest {
+            model: "m",
+            system: "",
+            turns: &turns,
+            tools: &[],
+            temperature,
+            max_tokens,
+            output_schema,
+            about,
+        };
+        let rule = Rule::default();
+        Filler { scene: &Scene::new(request), rule: &rule, agent: "ada" }.json(&template)
+    }
+
+    #[test]
+    fn a_text_takes_values_and_a_lone_template_keeps_its_type() {
+        let filled = fill(json!({
+            "said": "You asked: {{input}} ({{ result.objects.0.n }})",
+            "id": "{{result.objects.0.id}}",
+            "n": "{{result.objects.0.n}}",
+            "all": ["{{result.objects}}", 7],
+            "by": "{{agent}}",
+        }));
+        let wanted = json!({
+            "said": "You asked: find tagging (2)", "id": "o1", "n": 2,
+            "all": [[{ "id": "o1", "n": 2 }], 7], "by": "ada",
+        });
+        assert_eq!(filled.unwrap(), wanted);
+    }
+
+    #[test]
+    fn an_earlier_result_is_found_by_its_tool_and_json_in_a_text_is_read() {
+        assert_eq!(fill(json!("{{results.jira.search.issues.0.key}}")).unwrap(), "A-1");
+    }
+
+    #[test]
+    fn a_template_without_a_value_is_an_error_that_names_it() {
+        assert!(fill(json!("{{result.objects.9.id}}")).unwrap_err().contains("{{result.objects.9.id}}"));
+        assert!(fill(json!("{{results.nobody.id}}")).unwrap_err().contains("nobody"));
+        assert!(fill(json!("{{imput}}")).unwrap_err().contains("is no template"));
+        assert!(fill(json!("{{input")).unwrap_err().contains("{{input"));
+    }
+}

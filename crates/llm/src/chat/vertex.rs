@@ -1,0 +1,164 @@
+//! Gemini on Vertex AI: which server, which project, whose credentials.
+
+use std::path::PathBuf;
+
+use reqwest::{Url, header::HeaderValue};
+use tokio::sync::OnceCell;
+
+use super::{
+    gemini::{Access, Gemini, Route},
+    settings::{ChatSettings, versioned_as},
+    stream::IDLE,
+};
+use crate::{
+    Error,
+    embed::given,
+    google_auth::{CredentialsFile, Grant, Tokens},
+    http::client,
+};
+
+const NAME: &str = "vertex";
+const VERSION: &str = "v1beta1";
+
+/// What only Vertex needs. With a key in [`ChatSettings`] (express mode) it needs none of it;
+/// otherwise the first of these that is there is used: `credentials_file`, `gcloud_file`, and the
+/// metadata server.
+#[derive(Debug, Clone, Default)]
+pub struct VertexSettings {
+    /// `GOOGLE_CLOUD_PROJECT`; else the credentials' own, or the machine's inside Google Cloud.
+    pub project: Option<String>,
+    /// `GOOGLE_CLOUD_LOCATION`; else `global`.
+    pub location: Option<String>,
+    /// `GOOGLE_APPLICATION_CREDENTIALS`
+    pub credentials_file: Option<PathBuf>,
+    /// Where `gcloud auth application-default login` writes; used if there is such a file.
+    pub gcloud_file: Option<PathBuf>,
+    /// `GCE_METADATA_HOST`
+    pub metadata_host: Option<String>,
+}
+
+impl Gemini {
+    /// Vertex AI. A credentials file is read here, so that a broken one shows at start; a token is
+    /// first asked for when a model is.
+    pub fn vertex(settings: &ChatSettings, vertex: &VertexSettings) -> Result<Self, Error> {
+        let key = given(&settings.api_key);
+        let file = if key.is_some() { None } else { credentials(vertex)? };
+        let own_project = file.as_ref().and_then(|file| file.project.clone());
+        let project = given(&vertex.project).map(str::to_owned).or(own_project);
+        let access = match (key, file) {
+            (Some(_), _) => Access::key(key, "the API key of Vertex AI")?,
+            (None, file) => token_access(file, vertex)?,
+        };
+        let place = Place::new(given(&vertex.location), project, settings.base())?;
+        Ok(Self {
+            name: NAME,
+            client: client(NAME, place.root(), |builder| builder)?,
+            idle: settings.idle.unwrap_or(IDLE),
+            route: Route::Vertex(place),
+            access,
+        })
+    }
+}
+
+fn credentials(vertex: &VertexSettings) -> Result<Option<CredentialsFile>, Error> {
+    let gcloud = vertex.gcloud_file.as_ref().filter(|path| path.exists());
+    vertex.credentials_file.as_ref().or(gcloud).map(|path| CredentialsFile::read(path)).transpose()
+}
+
+fn token_access(file: Option<CredentialsFile>, vertex: &VertexSettings) -> Result<Access, Error> {
+    let (grant, quota_project) = match file {
+        Some(file) => (file.grant, file.quota_project),
+        None => (Grant::metadata(given(&vertex.metadata_host))?, None),
+    };
+    let quota_project = quota_project
+        .map(HeaderValue::try_from)
+        .transpose()
+        .map_err(|_| Error::Config("the credentials name a quota project that cannot be one".into()))?;
+    Ok(Access::Token { tokens: Box::new(Tokens::new(NAME, grant)?), quota_project })
+}
+
+/// A location of a project, at the server in charge of it.
+pub(super) struct Place {
+    root: Url,
+    location: String,
+    project: OnceCell<String>,
+}
+
+impl Place {
+    fn new(location: Option<&str>, project: Option<String>, base: Option<&str>) -> Result<Self, Error> {
+        let location = location.unwrap_or("global");
+        // It becomes part of a host name, and a credential is sent there.
+        if !location.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+            return Err(Error::Config(format!(
+                "`GOOGLE_CLOUD_LOCATION` is `{location}`, which is no location"
+            )));
+        }
+        let own = host(location);
+        let root = versioned_as(VERSION, "EMERGENT_VERTEX_BASE_URL", base.unwrap_or(&own), "")?;
+        Ok(Self { root, location: location.into(), project: OnceCell::new_with(project) })
+    }
+
+    pub(super) fn root(&self) -> &Url {
+        &self.root
+    }
+
+    /// A model as it is named inside the project. Inside Google Cloud the machine knows its project,
+    /// and is asked once.
+    pub(super) async fn within(&self, tokens: &Tokens, model: &str) -> Result<String, Error> {
+        if model.starts_with("projects/") {
+            return Ok(model.to_owned());
+        }
+        let project = self.project.get_or_try_init(|| tokens.project()).await?;
+        Ok(format!("projects/{project}/locations/{}/{}", self.location, Self::anywhere(model)))
+    }
+
+    /// A model as it is named without a project: Google's own unless it says whose.
+    pub(super) fn anywhere(model: &str) -> String {
+        match model.split_once('/') {
+            Some(("publishers" | "endpoints", _)) => model.to_owned(),
+            Some(("models", name)) => format!("publishers/google/models/{name}"),
+            Some((publisher, name)) => format!("publishers/{publisher}/models/{name}"),
+            None => format!("publishers/google/models/{model}"),
+        }
+    }
+}
+
+fn host(location: &str) -> String {
+    match location {
+        "global" => "https://aiplatform.googleapis.com".into(),
+        // Several regions under one name.
+        "us" | "eu" => format!("https://aiplatform.{location}.rep.googleapis.com"),
+        _ => format!("https://{location}-aiplatform.googleapis.com"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_is_served_from_its_own_host() {
+        let check = |location, base, url| {
+            assert_eq!(Place::new(location, None, base).unwrap().root().as_str(), url);
+        };
+        check(None, None, "https://aiplatform.googleapis.com/v1beta1/");
+        check(Some("eu"), None, "https://aiplatform.eu.rep.googleapis.com/v1beta1/");
+        check(Some("europe-west4"), None, "https://europe-west4-aiplatform.googleapis.com/v1beta1/");
+        check(Some("eu"), Some("http://localhost:1/v1"), "http://localhost:1/v1/");
+    }
+
+    #[test]
+    fn a_location_that_would_lead_to_another_host_is_refused() {
+        let error = Place::new(Some("evil.example/"), None, None).err().expect("a refusal");
+        assert!(error.to_string().contains("GOOGLE_CLOUD_LOCATION"));
+    }
+
+    #[test]
+    fn a_model_is_googles_unless_it_says_whose() {
+        let check = |model, path| assert_eq!(Place::anywhere(model), path);
+        check("gemini-2.5-flash", "publishers/google/models/gemini-2.5-flash");
+        check("models/gemini-2.5-flash", "publishers/google/models/gemini-2.5-flash");
+        check("meta/llama-4", "publishers/meta/models/llama-4");
+        check("publishers/meta/models/llama-4", "publishers/meta/models/llama-4");
+    }
+}

@@ -1,0 +1,136 @@
+//! The models that settings describe.
+
+use std::{
+    env::split_paths,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::Models;
+use crate::{
+    Anthropic, ChatSettings, Error, Gemini, OpenAi, Provider, VertexSettings, embed::given, prices::Prices,
+};
+
+/// Values of settings as they were written; each field names its own. Reading the environment is
+/// the caller's part. There is no `Debug`, because half of it is keys.
+#[derive(Clone, Default)]
+pub struct ModelSettings {
+    /// `EMERGENT_MODEL`: for everything, as `provider/name`.
+    pub model: Option<String>,
+    /// `EMERGENT_MODEL_CALLS`: how many calls each provider gets at once; 256.
+    pub calls_at_once: Option<String>,
+    /// `EMERGENT_MODEL_PRICES`: a TOML or JSON file.
+    pub prices: Option<String>,
+    /// `EMERGENT_REHEARSALS`: folders of scripts, separated as in `PATH`.
+    pub rehearsals: Option<String>,
+    /// `EMERGENT_RECORDINGS`: the folder of `record` and `replay`.
+    pub recordings: Option<String>,
+    /// `GEMINI_API_KEY`
+    pub gemini_api_key: Option<String>,
+    /// `EMERGENT_GOOGLE_BASE_URL`
+    pub google_base_url: Option<String>,
+    /// `GOOGLE_APPLICATION_CREDENTIALS`
+    pub vertex_credentials: Option<String>,
+    /// Where `gcloud auth application-default login` writes; used if there is such a file.
+    pub gcloud_credentials: Option<String>,
+    /// `GOOGLE_CLOUD_PROJECT`
+    pub vertex_project: Option<String>,
+    /// `GOOGLE_CLOUD_LOCATION`
+    pub vertex_location: Option<String>,
+    /// `EMERGENT_VERTEX_BASE_URL`
+    pub vertex_base_url: Option<String>,
+    /// `GCE_METADATA_HOST`
+    pub metadata_host: Option<String>,
+    /// `OPENAI_API_KEY`
+    pub openai_api_key: Option<String>,
+    /// `EMERGENT_OPENAI_BASE_URL`
+    pub openai_base_url: Option<String>,
+    /// `ANTHROPIC_API_KEY`
+    pub anthropic_api_key: Option<String>,
+    /// `EMERGENT_ANTHROPIC_BASE_URL`
+    pub anthropic_base_url: Option<String>,
+    /// `OLLAMA_HOST`; the usual address without it.
+    pub ollama_host: Option<String>,
+}
+
+impl Models {
+    /// Every provider that has what it needs. A setting that cannot be used is an error that names
+    /// it, so that it shows at start; nobody is called here.
+    pub fn from_settings(settings: &ModelSettings) -> Result<Self, Error> {
+        let mut models = Self::default();
+        if let Some(folders) = given(&settings.rehearsals) {
+            models = models.with_scripts_in(split_paths(folders).collect());
+        }
+        if let Some(folder) = given(&settings.recordings) {
+            models = models.with_recordings(folder.into(), settings.keys());
+        }
+        if let Some(text) = given(&settings.calls_at_once) {
+            let calls = text.parse().ok().filter(|calls| (1..=1_000_000).contains(calls));
+            let wrong = || Error::Config(format!("`EMERGENT_MODEL_CALLS` is `{text}`, not a number from 1"));
+            models = models.with_limit(calls.ok_or_else(wrong)?);
+        }
+        if let Some(text) = given(&settings.model) {
+            let model = text.parse().map_err(|error| Error::Config(format!("`EMERGENT_MODEL`: {error}")))?;
+            models = models.with_model(model);
+        }
+        if let Some(path) = given(&settings.prices) {
+            models.edit().prices = Prices::read(Path::new(path))?;
+        }
+        for provider in settings.providers()? {
+            models = models.with(provider);
+        }
+        Ok(models)
+    }
+}
+
+impl ModelSettings {
+    fn providers(&self) -> Result<Vec<Arc<dyn Provider>>, Error> {
+        let mut providers: Vec<Arc<dyn Provider>> = Vec::new();
+        let chat = |api_key: &Option<String>, base_url: &Option<String>| ChatSettings {
+            api_key: api_key.clone(),
+            base_url: base_url.clone(),
+            idle: None,
+        };
+        let any = |values: &[&Option<String>]| values.iter().any(|value| given(value).is_some());
+
+        if any(&[&self.gemini_api_key, &self.google_base_url]) {
+            let settings = chat(&self.gemini_api_key, &self.google_base_url);
+            providers.push(Arc::new(Gemini::google(&settings)?));
+        }
+        let gcloud = given(&self.gcloud_credentials).is_some_and(|path| Path::new(path).exists());
+        if gcloud
+            || any(&[
+                &self.vertex_credentials,
+                &self.vertex_project,
+                &self.vertex_base_url,
+                &self.metadata_host,
+            ])
+        {
+            let own = |value: &Option<String>| given(value).map(str::to_owned);
+            let vertex = VertexSettings {
+                project: own(&self.vertex_project),
+                location: own(&self.vertex_location),
+                credentials_file: own(&self.vertex_credentials).map(PathBuf::from),
+                gcloud_file: own(&self.gcloud_credentials).map(PathBuf::from),
+                metadata_host: own(&self.metadata_host),
+            };
+            providers.push(Arc::new(Gemini::vertex(&chat(&None, &self.vertex_base_url), &vertex)?));
+        }
+        if any(&[&self.openai_api_key, &self.openai_base_url]) {
+            let settings = chat(&self.openai_api_key, &self.openai_base_url);
+            providers.push(Arc::new(OpenAi::new(&settings)?));
+        }
+        if any(&[&self.anthropic_api_key, &self.anthropic_base_url]) {
+            let settings = chat(&self.anthropic_api_key, &self.anthropic_base_url);
+            providers.push(Arc::new(Anthropic::new(&settings)?));
+        }
+        // A server next door needs no credentials; whether it is there shows when it is asked.
+        providers.push(Arc::new(OpenAi::ollama(&chat(&None, &self.ollama_host))?));
+        Ok(providers)
+    }
+
+    fn keys(&self) -> Vec<String> {
+        let keys = [&self.gemini_api_key, &self.openai_api_key, &self.anthropic_api_key];
+        keys.into_iter().filter_map(given).map(str::to_owned).collect()
+    }
+}
