@@ -44,18 +44,25 @@ impl Graph {
     /// there already, and `false`.
     pub async fn create_document(&self, actor: Actor, new: NewDocument) -> Result<(Document, bool)> {
         check(&new)?;
-        let hash = format!("{:x}", Sha256::digest(&new.content));
-        let known = hash.clone();
+        let known = hash(&new);
         let known = self.db().read(move |tx| documents::find_by_hash(tx, actor.project, &known)).await?;
         if let Some(document) = known {
             return Ok((document, false));
         }
-        let now = self.clock().now();
-        let prepared =
-            tokio::task::spawn_blocking(move || prepare(actor.project, new, hash, now))
-                .await
-                .map_err(|_| Invalid::one("content", "could not be read: the reader crashed on it"))??;
+        let prepared = self.prepare_document(actor.project, new).await?;
         self.write(actor, move |tx, writer| create(tx, writer, &prepared)).await
+    }
+
+    /// Reads and cuts a document, for [`create`] in a transaction of the caller's own.
+    pub async fn prepare_document(&self, project: ProjectId, new: NewDocument) -> Result<Prepared> {
+        check(&new)?;
+        let now = self.clock().now();
+        let prepared = tokio::task::spawn_blocking(move || {
+            let hash = hash(&new);
+            prepare(project, new, hash, now)
+        });
+        let crashed = |_| Invalid::one("content", "could not be read: the reader crashed on it");
+        Ok(prepared.await.map_err(crashed)??)
     }
 
     pub async fn get_document(&self, project: ProjectId, id: DocumentId) -> Result<Document> {
@@ -150,6 +157,10 @@ fn record(
         author: writer.author,
     };
     Ok(events::record(tx, writer.project.id, &[event])?)
+}
+
+fn hash(new: &NewDocument) -> String {
+    format!("{:x}", Sha256::digest(&new.content))
 }
 
 fn check(new: &NewDocument) -> Result<(), Invalid> {

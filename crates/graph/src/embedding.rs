@@ -10,7 +10,7 @@ use emergent_llm::{EmbedTask, Embedder};
 pub use emergent_store::embedding_queue::Progress;
 use emergent_store::{
     Tx,
-    embedding_queue::{self, Kind, Waiting},
+    embedding_queue::{self, Kind, Made, Waiting},
     events::{self, NewEvent},
     jobs,
 };
@@ -130,15 +130,15 @@ impl Graph {
             if waiting.is_empty() {
                 return Ok(0);
             }
-            let (waiting, vectors) = embed(embedder, waiting, texts).await?;
+            let made = embed(embedder, &waiting, texts).await?;
             let model = embedder.model().to_owned();
-            if let Some(dims) = vectors.iter().flatten().map(Vec::len).next() {
+            if let Some(dims) = made.iter().find_map(dims) {
                 let (model, now) = (model.clone(), self.clock().now());
                 self.db()
                     .write(move |tx| embedding_queue::note_model(tx, project, &model, dims, now))
                     .await?;
             }
-            let rows: Vec<(Waiting, Option<Vec<f32>>)> = waiting.into_iter().zip(vectors).collect();
+            let rows: Vec<(Waiting, Made)> = waiting.into_iter().zip(made).collect();
             let ended =
                 self.db().write(move |tx| embedding_queue::finish(tx, project, &model, &rows)).await?;
             // Everything may have changed while it was embedded; then there is something waiting.
@@ -176,31 +176,51 @@ fn read_batch(
 /// The vector of each text. A text that the model refuses gets none, and does not stop the others.
 async fn embed(
     embedder: &Arc<dyn Embedder>,
-    waiting: Vec<Waiting>,
+    waiting: &[Waiting],
     texts: Vec<Option<String>>,
-) -> Result<(Vec<Waiting>, Vec<Option<Vec<f32>>>)> {
-    let mut vectors = vec![None; waiting.len()];
+) -> Result<Vec<Made>> {
+    let mut made = vec![Made::Nothing; waiting.len()];
     let places: Vec<usize> =
         texts.iter().zip(0..).filter(|(text, _)| text.is_some()).map(|(_, at)| at).collect();
     let texts: Vec<String> = texts.into_iter().flatten().collect();
     if texts.is_empty() {
-        return Ok((waiting, vectors));
+        return Ok(made);
     }
     match embedder.embed(&texts, EmbedTask::Document).await {
-        Ok(made) => places.iter().zip(made).for_each(|(at, vector)| vectors[*at] = Some(vector)),
+        Ok(vectors) => places.iter().zip(vectors).for_each(|(at, vector)| made[*at] = Made::Vector(vector)),
         Err(emergent_llm::Error::BadRequest { .. }) => {
             for (at, text) in places.iter().zip(&texts) {
-                match embedder.embed(std::slice::from_ref(text), EmbedTask::Document).await {
-                    Ok(mut made) => vectors[*at] = made.pop(),
-                    Err(error @ emergent_llm::Error::BadRequest { .. }) => {
-                        let row = waiting[*at];
-                        warn!(row.no = row.no, error = %error, "the model refuses this text, it stays without a vector");
-                    }
-                    Err(error) => return Err(Error::Embedding(error)),
-                }
+                made[*at] = embed_alone(embedder, waiting[*at], text).await?;
+            }
+            // A wrong address or model name is refused in the same way. Then it is not the texts'
+            // fault, and they are queued again at the next start, with better settings.
+            if !made.iter().any(|made| dims(made).is_some()) && !takes_anything(embedder).await {
+                made.fill(Made::Nothing);
             }
         }
         Err(error) => return Err(Error::Embedding(error)),
     }
-    Ok((waiting, vectors))
+    Ok(made)
+}
+
+async fn embed_alone(embedder: &Arc<dyn Embedder>, row: Waiting, text: &String) -> Result<Made> {
+    match embedder.embed(std::slice::from_ref(text), EmbedTask::Document).await {
+        Ok(mut vectors) => Ok(vectors.pop().map_or(Made::Nothing, Made::Vector)),
+        Err(error @ emergent_llm::Error::BadRequest { .. }) => {
+            warn!(row.no = row.no, error = %error, "the model refuses this text, it stays without a vector");
+            Ok(Made::Refused)
+        }
+        Err(error) => Err(Error::Embedding(error)),
+    }
+}
+
+async fn takes_anything(embedder: &Arc<dyn Embedder>) -> bool {
+    embedder.embed(&["a plain word".to_owned()], EmbedTask::Document).await.is_ok()
+}
+
+fn dims(made: &Made) -> Option<usize> {
+    match made {
+        Made::Vector(vector) => Some(vector.len()),
+        Made::Refused | Made::Nothing => None,
+    }
 }

@@ -19,6 +19,9 @@ pub enum Error {
     /// 409: the state does not allow it; the message says what would.
     #[error("{message}")]
     Conflict { message: String },
+    /// 401: it was good when the work began.
+    #[error("the token was revoked or has expired, nothing more is done for it")]
+    TokenEnded,
     /// 502: the embedder did not answer.
     #[error("could not embed the text")]
     Embedding(#[source] emergent_llm::Error),

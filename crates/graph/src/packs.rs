@@ -4,6 +4,7 @@ use emergent_domain::{
     cursor::{Page, Paged},
     ids::{PackId, ProjectId},
     pack::{PackSet, TemplatePack, coordination_pack},
+    time::Timestamp,
 };
 use emergent_store::{Tx, packs as rows, projects};
 
@@ -16,23 +17,7 @@ impl Graph {
     pub async fn create_pack(&self, project: ProjectId, pack: TemplatePack) -> Result<StoredPack> {
         pack.check()?;
         let now = self.clock().now();
-        self.db()
-            .write(move |tx| {
-                let id = rows::insert(tx, Some(project), &pack, now)?.ok_or_else(|| Error::Conflict {
-                    message: format!(
-                        "version {} of the pack `{}` is there already: a change is a new version",
-                        pack.version, pack.name
-                    ),
-                })?;
-                Ok(StoredPack {
-                    id,
-                    project: Some(project),
-                    pack: pack.clone(),
-                    created_at: now,
-                    assigned: false,
-                })
-            })
-            .await
+        self.db().write(move |tx| create(tx, project, &pack, now)).await
     }
 
     /// The project's own and the built-in ones, newest first.
@@ -67,23 +52,7 @@ impl Graph {
     /// already is not looked at; it must fit when it is next written.
     pub async fn assign_pack(&self, project: ProjectId, id: PackId) -> Result<StoredPack> {
         let graph = self.clone();
-        self.db()
-            .write(move |tx| {
-                let now = graph.clock().now();
-                let mut of_project = lock_project(tx, project)?;
-                let pack = get(tx, project, id)?;
-                if pack.assigned {
-                    return Ok(pack);
-                }
-                rows::assign(tx, project, &pack, now)?;
-                // Packs that cannot be compiled together would block every write.
-                PackSet::compile(&rows::assigned(tx, project)?)?;
-                of_project.packs_revision += 1;
-                of_project.updated_at = now;
-                projects::update(tx, &of_project)?;
-                Ok(StoredPack { assigned: true, ..pack })
-            })
-            .await
+        self.db().write(move |tx| assign(tx, project, id, graph.clock().now())).await
     }
 
     /// One that is not assigned stays as it is.
@@ -115,6 +84,38 @@ impl Graph {
             })
             .await
     }
+}
+
+/// Keeps a pack that was checked, as [`Graph::create_pack`].
+pub fn create(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    pack: &TemplatePack,
+    now: Timestamp,
+) -> Result<StoredPack> {
+    let id = rows::insert(tx, Some(project), pack, now)?.ok_or_else(|| Error::Conflict {
+        message: format!(
+            "version {} of the pack `{}` is there already: a change is a new version",
+            pack.version, pack.name
+        ),
+    })?;
+    Ok(StoredPack { id, project: Some(project), pack: pack.clone(), created_at: now, assigned: false })
+}
+
+/// As [`Graph::assign_pack`].
+pub fn assign(tx: &mut Tx<'_>, project: ProjectId, id: PackId, now: Timestamp) -> Result<StoredPack> {
+    let mut of_project = lock_project(tx, project)?;
+    let pack = get(tx, project, id)?;
+    if pack.assigned {
+        return Ok(pack);
+    }
+    rows::assign(tx, project, &pack, now)?;
+    // Packs that cannot be compiled together would block every write.
+    PackSet::compile(&rows::assigned(tx, project)?)?;
+    of_project.packs_revision += 1;
+    of_project.updated_at = now;
+    projects::update(tx, &of_project)?;
+    Ok(StoredPack { assigned: true, ..pack })
 }
 
 fn get(tx: &mut Tx<'_>, project: ProjectId, id: PackId) -> Result<StoredPack> {

@@ -85,9 +85,11 @@ impl Graph {
             .write(move |tx| {
                 let project = rows::lock(tx, id)?.ok_or_else(|| Error::not_found("project", id))?;
                 refuse_if_default(&project, "deleted")?;
-                Ok(rows::delete(tx, id, now)?)
+                Ok::<_, Error>(rows::delete(tx, id, now)?)
             })
-            .await
+            .await?;
+        self.db().vectors().forget(id);
+        Ok(())
     }
 
     pub async fn ensure_default_project(&self) -> Result<Project> {

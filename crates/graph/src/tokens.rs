@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use emergent_domain::{
+    author::Author,
     cursor::{Page, Paged},
     ids::{ProjectId, TokenId},
     invalid::Invalid,
@@ -11,7 +12,7 @@ use emergent_domain::{
     time::Timestamp,
     token::{Scope, Token},
 };
-use emergent_store::{projects, tokens as rows};
+use emergent_store::{Tx, projects, tokens as rows};
 use sha2::{Digest, Sha256};
 
 use crate::{Error, Graph, error::Result};
@@ -95,6 +96,16 @@ impl Graph {
         let hash = hash(secret);
         let found = self.db().read(move |tx| rows::by_hash(tx, &hash)).await?;
         Ok(found.filter(|token| token.is_live(self.clock().now())))
+    }
+
+    /// Refuses a token that has ended, in the transaction of what it would do. Authors that are no
+    /// token here do not end.
+    pub(crate) fn must_be_live(&self, tx: &mut Tx<'_>, author: Author) -> Result<()> {
+        let Author::Token { id } = author else { return Ok(()) };
+        match rows::get(tx, id)? {
+            Some(token) if !token.is_live(self.clock().now()) => Err(Error::TokenEnded),
+            _ => Ok(()),
+        }
     }
 
     /// Makes the operator's own secret a token with every scope in every project. What the

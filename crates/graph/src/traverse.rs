@@ -137,7 +137,9 @@ impl Found<'_> {
         // Walked both ways, an edge was met from both its ends.
         between.sort_unstable();
         between.dedup();
-        let mut edges = self.walk.edges(tx, &between)?;
+        // One more than there is room for tells that there are more.
+        let smallest = self.walk.smallest(tx, between, self.query.max_edges + 1)?;
+        let mut edges = self.walk.edges(tx, &smallest)?;
         self.truncated |= edges.len() > self.query.max_edges;
         edges.truncate(self.query.max_edges);
         Ok(Subgraph { nodes: self.nodes, edges, truncated: self.truncated })

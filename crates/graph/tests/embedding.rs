@@ -10,7 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use emergent_domain::{ids::ObjectId, object::ObjectPatch, time::Clock};
+use emergent_domain::{document::NewDocument, ids::ObjectId, object::ObjectPatch, time::Clock};
 use emergent_graph::{Actor, Graph};
 use emergent_llm::{EmbedTask, Embedder, Error};
 use emergent_testkit::{TestDb, both, held_clock};
@@ -136,6 +136,49 @@ both! {
         assert_eq!(world.graph.embed_batch(world.project()).await.unwrap(), 0);
     }
 
+    async fn a_text_that_the_model_refused_waits_for_another_text_or_another_model(db: TestDb) {
+        let world = world(&db, Lengths::new()).await;
+        let id = world.object(new("Note", "", json!({ "text": "refuse this" }))).await;
+        let document = NewDocument {
+            title: "d".to_owned(),
+            content: b"refuse that".to_vec(),
+            mime_type: None,
+            source_url: None,
+            metadata: Default::default(),
+        };
+        world.graph.create_document(world.actor, document).await.unwrap();
+        assert_eq!(drain(&world.graph, world.actor).await, 2);
+        let start_again = async |graph: &Graph| {
+            graph.embed_what_is_missing().await.unwrap();
+            graph.embedding_progress(world.project()).await.unwrap().pending
+        };
+        assert_eq!(start_again(&world.graph).await, 0);
+        // Changed while there was no embedder to queue it for.
+        let without = World { graph: Graph::new(db.db.clone(), world.graph.clock().clone(), None), actor: world.actor };
+        text(&without, id, "refuse nothing of the kind").await;
+        assert_eq!(start_again(&world.graph).await, 1);
+        assert_eq!(drain(&world.graph, world.actor).await, 1);
+        assert_eq!(start_again(&world.graph).await, 0);
+        let other = Graph::new(db.db.clone(), world.graph.clock().clone(), Some(Lengths::named("test/other")));
+        assert_eq!(start_again(&other).await, 2);
+        drain(&other, world.actor).await;
+        text(&world, id, "fine").await;
+        drain(&other, world.actor).await;
+        assert_eq!(stored(&world.graph).await, [4]);
+    }
+
+    async fn a_model_that_refuses_everything_is_asked_again(db: TestDb) {
+        let embedder = Lengths::new();
+        let world = world(&db, embedder.clone()).await;
+        world.object(new("Note", "", json!({ "text": "four" }))).await;
+        embedder.refuse_all(true);
+        assert_eq!(drain(&world.graph, world.actor).await, 1);
+        embedder.refuse_all(false);
+        world.graph.embed_what_is_missing().await.unwrap();
+        assert_eq!(drain(&world.graph, world.actor).await, 1);
+        assert_eq!(stored(&world.graph).await, [4]);
+    }
+
     async fn what_was_written_without_an_embedder_is_embedded_when_there_is_one(db: TestDb) {
         let plain = World::new(&db).await;
         plain.object(new("Note", "", json!({ "text": "four" }))).await;
@@ -169,6 +212,8 @@ async fn until(mut done: impl AsyncFnMut() -> bool) {
 
 /// A vector that begins with the length of its text.
 struct Lengths {
+    model: &'static str,
+    refusing: AtomicBool,
     calls: AtomicUsize,
     failing: AtomicBool,
     gate: Mutex<Option<Arc<Notify>>>,
@@ -177,7 +222,13 @@ struct Lengths {
 
 impl Lengths {
     fn new() -> Arc<Self> {
+        Self::named("test/lengths")
+    }
+
+    fn named(model: &'static str) -> Arc<Self> {
         Arc::new(Self {
+            model,
+            refusing: AtomicBool::new(false),
             calls: AtomicUsize::new(0),
             failing: AtomicBool::new(false),
             gate: Mutex::new(None),
@@ -193,6 +244,10 @@ impl Lengths {
         self.failing.store(fail, Ordering::SeqCst);
     }
 
+    fn refuse_all(&self, refuse: bool) {
+        self.refusing.store(refuse, Ordering::SeqCst);
+    }
+
     /// Holds the next call until [`Lengths::go_on`].
     fn pause(&self) {
         *self.gate.lock() = Some(Arc::default());
@@ -206,7 +261,7 @@ impl Lengths {
 #[async_trait]
 impl Embedder for Lengths {
     fn model(&self) -> &str {
-        "test/lengths"
+        self.model
     }
     fn dims(&self) -> Option<usize> {
         Some(3)
@@ -221,11 +276,11 @@ impl Embedder for Lengths {
             self.reached.notify_one();
             gate.notified().await;
         }
-        let model = "test/lengths".to_owned();
+        let model = self.model.to_owned();
         if self.failing.load(Ordering::SeqCst) {
             return Err(Error::Overloaded { model, message: "not now".to_owned(), source: None });
         }
-        if texts.iter().any(|text| text.contains("refuse")) {
+        if self.refusing.load(Ordering::SeqCst) || texts.iter().any(|text| text.contains("refuse")) {
             return Err(Error::BadRequest { model, status: 400, message: "no".to_owned() });
         }
         Ok(texts.iter().map(|text| vec![text.trim().len() as f32, 1.0, 0.5]).collect())

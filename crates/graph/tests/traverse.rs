@@ -60,6 +60,28 @@ both! {
         assert!(!found.truncated, "depth is no cap");
     }
 
+    async fn edges_beyond_the_cap_are_not_even_read(db: TestDb) {
+        let world = World::new(&db).await;
+        let (a, b) = (world.object(new("Thing", "a", json!({}))).await, world.object(new("Thing", "b", json!({}))).await);
+        let mut edges = Vec::new();
+        for n in 0..5 {
+            edges.push(world.edge(&format!("to{n}"), a, b).await.id);
+        }
+        edges.sort();
+        let now = world.graph.clock().now();
+        // Nobody can read a row with this in it.
+        let last = edges[4];
+        let spoil = "UPDATE graph_relationships SET created_at = 'infinity' WHERE id = $1";
+        world.graph.db().write(move |tx| tx.execute(spoil, &[last.into()])).await.unwrap_or_else(|error: emergent_store::Error| panic!("{error}"));
+        for as_of in [None, Some(now)] {
+            let query = |max_edges| TraverseQuery { max_edges, as_of, ..from(a) };
+            let found = world.graph.traverse(world.project(), query(3)).await.unwrap();
+            assert_eq!(found.edges.iter().map(|edge| edge.id).collect::<Vec<_>>(), edges[..3]);
+            assert!(found.truncated);
+            assert!(world.graph.traverse(world.project(), query(5)).await.is_err(), "the last edge is spoilt");
+        }
+    }
+
     async fn a_start_that_is_not_there_is_not_found(db: TestDb) {
         let world = World::new(&db).await;
         let other = project(&world.graph, "other", false).await;

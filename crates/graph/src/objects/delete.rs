@@ -49,11 +49,17 @@ pub fn delete(
 /// Brings a deleted object back, and those of its edges that went with an end and have both ends
 /// now. One that lives is returned as it is.
 pub fn restore(tx: &mut Tx<'_>, writer: &Writer, id: ObjectId) -> Result<Object> {
-    let found = rows::lock(tx, writer.project.id, id)?;
-    let Locked { no, object: before } = found.ok_or_else(|| Error::not_found("object", id))?;
-    if before.deleted_at.is_none() {
-        return Ok(before);
+    let found = rows::lock(tx, writer.project.id, id)?.ok_or_else(|| Error::not_found("object", id))?;
+    if found.object.deleted_at.is_none() {
+        return Ok(found.object);
     }
+    bring_back(tx, writer, found)
+}
+
+/// Makes a held tombstone the living object it describes, with its edges. Whoever put something
+/// else into it than it died with has checked that.
+pub(crate) fn bring_back(tx: &mut Tx<'_>, writer: &Writer, dead: Locked) -> Result<Object> {
+    let Locked { no, object: before } = dead;
     if let Some(key) = &before.key
         && let Some(id) = rows::key_holder(tx, before.project, &before.type_, key)?
     {

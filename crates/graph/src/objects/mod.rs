@@ -15,6 +15,7 @@ mod delete;
 mod draft;
 mod write;
 
+pub(crate) use delete::bring_back;
 pub use delete::{delete, restore};
 pub use draft::{Draft, Upsert};
 pub use write::{check_restored, create, create_all, create_each, update, upsert};

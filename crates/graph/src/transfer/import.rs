@@ -112,6 +112,8 @@ async fn write(
     for attempt in 1.. {
         let (inner, batch, renamed) = (graph.clone(), Arc::clone(&batch), Arc::clone(&renamed));
         let written = graph.db().write(move |tx| {
+            // An import may go on for hours after its token was looked at.
+            inner.must_be_live(tx, actor.author)?;
             let writer = inner.writer(tx, actor)?;
             batch.write(tx, &writer, &renamed, on_error)
         });

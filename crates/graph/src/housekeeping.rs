@@ -1,0 +1,52 @@
+//! What nobody asks for and would pile up otherwise. Each server does it: twice is as good as once.
+
+use std::time::Duration;
+
+use emergent_store::{
+    jobs::{self, JobStatus},
+    projects,
+};
+use tokio::sync::watch;
+use tracing::warn;
+
+use crate::{Graph, error::Result};
+
+const EVERY: Duration = Duration::from_secs(10 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long a finished job can still be looked at.
+pub const DONE_JOBS_KEPT: Duration = DAY;
+/// How long somebody has to revive a dead job.
+pub const DEAD_JOBS_KEPT: Duration = Duration::from_secs(90 * DAY.as_secs());
+/// Far more than lies between two passes, whatever the clocks of several servers say.
+const DELETED_LATELY: Duration = DAY;
+
+impl Graph {
+    /// Tidies up now and then until told to stop.
+    pub async fn run_housekeeping(&self, mut stop: watch::Receiver<bool>) {
+        loop {
+            if let Err(error) = self.tidy().await {
+                warn!(error = %error, "could not tidy up, trying again in {} minutes", EVERY.as_secs() / 60);
+            }
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => return,
+                () = tokio::time::sleep(EVERY) => {}
+            }
+        }
+    }
+
+    /// Forgets jobs that ended long ago, and what memory still holds of deleted projects.
+    pub async fn tidy(&self) -> Result<()> {
+        let now = self.clock().now();
+        self.db()
+            .write(move |tx| {
+                jobs::prune(tx, JobStatus::Done, now - DONE_JOBS_KEPT)?;
+                jobs::prune(tx, JobStatus::Dead, now - DEAD_JOBS_KEPT)
+            })
+            .await?;
+        // Another server deleted them, or a search that was under way has loaded them again.
+        for project in self.db().read(move |tx| projects::deleted_since(tx, now - DELETED_LATELY)).await? {
+            self.db().vectors().forget(project);
+        }
+        Ok(())
+    }
+}

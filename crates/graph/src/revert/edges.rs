@@ -1,0 +1,198 @@
+//! The relationships' part of undoing a run.
+
+use emergent_domain::{
+    event::ChangeKind,
+    relationship::{Relationship, RelationshipPatch},
+};
+use emergent_store::{Tx, events, objects as object_rows, relationships as rows, revert};
+
+use super::{Kind, ObjectId, Plan, RelationshipId, Reverted, SINCE, Undo, refusal, things::replacing};
+use crate::{Writer, error::Result, relationships};
+
+/// The change that makes a living edge say what another version said; `None` when it does.
+fn differences(now: &Relationship, before: &Relationship) -> Option<RelationshipPatch> {
+    let patch = RelationshipPatch {
+        properties: Some(replacing(&now.properties.to_map(), before.properties.to_map())),
+        weight: Some(before.weight),
+        expected_version: None,
+    };
+    patch.apply(now).map(|_| patch)
+}
+
+fn planned(plans: &[Plan<Relationship>], undo: Undo) -> impl Iterator<Item = &Plan<Relationship>> {
+    plans.iter().filter(move |plan| plan.undo == undo)
+}
+
+/// Deletes edges the run made or brought back. One that had gone with an object before has gone
+/// with it again, and will come back with it; one that the run made will come back with none.
+pub(super) fn delete(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    plans: &[Plan<Relationship>],
+    report: &mut Reverted,
+) -> Result<()> {
+    for Plan { now, before, .. } in planned(plans, Undo::Deleted) {
+        let at = writer.after(now.updated_at);
+        let next = Relationship {
+            version: now.version + 1,
+            updated_at: at,
+            deleted_at: now.deleted_at.or(Some(at)),
+            deleted_with: gone_with(before.as_ref()),
+            author: writer.author,
+            ..now.clone()
+        };
+        write(tx, &next, ChangeKind::RelationshipDeleted)?;
+        report.done(Kind::Relationship, now.id.0, Undo::Deleted, next.version);
+    }
+    Ok(())
+}
+
+fn gone_with(before: Option<&Relationship>) -> Option<ObjectId> {
+    before.and_then(|before| before.deleted_with)
+}
+
+/// Whether an edge is what it was before the run. Of the dead, with whom they went: they come back
+/// with it.
+pub(super) fn is_same(now: &Relationship, before: Option<&Relationship>) -> bool {
+    match (now.deleted_at, before) {
+        (None, Some(before)) => differences(now, before).is_none(),
+        (None, None) => false,
+        (Some(_), before) => now.deleted_with == gone_with(before),
+    }
+}
+
+/// Edges that the run made, and others changed, and that came back with an object just now: what
+/// others made of them is not lost.
+pub(super) fn report_woken(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    asleep: &[RelationshipId],
+    report: &mut Reverted,
+) -> Result<()> {
+    for id in asleep {
+        if let Some(edge) = lock(tx, writer, *id)?.filter(|edge| edge.deleted_at.is_none()) {
+            report.refuse(Kind::Relationship, id.0, edge.version, SINCE);
+        }
+    }
+    Ok(())
+}
+
+/// Brings back edges the run deleted. Many came back with their objects already.
+pub(super) fn restore(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    plans: &[Plan<Relationship>],
+    report: &mut Reverted,
+) -> Result<()> {
+    for Plan { before, now, .. } in planned(plans, Undo::Restored) {
+        let (Some(before), Some(current)) = (before, lock(tx, writer, now.id)?) else { continue };
+        let restored = if current.deleted_at.is_none() {
+            say_again(tx, writer, &current, before)
+        } else {
+            match in_the_way(tx, writer, before)? {
+                Some(reason) => {
+                    report.refuse(Kind::Relationship, now.id.0, current.version, reason);
+                    continue;
+                }
+                None => bring_back(tx, writer, current, before),
+            }
+        };
+        match restored {
+            Ok(next) => report.done(Kind::Relationship, now.id.0, Undo::Restored, next.version),
+            Err(error) => {
+                let reason = refusal(error)?;
+                report.refuse(Kind::Relationship, now.id.0, now.version, reason);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes changed edges say what they said before.
+pub(super) fn put_back(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    plans: &[Plan<Relationship>],
+    report: &mut Reverted,
+) -> Result<()> {
+    for Plan { before, now, .. } in planned(plans, Undo::PutBack) {
+        let Some(before) = before else { continue };
+        match say_again(tx, writer, now, before) {
+            Ok(next) => report.done(Kind::Relationship, now.id.0, Undo::PutBack, next.version),
+            Err(error) => {
+                let reason = refusal(error)?;
+                report.refuse(Kind::Relationship, now.id.0, now.version, reason);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn lock(tx: &mut Tx<'_>, writer: &Writer, id: RelationshipId) -> Result<Option<Relationship>> {
+    Ok(revert::lock_relationship(tx, writer.project.id, id)?)
+}
+
+fn say_again(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    now: &Relationship,
+    before: &Relationship,
+) -> Result<Relationship> {
+    match differences(now, before) {
+        Some(patch) => relationships::update(tx, writer, now.id, &patch),
+        None => Ok(now.clone()),
+    }
+}
+
+/// What keeps an edge from living again.
+fn in_the_way(tx: &mut Tx<'_>, writer: &Writer, edge: &Relationship) -> Result<Option<String>> {
+    let living = object_rows::hold_living(tx, writer.project.id, &[edge.from, edge.to])?;
+    if let Some(end) = [edge.from, edge.to].iter().find(|end| !living.contains_key(end)) {
+        return Ok(Some(format!("the object `{end}` at one of its ends is gone")));
+    }
+    let twin = rows::find(tx, edge.from, &edge.type_, edge.to)?;
+    Ok(twin.map(|twin| format!("the relationship `{}` is in its place", twin.id)))
+}
+
+fn bring_back(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    dead: Relationship,
+    before: &Relationship,
+) -> Result<Relationship> {
+    let ends = object_rows::find_living(tx, writer.project.id, &[before.from, before.to])?;
+    if differences(&dead, before).is_some()
+        && let (Some(from), Some(to)) = (ends.get(&before.from), ends.get(&before.to))
+    {
+        let properties = before.properties.to_map();
+        let strict = writer.project.strict;
+        writer.packs.check_relationship(&before.type_, &from.type_, &to.type_, &properties, strict)?;
+    }
+    // Never before its ends, or the past would show an edge that leads nowhere.
+    let ends_at = ends.values().map(|end| end.updated_at).max();
+    let next = Relationship {
+        version: dead.version + 1,
+        updated_at: writer.after(dead.updated_at).max(ends_at.unwrap_or(writer.now)),
+        deleted_at: None,
+        deleted_with: None,
+        properties: before.properties.clone(),
+        weight: before.weight,
+        author: writer.author,
+        ..dead
+    };
+    write(tx, &next, ChangeKind::RelationshipRestored)?;
+    Ok(next)
+}
+
+fn write(tx: &mut Tx<'_>, next: &Relationship, kind: ChangeKind) -> Result<()> {
+    rows::update(tx, next)?;
+    let told = events::NewEvent {
+        kind,
+        entity: next.id.0,
+        entity_type: &next.type_,
+        version: next.version,
+        at: next.updated_at,
+        author: next.author,
+    };
+    Ok(events::record(tx, next.project, &[told])?)
+}

@@ -1,0 +1,136 @@
+//! What would pile up if nobody tidied.
+
+use std::{sync::Arc, time::Duration};
+
+use emergent_domain::{
+    fusion::Weights,
+    ids::JobId,
+    query::{ObjectFilter, SearchMode, SearchQuery},
+};
+use emergent_graph::{
+    Graph,
+    housekeeping::{DEAD_JOBS_KEPT, DONE_JOBS_KEPT},
+};
+use emergent_llm::{Credentials, Embedder, EmbedderSpec};
+use emergent_store::jobs::{self, JobStatus, NewJob};
+use emergent_testkit::{TestDb, both, held_clock};
+use serde_json::json;
+use tokio::sync::watch;
+
+mod support;
+use support::{World, new, project};
+
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// A job that ended now, well or badly.
+async fn ended(graph: &Graph, well: bool) -> JobId {
+    let now = graph.clock().now();
+    let end = graph.db().write(move |tx| {
+        let id = jobs::enqueue(tx, &NewJob { max_attempts: 1, ..NewJob::new("q", now) })?.expect("a job");
+        jobs::claim(tx, "q", "me", MOMENT, now, 1)?;
+        if well {
+            assert!(jobs::complete(tx, id, "me", now)?);
+        } else {
+            assert_eq!(jobs::fail(tx, id, "me", "no", now)?, jobs::Failed::Dead);
+        }
+        Ok::<_, emergent_store::Error>(id)
+    });
+    end.await.unwrap()
+}
+
+async fn status(graph: &Graph, id: JobId) -> Option<JobStatus> {
+    graph.db().read(move |tx| jobs::get(tx, id)).await.unwrap().map(|job| job.status)
+}
+
+both! {
+    async fn jobs_that_ended_are_kept_for_a_while(db: TestDb) {
+        let graph = Graph::new(db.db.clone(), held_clock(), None);
+        let (done, dead) = (ended(&graph, true).await, ended(&graph, false).await);
+        let now = graph.clock().now();
+        let waiting = graph.db().write(move |tx| jobs::enqueue(tx, &NewJob::new("q", now))).await.unwrap().unwrap();
+        let check = async |expected: [Option<JobStatus>; 3]| {
+            graph.tidy().await.unwrap();
+            assert_eq!([status(&graph, done).await, status(&graph, dead).await, status(&graph, waiting).await], expected);
+        };
+        graph.clock().advance(DONE_JOBS_KEPT);
+        check([Some(JobStatus::Done), Some(JobStatus::Dead), Some(JobStatus::Queued)]).await;
+        graph.clock().advance(MOMENT);
+        check([None, Some(JobStatus::Dead), Some(JobStatus::Queued)]).await;
+        graph.clock().advance(DEAD_JOBS_KEPT);
+        check([None, None, Some(JobStatus::Queued)]).await;
+    }
+
+    async fn a_server_tidies_up_by_itself_until_it_stops(db: TestDb) {
+        let graph = Graph::new(db.db.clone(), held_clock(), None);
+        let done = ended(&graph, true).await;
+        graph.clock().advance(DONE_JOBS_KEPT + MOMENT);
+        let (stop, stopped) = watch::channel(false);
+        let running = tokio::spawn({
+            let graph = graph.clone();
+            async move { graph.run_housekeeping(stopped).await }
+        });
+        let gone = async {
+            while status(&graph, done).await.is_some() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), gone).await.expect("the job is forgotten");
+        stop.send(true).unwrap();
+        tokio::time::timeout(Duration::from_secs(20), running).await.expect("it ends").unwrap();
+    }
+}
+
+/// Two servers on one database. Each keeps vectors in memory and does not hear of the other's, so
+/// one that finds what the other wrote has loaded them anew.
+async fn two_servers(db: &TestDb) -> (World, World) {
+    let embedder: Arc<dyn Embedder> =
+        emergent_llm::embedder(&EmbedderSpec::Builtin, &Credentials::default()).unwrap().unwrap();
+    let here = Graph::new(db.db.clone(), held_clock(), Some(Arc::clone(&embedder)));
+    let actor = project(&here, "test", false).await;
+    let there = Graph::new(db.second().await, held_clock(), Some(embedder));
+    let (here, there) = (World { graph: here, actor }, World { graph: there, actor });
+    for world in [&here, &there] {
+        world.object(new("Note", "", json!({ "text": "penguins" }))).await;
+        while world.graph.embed_batch(actor.project).await.unwrap() > 0 {}
+        assert_eq!(found(&here).await, 1);
+    }
+    (here, there)
+}
+
+/// Nothing is found in a deleted project, so that whether it was forgotten shows only afterwards.
+async fn bring_back(world: &World) {
+    let undo = "UPDATE projects SET deleted_at = NULL";
+    let done = world.graph.db().write(|tx| tx.execute(undo, &[])).await;
+    done.unwrap_or_else(|error: emergent_store::Error| panic!("{error}"));
+}
+
+async fn found(world: &World) -> usize {
+    let query = SearchQuery {
+        query: "penguins".to_owned(),
+        mode: SearchMode::Vector,
+        filter: ObjectFilter::default(),
+        limit: 10,
+        weights: Weights::default(),
+    };
+    world.graph.search(world.project(), query).await.unwrap().hits.len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_projects_vectors_leave_memory() {
+    let (here, _there) = two_servers(&TestDb::sqlite().await).await;
+    here.graph.delete_project(here.project()).await.unwrap();
+    bring_back(&here).await;
+    assert_eq!(found(&here).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn vectors_of_a_project_that_another_server_deleted_leave_memory() {
+    let db = TestDb::sqlite().await;
+    let (here, there) = two_servers(&db).await;
+    here.graph.tidy().await.unwrap();
+    assert_eq!(found(&here).await, 1, "it lives");
+    there.graph.delete_project(here.project()).await.unwrap();
+    here.graph.tidy().await.unwrap();
+    bring_back(&here).await;
+    assert_eq!(found(&here).await, 2);
+}
