@@ -1,4 +1,6 @@
-//! What tests stand on: a fresh database of either engine, and a graph over it.
+//! What tests stand on: a fresh database of either engine, and a model that plays a script.
+
+pub mod scripted;
 
 use std::sync::Arc;
 

@@ -1,0 +1,129 @@
+//! How a built-in tool is put together: what it is called and takes, and the function that does it.
+
+use std::{marker::PhantomData, sync::Arc};
+
+use async_trait::async_trait;
+use emergent_domain::token::Scope;
+use emergent_graph::Writer;
+use emergent_store::Tx;
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde_json::Value;
+
+use crate::{Done, Effect, Tool, ToolContext, ToolError, ToolInfo};
+
+pub(super) type Outcome = Result<Done, ToolError>;
+
+/// A tool that reads the graph.
+pub(super) fn reads<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
+where
+    I: DeserializeOwned + 'static,
+    F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<Value, ToolError>> + Send + 'static,
+{
+    reads_as(Scope::GraphRead, name, description, schema, call)
+}
+
+/// A tool that reads what a scope opens.
+pub(super) fn reads_as<I, F, A>(
+    scope: Scope,
+    name: &str,
+    description: &str,
+    schema: Value,
+    call: F,
+) -> Arc<dyn Tool>
+where
+    I: DeserializeOwned + 'static,
+    F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<Value, ToolError>> + Send + 'static,
+{
+    let info = info(name, description, schema, Effect::Reads, scope);
+    define(info, move |context, input| {
+        let answer = call(context, input);
+        async move { answer.await.map(Done::Answer) }
+    })
+}
+
+/// A tool that prepares a change of the graph.
+pub(super) fn writes<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
+where
+    I: DeserializeOwned + 'static,
+    F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
+    A: Future<Output = Outcome> + Send + 'static,
+{
+    let effect = Effect::Writes { destructive: false };
+    define(info(name, description, schema, effect, Scope::GraphWrite), call)
+}
+
+/// As [`writes`], for what takes something away.
+pub(super) fn destroys<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
+where
+    I: DeserializeOwned + 'static,
+    F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
+    A: Future<Output = Outcome> + Send + 'static,
+{
+    let effect = Effect::Writes { destructive: true };
+    define(info(name, description, schema, effect, Scope::GraphWrite), call)
+}
+
+fn info(name: &str, description: &str, schema: Value, effect: Effect, scope: Scope) -> ToolInfo {
+    ToolInfo {
+        name: name.to_owned(),
+        server: None,
+        description: description.to_owned(),
+        input_schema: schema,
+        effect,
+        scope: Some(scope),
+    }
+}
+
+fn define<I, F, A>(info: ToolInfo, call: F) -> Arc<dyn Tool>
+where
+    I: DeserializeOwned + 'static,
+    F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
+    A: Future<Output = Outcome> + Send + 'static,
+{
+    Arc::new(Builtin { info, call, input: PhantomData::<fn(I)> })
+}
+
+/// A change for the caller's transaction.
+pub(super) fn change(
+    work: impl Fn(&mut Tx<'_>, &Writer) -> emergent_graph::Result<Value> + Send + Sync + 'static,
+) -> Outcome {
+    Ok(Done::Change(Box::new(work)))
+}
+
+pub(super) fn refused(why: impl Into<String>) -> ToolError {
+    ToolError::Refused(why.into())
+}
+
+/// For `#[serde(deserialize_with)]`: tells null, which takes a value away, from absent.
+pub(super) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(from).map(Some)
+}
+
+struct Builtin<I, F> {
+    info: ToolInfo,
+    call: F,
+    input: PhantomData<fn(I)>,
+}
+
+#[async_trait]
+impl<I, F, A> Tool for Builtin<I, F>
+where
+    I: DeserializeOwned + 'static,
+    F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
+    A: Future<Output = Outcome> + Send + 'static,
+{
+    fn info(&self) -> &ToolInfo {
+        &self.info
+    }
+
+    async fn call(&self, context: &ToolContext, input: Value) -> Outcome {
+        // The schema has said most of it; what is left are rules it cannot say.
+        let input = serde_json::from_value(input)
+            .map_err(|error| refused(format!("The input of `{}` does not fit: {error}", self.info.name)))?;
+        (self.call)(context.clone(), input).await
+    }
+}

@@ -1,0 +1,216 @@
+//! `entities_create`: one object or many, with relationships, in one change.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use emergent_domain::{ids::ProjectId, invalid::Invalid, object::NewObject};
+use emergent_graph::{End, Error, MadeSubgraph, NewSubgraph, NewSubgraphEdge, subgraph};
+use emergent_store::Tx;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::super::{
+    define::{Outcome, change, refused, writes},
+    reference::ObjectRef,
+    schema,
+    view::Fields,
+};
+use crate::{Tool, ToolContext, ToolError};
+
+const MOST_OBJECTS: usize = 200;
+const MOST_EDGES: usize = 500;
+
+const DESCRIPTION: &str = "Creates entities (objects of the knowledge graph), and relationships between them, all or \
+nothing. For one entity give `type`, `key` and `properties`; for several give `objects`. Give each entity a `ref` (a \
+name of your own) to join it in `relationships` with `fromRef`/`toRef`; entities that exist already are joined with \
+`fromId`/`toId`. A `key` makes an entity easy to find again as `Type/key` and must be free in its type; to change an \
+entity that exists, use entities_update. Look at schema_list_types first when unsure which types there are. Returns \
+the new ids, and which id each `ref` got.";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Input {
+    #[serde(rename = "ref")]
+    ref_: Option<String>,
+    #[serde(rename = "type")]
+    type_: Option<String>,
+    key: Option<String>,
+    status: Option<String>,
+    #[serde(default)]
+    labels: Vec<String>,
+    #[serde(default)]
+    properties: Map<String, Value>,
+    #[serde(default)]
+    objects: Vec<Item>,
+    #[serde(default)]
+    relationships: Vec<Edge>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    #[serde(rename = "ref")]
+    ref_: Option<String>,
+    #[serde(rename = "type")]
+    type_: String,
+    key: Option<String>,
+    status: Option<String>,
+    #[serde(default)]
+    labels: Vec<String>,
+    #[serde(default)]
+    properties: Map<String, Value>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Edge {
+    #[serde(rename = "type")]
+    type_: String,
+    from_ref: Option<String>,
+    from_id: Option<ObjectRef>,
+    to_ref: Option<String>,
+    to_id: Option<ObjectRef>,
+    #[serde(default)]
+    properties: Map<String, Value>,
+    weight: Option<f64>,
+}
+
+pub(super) fn tool() -> Arc<dyn Tool> {
+    let reference = || {
+        json!({
+            "type": "string",
+            "description": "A name of your own for a new entity, known only within this call.",
+            "pattern": "^[A-Za-z0-9_.-]+$",
+            "maxLength": 64,
+        })
+    };
+    let entity = |type_: &str| {
+        json!({
+            "ref": reference(),
+            "type": schema::type_name(type_),
+            "key": schema::text("A name that is unique in its type, to find it again as `Type/key`.", 512),
+            "status": schema::text("A word for its state.", 128),
+            "labels": schema::labels("Words to group it by."),
+            "properties": schema::properties("What it says: any JSON, as the type's schema allows."),
+        })
+    };
+    let edge = json!({
+        "type": schema::type_name("The relationship's type, such as `depends_on`."),
+        "fromRef": reference(),
+        "fromId": schema::object_ref("The entity it starts from, when that exists already"),
+        "toRef": reference(),
+        "toId": schema::object_ref("The entity it leads to, when that exists already"),
+        "properties": schema::properties("What the relationship says."),
+        "weight": { "type": "number", "description": "How strong it is." },
+    });
+    let mut input = schema::object(
+        &[],
+        schema::and(
+            entity("The type of the one entity to make."),
+            &[json!({
+                "objects": {
+                    "type": "array",
+                    "description": "Several entities at once, instead of one.",
+                    "items": schema::object(&["type"], entity("The entity's type.")),
+                    "minItems": 1,
+                    "maxItems": MOST_OBJECTS,
+                },
+                "relationships": {
+                    "type": "array",
+                    "description": "Relationships of the new entities, each with `fromRef` or `fromId` and `toRef` or `toId`.",
+                    "items": schema::object(&["type"], edge),
+                    "maxItems": MOST_EDGES,
+                },
+            })],
+        ),
+    );
+    input["examples"] = json!([{ "type": "Task", "key": "login", "properties": { "title": "Login" } }]);
+    writes("entities_create", DESCRIPTION, input, create)
+}
+
+async fn create(_: ToolContext, input: Input) -> Outcome {
+    let (objects, edges) = read(input)?;
+    change(move |tx, writer| {
+        let relationships = ends(tx, writer.project.id, &objects, &edges)?;
+        let draft = subgraph::Draft::new(NewSubgraph { objects: objects.clone(), relationships })?;
+        Ok(view(&subgraph::create(tx, writer, &draft)?))
+    })
+}
+
+type Objects = Vec<(Option<String>, NewObject)>;
+
+fn read(input: Input) -> Result<(Objects, Vec<Edge>), ToolError> {
+    let Input { ref_, type_, key, status, labels, properties, objects, relationships } = input;
+    let one = match type_ {
+        Some(_) if !objects.is_empty() => {
+            return Err(refused(
+                "Give either one entity (`type`, `key`, `properties`) or several in `objects`, not both",
+            ));
+        }
+        Some(type_) => Some(Item { ref_, type_, key, status, labels, properties }),
+        None if objects.is_empty() => {
+            return Err(refused(
+                "There is nothing to create: give `type` and `properties` of one entity, or several in `objects`. \
+                 Relationships between entities that exist are made with relationships_create",
+            ));
+        }
+        None if key.is_some() || status.is_some() || !labels.is_empty() || !properties.is_empty() => {
+            return Err(refused(
+                "`key`, `status`, `labels` and `properties` belong inside each of `objects`, or give `type` beside \
+                 them for one entity",
+            ));
+        }
+        None => None,
+    };
+    let mut new: Objects = Vec::new();
+    for Item { ref_, type_, key, status, labels, properties } in objects.into_iter().chain(one) {
+        // Models also name what they are just making by its key, so that is a ref as well.
+        let ref_ = ref_.or_else(|| key.as_ref().map(|key| format!("{type_}/{key}")));
+        if key.is_some() && new.iter().any(|(_, other)| other.type_ == type_ && other.key == key) {
+            return Err(refused(format!("`objects` has the key `{}` twice", key.unwrap_or_default())));
+        }
+        new.push((ref_, NewObject { type_, key, status, labels, properties }));
+    }
+    Ok((new, relationships))
+}
+
+/// The relationships with their ends. What exists is looked for in the same transaction, so it
+/// cannot go in between.
+fn ends(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    objects: &Objects,
+    edges: &[Edge],
+) -> emergent_graph::Result<Vec<NewSubgraphEdge>> {
+    let new: BTreeMap<(&str, &str), &str> = objects
+        .iter()
+        .filter_map(|(name, new)| Some(((new.type_.as_str(), new.key.as_deref()?), name.as_deref()?)))
+        .collect();
+    let mut end = |name: &Option<String>, id: &Option<ObjectRef>, at: usize, field: &str| match (name, id) {
+        (Some(name), None) => Ok(End::Ref(name.clone())),
+        (None, Some(ObjectRef::Key { type_, key })) if new.contains_key(&(type_.as_str(), key.as_str())) => {
+            Ok(End::Ref(new[&(type_.as_str(), key.as_str())].to_owned()))
+        }
+        (None, Some(id)) => Ok(End::Id(id.resolve(tx, project)?)),
+        (Some(_), Some(_)) | (None, None) => Err(Error::from(Invalid::one(
+            format!("relationships[{at}].{field}Id"),
+            format!("give one of `{field}Ref` (an entity of this call) and `{field}Id` (one that exists)"),
+        ))),
+    };
+    let mut made = Vec::with_capacity(edges.len());
+    for (at, edge) in edges.iter().enumerate() {
+        made.push(NewSubgraphEdge {
+            type_: edge.type_.clone(),
+            from: end(&edge.from_ref, &edge.from_id, at, "from")?,
+            to: end(&edge.to_ref, &edge.to_id, at, "to")?,
+            properties: edge.properties.clone(),
+            weight: edge.weight,
+        });
+    }
+    Ok(made)
+}
+
+/// The model knows what it wrote; it needs the ids.
+fn view(made: &MadeSubgraph) -> Value {
+    let objects = Fields::these(["key", "status", "version"]).objects(&made.objects);
+    let edges = Fields::these(["type", "fromId", "toId", "version"]).relationships(&made.relationships);
+    json!({ "objects": objects, "relationships": edges, "refs": made.refs })
+}

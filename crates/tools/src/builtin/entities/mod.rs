@@ -1,0 +1,18 @@
+//! Objects, which agents know as entities: made, read, changed, taken away and brought back.
+
+use std::sync::Arc;
+
+use crate::Tool;
+
+mod change;
+mod create;
+mod query;
+mod read;
+mod sort;
+
+pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+    let mut all = vec![create::tool(), query::tool()];
+    all.extend(read::all());
+    all.extend(change::all());
+    all
+}

@@ -1,0 +1,183 @@
+//! Objects in another order than the one they are kept in. No index has that order, so every match
+//! is looked at and only the best are kept; how many may be looked at has a limit that is told.
+
+use std::cmp::Ordering;
+
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use emergent_domain::{
+    cursor::Page,
+    filter::Path,
+    ids::{ObjectId, ProjectId},
+    invalid::Invalid,
+    object::Object,
+    query::ObjectFilter,
+};
+use emergent_graph::Error;
+use emergent_store::{Tx, objects};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Matches one sorted query looks at.
+const MOST: usize = 20_000;
+const AT_ONCE: usize = 500;
+/// Characters of a text that count; the id decides between texts that begin alike.
+const COUNTING: usize = 100;
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) enum Sort {
+    #[default]
+    CreatedAt,
+    UpdatedAt,
+    Key,
+    Status,
+    Type,
+    Property(Path),
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Order {
+    #[default]
+    Desc,
+    Asc,
+}
+
+impl TryFrom<String> for Sort {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        Ok(match text.as_str() {
+            "createdAt" => Self::CreatedAt,
+            "updatedAt" => Self::UpdatedAt,
+            "key" => Self::Key,
+            "status" => Self::Status,
+            "type" => Self::Type,
+            other => {
+                let path = other.strip_prefix("properties.").unwrap_or(other);
+                Self::Property(Path::parse(path).map_err(|invalid| format!("`sort`: {invalid}"))?)
+            }
+        })
+    }
+}
+
+impl Sort {
+    fn name(&self) -> String {
+        match self {
+            Self::CreatedAt => "createdAt".to_owned(),
+            Self::UpdatedAt => "updatedAt".to_owned(),
+            Self::Key => "key".to_owned(),
+            Self::Status => "status".to_owned(),
+            Self::Type => "type".to_owned(),
+            Self::Property(path) => path.segments().join("."),
+        }
+    }
+
+    fn place(&self, object: &Object) -> Place {
+        let value = match self {
+            Self::CreatedAt => Value::from(object.created_at.micros()),
+            Self::UpdatedAt => Value::from(object.updated_at.micros()),
+            Self::Key => Value::from(object.key.as_deref()),
+            Self::Status => Value::from(object.status.as_deref()),
+            Self::Type => Value::from(object.type_.as_str()),
+            Self::Property(path) => path.find(&object.properties.to_map()).cloned().unwrap_or_default(),
+        };
+        let value = match value {
+            Value::String(text) => Value::from(text.chars().take(COUNTING).collect::<String>()),
+            Value::Array(_) | Value::Object(_) => Value::Null,
+            scalar => scalar,
+        };
+        Place { value, id: object.id }
+    }
+}
+
+/// Where an object stands in an order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Place {
+    value: Value,
+    id: ObjectId,
+}
+
+impl Place {
+    /// What has no value is last in either order, as a reader expects of a list.
+    fn compare(&self, other: &Self, order: Order) -> Ordering {
+        let missing = self.value.is_null().cmp(&other.value.is_null());
+        let by_value = by_value(&self.value, &other.value);
+        let by_value = match order {
+            Order::Asc => by_value,
+            Order::Desc => by_value.reverse(),
+        };
+        missing.then(by_value).then(self.id.cmp(&other.id))
+    }
+
+    pub(super) fn encode(&self, sort: &Sort, order: Order) -> String {
+        let text = serde_json::to_string(&(sort.name(), order == Order::Asc, self)).unwrap_or_default();
+        BASE64_URL_SAFE_NO_PAD.encode(text)
+    }
+
+    pub(super) fn decode(text: &str, sort: &Sort, order: Order) -> Result<Self, Invalid> {
+        let wrong = || Invalid::one("cursor", "is not a `nextCursor` of this query, sorted like this");
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| wrong())?;
+        let (name, ascending, place): (String, bool, Self) =
+            serde_json::from_slice(&bytes).map_err(|_| wrong())?;
+        if name == sort.name() && ascending == (order == Order::Asc) { Ok(place) } else { Err(wrong()) }
+    }
+}
+
+/// Kinds do not mix: numbers before texts before booleans.
+fn by_value(one: &Value, other: &Value) -> Ordering {
+    let kind = |value: &Value| match value {
+        Value::Number(_) => 0,
+        Value::String(_) => 1,
+        _ => 2,
+    };
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => match (one.as_i64(), other.as_i64()) {
+            (Some(one), Some(other)) => one.cmp(&other),
+            _ => one.as_f64().unwrap_or_default().total_cmp(&other.as_f64().unwrap_or_default()),
+        },
+        (Value::String(one), Value::String(other)) => one.cmp(other),
+        (Value::Bool(one), Value::Bool(other)) => one.cmp(other),
+        _ => kind(one).cmp(&kind(other)),
+    }
+}
+
+/// One page of the matches in an order, and the place after it if there are more.
+pub(super) fn page(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    wanted: &ObjectFilter,
+    sort: &Sort,
+    order: Order,
+    after: Option<Place>,
+    limit: usize,
+) -> Result<(Vec<Object>, Option<Place>), Error> {
+    let mut best: Vec<(Place, Object)> = Vec::new();
+    let mut looked_at = 0;
+    let mut part = Page::first(AT_ONCE);
+    loop {
+        let found = objects::list(tx, project, wanted, &part)?;
+        looked_at += found.items.len();
+        let placed = found.items.into_iter().map(|object| (sort.place(&object), object));
+        best.extend(placed.filter(|(place, _)| {
+            after.as_ref().is_none_or(|after| place.compare(after, order) == Ordering::Greater)
+        }));
+        best.sort_by(|(one, _), (other, _)| one.compare(other, order));
+        // One more than asked for tells whether there is another page.
+        best.truncate(limit + 1);
+        match found.next {
+            None => break,
+            Some(_) if looked_at >= MOST => {
+                let why = format!(
+                    "more than {MOST} objects match, too many to sort: narrow the query by type, status or filters, or \
+                     leave `sort` and `order` away"
+                );
+                return Err(Invalid::one("sort", why).into());
+            }
+            next => part.after = next,
+        }
+    }
+    let more = best.len() > limit;
+    best.truncate(limit);
+    let next = if more { best.last().map(|(place, _)| place.clone()) } else { None };
+    Ok((best.into_iter().map(|(_, object)| object).collect(), next))
+}

@@ -1,0 +1,62 @@
+//! `project_info`: where an agent finds itself.
+
+use std::sync::Arc;
+
+use emergent_graph::Error;
+use emergent_store::{Tx, overview, packs};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    define::reads,
+    schema,
+    types::{named, project_of},
+};
+use crate::{Tool, ToolContext, ToolError};
+
+pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+    vec![reads(
+        "project_info",
+        "Tells what project you work in and what it holds: its name, how many entities there are by type, relationships \
+         by type, documents, the assigned template packs, and how far embeddings are. Use it first to get an overview.",
+        schema::object(&[], json!({})),
+        info,
+    )]
+}
+
+#[derive(Deserialize)]
+struct Nothing {}
+
+async fn info(context: ToolContext, _: Nothing) -> Result<Value, ToolError> {
+    let id = context.project;
+    let read = move |tx: &mut Tx<'_>| {
+        let project = project_of(tx, id)?;
+        let packs = packs::assigned(tx, id)?;
+        let counts = |all: Vec<(String, i64)>| -> (i64, Value) {
+            let sum = all.iter().map(|(_, count)| count).sum();
+            (
+                sum,
+                all.into_iter()
+                    .map(|(name, count)| (name, json!(count)))
+                    .collect::<serde_json::Map<_, _>>()
+                    .into(),
+            )
+        };
+        let (objects, object_types) = counts(overview::object_types(tx, id)?);
+        let (relationships, relationship_types) = counts(overview::relationship_types(tx, id)?);
+        Ok::<_, Error>(json!({
+            "project": { "id": project.id, "name": project.name, "strict": project.strict, "createdAt": project.created_at },
+            "objects": objects,
+            "objectsByType": object_types,
+            "relationships": relationships,
+            "relationshipsByType": relationship_types,
+            "documents": overview::documents(tx, id)?,
+            "packs": named(&packs),
+        }))
+    };
+    let mut answer = context.graph.db().snapshot(read).await?;
+    let progress = context.graph.embedding_progress(id).await?;
+    answer["embeddings"] =
+        json!({ "model": progress.model, "done": progress.done, "pending": progress.pending });
+    Ok(answer)
+}

@@ -1,0 +1,207 @@
+//! What the tools over relationships do.
+
+use emergent_domain::{
+    cursor::Page,
+    ids::{ProjectId, RelationshipId},
+    relationship::{NewRelationship, Relationship, RelationshipPatch},
+};
+use emergent_graph::{Error, RelationshipFilter, relationships};
+use emergent_store::{Tx, relationships as rows};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::super::{
+    define::{Outcome, change, present, refused},
+    reference::ObjectRef,
+    view::{Fields, page},
+};
+use crate::{ToolContext, ToolError};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Create {
+    #[serde(flatten)]
+    one: Ends,
+    #[serde(default)]
+    properties: Map<String, Value>,
+    weight: Option<f64>,
+    #[serde(default)]
+    relationships: Vec<New>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Ends {
+    #[serde(rename = "type")]
+    type_: Option<String>,
+    from_id: Option<ObjectRef>,
+    to_id: Option<ObjectRef>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct New {
+    #[serde(rename = "type")]
+    type_: String,
+    from_id: ObjectRef,
+    to_id: ObjectRef,
+    #[serde(default)]
+    properties: Map<String, Value>,
+    weight: Option<f64>,
+}
+
+pub(super) async fn create(_: ToolContext, input: Create) -> Outcome {
+    let Create { one, properties, weight, relationships: several } = input;
+    let all = match (one, several.is_empty()) {
+        (Ends { type_: Some(type_), from_id: Some(from_id), to_id: Some(to_id) }, true) => {
+            vec![New { type_, from_id, to_id, properties, weight }]
+        }
+        (Ends { type_: None, from_id: None, to_id: None }, false) => several,
+        (_, true) => {
+            return Err(refused("`type`, `fromId` and `toId` are required, or several in `relationships`"));
+        }
+        (_, false) => {
+            return Err(refused("Give either one relationship or several in `relationships`, not both"));
+        }
+    };
+    change(move |tx, writer| {
+        let mut drafts = Vec::with_capacity(all.len());
+        for new in &all {
+            drafts.push(relationships::Draft::new(NewRelationship {
+                type_: new.type_.clone(),
+                from: new.from_id.resolve(tx, writer.project.id)?,
+                to: new.to_id.resolve(tx, writer.project.id)?,
+                properties: new.properties.clone(),
+                weight: new.weight,
+            })?);
+        }
+        let made = relationships::create_all(tx, writer, &drafts)?;
+        let view = |(edge, created): &(Relationship, bool)| {
+            let mut view = Fields::these(["type", "fromId", "toId", "version"]).relationship(edge);
+            view["created"] = json!(created);
+            view
+        };
+        Ok(json!({ "relationships": made.iter().map(view).collect::<Vec<_>>() }))
+    })
+}
+
+/// Names a relationship: by its id, or by what it is between what.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Named {
+    id: Option<RelationshipId>,
+    #[serde(rename = "type")]
+    type_: Option<String>,
+    from_id: Option<ObjectRef>,
+    to_id: Option<ObjectRef>,
+}
+
+impl Named {
+    fn check(&self) -> Result<(), ToolError> {
+        match (&self.id, &self.type_, &self.from_id, &self.to_id) {
+            (Some(_), None, None, None) | (None, Some(_), Some(_), Some(_)) => Ok(()),
+            _ => Err(refused("Name the relationship by its `id`, or by all of `type`, `fromId` and `toId`")),
+        }
+    }
+
+    fn resolve(&self, tx: &mut Tx<'_>, project: ProjectId) -> emergent_graph::Result<RelationshipId> {
+        if let Some(id) = self.id {
+            return Ok(id);
+        }
+        let (Some(type_), Some(from), Some(to)) = (&self.type_, &self.from_id, &self.to_id) else {
+            return Err(Error::NotFound { what: "relationship", id: String::new() });
+        };
+        let ends = (from.resolve(tx, project)?, to.resolve(tx, project)?);
+        let found = rows::find(tx, ends.0, type_, ends.1)?.filter(|edge| edge.project == project);
+        let name = || format!("{type_} from {from} to {to}");
+        found.map(|edge| edge.id).ok_or_else(|| Error::NotFound { what: "relationship", id: name() })
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Get {
+    #[serde(flatten)]
+    named: Named,
+    #[serde(default)]
+    fields: Fields,
+}
+
+pub(super) async fn get(context: ToolContext, input: Get) -> Result<Value, ToolError> {
+    input.named.check()?;
+    let project = context.project;
+    let read = move |tx: &mut Tx<'_>| {
+        let id = input.named.resolve(tx, project)?;
+        rows::get(tx, project, id)?
+            .ok_or_else(|| Error::NotFound { what: "relationship", id: id.to_string() })
+    };
+    let found = context.graph.db().read(read).await?;
+    Ok(json!({ "relationship": input.fields.relationship(&found) }))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct List {
+    #[serde(default)]
+    types: Vec<String>,
+    from_id: Option<ObjectRef>,
+    to_id: Option<ObjectRef>,
+    limit: Option<i64>,
+    cursor: Option<String>,
+    #[serde(default)]
+    fields: Fields,
+}
+
+pub(super) async fn list(context: ToolContext, input: List) -> Result<Value, ToolError> {
+    let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref()).map_err(Error::from)?;
+    let mut filter = RelationshipFilter { types: input.types, from: None, to: None };
+    if let Some(from) = &input.from_id {
+        filter.from = Some(from.look_up(&context).await?);
+    }
+    if let Some(to) = &input.to_id {
+        filter.to = Some(to.look_up(&context).await?);
+    }
+    let found = context.graph.list_relationships(context.project, filter, wanted).await?;
+    Ok(page("relationships", input.fields.relationships(&found.items), found.next))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Update {
+    #[serde(flatten)]
+    named: Named,
+    properties: Option<Map<String, Value>>,
+    #[serde(default, deserialize_with = "present")]
+    weight: Option<Option<f64>>,
+    expected_version: Option<i64>,
+}
+
+pub(super) async fn update(_: ToolContext, input: Update) -> Outcome {
+    let Update { named, properties, weight, expected_version } = input;
+    named.check()?;
+    if properties.is_none() && weight.is_none() {
+        return Err(refused("There is nothing to change: give `properties` or `weight`"));
+    }
+    let patch = RelationshipPatch { properties, weight, expected_version }.check().map_err(Error::from)?;
+    change(move |tx, writer| {
+        let id = named.resolve(tx, writer.project.id)?;
+        let edge = relationships::update(tx, writer, id, &patch)?;
+        Ok(json!({ "relationship": Fields::default().relationship(&edge) }))
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Delete {
+    #[serde(flatten)]
+    named: Named,
+    expected_version: Option<i64>,
+}
+
+pub(super) async fn delete(_: ToolContext, input: Delete) -> Outcome {
+    input.named.check()?;
+    change(move |tx, writer| {
+        let id = input.named.resolve(tx, writer.project.id)?;
+        let gone = relationships::delete(tx, writer, id, input.expected_version)?;
+        Ok(json!({ "deleted": Fields::these(["type", "fromId", "toId", "version"]).relationship(&gone) }))
+    })
+}

@@ -1,0 +1,131 @@
+//! Relationships: edges between objects. What the tools take is here, what they do in `calls`.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{
+    define::{destroys, reads, writes},
+    schema,
+};
+use crate::Tool;
+
+mod calls;
+
+use calls::{create, delete, get, list, update};
+
+const MOST: usize = 200;
+
+pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+    let fields = || {
+        schema::fields_of(
+            "`type`, `fromId`, `toId`, `properties`, `weight`, `version`, `createdAt`, `updatedAt`, `author`",
+        )
+    };
+    let with_example = |mut input: Value, example: Value| {
+        input["examples"] = json!([example]);
+        input
+    };
+    let by_ends = json!({ "type": "depends_on", "fromId": "Task/login", "toId": "Task/users" });
+    vec![
+        writes(
+            "relationships_create",
+            "Joins entities that exist: one relationship with `type`, `fromId` and `toId`, or several in \
+             `relationships`, all or nothing. Making one that is there already returns it as it is. Returns \
+             `relationships` in your order, each with `created`.",
+            with_example(
+                schema::object(
+                    &[],
+                    schema::and(
+                        new_edge(),
+                        &[json!({ "relationships": {
+                            "type": "array",
+                            "description": "Several relationships at once, instead of one.",
+                            "items": schema::object(&["type", "fromId", "toId"], new_edge()),
+                            "minItems": 1,
+                            "maxItems": MOST,
+                        }})],
+                    ),
+                ),
+                by_ends.clone(),
+            ),
+            create,
+        ),
+        reads(
+            "relationships_get",
+            "Reads one relationship, named by its `id` or by `type`, `fromId` and `toId`. Returns `relationship`.",
+            with_example(schema::object(&[], schema::and(named(), &[fields()])), by_ends.clone()),
+            get,
+        ),
+        reads(
+            "relationships_list",
+            "Lists relationships, newest first, by type and by the entities at their ends. To see an entity's \
+             neighbours with what they say, use graph_neighbors. Returns `relationships`, and `nextCursor` when there \
+             are more.",
+            schema::object(
+                &[],
+                schema::and(
+                    json!({
+                        "types": schema::type_names("Any of these relationship types."),
+                        "fromId": schema::object_ref("Only those that start from this entity"),
+                        "toId": schema::object_ref("Only those that lead to this entity"),
+                    }),
+                    &[schema::paging(20), fields()],
+                ),
+            ),
+            list,
+        ),
+        writes(
+            "relationships_update",
+            "Changes the properties or the weight of a relationship, named by its `id` or by `type`, `fromId` and \
+             `toId`. Its type and ends never change: delete it and make another. Returns the `relationship`.",
+            with_example(
+                schema::object(
+                    &[],
+                    schema::and(
+                        named(),
+                        &[json!({
+                            "properties": schema::properties("Properties to set; those you do not name stay, null deletes one."),
+                            "weight": { "type": ["number", "null"], "description": "Another weight; null takes it away." },
+                            "expectedVersion": schema::expected_version(),
+                        })],
+                    ),
+                ),
+                json!({ "type": "depends_on", "fromId": "Task/login", "toId": "Task/users", "weight": 0.5 }),
+            ),
+            update,
+        ),
+        destroys(
+            "relationships_delete",
+            "Deletes a relationship, named by its `id` or by `type`, `fromId` and `toId`. The entities at its ends \
+             stay. Returns what was `deleted`.",
+            with_example(
+                schema::object(
+                    &[],
+                    schema::and(named(), &[json!({ "expectedVersion": schema::expected_version() })]),
+                ),
+                by_ends,
+            ),
+            delete,
+        ),
+    ]
+}
+
+fn new_edge() -> Value {
+    json!({
+        "type": schema::type_name("The relationship's type, such as `depends_on`."),
+        "fromId": schema::object_ref("The entity it starts from"),
+        "toId": schema::object_ref("The entity it leads to"),
+        "properties": schema::properties("What the relationship says."),
+        "weight": { "type": "number", "description": "How strong it is." },
+    })
+}
+
+fn named() -> Value {
+    json!({
+        "id": schema::uuid("The relationship's id"),
+        "type": schema::type_name("Without `id`: its type."),
+        "fromId": schema::object_ref("Without `id`: the entity it starts from"),
+        "toId": schema::object_ref("Without `id`: the entity it leads to"),
+    })
+}

@@ -1,0 +1,258 @@
+//! Looking back at runs: which there were, how they ended, what was said and done in one.
+
+use std::sync::Arc;
+
+use emergent_domain::{
+    chat::text_of,
+    cursor::{Page, Paged},
+    ids::{AgentId, ProjectId, RunId},
+    run::{MessageRole, Run, RunStatus},
+    run_event::MessageContent,
+    token::Scope,
+};
+use emergent_graph::Error;
+use emergent_store::{
+    Tx, agents,
+    runs::{
+        self,
+        history::{self, RunFilter, TokenTotals},
+        timeline::{self, Line, MessageFilter},
+    },
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    define::{reads_as, refused},
+    schema,
+    view::{Fields, page},
+};
+use crate::{Tool, ToolContext, ToolError};
+
+const FIELDS: &str = "`agent`, `agentId`, `status`, `reason`, `origin`, `parentRunId`, `resumedFrom`, `depth`, `model`, \
+                      `steps`, `summary`, `error`, `tokens`, `costUsd`, `children`, `createdAt`, `startedAt`, \
+                      `completedAt`, `durationMs`";
+
+pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+    let statuses: Vec<&str> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
+    let id = || schema::uuid("The run's id; your own run when absent");
+    vec![
+        reads_as(
+            Scope::AgentsRead,
+            "runs_list",
+            "Lists runs of agents in this project, newest first: which agent, how it ended, and its summary. Use it to \
+             see what was done before. Returns `runs`, and `nextCursor` when there are more.",
+            schema::object(
+                &[],
+                schema::and(
+                    json!({
+                        "agent": schema::text("Only runs of this agent: its name or its id.", 128),
+                        "status": { "type": "string", "description": "Only runs with this status.", "enum": statuses },
+                        "parentId": schema::uuid("Only runs that this run started"),
+                    }),
+                    &[schema::paging(20), schema::fields_of(FIELDS)],
+                ),
+            ),
+            list,
+        ),
+        reads_as(
+            Scope::AgentsRead,
+            "runs_get",
+            "Shows one run: its agent, status and reason, summary, steps, tokens, and how often it called which tool. \
+             For what was said in it use runs_messages. Returns `run`.",
+            schema::object(&[], schema::and(json!({ "id": id() }), &[schema::fields_of(FIELDS)])),
+            get,
+        ),
+        reads_as(
+            Scope::AgentsRead,
+            "runs_messages",
+            "Reads the conversation of a run, the oldest first: what was asked, what the agent said and called, and what \
+             the tools answered. Returns `messages`, and `nextCursor` when there are more.",
+            schema::object(
+                &[],
+                schema::and(
+                    json!({
+                        "id": id(),
+                        "role": {
+                            "type": "string",
+                            "description": "Only these: what was asked, what the agent said, or what tools answered.",
+                            "enum": ["user", "assistant", "tool_result"],
+                        },
+                        "step": { "type": "integer", "description": "Only of this step.", "minimum": 0 },
+                    }),
+                    &[
+                        schema::paging(20),
+                        schema::fields_of(
+                            "`role`, `step`, `text`, `calls`, `tool`, `status`, `output`, `at`; `output` can be long",
+                        ),
+                    ],
+                ),
+            ),
+            messages,
+        ),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct List {
+    agent: Option<String>,
+    status: Option<RunStatus>,
+    parent_id: Option<RunId>,
+    limit: Option<i64>,
+    cursor: Option<String>,
+    #[serde(default)]
+    fields: Fields,
+}
+
+async fn list(context: ToolContext, input: List) -> Result<Value, ToolError> {
+    let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref()).map_err(Error::from)?;
+    let project = context.project;
+    let (agent, status, parent) = (input.agent, input.status, input.parent_id);
+    let read = move |tx: &mut Tx<'_>| {
+        let agent = agent.map(|agent| find_agent(tx, project, &agent)).transpose()?;
+        Ok::<_, Error>(history::list(tx, project, &RunFilter { agent, status, parent }, &wanted)?)
+    };
+    let found = context.graph.db().snapshot(read).await?;
+    let view = |one: &history::RunSummary| {
+        let mut view = view(&one.run, one.tokens);
+        view["children"] = json!(one.child_count);
+        input.fields.of(view)
+    };
+    Ok(page("runs", found.items.iter().map(view).collect(), found.next))
+}
+
+/// By id also one that is gone: its runs are still there.
+fn find_agent(tx: &mut Tx<'_>, project: ProjectId, agent: &str) -> Result<AgentId, Error> {
+    let found = match agent.parse() {
+        Ok(id) => agents::get_ever(tx, project, id)?,
+        Err(_) if agent.contains('\0') => None,
+        Err(_) => agents::get_by_name(tx, project, agent)?,
+    };
+    found.map(|agent| agent.id).ok_or_else(|| Error::NotFound { what: "agent", id: agent.to_owned() })
+}
+
+#[derive(Deserialize)]
+struct Get {
+    id: Option<RunId>,
+    #[serde(default)]
+    fields: Fields,
+}
+
+async fn get(context: ToolContext, input: Get) -> Result<Value, ToolError> {
+    let id = this_run(&context, input.id)?;
+    let project = context.project;
+    let read = move |tx: &mut Tx<'_>| {
+        let run = find_run(tx, project, id)?;
+        let tokens = history::token_totals(tx, &[id])?.remove(&id).unwrap_or_default();
+        let children = history::child_counts(tx, &[id])?.remove(&id).unwrap_or(0);
+        Ok::<_, Error>((run, tokens, children, history::tool_calls(tx, id)?))
+    };
+    let (run, tokens, children, calls) = context.graph.db().snapshot(read).await?;
+    let calls: Vec<Value> = calls
+        .by_tool
+        .iter()
+        .map(|tool| json!({ "tool": tool.tool, "count": tool.count, "errors": tool.errors }))
+        .collect();
+    let mut view = view(&run, tokens);
+    view["children"] = json!(children);
+    view["toolCalls"] = json!(calls);
+    Ok(json!({ "run": input.fields.of(view) }))
+}
+
+fn this_run(context: &ToolContext, id: Option<RunId>) -> Result<RunId, ToolError> {
+    id.or(context.run).ok_or_else(|| refused("`id`: is required, there is no run of your own here"))
+}
+
+fn find_run(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Run, Error> {
+    runs::get(tx, project, id)?.ok_or_else(|| Error::NotFound { what: "run", id: id.to_string() })
+}
+
+fn view(run: &Run, tokens: TokenTotals) -> Value {
+    let mut view = json!({
+        "id": run.id,
+        "agent": run.agent_name,
+        "agentId": run.agent,
+        "status": run.status,
+        "reason": run.reason,
+        "origin": run.origin,
+        "parentRunId": run.parent,
+        "resumedFrom": run.resumed_from,
+        "depth": run.depth,
+        "model": run.model.to_string(),
+        "steps": run.step_count,
+        "summary": run.summary,
+        "error": run.error,
+        "tokens": { "input": tokens.input, "output": tokens.output },
+        "costUsd": tokens.cost,
+        "createdAt": run.created_at,
+        "startedAt": run.started_at,
+        "completedAt": run.completed_at,
+        "durationMs": history::duration_ms(run.started_at, run.completed_at),
+    });
+    // What a script said must never pass for what a model said.
+    if run.is_rehearsal() {
+        view["rehearsal"] = json!(true);
+    }
+    view
+}
+
+#[derive(Deserialize)]
+struct Messages {
+    id: Option<RunId>,
+    role: Option<MessageRole>,
+    step: Option<i64>,
+    limit: Option<i64>,
+    cursor: Option<String>,
+    #[serde(default)]
+    fields: Fields,
+}
+
+async fn messages(context: ToolContext, input: Messages) -> Result<Value, ToolError> {
+    let id = this_run(&context, input.id)?;
+    let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref()).map_err(Error::from)?;
+    let after = timeline::after(&wanted).map_err(Error::from)?;
+    let project = context.project;
+    let filter = MessageFilter { role: input.role, step: input.step };
+    let read = move |tx: &mut Tx<'_>| {
+        find_run(tx, project, id)?;
+        Ok::<_, Error>(timeline::lines(tx, id, &filter, after, wanted.limit)?)
+    };
+    let Paged { items, next } = context.graph.db().snapshot(read).await?;
+    let lines = items.iter().filter_map(line).map(|line| input.fields.of(line)).collect();
+    Ok(page("messages", lines, next))
+}
+
+/// `None` for a system prompt: what an agent was told to be is not for other agents to read.
+fn line(line: &Line) -> Option<Value> {
+    match line {
+        Line::Message(message, _) if message.role == MessageRole::System => None,
+        Line::Message(message, calls) => {
+            let text = match &message.content {
+                MessageContent::Text { text, .. } | MessageContent::Summary { text, .. } => text.clone(),
+                MessageContent::Parts(parts) => text_of(parts),
+            };
+            let calls: Vec<Value> = calls
+                .iter()
+                .map(|call| json!({ "id": call.id, "tool": call.tool, "status": call.status }))
+                .collect();
+            Some(json!({
+                "id": message.id,
+                "role": message.role,
+                "step": message.step,
+                "text": text,
+                "calls": if calls.is_empty() { Value::Null } else { json!(calls) },
+                "at": message.at,
+            }))
+        }
+        Line::Result(call) => Some(json!({
+            "id": call.id,
+            "role": MessageRole::ToolResult,
+            "step": call.step,
+            "tool": call.tool,
+            "status": call.status,
+            "output": call.output,
+            "at": call.at,
+        })),
+    }
+}

@@ -1,0 +1,209 @@
+//! The types a project knows: what its packs describe, and what its graph has.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use emergent_domain::{
+    ids::ProjectId,
+    pack::{TemplatePack, nearest},
+    project::Project,
+};
+use emergent_graph::Error;
+use emergent_store::{Tx, overview, packs, projects};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    define::{reads, refused},
+    schema,
+};
+use crate::{Tool, ToolContext, ToolError};
+
+#[derive(Deserialize)]
+struct Nothing {}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+    vec![
+        reads(
+            "schema_list_types",
+            "Lists the types of entities and relationships in this project: those its schema describes, and those in use. \
+             Look here before you create anything. Returns `objectTypes` and `relationshipTypes`, each with its `name`, \
+             how many there are (`count`), whether a schema describes it (`described`), and for relationships what they \
+             join (`from`, `to`). `strict` says whether other types are refused.",
+            schema::object(&[], json!({})),
+            list,
+        ),
+        reads(
+            "schema_get_type",
+            "Shows what an entity type or a relationship type looks like: its JSON schemas, how many there are, and for an \
+             entity type which relationships it can have. Use it before you write entities of a type you do not know.",
+            schema::object(&["name"], json!({ "name": schema::type_name("The type's name.") })),
+            get,
+        ),
+        reads(
+            "schema_version",
+            "Tells which schema this project has: `revision` counts its changes, `packs` are the assigned template packs \
+             with their versions. Compare it to see whether the schema changed since you last looked.",
+            schema::object(&[], json!({})),
+            version,
+        ),
+    ]
+}
+
+/// What a project knows of types, at one moment.
+struct Known {
+    project: Project,
+    packs: Vec<TemplatePack>,
+    objects: BTreeMap<String, i64>,
+    relationships: BTreeMap<String, i64>,
+}
+
+impl Known {
+    async fn of(context: &ToolContext) -> Result<Self, ToolError> {
+        let project = context.project;
+        Ok(context.graph.db().snapshot(move |tx| Self::read(tx, project)).await?)
+    }
+
+    fn read(tx: &mut Tx<'_>, id: ProjectId) -> Result<Self, Error> {
+        let project = project_of(tx, id)?;
+        let packs = packs::assigned(tx, id)?;
+        let mut objects: BTreeMap<String, i64> = overview::object_types(tx, id)?.into_iter().collect();
+        let mut relationships: BTreeMap<String, i64> =
+            overview::relationship_types(tx, id)?.into_iter().collect();
+        for pack in &packs {
+            for name in pack.object_type_schemas.keys() {
+                objects.entry(name.clone()).or_default();
+            }
+            for name in pack.relationship_type_schemas.keys() {
+                relationships.entry(name.clone()).or_default();
+            }
+        }
+        Ok(Self { project, packs, objects, relationships })
+    }
+
+    /// What relationships of a type may join, pack by pack.
+    fn ends(&self, name: &str) -> impl Iterator<Item = Map<String, Value>> {
+        self.packs.iter().filter_map(move |pack| {
+            let described = pack.relationship_type_schemas.get(name)?;
+            let mut view = Map::new();
+            view.insert("from".into(), json!(described.from));
+            view.insert("to".into(), json!(described.to));
+            Some(view)
+        })
+    }
+}
+
+pub(super) fn project_of(tx: &mut Tx<'_>, id: ProjectId) -> Result<Project, Error> {
+    projects::get(tx, id)?.ok_or_else(|| Error::NotFound { what: "project", id: id.to_string() })
+}
+
+async fn list(context: ToolContext, _: Nothing) -> Result<Value, ToolError> {
+    let known = Known::of(&context).await?;
+    let objects: Vec<Value> = known
+        .objects
+        .iter()
+        .map(|(name, count)| {
+            let mut schemas =
+                known.packs.iter().filter_map(|pack| pack.object_type_schemas.get(name)).peekable();
+            let mut view = json!({ "name": name, "count": count, "described": schemas.peek().is_some() });
+            if let Some(description) = schemas.find_map(|schema| schema.get("description")) {
+                view["description"] = description.clone();
+            }
+            view
+        })
+        .collect();
+    let relationships: Vec<Value> = known
+        .relationships
+        .iter()
+        .flat_map(|(name, count)| {
+            let mut ends: Vec<_> = known.ends(name).collect();
+            let described = !ends.is_empty();
+            if ends.is_empty() {
+                ends.push(Map::new());
+            }
+            ends.into_iter().map(move |mut view| {
+                view.insert("name".into(), json!(name));
+                view.insert("count".into(), json!(count));
+                view.insert("described".into(), json!(described));
+                Value::Object(view)
+            })
+        })
+        .collect();
+    Ok(json!({ "strict": known.project.strict, "objectTypes": objects, "relationshipTypes": relationships }))
+}
+
+async fn get(context: ToolContext, input: Named) -> Result<Value, ToolError> {
+    let known = Known::of(&context).await?;
+    let name = input.name.as_str();
+    let mut answer = Map::from_iter([("name".to_owned(), json!(name))]);
+    if let Some(count) = known.objects.get(name) {
+        answer.insert("objectType".into(), object_type(&known, name, *count));
+    }
+    if let Some(count) = known.relationships.get(name) {
+        answer.insert("relationshipType".into(), relationship_type(&known, name, *count));
+    }
+    if answer.len() == 1 {
+        let names = known.objects.keys().chain(known.relationships.keys()).map(String::as_str);
+        let hint = match nearest(name, names) {
+            Some(meant) => format!("; did you mean `{meant}`?"),
+            None => "; schema_list_types lists them".to_owned(),
+        };
+        return Err(refused(format!("There is no type `{name}` in this project{hint}")));
+    }
+    Ok(Value::Object(answer))
+}
+
+fn object_type(known: &Known, name: &str, count: i64) -> Value {
+    let schemas: Vec<Value> = known
+        .packs
+        .iter()
+        .filter_map(|pack| {
+            let schema = pack.object_type_schemas.get(name)?;
+            Some(json!({ "pack": pack.name, "version": pack.version, "schema": schema }))
+        })
+        .collect();
+    let (mut outgoing, mut incoming) = (Vec::new(), Vec::new());
+    for pack in &known.packs {
+        for (edge, described) in &pack.relationship_type_schemas {
+            if described.from.accepts(name) {
+                outgoing.push(json!({ "type": edge, "to": described.to }));
+            }
+            if described.to.accepts(name) {
+                incoming.push(json!({ "type": edge, "from": described.from }));
+            }
+        }
+    }
+    json!({ "count": count, "schemas": schemas, "outgoing": outgoing, "incoming": incoming })
+}
+
+fn relationship_type(known: &Known, name: &str, count: i64) -> Value {
+    let schemas: Vec<Value> = known
+        .packs
+        .iter()
+        .filter_map(|pack| {
+            let described = pack.relationship_type_schemas.get(name)?;
+            let mut view = json!(described);
+            view["pack"] = json!(pack.name);
+            view["version"] = json!(pack.version);
+            Some(view)
+        })
+        .collect();
+    json!({ "count": count, "schemas": schemas })
+}
+
+async fn version(context: ToolContext, _: Nothing) -> Result<Value, ToolError> {
+    let project = context.project;
+    let read =
+        move |tx: &mut Tx<'_>| Ok::<_, Error>((project_of(tx, project)?, packs::assigned(tx, project)?));
+    let (project, packs) = context.graph.db().snapshot(read).await?;
+    Ok(json!({ "revision": project.packs_revision, "strict": project.strict, "packs": named(&packs) }))
+}
+
+/// Packs by name and version.
+pub(super) fn named(packs: &[TemplatePack]) -> Vec<Value> {
+    packs.iter().map(|pack| json!({ "name": pack.name, "version": pack.version })).collect()
+}

@@ -1,0 +1,126 @@
+//! What answers show of things, as much of it as was asked for.
+
+use std::collections::BTreeSet;
+
+use emergent_domain::{cursor::Cursor, document::Document, object::Object, relationship::Relationship};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// The parts an answer is to have; none named is what is mostly wanted.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Fields(BTreeSet<String>);
+
+/// The parts of an object that are not properties.
+const OBJECT: [&str; 9] =
+    ["key", "status", "labels", "properties", "version", "createdAt", "updatedAt", "deletedAt", "author"];
+
+impl Fields {
+    pub(super) fn these<const N: usize>(names: [&str; N]) -> Self {
+        Self(names.map(str::to_owned).into())
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.0.contains(name) || (self.0.is_empty() && name != "author")
+    }
+
+    /// The properties that are wanted, when not all are.
+    fn of_properties(&self) -> impl Iterator<Item = &str> {
+        self.0
+            .iter()
+            .filter(|name| !OBJECT.contains(&name.as_str()))
+            .map(|name| name.strip_prefix("properties.").unwrap_or(name))
+    }
+
+    fn properties(&self, all: Map<String, Value>) -> Map<String, Value> {
+        if self.wants("properties") {
+            return all;
+        }
+        let wanted: BTreeSet<&str> = self.of_properties().collect();
+        all.into_iter().filter(|(name, _)| wanted.contains(name.as_str())).collect()
+    }
+
+    pub(super) fn object(&self, object: &Object) -> Value {
+        let mut view = Map::new();
+        view.insert("id".into(), json!(object.id));
+        view.insert("type".into(), json!(object.type_));
+        let mut add = |name: &str, value: Value| {
+            if self.wants(name) && !value.is_null() {
+                view.insert(name.to_owned(), value);
+            }
+        };
+        add("key", json!(object.key));
+        add("status", json!(object.status));
+        add("labels", json!(object.labels));
+        add("version", json!(object.version));
+        add("createdAt", json!(object.created_at));
+        add("updatedAt", json!(object.updated_at));
+        add("deletedAt", json!(object.deleted_at));
+        add("author", json!(object.author));
+        if self.wants("properties") || self.of_properties().next().is_some() {
+            view.insert("properties".into(), Value::Object(self.properties(object.properties.to_map())));
+        }
+        Value::Object(view)
+    }
+
+    pub(super) fn objects<'a>(&self, objects: impl IntoIterator<Item = &'a Object>) -> Vec<Value> {
+        objects.into_iter().map(|object| self.object(object)).collect()
+    }
+
+    /// Of anything else: `id` and what is wanted of its parts.
+    pub(super) fn of(&self, whole: Value) -> Value {
+        match whole {
+            Value::Object(map) => Value::Object(
+                map.into_iter()
+                    .filter(|(name, value)| name == "id" || (self.wants(name) && !value.is_null()))
+                    .collect(),
+            ),
+            other => other,
+        }
+    }
+
+    pub(super) fn relationship(&self, edge: &Relationship) -> Value {
+        self.of(json!({
+            "id": edge.id,
+            "type": edge.type_,
+            "fromId": edge.from,
+            "toId": edge.to,
+            "properties": edge.properties,
+            "weight": edge.weight,
+            "version": edge.version,
+            "createdAt": edge.created_at,
+            "updatedAt": edge.updated_at,
+            "author": edge.author,
+        }))
+    }
+
+    pub(super) fn relationships<'a>(&self, edges: impl IntoIterator<Item = &'a Relationship>) -> Vec<Value> {
+        edges.into_iter().map(|edge| self.relationship(edge)).collect()
+    }
+
+    pub(super) fn document(&self, document: &Document) -> Value {
+        self.of(json!({
+            "id": document.id,
+            "title": document.title,
+            "mimeType": document.mime_type,
+            "sourceUrl": document.source_url,
+            "metadata": document.metadata,
+            "textBytes": document.text_bytes,
+            "chunkCount": document.chunk_count,
+            "createdAt": document.created_at,
+        }))
+    }
+}
+
+/// A list under its name, and where the next page begins if there is one.
+pub(super) fn page(name: &str, items: Vec<Value>, next: Option<Cursor>) -> Value {
+    page_at(name, items, next.map(|cursor| cursor.encode()))
+}
+
+pub(super) fn page_at(name: &str, items: Vec<Value>, next: Option<String>) -> Value {
+    let mut view = Map::from_iter([(name.to_owned(), Value::Array(items))]);
+    if let Some(next) = next {
+        view.insert("nextCursor".to_owned(), Value::from(next));
+    }
+    Value::Object(view)
+}

@@ -1,0 +1,166 @@
+//! Which tools there are, and which of them one agent gets.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use emergent_domain::{
+    agent::Surroundings,
+    ids::ProjectId,
+    tool_name::{self, Grant},
+};
+use emergent_llm::ToolSpec;
+
+use crate::{Tool, ToolInfo};
+
+/// What a server offers to its projects; clones share it. Built-in tools are the same everywhere.
+#[derive(Clone, Default)]
+pub struct ToolPool {
+    builtin: Arc<Vec<Arc<dyn Tool>>>,
+}
+
+impl ToolPool {
+    pub fn new(builtin: Vec<Arc<dyn Tool>>) -> Self {
+        Self { builtin: Arc::new(builtin) }
+    }
+
+    /// The same pool and one tool more.
+    #[must_use]
+    pub fn with(&self, tool: Arc<dyn Tool>) -> Self {
+        let mut tools = self.builtin.as_ref().clone();
+        tools.push(tool);
+        Self::new(tools)
+    }
+
+    /// Every tool of a project, by name.
+    pub async fn of_project(&self, project: ProjectId) -> Vec<Arc<dyn Tool>> {
+        let _ = project;
+        self.builtin.as_ref().clone()
+    }
+
+    /// What a definition's whitelist may name in a project.
+    pub async fn surroundings(&self, project: ProjectId, agents: Vec<String>) -> Surroundings {
+        let mut tools = Vec::new();
+        for tool in self.of_project(project).await {
+            let info = tool.info();
+            if info.server.is_none() {
+                tools.extend(tool_name::aliases(&info.name).map(str::to_owned));
+            }
+            tools.extend(qualified(info));
+            tools.push(info.name.clone());
+        }
+        Surroundings { tools, tools_are_complete: true, agents }
+    }
+
+    /// The tools of one run. Resolved once, when the run starts: what is added to the pool later
+    /// is for later runs.
+    pub async fn resolve(
+        &self,
+        project: ProjectId,
+        whitelist: &[String],
+        depth: i64,
+        may_delegate: bool,
+    ) -> ToolSet {
+        let mut set = ToolSet::default();
+        for (name, tool) in named(self.of_project(project).await) {
+            let info = tool.info();
+            let granted = match &info.server {
+                // Its own name is a built-in's here: whoever lists that does not mean this one.
+                Some(_) if name.hides_a_builtin => tool_name::granted(whitelist, &name.text, None),
+                server => tool_name::granted(whitelist, &info.name, server.as_deref()),
+            };
+            let Some(grant) = granted else { continue };
+            let coordinates = info.server.is_none() && tool_name::COORDINATION.contains(&info.name.as_str());
+            let allowed = depth == 0
+                || (may_delegate && grant == Grant::Named && depth < emergent_domain::run::MOST_DEPTH);
+            if coordinates && !allowed {
+                continue;
+            }
+            set.tools.insert(name.text, tool);
+        }
+        set
+    }
+}
+
+fn qualified(info: &ToolInfo) -> Option<String> {
+    info.server.as_ref().map(|server| format!("{server}.{}", info.name))
+}
+
+struct Name {
+    text: String,
+    /// A built-in has, or is also called by, the name that the tool has on its server.
+    hides_a_builtin: bool,
+}
+
+/// Each tool with the name it goes by in its pool. A built-in keeps its own; two servers' tools of
+/// one name, or one that a built-in has, are told apart as `server.tool`. It depends on the pool
+/// and not on who is granted what, so that a tool has one name for every agent of a project.
+fn named(tools: Vec<Arc<dyn Tool>>) -> Vec<(Name, Arc<dyn Tool>)> {
+    let mut servers: HashMap<String, Vec<Option<String>>> = HashMap::new();
+    for tool in &tools {
+        let info = tool.info();
+        let of_name = servers.entry(info.name.clone()).or_default();
+        if !of_name.contains(&info.server) {
+            of_name.push(info.server.clone());
+        }
+    }
+    let builtin = |name: &str| servers.get(tool_name::canonical(name)).is_some_and(|all| all.contains(&None));
+    tools
+        .into_iter()
+        .map(|tool| {
+            let info = tool.info();
+            let hides_a_builtin = info.server.is_some() && builtin(&info.name);
+            let clashes = hides_a_builtin || servers[&info.name].len() > 1;
+            let text = qualified(info).filter(|_| clashes).unwrap_or_else(|| info.name.clone());
+            (Name { text, hides_a_builtin }, tool)
+        })
+        .collect()
+}
+
+/// The tools of one run, by the name the model calls them.
+#[derive(Clone, Default)]
+pub struct ToolSet {
+    tools: BTreeMap<String, Arc<dyn Tool>>,
+}
+
+impl ToolSet {
+    /// The tool of this name or alias, if this run has it. A server's tool is also found as
+    /// `server.tool` when it goes by its short name.
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.tools
+            .get(name)
+            .or_else(|| self.tools.get(tool_name::canonical(name)))
+            .or_else(|| self.tools.values().find(|tool| qualified(tool.info()).as_deref() == Some(name)))
+    }
+
+    /// The name this run knows a tool by, whichever of its names was used.
+    pub fn name_of(&self, name: &str) -> Option<&str> {
+        let known = |name: &str| self.tools.get_key_value(name).map(|(name, _)| name.as_str());
+        known(name).or_else(|| known(tool_name::canonical(name)))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tools.keys().map(String::as_str)
+    }
+
+    pub fn infos(&self) -> impl Iterator<Item = &ToolInfo> {
+        self.tools.values().map(|tool| tool.info())
+    }
+
+    /// As the model is told of them, in the order of their names.
+    pub fn specs(&self) -> Vec<ToolSpec> {
+        self.tools
+            .iter()
+            .map(|(name, tool)| ToolSpec {
+                name: name.clone(),
+                description: tool.info().description.clone(),
+                input_schema: tool.info().input_schema.clone(),
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,114 @@
+//! Which tools an agent gets: only what it lists, under names that never mean two things.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use emergent_domain::ids::ProjectId;
+use emergent_tools::{Done, Effect, Tool, ToolContext, ToolError, ToolInfo, ToolPool, builtin};
+use serde_json::{Value, json};
+
+struct Named(ToolInfo);
+
+#[async_trait]
+impl Tool for Named {
+    fn info(&self) -> &ToolInfo {
+        &self.0
+    }
+    async fn call(&self, _: &ToolContext, _: Value) -> Result<Done, ToolError> {
+        Ok(Done::Answer(json!({})))
+    }
+}
+
+fn tool(name: &str, server: Option<&str>) -> Arc<dyn Tool> {
+    Arc::new(Named(ToolInfo {
+        name: name.to_owned(),
+        server: server.map(str::to_owned),
+        description: String::new(),
+        input_schema: json!({}),
+        effect: Effect::Coordinates,
+        scope: None,
+    }))
+}
+
+fn pool(external: &[(&str, &str)]) -> ToolPool {
+    let coordination = ["spawn_agents", "list_available_agents"].map(|name| tool(name, None));
+    let pool = coordination.into_iter().fold(ToolPool::new(builtin::all()), |pool, tool| pool.with(tool));
+    external.iter().fold(pool, |pool, (server, name)| pool.with(tool(name, Some(server))))
+}
+
+async fn names(pool: &ToolPool, whitelist: &[&str], depth: i64, may_delegate: bool) -> Vec<String> {
+    let whitelist: Vec<String> = whitelist.iter().map(|entry| (*entry).to_owned()).collect();
+    let set = pool.resolve(ProjectId::new(), &whitelist, depth, may_delegate).await;
+    set.names().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn what_is_not_listed_is_not_given() {
+    let pool = pool(&[("web", "fetch")]);
+    assert!(names(&pool, &[], 0, true).await.is_empty());
+    assert!(names(&pool, &["no_such_tool", "entities"], 0, true).await.is_empty());
+    assert_eq!(names(&pool, &["entities_get"], 0, true).await, ["entities_get"]);
+    let set = pool.resolve(ProjectId::new(), &["entities_get".to_owned()], 0, true).await;
+    assert!(set.get("entities_delete").is_none() && set.get("delete_entity").is_none());
+}
+
+#[tokio::test]
+async fn an_alias_gives_its_tool_and_calls_it() {
+    let pool = pool(&[]);
+    let whitelist = ["create_entity".to_owned(), "entities_create".to_owned(), "get_entity_edges".to_owned()];
+    let set = pool.resolve(ProjectId::new(), &whitelist, 0, false).await;
+    assert_eq!(set.names().collect::<Vec<_>>(), ["entities_create", "graph_neighbors"]);
+    assert_eq!(set.get("create_entity").unwrap().info().name, "entities_create");
+    assert_eq!(set.specs().len(), 2);
+}
+
+#[tokio::test]
+async fn a_glob_gives_every_tool_it_matches() {
+    let found = names(&pool(&[]), &["search_*", "*_traverse"], 0, false).await;
+    assert_eq!(found, ["graph_traverse", "search_fts", "search_hybrid", "search_semantic", "search_similar"]);
+}
+
+#[tokio::test]
+async fn below_the_top_only_one_that_lists_it_and_may_delegate_coordinates() {
+    let pool = pool(&[]);
+    let (listed, matched) = (&["spawn_agents", "entities_get"], &["*_agents", "entities_get"]);
+    let both = vec!["entities_get", "spawn_agents"];
+    let all = vec!["entities_get", "list_available_agents", "spawn_agents"];
+    assert_eq!(names(&pool, matched, 0, false).await, all, "at the top a pattern will do");
+    assert_eq!(names(&pool, listed, 1, true).await, both);
+    assert_eq!(names(&pool, listed, 1, false).await, ["entities_get"]);
+    assert_eq!(names(&pool, matched, 1, true).await, ["entities_get"], "a pattern does not delegate");
+    assert_eq!(names(&pool, listed, 2, true).await, ["entities_get"], "depth 2 is the end");
+}
+
+#[tokio::test]
+async fn two_servers_tools_of_one_name_are_told_apart_whoever_has_them() {
+    let pool = pool(&[("web", "fetch"), ("files", "fetch"), ("web", "crawl")]);
+    assert_eq!(names(&pool, &["fetch", "crawl"], 0, false).await, ["crawl", "files.fetch", "web.fetch"]);
+    assert_eq!(names(&pool, &["web.fetch"], 0, false).await, ["web.fetch"]);
+    assert_eq!(names(&pool, &["web.*"], 0, false).await, ["crawl", "web.fetch"]);
+    let set = pool.resolve(ProjectId::new(), &["web.crawl".to_owned()], 0, false).await;
+    assert!(set.get("crawl").is_some() && set.get("web.crawl").is_some() && set.get("files.crawl").is_none());
+}
+
+#[tokio::test]
+async fn a_builtin_keeps_its_name_and_listing_it_never_gives_a_servers_tool() {
+    let pool = pool(&[("evil", "entities_get"), ("evil", "create_entity"), ("evil", "spawn_agents")]);
+    assert_eq!(
+        names(&pool, &["entities_get", "create_entity"], 0, false).await,
+        ["entities_create", "entities_get"]
+    );
+    let whitelist =
+        ["entities_get".to_owned(), "evil.entities_get".to_owned(), "evil.create_entity".to_owned()];
+    let set = pool.resolve(ProjectId::new(), &whitelist, 0, false).await;
+    assert_eq!(set.names().collect::<Vec<_>>(), ["entities_get", "evil.create_entity", "evil.entities_get"]);
+    assert_eq!(set.get("entities_get").unwrap().info().server, None);
+}
+
+#[tokio::test]
+async fn a_definition_may_name_tools_by_name_alias_and_server() {
+    let around = pool(&[("web", "fetch")]).surroundings(ProjectId::new(), Vec::new()).await;
+    for name in ["entities_get", "get_entity", "fetch", "web.fetch", "spawn_agents"] {
+        assert!(around.tools.iter().any(|tool| tool == name), "{name}");
+    }
+}
