@@ -1,0 +1,305 @@
+//! The one way in: every run, however it is started, is checked and queued here, in the
+//! transaction of whatever started it.
+
+use emergent_domain::{
+    agent::{Agent, ModelConfig, Visibility},
+    author::Author,
+    ids::{AgentId, MessageId, RunId, TokenId, ToolCallId},
+    invalid::Invalid,
+    run::{
+        DEFAULT_TIMEOUT_SECONDS, MOST_DEPTH, MOST_STEPS, MessageRole, Origin, Run, RunStatus, SPAWNED_STEPS,
+    },
+    run_event::{MessageContent, RecordedMessage},
+};
+use emergent_graph::Actor;
+use emergent_store::{Tx, agents, runs};
+use serde_json::Value;
+
+use crate::{Error, Executor, Result};
+
+/// What a resumed run is told before what was said at its resumption.
+const GO_ON_WITH: &str = "Continue your work. Here is additional context: ";
+const LONGEST_INPUT: usize = 1 << 20;
+/// A day: longer work is a workflow.
+const LONGEST_TIMEOUT: i64 = 86_400;
+
+/// What a run is started with.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Start {
+    pub input: String,
+    /// Told to the agent below the input, as JSON.
+    pub context: Option<Value>,
+    /// Instead of what the definition says.
+    pub model: Option<ModelConfig>,
+    pub max_steps: Option<i64>,
+    pub timeout_seconds: Option<i64>,
+}
+
+/// How a run comes in.
+pub(crate) struct Door<'a> {
+    pub origin: Origin,
+    pub parent: Option<&'a Run>,
+    pub parent_call: Option<ToolCallId>,
+    pub part: i64,
+    pub resumes: Option<&'a Run>,
+    pub started_by: Option<TokenId>,
+}
+
+impl<'a> Door<'a> {
+    pub fn new(origin: Origin) -> Self {
+        Self { origin, parent: None, parent_call: None, part: 0, resumes: None, started_by: None }
+    }
+
+    /// A child of a run, at a place among those of one call or of a flow.
+    pub fn below(origin: Origin, parent: &'a Run, call: Option<ToolCallId>, part: i64) -> Self {
+        Self {
+            parent: Some(parent),
+            parent_call: call,
+            part,
+            started_by: parent.started_by,
+            ..Self::new(origin)
+        }
+    }
+}
+
+/// Checks everything and queues the run with its first messages.
+pub(crate) fn admit(
+    tx: &mut Tx<'_>,
+    executor: &Executor,
+    agent: &Agent,
+    door: &Door<'_>,
+    start: &Start,
+) -> Result<Run> {
+    check(start)?;
+    may_start(agent, door.origin)?;
+    // What goes on from a child stays as deep as it was: it must not gain tools by being resumed.
+    let depth = match door.parent {
+        Some(parent) => parent.depth + 1,
+        None => door.resumes.map_or(0, |run| run.depth),
+    };
+    if depth > MOST_DEPTH {
+        return Err(Error::Conflict(format!("agents delegate at most {MOST_DEPTH} levels deep")));
+    }
+    let before = door.resumes.map_or(0, |run| run.step_count);
+    if before >= MOST_STEPS {
+        return Err(Error::Conflict(format!(
+            "the run and those it goes on from took {before} steps, and {MOST_STEPS} in total is the limit"
+        )));
+    }
+    let definition = &agent.definition;
+    let wanted = start.model.as_ref().or(definition.model.as_ref());
+    let model = executor.models().choose(wanted).map_err(|error| Error::NoModel(error.to_string()))?;
+    let now = executor.clock().now();
+    let run = Run {
+        id: RunId::new(),
+        project: agent.project,
+        agent: agent.id,
+        agent_version: agent.version,
+        agent_name: definition.name.clone(),
+        status: RunStatus::Queued,
+        reason: None,
+        origin: door.origin,
+        parent: door.parent.map(|run| run.id),
+        parent_call: door.parent_call,
+        part: door.part,
+        depth,
+        resumed_from: door.resumes.map(|run| run.id),
+        model,
+        step_count: before,
+        steps_before: before,
+        max_steps: start
+            .max_steps
+            .or(definition.max_steps.map(i64::from))
+            .or(door.parent.map(|_| SPAWNED_STEPS)),
+        timeout_seconds: start
+            .timeout_seconds
+            .or(definition.default_timeout.map(i64::from))
+            .unwrap_or(DEFAULT_TIMEOUT_SECONDS),
+        clock_from: None,
+        owner: None,
+        seq: 0,
+        summary: None,
+        error: None,
+        started_by: door.started_by,
+        created_at: now,
+        started_at: None,
+        completed_at: None,
+    };
+    let run = first_messages(tx, run, agent, door, start)?;
+    tx.wake(runs::QUEUED)?;
+    Ok(run)
+}
+
+fn first_messages(
+    tx: &mut Tx<'_>,
+    mut run: Run,
+    agent: &Agent,
+    door: &Door<'_>,
+    start: &Start,
+) -> Result<Run> {
+    let message = |seq, role, step, text| RecordedMessage {
+        id: MessageId::new(),
+        seq,
+        role,
+        step,
+        content: MessageContent::Text { text, injected: None },
+        usage: None,
+        cost: None,
+        at: run.created_at,
+    };
+    let mut first = Vec::with_capacity(2);
+    // What resumes a conversation has its system prompt, unless that is another by now.
+    if door.resumes.is_none_or(|before| before.agent_version != agent.version) {
+        first.push(message(1, MessageRole::System, 0, agent.definition.system_prompt.clone()));
+    }
+    let seq = i64::try_from(first.len()).unwrap_or(0) + 1;
+    let text = match door.resumes {
+        None => told(start),
+        Some(_) if start.input.is_empty() => "Continue your work.".to_owned(),
+        Some(_) => format!("{GO_ON_WITH}{}", told(start)),
+    };
+    first.push(message(seq, MessageRole::User, run.steps_before + 1, text));
+    run.seq = seq;
+    runs::insert(tx, &run)?;
+    for message in &first {
+        runs::record::message(tx, run.id, message)?;
+    }
+    Ok(run)
+}
+
+/// What was said at a resumption, out of the message it became; empty when that was nothing.
+pub(crate) fn said_at_resumption(message: &str) -> &str {
+    message.strip_prefix(GO_ON_WITH).unwrap_or_default()
+}
+
+fn told(start: &Start) -> String {
+    match &start.context {
+        None => start.input.clone(),
+        Some(context) => format!(
+            "{}\n\nContext:\n{}",
+            start.input,
+            serde_json::to_string_pretty(context).unwrap_or_default()
+        ),
+    }
+}
+
+fn check(start: &Start) -> Result<(), Invalid> {
+    if start.input.len() > LONGEST_INPUT {
+        return Err(Invalid::one("input", format!("is longer than {LONGEST_INPUT} bytes")));
+    }
+    if start.input.contains('\0') {
+        return Err(Invalid::one("input", "has a NUL character"));
+    }
+    if start.max_steps.is_some_and(|steps| steps < 1) {
+        return Err(Invalid::one("maxSteps", "must be at least 1"));
+    }
+    if start.timeout_seconds.is_some_and(|seconds| !(1..=LONGEST_TIMEOUT).contains(&seconds)) {
+        return Err(Invalid::one("timeoutSeconds", format!("must be 1 to {LONGEST_TIMEOUT}")));
+    }
+    Ok(())
+}
+
+/// The matrix of who may start what: visibility bounds the ways in from outside, never delegation.
+fn may_start(agent: &Agent, origin: Origin) -> Result<()> {
+    let name = &agent.definition.name;
+    let visibility = agent.definition.visibility;
+    match origin {
+        Origin::Spawn | Origin::Flow | Origin::Dispatch | Origin::Resume => Ok(()),
+        Origin::Invoke if visibility != Visibility::External => {
+            Err(Error::Forbidden(format!("agent `{name}` is not open to the outside")))
+        }
+        _ if visibility == Visibility::Internal => Err(Error::Forbidden(format!(
+            "agent `{name}` is internal: only other agents start it, by `spawn_agents`"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn token_of(actor: Actor) -> Option<TokenId> {
+    match actor.author {
+        Author::Token { id } => Some(id),
+        _ => None,
+    }
+}
+
+impl Executor {
+    /// Starts an agent by hand; returns at once with the queued run.
+    pub async fn trigger(&self, actor: Actor, agent: AgentId, start: Start) -> Result<Run> {
+        if start.input.trim().is_empty() {
+            return Err(Invalid::one("input", "is required: what the agent is to do").into());
+        }
+        self.refuse_when_full().await?;
+        let executor = self.clone();
+        let work = move |tx: &mut Tx<'_>| {
+            let agent = agents::get(tx, actor.project, agent)?
+                .filter(|agent| agent.deleted_at.is_none())
+                .ok_or_else(|| Error::not_found("agent", agent))?;
+            let door = Door { started_by: token_of(actor), ..Door::new(Origin::Trigger) };
+            admit(tx, &executor, &agent, &door, &start)
+        };
+        self.db().write(work).await
+    }
+
+    /// Goes on with a paused run, as a new run with the same conversation.
+    pub async fn resume(&self, actor: Actor, run: RunId, input: Option<String>) -> Result<Run> {
+        self.refuse_when_full().await?;
+        let executor = self.clone();
+        let start = Start { input: input.unwrap_or_default(), ..Start::default() };
+        let work = move |tx: &mut Tx<'_>| {
+            let paused = runs::get_for_update(tx, actor.project, run)?;
+            let paused = paused.ok_or_else(|| Error::not_found("run", run))?;
+            let door = Door { started_by: token_of(actor), ..Door::new(Origin::Resume) };
+            resume(tx, &executor, &paused, door, &start)
+        };
+        self.db().write(work).await
+    }
+
+    /// Ends a run and everything below it.
+    pub async fn cancel(&self, actor: Actor, run: RunId) -> Result<Run> {
+        let now = self.clock().now();
+        let work = move |tx: &mut Tx<'_>| {
+            let found = runs::get_for_update(tx, actor.project, run)?;
+            let found = found.ok_or_else(|| Error::not_found("run", run))?;
+            if found.status.is_terminal() {
+                return Err(Error::Conflict(format!("run `{run}` has ended: it is {}", found.status)));
+            }
+            let cancelled = runs::record::cancel_tree(tx, actor.project, run, "cancelled by request", now)?;
+            let found = runs::get(tx, actor.project, run)?.ok_or_else(|| Error::not_found("run", run))?;
+            Ok((found, cancelled))
+        };
+        let (found, cancelled) = self.db().write(work).await?;
+        self.telemetry().runs_cancelled(&cancelled);
+        self.stop_driving(&cancelled);
+        Ok(found)
+    }
+}
+
+/// Queues the run that goes on with a paused one.
+pub(crate) fn resume(
+    tx: &mut Tx<'_>,
+    executor: &Executor,
+    paused: &Run,
+    door: Door<'_>,
+    start: &Start,
+) -> Result<Run> {
+    if paused.status != RunStatus::Paused {
+        return Err(Error::Conflict(format!(
+            "run `{}` is {}: only a paused run can be resumed",
+            paused.id, paused.status
+        )));
+    }
+    if let Some(by) = runs::resumed_as(tx, paused.id)? {
+        return Err(Error::Conflict(format!("run `{}` was resumed already, as `{by}`", paused.id)));
+    }
+    let agent = agents::get(tx, paused.project, paused.agent)?
+        .filter(|agent| agent.deleted_at.is_none())
+        .ok_or_else(|| Error::Conflict(format!("the agent `{}` of this run is gone", paused.agent_name)))?;
+    // A run keeps what it was started with: its own step budget, time and model.
+    let start = Start {
+        max_steps: start.max_steps.or(paused.max_steps),
+        timeout_seconds: start.timeout_seconds.or(Some(paused.timeout_seconds)),
+        model: start.model.clone().or_else(|| Some(paused.model.clone())),
+        ..start.clone()
+    };
+    admit(tx, executor, &agent, &Door { resumes: Some(paused), ..door }, &start)
+}

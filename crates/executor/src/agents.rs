@@ -1,0 +1,237 @@
+//! Agents of a project: made, changed, taken away, each change a version. A run keeps the version
+//! it started with, so nothing here reaches a run that is under way.
+
+use std::time::Duration;
+
+use emergent_domain::{
+    agent::{Agent, AgentDefinition, Surroundings, Visibility, default_of},
+    cursor::{Page, Paged},
+    ids::{AgentId, ProjectId},
+};
+use emergent_graph::{Actor, Writer};
+use emergent_store::{Tx, agents as rows, projects};
+
+use crate::{Error, Executor, Result};
+
+impl Executor {
+    pub async fn create_agent(&self, actor: Actor, definition: AgentDefinition) -> Result<Agent> {
+        let around = self.tools().surroundings(actor.project, Vec::new()).await;
+        self.change_agents(actor, move |tx, writer| create(tx, writer, &definition, &around)).await
+    }
+
+    /// When nothing would change, the agent is returned as it is.
+    pub async fn update_agent(
+        &self,
+        actor: Actor,
+        id: AgentId,
+        expected_version: Option<i64>,
+        change: impl Fn(AgentDefinition) -> AgentDefinition + Send + 'static,
+    ) -> Result<Agent> {
+        let around = self.tools().surroundings(actor.project, Vec::new()).await;
+        self.change_agents(actor, move |tx, writer| {
+            update(tx, writer, id, expected_version, &change, &around)
+        })
+        .await
+    }
+
+    /// Returns the tombstone. Its runs stay readable, and those that wait go on with the version
+    /// they were admitted with.
+    pub async fn delete_agent(&self, actor: Actor, id: AgentId) -> Result<Agent> {
+        self.change_agents(actor, move |tx, writer| delete(tx, writer, id)).await
+    }
+
+    /// A living agent.
+    pub async fn get_agent(&self, project: ProjectId, id: AgentId) -> Result<Agent> {
+        let found = self.db().read(move |tx| rows::get(tx, project, id)).await?;
+        found.ok_or_else(|| Error::not_found("agent", id))
+    }
+
+    /// A living agent, or the tombstone of one whose runs are still asked for.
+    pub async fn get_agent_ever(&self, project: ProjectId, id: AgentId) -> Result<Agent> {
+        let found = self.db().read(move |tx| rows::get_ever(tx, project, id)).await?;
+        found.ok_or_else(|| Error::not_found("agent", id))
+    }
+
+    /// A living agent by its id or its name. A name may look like an id, so ids go first.
+    pub async fn find_agent(&self, project: ProjectId, name_or_id: &str) -> Result<Agent> {
+        let wanted = name_or_id.to_owned();
+        let found = self.db().read(move |tx| find(tx, project, &wanted)).await?;
+        found.ok_or_else(|| Error::not_found("agent", name_or_id))
+    }
+
+    /// Newest first; internal ones only when they are asked for.
+    pub async fn list_agents(
+        &self,
+        project: ProjectId,
+        include_internal: bool,
+        page: Page,
+    ) -> Result<Paged<Agent>> {
+        Ok(self.db().read(move |tx| rows::list(tx, project, include_internal, &page)).await?)
+    }
+
+    /// The agent that answers when none is named.
+    pub async fn default_agent(&self, project: ProjectId) -> Result<Option<Agent>> {
+        let agents = self.db().read(move |tx| rows::defaults(tx, project)).await?;
+        Ok(default_of(&agents).cloned())
+    }
+
+    async fn change_agents<F>(&self, actor: Actor, work: F) -> Result<Agent>
+    where
+        F: Fn(&mut Tx<'_>, &Writer) -> Result<Agent> + Send + 'static,
+    {
+        let graph = self.graph().clone();
+        self.db()
+            .write(move |tx| {
+                let writer = graph.writer(tx, actor)?;
+                work(tx, &writer)
+            })
+            .await
+    }
+}
+
+/// Makes an agent. `around` has the tools of the project; its agents are those that the caller
+/// is about to make in the same transaction, the others are looked up here.
+pub fn create(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    definition: &AgentDefinition,
+    around: &Surroundings,
+) -> Result<Agent> {
+    hold_agents(tx, writer)?;
+    check(tx, writer, definition, around)?;
+    let id = AgentId::new();
+    free_name(tx, writer, id, &definition.name)?;
+    if definition.is_default {
+        take_default(tx, writer, id, definition)?;
+    }
+    let agent = Agent {
+        id,
+        project: writer.project.id,
+        version: 1,
+        definition: definition.clone(),
+        created_at: writer.now,
+        updated_at: writer.now,
+        deleted_at: None,
+    };
+    rows::insert(tx, &agent, writer.author)?;
+    Ok(agent)
+}
+
+/// Changes an agent; when nothing would change, it is returned as it is.
+pub fn update(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    id: AgentId,
+    expected_version: Option<i64>,
+    change: impl Fn(AgentDefinition) -> AgentDefinition,
+    around: &Surroundings,
+) -> Result<Agent> {
+    hold_agents(tx, writer)?;
+    let before = get(tx, writer, id)?;
+    if let Some(expected) = expected_version.filter(|expected| *expected != before.version) {
+        let (name, current) = (before.definition.name, before.version);
+        return Err(Error::VersionConflict { name, expected, current });
+    }
+    let definition = change(before.definition.clone());
+    if definition == before.definition {
+        return Ok(before);
+    }
+    check(tx, writer, &definition, around)?;
+    free_name(tx, writer, id, &definition.name)?;
+    if definition.is_default {
+        take_default(tx, writer, id, &definition)?;
+    }
+    next_version(tx, writer, before, |agent| agent.definition = definition)
+}
+
+/// Takes an agent away; returns the tombstone, which is a version with an author as well.
+pub fn delete(tx: &mut Tx<'_>, writer: &Writer, id: AgentId) -> Result<Agent> {
+    hold_agents(tx, writer)?;
+    let before = get(tx, writer, id)?;
+    next_version(tx, writer, before, |agent| agent.deleted_at = Some(agent.updated_at))
+}
+
+/// What an agent was at a version, whether it still lives or not.
+pub fn version(tx: &mut Tx<'_>, id: AgentId, version: i64) -> Result<Option<AgentDefinition>> {
+    Ok(rows::version(tx, id, version)?)
+}
+
+/// A living agent by its id or its name.
+pub fn find(tx: &mut Tx<'_>, project: ProjectId, name_or_id: &str) -> emergent_store::Result<Option<Agent>> {
+    // No name has it, and PostgreSQL would not even take the question.
+    if name_or_id.contains('\0') {
+        return Ok(None);
+    }
+    if let Ok(id) = name_or_id.parse()
+        && let Some(agent) = rows::get(tx, project, id)?
+    {
+        return Ok(Some(agent));
+    }
+    rows::get_by_name(tx, project, name_or_id)
+}
+
+fn get(tx: &mut Tx<'_>, writer: &Writer, id: AgentId) -> Result<Agent> {
+    rows::get(tx, writer.project.id, id)?.ok_or_else(|| Error::not_found("agent", id))
+}
+
+/// Decisions about a project's agents (who has a name, who is the default) wait for one another.
+fn hold_agents(tx: &mut Tx<'_>, writer: &Writer) -> Result<()> {
+    let project = writer.project.id;
+    projects::lock(tx, project)?.map(|_| ()).ok_or_else(|| Error::not_found("project", project))
+}
+
+fn check(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    definition: &AgentDefinition,
+    around: &Surroundings,
+) -> Result<()> {
+    let mut around = around.clone();
+    around.agents.extend(rows::names(tx, writer.project.id)?);
+    Ok(definition.check(&around)?)
+}
+
+fn free_name(tx: &mut Tx<'_>, writer: &Writer, id: AgentId, name: &str) -> Result<()> {
+    match rows::get_by_name(tx, writer.project.id, name)? {
+        Some(holder) if holder.id != id => Err(Error::Conflict(format!(
+            "the name `{name}` belongs to the agent `{}`: change that one, or choose another name",
+            holder.id
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A project has one default agent: the flag is taken from whoever has it.
+fn take_default(tx: &mut Tx<'_>, writer: &Writer, id: AgentId, definition: &AgentDefinition) -> Result<()> {
+    for holder in rows::defaults(tx, writer.project.id)? {
+        if holder.id == id {
+            continue;
+        }
+        let theirs = holder.definition.visibility;
+        if theirs == Visibility::External && definition.visibility != Visibility::External {
+            return Err(Error::Conflict(format!(
+                "the external agent `{}` is the default agent, and only another external one can take its place: \
+                 change the visibility of `{}` to `external`, or clear `isDefault` of `{}` first",
+                holder.definition.name, definition.name, holder.definition.name
+            )));
+        }
+        next_version(tx, writer, holder, |agent| agent.definition.is_default = false)?;
+    }
+    Ok(())
+}
+
+fn next_version(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    before: Agent,
+    change: impl FnOnce(&mut Agent),
+) -> Result<Agent> {
+    // Two versions never share a moment, whatever the clocks of several servers say.
+    let now = writer.now.max(before.updated_at + Duration::from_micros(1));
+    let mut next = Agent { version: before.version + 1, updated_at: now, ..before };
+    change(&mut next);
+    if !rows::update(tx, &next, writer.author)? {
+        return Err(tx.again("the agent changed although its project was held").into());
+    }
+    Ok(next)
+}

@@ -1,0 +1,345 @@
+//! Drives one run: does what the machine says, and has everything recorded. It may be dropped at
+//! any await: what was not recorded did not happen, and what was is taken up from the record.
+
+use std::sync::Arc;
+
+use emergent_domain::{
+    agent::AgentDefinition,
+    chat::{Call, Part, Turn, text_of},
+    ids::MessageId,
+    run::{CallStatus, MessageRole, Reason, Run, RunEnd},
+    run_event::{MessageContent, RecordedCall, RecordedMessage, RunEvent, RunEventBody},
+};
+use emergent_llm::{About, Answer, ChatRequest, Delta, ToolSpec};
+use emergent_store::runs::conversation::Conversation;
+use emergent_tools::ToolSet;
+use serde_json::{Value, json};
+use tokio::time::{Duration, Instant};
+
+use crate::{
+    Executor, Result,
+    context::{self, Context},
+    machine::{Machine, Next, Said, Verdict},
+    recorder::{Batch, Recorder},
+    runner::Slot,
+    scrub,
+};
+
+pub(crate) struct Driver {
+    pub executor: Executor,
+    pub run: Run,
+    pub definition: Arc<AgentDefinition>,
+    pub tools: ToolSet,
+    pub specs: Vec<ToolSpec>,
+    pub context: Context,
+    pub machine: Machine,
+    pub recorder: Recorder,
+    /// Calls of the newest answer, in their order, as they stand in the record.
+    pub calls: Vec<RecordedCall>,
+    pub deadline: Instant,
+    pub slot: Slot,
+    /// Shortening the conversation is tried again only after it has grown.
+    pub shortened_at: u64,
+}
+
+/// What a run goes on from.
+pub(crate) struct Loaded {
+    pub definition: AgentDefinition,
+    /// Of the runs it resumes, the oldest first.
+    pub before: Vec<Conversation>,
+    pub own: Conversation,
+}
+
+impl Driver {
+    pub fn new(
+        executor: &Executor,
+        run: Run,
+        owner: Arc<str>,
+        loaded: Loaded,
+        tools: ToolSet,
+        slot: Slot,
+    ) -> Self {
+        let mut context = Context::default();
+        loaded.before.iter().for_each(|conversation| context.before(conversation));
+        context.load(&loaded.own);
+        let left = run.deadline().map_or(Duration::ZERO, |end| end.since(executor.clock().now()));
+        Self {
+            specs: tools.specs(),
+            machine: Machine::new(run.max_steps, run.steps_before),
+            recorder: Recorder::new(executor, &run, owner),
+            executor: executor.clone(),
+            definition: Arc::new(loaded.definition),
+            calls: Vec::new(),
+            deadline: Instant::now() + left,
+            tools,
+            context,
+            run,
+            slot,
+            shortened_at: 0,
+        }
+    }
+
+    /// From where the record ends to the end of the run.
+    pub async fn drive(mut self, own: &Conversation) -> Result<()> {
+        let recovered = self.run.seq > first_seq(own);
+        let mut batch = Batch::default();
+        self.recorder.started(&mut batch, recovered);
+        self.recorder.commit(batch, self.machine.steps()).await?;
+        let mut next = self.replay(own);
+        loop {
+            next = match next {
+                Next::Ask { tools } => self.ask(tools).await?,
+                Next::Call(_) => self.make_calls().await?,
+                Next::WrapUp { reason, text } => self.wrap_up(reason, text).await?,
+                Next::End { end, .. } => return self.end(end).await,
+            };
+        }
+    }
+
+    /// Puts the machine where the record says it was, and says what is next.
+    fn replay(&mut self, own: &Conversation) -> Next {
+        let mut open = Vec::new();
+        for message in &own.messages {
+            match &message.content {
+                MessageContent::Text { injected: Some(reason), .. } => self.machine.replay_wrap_up(*reason),
+                MessageContent::Parts(parts) => {
+                    let text = text_of(parts);
+                    let said =
+                        Said { text: &text, calls: calls_of(parts), stop: &emergent_domain::chat::Stop::End };
+                    self.machine.replay_answer(&said);
+                    open = own.calls.iter().filter(|call| call.message == message.id).cloned().collect();
+                }
+                _ => {}
+            }
+        }
+        if open.iter().any(|call| !call.status.is_over()) {
+            self.calls = open;
+            return Next::Call(Vec::new());
+        }
+        self.machine.go_on()
+    }
+
+    /// When a model call must be over.
+    fn limit(&self, tools: bool) -> Instant {
+        if tools { self.deadline } else { self.deadline + self.executor.settings().grace }
+    }
+
+    async fn ask(&mut self, tools: bool) -> Result<Next> {
+        if tools && Instant::now() >= self.deadline {
+            return Ok(self.machine.time_is_up());
+        }
+        self.make_room(false).await?;
+        match self.ask_once(tools).await {
+            Asked::Answer(answer) => self.answered(*answer).await,
+            Asked::TooLate if tools => Ok(self.machine.time_is_up()),
+            Asked::TooLate => Ok(self.machine.grace_is_over()),
+            Asked::TooLong(why) => {
+                if self.make_room(true).await? {
+                    return Ok(Next::Ask { tools });
+                }
+                Ok(self.machine.not_answered(why))
+            }
+            Asked::Failed(why) => Ok(self.machine.not_answered(why)),
+        }
+    }
+
+    async fn ask_once(&self, tools: bool) -> Asked {
+        let limit = self.limit(tools);
+        let step = self.run.steps_before + self.machine.step();
+        let request = ChatRequest {
+            model: &self.run.model.name,
+            system: &self.definition.system_prompt,
+            turns: self.context.turns(),
+            tools: if tools { &self.specs } else { &[] },
+            temperature: self.run.model.temperature,
+            max_tokens: self.run.model.max_tokens,
+            output_schema: None,
+            about: About { agent: &self.run.agent_name, step, run: Some(self.run.id) },
+        };
+        let mut tell = |delta| self.tell(step, delta);
+        match self.chat(request, limit, &mut tell).await {
+            Err(_) => Asked::TooLate,
+            Ok(Ok(answer)) => Asked::Answer(Box::new(answer)),
+            Ok(Err(_)) if Instant::now() >= limit => Asked::TooLate,
+            Ok(Err(error @ emergent_llm::Error::ContextTooLong { .. })) => Asked::TooLong(error.to_string()),
+            Ok(Err(error)) => Asked::Failed(error.to_string()),
+        }
+    }
+
+    /// Passes on what the model says while it speaks, to whoever listens.
+    fn tell(&self, step: i64, delta: Delta) {
+        let hub = self.executor.hub();
+        if !hub.is_followed(self.run.id) {
+            return;
+        }
+        let body = match delta {
+            Delta::Text(text) => RunEventBody::TextDelta { step, text },
+            Delta::Thought(text) => RunEventBody::ThoughtDelta { step, text },
+            Delta::Restart { why } => RunEventBody::StepRestarted { step, why },
+        };
+        hub.tell(RunEvent { run: self.run.id, seq: None, at: self.executor.clock().now(), body });
+    }
+
+    /// Records an answer together with everything it settles: calls that are not made, loops, and
+    /// the end of the run when it is that.
+    async fn answered(&mut self, mut answer: Answer) -> Result<Next> {
+        self.clean(&mut answer.parts);
+        let step = self.run.steps_before + self.machine.step();
+        let text = text_of(&answer.parts);
+        let said = Said { text: &text, calls: calls_of(&answer.parts), stop: &answer.stop };
+        let next = self.machine.answered(&said);
+        let now = self.executor.clock().now();
+        let message = RecordedMessage {
+            id: MessageId::new(),
+            seq: 0,
+            role: MessageRole::Assistant,
+            step,
+            content: MessageContent::Parts(answer.parts.clone()),
+            usage: Some(answer.usage),
+            cost: self.executor.models().cost(&self.run.model, &answer.usage),
+            at: now,
+        };
+        let (id, mut batch) = (message.id, Batch::default());
+        self.recorder.message(&mut batch, message);
+        let verdicts = match &next {
+            Next::Call(verdicts) | Next::End { refused: verdicts, .. } => verdicts.as_slice(),
+            _ => &[],
+        };
+        let mut calls = Vec::with_capacity(said.calls.len());
+        for (call, verdict) in said.calls.iter().zip(verdicts) {
+            let mut recorded = RecordedCall {
+                id: call.id,
+                seq: 0,
+                message: id,
+                tool: call.name.clone(),
+                step,
+                input: call.input.clone(),
+                status: CallStatus::Pending,
+                output: None,
+                result_seq: None,
+                duration_ms: None,
+                at: now,
+            };
+            if let Some(why) = self.not_made(call, verdict) {
+                let known = self.tools.get(&call.name).is_some();
+                self.executor.telemetry().tool_refused(known.then_some(call.name.as_str()));
+                (recorded.status, recorded.output) = (CallStatus::Error, Some(error_output(why)));
+            }
+            recorded.seq = self.recorder.call(&mut batch, recorded.clone());
+            calls.push(recorded);
+        }
+        self.recorder.place_results(&mut batch);
+        for (call, verdict) in said.calls.iter().zip(verdicts) {
+            if let Verdict::Refuse { looped: Some(count), .. } = verdict {
+                self.recorder.looped(&mut batch, call.id, &call.name, *count);
+            }
+        }
+        if let Next::End { end, .. } = &next {
+            Recorder::end(&mut batch, end.clone());
+        }
+        self.recorder.commit(batch, self.machine.steps()).await?;
+        self.executor.telemetry().stepped();
+        self.context.push(Turn::assistant(answer.parts), self.recorder.seq());
+        self.context.counted(answer.usage.input + answer.usage.output);
+        self.calls = calls;
+        Ok(next)
+    }
+
+    /// Why a call is not made, if so: the machine refuses it, or the run does not have the tool.
+    fn not_made(&self, call: &Call, verdict: &Verdict) -> Option<String> {
+        match verdict {
+            Verdict::Refuse { text, .. } => Some(text.clone()),
+            Verdict::Make(_) if self.tools.get(&call.name).is_some() => None,
+            Verdict::Make(_) => Some(self.no_such_tool(&call.name)),
+        }
+    }
+
+    fn no_such_tool(&self, name: &str) -> String {
+        let names: Vec<&str> = self.tools.names().collect();
+        match names.is_empty() {
+            true => format!("tool not found: there is no tool `{name}`; you have no tools, answer with text"),
+            false => {
+                format!("tool not found: there is no tool `{name}`; your tools are {}", names.join(", "))
+            }
+        }
+    }
+
+    /// What the model said, as it is kept: aliases become the tool's own name, so that the record
+    /// and the model's view agree; what no database holds is replaced.
+    fn clean(&self, parts: &mut [Part]) {
+        for part in parts {
+            match part {
+                Part::Text { text, .. } | Part::Thought { text, .. } => scrub::text(text),
+                Part::Call(call) => {
+                    scrub::text(&mut call.name);
+                    scrub::value(&mut call.input);
+                    if let Some(name) = self.tools.name_of(&call.name) {
+                        name.clone_into(&mut call.name);
+                    }
+                }
+                Part::Result(_) => {}
+            }
+        }
+    }
+
+    async fn wrap_up(&mut self, reason: Reason, text: &str) -> Result<Next> {
+        let mut batch = Batch::default();
+        let message = RecordedMessage {
+            id: MessageId::new(),
+            seq: 0,
+            role: MessageRole::User,
+            step: self.run.steps_before + self.machine.step(),
+            content: MessageContent::Text { text: text.to_owned(), injected: Some(reason) },
+            usage: None,
+            cost: None,
+            at: self.executor.clock().now(),
+        };
+        self.recorder.limit(&mut batch, reason);
+        self.recorder.message(&mut batch, message);
+        self.recorder.commit(batch, self.machine.steps()).await?;
+        self.context.push(Turn::user(text), self.recorder.seq());
+        Ok(self.machine.go_on())
+    }
+
+    /// Ends the run, unless the answer that ended it was recorded with its end.
+    async fn end(&mut self, end: RunEnd) -> Result<()> {
+        if self.recorder.has_ended() {
+            return Ok(());
+        }
+        let mut batch = Batch::default();
+        Recorder::end(&mut batch, end);
+        self.recorder.commit(batch, self.machine.steps()).await
+    }
+
+    /// All results of the newest answer are there: the model gets to see them.
+    pub fn results_are_in(&mut self) -> Next {
+        let results = self.calls.drain(..).map(|call| context::result_of(&call)).collect::<Vec<_>>();
+        self.context.push(Turn::results(results), self.recorder.seq());
+        self.machine.calls_done()
+    }
+}
+
+enum Asked {
+    Answer(Box<Answer>),
+    TooLate,
+    TooLong(String),
+    Failed(String),
+}
+
+/// The place of the last message a run is admitted with.
+fn first_seq(own: &Conversation) -> i64 {
+    own.messages
+        .iter()
+        .take_while(|message| message.role != MessageRole::Assistant)
+        .map(|m| m.seq)
+        .max()
+        .unwrap_or(0)
+}
+
+pub(crate) fn calls_of(parts: &[Part]) -> Vec<&Call> {
+    parts.iter().filter_map(|part| if let Part::Call(call) = part { Some(call) } else { None }).collect()
+}
+
+pub(crate) fn error_output(why: impl Into<String>) -> Value {
+    json!({ "error": why.into() })
+}

@@ -1,0 +1,264 @@
+//! Agents that work through others: in order, again and again, or side by side. A flow asks no
+//! model itself; each of its parts is a child run, visible in the tree. Which parts there are is in
+//! the database, so a flow that is taken up again goes on where it was.
+
+use std::{collections::HashMap, sync::Arc};
+
+use emergent_domain::{
+    agent::{AgentDefinition, FlowType, Until},
+    run::{Origin, Reason, Run, RunEnd, RunStatus},
+};
+use emergent_store::{
+    Tx, agents,
+    runs::{self, conversation::Conversation},
+};
+use tokio::time::Instant;
+
+use crate::{
+    Error, Executor, Result,
+    admit::{self, Door, Start},
+    children::{self, Child, Wanted},
+    driver::Loaded,
+    recorder::{Batch, Recorder},
+    runner::Slot,
+};
+
+/// Rounds of a loop whose definition does not say.
+const DEFAULT_ROUNDS: u32 = 10;
+
+/// Whether a run works through others. A part of a flow that is the flow's own agent works itself.
+pub(crate) fn is_flow(run: &Run, definition: &AgentDefinition, parent: Option<&Run>) -> bool {
+    let own_part = run.origin == Origin::Flow && parent.is_some_and(|parent| parent.agent == run.agent);
+    let alone = definition.flow_type == FlowType::Sequential && agents_of(definition).is_empty();
+    definition.flow_type != FlowType::Single && !own_part && !alone
+}
+
+fn agents_of(definition: &AgentDefinition) -> &[String] {
+    definition.flow_config.as_ref().map_or(&[], |flow| &flow.agents)
+}
+
+pub(crate) struct Flow {
+    pub executor: Executor,
+    pub run: Arc<Run>,
+    pub recorder: Recorder,
+    pub deadline: Instant,
+    pub slot: Slot,
+    /// The names of the parts of one round.
+    parts: Arc<Vec<String>>,
+    /// The parts of the runs it goes on from, the newest at each place.
+    before: HashMap<i64, Run>,
+    /// What was said when it was resumed: told to the part that goes on.
+    said: String,
+}
+
+/// What a part came to.
+enum Part {
+    Output(String),
+    /// It did not complete: the flow ends likewise.
+    Stopped(RunEnd),
+}
+
+impl Flow {
+    pub fn new(
+        executor: &Executor,
+        run: Run,
+        definition: &AgentDefinition,
+        recorder: Recorder,
+        deadline: Instant,
+        slot: Slot,
+    ) -> Self {
+        let mut parts = agents_of(definition).to_vec();
+        if parts.is_empty() {
+            parts.push(definition.name.clone());
+        }
+        Self {
+            executor: executor.clone(),
+            run: Arc::new(run),
+            recorder,
+            deadline,
+            slot,
+            parts: Arc::new(parts),
+            before: HashMap::new(),
+            said: String::new(),
+        }
+    }
+
+    pub async fn drive(mut self, loaded: &Loaded) -> Result<()> {
+        let Loaded { definition, before, own } = loaded;
+        let mut batch = Batch::default();
+        self.recorder.started(&mut batch, self.run.seq > i64::try_from(own.messages.len()).unwrap_or(0));
+        self.recorder.commit(batch, 0).await?;
+        if self.run.resumed_from.is_some() {
+            admit::said_at_resumption(&input_of(own)).clone_into(&mut self.said);
+            self.before = self.parts_before().await?;
+        }
+        let input = input_of(before.first().unwrap_or(own));
+        // A flow only waits: its place is for those who work.
+        self.slot.leave();
+        let end = match definition.flow_type {
+            FlowType::Single | FlowType::Sequential => self.round(0, &input).await?.into_end(),
+            FlowType::Parallel => self.side_by_side(&input).await?,
+            FlowType::Loop => {
+                let flow = definition.flow_config.clone().unwrap_or_default();
+                // A loop that is resumed has its rounds anew.
+                let done = u32::try_from(self.before.len() / self.parts.len()).unwrap_or(0);
+                let rounds = done + flow.max_iterations.unwrap_or(DEFAULT_ROUNDS);
+                self.again(&input, flow.until.as_ref(), rounds).await?
+            }
+        };
+        let mut batch = Batch::default();
+        Recorder::end(&mut batch, end);
+        self.recorder.commit(batch, 0).await
+    }
+
+    /// The parts of the runs it goes on from; of several at one place, the newest.
+    async fn parts_before(&self) -> Result<HashMap<i64, Run>> {
+        let run = Arc::clone(&self.run);
+        let work = move |tx: &mut Tx<'_>| {
+            let mut parts = HashMap::new();
+            for id in runs::resume_chain(tx, &run)? {
+                for part in runs::children(tx, id, None)? {
+                    parts.entry(part.part).or_insert(part);
+                }
+            }
+            Ok::<_, emergent_store::Error>(parts)
+        };
+        Ok(self.executor.db().read(work).await?)
+    }
+
+    /// Each part in order, with the output of the one before.
+    async fn round(&mut self, round: u32, input: &str) -> Result<Part> {
+        let mut text = input.to_owned();
+        for (index, _) in self.parts.clone().iter().enumerate() {
+            let first = i64::from(round) * i64::try_from(self.parts.len()).unwrap_or(1)
+                + i64::try_from(index).unwrap_or(0);
+            let children = self.run_parts(first, vec![(index, text.clone())]).await?;
+            match children.into_iter().next().map(|child| self.outcome(child)) {
+                Some(Part::Output(output)) => text = output,
+                Some(stopped) => return Ok(stopped),
+                None => {}
+            }
+        }
+        Ok(Part::Output(text))
+    }
+
+    async fn again(&mut self, input: &str, until: Option<&Until>, rounds: u32) -> Result<RunEnd> {
+        let mut last = String::new();
+        for round in 0..rounds {
+            let told = match round {
+                0 => input.to_owned(),
+                _ => format!("{input}\n\nThe result of the round before:\n{last}"),
+            };
+            match self.round(round, &told).await? {
+                Part::Output(output) => last = output,
+                Part::Stopped(end) => return Ok(end),
+            }
+            if until.is_some_and(|until| until.is_met(&last)) {
+                return Ok(RunEnd::Completed { summary: last });
+            }
+        }
+        Ok(match until {
+            None => RunEnd::Completed { summary: last },
+            Some(_) => RunEnd::Paused {
+                reason: Reason::StepLimit,
+                summary: format!("`until` was not met after {rounds} rounds. The last result:\n{last}"),
+            },
+        })
+    }
+
+    async fn side_by_side(&mut self, input: &str) -> Result<RunEnd> {
+        let parts = (0..self.parts.len()).map(|index| (index, input.to_owned())).collect();
+        let children = self.run_parts(0, parts).await?;
+        let mut sections = Vec::new();
+        let mut failed = Vec::new();
+        for (child, name) in children.into_iter().zip(self.parts.iter()) {
+            match self.outcome(child) {
+                Part::Output(output) => sections.push(format!("## {name}\n\n{output}")),
+                Part::Stopped(end) => {
+                    sections.push(format!("## {name}\n\n({end}) {}", end.summary()));
+                    failed.push(name.as_str());
+                }
+            }
+        }
+        let summary = sections.join("\n\n");
+        Ok(if failed.len() == self.parts.len() {
+            let error = format!("no part completed: {}", failed.join(", "));
+            RunEnd::Failed { reason: Reason::Flow, error, summary }
+        } else {
+            RunEnd::Completed { summary }
+        })
+    }
+
+    async fn run_parts(&mut self, first: i64, inputs: Vec<(usize, String)>) -> Result<Vec<Child>> {
+        let part_at = move |place: usize| first + i64::try_from(place).unwrap_or(0);
+        let before: Vec<Option<Run>> =
+            (0..inputs.len()).map(|place| self.before.get(&part_at(place)).cloned()).collect();
+        let done = |run: &Run| run.status == RunStatus::Completed;
+        let had = before.iter().map(|run| run.clone().filter(done)).collect();
+        let (executor, parent, names, said) =
+            (self.executor.clone(), Arc::clone(&self.run), Arc::clone(&self.parts), self.said.clone());
+        let admit: children::Admit = Arc::new(move |tx: &mut Tx<'_>, place: usize| {
+            let door = Door::below(Origin::Flow, &parent, None, part_at(place));
+            if let Some(paused) = before[place].as_ref().filter(|run| run.status == RunStatus::Paused) {
+                let start = Start { input: said.clone(), ..Start::default() };
+                return admit::resume(tx, &executor, paused, door, &start);
+            }
+            let (index, input) = &inputs[place];
+            let name = &names[*index];
+            let agent = agents::get_by_name(tx, parent.project, name)?
+                .ok_or_else(|| Error::not_found("agent", name))?;
+            let start = Start { input: input.clone(), ..Start::default() };
+            admit::admit(tx, &executor, &agent, &door, &start)
+        });
+        let at = self.recorder.at(0);
+        let wanted = Wanted { call: None, first_part: first, had, at, deadline: self.deadline, admit };
+        children::run_all(&self.executor, &self.run, wanted).await
+    }
+
+    fn outcome(&self, child: Child) -> Part {
+        match child {
+            Child::Refused(why) => Part::Stopped(RunEnd::failed(Reason::Flow, why)),
+            Child::Run(run) => {
+                let summary = run.summary.clone().unwrap_or_default();
+                match run.status {
+                    RunStatus::Completed => Part::Output(summary),
+                    RunStatus::Paused => Part::Stopped(RunEnd::Paused {
+                        reason: run.reason.unwrap_or(Reason::StepLimit),
+                        summary,
+                    }),
+                    RunStatus::Cancelled if Instant::now() >= self.deadline => {
+                        Part::Stopped(RunEnd::Paused { reason: Reason::Timeout, summary })
+                    }
+                    _ => Part::Stopped(RunEnd::Failed {
+                        reason: Reason::Flow,
+                        error: format!(
+                            "its part `{}` is {}: {}",
+                            run.agent_name,
+                            run.status,
+                            run.error.as_deref().unwrap_or("no reason given")
+                        ),
+                        summary,
+                    }),
+                }
+            }
+        }
+    }
+}
+
+/// What a run was started with.
+fn input_of(conversation: &Conversation) -> String {
+    let text = conversation.messages.last().map(|message| match &message.content {
+        emergent_domain::run_event::MessageContent::Text { text, .. } => text.clone(),
+        _ => String::new(),
+    });
+    text.unwrap_or_default()
+}
+
+impl Part {
+    fn into_end(self) -> RunEnd {
+        match self {
+            Part::Output(summary) => RunEnd::Completed { summary },
+            Part::Stopped(end) => end,
+        }
+    }
+}

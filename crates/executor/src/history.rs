@@ -1,0 +1,167 @@
+//! Looking back at runs: lists, one at a glance, and the tree of what it spawned. What was said
+//! and done in one is in [`crate::timeline`].
+
+use std::collections::HashMap;
+
+use emergent_domain::{
+    cursor::{Page, Paged},
+    ids::{ProjectId, RunId},
+    run::{Run, RunStatus},
+};
+use emergent_store::{Tx, agents, runs, runs::history as rows};
+
+pub use emergent_store::runs::history::{
+    ChildRun, RunFilter, RunSummary, TokenTotals, ToolCallSummary, ToolUse, duration_ms,
+};
+
+pub use crate::timeline::{LightCall, MessageFilter, RunMessage, RunMessageContent, ToolCallFilter};
+use crate::{Error, Executor, Result};
+
+/// Levels below the run a tree begins at. Runs do not spawn that deep; a tree shows what is there
+/// all the same, and ends.
+const DEEPEST: usize = 5;
+const MOST_NODES: usize = 1_000;
+const MOST_CHILDREN: usize = 1_000;
+
+/// A run at a glance.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunDetail {
+    pub run: Run,
+    /// The runs it goes on from, the newest first.
+    pub resume_chain: Vec<RunId>,
+    pub resumed_as: Option<RunId>,
+    /// Of this run alone.
+    pub tokens: TokenTotals,
+    pub tool_calls: ToolCallSummary,
+    /// As they were started.
+    pub children: Vec<ChildRun>,
+    /// How often it was told that it repeats itself.
+    pub loops: i64,
+}
+
+/// A run and what it spawned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunTree {
+    pub id: RunId,
+    pub agent_name: String,
+    pub status: RunStatus,
+    pub step_count: i64,
+    pub duration_ms: Option<i64>,
+    pub resumed_as: Option<RunId>,
+    /// As they were started.
+    pub children: Vec<RunTree>,
+    /// There are children that are not shown: the tree is too deep or too large.
+    pub truncated: bool,
+}
+
+impl Executor {
+    /// Newest first. An agent that was taken away still has its runs; one that never was is not
+    /// found.
+    pub async fn list_runs(
+        &self,
+        project: ProjectId,
+        filter: RunFilter,
+        page: Page,
+    ) -> Result<Paged<RunSummary>> {
+        self.db()
+            .snapshot(move |tx| {
+                if let Some(agent) = filter.agent {
+                    agents::get_ever(tx, project, agent)?.ok_or_else(|| Error::not_found("agent", agent))?;
+                }
+                Ok(rows::list(tx, project, &filter, &page)?)
+            })
+            .await
+    }
+
+    pub async fn get_run(&self, project: ProjectId, id: RunId) -> Result<Run> {
+        self.db().read(move |tx| get(tx, project, id)).await
+    }
+
+    pub async fn run_detail(&self, project: ProjectId, id: RunId) -> Result<RunDetail> {
+        self.db()
+            .snapshot(move |tx| {
+                let run = get(tx, project, id)?;
+                Ok(RunDetail {
+                    resume_chain: runs::resume_chain(tx, &run)?,
+                    resumed_as: runs::resumed_as(tx, id)?,
+                    tokens: rows::token_totals(tx, &[id])?.remove(&id).unwrap_or_default(),
+                    tool_calls: rows::tool_calls(tx, id)?,
+                    children: rows::children_of(tx, &[id], MOST_CHILDREN)?,
+                    loops: rows::event_count(tx, id, "loop_detected")?,
+                    run,
+                })
+            })
+            .await
+    }
+
+    /// At most five levels and a thousand runs.
+    pub async fn run_tree(&self, project: ProjectId, id: RunId) -> Result<RunTree> {
+        self.db()
+            .snapshot(move |tx| {
+                let run = get(tx, project, id)?;
+                let root = ChildRun {
+                    id,
+                    parent: None,
+                    agent_name: run.agent_name,
+                    status: run.status,
+                    step_count: run.step_count,
+                    duration_ms: duration_ms(run.started_at, run.completed_at),
+                };
+                let nodes = levels(tx, root)?;
+                let ids: Vec<RunId> = nodes.iter().map(|node| node.id).collect();
+                let resumed = rows::resumptions(tx, &ids)?;
+                let counts = rows::child_counts(tx, &ids)?;
+                Ok(grow(nodes, &resumed, &counts))
+            })
+            .await
+    }
+}
+
+pub(crate) fn get(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Run> {
+    runs::get(tx, project, id)?.ok_or_else(|| Error::not_found("run", id))
+}
+
+/// Every run of a tree, each after its parent, as far as there is room.
+fn levels(tx: &mut Tx<'_>, root: ChildRun) -> Result<Vec<ChildRun>> {
+    let mut level = vec![root.id];
+    let mut nodes = vec![root];
+    for _ in 0..DEEPEST {
+        let below = rows::children_of(tx, &level, MOST_NODES - nodes.len())?;
+        if below.is_empty() {
+            break;
+        }
+        level = below.iter().map(|child| child.id).collect();
+        nodes.extend(below);
+    }
+    Ok(nodes)
+}
+
+/// Puts each run below its parent. Parents come before their children, so that from the last to
+/// the first every run is whole when it is handed up.
+fn grow(
+    nodes: Vec<ChildRun>,
+    resumed: &HashMap<RunId, RunId>,
+    child_counts: &HashMap<RunId, i64>,
+) -> RunTree {
+    let mut of_parent: HashMap<Option<RunId>, Vec<RunTree>> = HashMap::new();
+    for node in nodes.into_iter().rev() {
+        let mut children = of_parent.remove(&Some(node.id)).unwrap_or_default();
+        children.reverse();
+        let there_are = child_counts.get(&node.id).copied().unwrap_or(0);
+        let tree = RunTree {
+            resumed_as: resumed.get(&node.id).copied(),
+            truncated: there_are > i64::try_from(children.len()).unwrap_or(i64::MAX),
+            children,
+            id: node.id,
+            agent_name: node.agent_name,
+            status: node.status,
+            step_count: node.step_count,
+            duration_ms: node.duration_ms,
+        };
+        if node.parent.is_none() {
+            return tree;
+        }
+        of_parent.entry(node.parent).or_default().push(tree);
+    }
+    unreachable!("a tree begins with a run that has no parent in it")
+}

@@ -1,0 +1,27 @@
+//! PostgreSQL has no NUL in its texts. What a model says is recorded whatever it says, so the
+//! character is replaced, before anything else sees it: the record and the model's view agree.
+
+use serde_json::Value;
+
+pub fn text(text: &mut String) {
+    if text.contains('\0') {
+        *text = text.replace('\0', "\u{fffd}");
+    }
+}
+
+pub fn value(value: &mut Value) {
+    match value {
+        Value::String(one) => text(one),
+        Value::Array(items) => items.iter_mut().for_each(self::value),
+        Value::Object(map) => {
+            if map.keys().any(|key| key.contains('\0')) {
+                *map = std::mem::take(map)
+                    .into_iter()
+                    .map(|(key, value)| (key.replace('\0', "\u{fffd}"), value))
+                    .collect();
+            }
+            map.values_mut().for_each(self::value);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}

@@ -1,0 +1,286 @@
+//! Spans of runs, model calls and tool calls, named as OpenTelemetry's GenAI conventions name them.
+//!
+//! They have a target of their own and the lowest level, so nobody makes them who does not ask for
+//! exactly them: a span that nobody wants is neither built nor are its fields looked at. What was
+//! said, and what tools were given and answered, is added only when `Settings::capture_content` is on.
+
+use emergent_domain::{
+    agent::ModelConfig,
+    chat::{Part, Speaker, Stop, Turn},
+    run::{CallStatus, Run, RunEnd, RunStatus},
+    run_event::RecordedCall,
+};
+use emergent_llm::{Answer, ChatRequest, Delta, Error};
+use emergent_tools::Effect;
+use serde_json::{Value, json};
+use tokio::time::{Instant, error::Elapsed, timeout_at};
+use tracing::{Instrument, Span, field::Empty, trace_span};
+use uuid::Uuid;
+
+use crate::{Executor, driver::Driver, telemetry::ModelCall};
+
+/// A span that runs below find as their parent for as long as this lives.
+pub(crate) struct Open {
+    span: Span,
+    known: Option<(Executor, Uuid)>,
+}
+
+impl Open {
+    fn new(span: Span, executor: &Executor, id: Uuid) -> Self {
+        if span.is_disabled() {
+            return Self { span, known: None };
+        }
+        executor.telemetry().open.lock().insert(id, span.clone());
+        Self { span, known: Some((executor.clone(), id)) }
+    }
+
+    pub fn span(&self) -> Span {
+        self.span.clone()
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Some((executor, id)) = &self.known {
+            executor.telemetry().open.lock().remove(id);
+        }
+    }
+}
+
+/// The drive of a run. A child of the call that spawned it when that is made in this process.
+pub(crate) fn run(executor: &Executor, run: &Run) -> Open {
+    let span = trace_span!(
+        target: "gen_ai",
+        parent: parent(executor, run),
+        "invoke_agent",
+        otel.name = format_args!("invoke_agent {}", run.agent_name),
+        otel.status_code = Empty,
+        gen_ai.operation.name = "invoke_agent",
+        gen_ai.agent.name = run.agent_name,
+        gen_ai.agent.id = %run.agent,
+        gen_ai.conversation.id = %run.id,
+        gen_ai.provider.name = provider(&run.model),
+        gen_ai.request.model = run.model.name,
+        emergent.run.parent_id = run.parent.map(tracing::field::display),
+        emergent.run.status = Empty,
+        error.type = Empty,
+    );
+    Open::new(span, executor, run.id.0)
+}
+
+fn parent(executor: &Executor, run: &Run) -> Option<tracing::Id> {
+    let open = executor.telemetry().open.lock();
+    let call = run.parent_call.and_then(|call| open.get(&call.0));
+    call.or_else(|| open.get(&run.parent?.0)).and_then(Span::id)
+}
+
+/// Says on the span of the run, which is the one we are in, how it ended.
+pub(crate) fn run_ended(end: &RunEnd) {
+    let span = Span::current();
+    span.record("emergent.run.status", end.status().as_str());
+    if end.status() == RunStatus::Failed {
+        failed(&span, end.reason().map_or("_OTHER", |reason| reason.as_str()));
+    }
+}
+
+pub(crate) fn cancelled(span: &Span) {
+    span.record("emergent.run.status", RunStatus::Cancelled.as_str());
+}
+
+/// The run goes on from its record, in a span of its own.
+pub(crate) fn interrupted(span: &Open) {
+    failed(&span.span, "interrupted");
+}
+
+fn failed(span: &Span, error: &str) {
+    span.record("error.type", error);
+    span.record("otel.status_code", "ERROR");
+}
+
+impl Driver {
+    /// Asks the model, and counts it.
+    pub(crate) async fn chat(
+        &self,
+        request: ChatRequest<'_>,
+        limit: Instant,
+        tell: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Result<Answer, Error>, Elapsed> {
+        let (model, models) = (&self.run.model, self.executor.models());
+        let span = trace_span!(
+            target: "gen_ai",
+            "chat",
+            otel.name = format_args!("chat {}", model.name),
+            otel.kind = "client",
+            otel.status_code = Empty,
+            gen_ai.operation.name = "chat",
+            gen_ai.provider.name = provider(model),
+            gen_ai.request.model = model.name,
+            gen_ai.request.temperature = model.temperature,
+            gen_ai.request.max_tokens = model.max_tokens.map(i64::from),
+            gen_ai.conversation.id = %self.run.id,
+            gen_ai.response.finish_reasons = Empty,
+            gen_ai.usage.input_tokens = Empty,
+            gen_ai.usage.output_tokens = Empty,
+            gen_ai.usage.reasoning.output_tokens = Empty,
+            gen_ai.usage.cache_read.input_tokens = Empty,
+            gen_ai.usage.cache_creation.input_tokens = Empty,
+            gen_ai.system_instructions = Empty,
+            gen_ai.input.messages = Empty,
+            gen_ai.output.messages = Empty,
+            error.type = Empty,
+        );
+        let capture = !span.is_disabled() && self.executor.settings().capture_content;
+        if capture {
+            let system = json!([{ "type": "text", "content": request.system }]);
+            span.record("gen_ai.system_instructions", system.to_string());
+            let said: Vec<Value> = request.turns.iter().map(turn).collect();
+            span.record("gen_ai.input.messages", Value::Array(said).to_string());
+        }
+        let began = std::time::Instant::now();
+        let asked =
+            timeout_at(limit, models.chat(model, request, limit, tell)).instrument(span.clone()).await;
+        let answer = asked.as_ref().ok().and_then(|asked| asked.as_ref().ok());
+        let usage = answer.map(|answer| answer.usage);
+        let call = ModelCall {
+            model,
+            took: began.elapsed(),
+            error: error_of(&asked, limit),
+            usage,
+            cost: usage.and_then(|usage| models.cost(model, &usage)),
+        };
+        self.executor.telemetry().model_called(&call);
+        if !span.is_disabled() {
+            told(&span, &call, answer, capture);
+        }
+        asked
+    }
+
+    /// The making of a call.
+    pub(crate) fn tool_span(&self, at: usize) -> Open {
+        let call = &self.calls[at];
+        let span = trace_span!(
+            target: "gen_ai",
+            "execute_tool",
+            otel.name = format_args!("execute_tool {}", call.tool),
+            otel.status_code = Empty,
+            gen_ai.operation.name = "execute_tool",
+            gen_ai.tool.name = call.tool,
+            gen_ai.tool.call.id = %call.id,
+            gen_ai.tool.type = self.tool_type(&call.tool),
+            gen_ai.tool.call.arguments = Empty,
+            gen_ai.tool.call.result = Empty,
+            error.type = Empty,
+        );
+        if !span.is_disabled() && self.executor.settings().capture_content {
+            span.record("gen_ai.tool.call.arguments", call.input.to_string());
+        }
+        Open::new(span, &self.executor, call.id.0)
+    }
+
+    fn tool_type(&self, name: &str) -> &'static str {
+        match self.tools.get(name).map(|tool| tool.info().effect) {
+            Some(Effect::External { .. }) => "extension",
+            _ => "function",
+        }
+    }
+
+    /// Says on the span of a call what is recorded of it.
+    pub(crate) fn tool_told(&self, span: &Open, call: &RecordedCall) {
+        tool_ended(&span.span, call.status, call.output.as_ref(), self.executor.settings().capture_content);
+    }
+}
+
+pub(crate) fn tool_ended(span: &Span, status: CallStatus, output: Option<&Value>, capture: bool) {
+    if span.is_disabled() {
+        return;
+    }
+    if status == CallStatus::Error {
+        failed(span, "tool_error");
+    }
+    if capture && let Some(output) = output {
+        span.record("gen_ai.tool.call.result", output.to_string());
+    }
+}
+
+fn told(span: &Span, call: &ModelCall<'_>, answer: Option<&Answer>, capture: bool) {
+    if let Some(error) = call.error {
+        failed(span, error);
+    }
+    let Some(answer) = answer else { return };
+    // Whole numbers of this kind are the only ones that stay numbers on their way out.
+    let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+    let usage = &answer.usage;
+    span.record("gen_ai.usage.input_tokens", count(usage.input));
+    span.record("gen_ai.usage.output_tokens", count(usage.output));
+    span.record("gen_ai.usage.reasoning.output_tokens", count(usage.reasoning));
+    span.record("gen_ai.usage.cache_read.input_tokens", count(usage.cache_read));
+    span.record("gen_ai.usage.cache_creation.input_tokens", count(usage.cache_write));
+    span.record("gen_ai.response.finish_reasons", finish_reason(&answer.stop));
+    if capture {
+        let said = json!([{
+            "role": "assistant",
+            "parts": answer.parts.iter().map(part).collect::<Vec<_>>(),
+            "finish_reason": finish_reason(&answer.stop),
+        }]);
+        span.record("gen_ai.output.messages", said.to_string());
+    }
+}
+
+/// The conventions' name of a provider they know; others keep ours.
+pub fn provider(model: &ModelConfig) -> &str {
+    match model.provider.as_str() {
+        "google" => "gcp.gemini",
+        "vertex" => "gcp.vertex_ai",
+        other => other,
+    }
+}
+
+/// The class of what went wrong, as few words as there are classes.
+fn error_of(asked: &Result<Result<Answer, Error>, Elapsed>, limit: Instant) -> Option<&'static str> {
+    match asked {
+        Ok(Ok(_)) => None,
+        Err(_) => Some("timeout"),
+        Ok(Err(_)) if Instant::now() >= limit => Some("timeout"),
+        Ok(Err(error)) => Some(match error {
+            Error::RateLimited { .. } => "rate_limited",
+            Error::Overloaded { .. } => "unavailable",
+            Error::Auth { .. } => "auth",
+            Error::BadRequest { .. } => "bad_request",
+            Error::ContextTooLong { .. } => "context_too_long",
+            Error::Malformed { .. } => "malformed",
+            Error::Config(_) | Error::Local { .. } => "configuration",
+        }),
+    }
+}
+
+fn finish_reason(stop: &Stop) -> &str {
+    match stop {
+        Stop::End => "stop",
+        Stop::ToolCalls => "tool_call",
+        Stop::MaxTokens => "length",
+        Stop::Refused(_) => "content_filter",
+        Stop::Other(word) => word,
+    }
+}
+
+fn turn(turn: &Turn) -> Value {
+    let role = match turn.speaker {
+        Speaker::User => "user",
+        Speaker::Assistant => "assistant",
+        Speaker::Tools => "tool",
+    };
+    json!({ "role": role, "parts": turn.parts.iter().map(part).collect::<Vec<_>>() })
+}
+
+fn part(part: &Part) -> Value {
+    match part {
+        Part::Text { text, .. } => json!({ "type": "text", "content": text }),
+        Part::Thought { text, .. } => json!({ "type": "reasoning", "content": text }),
+        Part::Call(call) => {
+            json!({ "type": "tool_call", "id": call.id, "name": call.name, "arguments": call.input })
+        }
+        Part::Result(result) => {
+            json!({ "type": "tool_call_response", "id": result.id, "response": result.output })
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! `spawn_agents` and `list_available_agents`: how agents find and start one another.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant as Began},
+};
+
+use async_trait::async_trait;
+use emergent_domain::run::{CallStatus, Origin, Run, RunStatus};
+use emergent_store::{Tx, agents, runs};
+use emergent_tools::{Done, Effect, Tool, ToolContext, ToolError, ToolInfo};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{
+    Error, Executor, Result,
+    admit::{self, Door, Start},
+    children::{self, Child, Wanted},
+    driver::{Driver, error_output},
+};
+
+#[derive(Debug, Clone, Deserialize)]
+struct Spawn {
+    tasks: Vec<SpawnTask>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct SpawnTask {
+    agent_name: String,
+    task: String,
+    /// Seconds.
+    timeout: Option<i64>,
+    resume_run_id: Option<emergent_domain::ids::RunId>,
+}
+
+#[derive(Debug, Serialize)]
+struct Spawned {
+    run_id: Option<emergent_domain::ids::RunId>,
+    agent_name: String,
+    status: RunStatus,
+    summary: String,
+    steps: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl Driver {
+    /// Runs the agents of one call and answers with what each came to.
+    pub(crate) async fn spawn(&mut self, at: usize) -> Result<()> {
+        let began = Began::now();
+        let Some(tool) = self.tools.get(&self.calls[at].tool).cloned() else { return Ok(()) };
+        let checked = self.executor.settings().guard.check(tool.info(), self.calls[at].input.clone());
+        let read = checked.and_then(|input| serde_json::from_value(input).map_err(|error| error.to_string()));
+        let spawn: Spawn = match read {
+            Ok(spawn) => spawn,
+            Err(why) => return self.finish(at, CallStatus::Error, error_output(why), began).await,
+        };
+        let (tasks, call) = (Arc::new(spawn.tasks), self.calls[at].id);
+        let (executor, parent) = (self.executor.clone(), Arc::new(self.run.clone()));
+        let left = time_left(self.deadline, self.executor.settings().grace);
+        let admit: children::Admit = {
+            let (tasks, parent, executor) = (Arc::clone(&tasks), Arc::clone(&parent), executor.clone());
+            Arc::new(move |tx: &mut Tx<'_>, place: usize| {
+                let door = Door::below(Origin::Spawn, &parent, Some(call), i64::try_from(place).unwrap_or(0));
+                start_one(tx, &executor, &parent, &tasks[place], door, left)
+            })
+        };
+        // A run that waits for others leaves its place to them.
+        self.slot.leave();
+        let wanted = Wanted {
+            call: Some(call),
+            first_part: 0,
+            had: vec![None; tasks.len()],
+            at: self.recorder.at(self.machine.steps()),
+            deadline: self.deadline,
+            admit,
+        };
+        let done = children::run_all(&executor, &parent, wanted).await;
+        self.slot.enter().await;
+        let results: Vec<Spawned> =
+            done?.into_iter().zip(tasks.iter()).map(|(child, task)| told(child, task)).collect();
+        let all_failed =
+            results.iter().all(|one| matches!(one.status, RunStatus::Failed | RunStatus::Cancelled));
+        let status = if all_failed { CallStatus::Error } else { CallStatus::Completed };
+        let output = self.executor.settings().guard.cut(json!(results));
+        self.finish(at, status, output, began).await
+    }
+}
+
+/// A child may take as long as leaves its parent time to use what it found.
+fn time_left(deadline: tokio::time::Instant, grace: Duration) -> i64 {
+    let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+    let usable = left.saturating_sub(grace).max(left / 2);
+    i64::try_from(usable.as_secs()).unwrap_or(i64::MAX).max(1)
+}
+
+fn start_one(
+    tx: &mut Tx<'_>,
+    executor: &Executor,
+    parent: &Run,
+    task: &SpawnTask,
+    door: Door<'_>,
+    left: i64,
+) -> Result<Run> {
+    let Some(id) = task.resume_run_id else {
+        let agent = agents::get_by_name(tx, parent.project, &task.agent_name)?
+            .ok_or_else(|| Error::not_found("agent", &task.agent_name))?;
+        let own =
+            agent.definition.default_timeout.map_or(emergent_domain::run::DEFAULT_TIMEOUT_SECONDS, i64::from);
+        let start = Start {
+            input: task.task.clone(),
+            timeout_seconds: Some(task.timeout.unwrap_or(own).min(left)),
+            ..Start::default()
+        };
+        return admit::admit(tx, executor, &agent, &door, &start);
+    };
+    let paused = runs::get_for_update(tx, parent.project, id)?.ok_or_else(|| Error::not_found("run", id))?;
+    // Only what this run, or one it goes on from, spawned: another's work is not its to continue.
+    let mut own = runs::resume_chain(tx, parent)?;
+    own.push(parent.id);
+    if !paused.parent.is_some_and(|id| own.contains(&id)) || paused.agent_name != task.agent_name {
+        return Err(Error::not_found("paused run of this agent among your own", id));
+    }
+    let timeout = task.timeout.unwrap_or(paused.timeout_seconds).min(left);
+    let start = Start { input: task.task.clone(), timeout_seconds: Some(timeout), ..Start::default() };
+    admit::resume(tx, executor, &paused, door, &start)
+}
+
+fn told(child: Child, task: &SpawnTask) -> Spawned {
+    match child {
+        Child::Run(run) => Spawned {
+            run_id: Some(run.id),
+            agent_name: run.agent_name,
+            status: run.status,
+            summary: run.summary.unwrap_or_default(),
+            steps: run.step_count,
+            error: run.error,
+        },
+        Child::Refused(why) => Spawned {
+            run_id: None,
+            agent_name: task.agent_name.clone(),
+            status: RunStatus::Failed,
+            summary: String::new(),
+            steps: 0,
+            error: Some(why),
+        },
+    }
+}
+
+/// The tool as it is offered; the driver itself runs it.
+pub(crate) struct SpawnAgents(ToolInfo);
+
+impl SpawnAgents {
+    pub fn new() -> Self {
+        Self(ToolInfo {
+            name: "spawn_agents".into(),
+            server: None,
+            description: "Starts other agents on tasks and waits for all of them. Each works on its own, with its own \
+                          tools, and sees only the task text you give it: say everything it needs to know. Tasks run \
+                          side by side. Answers with one result per task, in order: run_id, status (completed, paused, \
+                          failed, cancelled), summary, steps. A paused agent hit a limit; to let it go on, call again \
+                          with its run_id as resume_run_id and what it should do next as task."
+                .into(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {
+                    "tasks": {
+                        "type": "array", "minItems": 1, "maxItems": 100,
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "agent_name": { "type": "string", "description": "As list_available_agents names it." },
+                                "task": { "type": "string", "minLength": 1, "description": "What to do, in full." },
+                                "timeout": { "type": "integer", "minimum": 1, "maximum": 86400, "description": "Seconds; the agent's own default otherwise." },
+                                "resume_run_id": { "type": "string", "format": "uuid", "description": "A paused run of that agent that you spawned, to go on with." }
+                            },
+                            "required": ["agent_name", "task"],
+                            "additionalProperties": false
+                        }
+                    }
+                },
+                "required": ["tasks"],
+                "additionalProperties": false
+            }),
+            effect: Effect::Coordinates,
+            scope: None,
+        })
+    }
+}
+
+#[async_trait]
+impl Tool for SpawnAgents {
+    fn info(&self) -> &ToolInfo {
+        &self.0
+    }
+
+    async fn call(&self, _: &ToolContext, _: Value) -> Result<Done, ToolError> {
+        Err(ToolError::Refused("only a running agent can start others".into()))
+    }
+}
+
+pub(crate) struct ListAvailableAgents(ToolInfo);
+
+impl ListAvailableAgents {
+    pub fn new() -> Self {
+        Self(ToolInfo {
+            name: "list_available_agents".into(),
+            server: None,
+            description:
+                "Lists the agents you can start with spawn_agents: name, description, tools, flow type and \
+                          visibility of each."
+                    .into(),
+            input_schema: json!({ "type": "object", "properties": {}, "additionalProperties": false }),
+            effect: Effect::Reads,
+            scope: None,
+        })
+    }
+}
+
+#[async_trait]
+impl Tool for ListAvailableAgents {
+    fn info(&self) -> &ToolInfo {
+        &self.0
+    }
+
+    async fn call(&self, context: &ToolContext, _: Value) -> Result<Done, ToolError> {
+        let (project, run) = (context.project, context.run);
+        let read = context.graph.db().read(move |tx| {
+            let caller = match run {
+                Some(run) => runs::get(tx, project, run)?.map(|run| run.agent),
+                None => None,
+            };
+            Ok::<_, emergent_store::Error>((agents::all(tx, project)?, caller))
+        });
+        let (mut all, caller) =
+            read.await.map_err(|error| ToolError::from(emergent_graph::Error::from(error)))?;
+        all.retain(|agent| Some(agent.id) != caller);
+        all.sort_by(|one, other| one.definition.name.cmp(&other.definition.name));
+        // Never a system prompt: what an agent is told is its product's own business.
+        let listed: Vec<Value> = all
+            .iter()
+            .map(|agent| {
+                let definition = &agent.definition;
+                json!({
+                    "name": definition.name,
+                    "description": definition.description,
+                    "tools": definition.tools,
+                    "flow_type": definition.flow_type,
+                    "visibility": definition.visibility,
+                })
+            })
+            .collect();
+        Ok(Done::Answer(json!({ "agents": listed })))
+    }
+}

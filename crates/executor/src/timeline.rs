@@ -1,0 +1,248 @@
+//! What was said and done in one run, in its order: the conversation, the calls, every event.
+
+use std::time::Duration;
+
+use emergent_domain::{
+    chat::{Part, Usage, text_of},
+    cursor::{Page, Paged},
+    ids::{ProjectId, RunId, ToolCallId},
+    run::{CallStatus, MessageRole, Reason, Run, RunStatus},
+    run_event::{MessageContent, RecordedCall, RunEvent, RunEventBody},
+    time::Timestamp,
+};
+use emergent_store::{
+    Tx,
+    runs::timeline::{self as rows, EventRow, Line},
+};
+use serde_json::Value;
+use uuid::Uuid;
+
+pub use emergent_store::runs::timeline::{LightCall, MessageFilter, ToolCallFilter};
+
+use crate::{Error, Executor, Result, history::get};
+
+/// One line of a conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunMessage {
+    /// Of the message; of the call, for what a tool answered.
+    pub id: Uuid,
+    pub run: RunId,
+    pub role: MessageRole,
+    pub step: i64,
+    pub content: RunMessageContent,
+    pub usage: Option<Usage>,
+    pub cost: Option<f64>,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum RunMessageContent {
+    /// Of a system prompt or a user; `injected` names the limit when the executor said it.
+    Text {
+        text: String,
+        injected: Option<Reason>,
+    },
+    /// Of an assistant; what each call was given and gave is with the call.
+    Answer {
+        text: String,
+        thoughts: Option<String>,
+        calls: Vec<LightCall>,
+    },
+    /// Stands in for everything before `upto` in what the model sees from here on.
+    Summary {
+        text: String,
+        upto: i64,
+    },
+    Result {
+        call: ToolCallId,
+        tool: String,
+        output: Value,
+        is_error: bool,
+    },
+}
+
+impl Executor {
+    /// The conversation, the oldest first: it reads forward. What tools answered is part of it.
+    pub async fn run_messages(
+        &self,
+        project: ProjectId,
+        id: RunId,
+        filter: MessageFilter,
+        page: Page,
+    ) -> Result<Paged<RunMessage>> {
+        let after = rows::after(&page)?;
+        self.db()
+            .snapshot(move |tx| {
+                get(tx, project, id)?;
+                let lines = rows::lines(tx, id, &filter, after, page.limit)?;
+                Ok(lines.map(|line| read_aloud(id, line)))
+            })
+            .await
+    }
+
+    /// The oldest first. What has not begun is shown as running.
+    pub async fn run_tool_calls(
+        &self,
+        project: ProjectId,
+        id: RunId,
+        filter: ToolCallFilter,
+        page: Page,
+    ) -> Result<Paged<RecordedCall>> {
+        let after = rows::after(&page)?;
+        self.db()
+            .snapshot(move |tx| {
+                get(tx, project, id)?;
+                Ok(rows::calls(tx, id, &filter, after, page.limit)?.map(shown))
+            })
+            .await
+    }
+
+    pub async fn run_tool_call(
+        &self,
+        project: ProjectId,
+        run: RunId,
+        id: ToolCallId,
+    ) -> Result<RecordedCall> {
+        self.db()
+            .read(move |tx| {
+                get(tx, project, run)?;
+                let call = rows::get_call(tx, run, id)?.ok_or_else(|| Error::not_found("tool call", id))?;
+                Ok(shown(call))
+            })
+            .await
+    }
+
+    /// What a run told after `after`, in order, `limit` events at most; what is only told live is
+    /// not among them. Going on from the `seq` of the last one misses nothing and repeats nothing.
+    pub async fn run_events(
+        &self,
+        project: ProjectId,
+        id: RunId,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<RunEvent>> {
+        // One moment for all tables: a later event of one must not hide an earlier one of another.
+        self.db()
+            .snapshot(move |tx| {
+                let run = get(tx, project, id)?;
+                Ok(events(tx, &run, after, limit)?)
+            })
+            .await
+    }
+}
+
+/// The events of a run after a `seq`. The caller reads a snapshot.
+pub fn events(tx: &mut Tx<'_>, run: &Run, after: i64, limit: usize) -> emergent_store::Result<Vec<RunEvent>> {
+    let mut told: Vec<(i64, Timestamp, RunEventBody)> = Vec::new();
+    for message in rows::messages_whole(tx, run.id, after, limit)? {
+        told.push((message.seq, message.at, RunEventBody::Message(message)));
+    }
+    for call in rows::calls_begun(tx, run.id, after, limit)? {
+        told.push((call.seq, call.at, RunEventBody::ToolStarted(as_begun(call))));
+    }
+    for call in rows::calls_ended(tx, run.id, after, limit)? {
+        let seq = call.result_seq.unwrap_or(call.seq);
+        told.push((seq, over_at(&call), RunEventBody::ToolCompleted(call)));
+    }
+    for event in rows::events(tx, run.id, after, limit)? {
+        let (seq, at) = (event.seq, event.at);
+        // None is unknown: a database of a newer program is not opened.
+        told.extend(body(run, event).map(|body| (seq, at, body)));
+    }
+    told.sort_by_key(|(seq, _, _)| *seq);
+    told.truncate(limit);
+    Ok(told.into_iter().map(|(seq, at, body)| RunEvent { run: run.id, seq: Some(seq), at, body }).collect())
+}
+
+fn body(run: &Run, event: EventRow) -> Option<RunEventBody> {
+    let data = &event.data;
+    let number = |field: &str| data[field].as_i64().unwrap_or(0);
+    Some(match event.kind.as_str() {
+        "run_started" => RunEventBody::Started { recovered: data["recovered"] == true },
+        "loop_detected" => RunEventBody::LoopDetected {
+            call: data["call"].as_str()?.parse().ok()?,
+            tool: data["tool"].as_str().unwrap_or_default().to_owned(),
+            count: number("count"),
+        },
+        "limit_reached" => RunEventBody::LimitReached { reason: Reason::parse(data["reason"].as_str()?)? },
+        "compacted" => RunEventBody::Compacted {
+            before: number("before"),
+            after: number("after"),
+            summarised: data["summarised"] == true,
+        },
+        "run_ended" => RunEventBody::Ended {
+            status: RunStatus::parse(data["status"].as_str()?)?,
+            reason: data["reason"].as_str().and_then(Reason::parse),
+            summary: run.summary.clone().unwrap_or_default(),
+            error: run.error.clone(),
+        },
+        _ => return None,
+    })
+}
+
+/// A call as it was when it began.
+fn as_begun(call: RecordedCall) -> RecordedCall {
+    RecordedCall { status: CallStatus::Running, output: None, result_seq: None, duration_ms: None, ..call }
+}
+
+fn shown(call: RecordedCall) -> RecordedCall {
+    RecordedCall { status: shown_as(call.status), ..call }
+}
+
+fn shown_as(status: CallStatus) -> CallStatus {
+    if status == CallStatus::Pending { CallStatus::Running } else { status }
+}
+
+/// When a call was over, as nearly as its record tells.
+fn over_at(call: &RecordedCall) -> Timestamp {
+    let took = call.duration_ms.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0);
+    call.at + Duration::from_millis(took)
+}
+
+fn read_aloud(run: RunId, line: Line) -> RunMessage {
+    match line {
+        Line::Message(message, calls) => RunMessage {
+            id: message.id.0,
+            run,
+            role: message.role,
+            step: message.step,
+            content: match message.content {
+                MessageContent::Text { text, injected } => RunMessageContent::Text { text, injected },
+                MessageContent::Summary { text, upto } => RunMessageContent::Summary { text, upto },
+                MessageContent::Parts(parts) => answer(&parts, calls),
+            },
+            usage: message.usage,
+            cost: message.cost,
+            at: message.at,
+        },
+        Line::Result(call) => RunMessage {
+            id: call.id.0,
+            run,
+            role: MessageRole::ToolResult,
+            step: call.step,
+            at: over_at(&call),
+            content: RunMessageContent::Result {
+                call: call.id,
+                is_error: call.status == CallStatus::Error,
+                tool: call.tool,
+                output: call.output.unwrap_or(Value::Null),
+            },
+            usage: None,
+            cost: None,
+        },
+    }
+}
+
+fn answer(parts: &[Part], mut calls: Vec<LightCall>) -> RunMessageContent {
+    let mut thoughts = String::new();
+    for part in parts {
+        if let Part::Thought { text, .. } = part {
+            thoughts.push_str(text);
+        }
+    }
+    for call in &mut calls {
+        call.status = shown_as(call.status);
+    }
+    let thoughts = (!thoughts.is_empty()).then_some(thoughts);
+    RunMessageContent::Answer { text: text_of(parts), thoughts, calls }
+}

@@ -1,0 +1,167 @@
+//! Conversations that outgrow what the model can read: what it sees is shortened, the record is
+//! whole.
+
+mod support;
+
+use emergent_domain::{
+    chat::{Part, Speaker, Usage},
+    run::{Reason, RunStatus},
+    run_event::RunEventBody,
+};
+use emergent_llm::Error;
+use emergent_testkit::{
+    TestDb, both,
+    scripted::{Asked, Say, Scripted, calls, fails, hangs, says},
+};
+use emergent_tools::Effect;
+use serde_json::json;
+use support::{House, Plan, agent, assert_ended, server::Server, tools::Probe, until, with_tools};
+
+/// Tokens the model of these stories can read; a conversation is shortened at three quarters.
+const WINDOW: u64 = 4_000;
+
+/// A provider that counts nothing, so that lengths decide.
+fn uncounted(say: Say) -> Say {
+    say.counting(Usage::default())
+}
+
+fn read(n: usize) -> Say {
+    uncounted(calls("read", json!({ "page": n })))
+}
+
+fn plan(model: &Scripted, page_bytes: usize) -> Plan {
+    let page = json!({ "text": "x".repeat(page_bytes) });
+    let mut plan = Plan::new(model.clone()).tool(Probe::new("read", Effect::Reads).answers(page).build());
+    plan.models = Some(model.models().with_window("scripted/", WINDOW));
+    plan
+}
+
+async fn house(db: &TestDb, lines: Vec<Say>, page_bytes: usize) -> (House, emergent_domain::agent::Agent) {
+    let house = House::with(db, plan(&Scripted::new(lines), page_bytes)).await;
+    let reader = house.agent(with_tools("reader", &["read"])).await;
+    (house, reader)
+}
+
+/// Bytes of results the model was shown.
+fn shown(asked: &Asked) -> usize {
+    let parts = asked.turns.iter().flat_map(|turn| &turn.parts);
+    parts.map(|part| if let Part::Result(result) = part { result.output.to_string().len() } else { 0 }).sum()
+}
+
+fn too_long() -> Say {
+    fails(Error::ContextTooLong { model: Scripted::MODEL.into(), message: "too many tokens".into() })
+}
+
+both! {
+    async fn old_results_are_left_out_first_and_the_record_keeps_them(db: TestDb) {
+        let lines = (0..8).map(read).chain([says("Read.")]).collect();
+        let (house, reader) = house(&db, lines, 2_000).await;
+        let run = house.run(&reader, "Read it all.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        let timeline = house.timeline(run.id).await;
+        assert!(timeline.contains("compacted summarised=false"), "{timeline}");
+        assert!(!timeline.contains("summarised=true"), "leaving out was enough");
+        let last = house.model.asked().pop().unwrap();
+        let results: Vec<bool> = last.turns.iter().filter(|turn| turn.speaker == Speaker::Tools)
+            .map(|turn| serde_json::to_string(turn).unwrap().contains("_left_out")).collect();
+        assert!(results[0] && !results[7], "the old ones are gone, the newest is there: {results:?}");
+        assert!(house.calls(run.id).await.iter().all(|call| call.output.as_ref().unwrap().to_string().len() > 2_000));
+        house.close().await;
+    }
+
+    async fn then_everything_but_the_newest_turns_is_summed_up(db: TestDb) {
+        // Calls themselves are long: leaving out results does not help.
+        let said = |n: usize| uncounted(says(format!("{n} ").repeat(1_500)).and(calls("read", json!({ "page": n }))));
+        let lines = vec![said(0), said(1), said(2), said(3), said(4), says("What was read so far."), says("Done.")];
+        let (house, reader) = house(&db, lines, 10).await;
+        let run = house.run(&reader, "Read it all.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert_eq!(run.summary.as_deref(), Some("Done."));
+        let asked = house.model.asked();
+        let request = asked.iter().find(|asked| asked.last().starts_with("The conversation so far")).unwrap();
+        assert!(request.tools.is_empty());
+        let last = asked.last().unwrap();
+        assert!(last.turns[0].text().contains("What was read so far."), "{}", last.turns[0].text());
+        assert!(last.turns.len() < request.turns.len() + 4);
+        let timeline = house.timeline(run.id).await;
+        assert!(timeline.contains("[summary] What was read so far.") && timeline.contains("summarised=true"));
+        assert_eq!(run.step_count, 6, "a summary is no step");
+        assert_eq!(house.calls(run.id).await.len(), 5, "the record is whole");
+        house.close().await;
+    }
+
+    async fn a_provider_that_says_it_is_too_long_is_asked_again_with_less(db: TestDb) {
+        let lines = vec![read(0), read(1), read(2), read(3), too_long(), says("Done.")];
+        let (house, reader) = house(&db, lines, 1_500).await;
+        let run = house.run(&reader, "Read.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        let asked = house.model.asked();
+        assert!(shown(&asked[5]) < shown(&asked[4]), "{} {}", shown(&asked[5]), shown(&asked[4]));
+        house.close().await;
+    }
+
+    async fn a_provider_that_counts_less_than_there_is_is_believed_only_so_far(db: TestDb) {
+        // The usual count of the scripted model is 110 tokens, whatever was said.
+        let lines = vec![calls("read", json!({ "page": 0 })), calls("read", json!({ "page": 1 })),
+            calls("read", json!({ "page": 2 })), calls("read", json!({ "page": 3 })), too_long(), says("Done.")];
+        let (house, reader) = house(&db, lines, 1_500).await;
+        assert_ended(&house.run(&reader, "Read.").await, RunStatus::Completed, None);
+        house.close().await;
+    }
+
+    async fn a_conversation_that_cannot_be_shortened_ends_the_run_and_does_not_loop(db: TestDb) {
+        let (house, reader) = house(&db, vec![too_long(), too_long(), too_long()], 10).await;
+        let run = house.run(&reader, "Read.").await;
+        assert_ended(&run, RunStatus::Failed, Some(Reason::Provider));
+        assert_eq!(house.model.asked().len(), 1);
+        house.close().await;
+    }
+
+    async fn a_provider_that_always_says_too_long_is_not_asked_for_ever(db: TestDb) {
+        let lines = (0..6).map(read).chain((0..30).map(|_| too_long())).collect();
+        let (house, reader) = house(&db, lines, 400).await;
+        let run = house.run(&reader, "Read.").await;
+        assert_ended(&run, RunStatus::Failed, Some(Reason::Provider));
+        assert!(house.model.asked().len() < 14, "{}", house.model.asked().len());
+        house.close().await;
+    }
+
+    async fn a_summary_that_does_not_come_leaves_the_conversation_as_it_is(db: TestDb) {
+        let said = |n: usize| uncounted(says(format!("{n} ").repeat(1_500)).and(calls("read", json!({ "page": n }))));
+        let refused = fails(Error::BadRequest { model: Scripted::MODEL.into(), status: 400, message: "no".into() });
+        let lines = vec![said(0), said(1), said(2), said(3), said(4), refused, says("Done.")];
+        let (house, reader) = house(&db, lines, 10).await;
+        assert_ended(&house.run(&reader, "Read.").await, RunStatus::Completed, None);
+        house.close().await;
+    }
+
+    async fn what_was_left_out_before_a_summary_stays_left_out_after_a_crash(db: TestDb) {
+        let long = |n: usize| uncounted(says(format!("{n} ").repeat(700)).and(calls("read", json!({ "page": n }))));
+        // Whether a line is an answer or a summary is the run's to decide: each can be either.
+        let model = Scripted::new((0..14).map(long).chain([hangs()]));
+        let server = Server::open(&db, plan(&model, 1_200)).await;
+        let reader = server.house.agent(with_tools("reader", &["read"])).await;
+        let run = server.house.start(&reader, "Read it all.").await;
+        until("the last line hangs", async || model.asked().len() == 15 && model.open() == 1).await;
+        let before = model.asked().pop().unwrap();
+        let shortened: Vec<bool> = server.house.events(run.id).await.iter().filter_map(|event| match event.body {
+            RunEventBody::Compacted { summarised, .. } => Some(summarised),
+            _ => None,
+        }).collect();
+        assert!(shortened.contains(&true) && shortened.contains(&false), "{shortened:?}");
+        server.kill(&db, std::time::Duration::ZERO).await;
+        let model = Scripted::new([says("Done."), says("Done.")]);
+        let house = House::with(&db, plan(&model, 1_200)).await;
+        house.ended(run.id).await;
+        assert_eq!(house.model.asked().remove(0).turns, before.turns);
+        house.close().await;
+    }
+
+    async fn a_short_conversation_is_left_alone(db: TestDb) {
+        let (house, _) = house(&db, vec![says("Hello.")], 10).await;
+        let greeter = house.agent(agent("greeter")).await;
+        let run = house.run(&greeter, "Hi.").await;
+        assert!(!house.timeline(run.id).await.contains("compacted"));
+        house.close().await;
+    }
+}

@@ -1,0 +1,478 @@
+//! Looking back at runs, written here the way a runner records them.
+
+use std::{collections::HashSet, time::Duration};
+
+use emergent_domain::{
+    agent::AgentDefinition,
+    author::Author,
+    chat::{Call, Part, Usage},
+    cursor::{Page, Paged},
+    ids::{AgentId, MessageId, ProjectId, RunId, TokenId, ToolCallId},
+    object::NewObject,
+    run::{CallStatus, MessageRole, Origin, Reason, Run, RunEnd, RunStatus},
+    run_event::{MessageContent, RecordedCall, RecordedMessage, RunEventBody},
+    time::Timestamp,
+};
+use emergent_executor::{
+    Error, Executor, Settings,
+    history::{MessageFilter, RunFilter, RunMessageContent, ToolCallFilter},
+};
+use emergent_graph::{Actor, Graph};
+use emergent_llm::Models;
+use emergent_store::runs::{self, record};
+use emergent_testkit::{TestDb, both, held_clock};
+use emergent_tools::ToolPool;
+use serde_json::{Value, json};
+
+struct Archive {
+    executor: Executor,
+    actor: Actor,
+    agent: AgentId,
+}
+
+const START: i64 = 1_700_000_000_000_000;
+
+fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_micros(START) + Duration::from_secs(seconds)
+}
+
+impl Archive {
+    async fn new(db: &TestDb) -> Self {
+        let graph = Graph::new(db.db.clone(), held_clock(), None);
+        let executor = Executor::new(graph, Models::default(), ToolPool::default(), Settings::default());
+        let project = executor.graph().create_project("test", false).await.unwrap().id;
+        let actor = Actor { project, author: Author::Token { id: TokenId::new() } };
+        let agent = executor.create_agent(actor, AgentDefinition::named("a")).await.unwrap().id;
+        Self { executor, actor, agent }
+    }
+
+    fn project(&self) -> ProjectId {
+        self.actor.project
+    }
+
+    fn blank(&self) -> Run {
+        Run {
+            id: RunId::new(),
+            project: self.project(),
+            agent: self.agent,
+            agent_version: 1,
+            agent_name: "a".into(),
+            status: RunStatus::Running,
+            reason: None,
+            origin: Origin::Trigger,
+            parent: None,
+            parent_call: None,
+            part: 0,
+            depth: 0,
+            resumed_from: None,
+            model: "rehearsal/x".parse().unwrap(),
+            step_count: 0,
+            steps_before: 0,
+            max_steps: None,
+            timeout_seconds: 300,
+            clock_from: Some(at(0)),
+            owner: Some("me".into()),
+            seq: 0,
+            summary: None,
+            error: None,
+            started_by: None,
+            created_at: at(0),
+            started_at: Some(at(0)),
+            completed_at: None,
+        }
+    }
+
+    async fn keep(&self, change: impl FnOnce(&mut Run)) -> Run {
+        let mut run = self.blank();
+        change(&mut run);
+        let kept = run.clone();
+        self.write(move |tx| runs::insert(tx, &kept)).await;
+        run
+    }
+
+    async fn write(
+        &self,
+        work: impl Fn(&mut emergent_store::Tx<'_>) -> emergent_store::Result<()> + Send + 'static,
+    ) {
+        self.executor.graph().db().write(work).await.unwrap();
+    }
+
+    /// Two steps: two calls in the first, of which one fails and one answers last; an answer.
+    async fn conversation(&self, run: RunId) -> [ToolCallId; 2] {
+        let (good, bad) = (ToolCallId::new(), ToolCallId::new());
+        let answer = MessageId::new();
+        let usage =
+            |input, output| Some(Usage { input, output, reasoning: 1, cache_read: 2, cache_write: 3 });
+        let message = |id, seq, role, step, content, usage, cost| {
+            // All of it at one moment, as a fast model would have it.
+            RecordedMessage { id, seq, role, step, content, usage, cost, at: at(1) }
+        };
+        let text = |text: &str| MessageContent::Text { text: text.into(), injected: None };
+        let call =
+            |id, seq, tool: &str, input: Value, status, output, result_seq, duration_ms| RecordedCall {
+                id,
+                seq,
+                message: answer,
+                tool: tool.into(),
+                step: 1,
+                input,
+                status,
+                output: Some(output),
+                result_seq: Some(result_seq),
+                duration_ms: Some(duration_ms),
+                at: at(1),
+            };
+        let wanted =
+            |id, name: &str, input| Part::Call(Call { id, name: name.into(), input, provider: None });
+        let parts = vec![
+            Part::Thought { text: "Hm.".into(), provider: None },
+            Part::text("Looking."),
+            wanted(good, "search_hybrid", json!({ "query": "x" })),
+            wanted(bad, "entities_get", json!({ "id": "y" })),
+        ];
+        let messages = [
+            message(MessageId::new(), 2, MessageRole::System, 0, text("Be good."), None, None),
+            message(MessageId::new(), 3, MessageRole::User, 1, text("Find x."), None, None),
+            message(
+                answer,
+                4,
+                MessageRole::Assistant,
+                1,
+                MessageContent::Parts(parts),
+                usage(100, 10),
+                Some(0.25),
+            ),
+            message(
+                MessageId::new(),
+                10,
+                MessageRole::Assistant,
+                2,
+                MessageContent::Parts(vec![Part::text("Found.")]),
+                usage(200, 20),
+                Some(0.5),
+            ),
+        ];
+        let calls = [
+            call(
+                good,
+                5,
+                "search_hybrid",
+                json!({ "query": "x" }),
+                CallStatus::Completed,
+                json!({ "hits": [] }),
+                8,
+                30,
+            ),
+            call(
+                bad,
+                6,
+                "entities_get",
+                json!({ "id": "y" }),
+                CallStatus::Error,
+                json!("no such object"),
+                7,
+                11,
+            ),
+        ];
+        self.write(move |tx| {
+            record::event(tx, run, 1, "run_started", &json!({ "recovered": false }), at(0))?;
+            for message in &messages {
+                record::message(tx, run, message)?;
+            }
+            record::calls(tx, run, &calls)?;
+            let data = json!({ "call": bad, "tool": "entities_get", "count": 3 });
+            record::event(tx, run, 9, "loop_detected", &data, at(1))?;
+            record::advance(tx, run, "me", 0, 10, 2)?;
+            let end = RunEnd::Paused { reason: Reason::StepLimit, summary: "Half of it.".into() };
+            record::end(tx, run, "me", 10, &end, 2, at(3))?;
+            Ok(())
+        })
+        .await;
+        [good, bad]
+    }
+}
+
+async fn walk<T>(limit: usize, mut get: impl AsyncFnMut(Page) -> Result<Paged<T>, Error>) -> Vec<T> {
+    let mut page = Page::first(limit);
+    let mut items = Vec::new();
+    loop {
+        let found = get(page).await.unwrap();
+        assert!(found.items.len() <= limit);
+        items.extend(found.items);
+        // As a client would send it back.
+        let Some(next) = found.next else { return items };
+        page.after = Some(next.encode().parse().unwrap());
+    }
+}
+
+fn is_missing<T: std::fmt::Debug>(outcome: Result<T, Error>) {
+    assert!(matches!(outcome, Err(Error::NotFound { .. })), "{outcome:?}");
+}
+
+both! {
+    async fn runs_are_listed_newest_first_with_their_sums(db: TestDb) {
+        let archive = Archive::new(&db).await;
+        let mut kept = Vec::new();
+        for second in 0..5 {
+            kept.push(archive.keep(|run| run.created_at = at(second / 2)).await);
+        }
+        archive.conversation(kept[0].id).await;
+        archive.keep(|run| { run.parent = Some(kept[0].id); run.created_at = at(9) }).await;
+        let list = async |filter, page| archive.executor.list_runs(archive.project(), filter, page).await;
+        let listed = walk(2, async |page| list(RunFilter::default(), page).await).await;
+        assert_eq!(listed.len(), 6);
+        assert!(listed.windows(2).all(|pair| pair[0].run.created_at >= pair[1].run.created_at));
+        let first = listed.iter().find(|one| one.run.id == kept[0].id).unwrap();
+        assert_eq!((first.tokens.input, first.tokens.output, first.tokens.cost), (300, 30, Some(0.75)));
+        assert_eq!((first.child_count, first.run.status), (1, RunStatus::Paused));
+        let none = listed.iter().find(|one| one.run.id == kept[1].id).unwrap();
+        assert_eq!((none.tokens, none.child_count), (Default::default(), 0));
+
+        let count = async |filter| list(filter, Page::first(100)).await.unwrap().items.len();
+        assert_eq!(count(RunFilter { agent: Some(archive.agent), ..Default::default() }).await, 6);
+        assert_eq!(count(RunFilter { status: Some(RunStatus::Paused), ..Default::default() }).await, 1);
+        assert_eq!(count(RunFilter { parent: Some(kept[0].id), ..Default::default() }).await, 1);
+        let both = RunFilter { parent: Some(kept[0].id), status: Some(RunStatus::Failed), ..Default::default() };
+        assert_eq!(count(both).await, 0);
+    }
+
+    async fn a_deleted_agent_still_has_its_runs(db: TestDb) {
+        let archive = Archive::new(&db).await;
+        let run = archive.keep(|_| {}).await;
+        archive.executor.delete_agent(archive.actor, archive.agent).await.unwrap();
+        let filter = RunFilter { agent: Some(archive.agent), ..Default::default() };
+        let listed = archive.executor.list_runs(archive.project(), filter, Page::first(10)).await.unwrap();
+        assert_eq!(listed.items[0].run.id, run.id);
+        let filter = RunFilter { agent: Some(AgentId::new()), ..Default::default() };
+        is_missing(archive.executor.list_runs(archive.project(), filter, Page::first(10)).await);
+    }
+
+    async fn a_run_at_a_glance(db: TestDb) {
+        let archive = Archive::new(&db).await;
+        let ends = |run: &mut Run| { run.status = RunStatus::Paused; run.completed_at = Some(at(1)) };
+        let oldest = archive.keep(ends).await;
+        let older = archive.keep(|run| { ends(run); run.resumed_from = Some(oldest.id) }).await;
+        let run = archive.keep(|run| run.resumed_from = Some(older.id)).await;
+        let next = archive.keep(|next| next.resumed_from = Some(run.id)).await;
+        archive.conversation(run.id).await;
+        for part in 0..3 {
+            archive.keep(|child| {
+                child.parent = Some(run.id);
+                child.part = part;
+                child.agent_name = format!("child{part}");
+                child.completed_at = (part == 0).then(|| at(2));
+            }).await;
+        }
+        let detail = archive.executor.run_detail(archive.project(), run.id).await.unwrap();
+        assert_eq!(detail.resume_chain, [older.id, oldest.id]);
+        assert_eq!((detail.resumed_as, detail.loops), (Some(next.id), 1));
+        let tokens = detail.tokens;
+        assert_eq!((tokens.input, tokens.output, tokens.reasoning), (300, 30, 2));
+        assert_eq!((tokens.cache_read, tokens.cache_write, tokens.cost), (4, 6, Some(0.75)));
+        assert_eq!((detail.tool_calls.total, detail.tool_calls.errors), (2, 1));
+        let tools: Vec<_> =
+            detail.tool_calls.by_tool.iter().map(|one| (one.tool.as_str(), one.count, one.average_ms)).collect();
+        assert_eq!(tools, [("entities_get", 1, Some(11)), ("search_hybrid", 1, Some(30))]);
+        let children: Vec<_> =
+            detail.children.iter().map(|child| (child.agent_name.as_str(), child.duration_ms)).collect();
+        assert_eq!(children, [("child0", Some(2_000)), ("child1", None), ("child2", None)]);
+        assert_eq!((detail.run.status, detail.run.step_count), (RunStatus::Paused, 2));
+    }
+
+    async fn a_conversation_reads_forward_and_every_page_size_sees_each_line_once(db: TestDb) {
+        let archive = Archive::new(&db).await;
+        let run = archive.keep(|_| {}).await.id;
+        let [good, bad] = archive.conversation(run).await;
+        let read = async |filter, page| archive.executor.run_messages(archive.project(), run, filter, page).await;
+        let whole = read(MessageFilter::default(), Page::first(100)).await.unwrap();
+        assert_eq!(whole.next, None);
+        let roles: Vec<&str> = whole.items.iter().map(|line| line.role.as_str()).collect();
+        assert_eq!(roles, ["system", "user", "assistant", "tool_result", "tool_result", "assistant"]);
+        for limit in 1..=6 {
+            let pages = walk(limit, async |page| read(MessageFilter::default(), page).await).await;
+            assert_eq!(pages, whole.items, "pages of {limit}");
+        }
+        let RunMessageContent::Answer { text, thoughts, calls } = &whole.items[2].content else { panic!() };
+        assert_eq!((text.as_str(), thoughts.as_deref()), ("Looking.", Some("Hm.")));
+        let calls: Vec<_> = calls.iter().map(|call| (call.id, call.tool.as_str(), call.status)).collect();
+        let expected = [(good, "search_hybrid", CallStatus::Completed), (bad, "entities_get", CallStatus::Error)];
+        assert_eq!(calls, expected);
+        assert_eq!(whole.items[2].usage.unwrap().input, 100);
+        // The failed call answered first.
+        assert_eq!(whole.items[3].id, bad.0);
+        let RunMessageContent::Result { output, is_error, .. } = &whole.items[3].content else { panic!() };
+        assert_eq!((output, *is_error), (&json!("no such object"), true));
+
+        for (role, count) in [("system", 1), ("user", 1), ("assistant", 2), ("tool_result", 2)] {
+            let filter = MessageFilter { role: MessageRole::parse(role), step: None };
+            assert_eq!(walk(1, async |page| read(filter, page).await).await.len(), count, "{role}");
+        }
+        let filter = MessageFilter { role: None, step: Some(1) };
+        assert_eq!(walk(1, async |page| read(filter, page).await).await.len(), 4);
+        let filter = MessageFilter { role: Some(MessageRole::Assistant), step: Some(2) };
+        assert_eq!(walk(1, async |page| read(filter, page).await).await.len(), 1);
+    }
+
+    async fn a_cursor_of_another_list_is_refused(db: TestDb) {
+        let archive = Archive::new(&db).await;
+        let run = archive.keep(|_| {}).await;
+        archive.keep(|_| {}).await;
+        let runs = archive.executor.list_runs(archive.project(), RunFilter::default(), Page::first(1)).await;
+        let page = Page { limit: 1, after: runs.unwrap().next };
+        let read = archive.executor.run_messages(archive.project(), run.id, MessageFilter::default(), page).await;
+        assert!(matches!(read, Err(Error::Invalid(_))), "{read:?}");
+    }
+
+    async fn calls_are_listed_and_read(db: TestDb) {
+        let archive = Archive::new(&db).await;
+        let run = archive.keep(|_| {}).await.id;
+        let [good, bad] = archive.conversation(run).await;
+        let waiting = RecordedCall {
+            id: ToolCallId::new(),
+            seq: 12,
+            message: MessageId::new(),
+            tool: "search_hybrid".into(),
+            step: 2,
+            input: json!({}),
+            status: CallStatus::Pending,
+            output: None,
+            result_seq: None,
+            duration_ms: None,
+            at: at(1),
+        };
+        let kept = waiting.clone();
+        archive.write(move |tx| record::calls(tx, run, std::slice::from_ref(&kept))).await;
+        let list = async |filter: ToolCallFilter| {
+            let get = async |page| {
+                archive.executor.run_tool_calls(archive.project(), run, filter.clone(), page).await
+            };
+            walk(1, get).await.into_iter().map(|call| (call.id, call.status)).collect::<Vec<_>>()
+        };
+        let (done, failed, runs) = (CallStatus::Completed, CallStatus::Error, CallStatus::Running);
+        assert_eq!(list(ToolCallFilter::default()).await, [(good, done), (bad, failed), (waiting.id, runs)]);
+        let named = ToolCallFilter { tool_name: Some("search_hybrid".into()), status: None };
+        assert_eq!(list(named).await, [(good, done), (waiting.id, runs)]);
+        for (status, id) in [(done, good), (failed, bad), (runs, waiting.id)] {
+            assert_eq!(list(ToolCallFilter { tool_name: None, status: Some(status) }).await, [(id, status)]);
+        }
+        let call = archive.executor.run_tool_call(archive.project(), run, good).await.unwrap();
+        assert_eq!((call.input, call.output), (json!({ "query": "x" }), Some(json!({ "hits": [] }))));
+        is_missing(archive.executor.run_tool_call(archive.project(), run, ToolCallId::new()).await);
+    }
+
+    async fn a_tree_shows_what_was_spawned(db: TestDb) {
+        let archive = Archive::new(&db).await;
+        let root = archive.keep(|run| run.agent_name = "root".into()).await;
+        let mut level = root.id;
+        for depth in 1..=7 {
+            let child = archive.keep(|run| {
+                run.parent = Some(level);
+                run.depth = depth;
+                run.agent_name = format!("depth{depth}");
+            }).await;
+            level = child.id;
+        }
+        let paused = archive.keep(|run| { run.parent = Some(root.id); run.part = 1 }).await;
+        let resumed = archive.keep(|run| run.resumed_from = Some(paused.id)).await;
+        let tree = archive.executor.run_tree(archive.project(), root.id).await.unwrap();
+        let names: Vec<&str> = tree.children.iter().map(|child| child.agent_name.as_str()).collect();
+        assert_eq!(names, ["depth1", "a"]);
+        assert_eq!(tree.children[1].resumed_as, Some(resumed.id));
+        let mut node = &tree;
+        let mut depth = 0;
+        while let Some(child) = node.children.first() {
+            assert!(!node.truncated);
+            (node, depth) = (child, depth + 1);
+        }
+        assert_eq!((depth, node.truncated), (5, true));
+        // Of a run in the middle, the tree begins there.
+        let middle = archive.executor.run_tree(archive.project(), tree.children[0].id).await.unwrap();
+        assert_eq!(middle.agent_name, "depth1");
+    }
+
+    async fn a_tree_ends_at_a_thousand_runs(db: TestDb) {
+        let archive = Archive::new(&db).await;
+        let root = archive.keep(|_| {}).await;
+        let blank = archive.blank();
+        let id = root.id;
+        archive.write(move |tx| {
+            for part in 0..1_005 {
+                runs::insert(tx, &Run { id: RunId::new(), parent: Some(id), part, ..blank.clone() })?;
+            }
+            Ok(())
+        }).await;
+        let tree = archive.executor.run_tree(archive.project(), root.id).await.unwrap();
+        assert_eq!((tree.children.len(), tree.truncated), (999, true));
+    }
+
+    async fn events_come_in_order_whole_and_once(db: TestDb) {
+        let archive = Archive::new(&db).await;
+        let run = archive.keep(|_| {}).await.id;
+        let [good, bad] = archive.conversation(run).await;
+        let events = async |after, limit| {
+            archive.executor.run_events(archive.project(), run, after, limit).await.unwrap()
+        };
+        let all = events(0, 100).await;
+        let kinds: Vec<&str> = all.iter().map(|event| event.body.kind()).collect();
+        assert_eq!(kinds, [
+            "run_started", "message", "message", "message", "tool_started", "tool_started", "tool_completed",
+            "tool_completed", "loop_detected", "message", "run_ended",
+        ]);
+        assert!(all.iter().map(|event| event.seq.unwrap()).eq(1..=11));
+        for limit in 1..=4 {
+            let mut seen = Vec::new();
+            while let Some(more) = Some(events(seen.len() as i64, limit).await).filter(|more| !more.is_empty()) {
+                seen.extend(more);
+            }
+            assert_eq!(seen, all, "{limit} at a time");
+        }
+        let RunEventBody::Message(answer) = &all[3].body else { panic!() };
+        let MessageContent::Parts(parts) = &answer.content else { panic!() };
+        assert!(matches!(&parts[2], Part::Call(call) if call.id == good && call.input == json!({ "query": "x" })));
+        let RunEventBody::ToolStarted(begun) = &all[4].body else { panic!() };
+        assert_eq!((begun.status, &begun.output), (CallStatus::Running, &None));
+        let RunEventBody::ToolCompleted(ended) = &all[6].body else { panic!() };
+        assert_eq!((ended.id, ended.status), (bad, CallStatus::Error));
+        assert_eq!(all[8].body, RunEventBody::LoopDetected { call: bad, tool: "entities_get".into(), count: 3 });
+        let end = RunEventBody::Ended {
+            status: RunStatus::Paused,
+            reason: Some(Reason::StepLimit),
+            summary: "Half of it.".into(),
+            error: None,
+        };
+        assert_eq!(all[10].body, end);
+    }
+
+    async fn a_run_of_another_project_is_not_found(db: TestDb) {
+        let archive = Archive::new(&db).await;
+        let run = archive.keep(|_| {}).await.id;
+        let [call, _] = archive.conversation(run).await;
+        let executor = &archive.executor;
+        let elsewhere = executor.graph().create_project("elsewhere", false).await.unwrap().id;
+        is_missing(executor.get_run(elsewhere, run).await);
+        is_missing(executor.run_detail(elsewhere, run).await);
+        is_missing(executor.run_tree(elsewhere, run).await);
+        is_missing(executor.run_messages(elsewhere, run, MessageFilter::default(), Page::first(1)).await);
+        is_missing(executor.run_tool_calls(elsewhere, run, ToolCallFilter::default(), Page::first(1)).await);
+        is_missing(executor.run_tool_call(elsewhere, run, call).await);
+        is_missing(executor.run_events(elsewhere, run, 0, 10).await);
+        is_missing(executor.revert_run(Actor { project: elsewhere, ..archive.actor }, run).await);
+        assert_eq!(executor.list_runs(elsewhere, RunFilter::default(), Page::first(9)).await.unwrap().items, []);
+    }
+
+    async fn a_run_is_undone_once_it_has_ended(db: TestDb) {
+        let archive = Archive::new(&db).await;
+        let run = archive.keep(|_| {}).await.id;
+        let author = Author::Run { run_id: run, tool_call_id: Some(ToolCallId::new()) };
+        let agent = Actor { author, ..archive.actor };
+        let note = NewObject { type_: "note".into(), ..NewObject::default() };
+        let note = archive.executor.graph().create_object(agent, note).await.unwrap().id;
+        let early = archive.executor.revert_run(archive.actor, run).await;
+        assert!(matches!(&early, Err(Error::Conflict(why)) if why.contains("running")), "{early:?}");
+        archive.conversation(run).await;
+        let report = archive.executor.revert_run(archive.actor, run).await.unwrap();
+        let undone: HashSet<_> = report.undone.iter().map(|one| one.id).collect();
+        assert_eq!(undone, HashSet::from([note.0]));
+        assert!(archive.executor.graph().get_object(archive.project(), note).await.is_err());
+    }
+}

@@ -1,0 +1,190 @@
+//! Where servers report to: counts what happens outside, keeps what models were asked, hands out
+//! runs to start. It outlives every server.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use emergent_domain::ids::RunId;
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use serde::Serialize;
+use serde_json::json;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{UnixListener, UnixStream},
+    sync::Notify,
+};
+
+use crate::wire::{Asked, Start, Ticket, Told};
+
+/// Everything servers said.
+#[derive(Default)]
+pub struct Book {
+    /// By the number of the request.
+    pub asked: Vec<Asked>,
+    /// By tool and key.
+    pub called: BTreeMap<(String, String), Vec<Ticket>>,
+    pub tickets: u64,
+    /// By the key of the task.
+    pub accepted: BTreeMap<String, RunId>,
+    /// Whatever was handed out, accepted or not.
+    pub started: BTreeMap<String, Start>,
+    pub ready: u64,
+    /// By process.
+    pub left: BTreeMap<usize, i64>,
+}
+
+impl Book {
+    /// How much has happened: grows with everything a kill could fall on.
+    pub fn events(&self) -> u64 {
+        self.asked.len() as u64 + self.tickets + self.accepted.len() as u64
+    }
+}
+
+pub struct Desk {
+    pub path: PathBuf,
+    inside: Arc<Inside>,
+}
+
+struct Inside {
+    book: Mutex<Book>,
+    waiting: Mutex<VecDeque<Start>>,
+    more: Notify,
+    /// The longest an answer takes, in microseconds.
+    slowest: AtomicU64,
+    dice: Mutex<StdRng>,
+}
+
+impl Desk {
+    pub fn open(folder: &Path, seed: u64) -> Self {
+        let path = folder.join("desk");
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let inside = Arc::new(Inside {
+            book: Mutex::default(),
+            waiting: Mutex::default(),
+            more: Notify::new(),
+            slowest: AtomicU64::new(20_000),
+            dice: Mutex::new(StdRng::seed_from_u64(seed)),
+        });
+        let at = Arc::clone(&inside);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let at = Arc::clone(&at);
+                // One that breaks off was killed.
+                tokio::spawn(async move { at.hear(stream).await });
+            }
+        });
+        Self { path, inside }
+    }
+
+    pub fn book(&self) -> MutexGuard<'_, Book> {
+        self.inside.book.lock().expect("no panic in here")
+    }
+
+    pub fn start(&self, start: Start) {
+        self.book().started.insert(start.task.key.clone(), start.clone());
+        self.inside.waiting.lock().expect("no panic in here").push_back(start);
+        self.inside.more.notify_one();
+    }
+
+    /// Takes back what nobody has fetched.
+    pub fn take_back(&self) {
+        self.inside.waiting.lock().expect("no panic in here").clear();
+    }
+
+    /// Models and tools outside take as long as this at most.
+    pub fn pace(&self, slowest: Duration) {
+        let micros = u64::try_from(slowest.as_micros()).expect("not that long");
+        self.inside.slowest.store(micros, Ordering::Relaxed);
+    }
+
+    /// Looks into the book until it says so; false when it did not in time.
+    pub async fn wait(&self, limit: Duration, mut until: impl FnMut(&Book) -> bool) -> bool {
+        let begun = Instant::now();
+        while !until(&self.book()) {
+            if begun.elapsed() > limit {
+                return false;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        true
+    }
+}
+
+impl Inside {
+    async fn hear(&self, stream: UnixStream) -> Option<()> {
+        let (read, mut write) = stream.into_split();
+        let mut read = BufReader::new(read);
+        let mut line = String::new();
+        read.read_line(&mut line).await.ok()?;
+        match serde_json::from_str(&line).ok()? {
+            Told::Next => {
+                // Nothing more comes from a server that waits, unless it is dead.
+                let start = tokio::select! { start = self.next() => Some(start), _ = read.read_u8() => None };
+                answer(&mut write, &start?).await
+            }
+            Told::Asked(asked) => {
+                let number = self.note(|book| {
+                    book.asked.push(asked);
+                    book.asked.len() - 1
+                });
+                self.take_time().await;
+                answer(&mut write, &number).await
+            }
+            Told::Called { process, tool, key } => {
+                let ticket = self.note(|book| {
+                    let ticket = Ticket { process, number: book.tickets };
+                    book.tickets += 1;
+                    book.called.entry((tool, key)).or_default().push(ticket.clone());
+                    ticket
+                });
+                self.take_time().await;
+                answer(&mut write, &ticket).await
+            }
+            Told::Ready => {
+                self.note(|book| book.ready += 1);
+                answer(&mut write, &json!(null)).await
+            }
+            Told::Accepted { key, run } => {
+                self.note(|book| book.accepted.insert(key, run));
+                answer(&mut write, &json!(null)).await
+            }
+            Told::Left { process, runs } => {
+                self.note(|book| book.left.insert(process, runs));
+                answer(&mut write, &json!(null)).await
+            }
+        }
+    }
+
+    async fn next(&self) -> Start {
+        loop {
+            if let Some(start) = self.waiting.lock().expect("no panic in here").pop_front() {
+                return start;
+            }
+            // Whoever is woken may be dead; the others look by themselves.
+            let _ = tokio::time::timeout(Duration::from_millis(20), self.more.notified()).await;
+        }
+    }
+
+    fn note<T>(&self, write: impl FnOnce(&mut Book) -> T) -> T {
+        write(&mut self.book.lock().expect("no panic in here"))
+    }
+
+    async fn take_time(&self) {
+        let slowest = self.slowest.load(Ordering::Relaxed);
+        let micros = self.dice.lock().expect("no panic in here").random_range(0..=slowest);
+        tokio::time::sleep(Duration::from_micros(micros)).await;
+    }
+}
+
+async fn answer(write: &mut (impl AsyncWriteExt + Unpin), value: &impl Serialize) -> Option<()> {
+    let mut line = serde_json::to_string(value).ok()?;
+    line.push('\n');
+    write.write_all(line.as_bytes()).await.ok()
+}

@@ -1,0 +1,213 @@
+//! The server under test: this same binary, started again. It drives runs with the executor as the
+//! real one does; its model answers from the plan, and tells the test first what it was asked.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use emergent_domain::{
+    author::Author,
+    chat::{Call, Part, Speaker, Stop, Usage},
+    ids::{ProjectId, ToolCallId},
+    object::ObjectPatch,
+    time::Clock,
+};
+use emergent_executor::{Executor, Settings, Start as Trigger};
+use emergent_graph::{Actor, Graph, objects};
+use emergent_llm::{Answer, ChatRequest, Delta, Error, Models, Provider};
+use emergent_store::{Db, DbConfig, leases, objects as rows};
+use emergent_tools::{Done, Effect, Tool, ToolContext, ToolError, ToolInfo, ToolPool};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::{
+    plan::{self, Task},
+    wire::{Asked, Database, ROLE, Role, Start, Ticket, Told, say},
+};
+
+/// Does nothing in an ordinary test run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the other tests start it as the server they kill"]
+async fn server() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let role: Role = serde_json::from_str(&role).expect("a role");
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+    let executor = open(&role).await;
+    let project = executor.graph().ensure_default_project().await.expect("a project").id;
+    for agent in plan::agents() {
+        if executor.find_agent(project, &agent.name).await.is_err() {
+            // Another server may be quicker.
+            let _ = executor.create_agent(actor(project), agent).await;
+        }
+    }
+    let (_stop, stopping) = watch::channel(false);
+    let runner = executor.clone();
+    tokio::spawn(async move { runner.run(stopping).await });
+    say::<()>(&role.desk, &Told::Ready).await;
+    tokio::spawn(count_what_is_left(executor.clone(), role.clone()));
+    loop {
+        start_one(&executor, project, &role).await;
+    }
+}
+
+async fn open(role: &Role) -> Executor {
+    let config = match &role.database {
+        Database::Sqlite(path) => DbConfig::Sqlite { path: path.clone() },
+        Database::Postgres(url) => {
+            DbConfig::Postgres { url: url.clone(), connections: 8, statement_cache: true }
+        }
+    };
+    let (db, clock) = (Db::open(config).await.expect("the database"), Clock::system());
+    if role.alone {
+        let now = clock.now();
+        db.write(move |tx| leases::end_all(tx, now)).await.expect("the leases of the dead");
+    }
+    let outside = |name: &str, idempotent| -> Arc<dyn Tool> {
+        let effect = Effect::External { read_only: false, idempotent };
+        Arc::new(Outside { info: info(name, effect), process: role.process, desk: role.desk.clone() })
+    };
+    let increment =
+        Increment { info: info("increment", Effect::Writes { destructive: false }), process: role.process };
+    let tools = ToolPool::new(emergent_tools::builtin::all())
+        .with(outside("ring", false))
+        .with(outside("poke", true))
+        .with(Arc::new(increment));
+    let model = Planned { process: role.process, desk: role.desk.clone() };
+    let models = Models::default().with(Arc::new(model));
+    let settings = Settings { max_runs: role.places, ..Settings::default() };
+    Executor::new(Graph::new(db, clock, None), models, tools, settings)
+}
+
+fn actor(project: ProjectId) -> Actor {
+    Actor { project, author: Author::System }
+}
+
+/// What is told as accepted is committed.
+async fn start_one(executor: &Executor, project: ProjectId, role: &Role) {
+    let Start { agent, task } = say(&role.desk, &Told::Next).await;
+    let agent = executor.find_agent(project, &agent).await.expect("an agent of the plan");
+    let start = Trigger { input: task.text(), ..Trigger::default() };
+    let run = executor.trigger(actor(project), agent.id, start).await.expect("a run");
+    say::<()>(&role.desk, &Told::Accepted { key: task.key, run: run.id }).await;
+}
+
+async fn count_what_is_left(executor: Executor, role: Role) {
+    loop {
+        let left = executor.graph().db().read(|tx| {
+            let sql = "SELECT count(*) FROM agent_runs WHERE status IN ('queued', 'running')";
+            tx.opt(sql, &[], |row| row.get::<i64>(0))
+        });
+        let left: Result<_, emergent_store::Error> = left.await;
+        let runs = left.expect("a count").unwrap_or(0);
+        say::<()>(&role.desk, &Told::Left { process: role.process, runs }).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Says what the plan says next. What that is depends on the conversation alone.
+struct Planned {
+    process: usize,
+    desk: PathBuf,
+}
+
+#[async_trait]
+impl Provider for Planned {
+    fn name(&self) -> &str {
+        plan::PROVIDER
+    }
+
+    async fn chat(
+        &self,
+        request: ChatRequest<'_>,
+        _: &mut (dyn FnMut(Delta) + Send),
+    ) -> Result<Answer, Error> {
+        let asked = Asked {
+            process: self.process,
+            run: request.about.run.expect("a run asks"),
+            step: request.about.step,
+            system: request.system.to_owned(),
+            turns: serde_json::to_value(request.turns).expect("turns are JSON"),
+            with_tools: !request.tools.is_empty(),
+        };
+        let number = say(&self.desk, &Told::Asked(asked)).await;
+        let task = Task { request: Some(number), ..Task::read(&request.turns[0].text()) };
+        let answers = request.turns.iter().filter(|turn| turn.speaker == Speaker::Assistant).count();
+        let wanted = match request.tools.is_empty() {
+            true => Vec::new(),
+            false => plan::calls(request.about.agent, &task, answers),
+        };
+        let stop = if wanted.is_empty() { Stop::End } else { Stop::ToolCalls };
+        let mut parts = vec![Part::text(task.text())];
+        parts.extend(wanted.into_iter().enumerate().map(|(at, wanted)| {
+            // Something a provider wants to see again as it was.
+            let provider = Some(json!({ "signature": format!("{number}-{at}") }));
+            Part::Call(Call {
+                id: ToolCallId::new(),
+                name: wanted.tool.into(),
+                input: wanted.input,
+                provider,
+            })
+        }));
+        Ok(Answer { parts, usage: Usage { input: 10, output: 1, ..Usage::default() }, stop })
+    }
+}
+
+fn info(name: &str, effect: Effect) -> ToolInfo {
+    let input_schema = json!({
+        "type": "object",
+        "properties": { "key": { "type": "string" }, "step": { "type": "integer" } },
+        "required": ["key"],
+    });
+    let (name, description) = (name.to_owned(), format!("Does a {name}."));
+    ToolInfo { name, server: None, description, input_schema, effect, scope: None }
+}
+
+fn key_of(input: &Value) -> String {
+    input["key"].as_str().expect("the schema requires it").to_owned()
+}
+
+/// Something that happens outside: at the test, which counts.
+struct Outside {
+    info: ToolInfo,
+    process: usize,
+    desk: PathBuf,
+}
+
+#[async_trait]
+impl Tool for Outside {
+    fn info(&self) -> &ToolInfo {
+        &self.info
+    }
+
+    async fn call(&self, _: &ToolContext, input: Value) -> Result<Done, ToolError> {
+        let (process, tool) = (self.process, self.info.name.clone());
+        let ticket: Ticket = say(&self.desk, &Told::Called { process, tool, key: key_of(&input) }).await;
+        Ok(Done::Answer(json!(ticket)))
+    }
+}
+
+/// Adds one to a thing: whoever does it twice has one too many.
+struct Increment {
+    info: ToolInfo,
+    process: usize,
+}
+
+#[async_trait]
+impl Tool for Increment {
+    fn info(&self) -> &ToolInfo {
+        &self.info
+    }
+
+    async fn call(&self, _: &ToolContext, input: Value) -> Result<Done, ToolError> {
+        let (key, process) = (key_of(&input), self.process);
+        Ok(Done::Change(Box::new(move |tx, writer| {
+            let found = rows::lock_by_key(tx, writer.project.id, "Thing", &key)?;
+            let found =
+                found.ok_or_else(|| emergent_graph::Error::NotFound { what: "object", id: key.clone() })?;
+            let n = found.object.properties.to_map()["n"].as_i64().unwrap_or(0) + 1;
+            let properties = json!({ "n": n }).as_object().cloned();
+            let patch = ObjectPatch { properties, ..ObjectPatch::default() };
+            objects::update(tx, writer, found.object.id, &patch)?;
+            Ok(json!({ "n": n, "process": process }))
+        })))
+    }
+}

@@ -1,0 +1,125 @@
+//! Runs that go in circles.
+
+mod support;
+
+use emergent_domain::{
+    run::{CallStatus, Reason, Run, RunStatus},
+    run_event::RunEventBody,
+};
+use emergent_testkit::{
+    TestDb, both,
+    scripted::{Say, Scripted, calls, says},
+};
+use emergent_tools::Effect;
+use serde_json::{Value, json};
+use support::{House, Plan, assert_ended, tools::Probe, with_tools};
+
+fn warning(tool: &str) -> String {
+    format!(
+        "LOOP DETECTED: You have called {tool} with identical arguments 3 times. This tool call will not be \
+         executed. Please try a different approach or summarize your progress so far."
+    )
+}
+
+/// Runs the lines with the tools `a` and `b`; the run, how often `a` was really called, the house.
+async fn play(db: &TestDb, lines: Vec<Say>) -> (Run, usize, House) {
+    let a = Probe::new("a", Effect::Reads).build();
+    let b = Probe::new("b", Effect::Reads).build();
+    let house = House::with(db, Plan::new(Scripted::new(lines)).tool(a.clone()).tool(b)).await;
+    let agent = house.agent(with_tools("circler", &["a", "b", "entities_query"])).await;
+    let run = house.run(&agent, "Go.").await;
+    (run, a.called(), house)
+}
+
+fn a() -> Say {
+    calls("a", json!({ "x": 1 }))
+}
+
+fn b() -> Say {
+    calls("b", json!({}))
+}
+
+async fn loops(house: &House, run: &Run) -> i64 {
+    house.executor.run_detail(house.project, run.id).await.unwrap().loops
+}
+
+fn error(output: &Value) -> &str {
+    output["error"].as_str().unwrap_or_default()
+}
+
+both! {
+    async fn the_third_identical_call_is_answered_with_the_warning_instead_of_being_made(db: TestDb) {
+        let (run, made, house) = play(&db, vec![a(), a(), a(), says("I stop.")]).await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert_eq!(made, 2);
+        let told = house.calls(run.id).await;
+        assert_eq!(told[2].status, CallStatus::Error);
+        assert_eq!(error(told[2].output.as_ref().unwrap()), warning("a"));
+        assert!(house.model.asked()[3].last().contains("LOOP DETECTED"), "the model reads it");
+        assert_eq!(loops(&house, &run).await, 1);
+        house.close().await;
+    }
+
+    async fn the_fourth_identical_call_ends_the_run(db: TestDb) {
+        let thinking = says("Once more.").and(a());
+        let (run, made, house) = play(&db, vec![a(), a(), a(), thinking]).await;
+        assert_ended(&run, RunStatus::Failed, Some(Reason::DoomLoop));
+        assert_eq!(made, 2);
+        assert_eq!(run.summary.as_deref(), Some("Once more."), "what is known is kept");
+        assert!(run.error.as_deref().unwrap().contains("`a`"), "{:?}", run.error);
+        assert_eq!(loops(&house, &run).await, 2);
+        let looped: Vec<_> = house.events(run.id).await.into_iter().filter_map(|event| match event.body {
+            RunEventBody::LoopDetected { tool, count, .. } => Some((tool, count)),
+            _ => None,
+        }).collect();
+        assert_eq!(looped, [("a".to_owned(), 3), ("a".to_owned(), 4)]);
+        assert!(house.calls(run.id).await.iter().all(|call| call.status.is_over()), "no call is left open");
+        house.close().await;
+    }
+
+    async fn short_cycles_count_as_well(db: TestDb) {
+        let (run, made, house) = play(&db, vec![a(), b(), a(), b(), a(), b(), a(), b()]).await;
+        assert_ended(&run, RunStatus::Failed, Some(Reason::DoomLoop));
+        let calls = house.calls(run.id).await;
+        assert!(error(calls[5].output.as_ref().unwrap()).starts_with("LOOP DETECTED"), "the sixth is warned about");
+        assert!(made <= 4, "{made}");
+        assert_eq!(loops(&house, &run).await, 2);
+        house.close().await;
+    }
+
+    async fn arguments_are_compared_by_value_and_not_by_how_they_are_written(db: TestDb) {
+        let written = |text: &str| calls("a", serde_json::from_str(text).unwrap());
+        let lines = vec![
+            written(r#"{"x":1,"y":[1,{"p":2,"q":3}]}"#),
+            written(r#"{ "y": [1.0, {"q":3,"p":2}], "x": 1 }"#),
+            written(r#"{"y":[1,{"p":2,"q":3}],"x":1.0}"#),
+            says("I stop."),
+        ];
+        let (run, made, house) = play(&db, lines).await;
+        assert_eq!((made, loops(&house, &run).await), (2, 1));
+        house.close().await;
+    }
+
+    async fn an_alias_does_not_hide_a_loop(db: TestDb) {
+        let look = |name: &str| calls(name, json!({ "type": "T" }));
+        let lines = vec![look("entities_query"), look("query_entities"), look("list_objects"), says("I stop.")];
+        let (run, _, house) = play(&db, lines).await;
+        assert_eq!(loops(&house, &run).await, 1);
+        assert_eq!(error(&house.answers(run.id).await[2]), warning("entities_query"));
+        house.close().await;
+    }
+
+    async fn another_call_in_between_starts_the_count_anew(db: TestDb) {
+        let (run, made, house) = play(&db, vec![a(), a(), b(), a(), a(), says("Done.")]).await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert_eq!((made, loops(&house, &run).await), (4, 0));
+        house.close().await;
+    }
+
+    async fn calls_inside_one_message_count_too(db: TestDb) {
+        let (run, made, house) = play(&db, vec![a().and(a()).and(a()), says("I stop.")]).await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert_eq!((made, loops(&house, &run).await), (2, 1));
+        house.close().await;
+    }
+}

@@ -1,0 +1,83 @@
+//! A server that can be ended as a process is: with its own threads and its own handle on the
+//! database, of which nothing goes on once it is killed.
+
+use std::time::Duration;
+
+use emergent_domain::time::Timestamp;
+use emergent_store::{Db, Engine, Error, Tx};
+use emergent_testkit::TestDb;
+use tokio::runtime::{Builder, Runtime};
+
+use super::{House, Plan};
+
+pub struct Server {
+    pub house: House,
+    threads: Option<Runtime>,
+}
+
+impl Server {
+    pub async fn open(db: &TestDb, plan: Plan) -> Self {
+        let threads = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        // All connections belong to this server's threads, and die with them.
+        let config = db.config().clone();
+        let house = threads.spawn(async move {
+            let db = Db::open(config).await.unwrap();
+            House::build(&db, plan).await.staffed()
+        });
+        Self { house: house.await.unwrap(), threads: Some(threads) }
+    }
+
+    /// Ends without a word, and so long ago that its runs are anybody's.
+    pub async fn kill(mut self, db: &TestDb, ago: Duration) {
+        if let Some(threads) = self.threads.take() {
+            threads.shutdown_background();
+        }
+        let until = Timestamp::now() - ago;
+        let lapse = move |tx: &mut Tx<'_>| tx.execute("UPDATE leases SET until = $1", &[until.into()]);
+        let lapsed: Result<u64, Error> = db.write(lapse).await;
+        assert!(lapsed.unwrap() > 0, "a runner has a lease");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(threads) = self.threads.take() {
+            threads.shutdown_background();
+        }
+    }
+}
+
+/// Everything that runs and the graph have in the database, a line a row.
+pub async fn content(db: &Db) -> Vec<String> {
+    let read = |tx: &mut Tx<'_>| {
+        let mut rows = Vec::new();
+        for table in TABLES {
+            let sql = match tx.engine() {
+                Engine::Postgres => format!("SELECT to_jsonb(t)::text FROM {table} AS t ORDER BY 1"),
+                Engine::Sqlite => {
+                    let columns = format!("SELECT 'quote(' || name || ')' FROM pragma_table_info('{table}')");
+                    let columns = tx.query(&columns, &[], |row| row.get::<String>(0))?;
+                    format!("SELECT {} FROM {table} ORDER BY 1", columns.join(" || ' ' || "))
+                }
+            };
+            let found = tx.query(&sql, &[], |row| row.get::<String>(0))?;
+            rows.extend(found.into_iter().map(|row| format!("{table} {row}")));
+        }
+        Ok::<_, Error>(rows)
+    };
+    db.snapshot(read).await.unwrap()
+}
+
+const TABLES: [&str; 11] = [
+    "agent_runs",
+    "agent_run_messages",
+    "agent_run_tool_calls",
+    "agent_run_events",
+    "graph_objects",
+    "graph_object_versions",
+    "graph_relationships",
+    "graph_relationship_versions",
+    "graph_events",
+    "documents",
+    "document_chunks",
+];

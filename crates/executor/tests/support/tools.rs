@@ -1,0 +1,138 @@
+//! Tools whose every call a test can see.
+
+use std::{
+    panic::panic_any,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use emergent_tools::{Change, Done, Effect, Tool, ToolContext, ToolError, ToolInfo};
+use serde_json::{Value, json};
+
+pub const EXTERNAL: Effect = Effect::External { read_only: false, idempotent: false };
+pub const WRITES: Effect = Effect::Writes { destructive: false };
+
+/// A tool that takes its time and keeps count.
+pub struct Probe {
+    info: ToolInfo,
+    takes: Duration,
+    does: Box<dyn Fn(Value) -> Done + Send + Sync>,
+    at_work: AtomicUsize,
+    most_at_work: AtomicUsize,
+    /// Every call: `name` as it begins, `/name` as it ends.
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Probe {
+    pub fn new(name: &str, effect: Effect) -> Self {
+        let info = ToolInfo {
+            name: name.to_owned(),
+            server: None,
+            description: format!("The test tool {name}."),
+            input_schema: json!({ "type": "object" }),
+            effect,
+            scope: None,
+        };
+        Self {
+            info,
+            takes: Duration::ZERO,
+            does: Box::new(|input| Done::Answer(json!({ "got": input }))),
+            at_work: AtomicUsize::new(0),
+            most_at_work: AtomicUsize::new(0),
+            log: Arc::default(),
+        }
+    }
+
+    pub fn taking(mut self, time: Duration) -> Self {
+        self.takes = time;
+        self
+    }
+
+    pub fn never_answers(self) -> Self {
+        self.taking(Duration::from_secs(86_400))
+    }
+
+    pub fn schema(mut self, schema: Value) -> Self {
+        self.info.input_schema = schema;
+        self
+    }
+
+    pub fn server(mut self, server: &str) -> Self {
+        self.info.server = Some(server.to_owned());
+        self
+    }
+
+    pub fn answers(mut self, answer: Value) -> Self {
+        self.does = Box::new(move |_| Done::Answer(answer.clone()));
+        self
+    }
+
+    pub fn panics(mut self) -> Self {
+        self.does = Box::new(|_| panic_any("the tool met a defect"));
+        self
+    }
+
+    /// Prepares a change instead of answering.
+    pub fn changes(mut self, change: impl Fn(&Value) -> Change + Send + Sync + 'static) -> Self {
+        self.does = Box::new(move |input| Done::Change(change(&input)));
+        self
+    }
+
+    /// Writes its calls down where other tools do.
+    pub fn logging(mut self, log: &Arc<Mutex<Vec<String>>>) -> Self {
+        self.log = Arc::clone(log);
+        self
+    }
+
+    pub fn build(self) -> Arc<Self> {
+        Arc::new(self)
+    }
+
+    /// How often it was called.
+    pub fn called(&self) -> usize {
+        self.log().iter().filter(|line| **line == self.info.name).count()
+    }
+
+    pub fn at_work(&self) -> usize {
+        self.at_work.load(Ordering::SeqCst)
+    }
+
+    pub fn most_at_work(&self) -> usize {
+        self.most_at_work.load(Ordering::SeqCst)
+    }
+
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+}
+
+/// Over when it is dropped, however the call ended.
+struct AtWork<'a>(&'a AtomicUsize);
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl Tool for Probe {
+    fn info(&self) -> &ToolInfo {
+        &self.info
+    }
+
+    async fn call(&self, _: &ToolContext, input: Value) -> Result<Done, ToolError> {
+        self.log.lock().unwrap().push(self.info.name.clone());
+        let now = self.at_work.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_at_work.fetch_max(now, Ordering::SeqCst);
+        let _at_work = AtWork(&self.at_work);
+        tokio::time::sleep(self.takes).await;
+        let done = (self.does)(input);
+        self.log.lock().unwrap().push(format!("/{}", self.info.name));
+        Ok(done)
+    }
+}

@@ -1,0 +1,224 @@
+//! What an agent's tools do in a run: who has which, what goes wrong, what runs beside what.
+
+mod support;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use emergent_domain::run::{CallStatus, RunStatus};
+use emergent_executor::Error;
+use emergent_testkit::{
+    both,
+    scripted::{Say, Scripted, calls, says},
+};
+use emergent_tools::Effect;
+use serde_json::{Value, json};
+use support::{
+    House, Plan, agent, assert_ended,
+    tools::{EXTERNAL, Probe, WRITES},
+    with_tools,
+};
+
+fn error(output: &Value) -> &str {
+    output["error"].as_str().unwrap_or_default()
+}
+
+fn both_of(one: &str, other: &str) -> Say {
+    calls(one, json!({ "n": 1 })).and(calls(other, json!({ "n": 2 })))
+}
+
+both! {
+    async fn an_empty_list_is_no_tools(db: TestDb) {
+        let model = Scripted::new([calls("entities_query", json!({ "type": "T" })), says("I have none.")]);
+        let house = House::open(&db, model).await;
+        let bare = house.agent(agent("bare")).await;
+        let run = house.run(&bare, "Go.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert!(house.model.asked().iter().all(|asked| asked.tools.is_empty()));
+        let told = house.answers(run.id).await;
+        assert!(error(&told[0]).starts_with("tool not found"), "{told:?}");
+        house.close().await;
+    }
+
+    async fn a_tool_that_was_not_granted_is_not_found_and_the_model_reads_what_it_has(db: TestDb) {
+        let model = Scripted::new([calls("entities_delete", json!({ "id": "T/x" })), says("I cannot.")]);
+        let house = House::open(&db, model).await;
+        let reader = house.agent(with_tools("reader", &["entities_query", "entities_get"])).await;
+        let run = house.run(&reader, "Go.").await;
+        let call = house.calls(run.id).await.remove(0);
+        assert_eq!(call.status, CallStatus::Error);
+        assert_eq!(
+            error(&call.output.unwrap()),
+            "tool not found: there is no tool `entities_delete`; your tools are entities_get, entities_query"
+        );
+        house.close().await;
+    }
+
+    async fn a_name_the_pool_does_not_have_is_refused_with_the_nearest_when_it_is_saved(db: TestDb) {
+        let house = House::build(&db, Plan::new(Scripted::new([]))).await;
+        let wrong = with_tools("typist", &["entities_qury"]);
+        let refused = house.executor.create_agent(house.actor(), wrong).await.unwrap_err();
+        assert!(matches!(&refused, Error::Invalid(_)), "{refused}");
+        assert!(refused.to_string().contains("entities_query"), "{refused}");
+    }
+
+    async fn globs_are_resolved_when_the_run_starts(db: TestDb) {
+        let house = House::open(&db, Scripted::new([says("Done.")])).await;
+        let agent = house.agent(with_tools("globber", &["search_*", "entities_get"])).await;
+        house.run(&agent, "Go.").await;
+        let tools = house.model.asked().remove(0).tools;
+        let expected = ["entities_get", "search_fts", "search_hybrid", "search_semantic", "search_similar"];
+        assert_eq!(tools, expected);
+        house.close().await;
+    }
+
+    async fn an_alias_is_recorded_by_the_tools_own_name(db: TestDb) {
+        let model = Scripted::new([calls("query_entities", json!({ "type": "T" })), says("None.")]);
+        let house = House::open(&db, model).await;
+        // The alias grants the tool, too.
+        let agent = house.agent(with_tools("looker", &["list_objects"])).await;
+        let run = house.run(&agent, "Go.").await;
+        let call = house.calls(run.id).await.remove(0);
+        assert_eq!((call.tool.as_str(), call.status), ("entities_query", CallStatus::Completed));
+        let asked = serde_json::to_string(&house.model.asked()[1].turns).unwrap();
+        assert!(!asked.contains("query_entities"), "the model's view agrees with the record: {asked}");
+        house.close().await;
+    }
+
+    async fn a_bad_input_goes_back_and_the_model_mends_it(db: TestDb) {
+        let schema = json!({
+            "type": "object", "properties": { "count": { "type": "integer" } },
+            "required": ["count"], "additionalProperties": false,
+        });
+        let tool = Probe::new("count", Effect::Reads).schema(schema).build();
+        let model = Scripted::new([
+            calls("count", json!({ "cuont": 1 })),
+            calls("count", json!("not an object")),
+            calls("count", json!({ "count": 1 })),
+            says("Counted."),
+        ]);
+        let house = House::with(&db, Plan::new(model).tool(tool.clone())).await;
+        let agent = house.agent(with_tools("counter", &["count"])).await;
+        let run = house.run(&agent, "Go.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        let statuses: Vec<CallStatus> = house.calls(run.id).await.iter().map(|call| call.status).collect();
+        assert_eq!(statuses, [CallStatus::Error, CallStatus::Error, CallStatus::Completed]);
+        assert!(error(&house.answers(run.id).await[0]).contains("count"), "it says what is missing");
+        assert_eq!(tool.called(), 1, "a bad input does not reach the tool");
+        house.close().await;
+    }
+
+    async fn reads_of_one_message_run_beside_each_other(db: TestDb) {
+        let tool = Probe::new("look", Effect::Reads).taking(Duration::from_millis(150)).build();
+        let look = |n: usize| calls("look", json!({ "n": n }));
+        let model = Scripted::new([(1..8).map(look).fold(look(0), Say::and), says("Seen.")]);
+        let house = House::with(&db, Plan::new(model).tool(tool.clone())).await;
+        let agent = house.agent(with_tools("looker", &["look"])).await;
+        let run = house.run(&agent, "Go.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert_eq!(tool.most_at_work(), 8);
+        let order: Vec<i64> = house.answers(run.id).await.iter().map(|told| told["got"]["n"].as_i64().unwrap()).collect();
+        assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7], "the model reads the results in the order of its calls");
+        house.close().await;
+    }
+
+    async fn what_changes_something_runs_in_the_order_of_the_message(db: TestDb) {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let slow = Duration::from_millis(50);
+        let write = |name: &str| Probe::new(name, WRITES).taking(slow).logging(&log).build();
+        let outside = Probe::new("outside", EXTERNAL).taking(slow).logging(&log).build();
+        let read = Probe::new("read", Effect::Reads).taking(slow).logging(&log).build();
+        let message = both_of("first", "outside").and(both_of("read", "second"));
+        let plan = Plan::new(Scripted::new([message, says("Done.")]))
+            .tool(write("first")).tool(write("second")).tool(outside).tool(read);
+        let house = House::with(&db, plan).await;
+        let agent = house.agent(with_tools("writer", &["first", "second", "outside", "read"])).await;
+        house.run(&agent, "Go.").await;
+        let order = ["first", "/first", "outside", "/outside", "read", "/read", "second", "/second"];
+        assert_eq!(*log.lock().unwrap(), order);
+        house.close().await;
+    }
+
+    async fn a_tool_that_gives_no_answer_in_time_is_an_error_of_its_call(db: TestDb) {
+        let tool = Probe::new("endless", Effect::Reads).never_answers().build();
+        let mut plan = Plan::new(Scripted::new([calls("endless", json!({})), says("I went on.")])).tool(tool);
+        plan.settings.guard.timeout = Duration::from_millis(100);
+        let house = House::with(&db, plan).await;
+        let agent = house.agent(with_tools("waiter", &["endless"])).await;
+        let run = house.run(&agent, "Go.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        let told = house.answers(run.id).await;
+        assert!(error(&told[0]).contains("no answer within"), "{told:?}");
+        house.close().await;
+    }
+
+    async fn a_big_answer_is_cut_for_the_model_and_says_so(db: TestDb) {
+        let tool = Probe::new("talk", Effect::Reads).answers(json!({ "text": "word ".repeat(100_000) })).build();
+        let mut plan = Plan::new(Scripted::new([calls("talk", json!({})), says("A lot.")])).tool(tool);
+        plan.settings.guard.most_bytes = 4_000;
+        let house = House::with(&db, plan).await;
+        let agent = house.agent(with_tools("listener", &["talk"])).await;
+        let run = house.run(&agent, "Go.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        let told = house.answers(run.id).await.remove(0).to_string();
+        assert!(told.len() < 6_000, "{}", told.len());
+        assert_ne!(told, json!({ "text": "word ".repeat(100_000) }).to_string());
+        house.close().await;
+    }
+
+    async fn a_tool_that_panics_is_an_error_of_its_call(db: TestDb) {
+        let tool = Probe::new("broken", EXTERNAL).panics().build();
+        let house = House::with(&db, Plan::new(Scripted::new([calls("broken", json!({})), says("Oh.")])).tool(tool)).await;
+        let agent = house.agent(with_tools("careful", &["broken"])).await;
+        let run = house.run(&agent, "Go.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert!(error(&house.answers(run.id).await[0]).contains("crashed"));
+        house.close().await;
+    }
+
+    async fn a_tool_that_panics_in_its_transaction_is_an_error_of_its_call(db: TestDb) {
+        let tool = Probe::new("broken", WRITES).changes(|_| Box::new(|_, _| panic!("a defect"))).build();
+        let house = House::with(&db, Plan::new(Scripted::new([calls("broken", json!({})), says("Oh.")])).tool(tool)).await;
+        let agent = house.agent(with_tools("careful", &["broken"])).await;
+        let run = house.run(&agent, "Go.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert!(error(&house.answers(run.id).await[0]).contains("crashed"));
+        house.close().await;
+    }
+
+    async fn a_tool_that_says_it_only_reads_does_not_get_to_write(db: TestDb) {
+        let tool = Probe::new("liar", Effect::Reads).changes(|_| Box::new(|_, _| Ok(json!({})))).build();
+        let house = House::with(&db, Plan::new(Scripted::new([calls("liar", json!({})), says("Oh.")])).tool(tool)).await;
+        let agent = house.agent(with_tools("trusting", &["liar"])).await;
+        let run = house.run(&agent, "Go.").await;
+        assert!(error(&house.answers(run.id).await[0]).contains("may not"));
+        house.close().await;
+    }
+
+    async fn what_no_database_can_hold_is_replaced_and_the_run_goes_on(db: TestDb) {
+        let model = Scripted::new([
+            says("A\0B").and(calls("entities\0_query", json!({ "ty\0pe": "T\0" }))),
+            says("Still\0 here."),
+        ]);
+        let house = House::open(&db, model).await;
+        let agent = house.agent(with_tools("odd", &["entities_query"])).await;
+        let run = house.run(&agent, "Go.").await;
+        assert_ended(&run, RunStatus::Completed, None);
+        assert_eq!(run.summary.as_deref(), Some("Still\u{fffd} here."));
+        house.close().await;
+    }
+
+    async fn two_servers_tools_of_one_name_are_told_apart(db: TestDb) {
+        let one = Probe::new("find", Effect::Reads).server("one").answers(json!({ "from": "one" })).build();
+        let two = Probe::new("find", Effect::Reads).server("two").answers(json!({ "from": "two" })).build();
+        let model = Scripted::new([both_of("one.find", "two.find"), says("Both.")]);
+        let house = House::with(&db, Plan::new(model).tool(one).tool(two)).await;
+        let agent = house.agent(with_tools("finder", &["one.find", "two.*"])).await;
+        let run = house.run(&agent, "Go.").await;
+        assert_eq!(house.model.asked()[0].tools, ["one.find", "two.find"]);
+        assert_eq!(house.answers(run.id).await, [json!({ "from": "one" }), json!({ "from": "two" })]);
+        house.close().await;
+    }
+}
