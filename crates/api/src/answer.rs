@@ -37,6 +37,11 @@ pub(crate) fn created<T>(data: impl Into<T>) -> Result<T> {
     Ok(Answer { status: StatusCode::CREATED, next: None, data: data.into() })
 }
 
+/// It will be done, and is not done yet.
+pub(crate) fn accepted<T>(data: impl Into<T>) -> Result<T> {
+    Ok(Answer { status: StatusCode::ACCEPTED, next: None, data: data.into() })
+}
+
 /// 201 for what was made now, 200 for what was there.
 pub(crate) fn created_if<T>(made_now: bool, data: impl Into<T>) -> Result<T> {
     if made_now { created(data) } else { ok(data) }

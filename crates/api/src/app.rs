@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use emergent_domain::{ids::ProjectId, token::Token};
+use emergent_executor::Executor;
 use emergent_graph::Graph;
 use tokio::sync::{Semaphore, watch};
 
@@ -14,6 +15,7 @@ pub struct App(Arc<Inner>);
 
 pub struct Inner {
     pub graph: Graph,
+    pub executor: Executor,
     pub(crate) tokens: Fresh<String, Arc<Token>>,
     pub(crate) projects: Fresh<String, ProjectId>,
     pub(crate) metrics: Metrics,
@@ -30,14 +32,15 @@ impl std::ops::Deref for App {
 }
 
 impl App {
-    pub fn new(graph: Graph) -> Self {
-        Self::with_places(graph, limits::CONCURRENT)
+    pub fn new(executor: Executor) -> Self {
+        Self::with_places(executor, limits::CONCURRENT)
     }
 
     /// As [`App::new`], answering at most `concurrent` requests at once and 429 to the rest.
-    pub fn with_places(graph: Graph, concurrent: usize) -> Self {
+    pub fn with_places(executor: Executor, concurrent: usize) -> Self {
         Self(Arc::new(Inner {
-            graph,
+            graph: executor.graph().clone(),
+            executor,
             tokens: Fresh::default(),
             projects: Fresh::default(),
             metrics: Metrics::default(),

@@ -25,7 +25,6 @@ const DEFAULT_PROJECT: &str = "default";
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub token: Arc<Token>,
-    /// The token's project, or the one `X-Project-ID` names.
     project: Option<ProjectId>,
     secret: Arc<str>,
 }
@@ -37,6 +36,11 @@ impl Caller {
     /// `None` for a token that spans projects.
     pub(crate) fn bound_to(&self) -> Option<ProjectId> {
         self.token.project
+    }
+
+    /// The token's project, or the one `X-Project-ID` names; `None` when neither says one.
+    pub(crate) fn named_project(&self) -> Option<ProjectId> {
+        self.project
     }
 
     /// Comes when the token is revoked or at its end, or its project is gone: for answers that go

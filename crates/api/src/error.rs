@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use emergent_domain::{invalid::Invalid, token::Scope};
+use emergent_executor as executor;
 use emergent_graph as graph;
 use emergent_store as store;
 use serde::Serialize;
@@ -186,11 +187,35 @@ impl From<graph::Error> for ApiError {
                 conflict("key_taken", json!({ "type": type_, "key": key, "id": id }))
             }
             graph::Error::Conflict { .. } => Self::new(StatusCode::CONFLICT, "conflict", message),
+            graph::Error::TokenEnded => Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message),
             graph::Error::Embedding(cause) => {
                 error!(%cause, "the embedder did not answer");
                 Self::unavailable("the embedder did not answer; search by text, or try again")
             }
             graph::Error::Store(failure) => failure.into(),
+        }
+    }
+}
+
+impl From<executor::Error> for ApiError {
+    fn from(failure: executor::Error) -> Self {
+        let message = failure.to_string();
+        let conflict = |code| Self::new(StatusCode::CONFLICT, code, &message);
+        match failure {
+            executor::Error::NotFound { what, id } => Self::not_found(what, id),
+            executor::Error::Invalid(invalid) => invalid.into(),
+            executor::Error::VersionConflict { expected, current, .. } => {
+                conflict("version_conflict").with(json!({ "expected": expected, "current": current }))
+            }
+            executor::Error::Conflict(_) | executor::Error::Lost(_) => conflict("conflict"),
+            executor::Error::NoModel(_) => conflict("no_model"),
+            executor::Error::Forbidden(_) => Self::forbidden(message),
+            executor::Error::Overloaded { limit, waiting } => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
+                    .with(json!({ "limit": limit, "waiting": waiting }))
+            }
+            executor::Error::Graph(failure) => failure.into(),
+            executor::Error::Store(failure) => failure.into(),
         }
     }
 }

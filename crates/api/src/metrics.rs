@@ -6,6 +6,10 @@ use axum::http::{Method, StatusCode};
 use emergent_store::jobs::Count;
 use parking_lot::Mutex;
 
+mod runs;
+
+pub(crate) use runs::Runs;
+
 /// Upper bounds of the latency buckets, in seconds.
 const BUCKETS: [f64; 12] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
 
@@ -41,11 +45,12 @@ impl Metrics {
     }
 
     /// The text that Prometheus reads.
-    pub(crate) fn render(&self, jobs: &[Count], waiting_for_vectors: i64) -> String {
+    pub(crate) fn render(&self, jobs: &[Count], waiting_for_vectors: i64, runs: &Runs) -> String {
         let mut text = String::new();
         // Writing into a string cannot fail.
         let _ = self.write_requests(&mut text);
         let _ = write_queues(&mut text, jobs, waiting_for_vectors);
+        let _ = runs.write(&mut text);
         text
     }
 
@@ -124,7 +129,7 @@ mod tests {
             let status = StatusCode::from_u16(status).unwrap();
             metrics.answered(&Method::GET, "/api/x/{id}", status, Duration::from_millis(millis));
         }
-        let text = metrics.render(&[], 7);
+        let text = metrics.render(&[], 7, &Runs::default());
         for line in [
             r#"emergent_http_requests_total{route="/api/x/{id}",method="GET",status="200"} 2"#,
             r#"emergent_http_request_seconds_bucket{route="/api/x/{id}",method="GET",le="0.005"} 2"#,

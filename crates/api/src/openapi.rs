@@ -37,6 +37,9 @@ pub(crate) fn empty() -> OpenApi {
         ("graph", "Search, walks, changes, import and export over the whole graph."),
         ("template packs", "What types a project knows, and what their properties look like."),
         ("documents", "Texts, cut into chunks that a search can find."),
+        ("agents", "Who works here: definitions, and how they are started."),
+        ("runs", "What agents did and are doing: each run with its messages, tool calls and events."),
+        ("tools", "What agents can do."),
     ];
     let mut schemas = Vec::new();
     Failure::schemas(&mut schemas);
@@ -94,12 +97,19 @@ fn describe(operation: &mut Operation, access: Access) {
         Access::Scope(scope) => {
             require(operation, Some(scope));
             refusals.push((403, "`missing_scope` or `forbidden`: this token may not do this"));
-            if matches!(scope, Scope::GraphWrite | Scope::AdminWrite) {
-                refusals.push((
-                    409,
-                    "`version_conflict`, `key_taken` or `conflict`: what is there does not allow it",
-                ));
-            }
+            let conflict = match scope {
+                Scope::GraphWrite | Scope::AdminWrite => {
+                    Some("`version_conflict`, `key_taken` or `conflict`: what is there does not allow it")
+                }
+                Scope::AgentsWrite => {
+                    Some("`version_conflict` or `conflict`: what is there does not allow it")
+                }
+                Scope::AgentsInvoke => Some(
+                    "`conflict` or `no_model`: the run's state, or what is configured, does not allow it",
+                ),
+                _ => None,
+            };
+            refusals.extend(conflict.map(|text| (409, text)));
         }
     }
     if access != Access::Public {

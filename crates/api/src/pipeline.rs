@@ -104,15 +104,19 @@ mod tests {
         routing::get,
     };
     use emergent_domain::time::Clock;
+    use emergent_executor::{Executor, Settings};
     use emergent_graph::Graph;
+    use emergent_llm::Models;
     use emergent_testkit::TestDb;
+    use emergent_tools::ToolPool;
     use tower::ServiceExt;
 
     use super::*;
 
     async fn answer(routes: Router<App>, path: &str) -> (u16, HeaderValue, String) {
         let db = TestDb::sqlite().await;
-        let app = App::new(Graph::new(db.db.clone(), Clock::system(), None));
+        let graph = Graph::new(db.db.clone(), Clock::system(), None);
+        let app = App::new(Executor::new(graph, Models::default(), ToolPool::default(), Settings::default()));
         let request = Request::builder().uri(path).header(REQUEST_ID, "mine-1").body(Body::empty()).unwrap();
         let response = around(routes, app).oneshot(request).await.unwrap();
         let (status, id) = (response.status().as_u16(), response.headers()[REQUEST_ID].clone());

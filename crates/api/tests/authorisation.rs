@@ -8,8 +8,11 @@ use axum::{
     http::{Method, header},
 };
 use common::{Answer, Client, Server};
-use emergent_domain::token::Scope;
-use emergent_testkit::both;
+use emergent_domain::{ids::ProjectId, token::Scope};
+use emergent_testkit::{
+    both,
+    scripted::{Scripted, calls, says},
+};
 use serde_json::{Value, json};
 
 struct Operation {
@@ -50,7 +53,20 @@ impl Operation {
     }
 
     async fn call_with(&self, client: &Client, id: &str, body: &str) -> Answer {
-        let request = client.request(self.method.clone(), &self.path.replace("{id}", id));
+        self.call_at(client, &self.path_with(|_| id.to_owned()), body).await
+    }
+
+    /// The path with each placeholder filled by its name.
+    fn path_with(&self, value: impl Fn(&str) -> String) -> String {
+        let filled = self.path.split('/').map(|part| match part.strip_prefix('{') {
+            Some(name) => value(name.trim_end_matches('}')),
+            None => part.to_owned(),
+        });
+        filled.collect::<Vec<_>>().join("/")
+    }
+
+    async fn call_at(&self, client: &Client, path: &str, body: &str) -> Answer {
+        let request = client.request(self.method.clone(), path);
         let request = match &self.media {
             Some(media) => request.header(header::CONTENT_TYPE, media).body(Body::from(body.to_owned())),
             None => request.body(Body::empty()),
@@ -117,8 +133,14 @@ both! {
     }
 
     async fn what_belongs_to_another_project_is_not_found(db: TestDb) {
-        let server = Server::start(&db).await;
+        let model = Scripted::new([calls("project_info", json!({})), says("Done.")]);
+        let server = Server::with_models(&db, 1_024, model.models()).await;
+        let _runner = server.drive();
         let admin = server.admin();
+        let agent = admin.agent("a", json!({ "tools": ["project_info"] })).await;
+        let run = admin.run_to_end(&agent, "go").await["id"].as_str().unwrap().to_owned();
+        let calls = admin.get(&format!("/api/admin/agents/{agent}/runs/{run}/tool-calls")).await;
+        let call = calls.is(200)[0]["id"].as_str().expect("a call").to_owned();
         let mine = admin.object("Task", "a", json!({})).await;
         let second = admin.object("Task", "b", json!({})).await;
         let edge = admin.edge("blocks", &mine, &second).await;
@@ -133,8 +155,24 @@ both! {
         let outsider = server.client(Some(&server.token(Scope::ALL, Some(other)).await));
         let before = everything(&admin).await;
         let mut walked = 0;
-        for operation in operations().iter().filter(|one| one.path.contains("{id}")) {
+        for operation in operations().iter().filter(|one| one.path.contains('{')) {
+            let of_runs = |name: &str| match name {
+                "agentId" => agent.clone(),
+                "runId" => run.clone(),
+                "toolCallId" => call.clone(),
+                name => panic!("{name} is new: say here what it is"),
+            };
             let id = match operation.path.as_str() {
+                path if path.starts_with("/api/admin/agents/") || path.starts_with("/api/admin/runs/") => {
+                    let body = if path.ends_with("/trigger") { r#"{"input":"x"}"# } else { "{}" };
+                    operation.call_at(&outsider, &operation.path_with(of_runs), body).await.refused(404, "not_found");
+                    // And here it is found, though not for every body and state.
+                    if operation.method == Method::GET {
+                        operation.call_at(&admin, &operation.path_with(of_runs), body).await.found();
+                    }
+                    walked += 1;
+                    continue;
+                }
                 path if path.starts_with("/api/graph/objects/{id}/restore") => gone.clone(),
                 path if path.starts_with("/api/graph/objects/") => mine.clone(),
                 path if path.starts_with("/api/graph/relationships/") => edge.clone(),
@@ -149,7 +187,8 @@ both! {
         }
         assert!(walked > 15, "{walked}");
 
-        // Ids inside bodies are no way in, either.
+        // Ids inside bodies and parameters are no way in, either.
+        assert_eq!(outsider.get(&format!("/api/admin/runs?parent_run_id={run}")).await.is(200), &json!([]));
         let edge = json!({ "type": "blocks", "fromId": mine, "toId": second });
         refused_as_absent(&outsider.post("/api/graph/relationships", edge.clone()).await);
         let bulk = outsider.post("/api/graph/relationships/bulk", json!({ "relationships": [edge] })).await;
@@ -201,6 +240,20 @@ both! {
         assert!(bound.delete(&format!("/api/tokens/{id}")).await.is(200)["revokedAt"].is_string());
         fresh.get("/api/tokens").await.refused(401, "unauthorized");
     }
+
+    async fn a_new_token_is_for_the_project_that_was_named(db: TestDb) {
+        let server = Server::start(&db).await;
+        let (first, second) = (server.project("first").await, server.project("second").await);
+        let admin = server.admin();
+        let check = async |client: &Client, named: Option<&str>, expected: Option<ProjectId>| {
+            let made = client.post("/api/tokens", json!({ "name": "t", "scopes": ["graph:read"], "project": named })).await;
+            assert_eq!(made.is(201).get("project"), expected.map(|project| json!(project)).as_ref(), "{}", made.text);
+        };
+        check(&admin, None, None).await;
+        check(&admin.in_project("first"), None, Some(first)).await;
+        check(&admin, Some("second"), Some(second)).await;
+        check(&admin.in_project("first"), Some("second"), Some(second)).await;
+    }
 }
 
 /// 404, or a refusal that names the end that is not there.
@@ -216,6 +269,8 @@ async fn everything(client: &Client) -> Vec<Value> {
         "/api/template-packs",
         "/api/documents",
         "/api/tokens",
+        "/api/admin/agents?include_internal=true",
+        "/api/admin/runs",
     ] {
         all.push(client.get(path).await.is(200).clone());
     }

@@ -37,6 +37,8 @@ async fn counts(client: &Client) -> Vec<usize> {
         "/api/template-packs",
         "/api/tokens",
         "/api/projects",
+        "/api/admin/agents",
+        "/api/admin/runs",
     ] {
         counts.push(client.get(&format!("{path}?limit=100")).await.is(200).as_array().unwrap().len());
     }
@@ -48,7 +50,7 @@ fn deep(levels: usize) -> String {
 }
 
 /// Every route that takes JSON.
-const WRITES: [(&str, &str); 14] = [
+const WRITES: [(&str, &str); 17] = [
     ("POST", "/api/projects"),
     ("POST", "/api/tokens"),
     ("POST", "/api/graph/objects"),
@@ -63,6 +65,9 @@ const WRITES: [(&str, &str); 14] = [
     ("POST", "/api/graph/path"),
     ("POST", "/api/template-packs"),
     ("POST", "/api/documents"),
+    ("POST", "/api/admin/agents"),
+    ("PATCH", "/api/admin/agents/{agent}"),
+    ("POST", "/api/admin/agents/{agent}/trigger"),
 ];
 
 both! {
@@ -70,6 +75,7 @@ both! {
         let server = Server::start(&db).await;
         let client = server.admin();
         let object = client.object("Task", "a", json!({})).await;
+        let agent = client.agent("a", json!({})).await;
         let before = counts(&client).await;
         let deep = deep(10_000);
         let bodies: Vec<Vec<u8>> = vec![
@@ -80,7 +86,7 @@ both! {
             b"[]".to_vec(), b"[[\"Task\"]]".to_vec(), b"{\"objects\":[[\"Task\",\"listed\"]]}".to_vec(), b"null".to_vec(), b"1".to_vec(), b"\"text\"".to_vec(), b"true".to_vec(), b"{\"surprise\":1}".to_vec(),
         ];
         for (method, path) in WRITES {
-            let path = path.replace("{object}", &object);
+            let path = path.replace("{object}", &object).replace("{agent}", &agent);
             for body in &bodies {
                 let what = format!("{method} {path} {}", String::from_utf8_lossy(body));
                 let answer = client.raw(method.parse().unwrap(), &path, "application/json", body.clone()).await;
@@ -182,6 +188,32 @@ both! {
         ] {
             check("POST", "/api/documents", body, field).await;
         }
+        for (body, field) in [
+            (json!({}), "name"), (json!({ "name": "has space" }), "name"), (json!({ "name": "a\u{0}" }), "name"), (json!({ "name": "a", "description": "\u{0}" }), "description"),
+            (json!({ "name": "a", "systemPrompt": "\u{0}" }), "systemPrompt"), (json!({ "name": "a", "systemPrompt": 1 }), "systemPrompt"), (json!({ "name": "a", "model": "google/x" }), "model"),
+            (json!({ "name": "a", "model": ["google", "x"] }), "model"), (json!({ "name": "a", "model": { "provider": "google" } }), "model.name"), (json!({ "name": "a", "model": { "provider": "google", "name": "\u{0}" } }), "model.name"),
+            (json!({ "name": "a", "model": { "provider": "google", "name": "x", "temperature": 3 } }), "model.temperature"), (json!({ "name": "a", "model": { "provider": "google", "name": "x", "size": 3 } }), "model.size"),
+            (json!({ "name": "a", "tools": "all" }), "tools"), (json!({ "name": "a", "tools": ["entities_serch"] }), "tools[0]"), (json!({ "name": "a", "tools": ["\u{0}*"] }), "tools[0]"), (json!({ "name": "a", "maxSteps": 0 }), "maxSteps"), (json!({ "name": "a", "maxSteps": -1 }), "maxSteps"),
+            (json!({ "name": "a", "defaultTimeout": 100_000 }), "defaultTimeout"), (json!({ "name": "a", "flowType": "circle" }), "flowType"), (json!({ "name": "a", "flowType": "parallel" }), "flowConfig.agents"),
+            (json!({ "name": "a", "flowType": "loop", "flowConfig": { "agents": ["nobody"] } }), "flowConfig.agents[0]"), (json!({ "name": "a", "flowType": "loop", "flowConfig": { "until": 1 } }), "flowConfig.until"), (json!({ "name": "a", "flowType": "loop", "flowConfig": { "until": "\u{0}" } }), "flowConfig"), (json!({ "name": "a", "flowConfig": [] }), "flowConfig"),
+            (json!({ "name": "a", "visibility": "secret" }), "visibility"), (json!({ "name": "a", "acp": { "displayName": "A" } }), "acp"), (json!({ "name": "a", "visibility": "external", "acp": { "displayName": "\u{0}" } }), "acp"), (json!({ "name": "a", "trigger": "\u{0}" }), "trigger"), (json!({ "name": "a", "config": [] }), "config"),
+            (json!({ "name": "a", "config": { "k": "\u{0}" } }), "config"), (json!({ "name": "a", "product": "p" }), "product"), (json!({ "name": "a", "version": 2 }), "version"),
+        ] {
+            check("POST", "/api/admin/agents", body, field).await;
+        }
+        let agent = format!("/api/admin/agents/{}", client.agent("mine", json!({ "model": { "provider": "rehearsal", "name": "echo" } })).await);
+        for (body, field) in [
+            (json!({ "expectedVersion": 0 }), "expectedVersion"), (json!({ "model": { "provider": "" , "name": "x" } }), "model.provider"), (json!({ "model": [] }), "model"), (json!({ "tools": [null] }), "tools[0]"), (json!({ "systemPrompt": "a\u{0}" }), "systemPrompt"),
+        ] {
+            check("PATCH", &agent, body, field).await;
+        }
+        for (body, field) in [
+            (json!({}), "input"), (json!({ "input": "" }), "input"), (json!({ "input": "  " }), "input"), (json!({ "input": 1 }), "input"), (json!({ "input": "a\u{0}" }), "input"), (json!({ "input": "x", "maxSteps": 0 }), "maxSteps"), (json!({ "input": "x", "maxSteps": 1.5 }), "maxSteps"),
+            (json!({ "input": "x", "timeoutSeconds": -1 }), "timeoutSeconds"), (json!({ "input": "x", "model": "google/x" }), "model"), (json!({ "input": "x", "model": { "provider": "rehearsal", "name": "echo\u{0}" } }), "model.name"), (json!({ "input": "x".repeat((1 << 20) + 1) }), "input"),
+        ] {
+            check("POST", &format!("{agent}/trigger"), body, field).await;
+        }
+        client.delete(&agent).await.is(200);
         assert_eq!(counts(&client).await, before);
     }
 
@@ -200,7 +232,7 @@ both! {
     async fn parameters_that_do_not_fit_are_named(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();
-        for list in ["/api/graph/objects", "/api/graph/relationships", "/api/documents", "/api/template-packs", "/api/tokens", "/api/projects"] {
+        for list in ["/api/graph/objects", "/api/graph/relationships", "/api/documents", "/api/template-packs", "/api/tokens", "/api/projects", "/api/admin/agents", "/api/admin/runs"] {
             for (query, field) in [
                 ("limit=0", "limit"), ("limit=-1", "limit"), ("limit=101", "limit"), ("limit=99999999999999999999999", "limit"), ("limit=ten", "limit"), ("limit=1.5", "limit"), ("limit=", "limit"),
                 ("limit=1&limit=2", "limit"), ("cursor=garbage", "cursor"), ("cursor=", "cursor"), ("cursor=AAAA", "cursor"), ("cursor=%00", "cursor"), ("cursor=%FF", "cursor"), ("surprise=1", "surprise"),
@@ -218,14 +250,32 @@ both! {
             let path = format!("/api/graph/objects?{query}");
             names(&client.get(&path).await, field, &path);
         }
+        let agent = client.agent("a", json!({ "model": { "provider": "rehearsal", "name": "echo" } })).await;
+        let run = format!("/api/admin/agents/{agent}/runs/{}", client.trigger(&agent, "x").await);
+        for (path, field) in [
+            ("/api/admin/agents?include_internal=perhaps", "include_internal"), ("/api/admin/runs?status=done", "status"), ("/api/admin/runs?status=%00", "status"), ("/api/admin/runs?parent_run_id=x", "parent_run_id"),
+            (&format!("{run}/messages?role=robot"), "role"), (&format!("{run}/messages?step=-1"), "step"), (&format!("{run}/messages?step=x"), "step"), (&format!("{run}/messages?limit=0"), "limit"), (&format!("{run}/messages?cursor=x"), "cursor"),
+            (&format!("{run}/tool-calls?status=done"), "status"), (&format!("{run}/tool-calls?tool_name=%00"), "tool_name"), (&format!("{run}/tool-calls?limit=101"), "limit"), (&format!("{run}/tool-calls/x"), "toolCallId"), (&format!("{run}/events?after=-1"), "after"), (&format!("{run}/events?after=x"), "after"),
+            (&format!("/api/admin/agents/{agent}/runs/x"), "runId"), ("/api/admin/agents/x/runs", "agentId"),
+        ] {
+            names(&client.get(path).await, field, path);
+        }
+        // A cursor of another list is no cursor of this one.
+        let foreign = client.get(&format!("{run}/messages?cursor={}", "_".repeat(32))).await;
+        names(&foreign, "cursor", "a foreign cursor");
         names(&client.get("/api/graph/relationships?fromId=x").await, "fromId", "fromId");
         names(&client.delete("/api/graph/objects/01890000-0000-7000-8000-000000000000?expectedVersion=-1").await, "expectedVersion", "expectedVersion");
         names(&client.get("/api/graph/changes?after=x").await, "after", "after");
-        for path in ["/api/graph/objects", "/api/graph/relationships", "/api/documents", "/api/template-packs", "/api/projects"] {
+        for path in ["/api/graph/objects", "/api/graph/relationships", "/api/documents", "/api/template-packs", "/api/projects", "/api/admin/agents", "/api/admin/runs"] {
+            let field = match path {
+                "/api/admin/agents" => "agentId",
+                "/api/admin/runs" => "runId",
+                _ => "id",
+            };
             for id in ["x", "1", "-1", "%00", "%FF", "..%2f..%2fetc", "01890000-0000-7000-8000", &"9".repeat(2_000), "'%20OR%201=1--"] {
                 let path = format!("{path}/{id}");
                 let answer = client.get(&path).await;
-                names(&answer, "id", &path);
+                names(&answer, field, &path);
                 assert_eq!(answer.status, 400, "{path}");
             }
         }

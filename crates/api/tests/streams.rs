@@ -2,13 +2,13 @@
 
 mod common;
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use axum::{body::Body, http::Method, http::header};
 use common::{Client, Server};
 use emergent_domain::token::Scope;
 use emergent_testkit::both;
-use futures_util::StreamExt;
+use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
 fn form(parts: &[(&str, &str)]) -> String {
@@ -203,5 +203,37 @@ both! {
         assert_eq!(live.next().await.unwrap().1["type"], "ready");
         server.admin().delete(&format!("/api/tokens/{}", made["id"].as_str().unwrap())).await.is(200);
         assert!(live.next().await.is_none(), "nothing comes after the token was revoked");
+    }
+
+    async fn an_import_ends_with_its_token_and_keeps_what_it_wrote(db: TestDb) {
+        let server = Server::start(&db).await;
+        let body = json!({ "name": "writer", "scopes": ["graph:write"], "project": "default" });
+        let made = server.admin().post("/api/tokens", body).await.is(201).clone();
+        let writer = server.client(Some(made["token"].as_str().unwrap()));
+        let (lines, sent) = tokio::sync::mpsc::unbounded_channel::<String>();
+        let sent = stream::unfold(sent, async |mut sent| Some((Ok::<_, Infallible>(sent.recv().await?), sent)));
+        // As many as make a batch.
+        let batch = |name: &str| (0..2_000).map(|n| format!("{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"{name}{n}\"}}\n")).collect::<String>();
+        let request = writer.request(Method::POST, "/api/graph/import").header(header::CONTENT_TYPE, "application/x-ndjson");
+        let response = writer.open(request.body(Body::from_stream(sent)).unwrap()).await;
+        let mut told = response.into_body().into_data_stream();
+        let mut next = async || -> Value {
+            let line = tokio::time::timeout(Duration::from_secs(20), told.next()).await.expect("a line in time");
+            serde_json::from_slice(&line.expect("another line").unwrap()).expect("JSON")
+        };
+        lines.send(batch("a")).unwrap();
+        lines.send(batch("b")).unwrap();
+        assert_eq!(next().await["objects"]["created"], 2_000);
+        // The second one is being written; the token ends after it.
+        while server.admin().get("/api/graph/objects?key=b1999").await.is(200) == &json!([]) {}
+        server.admin().delete(&format!("/api/tokens/{}", made["id"].as_str().unwrap())).await.is(200);
+        lines.send(batch("c")).unwrap();
+        drop(lines);
+        assert_eq!(next().await["objects"]["created"], 4_000);
+        let last = next().await;
+        assert_eq!((&last["done"], &last["error"]["code"]), (&json!(true), &json!("unauthorized")), "{last}");
+        assert!(last["error"]["message"].as_str().unwrap().contains("revoked"), "{last}");
+        assert_eq!(server.admin().get("/api/graph/objects?key=c0").await.is(200), &json!([]));
+        assert_eq!(server.admin().get("/api/graph/objects?key=b1999").await.is(200).as_array().unwrap().len(), 1);
     }
 }

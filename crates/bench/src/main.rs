@@ -10,6 +10,7 @@ mod insert;
 mod queries;
 mod raw;
 mod report;
+mod runs;
 mod server;
 
 use std::path::PathBuf;
@@ -28,6 +29,10 @@ struct Options {
 fn main() {
     let options = Options::from_args();
     let mut report = Report::new(options.only.clone());
+    runs::measure(&mut report, &options);
+    if options.only.as_deref().is_some_and(|only| only.contains("run")) {
+        return report.table();
+    }
     let data = data::read(&options.dataset);
     eprintln!("dataset: {} objects, {} edges", data.objects.len(), data.edges.len());
 

@@ -37,6 +37,17 @@ impl Drop for Server {
 
 impl Server {
     pub fn start(binary: &Path, dir: tempfile::TempDir, postgres: Option<&str>, embeddings: &str) -> Self {
+        Self::start_with(binary, dir, postgres, embeddings, &[])
+    }
+
+    /// As [`Server::start`], with more settings from the environment.
+    pub fn start_with(
+        binary: &Path,
+        dir: tempfile::TempDir,
+        postgres: Option<&str>,
+        embeddings: &str,
+        settings: &[(&str, String)],
+    ) -> Self {
         let port = std::net::TcpListener::bind("127.0.0.1:0")
             .and_then(|socket| socket.local_addr())
             .expect("a port")
@@ -49,6 +60,7 @@ impl Server {
             .env("EMERGENT_ADMIN_TOKEN", TOKEN)
             .env("EMERGENT_EMBEDDINGS", embeddings)
             .env("EMERGENT_LOG", "error")
+            .envs(settings.iter().map(|(name, value)| (*name, value.as_str())))
             .stdout(Stdio::null());
         if let Some(url) = postgres {
             command.args(["--database-url", url]);
@@ -81,6 +93,29 @@ impl Server {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap_or("VmRSS: 0 kB");
         line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
+    }
+
+    /// Processor time used so far, in milliseconds.
+    pub fn cpu_ms(&self) -> f64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        let after_name = stat.rsplit(')').next().unwrap_or_default();
+        // Ticks of ten milliseconds: enough for hundreds of steps.
+        after_name
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .filter_map(|ticks| ticks.parse::<f64>().ok())
+            .sum::<f64>()
+            * 10.0
+    }
+
+    /// The embedded database with its log, in bytes.
+    pub fn database_bytes(&self) -> f64 {
+        let connection =
+            rusqlite::Connection::open(self.dir.path().join("emergent.db")).expect("the database");
+        let pragma =
+            |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap_or(0);
+        ((pragma("page_count") - pragma("freelist_count")) * pragma("page_size")) as f64
     }
 
     fn again(mut self, embeddings: &str) -> Self {

@@ -9,6 +9,7 @@ use axum::{body::Body, http};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use serde_json::Value;
+use tokio::{sync::watch, task::JoinHandle};
 use tower::ServiceExt;
 
 use crate::{
@@ -22,6 +23,8 @@ use wire::{Answer, Content, broke_off};
 
 /// How long a command waits for another to let go of the data folder.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long runs that were driven here may take to be put down.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Where a command goes. The same flags on every command that talks about data.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -76,6 +79,25 @@ impl Client {
                 Ok(Self { reach: remote(&address)?, token, project })
             }
         }
+    }
+
+    /// The same client, naming no project.
+    pub fn without_project(self) -> Self {
+        Self { project: None, ..self }
+    }
+
+    /// Whether nobody but this process can drive what is queued.
+    pub fn is_alone(&self) -> bool {
+        matches!(self.reach, Reach::Here(_))
+    }
+
+    /// On a data folder, drives runs in this process until the answer is dropped or stopped; a
+    /// server does that by itself.
+    pub fn drive_runs(&self) -> Driver {
+        let Reach::Here(opened) = &self.reach else { return Driver(None) };
+        let (stop, stopping) = watch::channel(false);
+        let executor = opened.executor.clone();
+        Driver(Some((stop, tokio::spawn(async move { executor.run(stopping).await }))))
     }
 
     pub async fn get(&self, path: &str) -> Result<Answer> {
@@ -156,6 +178,18 @@ impl Client {
             }
         };
         answer.accepted().await
+    }
+}
+
+/// Runs being driven by this process.
+pub struct Driver(Option<(watch::Sender<bool>, JoinHandle<()>)>);
+
+impl Driver {
+    /// What is under way is put down in good order, so that the next process goes on with it.
+    pub async fn stop(self) {
+        let Some((stop, runner)) = self.0 else { return };
+        let _ = stop.send(true);
+        let _ = tokio::time::timeout(GRACE, runner).await;
     }
 }
 

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use emergent_llm::{Credentials, EmbedderSpec};
+use emergent_llm::{Credentials, EmbedderSpec, ModelSettings};
 use emergent_store::DbConfig;
 use serde::Deserialize;
 
@@ -36,6 +36,12 @@ struct File {
     database_connections: Option<usize>,
     statement_cache: Option<bool>,
     embeddings: Option<String>,
+    model: Option<String>,
+    model_calls: Option<usize>,
+    model_prices: Option<String>,
+    rehearsals: Option<String>,
+    recordings: Option<String>,
+    max_runs: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -46,6 +52,14 @@ pub struct Settings {
     pub database_connections: usize,
     pub statement_cache: bool,
     pub embeddings: String,
+    pub max_runs: usize,
+    /// For everything, as `provider/name`.
+    pub model: Option<String>,
+    pub model_calls: Option<String>,
+    pub model_prices: Option<String>,
+    /// Folders of scripts, separated as in `PATH`.
+    pub rehearsals: String,
+    pub recordings: Option<String>,
     /// The file that was read, if there is one.
     pub file: Option<PathBuf>,
 }
@@ -53,12 +67,16 @@ pub struct Settings {
 impl Settings {
     pub fn load(store: &StoreFlags, listen: Option<String>) -> Result<Self> {
         let (file, path) = read_file(Path::new(FILE))?;
+        let data_dir = store.data_dir.clone().or(file.data_dir).unwrap_or_else(|| PathBuf::from("data"));
+        let max_runs = number("EMERGENT_MAX_RUNS")?.or(file.max_runs).unwrap_or(256);
+        if max_runs == 0 {
+            return Err(Error::setting("EMERGENT_MAX_RUNS", "must be 1 or more"));
+        }
         Ok(Self {
             listen: listen
                 .or_else(|| env("EMERGENT_LISTEN"))
                 .or(file.listen)
                 .unwrap_or_else(|| DEFAULT_LISTEN.to_owned()),
-            data_dir: store.data_dir.clone().or(file.data_dir).unwrap_or_else(|| PathBuf::from("data")),
             database_url: store.database_url.clone().or_else(|| env("DATABASE_URL")).or(file.database_url),
             database_connections: number("EMERGENT_DATABASE_CONNECTIONS")?
                 .or(file.database_connections)
@@ -67,6 +85,15 @@ impl Settings {
             embeddings: env("EMERGENT_EMBEDDINGS")
                 .or(file.embeddings)
                 .unwrap_or_else(|| "builtin".to_owned()),
+            max_runs,
+            model: env("EMERGENT_MODEL").or(file.model),
+            model_calls: env("EMERGENT_MODEL_CALLS").or(file.model_calls.map(|calls| calls.to_string())),
+            model_prices: env("EMERGENT_MODEL_PRICES").or(file.model_prices),
+            rehearsals: env("EMERGENT_REHEARSALS")
+                .or(file.rehearsals)
+                .unwrap_or_else(|| data_dir.join("rehearsals").to_string_lossy().into_owned()),
+            recordings: env("EMERGENT_RECORDINGS").or(file.recordings),
+            data_dir,
             file: path,
         })
     }
@@ -84,6 +111,33 @@ impl Settings {
 
     pub fn embedder(&self) -> Result<EmbedderSpec> {
         self.embeddings.parse().map_err(|source| Error::setting("EMERGENT_EMBEDDINGS", source))
+    }
+
+    /// What agents' models are reached with. Keys come from the environment alone: a file is
+    /// copied too easily.
+    pub fn models(&self) -> ModelSettings {
+        let gcloud =
+            env("HOME").map(|home| format!("{home}/.config/gcloud/application_default_credentials.json"));
+        ModelSettings {
+            model: self.model.clone(),
+            calls_at_once: self.model_calls.clone(),
+            prices: self.model_prices.clone(),
+            rehearsals: Some(self.rehearsals.clone()),
+            recordings: self.recordings.clone(),
+            gemini_api_key: env("GEMINI_API_KEY"),
+            google_base_url: env("EMERGENT_GOOGLE_BASE_URL"),
+            vertex_credentials: env("GOOGLE_APPLICATION_CREDENTIALS"),
+            gcloud_credentials: gcloud,
+            vertex_project: env("GOOGLE_CLOUD_PROJECT"),
+            vertex_location: env("GOOGLE_CLOUD_LOCATION"),
+            vertex_base_url: env("EMERGENT_VERTEX_BASE_URL"),
+            metadata_host: env("GCE_METADATA_HOST"),
+            openai_api_key: env("OPENAI_API_KEY"),
+            openai_base_url: env("EMERGENT_OPENAI_BASE_URL"),
+            anthropic_api_key: env("ANTHROPIC_API_KEY"),
+            anthropic_base_url: env("EMERGENT_ANTHROPIC_BASE_URL"),
+            ollama_host: env("OLLAMA_HOST"),
+        }
     }
 
     /// The keys of model providers, from where each provider's own tools look for them.

@@ -29,6 +29,8 @@ pub enum Error {
     Graph(#[from] emergent_graph::Error),
     #[error("could not set up embeddings")]
     Embeddings(#[from] emergent_llm::Error),
+    #[error("could not set up the models of agents")]
+    Models(#[source] emergent_llm::Error),
     #[error("the server at `{server}` does not answer; is it running? (`emergent serve`)")]
     Unreachable {
         server: String,

@@ -10,15 +10,17 @@ mod output;
 mod progress;
 mod sample;
 mod serve;
+mod telemetry;
 
 use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{
     client::{Client, ServerFlags},
     config::StoreFlags,
     error::{Error, Result},
     output::OutputFlags,
+    telemetry::Telemetry,
 };
 
 /// Many agents, one knowledge graph: nothing lost, nothing twice, everything explained.
@@ -39,6 +41,12 @@ struct Cli {
 enum Command {
     /// Start the server
     Serve(serve::Serve),
+    /// Define agents, start them, watch them work
+    #[command(subcommand)]
+    Agent(commands::agent::Agent),
+    /// What agents did and are doing
+    #[command(subcommand)]
+    Run(commands::run::Run),
     /// Look into the graph, fill it, take it along
     #[command(subcommand)]
     Graph(commands::graph::Graph),
@@ -54,7 +62,6 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
-    start_logging(matches!(cli.command, Command::Serve(_)));
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -62,7 +69,11 @@ fn main() -> std::process::ExitCode {
             return std::process::ExitCode::FAILURE;
         }
     };
+    let telemetry = Telemetry::configured(runtime.handle());
+    start_logging(matches!(cli.command, Command::Serve(_)), &telemetry);
+    telemetry.tell();
     let done = runtime.block_on(run(cli));
+    telemetry.end();
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     match done {
         Ok(()) => std::process::ExitCode::SUCCESS,
@@ -82,10 +93,12 @@ async fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Serve(serve) => serve.run(&cli.store).await,
         Command::Doctor => commands::doctor::run(&cli.store, json).await,
+        Command::Agent(agent) => agent.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
+        Command::Run(run) => run.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
         Command::Graph(graph) => graph.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
         Command::Token(token) => {
             let client = Client::connect(&cli.server, &cli.store).await?;
-            token.run(&client, cli.server.project.as_deref(), json).await
+            token.run(client, cli.server.project.as_deref(), json).await
         }
         Command::Project(project) => {
             project.run(&Client::connect(&cli.server, &cli.store).await?, json).await
@@ -94,13 +107,19 @@ async fn run(cli: Cli) -> Result<()> {
 }
 
 /// The server tells what it does; other commands speak up only when something is wrong.
-fn start_logging(server: bool) {
+fn start_logging(server: bool, telemetry: &Telemetry) {
     let default = if server { "info" } else { "warn" };
     let filter = EnvFilter::try_from_env("EMERGENT_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    if config::env("EMERGENT_LOG_FORMAT").as_deref() == Some("json") {
-        logs.json().init();
+    // What agents say may be on those spans: it goes where telemetry goes, not into logs.
+    let off = format!("{}=off", telemetry::TARGET).parse().expect("a directive");
+    let filter = filter.add_directive(off);
+    let logs = tracing_subscriber::fmt::layer::<Registry>().with_writer(std::io::stderr);
+    let logs = if config::env("EMERGENT_LOG_FORMAT").as_deref() == Some("json") {
+        logs.json().with_filter(filter).boxed()
     } else {
-        logs.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init();
-    }
+        let terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        logs.with_ansi(terminal).with_filter(filter).boxed()
+    };
+    let layers: Vec<_> = [Some(logs), telemetry.layer()].into_iter().flatten().collect();
+    tracing_subscriber::registry().with(layers).init();
 }

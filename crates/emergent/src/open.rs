@@ -1,16 +1,25 @@
-//! Puts the parts together: store, embedder, graph, API.
+//! Puts the parts together: store, embedder, graph, models, tools, executor, API.
 
 use emergent_api::App;
 use emergent_domain::time::Clock;
+use emergent_executor::Executor;
 use emergent_graph::Graph;
+use emergent_llm::Models;
 use emergent_store::{Db, leases};
+use emergent_tools::ToolPool;
 
-use crate::{config::Settings, datadir::DataDir, error::Result};
+use crate::{
+    config::Settings,
+    datadir::DataDir,
+    error::{Error, Result},
+    telemetry,
+};
 
 /// Everything a server or a command on a data folder works with.
 pub struct Opened {
     pub app: App,
     pub graph: Graph,
+    pub executor: Executor,
     pub data: DataDir,
     pub admin_token: String,
     /// The token was made just now and has not been shown.
@@ -23,6 +32,7 @@ pub async fn open(settings: &Settings) -> Result<Opened> {
         None => DataDir::take(&settings.data_dir)?,
     };
     let embedder = emergent_llm::embedder(&settings.embedder()?, &Settings::credentials())?;
+    let models = Models::from_settings(&settings.models()).map_err(Error::Models)?;
     let db = Db::open(settings.database()).await?;
     let clock = Clock::system();
     if data.is_ours_alone() {
@@ -36,6 +46,14 @@ pub async fn open(settings: &Settings) -> Result<Opened> {
     graph.ensure_builtin_packs().await?;
     graph.ensure_default_project().await?;
     graph.ensure_admin_token(&admin_token).await?;
-    let app = App::new(graph.clone());
-    Ok(Opened { app, graph, data, admin_token, token_is_new })
+    let limits = emergent_executor::Settings {
+        max_runs: settings.max_runs,
+        capture_content: telemetry::captures_content(),
+        ..Default::default()
+    };
+    let tools = ToolPool::new(emergent_tools::builtin::all());
+    let executor = Executor::new(graph.clone(), models, tools, limits);
+    telemetry::attach(&executor);
+    let app = App::new(executor.clone());
+    Ok(Opened { app, graph, executor, data, admin_token, token_is_new })
 }

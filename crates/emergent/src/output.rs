@@ -26,6 +26,29 @@ pub fn dim(text: &str) -> String {
     if colour() { format!("\x1b[2m{text}\x1b[0m") } else { text.to_owned() }
 }
 
+pub fn green(text: &str) -> String {
+    if colour() { format!("\x1b[32m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+pub fn red(text: &str) -> String {
+    if colour() { format!("\x1b[31m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// How long something took, as people say it.
+pub fn duration(millis: u64) -> String {
+    match millis {
+        0..1_000 => format!("{millis}ms"),
+        1_000..60_000 => format!("{}.{}s", millis / 1_000, millis % 1_000 / 100),
+        _ => format!("{}m {:02}s", millis / 60_000, millis % 60_000 / 1_000),
+    }
+}
+
+/// Prints what may be a part of a line, at once.
+pub fn part(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::Io)
+}
+
 /// Prints a line; a reader that went away (`| head`) ends the program quietly.
 pub fn line(text: &str) -> Result<()> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(Error::Io)

@@ -48,6 +48,12 @@ async fn serve(listener: TcpListener, opened: Opened) -> Result<()> {
     let (stop, stopping) = watch::channel(false);
     let (graph, stop_worker) = (opened.graph.clone(), stopping.clone());
     let worker = tokio::spawn(async move { graph.run_embedder(stop_worker).await });
+    let runner = {
+        let (executor, stop_runner) = (opened.executor.clone(), stopping.clone());
+        tokio::spawn(async move { executor.run(stop_runner).await })
+    };
+    let (graph, stop_housekeeping) = (opened.graph.clone(), stopping.clone());
+    tokio::spawn(async move { graph.run_housekeeping(stop_housekeeping).await });
     // Answers are small: waiting to fill a packet would only cost time.
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true);
@@ -75,8 +81,8 @@ async fn serve(listener: TcpListener, opened: Opened) -> Result<()> {
         },
         () = signalled() => warn!("told twice: requests that had not ended were dropped"),
     }
-    // What the worker had not finished is still queued and goes on at the next start.
-    let _ = tokio::time::timeout(GRACE, worker).await;
+    // What the workers had not finished is on record, and goes on at the next start.
+    let _ = tokio::time::timeout(GRACE, async { tokio::join!(worker, runner) }).await;
     opened.data.withdraw();
     Ok(())
 }

@@ -211,6 +211,12 @@ fn tokens_are_made_shown_once_and_revoked() {
     let nobody = "0190f3c5-0000-7000-8000-000000000000";
     assert!(failed(&home.run(&["token", "revoke", nobody])).contains(nobody));
 
+    let create = |flags: &[&str]| {
+        json(home.run(&[&["token", "create", "x", "--scopes", "graph:read", "--json"], flags].concat()))
+    };
+    assert!(create(&["--project", "default"])["project"].is_string());
+    assert!(create(&["--project", "default", "--all-projects"])["project"].is_null());
+
     let unknown = home.run(&["token", "create", "x", "--scopes", "graph:fly"]);
     assert!(failed(&unknown).contains("graph:fly"), "{unknown:?}");
 }
@@ -273,13 +279,25 @@ fn what_goes_wrong_is_one_clear_line() {
 fn help_names_every_command() {
     let home = Home::sqlite();
     let help = said(home.run(&["--help"]));
-    for command in
-        ["serve", "graph", "token", "project", "doctor", "--json", "--server", "--token", "--data-dir"]
-    {
+    for command in [
+        "serve",
+        "agent",
+        "run",
+        "graph",
+        "token",
+        "project",
+        "doctor",
+        "--json",
+        "--server",
+        "--token",
+        "--data-dir",
+    ] {
         assert!(help.contains(command), "{command}: {help}");
     }
     for (group, commands) in [
         ("graph", &["import", "export", "search", "traverse", "show", "history"][..]),
+        ("agent", &["list", "show", "create", "delete", "trigger"]),
+        ("run", &["list", "show", "tree", "messages", "cancel", "resume", "revert", "follow"]),
         ("token", &["create", "list", "revoke"]),
         ("project", &["list", "create"]),
     ] {

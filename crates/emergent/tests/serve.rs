@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Api, Home, Launched};
+use common::{Api, Home, Launched, eventually};
 use futures_util::{StreamExt, stream};
 use reqwest::Method;
 use serde_json::json;
@@ -48,6 +48,22 @@ async fn the_first_start_shows_the_token_once() {
     assert_eq!(token_in(&second.launched.said), None, "{}", second.launched.said);
     assert!(!second.launched.log().contains(&token), "a log keeps no secret");
     assert_eq!(Api::new(second.url(), &token).get("/api/graph/objects").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_that_ended_long_ago_are_forgotten() {
+    let home = Home::sqlite();
+    home.start().await.kill();
+    let db = rusqlite::Connection::open(home.data().join("emergent.db")).expect("the database file");
+    let old = "INSERT INTO jobs (id, queue, payload, status, attempts, max_attempts, run_at, created_at, finished_at)
+               VALUES (x'00', 'old', '{}', 'done', 1, 1, 0, 0, 0)";
+    db.execute(old, []).expect("a job of 1970");
+    let _server = home.start().await;
+    eventually("the job is gone", Duration::from_secs(20), async || {
+        let left = "SELECT count(*) FROM jobs WHERE queue = 'old'";
+        db.query_row(left, [], |row| row.get::<_, i64>(0)).expect("an answer") == 0
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

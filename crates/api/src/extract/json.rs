@@ -21,6 +21,24 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     }
 }
 
+/// As [`Json`], for routes where no body at all is as good as an empty one.
+pub(crate) struct MaybeJson<T>(pub T);
+
+impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJson<T> {
+    type Rejection = ApiError;
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        let bytes = read_limited(&parts.headers, body, limits::BODY, "the body").await?;
+        if bytes.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        if !has_content_type(&parts.headers, "application/json") {
+            return Err(ApiError::wrong_content_type("application/json"));
+        }
+        read(&bytes).map(Self)
+    }
+}
+
 pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     // Keeping track of where one is costs time, so only what failed is read that way.
     if let Ok(Fields(value)) = serde_json::from_slice(bytes) {

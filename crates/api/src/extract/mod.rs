@@ -8,7 +8,7 @@ mod query;
 mod words;
 
 pub(crate) use body::{has_content_type, read_limited};
-pub(crate) use json::{Json, read as read_json};
+pub(crate) use json::{Json, MaybeJson, read as read_json};
 pub(crate) use path::Path;
 pub(crate) use query::{Paging, Query};
 

@@ -1,5 +1,6 @@
 //! Every route, with the scope it needs.
 
+mod agents;
 mod documents;
 mod graph;
 mod meta;
@@ -7,7 +8,9 @@ mod objects;
 mod packs;
 mod projects;
 mod relationships;
+mod runs;
 mod tokens;
+mod tools;
 
 use crate::{App, access::Routes};
 
@@ -22,5 +25,8 @@ pub(crate) fn all() -> (axum::Router<App>, utoipa::openapi::OpenApi) {
         .merge(graph::routes())
         .merge(packs::routes())
         .merge(documents::routes())
+        .merge(agents::routes())
+        .merge(runs::routes())
+        .merge(tools::routes())
         .into_parts()
 }

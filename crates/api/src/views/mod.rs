@@ -1,6 +1,8 @@
 //! What the outside reads and writes. These shapes are ours to keep stable; the domain's types
 //! are free to change.
 
+pub(crate) mod agent;
+mod agent_parts;
 pub(crate) mod author;
 pub(crate) mod bulk;
 pub(crate) mod change;
@@ -10,18 +12,34 @@ pub(crate) mod object;
 pub(crate) mod pack;
 pub(crate) mod project;
 pub(crate) mod relationship;
+pub(crate) mod revert;
+pub(crate) mod run;
+pub(crate) mod run_detail;
+pub(crate) mod run_event;
+pub(crate) mod run_message;
 pub(crate) mod search;
 pub(crate) mod subgraph;
 pub(crate) mod token;
+pub(crate) mod tool;
+pub(crate) mod tool_call;
 pub(crate) mod traverse;
 
 use serde::{Deserialize, Deserializer};
+
+use crate::extract::fields;
 
 /// Tells a field that is absent (`None`) from one that is null (`Some(None)`).
 pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::<T>::deserialize(from).map(Some)
+}
+
+/// As [`present`], for an object.
+pub(crate) fn present_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    fields::optional(from).map(Some)
 }
 
 /// A version that someone has seen: they count from 1.

@@ -80,8 +80,8 @@ pub(crate) struct CreateToken {
     pub name: String,
     #[schema(value_type = Vec<ScopeView>, min_items = 1)]
     pub scopes: Vec<Scope>,
-    /// Id or name. Without it the token is for the caller's own project, or spans projects when
-    /// the caller's does.
+    /// Id or name. Without it the token is for the caller's own project or the one `X-Project-ID`
+    /// names, and without that, too, it spans projects.
     pub project: Option<String>,
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,

@@ -8,14 +8,19 @@ use axum::{
 };
 use emergent_api::App;
 use emergent_domain::{ids::ProjectId, token::Scope};
+use emergent_executor::{Executor, Settings};
 use emergent_graph::Graph;
+use emergent_llm::Models;
 use emergent_testkit::TestDb;
+use emergent_tools::ToolPool;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tower::ServiceExt;
 
 pub struct Server {
     pub router: Router,
     pub graph: Graph,
+    pub executor: Executor,
     pub app: App,
     /// A token that may do everything, everywhere.
     pub admin: String,
@@ -43,14 +48,29 @@ impl Server {
     }
 
     pub async fn with_places(db: &TestDb, places: usize) -> Self {
+        Self::with_models(db, places, Models::default()).await
+    }
+
+    /// A server whose agents can use these models. Nobody drives runs until [`Server::drive`].
+    pub async fn with_models(db: &TestDb, places: usize, models: Models) -> Self {
         let graph = Graph::new(db.db.clone(), emergent_domain::time::Clock::system(), None);
         let default_project = graph.ensure_default_project().await.expect("a default project").id;
         graph.ensure_builtin_packs().await.expect("built-in packs");
         let admin = "test-admin-secret-with-enough-length".to_owned();
         graph.ensure_admin_token(&admin).await.expect("an admin token");
-        let app = App::with_places(graph.clone(), places);
+        let tools = ToolPool::new(emergent_tools::builtin::all());
+        let executor = Executor::new(graph.clone(), models, tools, Settings::default());
+        let app = App::with_places(executor.clone(), places);
         let router = emergent_api::router(app.clone());
-        Self { router, graph, app, admin, default_project }
+        Self { router, graph, executor, app, admin, default_project }
+    }
+
+    /// Drives runs until the answer is dropped.
+    pub fn drive(&self) -> watch::Sender<bool> {
+        let (stop, stopping) = watch::channel(false);
+        let executor = self.executor.clone();
+        tokio::spawn(async move { executor.run(stopping).await });
+        stop
     }
 
     pub fn admin(&self) -> Client {
@@ -139,6 +159,40 @@ impl Client {
         made.is(201)["id"].as_str().expect("an id").to_owned()
     }
 
+    /// Makes an agent that speaks the lines of the test, and returns its id.
+    pub async fn agent(&self, name: &str, more: Value) -> String {
+        let mut body = json!({ "name": name, "model": { "provider": "scripted", "name": "lines" } });
+        for (field, value) in more.as_object().expect("fields") {
+            body[field] = value.clone();
+        }
+        let made = self.post("/api/admin/agents", body).await;
+        made.is(201)["id"].as_str().expect("an id").to_owned()
+    }
+
+    /// Starts an agent and returns the run's id.
+    pub async fn trigger(&self, agent: &str, input: &str) -> String {
+        let path = format!("/api/admin/agents/{agent}/trigger");
+        let started = self.post(&path, json!({ "input": input })).await;
+        started.is(202)["runId"].as_str().expect("an id").to_owned()
+    }
+
+    /// Waits until a run has ended, and returns it at a glance.
+    pub async fn ended(&self, run: &str) -> Value {
+        for _ in 0..1_000 {
+            let found = self.get(&format!("/api/admin/runs/{run}")).await;
+            if !["queued", "running"].contains(&found.is(200)["status"].as_str().expect("a status")) {
+                return found.body["data"].clone();
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        panic!("run {run} did not end");
+    }
+
+    pub async fn run_to_end(&self, agent: &str, input: &str) -> Value {
+        let run = self.trigger(agent, input).await;
+        self.ended(&run).await
+    }
+
     /// Joins two objects and returns the edge's id.
     pub async fn edge(&self, type_: &str, from: &str, to: &str) -> String {
         let made =
@@ -156,6 +210,12 @@ impl Answer {
             assert_eq!(self.body["success"], true, "{}", self.text);
         }
         &self.body["data"]
+    }
+
+    /// Expects any answer that worked, streams included.
+    #[track_caller]
+    pub fn found(&self) {
+        assert!(self.status.is_success(), "{}", self.text);
     }
 
     /// Expects a refusal in the envelope, and returns `error`.

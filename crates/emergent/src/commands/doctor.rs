@@ -1,6 +1,6 @@
 //! `emergent doctor`: what is configured, what is reachable, what is wrong and the fix.
 
-use emergent_llm::{EmbedTask, EmbedderSpec};
+use emergent_llm::{EmbedTask, EmbedderSpec, Models};
 use emergent_store::Db;
 use serde::Serialize;
 
@@ -48,6 +48,7 @@ pub async fn run(store: &StoreFlags, as_json: bool) -> Result<()> {
             findings.push(database(&settings, taken).await);
             findings.push(server(&settings).await);
             findings.push(embeddings(&settings).await);
+            findings.push(models(&settings));
         }
     }
     if as_json {
@@ -124,6 +125,30 @@ async fn server(settings: &Settings) -> Finding {
             bad("server", format!("{address} answers {}", answer.status()), "look at the server's log")
         }
         Err(_) => good("server", format!("none (the last one listened on {address})")),
+    }
+}
+
+/// Which providers agents can use. Nobody is asked: that would cost money.
+fn models(settings: &Settings) -> Finding {
+    let models = match Models::from_settings(&settings.models()) {
+        Ok(models) => models,
+        Err(error) => return bad("models", Error::Models(error).tell(), "correct the setting it names"),
+    };
+    let (ready, missing): (Vec<_>, Vec<_>) = models.status().into_iter().partition(|one| one.configured);
+    let ready: Vec<_> = ready.into_iter().map(|one| one.name).collect();
+    let missing: Vec<_> =
+        missing.iter().map(|one| format!("{} ({})", one.name, one.setting.unwrap_or("–"))).collect();
+    let mut found = format!("configured: {}", ready.join(", "));
+    if !missing.is_empty() {
+        found.push_str(&format!("; not: {}", missing.join(", ")));
+    }
+    let Some(everything) = &settings.model else { return good("models", found) };
+    let chosen = everything.parse().map_err(|error| format!("{error}"));
+    match chosen.and_then(|model| models.choose(Some(&model)).map_err(|error| error.to_string())) {
+        Ok(model) => good("models", format!("{model} for everything; {found}")),
+        Err(why) => {
+            bad("models", why, "set EMERGENT_MODEL to a model of a configured provider, or not at all")
+        }
     }
 }
 

@@ -1,10 +1,14 @@
 //! The commands, one file each.
 
+pub mod agent;
 pub mod doctor;
 pub mod graph;
+mod live;
 pub mod project;
+pub mod run;
 pub mod token;
 pub mod transfer;
+mod tree;
 
 /// Percent-encodes what goes into a path or a query.
 pub fn encode(text: &str) -> String {

@@ -27,10 +27,12 @@ pub enum Token {
 }
 
 impl Token {
-    pub async fn run(self, client: &Client, project: Option<&str>, as_json: bool) -> Result<()> {
+    pub async fn run(self, client: Client, project: Option<&str>, as_json: bool) -> Result<()> {
         match self {
             Token::Create { name, scopes, all_projects, expires_at } => {
                 let mut body = json!({ "name": name, "scopes": scopes });
+                // A project that is named anywhere is the token's.
+                let client = if all_projects { client.without_project() } else { client };
                 if !all_projects {
                     body["project"] = json!(project.unwrap_or("default"));
                 }

@@ -1,12 +1,13 @@
 use axum::{extract::State, http::header, response::IntoResponse};
 use emergent_graph as graph;
-use emergent_store::{self as store, Tx, embedding_queue, jobs};
+use emergent_store::{self as store, Tx, embedding_queue, jobs, runs};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
     ApiError, App,
     answer::{Envelope, Result, ok},
+    metrics::Runs,
 };
 
 #[derive(Serialize, ToSchema)]
@@ -50,9 +51,14 @@ pub(super) async fn ready(State(app): State<App>) -> Result<HealthView> {
     responses((status = 200, description = "Prometheus text", body = String, content_type = "text/plain")),
 )]
 pub(super) async fn metrics(State(app): State<App>) -> std::result::Result<impl IntoResponse, ApiError> {
+    let most = app.executor.settings().max_queued;
     let count =
-        |tx: &mut Tx<'_>| -> store::Result<_> { Ok((jobs::counts(tx)?, embedding_queue::depth(tx)?)) };
-    let (jobs, waiting) = app.graph.db().read(count).await?;
-    let text = app.metrics.render(&jobs, waiting);
+        move |tx: &mut Tx<'_>| -> store::Result<_> {
+            Ok((jobs::counts(tx)?, embedding_queue::depth(tx)?, runs::queued(tx, most)?))
+        };
+    let (jobs, waiting, queued) = app.graph.db().read(count).await?;
+    let running = app.executor.driving();
+    let runs = Runs { figures: app.executor.telemetry().figures(), running, queued };
+    let text = app.metrics.render(&jobs, waiting, &runs);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
 }

@@ -74,7 +74,7 @@ async fn project_of_new(
     caller: &Caller,
     named: Option<&str>,
 ) -> std::result::Result<Option<ProjectId>, ApiError> {
-    let Some(named) = named else { return Ok(caller.bound_to()) };
+    let Some(named) = named else { return Ok(caller.named_project()) };
     let project = app.project(named).await?;
     match caller.bound_to() {
         Some(own) if own != project => Err(ApiError::unknown_project(named)),

@@ -1,0 +1,109 @@
+//! The part about agents: runs, models, tools.
+
+use std::fmt::{Result, Write};
+
+use emergent_executor::telemetry::{BUCKETS, Figures, Histogram};
+
+#[derive(Default)]
+pub(crate) struct Runs {
+    pub figures: Figures,
+    pub running: usize,
+    pub queued: i64,
+}
+
+impl Runs {
+    pub fn write(&self, text: &mut String) -> Result {
+        head(text, "emergent_runs_total", "counter", "Runs that ended, by how and why.")?;
+        for ((status, reason), count) in &self.figures.runs {
+            writeln!(text, r#"emergent_runs_total{{status="{status}",reason="{reason}"}} {count}"#)?;
+        }
+        head(text, "emergent_runs_running", "gauge", "Runs this process drives.")?;
+        writeln!(text, "emergent_runs_running {}", self.running)?;
+        head(text, "emergent_runs_queued", "gauge", "Runs that wait for a place, on whatever server.")?;
+        writeln!(text, "emergent_runs_queued {}", self.queued)?;
+        head(text, "emergent_run_steps_total", "counter", "Answers of models that were recorded.")?;
+        writeln!(text, "emergent_run_steps_total {}", self.figures.steps)?;
+        self.write_models(text)?;
+        self.write_tools(text)
+    }
+
+    fn write_models(&self, text: &mut String) -> Result {
+        let models: Vec<_> = self
+            .figures
+            .models
+            .iter()
+            .flat_map(|(provider, names)| names.iter().map(move |(name, one)| (provider, name, one)))
+            .map(|(provider, name, one)| {
+                (format!(r#"provider="{}",model="{}""#, escaped(provider), escaped(name)), one)
+            })
+            .collect();
+        head(text, "emergent_model_calls_total", "counter", "Questions to models, retries not counted.")?;
+        for (labels, one) in &models {
+            for (outcome, count) in &one.by_outcome {
+                writeln!(text, r#"emergent_model_calls_total{{{labels},outcome="{outcome}"}} {count}"#)?;
+            }
+        }
+        head(text, "emergent_model_call_seconds", "histogram", "Time until a model has answered.")?;
+        for (labels, one) in &models {
+            histogram(text, "emergent_model_call_seconds", labels, &one.seconds)?;
+        }
+        head(
+            text,
+            "emergent_tokens_total",
+            "counter",
+            "Tokens; reasoning is part of output, cache_read and cache_write of input.",
+        )?;
+        for (labels, one) in &models {
+            for (kind, count) in [
+                ("input", one.usage.input),
+                ("output", one.usage.output),
+                ("reasoning", one.usage.reasoning),
+                ("cache_read", one.usage.cache_read),
+                ("cache_write", one.usage.cache_write),
+            ] {
+                writeln!(text, r#"emergent_tokens_total{{{labels},kind="{kind}"}} {count}"#)?;
+            }
+        }
+        head(text, "emergent_cost_usd_total", "counter", "US dollars, where a model's price is known.")?;
+        for (labels, one) in &models {
+            writeln!(text, "emergent_cost_usd_total{{{labels}}} {}", one.cost)?;
+        }
+        Ok(())
+    }
+
+    fn write_tools(&self, text: &mut String) -> Result {
+        head(text, "emergent_tool_calls_total", "counter", "Calls of tools; a refused one was not made.")?;
+        for (tool, one) in &self.figures.tools {
+            for (status, count) in &one.by_status {
+                let tool = escaped(tool);
+                writeln!(text, r#"emergent_tool_calls_total{{tool="{tool}",status="{status}"}} {count}"#)?;
+            }
+        }
+        head(text, "emergent_tool_seconds", "histogram", "Time a call took, its record included.")?;
+        for (tool, one) in &self.figures.tools {
+            let labels = format!(r#"tool="{}""#, escaped(tool));
+            histogram(text, "emergent_tool_seconds", &labels, &one.seconds)?;
+        }
+        Ok(())
+    }
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) -> Result {
+    writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")
+}
+
+fn histogram(text: &mut String, name: &str, labels: &str, of: &Histogram) -> Result {
+    let mut below = 0;
+    for (bound, count) in BUCKETS.iter().zip(of.by_bucket) {
+        below += count;
+        writeln!(text, r#"{name}_bucket{{{labels},le="{bound}"}} {below}"#)?;
+    }
+    writeln!(text, r#"{name}_bucket{{{labels},le="+Inf"}} {}"#, of.count)?;
+    writeln!(text, "{name}_sum{{{labels}}} {}", of.sum)?;
+    writeln!(text, "{name}_count{{{labels}}} {}", of.count)
+}
+
+/// Names come from definitions: one with a quote in it must not end the label.
+fn escaped(name: &str) -> String {
+    name.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n")
+}

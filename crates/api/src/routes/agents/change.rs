@@ -1,0 +1,56 @@
+use axum::extract::State;
+use emergent_domain::ids::AgentId;
+
+use crate::{
+    App,
+    answer::{Envelope, Result, created, ok},
+    auth::Acting,
+    extract::{Json, Path},
+    views::agent::{AgentView, CreateAgent, UpdateAgent},
+};
+
+/// Defines an agent. A tool or an agent it names must exist; the answer to a misspelt one names
+/// the nearest.
+#[utoipa::path(
+    post, path = "/api/admin/agents", tag = "agents", operation_id = "createAgent",
+    request_body = CreateAgent,
+    responses((status = 201, description = "The agent", body = Envelope<AgentView>)),
+)]
+pub(super) async fn create(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Json(body): Json<CreateAgent>,
+) -> Result<AgentView> {
+    created(app.executor.create_agent(actor, body.into()).await?)
+}
+
+/// Changes an agent. Runs under way keep the version they started with; a change that changes
+/// nothing makes no version.
+#[utoipa::path(
+    patch, path = "/api/admin/agents/{agentId}", tag = "agents", operation_id = "updateAgent",
+    params(("agentId" = Uuid, Path)), request_body = UpdateAgent,
+    responses((status = 200, description = "The agent after it", body = Envelope<AgentView>)),
+)]
+pub(super) async fn update(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path(agent): Path<AgentId>,
+    Json(body): Json<UpdateAgent>,
+) -> Result<AgentView> {
+    let expected = body.expected_version;
+    ok(app.executor.update_agent(actor, agent, expected, move |before| body.applied(before)).await?)
+}
+
+/// Deletes an agent. Its runs stay readable, and those that wait go on.
+#[utoipa::path(
+    delete, path = "/api/admin/agents/{agentId}", tag = "agents", operation_id = "deleteAgent",
+    params(("agentId" = Uuid, Path)),
+    responses((status = 200, description = "The agent that was deleted", body = Envelope<AgentView>)),
+)]
+pub(super) async fn delete(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path(agent): Path<AgentId>,
+) -> Result<AgentView> {
+    ok(app.executor.delete_agent(actor, agent).await?)
+}

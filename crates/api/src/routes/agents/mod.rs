@@ -1,0 +1,20 @@
+//! `/api/admin/agents`: definitions, and how they are started. What came of it is in `runs`.
+
+mod change;
+mod read;
+mod trigger;
+
+use emergent_domain::token::Scope::{AgentsInvoke, AgentsRead, AgentsWrite};
+use utoipa_axum::routes;
+
+use crate::access::Routes;
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .scoped(AgentsRead, routes!(read::list))
+        .scoped(AgentsWrite, routes!(change::create))
+        .scoped(AgentsRead, routes!(read::get))
+        .scoped(AgentsWrite, routes!(change::update))
+        .scoped(AgentsWrite, routes!(change::delete))
+        .scoped(AgentsInvoke, routes!(trigger::trigger))
+}

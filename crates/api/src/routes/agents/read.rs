@@ -1,0 +1,54 @@
+use axum::extract::State;
+use emergent_domain::{cursor::Page, ids::AgentId};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::{
+    App,
+    answer::{Envelope, Result, ok, page},
+    auth::InProject,
+    extract::{Path, Query},
+    views::agent::AgentView,
+};
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    /// Also those that only other agents can start.
+    #[serde(default)]
+    include_internal: bool,
+    /// How many at most, 50 when not said.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<i64>,
+    /// Where to go on: the `x-next-cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// The project's agents, newest first; internal ones only when asked for.
+#[utoipa::path(
+    get, path = "/api/admin/agents", tag = "agents", operation_id = "listAgents", params(Which),
+    responses((status = 200, description = "A page of agents", body = Envelope<Vec<AgentView>>)),
+)]
+pub(super) async fn list(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Query(which): Query<Which>,
+) -> Result<Vec<AgentView>> {
+    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
+    page(app.executor.list_agents(project, which.include_internal, wanted).await?)
+}
+
+/// One agent, internal or not.
+#[utoipa::path(
+    get, path = "/api/admin/agents/{agentId}", tag = "agents", operation_id = "getAgent",
+    params(("agentId" = Uuid, Path)),
+    responses((status = 200, description = "The agent", body = Envelope<AgentView>)),
+)]
+pub(super) async fn get(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(agent): Path<AgentId>,
+) -> Result<AgentView> {
+    ok(app.executor.get_agent(project, agent).await?)
+}

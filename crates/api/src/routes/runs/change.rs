@@ -1,0 +1,62 @@
+use axum::extract::State;
+use emergent_domain::ids::{AgentId, RunId};
+
+use super::run_of;
+use crate::{
+    App,
+    answer::{Envelope, Result, accepted, ok},
+    auth::Acting,
+    extract::{MaybeJson, Path},
+    views::{
+        revert::RevertView,
+        run::{ResumeRun, StartedRun},
+    },
+};
+
+/// Ends a run, and everything it spawned that has not ended. It stops before its next call of a
+/// model or a tool, and in the middle of a model's answer.
+#[utoipa::path(
+    post, path = "/api/admin/agents/{agentId}/runs/{runId}/cancel", tag = "runs", operation_id = "cancelRun",
+    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path)),
+    responses((status = 200, description = "The run, cancelled", body = Envelope<StartedRun>)),
+)]
+pub(super) async fn cancel(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path((agent, run)): Path<(AgentId, RunId)>,
+) -> Result<StartedRun> {
+    run_of(&app, actor.project, agent, run).await?;
+    ok(app.executor.cancel(actor, run).await?)
+}
+
+/// Goes on with a paused run, as a new run with the same conversation, the same count of steps and
+/// a fresh budget of them.
+#[utoipa::path(
+    post, path = "/api/admin/agents/{agentId}/runs/{runId}/resume", tag = "runs", operation_id = "resumeRun",
+    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path)), request_body = Option<ResumeRun>,
+    responses((status = 202, description = "The new run", body = Envelope<StartedRun>)),
+)]
+pub(super) async fn resume(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path((agent, run)): Path<(AgentId, RunId)>,
+    MaybeJson(body): MaybeJson<ResumeRun>,
+) -> Result<StartedRun> {
+    run_of(&app, actor.project, agent, run).await?;
+    accepted(app.executor.resume(actor, run, body.input).await?)
+}
+
+/// Undoes what a run wrote to the graph. What was changed since is reported, not overwritten.
+#[utoipa::path(
+    post, path = "/api/admin/agents/{agentId}/runs/{runId}/revert", tag = "runs", operation_id = "revertRun",
+    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path)),
+    responses((status = 200, description = "What was undone, and what was not", body = Envelope<RevertView>)),
+)]
+pub(super) async fn revert(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path((agent, run)): Path<(AgentId, RunId)>,
+) -> Result<RevertView> {
+    run_of(&app, actor.project, agent, run).await?;
+    ok(app.executor.revert_run(actor, run).await?)
+}

@@ -1,0 +1,114 @@
+use axum::extract::State;
+use emergent_domain::{
+    cursor::{Page, Paged},
+    ids::{AgentId, RunId, ToolCallId},
+    invalid::Invalid,
+    run::{CallStatus, MessageRole},
+};
+use emergent_executor::history::{MessageFilter, ToolCallFilter};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::run_of;
+use crate::{
+    App,
+    answer::{Envelope, Result, ok, page},
+    auth::InProject,
+    extract::{Path, Query},
+    views::{
+        run_message::{RoleView, RunMessageView},
+        tool_call::{CallStatusView, ToolCallView},
+    },
+};
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WhichMessages {
+    #[param(value_type = Option<RoleView>, inline)]
+    role: Option<MessageRole>,
+    /// Only of this step.
+    #[param(minimum = 0)]
+    step: Option<i64>,
+    /// How many at most, 50 when not said.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<i64>,
+    /// Where to go on: the `x-next-cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// What was said in a run, the oldest first. Calls are only named; `tool-calls` has them whole.
+#[utoipa::path(
+    get, path = "/api/admin/agents/{agentId}/runs/{runId}/messages", tag = "runs",
+    operation_id = "listRunMessages",
+    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path), WhichMessages),
+    responses((status = 200, description = "A page of messages", body = Envelope<Vec<RunMessageView>>)),
+)]
+pub(super) async fn messages(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path((agent, run)): Path<(AgentId, RunId)>,
+    Query(which): Query<WhichMessages>,
+) -> Result<Vec<RunMessageView>> {
+    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
+    if which.step.is_some_and(|step| step < 0) {
+        return Err(Invalid::one("step", "must be 0 or more").into());
+    }
+    run_of(&app, project, agent, run).await?;
+    let filter = MessageFilter { role: which.role, step: which.step };
+    page(app.executor.run_messages(project, run, filter, wanted).await?)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WhichCalls {
+    /// Only of this tool.
+    tool_name: Option<String>,
+    #[param(value_type = Option<CallStatusView>, inline)]
+    status: Option<CallStatusView>,
+    /// How many at most, 50 when not said.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<i64>,
+    /// Where to go on: the `x-next-cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// The tool calls of a run, whole, the oldest first.
+#[utoipa::path(
+    get, path = "/api/admin/agents/{agentId}/runs/{runId}/tool-calls", tag = "runs",
+    operation_id = "listRunToolCalls",
+    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path), WhichCalls),
+    responses((status = 200, description = "A page of calls", body = Envelope<Vec<ToolCallView>>)),
+)]
+pub(super) async fn tool_calls(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path((agent, run)): Path<(AgentId, RunId)>,
+    Query(which): Query<WhichCalls>,
+) -> Result<Vec<ToolCallView>> {
+    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
+    if let Some(name) = &which.tool_name {
+        emergent_domain::object::check_chars("tool_name", name)?;
+    }
+    run_of(&app, project, agent, run).await?;
+    let filter = ToolCallFilter { tool_name: which.tool_name, status: which.status.map(CallStatus::from) };
+    let Paged { items, next } = app.executor.run_tool_calls(project, run, filter, wanted).await?;
+    page(Paged { items: items.into_iter().map(|call| ToolCallView::of(run, call)).collect::<Vec<_>>(), next })
+}
+
+/// One tool call, with what it was given and what it gave.
+#[utoipa::path(
+    get, path = "/api/admin/agents/{agentId}/runs/{runId}/tool-calls/{toolCallId}", tag = "runs",
+    operation_id = "getRunToolCall",
+    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path), ("toolCallId" = Uuid, Path)),
+    responses((status = 200, description = "The call", body = Envelope<ToolCallView>)),
+)]
+pub(super) async fn tool_call(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path((agent, run, call)): Path<(AgentId, RunId, ToolCallId)>,
+) -> Result<ToolCallView> {
+    run_of(&app, project, agent, run).await?;
+    ok(ToolCallView::of(run, app.executor.run_tool_call(project, run, call).await?))
+}

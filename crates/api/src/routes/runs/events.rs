@@ -1,0 +1,92 @@
+use axum::{
+    extract::State,
+    http::HeaderMap,
+    response::{Response, sse::Event},
+};
+use emergent_domain::{
+    ids::{AgentId, RunId},
+    invalid::Invalid,
+    run_event::RunEvent,
+};
+use emergent_executor as executor;
+use futures_util::StreamExt;
+use serde::Deserialize;
+use serde_json::json;
+use utoipa::IntoParams;
+
+use super::run_of;
+use crate::{
+    ApiError, App,
+    auth::{Caller, InProject},
+    extract::{Path, Query},
+    sse,
+    views::run_event::RunEventView,
+};
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct From {
+    /// Events after this `id:`; without it, from the beginning. The header `Last-Event-ID` of a
+    /// client that reconnects goes before it.
+    #[param(minimum = 0)]
+    after: Option<i64>,
+}
+
+/// What a run tells, from its beginning and as it happens. Durable events carry their place as
+/// `id:`, so a client that reconnects misses none and sees none twice; `text_delta`,
+/// `thought_delta` and `step_restarted` are told live only. The stream ends after `run_ended`.
+#[utoipa::path(
+    get, path = "/api/admin/agents/{agentId}/runs/{runId}/events", tag = "runs",
+    operation_id = "followRun",
+    params(
+        ("agentId" = Uuid, Path), ("runId" = Uuid, Path), From,
+        ("Last-Event-ID" = Option<String>, Header, description = "The last `id:` seen."),
+    ),
+    responses((status = 200, description = "Frames of JSON", body = RunEventView, content_type = "text/event-stream")),
+)]
+pub(super) async fn follow(
+    State(app): State<App>,
+    caller: Caller,
+    InProject(project): InProject,
+    Path((agent, run)): Path<(AgentId, RunId)>,
+    Query(from): Query<From>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let after = match last_seen(&headers)? {
+        Some(seen) => seen,
+        None => place("after", from.after.unwrap_or(0))?,
+    };
+    run_of(&app, project, agent, run).await?;
+    let events = app.executor.follow(project, run, after).map(frame);
+    Ok(sse::stream(&app, &caller, events))
+}
+
+fn last_seen(headers: &HeaderMap) -> Result<Option<i64>, Invalid> {
+    let wrong = || Invalid::one("Last-Event-ID", "is not a place in a run");
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let text = value.to_str().map_err(|_| wrong())?;
+    // Browsers send an empty one when they have seen none.
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let seen = text.parse().map_err(|_| wrong())?;
+    place("Last-Event-ID", seen).map(Some)
+}
+
+fn place(field: &str, seq: i64) -> Result<i64, Invalid> {
+    if seq < 0 { Err(Invalid::one(field, "must be 0 or more")) } else { Ok(seq) }
+}
+
+fn frame(event: executor::Result<RunEvent>) -> Event {
+    match event {
+        Ok(event) => {
+            let id = event.seq.map(|seq| seq.to_string());
+            sse::frame(id, &RunEventView::from(event))
+        }
+        // The stream ends here; a client that reconnects goes on after the last id it has.
+        Err(failure) => {
+            sse::frame(None, &json!({ "type": "error", "error": ApiError::from(failure).into_body() }))
+        }
+    }
+}

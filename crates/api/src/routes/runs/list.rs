@@ -1,0 +1,84 @@
+use axum::extract::State;
+use emergent_domain::{
+    cursor::Page,
+    ids::{AgentId, RunId},
+    invalid::Invalid,
+    run::RunStatus,
+};
+use emergent_executor::history::RunFilter;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::{
+    App,
+    answer::{Envelope, Result, page},
+    auth::InProject,
+    extract::{Path, Query},
+    views::run::RunView,
+};
+
+/// Fewer than elsewhere: a run is a lot to look at.
+const USUAL: i64 = 20;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    /// `queued`, `running`, `completed` (or `success`), `failed`, `paused` or `cancelled`.
+    #[param(pattern = "^(queued|running|completed|success|failed|paused|cancelled)$")]
+    status: Option<String>,
+    /// Only what this run spawned.
+    #[param(value_type = Option<Uuid>)]
+    parent_run_id: Option<RunId>,
+    /// How many at most, 20 when not said.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<i64>,
+    /// Where to go on: the `x-next-cursor` of the page before.
+    cursor: Option<String>,
+}
+
+impl Which {
+    fn read(self, agent: Option<AgentId>) -> std::result::Result<(RunFilter, Page), Invalid> {
+        let page = Page::new(self.limit.or(Some(USUAL)), self.cursor.as_deref())?;
+        let status = self.status.as_deref().map(status).transpose()?;
+        Ok((RunFilter { agent, status, parent: self.parent_run_id }, page))
+    }
+}
+
+fn status(word: &str) -> std::result::Result<RunStatus, Invalid> {
+    let word = if word == "success" { "completed" } else { word };
+    RunStatus::parse(word).ok_or_else(|| {
+        let words: Vec<_> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
+        Invalid::one("status", format!("must be one of {}", words.join(", ")))
+    })
+}
+
+/// The runs of an agent, newest first.
+#[utoipa::path(
+    get, path = "/api/admin/agents/{agentId}/runs", tag = "runs", operation_id = "listAgentRuns",
+    params(("agentId" = Uuid, Path), Which),
+    responses((status = 200, description = "A page of runs", body = Envelope<Vec<RunView>>)),
+)]
+pub(super) async fn of_agent(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(agent): Path<AgentId>,
+    Query(which): Query<Which>,
+) -> Result<Vec<RunView>> {
+    let (filter, wanted) = which.read(Some(agent))?;
+    page(app.executor.list_runs(project, filter, wanted).await?)
+}
+
+/// The runs of every agent, newest first.
+#[utoipa::path(
+    get, path = "/api/admin/runs", tag = "runs", operation_id = "listRuns", params(Which),
+    responses((status = 200, description = "A page of runs", body = Envelope<Vec<RunView>>)),
+)]
+pub(super) async fn all(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Query(which): Query<Which>,
+) -> Result<Vec<RunView>> {
+    let (filter, wanted) = which.read(None)?;
+    page(app.executor.list_runs(project, filter, wanted).await?)
+}

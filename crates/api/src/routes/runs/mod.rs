@@ -1,0 +1,39 @@
+//! `/api/admin/agents/{agentId}/runs` and `/api/admin/runs`: what agents did and are doing.
+
+mod change;
+mod conversation;
+mod events;
+mod list;
+mod read;
+
+use emergent_domain::{
+    ids::{AgentId, ProjectId, RunId},
+    run::Run,
+    token::Scope::{AdminRead, AdminWrite, AgentsInvoke},
+};
+use utoipa_axum::routes;
+
+use crate::{ApiError, App, access::Routes};
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .scoped(AdminRead, routes!(list::all))
+        .scoped(AdminRead, routes!(read::get_by_id))
+        .scoped(AdminRead, routes!(list::of_agent))
+        .scoped(AdminRead, routes!(read::get))
+        .scoped(AdminRead, routes!(read::tree))
+        .scoped(AdminRead, routes!(conversation::messages))
+        .scoped(AdminRead, routes!(conversation::tool_calls))
+        .scoped(AdminRead, routes!(conversation::tool_call))
+        .scoped(AdminRead, routes!(events::follow))
+        .scoped(AgentsInvoke, routes!(change::cancel))
+        .scoped(AgentsInvoke, routes!(change::resume))
+        .scoped(AdminWrite, routes!(change::revert))
+}
+
+/// The run, if it is this agent's. Another agent's run is not found here, as another project's is
+/// not found anywhere.
+async fn run_of(app: &App, project: ProjectId, agent: AgentId, run: RunId) -> Result<Run, ApiError> {
+    let found = app.executor.get_run(project, run).await?;
+    if found.agent == agent { Ok(found) } else { Err(ApiError::not_found("run", run)) }
+}

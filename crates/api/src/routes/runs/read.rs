@@ -1,0 +1,55 @@
+use axum::extract::State;
+use emergent_domain::ids::{AgentId, RunId};
+
+use super::run_of;
+use crate::{
+    App,
+    answer::{Envelope, Result, ok},
+    auth::InProject,
+    extract::Path,
+    views::{run::RunTreeView, run_detail::RunDetailView},
+};
+
+/// One run at a glance: how it went, what it cost, which tools it used, what it spawned.
+#[utoipa::path(
+    get, path = "/api/admin/agents/{agentId}/runs/{runId}", tag = "runs", operation_id = "getRun",
+    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path)),
+    responses((status = 200, description = "The run", body = Envelope<RunDetailView>)),
+)]
+pub(super) async fn get(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path((agent, run)): Path<(AgentId, RunId)>,
+) -> Result<RunDetailView> {
+    run_of(&app, project, agent, run).await?;
+    ok(app.executor.run_detail(project, run).await?)
+}
+
+/// The same, for who has the run's id alone.
+#[utoipa::path(
+    get, path = "/api/admin/runs/{runId}", tag = "runs", operation_id = "getRunById",
+    params(("runId" = Uuid, Path)),
+    responses((status = 200, description = "The run", body = Envelope<RunDetailView>)),
+)]
+pub(super) async fn get_by_id(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(run): Path<RunId>,
+) -> Result<RunDetailView> {
+    ok(app.executor.run_detail(project, run).await?)
+}
+
+/// A run with what it spawned, and what that spawned.
+#[utoipa::path(
+    get, path = "/api/admin/agents/{agentId}/runs/{runId}/tree", tag = "runs", operation_id = "getRunTree",
+    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path)),
+    responses((status = 200, description = "The tree", body = Envelope<RunTreeView>)),
+)]
+pub(super) async fn tree(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path((agent, run)): Path<(AgentId, RunId)>,
+) -> Result<RunTreeView> {
+    run_of(&app, project, agent, run).await?;
+    ok(app.executor.run_tree(project, run).await?)
+}

@@ -1,0 +1,29 @@
+//! `/api/admin/tools`
+
+use axum::extract::State;
+use emergent_domain::token::Scope::AgentsRead;
+use utoipa_axum::routes;
+
+use crate::{
+    App,
+    access::Routes,
+    answer::{Envelope, Result, ok},
+    auth::InProject,
+    views::tool::ToolView,
+};
+
+pub(super) fn routes() -> Routes {
+    Routes::new().scoped(AgentsRead, routes!(list))
+}
+
+/// The project's pool by name: what its agents' whitelists can let through, and where each tool
+/// comes from.
+#[utoipa::path(
+    get, path = "/api/admin/tools", tag = "tools", operation_id = "listTools",
+    responses((status = 200, description = "Every tool", body = Envelope<Vec<ToolView>>)),
+)]
+async fn list(State(app): State<App>, InProject(project): InProject) -> Result<Vec<ToolView>> {
+    let mut tools = app.executor.tools().of_project(project).await;
+    tools.sort_by(|a, b| a.info().name.cmp(&b.info().name));
+    ok(tools.iter().map(|tool| ToolView::from(tool.info())).collect::<Vec<_>>())
+}

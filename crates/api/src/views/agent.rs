@@ -1,0 +1,220 @@
+use emergent_domain::{
+    agent::{Agent, AgentDefinition, FlowType, Visibility},
+    time::Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::{
+    agent_parts::{AcpView, FlowConfigView, FlowTypeView, ModelView, VisibilityView},
+    present, present_object, seen_version,
+};
+use crate::extract::fields;
+
+/// An agent as it stands now.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Agent)]
+pub(crate) struct AgentView {
+    id: Uuid,
+    name: String,
+    description: String,
+    system_prompt: String,
+    /// Null: the server's model for everything.
+    model: Option<ModelView>,
+    tools: Vec<String>,
+    trigger: Option<String>,
+    #[schema(value_type = FlowTypeView)]
+    flow_type: FlowType,
+    flow_config: Option<FlowConfigView>,
+    is_default: bool,
+    max_steps: Option<u32>,
+    /// Seconds.
+    default_timeout: Option<u32>,
+    #[schema(value_type = VisibilityView)]
+    visibility: Visibility,
+    acp: Option<AcpView>,
+    #[schema(value_type = Object)]
+    config: Map<String, Value>,
+    /// The product that brought it; null for an agent of the project's own.
+    product: Option<String>,
+    /// Counts from 1; name it as `expectedVersion` to change only what you have seen.
+    version: i64,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+}
+
+impl From<Agent> for AgentView {
+    fn from(agent: Agent) -> Self {
+        let definition = agent.definition;
+        Self {
+            id: agent.id.0,
+            name: definition.name,
+            description: definition.description,
+            system_prompt: definition.system_prompt,
+            model: definition.model.map(Into::into),
+            tools: definition.tools,
+            trigger: definition.trigger,
+            flow_type: definition.flow_type,
+            flow_config: definition.flow_config.map(Into::into),
+            is_default: definition.is_default,
+            max_steps: definition.max_steps,
+            default_timeout: definition.default_timeout,
+            visibility: definition.visibility,
+            acp: definition.acp.map(Into::into),
+            config: definition.config,
+            product: definition.product,
+            version: agent.version,
+            created_at: agent.created_at,
+            updated_at: agent.updated_at,
+        }
+    }
+}
+
+/// A new agent. What is left out is empty, or decided by the server's defaults.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CreateAgent {
+    /// Unique in the project.
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$", example = "researcher")]
+    name: String,
+    /// What it is good at: other agents read this when they look for help.
+    #[serde(default)]
+    #[schema(max_length = 10_000)]
+    description: String,
+    #[serde(default)]
+    system_prompt: String,
+    #[serde(default, deserialize_with = "fields::optional")]
+    model: Option<ModelView>,
+    /// Names and globs of tools (`GET /api/admin/tools`). An empty list is no tools.
+    #[serde(default)]
+    #[schema(max_items = 500)]
+    tools: Vec<String>,
+    /// An event such as `on_document_ingested`, or a cron expression.
+    #[schema(max_length = 200)]
+    trigger: Option<String>,
+    #[serde(default)]
+    #[schema(value_type = Option<FlowTypeView>)]
+    flow_type: FlowType,
+    #[serde(default, deserialize_with = "fields::optional")]
+    flow_config: Option<FlowConfigView>,
+    #[serde(default)]
+    is_default: bool,
+    /// Steps with tools; then a last answer, and the run pauses.
+    #[schema(minimum = 1)]
+    max_steps: Option<u32>,
+    /// Seconds.
+    #[schema(minimum = 1, maximum = 86_400)]
+    default_timeout: Option<u32>,
+    #[serde(default)]
+    #[schema(value_type = Option<VisibilityView>)]
+    visibility: Visibility,
+    /// For agents whose `visibility` is `external`.
+    #[serde(default, deserialize_with = "fields::optional")]
+    acp: Option<AcpView>,
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    config: Map<String, Value>,
+}
+
+impl From<CreateAgent> for AgentDefinition {
+    fn from(body: CreateAgent) -> Self {
+        Self {
+            name: body.name,
+            description: body.description,
+            system_prompt: body.system_prompt,
+            model: body.model.map(Into::into),
+            tools: body.tools,
+            trigger: body.trigger,
+            flow_type: body.flow_type,
+            flow_config: body.flow_config.map(Into::into),
+            is_default: body.is_default,
+            max_steps: body.max_steps,
+            default_timeout: body.default_timeout,
+            visibility: body.visibility,
+            acp: body.acp.map(Into::into),
+            config: body.config,
+            // Only an installation makes an agent a product's.
+            product: None,
+        }
+    }
+}
+
+/// What to change; what is absent stays. Null takes away what may be absent.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct UpdateAgent {
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
+    name: Option<String>,
+    #[schema(max_length = 10_000)]
+    description: Option<String>,
+    system_prompt: Option<String>,
+    #[serde(default, deserialize_with = "present_object")]
+    #[schema(value_type = Option<ModelView>)]
+    model: Option<Option<ModelView>>,
+    /// Replaces the whole list.
+    #[schema(max_items = 500)]
+    tools: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>, max_length = 200)]
+    trigger: Option<Option<String>>,
+    #[schema(value_type = Option<FlowTypeView>)]
+    flow_type: Option<FlowType>,
+    #[serde(default, deserialize_with = "present_object")]
+    #[schema(value_type = Option<FlowConfigView>)]
+    flow_config: Option<Option<FlowConfigView>>,
+    is_default: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<u32>, minimum = 1)]
+    max_steps: Option<Option<u32>>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 86_400)]
+    default_timeout: Option<Option<u32>>,
+    #[schema(value_type = Option<VisibilityView>)]
+    visibility: Option<Visibility>,
+    #[serde(default, deserialize_with = "present_object")]
+    #[schema(value_type = Option<AcpView>)]
+    acp: Option<Option<AcpView>>,
+    /// Replaces the whole object.
+    #[schema(value_type = Option<Object>)]
+    config: Option<Map<String, Value>>,
+    /// The version this change was made from; 409 with the current one when it is another.
+    #[serde(default, deserialize_with = "seen_version")]
+    #[schema(minimum = 1)]
+    pub expected_version: Option<i64>,
+}
+
+impl UpdateAgent {
+    /// May run more than once, as every transaction may.
+    pub(crate) fn applied(&self, mut to: AgentDefinition) -> AgentDefinition {
+        fn set<T: Clone>(value: &Option<T>, to: &mut T) {
+            if let Some(value) = value {
+                to.clone_from(value);
+            }
+        }
+        fn set_part<T: Clone, U: From<T>>(value: &Option<Option<T>>, to: &mut Option<U>) {
+            if let Some(value) = value {
+                *to = value.clone().map(Into::into);
+            }
+        }
+        set(&self.name, &mut to.name);
+        set(&self.description, &mut to.description);
+        set(&self.system_prompt, &mut to.system_prompt);
+        set_part(&self.model, &mut to.model);
+        set(&self.tools, &mut to.tools);
+        set(&self.trigger, &mut to.trigger);
+        set(&self.flow_type, &mut to.flow_type);
+        set_part(&self.flow_config, &mut to.flow_config);
+        set(&self.is_default, &mut to.is_default);
+        set(&self.max_steps, &mut to.max_steps);
+        set(&self.default_timeout, &mut to.default_timeout);
+        set(&self.visibility, &mut to.visibility);
+        set_part(&self.acp, &mut to.acp);
+        set(&self.config, &mut to.config);
+        to
+    }
+}

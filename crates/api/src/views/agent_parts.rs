@@ -1,0 +1,139 @@
+//! The parts of an agent's definition that have a shape of their own.
+
+use emergent_domain::agent::{AcpConfig, FlowConfig, ModelConfig, Until, UntilRule};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Which model, and how it is asked.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = Model)]
+pub(crate) struct ModelView {
+    #[schema(min_length = 1, max_length = 200, example = "google")]
+    provider: String,
+    #[schema(min_length = 1, max_length = 200, example = "gemini-2.5-flash")]
+    name: String,
+    #[schema(minimum = 0, maximum = 2)]
+    temperature: Option<f64>,
+    #[schema(minimum = 1)]
+    max_tokens: Option<u32>,
+}
+
+impl From<ModelConfig> for ModelView {
+    fn from(model: ModelConfig) -> Self {
+        let ModelConfig { provider, name, temperature, max_tokens } = model;
+        Self { provider, name, temperature, max_tokens }
+    }
+}
+
+impl From<ModelView> for ModelConfig {
+    fn from(model: ModelView) -> Self {
+        let ModelView { provider, name, temperature, max_tokens } = model;
+        Self { provider, name, temperature, max_tokens }
+    }
+}
+
+/// How an agent works: by itself, or through others.
+#[derive(ToSchema)]
+#[schema(as = FlowType, rename_all = "lowercase")]
+#[allow(dead_code, reason = "describes the domain's type")]
+pub(crate) enum FlowTypeView {
+    Single,
+    Sequential,
+    Loop,
+    Parallel,
+}
+
+/// Where an agent is seen and from where it can be started.
+#[derive(ToSchema)]
+#[schema(as = Visibility, rename_all = "lowercase")]
+#[allow(dead_code, reason = "describes the domain's type")]
+pub(crate) enum VisibilityView {
+    External,
+    Project,
+    Internal,
+}
+
+/// For every flow type but `single`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = FlowConfig)]
+pub(crate) struct FlowConfigView {
+    /// Names of agents of the project; none: the agent itself.
+    #[serde(default)]
+    #[schema(max_items = 50)]
+    agents: Vec<String>,
+    /// When a loop has done enough.
+    until: Option<UntilView>,
+    #[schema(minimum = 1, maximum = 50)]
+    max_iterations: Option<u32>,
+}
+
+/// A text the last output contains, or `{ "contains": … }`, or `{ "equals": … }`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(untagged, expecting = "expected a text, { \"contains\": text } or { \"equals\": text }")]
+#[schema(as = Until)]
+pub(crate) enum UntilView {
+    Text(String),
+    Rule(UntilRuleView),
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = UntilRule)]
+pub(crate) enum UntilRuleView {
+    Contains(String),
+    Equals(String),
+}
+
+impl From<FlowConfig> for FlowConfigView {
+    fn from(flow: FlowConfig) -> Self {
+        let until = flow.until.map(|until| match until {
+            Until::Text(text) => UntilView::Text(text),
+            Until::Rule(UntilRule::Contains(text)) => UntilView::Rule(UntilRuleView::Contains(text)),
+            Until::Rule(UntilRule::Equals(text)) => UntilView::Rule(UntilRuleView::Equals(text)),
+        });
+        Self { agents: flow.agents, until, max_iterations: flow.max_iterations }
+    }
+}
+
+impl From<FlowConfigView> for FlowConfig {
+    fn from(flow: FlowConfigView) -> Self {
+        let until = flow.until.map(|until| match until {
+            UntilView::Text(text) => Until::Text(text),
+            UntilView::Rule(UntilRuleView::Contains(text)) => Until::Rule(UntilRule::Contains(text)),
+            UntilView::Rule(UntilRuleView::Equals(text)) => Until::Rule(UntilRule::Equals(text)),
+        });
+        Self { agents: flow.agents, until, max_iterations: flow.max_iterations }
+    }
+}
+
+/// What the agent card says of an agent that the outside may call.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = Acp)]
+pub(crate) struct AcpView {
+    display_name: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    capabilities: Vec<String>,
+    #[serde(default)]
+    input_modes: Vec<String>,
+    #[serde(default)]
+    output_modes: Vec<String>,
+}
+
+impl From<AcpConfig> for AcpView {
+    fn from(acp: AcpConfig) -> Self {
+        let AcpConfig { display_name, description, capabilities, input_modes, output_modes } = acp;
+        Self { display_name, description, capabilities, input_modes, output_modes }
+    }
+}
+
+impl From<AcpView> for AcpConfig {
+    fn from(acp: AcpView) -> Self {
+        let AcpView { display_name, description, capabilities, input_modes, output_modes } = acp;
+        Self { display_name, description, capabilities, input_modes, output_modes }
+    }
+}

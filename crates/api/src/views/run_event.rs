@@ -1,0 +1,119 @@
+use emergent_domain::{
+    run::{Reason, RunStatus},
+    run_event::{RunEvent, RunEventBody},
+    time::Timestamp,
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::{
+    run::{ReasonView, RunStatusView, SummaryView},
+    run_message::RunMessageView,
+    tool_call::ToolCallView,
+};
+
+/// One thing a run tells. Durable ones have a place, which is also the frame's `id:`; the others
+/// (`text_delta`, `thought_delta`, `step_restarted`) are told live only.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = RunEvent)]
+pub(crate) struct RunEventView {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<i64>,
+    run_id: Uuid,
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    #[serde(flatten)]
+    body: BodyView,
+}
+
+#[derive(Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+#[schema(as = RunEventBody)]
+pub(crate) enum BodyView {
+    /// `recovered`: another process had it before.
+    RunStarted {
+        recovered: bool,
+    },
+    Message {
+        message: RunMessageView,
+    },
+    ToolStarted {
+        tool_call: ToolCallView,
+    },
+    ToolCompleted {
+        tool_call: ToolCallView,
+    },
+    LoopDetected {
+        tool_call_id: Uuid,
+        tool_name: String,
+        count: i64,
+    },
+    LimitReached {
+        #[schema(value_type = ReasonView)]
+        reason: Reason,
+    },
+    /// What the model sees was shortened, from so many tokens to so many; the record is whole.
+    Compacted {
+        before: i64,
+        after: i64,
+        summarised: bool,
+    },
+    RunEnded {
+        #[schema(value_type = RunStatusView)]
+        status: RunStatus,
+        #[schema(value_type = Option<ReasonView>)]
+        reason: Option<Reason>,
+        summary: Option<SummaryView>,
+        error_message: Option<String>,
+    },
+    TextDelta {
+        step_number: i64,
+        text: String,
+    },
+    ThoughtDelta {
+        step_number: i64,
+        text: String,
+    },
+    /// The model is asked again: what it had said of this step is void.
+    StepRestarted {
+        step_number: i64,
+        why: String,
+    },
+}
+
+impl From<RunEvent> for RunEventView {
+    fn from(event: RunEvent) -> Self {
+        let run = event.run;
+        let body = match event.body {
+            RunEventBody::Started { recovered } => BodyView::RunStarted { recovered },
+            RunEventBody::Message(message) => {
+                BodyView::Message { message: RunMessageView::told(run, message) }
+            }
+            RunEventBody::ToolStarted(call) => {
+                BodyView::ToolStarted { tool_call: ToolCallView::of(run, call) }
+            }
+            RunEventBody::ToolCompleted(call) => {
+                BodyView::ToolCompleted { tool_call: ToolCallView::of(run, call) }
+            }
+            RunEventBody::LoopDetected { call, tool, count } => {
+                BodyView::LoopDetected { tool_call_id: call.0, tool_name: tool, count }
+            }
+            RunEventBody::LimitReached { reason } => BodyView::LimitReached { reason },
+            RunEventBody::Compacted { before, after, summarised } => {
+                BodyView::Compacted { before, after, summarised }
+            }
+            RunEventBody::Ended { status, reason, summary, error } => BodyView::RunEnded {
+                status,
+                reason,
+                summary: SummaryView::of(Some(summary)),
+                error_message: error,
+            },
+            RunEventBody::TextDelta { step, text } => BodyView::TextDelta { step_number: step, text },
+            RunEventBody::ThoughtDelta { step, text } => BodyView::ThoughtDelta { step_number: step, text },
+            RunEventBody::StepRestarted { step, why } => BodyView::StepRestarted { step_number: step, why },
+        };
+        Self { seq: event.seq, run_id: run.0, at: event.at, body }
+    }
+}

@@ -1,0 +1,74 @@
+use emergent_domain::{ids::RunId, run::CallStatus, run_event::RecordedCall, time::Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// One call of a tool, whole.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ToolCall)]
+pub(crate) struct ToolCallView {
+    id: Uuid,
+    run_id: Uuid,
+    /// The assistant's message that asked for it.
+    message_id: Uuid,
+    tool_name: String,
+    /// An object; a text when the model sent no JSON object.
+    input: Value,
+    /// Null until it is over.
+    output: Option<Value>,
+    status: CallStatusView,
+    /// Null until it is over.
+    duration_ms: Option<i64>,
+    step_number: i64,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+impl ToolCallView {
+    pub(crate) fn of(run: RunId, call: RecordedCall) -> Self {
+        Self {
+            id: call.id.0,
+            run_id: run.0,
+            message_id: call.message.0,
+            tool_name: call.tool,
+            input: call.input,
+            output: call.output,
+            status: call.status.into(),
+            duration_ms: call.duration_ms,
+            step_number: call.step,
+            created_at: call.at,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = ToolCallStatus)]
+pub(crate) enum CallStatusView {
+    Running,
+    Completed,
+    Error,
+}
+
+impl From<CallStatus> for CallStatusView {
+    fn from(status: CallStatus) -> Self {
+        match status {
+            // What has not begun will, in a moment: nobody outside needs to tell the two apart.
+            CallStatus::Pending | CallStatus::Running => Self::Running,
+            CallStatus::Completed => Self::Completed,
+            CallStatus::Error => Self::Error,
+        }
+    }
+}
+
+impl From<CallStatusView> for CallStatus {
+    fn from(status: CallStatusView) -> Self {
+        match status {
+            CallStatusView::Running => Self::Running,
+            CallStatusView::Completed => Self::Completed,
+            CallStatusView::Error => Self::Error,
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! A model made of a plan, in a process of its own: speaks OpenAI's wire format, streamed, and does
+//! nothing else, so that what is measured around it is the server under test.
+//!
+//! The name of the model is the plan: `s50-l0-read` makes fifty answers with a call of
+//! `entities_get` and then one with text; `l` is how many milliseconds it thinks; `write` calls
+//! `entities_create` instead; `stamp` answers with the moment it began to speak, in microseconds of
+//! the machine's clock.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+struct Plan {
+    steps: usize,
+    latency: Duration,
+    what: What,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum What {
+    Read,
+    Write,
+    Stamp,
+}
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
+    let listener = TcpListener::bind(&address).await.expect("an address to listen on");
+    println!("{}", listener.local_addr().expect("an address"));
+    loop {
+        if let Ok((stream, _)) = listener.accept().await {
+            let _ = stream.set_nodelay(true);
+            tokio::spawn(serve(stream));
+        }
+    }
+}
+
+async fn serve(mut stream: TcpStream) {
+    let mut bytes = Vec::with_capacity(4096);
+    while let Some(body) = request(&mut stream, &mut bytes).await {
+        let plan = plan(&body);
+        let said = count(&body, b"\"role\":\"assistant\"");
+        if !plan.latency.is_zero() {
+            tokio::time::sleep(plan.latency).await;
+        }
+        if stream.write_all(answer(&plan, said).as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// One request's body; what came after it stays in `bytes`.
+async fn request(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
+    loop {
+        if let Some(end) = find(bytes, b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
+            let length: usize =
+                head.lines().find_map(|line| line.strip_prefix("content-length:"))?.trim().parse().ok()?;
+            let whole = end + 4 + length;
+            while bytes.len() < whole {
+                if stream.read_buf(bytes).await.ok()? == 0 {
+                    return None;
+                }
+            }
+            let rest = bytes.split_off(whole);
+            let body = bytes.split_off(end + 4);
+            *bytes = rest;
+            return Some(body);
+        }
+        if stream.read_buf(bytes).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+fn plan(body: &[u8]) -> Plan {
+    let mut plan = Plan { steps: 1, latency: Duration::ZERO, what: What::Read };
+    let Some(at) = find(body, b"\"model\":\"") else { return plan };
+    let name = body[at + 9..].split(|byte| *byte == b'"').next().unwrap_or_default();
+    for word in String::from_utf8_lossy(name).split('-') {
+        match word {
+            "read" => plan.what = What::Read,
+            "write" => plan.what = What::Write,
+            "stamp" => plan.what = What::Stamp,
+            _ => {
+                let number = word.get(1..).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
+                match word.as_bytes().first() {
+                    Some(b's') => plan.steps = usize::try_from(number).unwrap_or(0),
+                    Some(b'l') => plan.latency = Duration::from_millis(number),
+                    _ => {}
+                }
+            }
+        }
+    }
+    plan
+}
+
+fn answer(plan: &Plan, said: usize) -> String {
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let mut events = String::with_capacity(1024);
+    let mut event = |data: &str| {
+        events.push_str(
+            "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",",
+        );
+        events.push_str(data);
+        events.push_str("}\n\n");
+    };
+    if plan.what == What::Stamp || said >= plan.steps {
+        let text = match plan.what {
+            What::Stamp => micros().to_string(),
+            What::Read | What::Write => "Everything was looked at, and nothing is missing.".to_owned(),
+        };
+        event(&format!(
+            r#""choices":[{{"index":0,"delta":{{"role":"assistant","content":"{text}"}},"finish_reason":null}}]"#
+        ));
+        event(r#""choices":[{"index":0,"delta":{},"finish_reason":"stop"}]"#);
+    } else {
+        event(
+            r#""choices":[{"index":0,"delta":{"role":"assistant","content":"I will look at the next one."},"finish_reason":null}]"#,
+        );
+        let (tool, arguments) = match plan.what {
+            What::Write => (
+                "entities_create",
+                format!(
+                    r#"{{\"objects\":[{{\"type\":\"Note\",\"key\":\"note-{call}\",\"properties\":{{\"title\":\"Note {said} of this run\",\"body\":\"{BODY}\"}}}}]}}"#
+                ),
+            ),
+            What::Read | What::Stamp => ("entities_get", format!(r#"{{\"id\":\"Fact/fact-{said}\"}}"#)),
+        };
+        event(&format!(
+            r#""choices":[{{"index":0,"delta":{{"tool_calls":[{{"index":0,"id":"call_{call}","type":"function","function":{{"name":"{tool}","arguments":"{arguments}"}}}}]}},"finish_reason":null}}]"#
+        ));
+        event(r#""choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]"#);
+    }
+    event(r#""choices":[],"usage":{"prompt_tokens":1200,"completion_tokens":40,"total_tokens":1240}"#);
+    events.push_str("data: [DONE]\n\n");
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{events}\r\n0\r\n\r\n",
+        events.len()
+    )
+}
+
+/// About as much as a note has.
+const BODY: &str = "What was found out so far, in a few sentences that say what matters and where it came from, so that \
+                    whoever reads it later does not have to look again.";
+
+fn micros() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros())
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}
+
+fn count(bytes: &[u8], what: &[u8]) -> usize {
+    let mut found = 0;
+    let mut rest = bytes;
+    while let Some(at) = find(rest, what) {
+        found += 1;
+        rest = &rest[at + what.len()..];
+    }
+    found
+}

@@ -1,0 +1,330 @@
+//! Runs: what the executor costs beside the model calls it makes. The model is a process of its
+//! own that speaks a provider's wire format; how fast it answers alone is the baseline.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::TcpStream,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    Options,
+    http::Http,
+    report::{Goal, Report, p50},
+    server::{Server, TOKEN},
+};
+
+struct Model {
+    child: Child,
+    address: String,
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Model {
+    fn start(options: &Options) -> Self {
+        let binary = options.binary.with_file_name("emergent-model-server");
+        let mut child = Command::new(&binary)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
+        let mut address = String::new();
+        let out = child.stdout.take().expect("its output");
+        BufReader::new(out).read_line(&mut address).expect("its address");
+        Self { child, address: address.trim().to_owned() }
+    }
+
+    /// One call without any layer: the request as a run of `steps` steps would send it, to the last
+    /// byte of the answer.
+    fn raw_call_us(&self, steps: usize) -> f64 {
+        let mut http = Http::connect(&self.address, "none");
+        let turn = json!([
+            { "role": "assistant", "content": "I will look at the next one.", "tool_calls": [{ "id": "x", "type": "function",
+              "function": { "name": "entities_get", "arguments": "{\"id\":\"Fact/fact-1\"}" } }] },
+            { "role": "tool", "tool_call_id": "x", "content": "x".repeat(900) },
+        ]);
+        let turns: Vec<Value> =
+            (0..steps / 2).flat_map(|_| turn.as_array().cloned().unwrap_or_default()).collect();
+        let body = json!({ "model": format!("s{steps}-l0-read"), "messages": turns }).to_string();
+        let times = (0..200).map(|_| {
+            let start = Instant::now();
+            http.post("/v1/chat/completions", &body);
+            start.elapsed().as_secs_f64() * 1e6
+        });
+        p50(times.collect())
+    }
+}
+
+pub fn measure(report: &mut Report, options: &Options) {
+    let names = ["run step", "run of 50", "1,000 runs", "10,000 runs", "first byte", "bytes stored"];
+    if !names.iter().any(|name| report.wants(name)) {
+        return;
+    }
+    let model = Model::start(options);
+    for postgres in
+        [None, options.postgres.as_deref()].into_iter().take(1 + usize::from(options.postgres.is_some()))
+    {
+        let server = start(options, &model, postgres);
+        prepare(&server);
+        steps(report, &server, &model);
+        if postgres.is_none() {
+            first_byte(report, &server);
+            bytes(report, &server);
+            drop(server);
+            many(report, options, &model, 1_000, 200, 9);
+            many(report, options, &model, 10_000, 15_000, 0);
+        }
+    }
+}
+
+fn start(options: &Options, model: &Model, postgres: Option<&str>) -> Server {
+    let settings = [
+        ("EMERGENT_OPENAI_BASE_URL", format!("http://{}", model.address)),
+        ("OPENAI_API_KEY", "none".to_owned()),
+        ("EMERGENT_MAX_RUNS", "20000".to_owned()),
+        ("EMERGENT_MODEL_CALLS", "20000".to_owned()),
+    ];
+    let dir = tempfile::tempdir().expect("a folder");
+    Server::start_with(&options.binary, dir, postgres, "off", &settings)
+}
+
+/// Sixty objects of about a kilobyte for the agents to read.
+fn prepare(server: &Server) {
+    let objects: Vec<Value> = (0..60)
+        .map(|n| {
+            let body = "A fact that an agent reads, with where it comes from and what follows. ".repeat(11);
+            json!({ "type": "Fact", "key": format!("fact-{n}"), "properties": { "title": format!("Fact {n}"), "body": body } })
+        })
+        .collect();
+    server.http().post("/api/graph/objects/bulk", &json!({ "objects": objects }).to_string());
+}
+
+/// An agent on a plan of the model; its id.
+fn agent(server: &Server, plan: &str) -> String {
+    let body = json!({
+        "name": format!("agent-{plan}"), "systemPrompt": "Look at the facts one after the other and report.",
+        "model": { "provider": "openai", "name": plan }, "tools": ["entities_get", "entities_create"],
+        "defaultTimeout": 3_600,
+    });
+    let mut http = server.http();
+    let made: Value =
+        serde_json::from_slice(http.post("/api/admin/agents", &body.to_string())).expect("JSON");
+    made["data"]["id"].as_str().expect("an id").to_owned()
+}
+
+fn trigger(http: &mut Http, agent: &str) -> String {
+    let body = json!({ "input": "Look at the facts." }).to_string();
+    let made: Value = serde_json::from_slice(http.post(&format!("/api/admin/agents/{agent}/trigger"), &body))
+        .expect("JSON");
+    made["data"]["runId"].as_str().expect("an id").to_owned()
+}
+
+fn run_detail(http: &mut Http, agent: &str, run: &str) -> Value {
+    let answer = http.get(&format!("/api/admin/agents/{agent}/runs/{run}"));
+    serde_json::from_slice::<Value>(answer).expect("JSON")["data"].clone()
+}
+
+fn wait(http: &mut Http, agent: &str, run: &str) -> Value {
+    loop {
+        let detail = run_detail(http, agent, run);
+        match detail["status"].as_str() {
+            Some("queued" | "running") => std::thread::sleep(Duration::from_millis(2)),
+            Some("completed") => return detail,
+            _ => panic!("a run did not complete: {detail}"),
+        }
+    }
+}
+
+fn steps(report: &mut Report, server: &Server, model: &Model) {
+    for (kind, plan) in [("a read", "s50-l0-read"), ("a write", "s50-l0-write")] {
+        let (wall, cpu) = (format!("run step with {kind}, overhead"), format!("run step with {kind}, CPU"));
+        if !report.wants(&wall) && !report.wants(&cpu) {
+            continue;
+        }
+        let agent = agent(server, plan);
+        let mut http = server.http();
+        let warm = trigger(&mut http, &agent);
+        wait(&mut http, &agent, &warm);
+        let raw_ms = model.raw_call_us(50) / 1e3;
+        let mut overheads = Vec::new();
+        let mut cpus = Vec::new();
+        for _ in 0..10 {
+            let before = server.cpu_ms();
+            let run = trigger(&mut http, &agent);
+            // Asking meanwhile would be counted as the run's own work.
+            std::thread::sleep(Duration::from_millis(300));
+            wait(&mut http, &agent, &run);
+            cpus.push((server.cpu_ms() - before) / 51.0);
+            let detail = run_detail(&mut http, &agent, &run);
+            let (from, to) = (micros(&detail["startedAt"]), micros(&detail["completedAt"]));
+            overheads.push((to - from) / 1e3 / 51.0 - raw_ms);
+        }
+        let read = kind == "a read";
+        let goal = match (read, server.engine) {
+            (true, "sqlite") => Goal::Below(1.0),
+            (true, _) => Goal::Below(2.5),
+            (false, _) => Goal::None,
+        };
+        report.add(&wall, server.engine, p50(overheads), "ms", Some(raw_ms), &goal);
+        let goal = if read && server.engine == "sqlite" { Goal::Below(0.4) } else { Goal::None };
+        report.add(&cpu, server.engine, p50(cpus), "ms", None, &goal);
+    }
+}
+
+/// RFC 3339 of one day to microseconds of that day: runs do not last past midnight for long.
+fn micros(time: &Value) -> f64 {
+    let text = time.as_str().expect("a time");
+    let clock = &text[11..text.len() - 1];
+    let mut parts = clock.split(':').map(|part| part.parse::<f64>().expect("a number"));
+    let mut next = || parts.next().unwrap_or(0.0);
+    (next() * 3600.0 + next() * 60.0 + next()) * 1e6
+}
+
+/// From the moment the model begins to speak to the moment its words are at the client, with a
+/// hundred runs followed at once.
+fn first_byte(report: &mut Report, server: &Server) {
+    let name = "first byte of the model to first byte at the client, p99 of 100 streams";
+    if !report.wants(name) {
+        return;
+    }
+    let agent = agent(server, "s0-l700-stamp");
+    let threads: Vec<_> = (0..100)
+        .map(|_| {
+            let (address, agent) = (server.address.clone(), agent.clone());
+            std::thread::spawn(move || {
+                let run = trigger(&mut Http::connect(&address, TOKEN), &agent);
+                let stream = TcpStream::connect(&address).expect("the server listens");
+                let path = format!("/api/admin/agents/{agent}/runs/{run}/events");
+                let request =
+                    format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n\r\n");
+                (&stream).write_all(request.as_bytes()).expect("the server reads");
+                for line in BufReader::new(stream).lines() {
+                    let line = line.expect("an event");
+                    let now =
+                        SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_micros() as f64;
+                    let Some(event) = line.strip_prefix("data:") else { continue };
+                    let event: Value = serde_json::from_str(event).expect("JSON");
+                    if event["type"] == "text_delta" {
+                        let began: f64 = event["text"].as_str().expect("a text").parse().expect("a stamp");
+                        return (now - began) / 1e3;
+                    }
+                }
+                panic!("the stream ended without a word");
+            })
+        })
+        .collect();
+    let mut times: Vec<f64> = threads.into_iter().map(|thread| thread.join().expect("a stream")).collect();
+    times.sort_by(f64::total_cmp);
+    report.add(name, server.engine, times[98], "ms", None, &Goal::Below(2.0));
+    report.add("… p50", server.engine, times[49], "ms", None, &Goal::None);
+}
+
+/// What the database grows by, beside what was said and answered.
+fn bytes(report: &mut Report, server: &Server) {
+    let name = "bytes stored per run, beside its payload";
+    if !report.wants(name) {
+        return;
+    }
+    let agent = agent(server, "s20-l0-read");
+    let mut http = server.http();
+    let run = trigger(&mut http, &agent);
+    wait(&mut http, &agent, &run);
+    let before = server.database_bytes();
+    let runs: Vec<String> = (0..100).map(|_| trigger(&mut http, &agent)).collect();
+    let payload: f64 = runs
+        .iter()
+        .map(|run| {
+            wait(&mut http, &agent, run);
+            payload(&mut http, &agent, run)
+        })
+        .sum();
+    let grown = server.database_bytes() - before;
+    report.add(name, server.engine, grown / 100.0, "bytes", Some(payload / 100.0), &Goal::AtMostTimes(1.3));
+}
+
+/// Texts, inputs and outputs of a run, as JSON.
+fn payload(http: &mut Http, agent: &str, run: &str) -> f64 {
+    let mut bytes = 0;
+    let path = format!("/api/admin/agents/{agent}/runs/{run}");
+    let messages: Value =
+        serde_json::from_slice(http.get(&format!("{path}/messages?limit=100"))).expect("JSON");
+    for message in messages["data"].as_array().into_iter().flatten() {
+        bytes += message["content"]["text"].as_str().map_or(0, str::len);
+    }
+    let calls: Value =
+        serde_json::from_slice(http.get(&format!("{path}/tool-calls?limit=100"))).expect("JSON");
+    for call in calls["data"].as_array().into_iter().flatten() {
+        bytes += call["input"].to_string().len() + call["output"].to_string().len();
+    }
+    bytes as f64
+}
+
+/// Many runs at once, each of a few steps with a model that takes its time.
+fn many(report: &mut Report, options: &Options, model: &Model, runs: usize, latency_ms: u64, steps: usize) {
+    let label = if runs == 1_000 { "1,000" } else { "10,000" };
+    let name = format!("{label} runs at once × {} steps, {latency_ms} ms model latency", steps + 1);
+    if !report.wants(&name) {
+        return;
+    }
+    let server = start(options, model, None);
+    prepare(&server);
+    let agent = agent(&server, &format!("s{steps}-l{latency_ms}-read"));
+    let idle = server.memory_mb();
+    let start = Instant::now();
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            let (address, agent) = (server.address.clone(), agent.clone());
+            std::thread::spawn(move || {
+                let mut http = Http::connect(&address, TOKEN);
+                (0..runs / 8).for_each(|_| drop(trigger(&mut http, &agent)));
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("triggers"));
+    let triggered = start.elapsed();
+    let mut http = server.http();
+    let mut most: f64 = 0.0;
+    loop {
+        most = most.max(server.memory_mb());
+        let open = |status: &str, http: &mut Http| {
+            let answer = http.get(&format!("/api/admin/agents/{agent}/runs?status={status}&limit=1"));
+            let answer: Value = serde_json::from_slice(answer).expect("JSON");
+            answer["data"].as_array().is_some_and(|list| !list.is_empty())
+        };
+        if !open("running", &mut http) && !open("queued", &mut http) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let wall = start.elapsed();
+    let failed: Value =
+        serde_json::from_slice(http.get(&format!("/api/admin/agents/{agent}/runs?status=failed&limit=100")))
+            .expect("JSON");
+    let failed = failed["data"].as_array().map_or(0, Vec::len);
+    let ideal = (steps + 1) as f64 * latency_ms as f64 / 1e3;
+    eprintln!("{name}: triggered within {triggered:.2?}, {failed} failed");
+    // The ideal: every model call beside all others, nothing else takes time.
+    let goal = if runs == 1_000 { Goal::AtMostTimes(1.25) } else { Goal::None };
+    report.add(&name, "sqlite", wall.as_secs_f64(), "s", Some(ideal), &goal);
+    let goal = if runs == 1_000 { Goal::Below(64.0) } else { Goal::None };
+    let per_run = (most - idle) * 1024.0 / runs as f64;
+    report.add(&format!("{label} runs at once: memory per run"), "sqlite", per_run, "KB", None, &goal);
+    report.add(
+        &format!("{label} runs at once: failed"),
+        "sqlite",
+        failed as f64,
+        "runs",
+        None,
+        &Goal::Below(1.0),
+    );
+    let _ = fs::metadata(server.dir.path());
+}

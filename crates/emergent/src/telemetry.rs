@@ -1,0 +1,287 @@
+//! OpenTelemetry: spans and metrics of agents, sent by OTLP over HTTP to where `OTEL_EXPORTER_OTLP_*`
+//! says. Without those variables nothing of this is set up. Trouble with it is logged and never
+//! stands in the way of the work.
+
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use emergent_executor::{Executor, spans, telemetry::ModelCall};
+use opentelemetry::{
+    Array, KeyValue, Value,
+    metrics::{Histogram, MeterProvider},
+    trace::TracerProvider,
+};
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use opentelemetry_otlp::{MetricExporter, SpanExporter, WithHttpConfig};
+use opentelemetry_sdk::{
+    Resource,
+    error::OTelSdkResult,
+    metrics::SdkMeterProvider,
+    trace::{SdkTracerProvider, SpanData},
+};
+use tokio::runtime::Handle;
+use tracing::{info, warn};
+use tracing_subscriber::{Layer, Registry, filter::Targets};
+
+use crate::{client::http_client, config};
+
+/// What spans of agents, and nothing else, have as their target.
+pub const TARGET: &str = "gen_ai";
+/// How long the end of the process waits for what has not been sent.
+const PATIENCE: Duration = Duration::from_secs(3);
+const ATTEMPT: Duration = Duration::from_secs(10);
+
+static METERS: OnceLock<Meters> = OnceLock::new();
+
+#[derive(Default)]
+pub struct Telemetry {
+    traces: Option<SdkTracerProvider>,
+    metrics: Option<SdkMeterProvider>,
+    /// What cannot be done; said once there are logs.
+    trouble: Vec<String>,
+}
+
+impl Telemetry {
+    /// What the environment asks for.
+    pub fn configured(runtime: &Handle) -> Self {
+        let mut this = Self::default();
+        if config::env("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            return this;
+        }
+        if let Some(endpoint) = endpoint("TRACES") {
+            match traces(&endpoint, runtime) {
+                Ok(traces) => this.traces = Some(traces),
+                Err(error) => this.trouble.push(format!("spans cannot be sent to `{endpoint}`: {error}")),
+            }
+        }
+        if let Some(endpoint) = endpoint("METRICS") {
+            match metrics(&endpoint, runtime) {
+                Ok(metrics) => {
+                    let _ = METERS.set(Meters::new(&metrics));
+                    this.metrics = Some(metrics);
+                }
+                Err(error) => this.trouble.push(format!("metrics cannot be sent to `{endpoint}`: {error}")),
+            }
+        }
+        this
+    }
+
+    /// Turns spans of agents into OpenTelemetry's; every other span and event passes it by.
+    pub fn layer(&self) -> Option<Box<dyn Layer<Registry> + Send + Sync>> {
+        let tracer = self.traces.as_ref()?.tracer("emergent");
+        let layer = tracing_opentelemetry::layer()
+            .with_tracer(tracer)
+            .with_location(false)
+            .with_threads(false)
+            .with_tracked_inactivity(false)
+            .with_target(false);
+        Some(layer.with_filter(Targets::new().with_target(TARGET, tracing::Level::TRACE)).boxed())
+    }
+
+    /// Says what does not work.
+    pub fn tell(&self) {
+        for trouble in &self.trouble {
+            warn!("{trouble}");
+        }
+        if config::env("OTEL_EXPORTER_OTLP_PROTOCOL").is_some_and(|protocol| protocol != "http/protobuf")
+            && (self.traces.is_some() || self.metrics.is_some())
+        {
+            warn!("`OTEL_EXPORTER_OTLP_PROTOCOL`: only `http/protobuf` is spoken here, and that is what is sent");
+        }
+    }
+
+    /// Sends what is left.
+    pub fn end(self) {
+        if self.traces.is_none() && self.metrics.is_none() {
+            return;
+        }
+        // On a thread of its own: the SDK may try for longer than anybody wants to wait.
+        let (done, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            // Whatever failed was logged where it did.
+            let _ = self.traces.map(|traces| traces.shutdown_with_timeout(PATIENCE));
+            let _ = self.metrics.map(|metrics| metrics.shutdown_with_timeout(PATIENCE));
+            let _ = done.send(());
+        });
+        if ended.recv_timeout(PATIENCE).is_err() {
+            warn!("the last spans and metrics could not be sent in time");
+        }
+    }
+}
+
+/// Whether spans carry what was said: prompts, answers, and what tools were given and answered.
+pub fn captures_content() -> bool {
+    config::env("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
+        .is_some_and(|value| ["true", "1", "span_only", "span_and_event"].contains(&&*value.to_lowercase()))
+}
+
+/// Lets OpenTelemetry's metrics hear of every model call, when they are asked for.
+pub fn attach(executor: &Executor) {
+    if let Some(meters) = METERS.get() {
+        executor.telemetry().on_model_call(|call| meters.add(call));
+    }
+}
+
+/// Where a signal goes, `None` when nobody asked for it. The exporter reads the same variables;
+/// this only decides whether there is one, and how its server is reached.
+fn endpoint(signal: &str) -> Option<String> {
+    if config::env(&format!("OTEL_{signal}_EXPORTER")).as_deref() == Some("none") {
+        return None;
+    }
+    config::env(&format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"))
+        .or_else(|| config::env("OTEL_EXPORTER_OTLP_ENDPOINT"))
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn traces(endpoint: &str, runtime: &Handle) -> Result<SdkTracerProvider, Failure> {
+    let exporter =
+        SpanExporter::builder().with_http().with_http_client(Courier::new(endpoint, runtime)?).build()?;
+    Ok(SdkTracerProvider::builder().with_batch_exporter(Lists(exporter)).with_resource(resource()).build())
+}
+
+fn metrics(endpoint: &str, runtime: &Handle) -> Result<SdkMeterProvider, Failure> {
+    let exporter =
+        MetricExporter::builder().with_http().with_http_client(Courier::new(endpoint, runtime)?).build()?;
+    Ok(SdkMeterProvider::builder().with_periodic_exporter(exporter).with_resource(resource()).build())
+}
+
+/// Who sends this: what the environment says, or `emergent`.
+fn resource() -> Resource {
+    let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+    let told = Resource::builder().build();
+    let name = config::env("OTEL_SERVICE_NAME")
+        .or_else(|| told.get(&"service.name".into()).map(|name| name.to_string()))
+        .filter(|name| !name.starts_with("unknown_service"))
+        .unwrap_or_else(|| "emergent".to_owned());
+    Resource::builder().with_attribute(version).with_service_name(name).build()
+}
+
+/// Carries what the SDK's threads want sent on the runtime of the server: they have none.
+#[derive(Debug)]
+struct Courier {
+    http: reqwest::Client,
+    runtime: Handle,
+    endpoint: String,
+    failing: AtomicBool,
+}
+
+impl Courier {
+    fn new(endpoint: &str, runtime: &Handle) -> Result<Self, Failure> {
+        let http = http_client(endpoint)?;
+        let (runtime, endpoint) = (runtime.clone(), endpoint.to_owned());
+        Ok(Self { http, runtime, endpoint, failing: AtomicBool::new(false) })
+    }
+
+    /// Logs when sending begins to fail and when it works again, not every time between.
+    fn note(&self, trouble: Option<String>) {
+        let failed_before = self.failing.swap(trouble.is_some(), Ordering::Relaxed);
+        match trouble {
+            Some(error) if !failed_before => {
+                warn!(error, "could not send telemetry to `{}`, trying on", self.endpoint);
+            }
+            None if failed_before => info!("telemetry reaches `{}` again", self.endpoint),
+            _ => {}
+        }
+    }
+}
+
+#[async_trait]
+impl HttpClient for Courier {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let http = self.http.clone();
+        let sent = self.runtime.spawn(async move {
+            let mut request = reqwest::Request::try_from(request)?;
+            *request.timeout_mut() = Some(ATTEMPT);
+            let answer = http.execute(request).await?;
+            let (status, headers) = (answer.status(), answer.headers().clone());
+            let mut response = Response::new(answer.bytes().await?);
+            (*response.status_mut(), *response.headers_mut()) = (status, headers);
+            Ok::<_, reqwest::Error>(response)
+        });
+        let sent = sent.await.map_err(HttpError::from).and_then(|sent| sent.map_err(HttpError::from));
+        self.note(match &sent {
+            Err(error) => Some(error.to_string()),
+            Ok(answer) if !answer.status().is_success() => Some(format!("status {}", answer.status())),
+            Ok(_) => None,
+        });
+        sent
+    }
+}
+
+/// Makes the attributes lists that the conventions have as lists: spans of `tracing` know none.
+#[derive(Debug)]
+struct Lists<E>(E);
+
+impl<E: opentelemetry_sdk::trace::SpanExporter> opentelemetry_sdk::trace::SpanExporter for Lists<E> {
+    async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
+        for attribute in batch.iter_mut().flat_map(|span| &mut span.attributes) {
+            if attribute.key.as_str() == "gen_ai.response.finish_reasons"
+                && let Value::String(one) = &attribute.value
+            {
+                attribute.value = Value::Array(Array::String(vec![one.clone()]));
+            }
+        }
+        self.0.export(batch).await
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.0.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.0.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.0.set_resource(resource);
+    }
+}
+
+struct Meters {
+    tokens: Histogram<u64>,
+    duration: Histogram<f64>,
+}
+
+impl Meters {
+    /// Names, units and bounds are the conventions'.
+    fn new(provider: &SdkMeterProvider) -> Self {
+        let meter = provider.meter("emergent");
+        let tokens = meter
+            .u64_histogram("gen_ai.client.token.usage")
+            .with_unit("{token}")
+            .with_description("Number of input and output tokens used.")
+            .with_boundaries((0..14).map(|power| 4_f64.powi(power)).collect())
+            .build();
+        let duration = meter
+            .f64_histogram("gen_ai.client.operation.duration")
+            .with_unit("s")
+            .with_description("GenAI operation duration.")
+            .with_boundaries((0..14).map(|power| 0.01 * 2_f64.powi(power)).collect())
+            .build();
+        Self { tokens, duration }
+    }
+
+    fn add(&self, call: &ModelCall<'_>) {
+        let common = [
+            KeyValue::new("gen_ai.operation.name", "chat"),
+            KeyValue::new("gen_ai.provider.name", spans::provider(call.model).to_owned()),
+            KeyValue::new("gen_ai.request.model", call.model.name.clone()),
+        ];
+        let with = |more: Option<KeyValue>| common.iter().cloned().chain(more).collect::<Vec<_>>();
+        let error = call.error.map(|error| KeyValue::new("error.type", error));
+        self.duration.record(call.took.as_secs_f64(), &with(error));
+        if let Some(usage) = &call.usage {
+            for (kind, tokens) in [("input", usage.input), ("output", usage.output)] {
+                self.tokens.record(tokens, &with(Some(KeyValue::new("gen_ai.token.type", kind))));
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Agents from the command line: on a data folder alone, and through a server. A script plays the
+//! model, so nothing here needs a key.
+
+mod common;
+
+use std::process::Output;
+
+use common::Home;
+use serde_json::{Value, json};
+
+const SCRIPT: &str = r#"
+rules:
+  - when: { agent: lead, turn: 1 }
+    answer:
+      text: Let me ask.
+      calls: [{ tool: spawn_agents, input: { tasks: [{ agent_name: helper, task: look }] } }]
+  - when: { agent: lead }
+    answer: { text: The helper looked. }
+  - when: { agent: helper, turn: 1 }
+    answer:
+      calls: [{ tool: entities_create, input: { objects: [{ type: Note, key: seen, properties: { title: Looked } }] } }]
+  - when: { agent: helper }
+    answer: { text: I looked. }
+"#;
+
+fn home() -> Home {
+    let home = Home::sqlite();
+    let scripts = home.data().join("rehearsals");
+    std::fs::create_dir_all(&scripts).expect("a folder");
+    std::fs::write(scripts.join("tour.yaml"), SCRIPT).expect("a script");
+    let write = |name: &str, text: String| std::fs::write(home.folder().join(name), text).expect("a file");
+    let model = json!({ "provider": "rehearsal", "name": "tour" });
+    // As a manifest writes it, and as the API does.
+    write(
+        "lead.json",
+        json!({ "name": "lead", "system_prompt": "You lead.", "model": model, "tools": ["spawn_agents"] })
+            .to_string(),
+    );
+    write(
+        "helper.toml",
+        "name = \"helper\"\nvisibility = \"internal\"\ntools = [\"entities_create\"]\nmaxSteps = 5\n\
+        [model]\nprovider = \"rehearsal\"\nname = \"tour\"\n"
+            .to_owned(),
+    );
+    home
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[track_caller]
+fn said(output: Output) -> String {
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[track_caller]
+fn json_of(output: Output) -> Value {
+    serde_json::from_str(&said(output)).expect("JSON")
+}
+
+#[track_caller]
+fn failed(output: &Output) -> String {
+    assert!(!output.status.success(), "{}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+/// The same tour, wherever the commands go.
+fn tour(home: &Home) {
+    let made = said(home.run(&["agent", "create", "helper.toml"]));
+    assert!(made.contains("helper") && made.contains("internal"), "{made}");
+    said(home.run(&["agent", "create", "lead.json"]));
+    let listed = said(home.run(&["agent", "list"]));
+    assert!(listed.contains("lead") && !listed.contains("helper"), "{listed}");
+    assert!(said(home.run(&["agent", "list", "--internal"])).contains("helper"));
+    let shown = said(home.run(&["agent", "show", "lead"]));
+    assert!(shown.contains("You lead.") && shown.contains("rehearsal/tour"), "{shown}");
+
+    let live = said(home.run(&["agent", "trigger", "lead", "--input", "look around", "--follow"]));
+    for line in [
+        "Let me ask.\n",
+        "▸ spawn_agents  helper\n",
+        "helper  completed  2 steps",
+        "✓ spawn_agents",
+        "The helper looked.\n",
+    ] {
+        assert!(live.contains(line), "{line:?} in\n{live}");
+    }
+    let last = live.lines().last().expect("an end");
+    assert!(
+        last.starts_with("✓ completed  2 steps") && last.contains("tokens in") && last.ends_with("rehearsal"),
+        "{live}"
+    );
+    assert_eq!(live.matches("The helper looked.").count(), 1, "{live}");
+    assert!(!live.contains('\x1b'), "colour is for terminals");
+
+    let runs = json_of(home.run(&["run", "list", "--agent", "lead", "--json"]));
+    assert_eq!((&runs[0]["status"], &runs[0]["childRunCount"]), (&json!("completed"), &json!(1)), "{runs}");
+    let id = runs[0]["id"].as_str().expect("an id");
+    let all = said(home.run(&["run", "list"]));
+    assert!(all.contains("lead") && all.contains("helper") && all.contains("[rehearsal]"), "{all}");
+    let tree = said(home.run(&["run", "tree", id]));
+    assert!(
+        tree.starts_with("lead  completed  2 steps") && tree.contains("\n└─ helper  completed"),
+        "{tree}"
+    );
+    let shown = said(home.run(&["run", "show", id]));
+    assert!(shown.contains("1 × spawn_agents") && shown.contains("The helper looked."), "{shown}");
+    let messages = said(home.run(&["run", "messages", id]));
+    assert!(messages.contains("look around") && messages.contains("tool_result"), "{messages}");
+    // Following what has ended tells it from the beginning.
+    let again = said(home.run(&["run", "follow", id]));
+    assert!(again.contains("Let me ask.\n") && again.contains("✓ spawn_agents"), "{again}");
+    let events = said(home.run(&["run", "follow", id, "--json"]));
+    let events: Vec<Value> =
+        events.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    assert_eq!(events.last().expect("an end")["type"], "run_ended");
+
+    // What the helper wrote is undone by its run's id.
+    assert!(said(home.run(&["graph", "show", "Note/seen"])).contains("Looked"));
+    let below = json_of(home.run(&["run", "list", "--agent", "helper", "--json"]));
+    let undone = said(home.run(&["run", "revert", below[0]["id"].as_str().expect("an id")]));
+    assert!(undone.starts_with("1 undone, 0 left"), "{undone}");
+    failed(&home.run(&["graph", "show", "Note/seen"]));
+
+    let refused = failed(&home.run(&["agent", "trigger", "helper", "--input", "x"]));
+    assert!(refused.contains("only other agents"), "{refused}");
+    assert!(failed(&home.run(&["agent", "trigger", "nobody", "--input", "x"])).contains("`nobody`"));
+    assert!(failed(&home.run(&["run", "resume", id])).contains("paused"));
+    assert!(failed(&home.run(&["run", "cancel", id])).contains("ended"));
+    assert!(said(home.run(&["agent", "delete", "lead"])).contains("lead"));
+    assert!(said(home.run(&["run", "show", id])).contains("lead"), "its runs stay readable");
+}
+
+#[test]
+fn a_data_folder_alone_is_enough_to_run_agents() {
+    let home = home();
+    tour(&home);
+    // What is only triggered waits, and says what for.
+    said(home.run(&["agent", "create", "lead.json"]));
+    let waiting = home.run(&["agent", "trigger", "lead", "--input", "x", "--json"]);
+    assert!(text(&waiting.stderr).contains("emergent run follow"), "{}", text(&waiting.stderr));
+    let started = json_of(waiting);
+    assert_eq!(started["status"], "queued");
+    let run = started["runId"].as_str().expect("an id");
+    assert!(said(home.run(&["run", "list", "--status", "queued"])).contains(run));
+    assert!(said(home.run(&["run", "follow", run])).contains("✓ completed"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_watch_agents_of_a_server() {
+    let home = home();
+    let _server = home.start().await;
+    tour(&home);
+}
+
+#[test]
+fn a_run_that_pauses_says_how_to_go_on_and_one_that_fails_fails_the_command() {
+    let home = home();
+    said(home.run(&["agent", "create", "helper.toml"]));
+    said(home.run(&["agent", "create", "lead.json"]));
+    let paused =
+        said(home.run(&["agent", "trigger", "lead", "--input", "x", "--max-steps", "1", "--follow"]));
+    assert!(
+        paused.contains("the step limit is reached") && paused.contains("⏸ paused (step_limit)"),
+        "{paused}"
+    );
+    let command =
+        paused.lines().last().expect("a hint").trim().trim_start_matches("to go on: emergent ").to_owned();
+    let mut words: Vec<_> = command.split(' ').collect();
+    words.push("--follow");
+    let resumed = said(home.run(&words));
+    assert!(resumed.contains("✓ completed"), "{resumed}");
+
+    let no_script =
+        home.run(&["agent", "trigger", "lead", "--input", "x", "--follow", "--model", "rehearsal/nothing"]);
+    assert!(failed(&no_script).contains("nothing"), "{}", text(&no_script.stderr));
+    let keyless = home.run(&["agent", "trigger", "lead", "--input", "x", "--model", "openai/gpt-4o"]);
+    assert!(failed(&keyless).contains("OPENAI_API_KEY"), "{}", text(&keyless.stderr));
+}
+
+#[test]
+fn doctor_tells_which_models_can_be_asked() {
+    let home = home();
+    let told = said(home.run(&["doctor"]));
+    assert!(told.contains("configured: rehearsal") && told.contains("google (GEMINI_API_KEY)"), "{told}");
+    let mut command = home.command(&["doctor"]);
+    command.env("EMERGENT_MODEL", "google/gemini-2.5-flash");
+    let wrong = common::finish(command);
+    assert!(
+        text(&wrong.stdout).contains("✗ models") && text(&wrong.stdout).contains("GEMINI_API_KEY"),
+        "{}",
+        text(&wrong.stdout)
+    );
+}
