@@ -93,7 +93,9 @@ impl Telemetry {
         if config::env("OTEL_EXPORTER_OTLP_PROTOCOL").is_some_and(|protocol| protocol != "http/protobuf")
             && (self.traces.is_some() || self.metrics.is_some())
         {
-            warn!("`OTEL_EXPORTER_OTLP_PROTOCOL`: only `http/protobuf` is spoken here, and that is what is sent");
+            warn!(
+                "`OTEL_EXPORTER_OTLP_PROTOCOL`: only `http/protobuf` is spoken here, and that is what is sent"
+            );
         }
     }
 

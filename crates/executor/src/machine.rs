@@ -150,11 +150,9 @@ impl Machine {
     pub fn not_answered(&self, error: String) -> Next {
         match self.wrapping {
             Some(_) => self.grace_is_over(),
-            None => self.end(RunEnd::Failed {
-                reason: Reason::Provider,
-                error,
-                summary: self.last_text.clone(),
-            }),
+            None => {
+                self.end(RunEnd::Failed { reason: Reason::Provider, error, summary: self.last_text.clone() })
+            }
         }
     }
 

@@ -192,7 +192,13 @@ mod tests {
                 telemetry.tool_called(&format!("tool_{number}"), CallStatus::Completed, took);
                 let model: ModelConfig = format!("p{}/m{number}", number % 7).parse().unwrap();
                 let usage = Some(Usage { input: 3, ..Usage::default() });
-                telemetry.model_called(&ModelCall { model: &model, took, error: None, usage, cost: Some(0.5) });
+                telemetry.model_called(&ModelCall {
+                    model: &model,
+                    took,
+                    error: None,
+                    usage,
+                    cost: Some(0.5),
+                });
             }
             let figures = telemetry.figures();
             let models: usize = figures.models.values().map(BTreeMap::len).sum();
@@ -200,7 +206,10 @@ mod tests {
         }
         let figures = telemetry.figures();
         assert_eq!(figures.tools["tool_0"].by_status["completed"], 2);
-        assert_eq!((figures.tools[OTHER].seconds.count, figures.tools[OTHER].seconds.by_bucket[1]), (100, 100));
+        assert_eq!(
+            (figures.tools[OTHER].seconds.count, figures.tools[OTHER].seconds.by_bucket[1]),
+            (100, 100)
+        );
         let other = &figures.models[OTHER][OTHER];
         assert_eq!((other.by_outcome["ok"], other.usage.input, other.cost), (100, 300, 50.0));
     }

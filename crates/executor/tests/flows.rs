@@ -18,7 +18,11 @@ use support::{House, Plan, agent, assert_ended, server::Server, until, with_tool
 
 fn flow(name: &str, flow_type: FlowType, agents: &[&str]) -> AgentDefinition {
     let agents = agents.iter().map(|agent| (*agent).to_owned()).collect();
-    AgentDefinition { flow_type, flow_config: Some(FlowConfig { agents, ..FlowConfig::default() }), ..agent(name) }
+    AgentDefinition {
+        flow_type,
+        flow_config: Some(FlowConfig { agents, ..FlowConfig::default() }),
+        ..agent(name)
+    }
 }
 
 fn looping(name: &str, agents: &[&str], until: Option<&str>, rounds: u32) -> AgentDefinition {

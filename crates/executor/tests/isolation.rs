@@ -9,7 +9,7 @@ use emergent_domain::{author::Author, object::NewObject, run::CallStatus, tool_n
 use emergent_executor::Error;
 use emergent_graph::Actor;
 use emergent_testkit::{
-    TestDb, both,
+    both,
     scripted::{Say, Scripted, calls, says},
 };
 use serde_json::json;
@@ -29,7 +29,14 @@ async fn every_name(house: &House) -> BTreeSet<String> {
 /// Spellings someone might try to get around a list of names.
 fn disguises(name: &str) -> Vec<String> {
     let upper = name.to_uppercase();
-    vec![name.to_owned(), upper, format!("{name}*"), format!(" {name}"), format!("builtin.{name}"), format!(".{name}")]
+    vec![
+        name.to_owned(),
+        upper,
+        format!("{name}*"),
+        format!(" {name}"),
+        format!("builtin.{name}"),
+        format!(".{name}"),
+    ]
 }
 
 fn all_in_one(names: impl IntoIterator<Item = String>) -> Say {

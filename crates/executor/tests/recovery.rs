@@ -96,7 +96,11 @@ fn forget(value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
-                if key.ends_with("Id") || key == "id" || key.ends_with("At") || matches!(key.as_str(), "author" | "refs") {
+                if key.ends_with("Id")
+                    || key == "id"
+                    || key.ends_with("At")
+                    || matches!(key.as_str(), "author" | "refs")
+                {
                     *value = Value::Null;
                 }
                 forget(value);

@@ -2,10 +2,16 @@
 
 mod support;
 
-use emergent_domain::run::RunStatus;
-use emergent_testkit::{both, scripted::{Scripted, calls, says}};
+use std::time::Duration;
+
+use emergent_domain::{agent::AgentDefinition, run::RunStatus};
+use emergent_executor::{Error, Start};
+use emergent_testkit::{
+    both,
+    scripted::{Scripted, calls, says},
+};
 use serde_json::json;
-use support::{House, agent, with_tools};
+use support::{House, Plan, agent, until, with_tools};
 
 both! {
     async fn a_run_answers_and_is_recorded_whole(db: TestDb) {
@@ -31,8 +37,44 @@ both! {
         let run = house.run(&agent, "Note Ada.").await;
         let timeline = house.timeline(run.id).await;
         assert_eq!(run.status, RunStatus::Completed, "{timeline}");
-        println!("{timeline}");
         assert_eq!(run.step_count, 3);
+        house.close().await;
+    }
+
+    async fn an_input_is_required_and_bounded(db: TestDb) {
+        let house = House::build(&db, Plan::new(Scripted::new([]))).await;
+        let adder = house.agent(agent("adder")).await;
+        for input in [" ".to_owned(), "x".repeat((1 << 20) + 1), "a\0b".to_owned()] {
+            let start = Start { input, ..Start::default() };
+            let refused = house.executor.trigger(house.actor(), adder.id, start).await.unwrap_err();
+            assert!(matches!(refused, Error::Invalid(_)), "{refused}");
+        }
+    }
+
+    async fn more_runs_than_may_wait_are_refused_by_the_name_of_the_limit(db: TestDb) {
+        let mut plan = Plan::new(Scripted::new([]));
+        plan.settings.max_queued = 2;
+        let house = House::build(&db, plan).await;
+        let adder = house.agent(agent("adder")).await;
+        house.start(&adder, "One.").await;
+        house.start(&adder, "Two.").await;
+        let start = Start { input: "Three.".into(), ..Start::default() };
+        let refused = house.executor.trigger(house.actor(), adder.id, start).await.unwrap_err();
+        assert!(matches!(refused, Error::Overloaded { limit: "max_queued", .. }), "{refused}");
+    }
+
+    async fn a_run_keeps_the_definition_it_started_with(db: TestDb) {
+        let model = Scripted::new([calls("project_info", json!({})).after(Duration::from_millis(200)), says("Done.")]);
+        let house = House::open(&db, model).await;
+        let worker = house.agent(with_tools("worker", &["project_info"])).await;
+        let run = house.start(&worker, "Go.").await;
+        until("it is asked", async || house.model.open() == 1).await;
+        let change = |definition: AgentDefinition| AgentDefinition { system_prompt: "Another.".into(), tools: vec![], ..definition };
+        house.executor.update_agent(house.actor(), worker.id, None, change).await.unwrap();
+        let run = house.ended(run.id).await;
+        assert_eq!((run.agent_version, run.status), (1, RunStatus::Completed));
+        let asked = house.model.asked();
+        assert!(asked.iter().all(|asked| asked.system == "You are worker." && asked.tools == ["project_info"]));
         house.close().await;
     }
 }

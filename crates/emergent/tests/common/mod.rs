@@ -64,7 +64,10 @@ impl Home {
         let mut command = Command::new(env!("CARGO_BIN_EXE_emergent"));
         let foreign = std::env::vars_os().map(|(name, _)| name).filter(|name| {
             let name = name.to_string_lossy();
-            name.starts_with("EMERGENT_") || name.ends_with("_API_KEY") || name == "DATABASE_URL"
+            name.starts_with("EMERGENT_")
+                || name.starts_with("OTEL_")
+                || name.ends_with("_API_KEY")
+                || name == "DATABASE_URL"
         });
         for name in foreign {
             command.env_remove(name);

@@ -65,8 +65,11 @@ async fn open(role: &Role) -> Executor {
         let effect = Effect::External { read_only: false, idempotent };
         Arc::new(Outside { info: info(name, effect), process: role.process, desk: role.desk.clone() })
     };
-    let increment =
-        Increment { info: info("increment", Effect::Writes { destructive: false }), process: role.process };
+    let increment = Increment {
+        info: info("increment", Effect::Writes { destructive: false }),
+        process: role.process,
+        desk: role.desk.clone(),
+    };
     let tools = ToolPool::new(emergent_tools::builtin::all())
         .with(outside("ring", false))
         .with(outside("poke", true))
@@ -185,10 +188,12 @@ impl Tool for Outside {
     }
 }
 
-/// Adds one to a thing: whoever does it twice has one too many.
+/// Adds one to a thing: whoever does it twice has one too many. It takes its time to prepare, so
+/// that servers often stop just before they would write.
 struct Increment {
     info: ToolInfo,
     process: usize,
+    desk: PathBuf,
 }
 
 #[async_trait]
@@ -198,7 +203,8 @@ impl Tool for Increment {
     }
 
     async fn call(&self, _: &ToolContext, input: Value) -> Result<Done, ToolError> {
-        let (key, process) = (key_of(&input), self.process);
+        let (key, process, tool) = (key_of(&input), self.process, self.info.name.clone());
+        let _: Ticket = say(&self.desk, &Told::Called { process, tool, key: key.clone() }).await;
         Ok(Done::Change(Box::new(move |tx, writer| {
             let found = rows::lock_by_key(tx, writer.project.id, "Thing", &key)?;
             let found =

@@ -35,8 +35,10 @@ pub async fn story(house: &mut House, away: Away, rounds: usize) {
     let mut slowest = Duration::ZERO;
     for _ in 0..rounds {
         house.desk.pace(Duration::from_millis(250));
-        for at in 0..12 {
-            house.start(["writer", "caller", "relay"][at % 3], 40);
+        // Whoever stalls has to find them still going on.
+        let long = if away == Away::Stalled { 90 } else { 30 };
+        for (agent, steps) in [("writer", long), ("caller", long), ("relay", 30)].repeat(4) {
+            house.start(agent, steps);
         }
         house.start("boss", 3);
         let asked = house.desk.book().asked.len();

@@ -77,7 +77,10 @@ impl House {
     pub async fn build(db: &Db, plan: Plan) -> Self {
         let graph = Graph::new(db.clone(), plan.clock, None);
         let project = graph.ensure_default_project().await.unwrap().id;
-        let pool = plan.tools.into_iter().fold(ToolPool::new(emergent_tools::builtin::all()), |pool, tool| pool.with(tool));
+        let pool = plan
+            .tools
+            .into_iter()
+            .fold(ToolPool::new(emergent_tools::builtin::all()), |pool, tool| pool.with(tool));
         let models = plan.models.unwrap_or_else(|| plan.model.models());
         let executor = Executor::new(graph, models, pool, plan.settings);
         Self { executor, project, model: plan.model, stop: watch::channel(false).0, runner: None }
@@ -176,7 +179,13 @@ impl House {
 fn line(event: &emergent_domain::run_event::RunEvent) -> String {
     use emergent_domain::run_event::{MessageContent, RunEventBody as Body};
     match &event.body {
-        Body::Started { recovered } => if *recovered { "started again".into() } else { "started".into() },
+        Body::Started { recovered } => {
+            if *recovered {
+                "started again".into()
+            } else {
+                "started".into()
+            }
+        }
         Body::Message(message) => {
             let text = match &message.content {
                 MessageContent::Text { text, injected: None } => text.clone(),
@@ -188,7 +197,13 @@ fn line(event: &emergent_domain::run_event::RunEvent) -> String {
         }
         Body::ToolStarted(call) => format!("{} call {} {}", call.step, call.tool, call.input),
         Body::ToolCompleted(call) => {
-            format!("{} result {} {} {}", call.step, call.tool, call.status, call.output.clone().unwrap_or_default())
+            format!(
+                "{} result {} {} {}",
+                call.step,
+                call.tool,
+                call.status,
+                call.output.clone().unwrap_or_default()
+            )
         }
         Body::LoopDetected { tool, count, .. } => format!("loop {tool} {count}"),
         Body::LimitReached { reason } => format!("limit {reason}"),

@@ -142,7 +142,9 @@ where
     T::TlsConnect: Sync + Send,
     <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
 {
-    config.options("-c search_path=kb,public -c timezone=UTC");
+    // A server that stalls inside a transaction would keep its rows from those that take over its
+    // work; so the database lets go of them, before the server's leases lapse.
+    config.options("-c search_path=kb,public -c timezone=UTC -c idle_in_transaction_session_timeout=6000");
     config.application_name("emergent");
     config.connect_timeout(Duration::from_secs(10));
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };

@@ -52,10 +52,9 @@ pub(super) async fn ready(State(app): State<App>) -> Result<HealthView> {
 )]
 pub(super) async fn metrics(State(app): State<App>) -> std::result::Result<impl IntoResponse, ApiError> {
     let most = app.executor.settings().max_queued;
-    let count =
-        move |tx: &mut Tx<'_>| -> store::Result<_> {
-            Ok((jobs::counts(tx)?, embedding_queue::depth(tx)?, runs::queued(tx, most)?))
-        };
+    let count = move |tx: &mut Tx<'_>| -> store::Result<_> {
+        Ok((jobs::counts(tx)?, embedding_queue::depth(tx)?, runs::queued(tx, most)?))
+    };
     let (jobs, waiting, queued) = app.graph.db().read(count).await?;
     let running = app.executor.driving();
     let runs = Runs { figures: app.executor.telemetry().figures(), running, queued };

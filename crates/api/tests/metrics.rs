@@ -1,0 +1,67 @@
+//! What Prometheus reads after agents have worked.
+
+mod common;
+
+use common::Server;
+use emergent_llm::Error;
+use emergent_testkit::{
+    TestDb,
+    scripted::{Scripted, calls, fails, hangs, says},
+};
+use serde_json::json;
+
+#[tokio::test]
+async fn runs_models_and_tools_are_counted() {
+    let db = TestDb::sqlite().await;
+    let model = Scripted::new([
+        calls("project_info", json!({}))
+            .and(calls("entities_create", json!({ "type": "Note", "key": "n" })))
+            .and(calls("invented", json!({}))),
+        says("Done."),
+        fails(Error::Auth { model: "scripted/lines".into(), message: "no".into() }),
+        hangs(),
+    ]);
+    let server = Server::with_models(&db, 1_024, model.models()).await;
+    let client = server.admin();
+    let before = client.get("/metrics").await.text;
+    assert!(
+        before.contains("\nemergent_runs_running 0\n") && before.contains("\nemergent_run_steps_total 0\n")
+    );
+
+    let agent = client.agent("worker", json!({ "tools": ["project_info", "entities_create"] })).await;
+    let waiting = client.trigger(&agent, "go").await;
+    assert!(client.get("/metrics").await.text.contains("\nemergent_runs_queued 1\n"));
+    let _runner = server.drive();
+    assert_eq!(client.ended(&waiting).await["status"], "completed");
+    assert_eq!(client.run_to_end(&agent, "fail").await["status"], "failed");
+    let hanging = client.trigger(&agent, "wait").await;
+    while !client.get("/metrics").await.text.contains("\nemergent_runs_running 1\n") {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    client.post(&format!("/api/admin/agents/{agent}/runs/{hanging}/cancel"), json!({})).await.is(200);
+
+    let text = client.get("/metrics").await.text;
+    for line in [
+        r#"emergent_runs_total{status="completed",reason=""} 1"#,
+        r#"emergent_runs_total{status="failed",reason="provider"} 1"#,
+        r#"emergent_runs_total{status="cancelled",reason=""} 1"#,
+        "emergent_runs_queued 0",
+        "emergent_run_steps_total 2",
+        r#"emergent_model_calls_total{provider="scripted",model="lines",outcome="ok"} 2"#,
+        r#"emergent_model_calls_total{provider="scripted",model="lines",outcome="auth"} 1"#,
+        r#"emergent_model_call_seconds_count{provider="scripted",model="lines"} 3"#,
+        r#"emergent_tokens_total{provider="scripted",model="lines",kind="input"} 200"#,
+        r#"emergent_tokens_total{provider="scripted",model="lines",kind="output"} 20"#,
+        r#"emergent_tokens_total{provider="scripted",model="lines",kind="reasoning"} 4"#,
+        r#"emergent_tokens_total{provider="scripted",model="lines",kind="cache_read"} 80"#,
+        r#"emergent_tokens_total{provider="scripted",model="lines",kind="cache_write"} 10"#,
+        r#"emergent_cost_usd_total{provider="scripted",model="lines"} 0"#,
+        r#"emergent_tool_calls_total{tool="project_info",status="completed"} 1"#,
+        r#"emergent_tool_calls_total{tool="entities_create",status="completed"} 1"#,
+        r#"emergent_tool_calls_total{tool="unknown",status="refused"} 1"#,
+        r#"emergent_tool_seconds_bucket{tool="project_info",le="+Inf"} 1"#,
+        r#"emergent_tool_seconds_count{tool="entities_create"} 1"#,
+    ] {
+        assert!(text.contains(&format!("{line}\n")), "{line} in\n{text}");
+    }
+}
