@@ -1,6 +1,6 @@
 //! Running agents: who may start one, what it does next, what is recorded, and how it ends.
 //!
-//! [`admit`] is the one way in. A [`runner`] takes what is queued and drives it: the [`machine`]
+//! `admit` is the one way in. A `runner` takes what is queued and drives it: the [`machine`]
 //! decides, in values; the driver asks models and calls tools; the recorder writes everything as
 //! it happens. SQL is the store's, HTTP the API's.
 
