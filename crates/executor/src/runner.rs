@@ -287,7 +287,7 @@ async fn drive_to_its_end(executor: Executor, run: Run, owner: Arc<str>, slot: S
         let driven = AssertUnwindSafe(driven).catch_unwind().await;
         let failed = match driven {
             Ok(Ok(()) | Err(Error::Lost(_))) => return,
-            Ok(Err(error)) => error.to_string(),
+            Ok(Err(error)) => with_causes(&error),
             Err(panic) => {
                 let said = panic.downcast_ref::<&str>().copied().map(str::to_owned);
                 let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
@@ -317,6 +317,17 @@ async fn drive_to_its_end(executor: Executor, run: Run, owner: Arc<str>, slot: S
             return;
         }
     }
+}
+
+/// An error with everything that led to it, for the log.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(one) = cause {
+        text.push_str(&format!(": {one}"));
+        cause = one.source();
+    }
+    text
 }
 
 async fn give_up(executor: &Executor, run: &Run, owner: &Arc<str>, why: &str) {

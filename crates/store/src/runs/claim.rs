@@ -18,7 +18,13 @@ pub fn keep_alive(tx: &mut Tx<'_>, owner: &str, until: Timestamp) -> Result<bool
     leases::renew(tx, &lease_name(owner), owner, until)
 }
 
+/// A runner begins. The leases of those that are long gone and have nothing left go with it.
 pub fn register(tx: &mut Tx<'_>, owner: &str, until: Timestamp, now: Timestamp) -> Result<bool> {
+    tx.execute(
+        "DELETE FROM leases WHERE name LIKE 'runner:%' AND until < $1
+             AND NOT EXISTS (SELECT 1 FROM agent_runs WHERE status = 'running' AND owner = substr(leases.name, 8))",
+        params![now - Duration::from_secs(3600)],
+    )?;
     leases::acquire(tx, &lease_name(owner), owner, until, now)
 }
 
