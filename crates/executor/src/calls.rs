@@ -8,7 +8,7 @@ use emergent_domain::run_event::RecordedCall;
 use emergent_tools::{Effect, Guarded, ToolContext};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use serde_json::Value;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Duration, Instant, timeout_at};
 use tracing::Instrument;
 
 use crate::{
@@ -22,6 +22,9 @@ use crate::{
 const OUT_OF_TIME: &str = "This call was interrupted: the time of the run is up.";
 const IN_DOUBT: &str = "This call was interrupted while it was being made. Whether it took effect is not known, and \
                         it was not made again. Find out before you repeat it.";
+
+/// How long an answer may wait to be written together with the results of its calls.
+const A_MOMENT: Duration = Duration::from_millis(5);
 
 impl Driver {
     pub async fn make_calls(&mut self) -> Result<Next> {
@@ -40,6 +43,9 @@ impl Driver {
                     self.make_reads(at, at + count).await?;
                 }
                 Some(effect) => {
+                    if effect == Effect::Coordinates {
+                        self.recorder.flush(self.machine.steps()).await?;
+                    }
                     let span = self.tool_span(at);
                     self.make_one(at, effect).instrument(span.span()).await?;
                     self.tool_told(&span, &self.calls[at]);
@@ -63,6 +69,26 @@ impl Driver {
             }
             Effect::Coordinates => self.spawn(at).await,
         }
+    }
+
+    /// Whether the first call that is to be made stays in the house, so that its result may be there
+    /// before the answer has to be written.
+    pub(crate) fn answers_at_once(&self) -> bool {
+        let first = self.calls.iter().position(|call| !call.status.is_over());
+        let effect = first.and_then(|at| self.effect_of(at));
+        matches!(effect, Some(Effect::Reads | Effect::Writes { .. }))
+    }
+
+    /// Waits for a result; when that takes more than a moment, the answer is written meanwhile.
+    async fn soon<T>(&mut self, work: impl Future<Output = T>) -> Result<T> {
+        let mut work = std::pin::pin!(work);
+        if self.recorder.holds() {
+            if let Ok(done) = tokio::time::timeout(A_MOMENT, work.as_mut()).await {
+                return Ok(done);
+            }
+            self.recorder.flush(self.machine.steps()).await?;
+        }
+        Ok(work.await)
     }
 
     fn effect_of(&self, at: usize) -> Option<Effect> {
@@ -96,7 +122,7 @@ impl Driver {
                 }
             })
             .collect();
-        while let Some(first) = running.next().await {
+        while let Some(first) = self.soon(running.next()).await? {
             let mut ready = vec![first];
             while let Some(Some(more)) = futures_util::FutureExt::now_or_never(running.next()) {
                 ready.push(more);
@@ -116,7 +142,8 @@ impl Driver {
         let Some(tool) = self.tools.get(&self.calls[at].tool).cloned() else { return Ok(()) };
         let guard = self.executor.settings().guard.clone();
         let (context, input, began) = (self.tool_context(), self.calls[at].input.clone(), Began::now());
-        let prepared = timeout_at(self.deadline, guard.call(tool.as_ref(), &context, input)).await;
+        let prepared = timeout_at(self.deadline, guard.call(tool.as_ref(), &context, input));
+        let prepared = self.soon(prepared).await?;
         let change = match prepared {
             Ok(Guarded::Change(change)) => change,
             other => {
@@ -134,7 +161,11 @@ impl Driver {
             Err(Error::Graph(error)) if !matches!(error, emergent_graph::Error::Store(_)) => {
                 self.finish(at, CallStatus::Error, error_output(error.to_string()), began).await
             }
-            Err(other) => Err(other),
+            Err(other) => {
+                // What the model said is kept whatever became of its call: it is not asked again.
+                self.recorder.flush(self.machine.steps()).await?;
+                Err(other)
+            }
         }
     }
 

@@ -237,11 +237,15 @@ impl Driver {
         if let Next::End { end, .. } = &next {
             Recorder::end(&mut batch, end.clone());
         }
-        self.recorder.commit(batch, self.machine.steps()).await?;
-        self.executor.telemetry().stepped();
-        self.context.push(Turn::assistant(answer.parts), self.recorder.seq());
-        self.context.counted(answer.usage.input + answer.usage.output);
         self.calls = calls;
+        if self.answers_at_once() {
+            self.recorder.hold(batch);
+        } else {
+            self.recorder.commit(batch, self.machine.steps()).await?;
+        }
+        self.executor.telemetry().stepped();
+        self.context.push(Turn::assistant(answer.parts), self.recorder.newest());
+        self.context.counted(answer.usage.input + answer.usage.output);
         Ok(next)
     }
 
@@ -297,7 +301,7 @@ impl Driver {
         self.recorder.limit(&mut batch, reason);
         self.recorder.message(&mut batch, message);
         self.recorder.commit(batch, self.machine.steps()).await?;
-        self.context.push(Turn::user(text), self.recorder.seq());
+        self.context.push(Turn::user(text), self.recorder.newest());
         Ok(self.machine.go_on())
     }
 
@@ -314,7 +318,7 @@ impl Driver {
     /// All results of the newest answer are there: the model gets to see them.
     pub fn results_are_in(&mut self) -> Next {
         let results = self.calls.drain(..).map(|call| context::result_of(&call)).collect::<Vec<_>>();
-        self.context.push(Turn::results(results), self.recorder.seq());
+        self.context.push(Turn::results(results), self.recorder.newest());
         self.machine.calls_done()
     }
 }

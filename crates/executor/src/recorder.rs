@@ -50,6 +50,10 @@ pub struct Recorder {
     given: i64,
     steps_before: i64,
     ended: bool,
+    /// An answer whose calls are being made, to be written with the first of their results. The
+    /// places it was given end at `held_upto`.
+    held: Option<Arc<Batch>>,
+    held_upto: i64,
 }
 
 impl Recorder {
@@ -63,12 +67,14 @@ impl Recorder {
             given: run.seq,
             steps_before: run.steps_before,
             ended: false,
+            held: None,
+            held_upto: 0,
         }
     }
 
-    /// The newest place that is written.
-    pub fn seq(&self) -> i64 {
-        self.seq
+    /// The newest place that is given out.
+    pub fn newest(&self) -> i64 {
+        self.given
     }
 
     /// Whether the end is written.
@@ -145,12 +151,34 @@ impl Recorder {
         batch.end = Some(end);
     }
 
-    /// Writes a batch, then tells whoever follows.
+    /// Keeps a batch to be written with the next one: a step whose calls take no time is one commit.
+    /// Whatever leaves the house, or takes long, asks for [`Recorder::flush`] first.
+    pub fn hold(&mut self, batch: Batch) {
+        self.held = Some(Arc::new(batch));
+        self.held_upto = self.given;
+    }
+
+    pub fn holds(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Writes what is held.
+    pub async fn flush(&mut self, steps: i64) -> Result<()> {
+        if self.holds() { self.commit(Batch::default(), steps).await } else { Ok(()) }
+    }
+
+    /// Writes a batch, and what is held before it, then tells whoever follows.
     pub async fn commit(&mut self, batch: Batch, steps: i64) -> Result<()> {
         let batch = Arc::new(batch);
-        let (writing, now, at) = (Arc::clone(&batch), self.now(), self.at(steps));
-        let done = self.executor.db().write(move |tx| write(tx, &at, &writing, now)).await;
-        self.settle(done)?;
+        let (writing, held, now, at) = (Arc::clone(&batch), self.held.clone(), self.now(), self.at(steps));
+        let work = move |tx: &mut Tx<'_>| {
+            fence(tx, &at)?;
+            write_held(tx, &at, held.as_deref(), &writing.results, now)?;
+            let written = |call: &&RecordedCall| held.as_ref().is_some_and(|held| held.has(call.id));
+            write(tx, &at, &writing, writing.results.iter().filter(|call| !written(call)), now)
+        };
+        let done = self.executor.db().write(work).await;
+        self.settle(done, now)?;
         self.tell(&batch, now);
         Ok(())
     }
@@ -166,7 +194,7 @@ impl Recorder {
     ) -> Result<RecordedCall> {
         call.result_seq = Some(self.place());
         call.status = CallStatus::Completed;
-        let (now, at) = (self.now(), self.at(steps));
+        let (now, at, held) = (self.now(), self.at(steps), self.held.clone());
         let author = Author::Run { run_id: self.run, tool_call_id: Some(call.id) };
         let actor = Actor { project: self.project, author };
         let (graph, guard, tool) =
@@ -181,11 +209,16 @@ impl Recorder {
                 let output = prepared(&change, tx, &writer)?;
                 call.output = Some(guard.cut_for(tool.info(), output));
                 call.duration_ms = Some(millis(begun));
-                record::call_ends(tx, at.run, &call)?;
+                if held.as_ref().is_some_and(|held| held.has(call.id)) {
+                    write_held(tx, &at, held.as_deref(), std::slice::from_ref(&call), now)?;
+                } else {
+                    write_held(tx, &at, held.as_deref(), &[], now)?;
+                    record::call_ends(tx, at.run, &call)?;
+                }
                 Ok::<_, Error>(call)
             })
             .await;
-        let call = self.settle(done)?;
+        let call = self.settle(done, now)?;
         let batch = Batch { results: vec![call.clone()], ..Batch::default() };
         self.tell(&batch, now);
         Ok(call)
@@ -193,14 +226,15 @@ impl Recorder {
 
     /// Says that a call is about to leave the house, so that it is never made twice by mistake.
     pub async fn call_begins(&mut self, seq: i64, steps: i64) -> Result<()> {
-        let at = self.at(steps);
+        self.flush(steps).await?;
+        let (now, at) = (self.now(), self.at(steps));
         let done = self.executor.db().write(move |tx| {
             fence(tx, &at)?;
             record::call_begins(tx, at.run, seq)?;
             Ok::<_, Error>(())
         });
         let done = done.await;
-        self.settle(done)
+        self.settle(done, now)
     }
 
     /// What a transaction about this run must begin with, for those that write other rows.
@@ -214,12 +248,17 @@ impl Recorder {
         }
     }
 
-    /// A commit that went well makes the places that were given out final; one that did not takes
-    /// them back.
-    fn settle<T>(&mut self, done: Result<T>) -> Result<T> {
+    /// A commit that went well makes the places that were given out final, and what was held is
+    /// told; one that did not takes back the places of what it tried, and what is held stays so.
+    fn settle<T>(&mut self, done: Result<T>, now: Timestamp) -> Result<T> {
         match &done {
-            Ok(_) => self.seq = self.given,
-            Err(_) => self.given = self.seq,
+            Ok(_) => {
+                self.seq = self.given;
+                if let Some(held) = self.held.take() {
+                    self.tell(&held, now);
+                }
+            }
+            Err(_) => self.given = if self.holds() { self.held_upto } else { self.seq },
         }
         done
     }
@@ -282,24 +321,56 @@ pub fn fence(tx: &mut Tx<'_>, at: &At) -> Result<()> {
     }
 }
 
-fn write(tx: &mut Tx<'_>, at: &At, batch: &Batch, now: Timestamp) -> Result<()> {
-    fence(tx, at)?;
+impl Batch {
+    fn has(&self, call: ToolCallId) -> bool {
+        self.calls.iter().any(|one| one.id == call)
+    }
+}
+
+/// Writes what was held, its calls as they stand by now: one that has its result is written once.
+fn write_held(
+    tx: &mut Tx<'_>,
+    at: &At,
+    held: Option<&Batch>,
+    results: &[RecordedCall],
+    now: Timestamp,
+) -> Result<()> {
+    let Some(held) = held else { return Ok(()) };
+    let newest = |call: &RecordedCall| results.iter().find(|one| one.id == call.id).unwrap_or(call).clone();
+    let calls = held.calls.iter().map(newest).collect();
+    let whole = Batch { message: held.message.clone(), calls, ..Batch::default() };
+    write(tx, at, &whole, [].iter(), now)?;
+    write_notes(tx, at, held, now)
+}
+
+fn write<'a>(
+    tx: &mut Tx<'_>,
+    at: &At,
+    batch: &Batch,
+    results: impl Iterator<Item = &'a RecordedCall>,
+    now: Timestamp,
+) -> Result<()> {
     if let Some(message) = &batch.message {
         record::message(tx, at.run, message)?;
     }
     if !batch.calls.is_empty() {
         record::calls(tx, at.run, &batch.calls)?;
     }
-    for call in &batch.results {
+    for call in results {
         record::call_ends(tx, at.run, call)?;
     }
-    for note in &batch.notes {
-        record::event(tx, at.run, note.seq, note.body.kind(), &note.data, now)?;
-    }
+    write_notes(tx, at, batch, now)?;
     if let Some(end) = &batch.end
         && !record::end(tx, at.run, &at.owner, at.seq, end, at.steps, now)?
     {
         return Err(Error::Lost(at.run));
+    }
+    Ok(())
+}
+
+fn write_notes(tx: &mut Tx<'_>, at: &At, batch: &Batch, now: Timestamp) -> Result<()> {
+    for note in &batch.notes {
+        record::event(tx, at.run, note.seq, note.body.kind(), &note.data, now)?;
     }
     Ok(())
 }

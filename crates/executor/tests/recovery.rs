@@ -169,7 +169,11 @@ both! {
         let mut first = First::new(vec![with_tools("sender", &["send", "slow"])], Scripted::new([message]));
         first.tools = vec![slow.clone(), send.clone()];
         let second = Scripted::new([says("Sent.")]);
-        let (house, run) = taken_over(&db, first, async |_, _| slow.at_work() == 1, Duration::ZERO, second).await;
+        // The answer is in the record a moment after its first call has begun.
+        let recorded = async |house: &House, run: &Run| {
+            slow.at_work() == 1 && house.timeline(run.id).await.contains("call send")
+        };
+        let (house, run) = taken_over(&db, first, recorded, Duration::ZERO, second).await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!((slow.called(), send.called()), (2, 1), "what only reads is simply done again");
         house.close().await;

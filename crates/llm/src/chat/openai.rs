@@ -78,7 +78,7 @@ impl Provider for OpenAi {
         on_delta: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Error> {
         let model = format!("{}/{}", self.name, request.model);
-        let body = request::body(&request, self.limit).to_string();
+        let body = request::body(&request, self.limit);
         let mut reading = Reading::new(&model);
         let on_event = |event: crate::sse::SseEvent| reading.take(&event.data, on_delta);
         post_sse(&self.client, self.url.clone(), self.headers.clone(), body, &model, self.idle, on_event)

@@ -1,6 +1,12 @@
 //! A conversation in the words of `/v1/chat/completions`.
 
-use emergent_domain::chat::{Call, CallResult, Part, Speaker, Turn};
+use std::borrow::Cow;
+
+use emergent_domain::{
+    chat::{CallResult, Part, Speaker, Turn},
+    ids::ToolCallId,
+};
+use serde::{Serialize, Serializer, ser::SerializeSeq};
 use serde_json::{Value, json};
 
 use super::super::{
@@ -15,89 +21,162 @@ pub enum TokenLimit {
     MaxTokens,
 }
 
-pub fn body(request: &ChatRequest<'_>, limit: TokenLimit) -> Value {
-    let mut messages = vec![];
-    if !request.system.is_empty() {
-        messages.push(json!({ "role": "system", "content": request.system }));
-    }
-    request.turns.iter().for_each(|turn| push(&mut messages, turn));
-
-    let mut body = json!({
-        "model": request.model,
-        "messages": messages,
-        "stream": true,
-        "stream_options": { "include_usage": true },
-    });
-    if !request.tools.is_empty() {
-        let function = |tool: &ToolSpec| json!({ "name": tool.name, "description": tool.description, "parameters": tool.input_schema });
-        let tools =
-            request.tools.iter().map(|tool| json!({ "type": "function", "function": function(tool) }));
-        body["tools"] = tools.collect();
-    }
-    if let Some(temperature) = request.temperature {
-        body["temperature"] = json!(temperature);
-    }
-    if let Some(max) = request.max_tokens {
-        let name = match limit {
-            TokenLimit::MaxCompletionTokens => "max_completion_tokens",
-            TokenLimit::MaxTokens => "max_tokens",
-        };
-        body[name] = json!(max);
-    }
-    if let Some(schema) = request.output_schema {
-        let strict = schema["type"] == "object" && strict(schema);
-        body["response_format"] = json!({
-            "type": "json_schema",
-            "json_schema": { "name": "answer", "schema": schema, "strict": strict },
-        });
-    }
-    body
+/// The request as JSON, written straight from the conversation: it is sent whole at every step, and
+/// building a tree of it first took longer than everything else a step does.
+pub fn body(request: &ChatRequest<'_>, limit: TokenLimit) -> String {
+    let tokens = |kind: fn(TokenLimit) -> bool| request.max_tokens.filter(|_| kind(limit));
+    let body = Body {
+        model: request.model,
+        messages: Messages { system: request.system, turns: request.turns },
+        stream: true,
+        stream_options: StreamOptions { include_usage: true },
+        tools: request.tools.iter().map(tool).collect(),
+        temperature: request.temperature,
+        max_completion_tokens: tokens(|limit| matches!(limit, TokenLimit::MaxCompletionTokens)),
+        max_tokens: tokens(|limit| matches!(limit, TokenLimit::MaxTokens)),
+        response_format: request.output_schema.map(response_format),
+    };
+    // Texts and values always have a JSON text.
+    serde_json::to_string(&body).unwrap_or_default()
 }
 
-fn push(messages: &mut Vec<Value>, turn: &Turn) {
-    let text = turn.text();
-    match turn.speaker {
-        Speaker::User => messages.push(json!({ "role": "user", "content": text })),
-        Speaker::Tools => messages.extend(turn.parts.iter().filter_map(|part| match part {
-            Part::Result(result) => Some(tool_message(result)),
-            _ => None,
-        })),
-        Speaker::Assistant => {
-            // Thoughts stay behind: servers that give them do not want them back.
-            let calls: Vec<Value> = turn
-                .parts
-                .iter()
-                .filter_map(|part| match part {
-                    Part::Call(call) => Some(tool_call(call)),
-                    _ => None,
-                })
-                .collect();
-            let content = if text.is_empty() { Value::Null } else { Value::String(text) };
-            // A message with nothing in it is refused.
-            match (calls.is_empty(), content.is_null()) {
-                (true, true) => {}
-                (true, false) => messages.push(json!({ "role": "assistant", "content": content })),
-                (false, _) => {
-                    messages.push(json!({ "role": "assistant", "content": content, "tool_calls": calls }))
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: Messages<'a>,
+    stream: bool,
+    stream_options: StreamOptions,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<Value>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Value,
+}
+
+fn tool(tool: &ToolSpec) -> Tool<'_> {
+    let function =
+        Function { name: &tool.name, description: &tool.description, parameters: &tool.input_schema };
+    Tool { r#type: "function", function }
+}
+
+fn response_format(schema: &Value) -> Value {
+    let strict = schema["type"] == "object" && strict(schema);
+    json!({ "type": "json_schema", "json_schema": { "name": "answer", "schema": schema, "strict": strict } })
+}
+
+struct Messages<'a> {
+    system: &'a str,
+    turns: &'a [Turn],
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: &'static str,
+    /// Null for an assistant that only calls.
+    content: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<ToolCallId>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<MadeCall<'a>>,
+}
+
+#[derive(Serialize)]
+struct MadeCall<'a> {
+    id: ToolCallId,
+    r#type: &'static str,
+    function: MadeFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct MadeFunction<'a> {
+    name: &'a str,
+    arguments: String,
+}
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        let plain =
+            |role, content| Message { role, content: Some(content), tool_call_id: None, tool_calls: vec![] };
+        if !self.system.is_empty() {
+            list.serialize_element(&plain("system", Cow::Borrowed(self.system)))?;
+        }
+        for turn in self.turns {
+            match turn.speaker {
+                Speaker::User => list.serialize_element(&plain("user", text(turn)))?,
+                Speaker::Tools => {
+                    for part in &turn.parts {
+                        if let Part::Result(result) = part {
+                            let message = plain("tool", Cow::Owned(result_text(result)));
+                            list.serialize_element(&Message { tool_call_id: Some(result.id), ..message })?;
+                        }
+                    }
+                }
+                Speaker::Assistant => {
+                    // Thoughts stay behind: servers that give them do not want them back.
+                    let tool_calls: Vec<_> = turn.parts.iter().filter_map(made_call).collect();
+                    let content = Some(text(turn)).filter(|text| !text.is_empty());
+                    // A message with nothing in it is refused.
+                    if content.is_some() || !tool_calls.is_empty() {
+                        let message = Message { role: "assistant", content, tool_call_id: None, tool_calls };
+                        list.serialize_element(&message)?;
+                    }
                 }
             }
         }
+        list.end()
     }
 }
 
-fn tool_call(call: &Call) -> Value {
-    let arguments = sent_input(call).to_string();
-    json!({ "id": call.id, "type": "function", "function": { "name": call.name, "arguments": arguments } })
+/// The text of a turn, borrowed where it is in one piece.
+fn text(turn: &Turn) -> Cow<'_, str> {
+    let mut texts = turn.parts.iter().filter_map(|part| match part {
+        Part::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    match (texts.next(), texts.next()) {
+        (None, _) => Cow::Borrowed(""),
+        (Some(only), None) => Cow::Borrowed(only),
+        _ => Cow::Owned(turn.text()),
+    }
 }
 
-fn tool_message(result: &CallResult) -> Value {
+fn made_call(part: &Part) -> Option<MadeCall<'_>> {
+    let Part::Call(call) = part else { return None };
+    let arguments = sent_input(call).to_string();
+    Some(MadeCall { id: call.id, r#type: "function", function: MadeFunction { name: &call.name, arguments } })
+}
+
+fn result_text(result: &CallResult) -> String {
     // There is no field that marks a failure, so the text has to say it.
     let says_so = result.output.get("error").is_some();
-    let content = match result.is_error && !says_so {
+    match result.is_error && !says_so {
         true => json!({ "error": result.output }).to_string(),
         false => output_text(result),
-    };
-    json!({ "role": "tool", "tool_call_id": result.id, "content": content })
+    }
 }
 
 /// Whether the schema keeps to what OpenAI takes as strict: every property required, no others
