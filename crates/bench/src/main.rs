@@ -30,7 +30,7 @@ fn main() {
     let options = Options::from_args();
     let mut report = Report::new(options.only.clone());
     runs::measure(&mut report, &options);
-    if options.only.as_deref().is_some_and(|only| only.contains("run")) {
+    if options.only.is_some() && runs::wanted(&report) {
         return report.table();
     }
     let data = data::read(&options.dataset);

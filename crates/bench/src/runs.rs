@@ -64,9 +64,15 @@ impl Model {
     }
 }
 
+/// Whether any row about runs is asked for; `--only` takes the beginning of its name.
+pub fn wanted(report: &Report) -> bool {
+    ["run step", "1,000 runs", "10,000 runs", "first byte", "bytes stored"]
+        .iter()
+        .any(|name| report.wants(name))
+}
+
 pub fn measure(report: &mut Report, options: &Options) {
-    let names = ["run step", "run of 50", "1,000 runs", "10,000 runs", "first byte", "bytes stored"];
-    if !names.iter().any(|name| report.wants(name)) {
+    if !wanted(report) {
         return;
     }
     let model = Model::start(options);
