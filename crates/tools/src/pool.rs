@@ -148,10 +148,6 @@ impl ToolSet {
         self.tools.keys().map(String::as_str)
     }
 
-    pub fn infos(&self) -> impl Iterator<Item = &ToolInfo> {
-        self.tools.values().map(|tool| tool.info())
-    }
-
     /// As the model is told of them, in the order of their names.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.tools
