@@ -1,6 +1,8 @@
 //! JSON that is carried, not looked into: kept as its text, so that reading a row and answering
 //! a request costs a copy and not a parse.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 
@@ -47,5 +49,55 @@ impl PartialEq for JsonObject {
 impl std::fmt::Debug for JsonObject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+/// A JSON schema as it was given: passed on as its text, unchanged, and there to look into as a
+/// value. Whoever has a copy shares it.
+#[derive(Clone)]
+pub struct Schema(Arc<(Box<RawValue>, Value)>);
+
+impl Schema {
+    pub fn from_raw(text: Box<RawValue>) -> Result<Self, serde_json::Error> {
+        let value = serde_json::from_str(text.get())?;
+        Ok(Self(Arc::new((text, value))))
+    }
+
+    pub fn text(&self) -> &str {
+        self.0.0.get()
+    }
+
+    pub fn value(&self) -> &Value {
+        &self.0.1
+    }
+
+    /// Where it stands in memory: the same for all copies, and for nothing else while one is there.
+    pub fn place(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+}
+
+impl From<Value> for Schema {
+    fn from(value: Value) -> Self {
+        // A value always has a JSON text.
+        let text = serde_json::value::to_raw_value(&value).expect("a JSON value serialises");
+        Self(Arc::new((text, value)))
+    }
+}
+
+impl Serialize for Schema {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.0.serialize(serializer)
+    }
+}
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        self.value() == other.value()
+    }
+}
+
+impl std::fmt::Debug for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.text())
     }
 }

@@ -7,6 +7,7 @@ use emergent_domain::{
     run::MessageRole,
     run_event::{MessageContent, RecordedCall, RecordedMessage},
 };
+use emergent_llm::Kept;
 use emergent_store::runs::conversation::Conversation;
 use serde_json::{Value, json};
 
@@ -17,13 +18,15 @@ const KEEP_TURNS: usize = 6;
 /// A result shorter than this is not worth leaving out.
 const SHORT: usize = 400;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Context {
     turns: Vec<Turn>,
     /// For each turn, the place in this run of the last thing in it; 0 for turns of earlier runs.
     places: Vec<i64>,
     /// Tokens as the provider counted them last, and how many turns that covers.
     counted: Option<(u64, usize)>,
+    /// The turns as they were sent last.
+    kept: Kept,
 }
 
 impl Context {
@@ -68,6 +71,16 @@ impl Context {
         &self.turns
     }
 
+    pub fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    /// A turn that was sent is another now: nothing that was counted or kept holds.
+    fn changed(&mut self) {
+        self.counted = None;
+        self.kept = Kept::default();
+    }
+
     /// Notes what the provider counted for everything up to the newest turn; some count nothing.
     pub fn counted(&mut self, tokens: u64) {
         self.counted = (tokens > 0).then_some((tokens, self.turns.len()));
@@ -103,7 +116,7 @@ impl Context {
                 turn.parts.iter_mut().for_each(leave_out);
             }
         }
-        self.counted = None;
+        self.changed();
     }
 
     /// Where a summary could cut: everything before the newest turns, never between calls and
@@ -137,7 +150,7 @@ impl Context {
         let told = format!("Summary of the conversation so far, which is no longer shown in full:\n\n{text}");
         self.turns.insert(0, Turn::user(told));
         self.places.insert(0, upto);
-        self.counted = None;
+        self.changed();
     }
 }
 

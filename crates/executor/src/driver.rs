@@ -154,6 +154,7 @@ impl Driver {
             temperature: self.run.model.temperature,
             max_tokens: self.run.model.max_tokens,
             output_schema: None,
+            kept: Some(self.context.kept()),
             about: About { agent: &self.run.agent_name, step, run: Some(self.run.id) },
         };
         let mut tell = |delta| self.tell(step, delta);

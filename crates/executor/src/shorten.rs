@@ -61,6 +61,7 @@ impl Driver {
             temperature: self.run.model.temperature,
             max_tokens: self.run.model.max_tokens,
             output_schema: None,
+            kept: None,
             about: About { agent: &self.run.agent_name, step, run: Some(self.run.id) },
         };
         let answer = match self.chat(request, self.deadline, &mut |_| {}).await {

@@ -181,7 +181,8 @@ impl SpawnAgents {
                 },
                 "required": ["tasks"],
                 "additionalProperties": false
-            }),
+            })
+            .into(),
             effect: Effect::Coordinates,
             scope: None,
         })
@@ -210,7 +211,7 @@ impl ListAvailableAgents {
                 "Lists the agents you can start with spawn_agents: name, description, tools, flow type and \
                           visibility of each."
                     .into(),
-            input_schema: json!({ "type": "object", "properties": {}, "additionalProperties": false }),
+            input_schema: json!({ "type": "object", "properties": {}, "additionalProperties": false }).into(),
             effect: Effect::Reads,
             scope: None,
         })

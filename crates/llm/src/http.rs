@@ -93,6 +93,9 @@ pub fn client(
 
     let mut builder = Client::builder()
         .connect_timeout(CONNECT)
+        // Calls are tried again where their cost and their deadline are known, not below; and what
+        // may be sent again is kept in memory until the answer begins.
+        .retry(reqwest::retry::never())
         // No provider redirects, and a redirect would carry the key elsewhere.
         .redirect(redirect::Policy::none());
     if url.scheme() == "http" {

@@ -67,6 +67,7 @@ fn request(turns: &[Turn]) -> ChatRequest<'_> {
         temperature: None,
         max_tokens: None,
         output_schema: None,
+        kept: None,
         about: About::default(),
     }
 }

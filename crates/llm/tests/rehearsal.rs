@@ -27,7 +27,7 @@ struct Stage {
 
 impl Stage {
     fn new(models: &Models, model: &str, agent: &'static str) -> Self {
-        let tool = ToolSpec { name: "search".into(), description: String::new(), input_schema: json!({}) };
+        let tool = ToolSpec { name: "search".into(), description: "".into(), input_schema: json!({}).into() };
         let model = model.parse().unwrap();
         let (run, turns, heard) = (RunId::new(), Vec::new(), Vec::new());
         Self { models: models.clone(), model, agent, run, turns, tools: vec![tool], heard }
@@ -70,6 +70,7 @@ impl Stage {
             temperature: None,
             max_tokens: None,
             output_schema: None,
+            kept: None,
             about,
         };
         let deadline = Instant::now() + Duration::from_secs(300);

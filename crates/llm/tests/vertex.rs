@@ -61,6 +61,7 @@ async fn ask(vertex: &Gemini) -> Result<Answer, Error> {
         temperature: None,
         max_tokens: None,
         output_schema: None,
+        kept: None,
         about: About::default(),
     };
     vertex.chat(request, &mut |_| {}).await

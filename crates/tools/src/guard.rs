@@ -79,7 +79,7 @@ impl Guard {
 
     /// As [`Guard::cut`], with a note that names the tool's own ways to ask for less.
     pub fn cut_for(&self, info: &ToolInfo, answer: Value) -> Value {
-        cut::cut(answer, self.most_bytes, &info.input_schema)
+        cut::cut(answer, self.most_bytes, info.input_schema.value())
     }
 }
 

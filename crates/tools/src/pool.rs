@@ -154,7 +154,7 @@ impl ToolSet {
             .iter()
             .map(|(name, tool)| ToolSpec {
                 name: name.clone(),
-                description: tool.info().description.clone(),
+                description: Arc::clone(&tool.info().description),
                 input_schema: tool.info().input_schema.clone(),
             })
             .collect()

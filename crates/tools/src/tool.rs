@@ -1,8 +1,11 @@
 //! What a tool is.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use emergent_domain::{
     ids::{ProjectId, RunId},
+    json::Schema,
     token::Scope,
 };
 use emergent_graph::{Graph, Writer};
@@ -17,9 +20,9 @@ pub struct ToolInfo {
     /// The server it comes from; `None` for the built-in ones.
     pub server: Option<String>,
     /// Written for a model.
-    pub description: String,
-    /// JSON schema of the input.
-    pub input_schema: Value,
+    pub description: Arc<str>,
+    /// JSON schema of the input. Every run that has the tool shares it.
+    pub input_schema: Schema,
     pub effect: Effect,
     /// What a caller from outside needs to use it; `None`: agents only.
     pub scope: Option<Scope>,

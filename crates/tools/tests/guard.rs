@@ -23,8 +23,8 @@ impl Odd {
         let info = ToolInfo {
             name: "odd".to_owned(),
             server: None,
-            description: "Does odd things.".to_owned(),
-            input_schema: schema,
+            description: "Does odd things.".into(),
+            input_schema: schema.into(),
             effect: Effect::Reads,
             scope: None,
         };
@@ -193,12 +193,12 @@ fn every_tool_has_a_schema_and_a_description_to_go_by() {
     assert!(all.len() > 25);
     for tool in &all {
         let info = tool.info();
-        assert!(jsonschema::meta::is_valid(&info.input_schema), "{}", info.name);
+        assert!(jsonschema::meta::is_valid(info.input_schema.value()), "{}", info.name);
         assert!(info.description.len() > 60, "{}", info.name);
         assert!(info.server.is_none() && info.scope.is_some(), "{}", info.name);
-        check_schema(&info.name, &info.input_schema);
-        for example in info.input_schema["examples"].as_array().into_iter().flatten() {
-            let fits = jsonschema::validator_for(&info.input_schema).unwrap();
+        check_schema(&info.name, info.input_schema.value());
+        for example in info.input_schema.value()["examples"].as_array().into_iter().flatten() {
+            let fits = jsonschema::validator_for(info.input_schema.value()).unwrap();
             assert!(fits.is_valid(example), "the example of `{}` does not fit: {example}", info.name);
         }
     }

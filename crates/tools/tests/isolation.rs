@@ -158,7 +158,7 @@ both! {
         let before = everything(&there).await;
         for tool in builtin::all() {
             let info = tool.info();
-            let inputs = hoard.inputs(&info.name, &info.input_schema);
+            let inputs = hoard.inputs(&info.name, info.input_schema.value());
             let mut works_there = 0;
             for input in &inputs {
                 // The same call from inside, undone: it shows that the names are right.

@@ -23,8 +23,8 @@ fn tool(name: &str, server: Option<&str>) -> Arc<dyn Tool> {
     Arc::new(Named(ToolInfo {
         name: name.to_owned(),
         server: server.map(str::to_owned),
-        description: String::new(),
-        input_schema: json!({}),
+        description: "".into(),
+        input_schema: json!({}).into(),
         effect: Effect::Coordinates,
         scope: None,
     }))

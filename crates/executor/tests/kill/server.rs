@@ -161,7 +161,14 @@ fn info(name: &str, effect: Effect) -> ToolInfo {
         "required": ["key"],
     });
     let (name, description) = (name.to_owned(), format!("Does a {name}."));
-    ToolInfo { name, server: None, description, input_schema, effect, scope: None }
+    ToolInfo {
+        name,
+        server: None,
+        description: description.into(),
+        input_schema: input_schema.into(),
+        effect,
+        scope: None,
+    }
 }
 
 fn key_of(input: &Value) -> String {

@@ -32,8 +32,8 @@ impl Probe {
         let info = ToolInfo {
             name: name.to_owned(),
             server: None,
-            description: format!("The test tool {name}."),
-            input_schema: json!({ "type": "object" }),
+            description: format!("The test tool {name}.").into(),
+            input_schema: json!({ "type": "object" }).into(),
             effect,
             scope: None,
         };
@@ -57,7 +57,7 @@ impl Probe {
     }
 
     pub fn schema(mut self, schema: Value) -> Self {
-        self.info.input_schema = schema;
+        self.info.input_schema = schema.into();
         self
     }
 

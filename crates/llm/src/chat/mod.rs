@@ -3,6 +3,7 @@
 mod anthropic;
 mod estimate;
 mod gemini;
+mod kept;
 mod ollama;
 mod openai;
 mod record;
@@ -13,16 +14,20 @@ mod stream;
 mod vertex;
 mod wire;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use emergent_domain::{
     chat::{Part, Stop, Turn, Usage, text_of},
     ids::RunId,
+    json::Schema,
 };
 use serde_json::Value;
 
 use crate::Error;
 pub use anthropic::Anthropic;
 pub use gemini::Gemini;
+pub use kept::Kept;
 pub use openai::OpenAi;
 pub(crate) use record::{Recorder, Replay};
 pub(crate) use rehearsal::Rehearsal;
@@ -43,6 +48,8 @@ pub struct ChatRequest<'a> {
     pub max_tokens: Option<u32>,
     /// A JSON schema that the answer's text must be an instance of.
     pub output_schema: Option<&'a Value>,
+    /// Where what was sent before is kept, for whoever sends the same conversation again, longer.
+    pub kept: Option<&'a Kept>,
     pub about: About<'a>,
 }
 
@@ -58,8 +65,8 @@ pub struct About<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec {
     pub name: String,
-    pub description: String,
-    pub input_schema: Value,
+    pub description: Arc<str>,
+    pub input_schema: Schema,
 }
 
 /// What came while the model was still speaking.

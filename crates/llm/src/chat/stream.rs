@@ -31,7 +31,7 @@ pub(crate) async fn post_sse(
     client: &Client,
     url: Url,
     headers: HeaderMap,
-    body: String,
+    body: impl Into<reqwest::Body>,
     model: &str,
     idle: Duration,
     mut on_event: impl FnMut(SseEvent) -> Result<ControlFlow<()>, Error> + Send,

@@ -42,7 +42,7 @@ async fn every_wish_has_its_place() {
     let tools = [ToolSpec {
         name: "weather".into(),
         description: "Tells the weather.".into(),
-        input_schema: schema.clone(),
+        input_schema: schema.clone().into(),
     }];
     let turns = [Turn::user("Oslo?")];
     let asked = asked(ChatRequest {

@@ -1,5 +1,5 @@
 use emergent_domain::chat::{Part, Turn};
-use emergent_llm::{ChatRequest, ChatSettings, OpenAi, Provider as _};
+use emergent_llm::{ChatRequest, ChatSettings, Kept, OpenAi, Provider as _};
 use serde_json::{Value, json};
 
 use super::{
@@ -82,6 +82,18 @@ async fn settings_of_the_answer_are_passed_on() {
     assert_eq!(body["response_format"], format);
     assert_eq!(body["messages"], json!([{ "role": "user", "content": "Hi" }]));
     assert!(body.get("tools").is_none());
+}
+
+#[tokio::test]
+async fn a_conversation_sent_again_longer_is_sent_as_if_for_the_first_time() {
+    let all = with_results(vec![]);
+    let kept = Kept::default();
+    for upto in [1, all.len() - 1, all.len() - 1, all.len()] {
+        let turns = &all[..upto];
+        let again = asked(openai, ChatRequest { kept: Some(&kept), ..request(turns, &tools()) }).await;
+        let first = asked(openai, request(turns, &tools())).await;
+        assert_eq!(again.body, first.body);
+    }
 }
 
 #[tokio::test]

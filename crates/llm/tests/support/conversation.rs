@@ -20,6 +20,7 @@ pub fn request<'a>(turns: &'a [Turn], tools: &'a [ToolSpec]) -> ChatRequest<'a> 
         temperature: None,
         max_tokens: None,
         output_schema: None,
+        kept: None,
         about: About::default(),
     }
 }
@@ -27,8 +28,8 @@ pub fn request<'a>(turns: &'a [Turn], tools: &'a [ToolSpec]) -> ChatRequest<'a> 
 pub fn tools() -> Vec<ToolSpec> {
     let tool = |name: &str| ToolSpec {
         name: name.into(),
-        description: format!("Runs {name}."),
-        input_schema: json!({ "type": "object", "properties": { "city": { "type": "string" } } }),
+        description: format!("Runs {name}.").into(),
+        input_schema: json!({ "type": "object", "properties": { "city": { "type": "string" } } }).into(),
     };
     vec![tool("get_weather"), tool("get_time")]
 }

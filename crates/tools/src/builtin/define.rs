@@ -69,8 +69,8 @@ fn info(name: &str, description: &str, schema: Value, effect: Effect, scope: Sco
     ToolInfo {
         name: name.to_owned(),
         server: None,
-        description: description.to_owned(),
-        input_schema: schema,
+        description: description.into(),
+        input_schema: schema.into(),
         effect,
         scope: Some(scope),
     }

@@ -7,6 +7,7 @@ use std::{
 
 use emergent_domain::{
     invalid::Problem,
+    json::Schema,
     pack::{PackSet, TemplatePack, nearest},
 };
 use parking_lot::Mutex;
@@ -42,10 +43,10 @@ pub(super) fn checked(info: &ToolInfo, input: Value) -> Result<Value, String> {
 }
 
 fn check_of(info: &ToolInfo) -> Check {
-    static CHECKS: LazyLock<Mutex<HashMap<String, Check>>> = LazyLock::new(Mutex::default);
-    // By its text: a server may change a tool's schema and keep its name.
-    let schema = info.input_schema.to_string();
-    if let Some(check) = CHECKS.lock().get(&schema) {
+    // By where the schema stands in memory, which the entry keeps from being used for another.
+    static CHECKS: LazyLock<Mutex<HashMap<usize, (Schema, Check)>>> = LazyLock::new(Mutex::default);
+    let schema = info.input_schema.place();
+    if let Some((_, check)) = CHECKS.lock().get(&schema) {
         return check.clone();
     }
     let check = compile(info);
@@ -53,7 +54,7 @@ fn check_of(info: &ToolInfo) -> Check {
     if kept.len() >= KEPT {
         kept.clear();
     }
-    kept.insert(schema, check.clone());
+    kept.insert(schema, (info.input_schema.clone(), check.clone()));
     check
 }
 
@@ -63,7 +64,7 @@ fn compile(info: &ToolInfo) -> Check {
         name: info.name.clone(),
         version: "1.0.0".to_owned(),
         description: None,
-        object_type_schemas: BTreeMap::from([(INPUT.to_owned(), info.input_schema.clone())]),
+        object_type_schemas: BTreeMap::from([(INPUT.to_owned(), info.input_schema.value().clone())]),
         relationship_type_schemas: BTreeMap::new(),
         ui_configs: None,
         extraction_prompts: None,
@@ -91,7 +92,7 @@ fn no_object(info: &ToolInfo, input: &Value) -> String {
 
 fn worded(info: &ToolInfo, problems: &[Problem]) -> String {
     let mut told: Vec<String> =
-        problems.iter().take(MOST_TOLD).map(|problem| tell(&info.input_schema, problem)).collect();
+        problems.iter().take(MOST_TOLD).map(|problem| tell(info.input_schema.value(), problem)).collect();
     if problems.len() > MOST_TOLD {
         told.push(format!("and {} problems more", problems.len() - MOST_TOLD));
     }
@@ -156,7 +157,7 @@ fn properties(schema: Option<&Value>) -> impl Iterator<Item = (&str, &Value)> {
 }
 
 fn example(info: &ToolInfo) -> String {
-    let example = example_of(&info.input_schema, 0).to_string();
+    let example = example_of(info.input_schema.value(), 0).to_string();
     if example.len() > LONGEST_EXAMPLE {
         return String::new();
     }

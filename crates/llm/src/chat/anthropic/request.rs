@@ -35,7 +35,7 @@ pub fn body(request: &ChatRequest<'_>) -> Value {
         .tools
         .iter()
         .map(|tool| {
-            json!({ "name": tool.name, "description": tool.description, "input_schema": tool.input_schema })
+            json!({ "name": tool.name, "description": &*tool.description, "input_schema": tool.input_schema.value() })
         })
         .collect();
     if let Some(last) = tools.last_mut() {

@@ -5,6 +5,7 @@ use std::{borrow::Cow, collections::HashMap};
 use emergent_domain::{
     chat::{Call, CallResult, Part, Speaker, Turn},
     ids::ToolCallId,
+    json::Schema,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -185,7 +186,7 @@ struct FunctionDeclaration<'a> {
     name: &'a str,
     description: &'a str,
     /// Not `parameters`, which knows only a part of JSON schema.
-    parameters_json_schema: &'a Value,
+    parameters_json_schema: &'a Schema,
 }
 
 #[derive(Serialize)]

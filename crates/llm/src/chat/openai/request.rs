@@ -5,12 +5,14 @@ use std::borrow::Cow;
 use emergent_domain::{
     chat::{CallResult, Part, Speaker, Turn},
     ids::ToolCallId,
+    json::Schema,
 };
-use serde::{Serialize, Serializer, ser::SerializeSeq};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::super::{
     ChatRequest, ToolSpec,
+    kept::{Kept, Written},
     wire::{output_text, sent_input},
 };
 
@@ -21,13 +23,12 @@ pub enum TokenLimit {
     MaxTokens,
 }
 
-/// The request as JSON, written straight from the conversation: it is sent whole at every step, and
-/// building a tree of it first took longer than everything else a step does.
-pub fn body(request: &ChatRequest<'_>, limit: TokenLimit) -> String {
+/// The request as JSON: the conversation as it was sent the last time, what was said since, and the
+/// rest. Nothing that was written before is written again.
+pub fn body(request: &ChatRequest<'_>, limit: TokenLimit) -> Vec<u8> {
     let tokens = |kind: fn(TokenLimit) -> bool| request.max_tokens.filter(|_| kind(limit));
-    let body = Body {
+    let rest = Rest {
         model: request.model,
-        messages: Messages { system: request.system, turns: request.turns },
         stream: true,
         stream_options: StreamOptions { include_usage: true },
         tools: request.tools.iter().map(tool).collect(),
@@ -36,14 +37,42 @@ pub fn body(request: &ChatRequest<'_>, limit: TokenLimit) -> String {
         max_tokens: tokens(|limit| matches!(limit, TokenLimit::MaxTokens)),
         response_format: request.output_schema.map(response_format),
     };
-    // Texts and values always have a JSON text.
-    serde_json::to_string(&body).unwrap_or_default()
+    Kept::with(request.kept, |kept| {
+        if kept.turns == 0 || kept.turns > request.turns.len() {
+            *kept = Written::default();
+            if !request.system.is_empty() {
+                add(&mut kept.text, &plain("system", Cow::Borrowed(request.system)));
+            }
+        }
+        request.turns[kept.turns..].iter().for_each(|turn| add_turn(&mut kept.text, turn));
+        kept.turns = request.turns.len();
+        let rest = serde_json::to_vec(&rest).unwrap_or_default();
+        let mut body = Vec::with_capacity(kept.text.len() + rest.len() + 16);
+        body.extend_from_slice(b"{\"messages\":[");
+        body.extend_from_slice(&kept.text);
+        body.extend_from_slice(b"],");
+        // Without its opening brace, which stands already.
+        body.extend_from_slice(rest.get(1..).unwrap_or_default());
+        body
+    })
 }
 
+/// Texts and values always have a JSON text.
+fn write(into: &mut Vec<u8>, what: &impl Serialize) {
+    let _ = serde_json::to_writer(into, what);
+}
+
+fn add(messages: &mut Vec<u8>, message: &Message<'_>) {
+    if !messages.is_empty() {
+        messages.push(b',');
+    }
+    write(messages, message);
+}
+
+/// The fields beside the conversation.
 #[derive(Serialize)]
-struct Body<'a> {
+struct Rest<'a> {
     model: &'a str,
-    messages: Messages<'a>,
     stream: bool,
     stream_options: StreamOptions,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -73,7 +102,7 @@ struct Tool<'a> {
 struct Function<'a> {
     name: &'a str,
     description: &'a str,
-    parameters: &'a Value,
+    parameters: &'a Schema,
 }
 
 fn tool(tool: &ToolSpec) -> Tool<'_> {
@@ -85,11 +114,6 @@ fn tool(tool: &ToolSpec) -> Tool<'_> {
 fn response_format(schema: &Value) -> Value {
     let strict = schema["type"] == "object" && strict(schema);
     json!({ "type": "json_schema", "json_schema": { "name": "answer", "schema": schema, "strict": strict } })
-}
-
-struct Messages<'a> {
-    system: &'a str,
-    turns: &'a [Turn],
 }
 
 #[derive(Serialize)]
@@ -116,38 +140,30 @@ struct MadeFunction<'a> {
     arguments: String,
 }
 
-impl Serialize for Messages<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(None)?;
-        let plain =
-            |role, content| Message { role, content: Some(content), tool_call_id: None, tool_calls: vec![] };
-        if !self.system.is_empty() {
-            list.serialize_element(&plain("system", Cow::Borrowed(self.system)))?;
-        }
-        for turn in self.turns {
-            match turn.speaker {
-                Speaker::User => list.serialize_element(&plain("user", text(turn)))?,
-                Speaker::Tools => {
-                    for part in &turn.parts {
-                        if let Part::Result(result) = part {
-                            let message = plain("tool", Cow::Owned(result_text(result)));
-                            list.serialize_element(&Message { tool_call_id: Some(result.id), ..message })?;
-                        }
-                    }
-                }
-                Speaker::Assistant => {
-                    // Thoughts stay behind: servers that give them do not want them back.
-                    let tool_calls: Vec<_> = turn.parts.iter().filter_map(made_call).collect();
-                    let content = Some(text(turn)).filter(|text| !text.is_empty());
-                    // A message with nothing in it is refused.
-                    if content.is_some() || !tool_calls.is_empty() {
-                        let message = Message { role: "assistant", content, tool_call_id: None, tool_calls };
-                        list.serialize_element(&message)?;
-                    }
+fn plain<'a>(role: &'static str, content: Cow<'a, str>) -> Message<'a> {
+    Message { role, content: Some(content), tool_call_id: None, tool_calls: vec![] }
+}
+
+fn add_turn(messages: &mut Vec<u8>, turn: &Turn) {
+    match turn.speaker {
+        Speaker::User => add(messages, &plain("user", text(turn))),
+        Speaker::Tools => {
+            for part in &turn.parts {
+                if let Part::Result(result) = part {
+                    let message = plain("tool", Cow::Owned(result_text(result)));
+                    add(messages, &Message { tool_call_id: Some(result.id), ..message });
                 }
             }
         }
-        list.end()
+        Speaker::Assistant => {
+            // Thoughts stay behind: servers that give them do not want them back.
+            let tool_calls: Vec<_> = turn.parts.iter().filter_map(made_call).collect();
+            let content = Some(text(turn)).filter(|text| !text.is_empty());
+            // A message with nothing in it is refused.
+            if content.is_some() || !tool_calls.is_empty() {
+                add(messages, &Message { role: "assistant", content, tool_call_id: None, tool_calls });
+            }
+        }
     }
 }
 

@@ -134,6 +134,7 @@ mod tests {
             temperature,
             max_tokens,
             output_schema,
+            kept: None,
             about,
         };
         let rule = Rule::default();
