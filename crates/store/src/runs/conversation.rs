@@ -1,10 +1,10 @@
 //! A run's conversation read back, as the machine needs it to go on.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, iter};
 
 use emergent_domain::{
     chat::{Call, Part, Usage},
-    ids::{RunId, ToolCallId},
+    ids::{MessageId, RunId, ToolCallId},
     run::{CallStatus, MessageRole, Reason},
     run_event::{MessageContent, RecordedCall, RecordedMessage},
 };
@@ -96,12 +96,13 @@ pub(crate) fn message(row: &Row<'_>, calls: &HashMap<ToolCallId, &RecordedCall>)
             cache_write: tokens(9)?,
         }),
     };
+    let id = row.get(0)?;
     Ok(RecordedMessage {
-        id: row.get(0)?,
+        id,
         seq: row.get(1)?,
         role,
         step: row.get(3)?,
-        content: read_content(role, content, calls),
+        content: read_content(id, role, content, calls),
         usage,
         cost: row.get(10)?,
         at: row.get(11)?,
@@ -109,6 +110,7 @@ pub(crate) fn message(row: &Row<'_>, calls: &HashMap<ToolCallId, &RecordedCall>)
 }
 
 fn read_content(
+    id: MessageId,
     role: MessageRole,
     mut content: Value,
     calls: &HashMap<ToolCallId, &RecordedCall>,
@@ -128,7 +130,12 @@ fn read_content(
         Value::Array(parts) => {
             MessageContent::Parts(parts.into_iter().filter_map(|part| whole(part, calls)).collect())
         }
-        _ => MessageContent::Parts(vec![Part::text(text(&mut content))]),
+        _ => {
+            let mut made: Vec<_> = calls.values().filter(|call| call.message == id).collect();
+            made.sort_by_key(|call| call.seq);
+            let made = made.into_iter().map(|call| called(call, None));
+            MessageContent::Parts(iter::once(Part::text(text(&mut content))).chain(made).collect())
+        }
     }
 }
 
@@ -138,5 +145,9 @@ fn whole(mut part: Value, calls: &HashMap<ToolCallId, &RecordedCall>) -> Option<
     }
     let call = calls.get(&serde_json::from_value(part["id"].take()).ok()?)?;
     let provider = Some(part["provider"].take()).filter(|provider| !provider.is_null());
-    Some(Part::Call(Call { id: call.id, name: call.tool.clone(), input: call.input.clone(), provider }))
+    Some(called(call, provider))
+}
+
+fn called(call: &RecordedCall, provider: Option<Value>) -> Part {
+    Part::Call(Call { id: call.id, name: call.tool.clone(), input: call.input.clone(), provider })
 }

@@ -237,11 +237,20 @@ fn write_content(content: &MessageContent) -> String {
         MessageContent::Text { text, injected } => json!({ "text": text, "injected": injected }),
         MessageContent::Summary { text, upto } => json!({ "text": text, "upto": upto }),
         MessageContent::Parts(parts) => match &parts[..] {
-            [Part::Text { text, provider: None }] => json!({ "text": text }),
+            [Part::Text { text, provider: None }, calls @ ..]
+                if !text.is_empty() && calls.iter().all(plain) =>
+            {
+                json!({ "text": text })
+            }
             parts => json!({ "parts": parts.iter().map(light).collect::<Vec<_>>() }),
         },
     };
     clean(value.to_string())
+}
+
+/// A call of which everything stands in its own row, its place among the others included.
+fn plain(part: &Part) -> bool {
+    matches!(part, Part::Call(call) if call.provider.is_none())
 }
 
 /// A part without what is recorded elsewhere: a call's name and input are in its own row.
