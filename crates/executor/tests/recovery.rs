@@ -9,8 +9,10 @@ use emergent_domain::{
     agent::AgentDefinition,
     chat::Part,
     run::{CallStatus, Reason, Run, RunStatus},
+    time::Timestamp,
 };
 use emergent_executor::Start;
+use emergent_store::runs::claim;
 use emergent_testkit::{
     TestDb, both,
     scripted::{Asked, Say, Scripted, calls, hangs, says},
@@ -291,7 +293,12 @@ both! {
         let writer = house.agent(with_tools("writer", &["entities_create"])).await;
         let run = house.start(&writer, "Go.").await;
         until("it is asked", async || house.model.open() == 1).await;
-        let taken = db.write(|tx| tx.execute("UPDATE agent_runs SET owner = 'another'", &[]));
+        // Another that is alive: the run of a dead one would be taken back at once.
+        let now = Timestamp::now();
+        let taken = db.write(move |tx| {
+            claim::register(tx, "another", now + Duration::from_secs(3600), now)?;
+            tx.execute("UPDATE agent_runs SET owner = 'another'", &[])
+        });
         let taken: Result<u64, emergent_store::Error> = taken.await;
         taken.unwrap();
         let before = content(&db).await;
