@@ -4,7 +4,7 @@
 //! The name of the model is the plan: `s50-l0-read` makes fifty answers with a call of
 //! `entities_get` and then one with text; `l` is how many milliseconds it thinks; `write` calls
 //! `entities_create` instead; `stamp` answers with the moment it began to speak, in microseconds of
-//! the machine's clock.
+//! the machine's clock, each such answer ten milliseconds later than the one before.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -30,6 +30,7 @@ enum What {
 }
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
+static STAMPS: AtomicU64 = AtomicU64::new(0);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
@@ -49,8 +50,12 @@ async fn serve(mut stream: TcpStream) {
     while let Some(body) = request(&mut stream, &mut bytes).await {
         let plan = plan(&body);
         let said = count(&body, b"\"role\":\"assistant\"");
-        if !plan.latency.is_zero() {
-            tokio::time::sleep(plan.latency).await;
+        let mut latency = plan.latency;
+        if plan.what == What::Stamp {
+            latency += Duration::from_millis(10 * (STAMPS.fetch_add(1, Ordering::Relaxed) % 100));
+        }
+        if !latency.is_zero() {
+            tokio::time::sleep(latency).await;
         }
         if stream.write_all(answer(&plan, said).as_bytes()).await.is_err() {
             return;
