@@ -136,6 +136,7 @@ impl Settings {
             openai_base_url: env("EMERGENT_OPENAI_BASE_URL"),
             anthropic_api_key: env("ANTHROPIC_API_KEY"),
             anthropic_base_url: env("EMERGENT_ANTHROPIC_BASE_URL"),
+            anthropic_version: env("EMERGENT_ANTHROPIC_VERSION"),
             ollama_host: env("OLLAMA_HOST"),
         }
     }

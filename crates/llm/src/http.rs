@@ -159,8 +159,16 @@ fn message(body: &Value, text: &str) -> String {
 pub fn wait_in_headers(headers: &HeaderMap) -> Option<Duration> {
     let number = |value: &HeaderValue| -> Option<f64> { value.to_str().ok()?.trim().parse().ok() };
     let millis = headers.get("retry-after-ms").and_then(number).map(|ms| ms / 1000.0);
-    let seconds = millis.or_else(|| headers.get(RETRY_AFTER).and_then(number))?;
-    Duration::try_from_secs_f64(seconds).ok()
+    match millis.or_else(|| headers.get(RETRY_AFTER).and_then(number)) {
+        Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        None => until(headers.get(RETRY_AFTER)?.to_str().ok()?),
+    }
+}
+
+/// How long it is until a date as HTTP writes it; nothing when that is past.
+fn until(date: &str) -> Option<Duration> {
+    let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok()?;
+    Some(Duration::try_from(date.duration_since(jiff::Timestamp::now())).unwrap_or_default())
 }
 
 /// Google's form: `{"error": {"details": [{"retryDelay": "34.5s"}]}}`.
@@ -176,6 +184,20 @@ mod tests {
 
     fn class(status: u16, text: &str) -> Error {
         classify("m", StatusCode::from_u16(status).unwrap(), None, text)
+    }
+
+    #[test]
+    fn a_wait_may_be_given_as_a_date() {
+        let wait = |date: String| {
+            let value = HeaderValue::from_str(&date).unwrap();
+            wait_in_headers(&HeaderMap::from_iter([(RETRY_AFTER, value)]))
+        };
+        let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(90);
+        let soon = jiff::fmt::strtime::format("%a, %d %b %Y %H:%M:%S GMT", soon).unwrap();
+        let told = wait(soon).unwrap();
+        assert!((88..=90).contains(&told.as_secs()), "{told:?}");
+        assert_eq!(wait("Sun, 06 Nov 1994 08:49:37 GMT".into()), Some(Duration::ZERO));
+        assert_eq!(wait("later".into()), None);
     }
 
     #[test]

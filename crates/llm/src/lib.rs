@@ -16,7 +16,9 @@ mod prices;
 mod retry;
 mod sse;
 
-pub use chat::{About, Answer, ChatRequest, ChatSettings, Delta, Gemini, Kept, Provider, ToolSpec, VertexSettings};
+pub use chat::{
+    About, Answer, ChatRequest, ChatSettings, Delta, Gemini, Kept, Provider, ToolSpec, VertexSettings,
+};
 pub use chat::{Anthropic, OpenAi};
 pub use chat::{Fault, Reply, Rule, Script, ToolCall, When};
 pub use embed::{Credentials, EmbedTask, Embedder, EmbedderSpec, embedder};

@@ -18,13 +18,16 @@ use emergent_llm::{Answer, Anthropic, ChatSettings, Delta, Error};
 use serde_json::{Value, json};
 use support::{Provider, Reply, pieces, streamed};
 
-fn anthropic(url: &str) -> Anthropic {
-    let settings = ChatSettings {
+fn settings(url: &str) -> ChatSettings {
+    ChatSettings {
         base_url: Some(url.to_owned()),
         api_key: Some("key-1".into()),
         idle: Some(Duration::from_millis(300)),
-    };
-    Anthropic::new(&settings).unwrap()
+    }
+}
+
+fn anthropic(url: &str) -> Anthropic {
+    Anthropic::new(&settings(url)).unwrap()
 }
 
 /// Says hello and gets this reply.

@@ -25,6 +25,7 @@ use crate::{
 const BASE: &str = "https://api.anthropic.com";
 const KEY_SETTING: &str = "ANTHROPIC_API_KEY";
 const BASE_SETTING: &str = "EMERGENT_ANTHROPIC_BASE_URL";
+const VERSION_SETTING: &str = "EMERGENT_ANTHROPIC_VERSION";
 /// Of the wire format, not of any model.
 const VERSION: &str = "2023-06-01";
 
@@ -39,26 +40,34 @@ impl Anthropic {
     pub fn new(settings: &ChatSettings) -> Result<Self, Error> {
         let key = settings.key("anthropic", KEY_SETTING, BASE_SETTING)?;
         let url = versioned(BASE_SETTING, settings.base().unwrap_or(BASE), "messages")?;
-        let mut headers = HeaderMap::new();
-        if let Some(key) = key {
-            // The long-standing form and the newer one: gateways in between know one or the other.
-            let forms = [("x-api-key", key.to_owned()), ("authorization", format!("Bearer {key}"))];
-            for (header, value) in forms {
-                headers.extend(http::headers(Secret { header, value, setting: KEY_SETTING })?);
-            }
-        }
-        headers.insert("anthropic-version", HeaderValue::from_static(VERSION));
+        let headers = headers(VERSION, key)?;
         let client = http::client("anthropic", &url, |builder| builder)?;
         Ok(Self { client, url, headers, idle: settings.idle.unwrap_or(IDLE) })
     }
 
     /// Speaks another version of the wire format.
-    pub fn version(mut self, version: &str) -> Result<Self, Error> {
-        let value = HeaderValue::from_str(version)
-            .map_err(|_| Error::Config(format!("`{version}` is no version of Anthropic's API")))?;
-        self.headers.insert("anthropic-version", value);
-        Ok(self)
+    pub fn version(self, version: &str, settings: &ChatSettings) -> Result<Self, Error> {
+        let key = settings.key("anthropic", KEY_SETTING, BASE_SETTING)?;
+        Ok(Self { headers: headers(version, key)?, ..self })
     }
+}
+
+/// The version decides the form of the key: what came after the first takes it as everybody does.
+fn headers(version: &str, key: Option<&str>) -> Result<HeaderMap, Error> {
+    let value = HeaderValue::from_str(version).ok().filter(|_| version.len() == VERSION.len());
+    let value = value.ok_or_else(|| {
+        Error::Config(format!("`{VERSION_SETTING}` is `{version}`, and versions look like `{VERSION}`"))
+    })?;
+    let mut headers = HeaderMap::new();
+    if let Some(key) = key {
+        let (header, value) = match version {
+            VERSION => ("x-api-key", key.to_owned()),
+            _ => ("authorization", format!("Bearer {key}")),
+        };
+        headers.extend(http::headers(Secret { header, value, setting: KEY_SETTING })?);
+    }
+    headers.insert("anthropic-version", value);
+    Ok(headers)
 }
 
 #[async_trait]

@@ -49,6 +49,8 @@ pub struct ModelSettings {
     pub anthropic_api_key: Option<String>,
     /// `EMERGENT_ANTHROPIC_BASE_URL`
     pub anthropic_base_url: Option<String>,
+    /// `EMERGENT_ANTHROPIC_VERSION`
+    pub anthropic_version: Option<String>,
     /// `OLLAMA_HOST`; the usual address without it.
     pub ollama_host: Option<String>,
 }
@@ -122,7 +124,11 @@ impl ModelSettings {
         }
         if any(&[&self.anthropic_api_key, &self.anthropic_base_url]) {
             let settings = chat(&self.anthropic_api_key, &self.anthropic_base_url);
-            providers.push(Arc::new(Anthropic::new(&settings)?));
+            let anthropic = Anthropic::new(&settings)?;
+            providers.push(Arc::new(match given(&self.anthropic_version) {
+                Some(version) => anthropic.version(version, &settings)?,
+                None => anthropic,
+            }));
         }
         // A server next door needs no credentials; whether it is there shows when it is asked.
         providers.push(Arc::new(OpenAi::ollama(&chat(&None, &self.ollama_host))?));

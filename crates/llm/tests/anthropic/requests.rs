@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     anthropic,
     conversation::{FIRST, SECOND, THIRD, call, request, result, tools, with_results},
-    events, message, said,
+    events, message, said, settings,
     support::{Asked, Provider, pieces, streamed},
     text,
 };
@@ -110,19 +110,22 @@ async fn settings_of_the_answer_are_passed_on() {
 }
 
 #[tokio::test]
-async fn the_key_is_sent_both_ways_along_with_the_version() {
+async fn the_version_says_how_the_key_is_sent() {
     let turns = [Turn::user("Hi")];
     for tail in ["", "/v1", "/v1/"] {
         let asked = asked_by(|url| anthropic(&format!("{url}{tail}")), request(&turns, &[])).await;
         assert!(asked.head.starts_with("POST /v1/messages "), "{tail}: {}", asked.head);
         assert!(asked.head.contains("x-api-key: key-1"));
-        assert!(asked.head.contains("authorization: bearer key-1"));
+        assert!(!asked.head.contains("authorization"));
         assert!(asked.head.contains("anthropic-version: 2023-06-01"));
     }
-    let newer = |url: &str| anthropic(url).version("2026-10-21").unwrap();
+    let newer = |url: &str| anthropic(url).version("2026-10-21", &settings(url)).unwrap();
     let asked = asked_by(newer, request(&turns, &[])).await;
     assert!(asked.head.contains("anthropic-version: 2026-10-21"));
-    assert!(!asked.head.contains("2023-06-01"));
+    assert!(asked.head.contains("authorization: bearer key-1"));
+    assert!(!asked.head.contains("2023-06-01") && !asked.head.contains("x-api-key"));
+    let wrong = anthropic("http://x").version("newest", &settings("http://x")).err().unwrap().to_string();
+    assert!(wrong.contains("EMERGENT_ANTHROPIC_VERSION"), "{wrong}");
 }
 
 #[tokio::test]
