@@ -13,6 +13,7 @@ use super::{
     Answer, ChatRequest, ChatSettings, Delta, Provider,
     settings::versioned,
     stream::{IDLE, post_sse},
+    wire,
 };
 use crate::{
     Error,
@@ -83,6 +84,8 @@ impl Provider for OpenAi {
         let on_event = |event: crate::sse::SseEvent| reading.take(&event.data, on_delta);
         post_sse(&self.client, self.url.clone(), self.headers.clone(), body, &model, self.idle, on_event)
             .await?;
-        reading.answer()
+        let mut answer = reading.answer()?;
+        wire::known_names(&mut answer.parts, request.tools);
+        Ok(answer)
     }
 }

@@ -7,8 +7,9 @@ use emergent_domain::{
     ids::ToolCallId,
 };
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
-use crate::Delta;
+use crate::{Delta, ToolSpec};
 
 /// A call as the model wrote it. Models leave arguments empty where there are none, and now and
 /// then write something that is no object, which is kept so that they can be told.
@@ -27,6 +28,30 @@ pub(crate) fn sent_input(call: &Call) -> Cow<'_, Value> {
     match &call.input {
         input @ Value::Object(_) => Cow::Borrowed(input),
         other => Cow::Owned(json!({ "invalid_arguments": other })),
+    }
+}
+
+/// What OpenAI and Anthropic take as the name of a tool; a server's tool may go by `server.tool`, or
+/// by a name that is longer. Two that look alike then still differ in their end.
+pub(crate) fn tool_name(name: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 64;
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if name.len() <= LONGEST && name.chars().all(fits) {
+        return Cow::Borrowed(name);
+    }
+    let mark: String = Sha256::digest(name).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let plain = name.chars().map(|c| if fits(c) { c } else { '_' });
+    Cow::Owned(format!("{}_{mark}", plain.take(LONGEST - mark.len() - 1).collect::<String>()))
+}
+
+/// The calls of an answer by the names the tools have here.
+pub(crate) fn known_names(parts: &mut [Part], tools: &[ToolSpec]) {
+    for part in parts {
+        if let Part::Call(call) = part
+            && let Some(tool) = tools.iter().find(|tool| tool_name(&tool.name) == call.name)
+        {
+            call.name.clone_from(&tool.name);
+        }
     }
 }
 

@@ -97,6 +97,34 @@ async fn a_conversation_sent_again_longer_is_sent_as_if_for_the_first_time() {
 }
 
 #[tokio::test]
+async fn a_tool_whose_name_the_wire_refuses_goes_by_another_there_and_back() {
+    let long = format!("server.{}", "x".repeat(80));
+    let names = ["github.search", "github_search", &long];
+    let tools: Vec<_> = names
+        .iter()
+        .map(|name| emergent_llm::ToolSpec { name: (*name).into(), ..tools()[0].clone() })
+        .collect();
+    let call = super::conversation::call(FIRST, "github.search", json!({}));
+    let turns = [Turn::user("Hi"), Turn::assistant(vec![call])];
+    let body = asked(openai, request(&turns, &tools)).await.body;
+    let sent: Vec<&str> = (0..3).map(|at| body["tools"][at]["function"]["name"].as_str().unwrap()).collect();
+    let fits = |name: &&str| {
+        name.len() <= 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+    };
+    assert!(sent.iter().all(fits), "{sent:?}");
+    assert!(sent[0] != sent[1] && sent[1] == "github_search", "{sent:?}");
+    assert_eq!(body["messages"][2]["tool_calls"][0]["function"]["name"], sent[0]);
+
+    let called = delta(
+        json!({ "tool_calls": [{ "index": 0, "id": "c", "function": { "name": sent[0], "arguments": "{}" } }] }),
+    );
+    let provider =
+        Provider::replying([streamed(pieces(&whole(&[called, finish("tool_calls")]), usize::MAX))]).await;
+    let answer = openai(&provider.url).chat(request(&turns, &tools), &mut |_| {}).await.unwrap();
+    assert!(matches!(&answer.parts[..], [Part::Call(call)] if call.name == "github.search"), "{answer:?}");
+}
+
+#[tokio::test]
 async fn a_base_url_may_end_in_the_version_or_not() {
     let turns = [Turn::user("Hi")];
     for tail in ["", "/", "/v1", "/v1/"] {

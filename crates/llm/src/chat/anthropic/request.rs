@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::{
     ChatRequest,
-    wire::{output_text, sent_input},
+    wire::{output_text, sent_input, tool_name},
 };
 
 /// The limit is required; this is what every model can write.
@@ -35,7 +35,7 @@ pub fn body(request: &ChatRequest<'_>) -> Value {
         .tools
         .iter()
         .map(|tool| {
-            json!({ "name": tool.name, "description": &*tool.description, "input_schema": tool.input_schema.value() })
+            json!({ "name": tool_name(&tool.name), "description": &*tool.description, "input_schema": tool.input_schema.value() })
         })
         .collect();
     if let Some(last) = tools.last_mut() {
@@ -88,7 +88,7 @@ fn block(part: &Part) -> Option<Value> {
         Part::Text { text, .. } => json!({ "type": "text", "text": text }),
         Part::Thought { text, provider } => return thought(text, provider.as_ref()?),
         Part::Call(call) => {
-            json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": sent_input(call) })
+            json!({ "type": "tool_use", "id": call.id, "name": tool_name(&call.name), "input": sent_input(call) })
         }
         Part::Result(result) => json!({
             "type": "tool_result", "tool_use_id": result.id,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::super::{
     ChatRequest, ToolSpec,
     kept::{Kept, Written},
-    wire::{output_text, sent_input},
+    wire::{output_text, sent_input, tool_name},
 };
 
 /// The name under which a server takes the limit of an answer.
@@ -100,14 +100,17 @@ struct Tool<'a> {
 
 #[derive(Serialize)]
 struct Function<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     description: &'a str,
     parameters: &'a Schema,
 }
 
 fn tool(tool: &ToolSpec) -> Tool<'_> {
-    let function =
-        Function { name: &tool.name, description: &tool.description, parameters: &tool.input_schema };
+    let function = Function {
+        name: tool_name(&tool.name),
+        description: &tool.description,
+        parameters: &tool.input_schema,
+    };
     Tool { r#type: "function", function }
 }
 
@@ -136,7 +139,7 @@ struct MadeCall<'a> {
 
 #[derive(Serialize)]
 struct MadeFunction<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     arguments: String,
 }
 
@@ -183,7 +186,11 @@ fn text(turn: &Turn) -> Cow<'_, str> {
 fn made_call(part: &Part) -> Option<MadeCall<'_>> {
     let Part::Call(call) = part else { return None };
     let arguments = sent_input(call).to_string();
-    Some(MadeCall { id: call.id, r#type: "function", function: MadeFunction { name: &call.name, arguments } })
+    Some(MadeCall {
+        id: call.id,
+        r#type: "function",
+        function: MadeFunction { name: tool_name(&call.name), arguments },
+    })
 }
 
 fn result_text(result: &CallResult) -> String {

@@ -7,8 +7,7 @@ use super::{
     script::Rule,
 };
 
-const FORMS: &str =
-    "`{{input}}`, `{{last}}`, `{{agent}}`, `{{result.PATH}}` and `{{results.TOOL.PATH}}` are known";
+const FORMS: &str = "`{{input}}`, `{{context.PATH}}`, `{{last}}`, `{{agent}}`, `{{result.PATH}}` and `{{results.TOOL.PATH}}` are known";
 
 pub struct Filler<'a> {
     pub scene: &'a Scene<'a>,
@@ -56,6 +55,9 @@ impl Filler<'_> {
             "agent" => return Ok(Value::String(self.agent.to_owned())),
             _ => {}
         }
+        if let Some(path) = below(name, "context") {
+            return context(&self.scene.input()).and_then(|context| at(&context, path)).ok_or_else(missing);
+        }
         if let Some(path) = below(name, "result") {
             let result = self.scene.result(self.rule).ok_or_else(missing)?;
             return at(&result.output, path).ok_or_else(missing);
@@ -70,6 +72,13 @@ impl Filler<'_> {
         }
         Err(format!("`{{{{{name}}}}}` is no template; {FORMS}"))
     }
+}
+
+/// What a run was given besides its input: JSON at the end of the first message. JSON has no blank
+/// lines of its own, so the last heading is the one.
+fn context(input: &str) -> Option<Value> {
+    let (_, json) = input.rsplit_once("\n\nContext:\n")?;
+    serde_json::from_str(json).ok()
 }
 
 /// The text before the next template, its name, and the text after it.
@@ -139,6 +148,14 @@ mod tests {
         };
         let rule = Rule::default();
         Filler { scene: &Scene::new(request), rule: &rule, agent: "ada" }.json(&template)
+    }
+
+    #[test]
+    fn the_context_of_a_run_can_be_reached_into() {
+        let input = "Read it.\n\nContext:\n{}\n\nContext:\n{\n  \"document\": { \"id\": \"d1\" }\n}";
+        assert_eq!(context(input).and_then(|found| at(&found, "document.id")), Some(json!("d1")));
+        assert_eq!(context("Read it."), None);
+        assert_eq!(fill(json!("{{context.id}}")), Err("`{{context.id}}` has no value here".to_owned()));
     }
 
     #[test]
