@@ -59,6 +59,15 @@ impl Routes {
         self.add(Access::Scope(scope), Pace::Upload, route)
     }
 
+    /// Something around every route so far, outside of who may call it.
+    pub(crate) fn around<F, A>(self, layer: F) -> Self
+    where
+        F: Fn(axum::extract::Request, middleware::Next) -> A + Clone + Send + Sync + 'static,
+        A: Future<Output = axum::response::Response> + Send + 'static,
+    {
+        Self(self.0.route_layer(middleware::from_fn(layer)))
+    }
+
     pub(crate) fn merge(self, other: Routes) -> Self {
         Self(self.0.merge(other.0))
     }

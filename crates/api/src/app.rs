@@ -5,9 +5,17 @@ use std::sync::Arc;
 use emergent_domain::{ids::ProjectId, token::Token};
 use emergent_executor::Executor;
 use emergent_graph::Graph;
+use emergent_mcp::server::{Host, Server};
+use emergent_products::Products;
+use emergent_secrets::Secrets;
 use tokio::sync::{Semaphore, watch};
 
-use crate::{fresh::Fresh, limits, metrics::Metrics};
+use crate::{
+    fresh::Fresh,
+    limits,
+    metrics::Metrics,
+    routes::mcp::{self, Who},
+};
 
 /// A handle on the running API; clones share it.
 #[derive(Clone)]
@@ -16,9 +24,12 @@ pub struct App(Arc<Inner>);
 pub struct Inner {
     pub graph: Graph,
     pub executor: Executor,
+    pub products: Products,
+    pub secrets: Secrets,
     pub(crate) tokens: Fresh<String, Arc<Token>>,
     pub(crate) projects: Fresh<String, ProjectId>,
     pub(crate) metrics: Metrics,
+    pub(crate) mcp: mcp::Endpoint,
     pub(crate) places: Semaphore,
     pub(crate) most: usize,
     closing: watch::Sender<bool>,
@@ -32,15 +43,18 @@ impl std::ops::Deref for App {
 }
 
 impl App {
-    pub fn new(executor: Executor) -> Self {
-        Self::with_places(executor, limits::CONCURRENT)
+    pub fn new(executor: Executor, secrets: Secrets) -> Self {
+        Self::with_places(executor, secrets, limits::CONCURRENT)
     }
 
     /// As [`App::new`], answering at most `concurrent` requests at once and 429 to the rest.
-    pub fn with_places(executor: Executor, concurrent: usize) -> Self {
+    pub fn with_places(executor: Executor, secrets: Secrets, concurrent: usize) -> Self {
         Self(Arc::new(Inner {
             graph: executor.graph().clone(),
+            mcp: mcp::endpoint(&executor),
+            products: Products::new(executor.clone(), emergent_products::Settings::default()),
             executor,
+            secrets,
             tokens: Fresh::default(),
             projects: Fresh::default(),
             metrics: Metrics::default(),
@@ -48,6 +62,25 @@ impl App {
             most: concurrent,
             closing: watch::channel(false).0,
         }))
+    }
+
+    /// With products under other settings. For an app that nobody shares yet.
+    #[must_use]
+    pub fn with_products(mut self, products: Products) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.products = products;
+        }
+        self
+    }
+
+    /// With another host behind `/mcp` than the project's own. For an app that nobody shares yet:
+    /// one that is in use stays as it is.
+    #[must_use]
+    pub fn hosting(mut self, host: Arc<dyn Host<Caller = Who>>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.mcp = Server::new(host);
+        }
+        self
     }
 
     /// Ends every open event stream, so that a server that stops does not wait for them.

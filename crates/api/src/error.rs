@@ -10,11 +10,16 @@ use axum::{
 use emergent_domain::{invalid::Invalid, token::Scope};
 use emergent_executor as executor;
 use emergent_graph as graph;
+use emergent_products as products;
+use emergent_secrets as secrets;
 use emergent_store as store;
+use emergent_tools::remote;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tracing::error;
 use utoipa::ToSchema;
+
+use crate::views::product;
 
 /// What every answer that did not work looks like.
 #[derive(Serialize, ToSchema)]
@@ -101,6 +106,10 @@ impl ApiError {
     pub(crate) fn wrong_content_type(expected: &str) -> Self {
         let message = format!("send the body as `Content-Type: {expected}`");
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+    }
+
+    pub(crate) fn no_external_servers() -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", "this server was set up without external MCP servers")
     }
 
     pub(crate) fn no_route(path: &str) -> Self {
@@ -216,6 +225,64 @@ impl From<executor::Error> for ApiError {
             }
             executor::Error::Graph(failure) => failure.into(),
             executor::Error::Store(failure) => failure.into(),
+        }
+    }
+}
+
+impl From<products::Error> for ApiError {
+    fn from(failure: products::Error) -> Self {
+        let message = failure.to_string();
+        let new = |status, code| Self::new(status, code, &message);
+        match failure {
+            products::Error::NotInstalled(name) => Self::not_found("product", name),
+            products::Error::NoProject(id) => Self::not_found("project", id),
+            products::Error::Manifest(problems) => {
+                new(StatusCode::BAD_REQUEST, "invalid_manifest").with(product::problems(&problems))
+            }
+            products::Error::Clash(problems) => {
+                new(StatusCode::CONFLICT, "conflict").with(product::problems(&problems))
+            }
+            products::Error::AlreadyInstalled { .. } => new(StatusCode::CONFLICT, "already_installed"),
+            products::Error::NameMismatch { .. } => new(StatusCode::CONFLICT, "name_mismatch"),
+            products::Error::Conflict(_) => new(StatusCode::CONFLICT, "conflict"),
+            products::Error::Source(why) => Self::invalid("source", why),
+            // The caller named it, so it is the caller's to mend.
+            products::Error::Unreachable(_) => new(StatusCode::BAD_REQUEST, "source_unreachable"),
+            products::Error::Executor(failure) => failure.into(),
+            products::Error::Graph(failure) => failure.into(),
+            products::Error::Store(failure) => failure.into(),
+        }
+    }
+}
+
+impl From<secrets::Error> for ApiError {
+    fn from(failure: secrets::Error) -> Self {
+        let message = failure.to_string();
+        match failure {
+            secrets::Error::NotFound { name } => Self::not_found("secret", name),
+            secrets::Error::NoProject(id) => Self::not_found("project", id),
+            secrets::Error::Invalid(invalid) => invalid.into(),
+            secrets::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", message),
+            // Another server changed the key: whoever runs this one has to bring it here.
+            secrets::Error::WrongKey { .. } => {
+                error!(cause = message, "the key of the secrets is not here");
+                Self::new(StatusCode::CONFLICT, "wrong_key", message)
+            }
+            secrets::Error::Store(failure) => failure.into(),
+            other => Self::internal(&other),
+        }
+    }
+}
+
+impl From<remote::Error> for ApiError {
+    fn from(failure: remote::Error) -> Self {
+        let message = failure.to_string();
+        match failure {
+            remote::Error::NotFound { what, id } => Self::not_found(what, id),
+            remote::Error::Invalid(invalid) => invalid.into(),
+            remote::Error::StdioDisabled => Self::new(StatusCode::FORBIDDEN, "stdio_disabled", message),
+            remote::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", message),
+            remote::Error::Store(failure) => failure.into(),
         }
     }
 }

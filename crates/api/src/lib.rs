@@ -21,6 +21,7 @@ mod views;
 pub use app::App;
 pub use error::ApiError;
 pub use openapi::openapi;
+pub use routes::mcp::Who;
 
 /// The whole API over one graph.
 pub fn router(app: App) -> axum::Router {

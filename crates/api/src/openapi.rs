@@ -40,6 +40,14 @@ pub(crate) fn empty() -> OpenApi {
         ("agents", "Who works here: definitions, and how they are started."),
         ("runs", "What agents did and are doing: each run with its messages, tool calls and events."),
         ("tools", "What agents can do."),
+        (
+            "products",
+            "What a project is given as a whole: agents, schemas, jobs, servers and prompts of a manifest.",
+        ),
+        ("triggers", "What starts agents by itself: schedules and events, and every time one fired."),
+        ("secrets", "What external servers are reached with: values go in, never out."),
+        ("mcp servers", "External MCP servers, whose tools the project's agents can use."),
+        ("mcp", "The Model Context Protocol: tools, prompts and resources for clients that speak it."),
     ];
     let mut schemas = Vec::new();
     Failure::schemas(&mut schemas);

@@ -3,17 +3,20 @@
 
 use std::{
     any::Any,
+    borrow::Cow,
     panic::AssertUnwindSafe,
     time::{Duration, Instant},
 };
 
 use axum::{
     Extension, Router,
+    body::Body,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
     http::{HeaderName, HeaderValue, Method, Uri},
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
+use emergent_domain::redact::Redactor;
 use futures_util::FutureExt;
 use tracing::Instrument;
 use uuid::Uuid;
@@ -57,12 +60,27 @@ async fn observe(State(app): State<App>, request: Request, next: Next) -> Respon
             Err(panic) => span.in_scope(|| after_panic(&*panic)),
         },
     };
+    if !response.status().is_success() {
+        response = without_secrets(response, app.secrets.redactor()).await;
+    }
     response.headers_mut().insert(REQUEST_ID, id);
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
     let took = started.elapsed();
     app.metrics.answered(&method, route, response.status(), took);
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), ?took, "answered"));
     response
+}
+
+/// A refusal cites what it found, wherever that was. Of a secret, the name is enough.
+async fn without_secrets(response: Response, redactor: &Redactor) -> Response {
+    let (head, body) = response.into_parts();
+    // Refusals are never streamed: their bytes are there.
+    let bytes = axum::body::to_bytes(body, crate::limits::BODY).await.unwrap_or_default();
+    let body = match redactor.bytes(&bytes) {
+        Cow::Borrowed(_) => Body::from(bytes),
+        Cow::Owned(clean) => Body::from(clean),
+    };
+    Response::from_parts(head, body)
 }
 
 /// The caller's id for this request when it is a plain one, so that logs of both sides meet.
@@ -99,14 +117,12 @@ pub(crate) async fn limit_time(State(limit): State<Duration>, request: Request, 
 
 #[cfg(test)]
 mod tests {
-    use axum::{
-        body::{Body, to_bytes},
-        routing::get,
-    };
+    use axum::{body::to_bytes, routing::get};
     use emergent_domain::time::Clock;
     use emergent_executor::{Executor, Settings};
     use emergent_graph::Graph;
     use emergent_llm::Models;
+    use emergent_secrets::{Keyring, Keys, Secrets};
     use emergent_testkit::TestDb;
     use emergent_tools::ToolPool;
     use tower::ServiceExt;
@@ -116,7 +132,10 @@ mod tests {
     async fn answer(routes: Router<App>, path: &str) -> (u16, HeaderValue, String) {
         let db = TestDb::sqlite().await;
         let graph = Graph::new(db.db.clone(), Clock::system(), None);
-        let app = App::new(Executor::new(graph, Models::default(), ToolPool::default(), Settings::default()));
+        let keys = Keys::Given(Keyring::generate().unwrap());
+        let secrets = Secrets::open(db.db.clone(), Clock::system(), keys, Redactor::default()).await.unwrap();
+        let executor = Executor::new(graph, Models::default(), ToolPool::default(), Settings::default());
+        let app = App::new(executor, secrets);
         let request = Request::builder().uri(path).header(REQUEST_ID, "mine-1").body(Body::empty()).unwrap();
         let response = around(routes, app).oneshot(request).await.unwrap();
         let (status, id) = (response.status().as_u16(), response.headers()[REQUEST_ID].clone());

@@ -45,7 +45,7 @@ both! {
     async fn a_change_is_a_version_and_null_clears(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();
-        let id = client.agent("writer", json!({ "maxSteps": 5, "trigger": "on_x", "tools": ["project_info"] })).await;
+        let id = client.agent("writer", json!({ "maxSteps": 5, "trigger": "on_entity_created", "tools": ["project_info"] })).await;
         let path = format!("{AGENTS}/{id}");
         let change = json!({ "maxSteps": null, "model": null, "trigger": null, "description": "Writes", "expectedVersion": 1 });
         let changed = client.patch(&path, change).await.is(200).clone();

@@ -50,7 +50,8 @@ fn deep(levels: usize) -> String {
 }
 
 /// Every route that takes JSON.
-const WRITES: [(&str, &str); 17] = [
+const WRITES: [(&str, &str); 18] = [
+    ("POST", "/api/products/install"),
     ("POST", "/api/projects"),
     ("POST", "/api/tokens"),
     ("POST", "/api/graph/objects"),

@@ -25,16 +25,21 @@ impl Http {
     }
 
     pub fn get(&mut self, path: &str) -> &[u8] {
-        self.send("GET", path, "")
+        self.send("GET", path, "", "")
     }
 
     pub fn post(&mut self, path: &str, body: &str) -> &[u8] {
-        self.send("POST", path, body)
+        self.send("POST", path, "", body)
     }
 
-    fn send(&mut self, method: &str, path: &str, body: &str) -> &[u8] {
+    /// With more headers, each with its line's end.
+    pub fn post_with(&mut self, path: &str, headers: &str, body: &str) -> &[u8] {
+        self.send("POST", path, headers, body)
+    }
+
+    fn send(&mut self, method: &str, path: &str, headers: &str, body: &str) -> &[u8] {
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}\r\n{body}",
             self.address,
             self.token,
             body.len()

@@ -7,6 +7,7 @@
 mod data;
 mod http;
 mod insert;
+mod mcp;
 mod queries;
 mod raw;
 mod report;
@@ -30,7 +31,8 @@ fn main() {
     let options = Options::from_args();
     let mut report = Report::new(options.only.clone());
     runs::measure(&mut report, &options);
-    if options.only.is_some() && runs::wanted(&report) {
+    mcp::measure(&mut report, &options);
+    if options.only.is_some() && (runs::wanted(&report) || mcp::wanted(&report)) {
         return report.table();
     }
     let data = data::read(&options.dataset);

@@ -58,6 +58,8 @@ impl Server {
             .args(["serve", "--listen", &address, "--data-dir"])
             .arg(dir.path())
             .env("EMERGENT_ADMIN_TOKEN", TOKEN)
+            // One database, a folder for each server.
+            .env("EMERGENT_SECRET_KEY", "dGhlIGtleSBvZiB0aGUgYmVuY2ggb2YgdGhlIEFQSSE=")
             .env("EMERGENT_EMBEDDINGS", embeddings)
             .env("EMERGENT_LOG", "error")
             .envs(settings.iter().map(|(name, value)| (*name, value.as_str())))

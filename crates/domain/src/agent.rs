@@ -10,6 +10,7 @@ use crate::{
     invalid::{Invalid, Problem},
     time::Timestamp,
     tool_name,
+    trigger::Triggering,
 };
 
 /// An agent as it stands in a project. A change makes a new version; a run keeps the one it
@@ -295,16 +296,11 @@ impl AgentDefinition {
         if self.acp.is_some() && self.visibility != Visibility::External {
             wrong("acp", "is only for agents whose `visibility` is `external`".into());
         }
-        if let Some(trigger) = &self.trigger {
-            if self.visibility == Visibility::Internal {
-                wrong("trigger", "an internal agent is started by other agents only".into());
-            }
-            if trigger.trim().is_empty() || trigger.len() > 200 {
-                wrong(
-                    "trigger",
-                    "must be an event such as `on_document_ingested`, or a cron expression".into(),
-                );
-            }
+        if self.trigger.is_some() && self.visibility == Visibility::Internal {
+            wrong("trigger", "an internal agent is started by other agents only".into());
+        }
+        if let Err(invalid) = Triggering::of(self) {
+            invalid.problems.into_iter().for_each(|problem| wrong(&problem.field, problem.reason));
         }
         self.check_flow(around, &mut wrong);
         self.check_texts(&mut wrong);
@@ -316,7 +312,6 @@ impl AgentDefinition {
         let found = [
             ("systemPrompt", self.system_prompt.contains('\0')),
             ("description", self.description.contains('\0')),
-            ("trigger", self.trigger.as_ref().is_some_and(|trigger| trigger.contains('\0'))),
             ("product", self.product.as_ref().is_some_and(|product| product.contains('\0'))),
             ("flowConfig", json_has_nul(&self.flow_config)),
             ("acp", json_has_nul(&self.acp)),

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 macro_rules! id {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
-        $(#[$doc])*
+    ($($name:ident),*) => {$(
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(transparent)]
         pub struct $name(pub Uuid);
@@ -47,19 +46,29 @@ macro_rules! id {
     )*};
 }
 
-id! {
-    ProjectId,
-    ObjectId,
-    RelationshipId,
-    TokenId,
-    PackId,
-    DocumentId,
-    ChunkId,
-    JobId,
-    AgentId,
-    MessageId,
-    /// One execution of an agent.
-    RunId,
-    /// One call of a tool within a run.
-    ToolCallId,
+/// Hands every kind of id to a macro, for whoever has to do something for each.
+#[macro_export]
+macro_rules! for_each_id {
+    ($with:ident) => {
+        $with!(
+            ProjectId,
+            ObjectId,
+            RelationshipId,
+            TokenId,
+            PackId,
+            DocumentId,
+            ChunkId,
+            JobId,
+            AgentId,
+            MessageId,
+            RunId,
+            ToolCallId,
+            ProductId,
+            McpServerId,
+            ScheduleId,
+            FiringId
+        );
+    };
 }
+
+for_each_id!(id);

@@ -29,6 +29,8 @@ pub struct Object {
     /// Set on a tombstone.
     pub deleted_at: Option<Timestamp>,
     pub author: Author,
+    /// Why this version is what it is, where somebody would ask: a merge says what it joined.
+    pub reason: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -125,7 +127,7 @@ pub struct IndexedText {
 }
 
 /// Properties that name a thing weigh more in a search than those that describe it.
-const NAMING: [&str; 4] = ["name", "title", "label", "topic"];
+pub const NAMING: [&str; 4] = ["name", "title", "label", "topic"];
 
 pub fn indexed_text(key: Option<&str>, labels: &[String], properties: &Map<String, Value>) -> IndexedText {
     let mut text = IndexedText { name: key.unwrap_or_default().to_owned(), body: labels.join(" ") };

@@ -19,7 +19,7 @@ mod schema;
 mod set;
 mod version;
 mod weight;
-mod wording;
+pub mod wording;
 
 pub use nearest::nearest;
 pub use set::PackSet;

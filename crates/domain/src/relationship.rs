@@ -28,6 +28,8 @@ pub struct Relationship {
     /// The object whose deletion took this edge along; its restoring brings the edge back.
     pub deleted_with: Option<ObjectId>,
     pub author: Author,
+    /// Why this version is what it is, as of an object.
+    pub reason: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

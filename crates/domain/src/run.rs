@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     agent::{ModelConfig, words},
-    ids::{AgentId, ProjectId, RunId, TokenId, ToolCallId},
+    ids::{AgentId, ProjectId, RunId, ScheduleId, TokenId, ToolCallId},
     time::Timestamp,
 };
 
@@ -80,6 +80,12 @@ pub struct Run {
     /// 0 at the top.
     pub depth: i64,
     pub resumed_from: Option<RunId>,
+    /// The schedule it is a run of; a resumption keeps it.
+    pub schedule: Option<ScheduleId>,
+    /// The run that wrote what this one was triggered by; what it starts keeps it.
+    pub cause: Option<RunId>,
+    /// How many runs set one another off before it.
+    pub cause_depth: i64,
     pub model: ModelConfig,
     /// Over the whole resume chain.
     pub step_count: i64,

@@ -18,8 +18,8 @@ use crate::{
     error::{Error, Result},
     open::{self, Opened},
 };
-pub use wire::http_client;
-use wire::{Answer, Content, broke_off};
+pub use wire::{Answer, http_client};
+use wire::{Content, broke_off};
 
 /// How long a command waits for another to let go of the data folder.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -47,8 +47,12 @@ pub struct Client {
 }
 
 enum Reach {
-    Http { base: String, http: reqwest::Client },
-    Here(Box<Opened>),
+    Http {
+        base: String,
+        http: reqwest::Client,
+    },
+    /// With its router, which takes longer to build than most requests to answer.
+    Here(Box<Opened>, axum::Router),
 }
 
 impl Client {
@@ -67,11 +71,11 @@ impl Client {
             return Ok(Self { reach, token, project });
         }
         match open_or_find(&settings).await? {
-            Found::Folder(opened) => Ok(Self {
-                token: flags.token.clone().unwrap_or_else(|| opened.admin_token.clone()),
-                reach: Reach::Here(opened),
-                project,
-            }),
+            Found::Folder(opened) => {
+                let router = emergent_api::router(opened.app.clone());
+                let token = flags.token.clone().unwrap_or_else(|| opened.admin_token.clone());
+                Ok(Self { token, reach: Reach::Here(opened, router), project })
+            }
             Found::Server { address, token } => {
                 let token = flags.token.clone().or(token);
                 let token =
@@ -88,16 +92,19 @@ impl Client {
 
     /// Whether nobody but this process can drive what is queued.
     pub fn is_alone(&self) -> bool {
-        matches!(self.reach, Reach::Here(_))
+        matches!(self.reach, Reach::Here(..))
     }
 
-    /// On a data folder, drives runs in this process until the answer is dropped or stopped; a
-    /// server does that by itself.
+    /// On a data folder, drives runs and fires triggers in this process until the answer is dropped
+    /// or stopped; a server does that by itself.
     pub fn drive_runs(&self) -> Driver {
-        let Reach::Here(opened) = &self.reach else { return Driver(None) };
+        let Reach::Here(opened, _) = &self.reach else { return Driver(None) };
         let (stop, stopping) = watch::channel(false);
         let executor = opened.executor.clone();
-        Driver(Some((stop, tokio::spawn(async move { executor.run(stopping).await }))))
+        let both = async move {
+            tokio::join!(executor.run(stopping.clone()), executor.run_triggers(stopping));
+        };
+        Driver(Some((stop, tokio::spawn(both))))
     }
 
     pub async fn get(&self, path: &str) -> Result<Answer> {
@@ -123,6 +130,10 @@ impl Client {
         self.send(http::Method::POST, path, Some("application/json"), Content::Text(body.to_string())).await
     }
 
+    pub async fn put(&self, path: &str, body: &Value) -> Result<Answer> {
+        self.send(http::Method::PUT, path, Some("application/json"), Content::Text(body.to_string())).await
+    }
+
     pub async fn delete(&self, path: &str) -> Result<Answer> {
         self.send(http::Method::DELETE, path, None, Content::Nothing).await
     }
@@ -143,6 +154,32 @@ impl Client {
         content_type: Option<&str>,
         content: Content,
     ) -> Result<Answer> {
+        self.ask(method, path, content_type, &[], content).await?.accepted().await
+    }
+
+    /// A request with headers of its own, and the answer whatever its status.
+    pub async fn exchange(
+        &self,
+        method: http::Method,
+        path: &str,
+        headers: &[(http::HeaderName, http::HeaderValue)],
+        body: Option<String>,
+    ) -> Result<Answer> {
+        let (content_type, content) = match body {
+            Some(text) => (Some("application/json"), Content::Text(text)),
+            None => (None, Content::Nothing),
+        };
+        self.ask(method, path, content_type, headers, content).await
+    }
+
+    async fn ask(
+        &self,
+        method: http::Method,
+        path: &str,
+        content_type: Option<&str>,
+        headers: &[(http::HeaderName, http::HeaderValue)],
+        content: Content,
+    ) -> Result<Answer> {
         let mut request = http::Request::builder()
             .method(method)
             .header(http::header::AUTHORIZATION, format!("Bearer {}", self.token));
@@ -152,14 +189,14 @@ impl Client {
         if let Some(content_type) = content_type {
             request = request.header(http::header::CONTENT_TYPE, content_type);
         }
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
         let unusable = |error: http::Error| Error::Usage(error.to_string());
         let answer = match &self.reach {
-            Reach::Here(opened) => {
+            Reach::Here(_, router) => {
                 let request = request.uri(path).body(Body::from(content)).map_err(unusable)?;
-                let response = emergent_api::router(opened.app.clone())
-                    .oneshot(request)
-                    .await
-                    .unwrap_or_else(|never| match never {});
+                let response = router.clone().oneshot(request).await.unwrap_or_else(|never| match never {});
                 let (head, body) = response.into_parts();
                 let body = body.into_data_stream().map(|part| part.map_err(broke_off));
                 Answer { status: head.status, headers: head.headers, body: body.boxed() }
@@ -177,7 +214,7 @@ impl Client {
                 Answer { status, headers, body: body.boxed() }
             }
         };
-        answer.accepted().await
+        Ok(answer)
     }
 }
 

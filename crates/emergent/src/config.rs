@@ -42,6 +42,9 @@ struct File {
     rehearsals: Option<String>,
     recordings: Option<String>,
     max_runs: Option<usize>,
+    allow_stdio: Option<bool>,
+    allow_private_hosts: Option<bool>,
+    github_url: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -60,6 +63,12 @@ pub struct Settings {
     /// Folders of scripts, separated as in `PATH`.
     pub rehearsals: String,
     pub recordings: Option<String>,
+    /// Whether programs are started as MCP servers.
+    pub allow_stdio: bool,
+    /// Whether loopback, link-local and private addresses may be asked when somebody names one.
+    pub allow_private_hosts: bool,
+    /// In place of GitHub itself.
+    pub github_url: Option<String>,
     /// The file that was read, if there is one.
     pub file: Option<PathBuf>,
 }
@@ -93,6 +102,11 @@ impl Settings {
                 .or(file.rehearsals)
                 .unwrap_or_else(|| data_dir.join("rehearsals").to_string_lossy().into_owned()),
             recordings: env("EMERGENT_RECORDINGS").or(file.recordings),
+            allow_stdio: truth("EMERGENT_ALLOW_STDIO")?.or(file.allow_stdio).unwrap_or(true),
+            allow_private_hosts: truth("EMERGENT_ALLOW_PRIVATE_HOSTS")?
+                .or(file.allow_private_hosts)
+                .unwrap_or(false),
+            github_url: env("EMERGENT_GITHUB_URL").or(file.github_url),
             data_dir,
             file: path,
         })
@@ -106,6 +120,22 @@ impl Settings {
                 statement_cache: self.statement_cache,
             },
             None => DbConfig::Sqlite { path: self.data_dir.join("emergent.db") },
+        }
+    }
+
+    pub fn external_servers(&self) -> emergent_tools::remote::RemoteSettings {
+        emergent_tools::remote::RemoteSettings {
+            allow_stdio: self.allow_stdio,
+            allow_private_hosts: self.allow_private_hosts,
+            ..Default::default()
+        }
+    }
+
+    pub fn products(&self) -> emergent_products::Settings {
+        emergent_products::Settings {
+            allow_stdio: self.allow_stdio,
+            allow_private_hosts: self.allow_private_hosts,
+            github_url: self.github_url.clone(),
         }
     }
 

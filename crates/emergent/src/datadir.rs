@@ -7,6 +7,7 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use emergent_secrets::Keys;
 use rand::RngCore;
 
 use crate::{
@@ -74,6 +75,14 @@ impl DataDir {
                 Ok((read_secret(&path)?.unwrap_or(token), false))
             }
             written => written.map(|()| (token, true)),
+        }
+    }
+
+    /// Where the key of the secrets is: in the environment, or in the folder.
+    pub fn secret_keys(&self) -> Result<Keys> {
+        match env("EMERGENT_SECRET_KEY") {
+            Some(text) => Ok(Keys::given(&text)?),
+            None => Ok(Keys::in_file(self.path.join("secret-key"))),
         }
     }
 

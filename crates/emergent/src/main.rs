@@ -5,6 +5,7 @@ mod commands;
 mod config;
 mod datadir;
 mod error;
+mod logs;
 mod open;
 mod output;
 mod progress;
@@ -47,15 +48,29 @@ enum Command {
     /// What agents did and are doing
     #[command(subcommand)]
     Run(commands::run::Run),
+    /// What starts agents without anybody asking: schedules and events
+    #[command(subcommand)]
+    Trigger(commands::trigger::Trigger),
     /// Look into the graph, fill it, take it along
     #[command(subcommand)]
     Graph(commands::graph::Graph),
+    /// Bring agents, schemas, jobs and servers to a project as a whole
+    #[command(subcommand)]
+    Product(commands::product::Product),
     /// Who may do what
     #[command(subcommand)]
     Token(commands::token::Token),
+    /// What external servers are reached with; values go in, never out
+    #[command(subcommand)]
+    Secret(commands::secret::Secret),
     /// The tenants of a server
     #[command(subcommand)]
     Project(commands::project::Project),
+    /// External MCP servers, whose tools the project's agents can use
+    #[command(subcommand)]
+    McpServer(commands::mcp_server::McpServer),
+    /// The MCP server on stdio, for clients that start it themselves
+    Mcp,
     /// What is configured, what is reachable, what is wrong and the fix
     Doctor,
 }
@@ -82,7 +97,7 @@ fn main() -> std::process::ExitCode {
             std::process::ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("error: {}", error.tell());
+            eprintln!("error: {}", logs::redactor().text(&error.tell()));
             std::process::ExitCode::FAILURE
         }
     }
@@ -92,14 +107,23 @@ async fn run(cli: Cli) -> Result<()> {
     let json = cli.output.json;
     match cli.command {
         Command::Serve(serve) => serve.run(&cli.store).await,
+        Command::Mcp => commands::mcp::run(&cli.server, &cli.store).await,
         Command::Doctor => commands::doctor::run(&cli.store, json).await,
         Command::Agent(agent) => agent.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
         Command::Run(run) => run.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
+        Command::Trigger(trigger) => {
+            trigger.run(&Client::connect(&cli.server, &cli.store).await?, json).await
+        }
         Command::Graph(graph) => graph.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
+        Command::Product(product) => product.run(&cli.server, &cli.store, json).await,
         Command::Token(token) => {
             let client = Client::connect(&cli.server, &cli.store).await?;
             token.run(client, cli.server.project.as_deref(), json).await
         }
+        Command::McpServer(server) => {
+            server.run(&Client::connect(&cli.server, &cli.store).await?, json).await
+        }
+        Command::Secret(secret) => secret.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
         Command::Project(project) => {
             project.run(&Client::connect(&cli.server, &cli.store).await?, json).await
         }
@@ -113,7 +137,7 @@ fn start_logging(server: bool, telemetry: &Telemetry) {
     // What agents say may be on those spans: it goes where telemetry goes, not into logs.
     let off = format!("{}=off", telemetry::TARGET).parse().expect("a directive");
     let filter = filter.add_directive(off);
-    let logs = tracing_subscriber::fmt::layer::<Registry>().with_writer(std::io::stderr);
+    let logs = tracing_subscriber::fmt::layer::<Registry>().with_writer(logs::Redacted);
     let logs = if config::env("EMERGENT_LOG_FORMAT").as_deref() == Some("json") {
         logs.json().with_filter(filter).boxed()
     } else {

@@ -4,15 +4,17 @@ use emergent_api::App;
 use emergent_domain::time::Clock;
 use emergent_executor::Executor;
 use emergent_graph::Graph;
-use emergent_llm::Models;
+use emergent_llm::{Models, Script};
+use emergent_products::Products;
+use emergent_secrets::Secrets;
 use emergent_store::{Db, leases};
-use emergent_tools::ToolPool;
+use emergent_tools::{ToolPool, remote::Servers};
 
 use crate::{
     config::Settings,
     datadir::DataDir,
     error::{Error, Result},
-    telemetry,
+    logs, telemetry,
 };
 
 /// Everything a server or a command on a data folder works with.
@@ -20,6 +22,7 @@ pub struct Opened {
     pub app: App,
     pub graph: Graph,
     pub executor: Executor,
+    pub servers: Servers,
     pub data: DataDir,
     pub admin_token: String,
     /// The token was made just now and has not been shown.
@@ -33,6 +36,11 @@ pub async fn open(settings: &Settings) -> Result<Opened> {
     };
     let embedder = emergent_llm::embedder(&settings.embedder()?, &Settings::credentials())?;
     let models = Models::from_settings(&settings.models()).map_err(Error::Models)?;
+    // Every product that ships can be tried without a key: `--model rehearsal/<product>`.
+    for product in emergent_products::builtin::ALL {
+        let script = Script::parse(product.rehearsal).map_err(|why| Error::setting(product.name, why))?;
+        models.add_script(product.name, script);
+    }
     let db = Db::open(settings.database()).await?;
     let clock = Clock::system();
     if data.is_ours_alone() {
@@ -40,6 +48,8 @@ pub async fn open(settings: &Settings) -> Result<Opened> {
         // A server that was killed left its jobs leased; nobody else can be at them here.
         db.write(move |tx| leases::end_all(tx, now)).await?;
     }
+    let keys = data.secret_keys()?;
+    let secrets = Secrets::open(db.clone(), clock.clone(), keys, logs::redactor().clone()).await?;
     // Not before the rest is known to work: a start that fails must not make what is shown once.
     let (admin_token, token_is_new) = data.admin_token()?;
     let graph = Graph::new(db, clock, embedder);
@@ -49,11 +59,15 @@ pub async fn open(settings: &Settings) -> Result<Opened> {
     let limits = emergent_executor::Settings {
         max_runs: settings.max_runs,
         capture_content: telemetry::captures_content(),
+        redactor: secrets.redactor().clone(),
         ..Default::default()
     };
-    let tools = ToolPool::new(emergent_tools::builtin::all());
+    let servers =
+        Servers::new(graph.db().clone(), graph.clock().clone(), secrets.clone(), settings.external_servers());
+    let tools = ToolPool::new(emergent_tools::builtin::all()).with_remote(servers.clone());
     let executor = Executor::new(graph.clone(), models, tools, limits);
     telemetry::attach(&executor);
-    let app = App::new(executor.clone());
-    Ok(Opened { app, graph, executor, data, admin_token, token_is_new })
+    let products = Products::new(executor.clone(), settings.products());
+    let app = App::new(executor.clone(), secrets).with_products(products);
+    Ok(Opened { app, graph, executor, servers, data, admin_token, token_is_new })
 }

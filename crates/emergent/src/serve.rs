@@ -52,6 +52,14 @@ async fn serve(listener: TcpListener, opened: Opened) -> Result<()> {
         let (executor, stop_runner) = (opened.executor.clone(), stopping.clone());
         tokio::spawn(async move { executor.run(stop_runner).await })
     };
+    let triggers = {
+        let (executor, stop_triggers) = (opened.executor.clone(), stopping.clone());
+        tokio::spawn(async move { executor.run_triggers(stop_triggers).await })
+    };
+    let servers = {
+        let (servers, stop_servers) = (opened.servers.clone(), stopping.clone());
+        tokio::spawn(async move { servers.run(stop_servers).await })
+    };
     let (graph, stop_housekeeping) = (opened.graph.clone(), stopping.clone());
     tokio::spawn(async move { graph.run_housekeeping(stop_housekeeping).await });
     // Answers are small: waiting to fill a packet would only cost time.
@@ -82,7 +90,7 @@ async fn serve(listener: TcpListener, opened: Opened) -> Result<()> {
         () = signalled() => warn!("told twice: requests that had not ended were dropped"),
     }
     // What the workers had not finished is on record, and goes on at the next start.
-    let _ = tokio::time::timeout(GRACE, async { tokio::join!(worker, runner) }).await;
+    let _ = tokio::time::timeout(GRACE, async { tokio::join!(worker, runner, triggers, servers) }).await;
     opened.data.withdraw();
     Ok(())
 }

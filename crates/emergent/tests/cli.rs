@@ -284,8 +284,10 @@ fn help_names_every_command() {
         "agent",
         "run",
         "graph",
+        "product",
         "token",
         "project",
+        "mcp",
         "doctor",
         "--json",
         "--server",
@@ -298,8 +300,11 @@ fn help_names_every_command() {
         ("graph", &["import", "export", "search", "traverse", "show", "history"][..]),
         ("agent", &["list", "show", "create", "delete", "trigger"]),
         ("run", &["list", "show", "tree", "messages", "cancel", "resume", "revert", "follow"]),
+        ("trigger", &["list", "firings"]),
+        ("product", &["install", "upgrade", "uninstall", "check", "list", "show", "schema", "validate"]),
         ("token", &["create", "list", "revoke"]),
         ("project", &["list", "create"]),
+        ("secret", &["set", "list", "delete", "rotate"]),
     ] {
         let help = said(home.run(&[group, "--help"]));
         for command in commands {

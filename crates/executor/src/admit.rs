@@ -4,7 +4,7 @@
 use emergent_domain::{
     agent::{Agent, ModelConfig, Visibility},
     author::Author,
-    ids::{AgentId, MessageId, RunId, TokenId, ToolCallId},
+    ids::{AgentId, MessageId, RunId, ScheduleId, TokenId, ToolCallId},
     invalid::Invalid,
     run::{
         DEFAULT_TIMEOUT_SECONDS, MOST_DEPTH, MOST_STEPS, MessageRole, Origin, Run, RunStatus, SPAWNED_STEPS,
@@ -12,7 +12,7 @@ use emergent_domain::{
     run_event::{MessageContent, RecordedMessage},
 };
 use emergent_graph::Actor;
-use emergent_store::{Tx, agents, runs};
+use emergent_store::{Tx, agents, runs, schedules};
 use serde_json::Value;
 
 use crate::{Error, Executor, Result};
@@ -43,11 +43,32 @@ pub(crate) struct Door<'a> {
     pub part: i64,
     pub resumes: Option<&'a Run>,
     pub started_by: Option<TokenId>,
+    /// The caller holds it, and has seen that no run of it is live.
+    pub schedule: Option<ScheduleId>,
+    pub cause: Option<Cause>,
+}
+
+/// What set a run off, when other runs did.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Cause {
+    /// The run that wrote what it was triggered by.
+    pub run: Option<RunId>,
+    /// How many runs set one another off before.
+    pub depth: i64,
 }
 
 impl<'a> Door<'a> {
     pub fn new(origin: Origin) -> Self {
-        Self { origin, parent: None, parent_call: None, part: 0, resumes: None, started_by: None }
+        Self {
+            origin,
+            parent: None,
+            parent_call: None,
+            part: 0,
+            resumes: None,
+            started_by: None,
+            schedule: None,
+            cause: None,
+        }
     }
 
     /// A child of a run, at a place among those of one call or of a flow.
@@ -86,6 +107,9 @@ pub(crate) fn admit(
             "the run and those it goes on from took {before} steps, and {MOST_STEPS} in total is the limit"
         )));
     }
+    // A chain that passes through children or resumptions is no shorter for it.
+    let from = door.parent.or(door.resumes).map(|run| Cause { run: run.cause, depth: run.cause_depth });
+    let cause = door.cause.or(from).unwrap_or_default();
     let definition = &agent.definition;
     let wanted = start.model.as_ref().or(definition.model.as_ref());
     let model = executor.models().choose(wanted).map_err(|error| Error::NoModel(error.to_string()))?;
@@ -104,6 +128,9 @@ pub(crate) fn admit(
         part: door.part,
         depth,
         resumed_from: door.resumes.map(|run| run.id),
+        schedule: door.schedule,
+        cause: cause.run,
+        cause_depth: cause.depth,
         model,
         step_count: before,
         steps_before: before,
@@ -301,5 +328,21 @@ pub(crate) fn resume(
         model: start.model.clone().or_else(|| Some(paused.model.clone())),
         ..start.clone()
     };
-    admit(tx, executor, &agent, &Door { resumes: Some(paused), ..door }, &start)
+    let schedule = schedule_of(tx, paused)?;
+    admit(tx, executor, &agent, &Door { resumes: Some(paused), schedule, ..door }, &start)
+}
+
+/// The schedule whose run a resumption goes on with; a schedule has one live run at most.
+fn schedule_of(tx: &mut Tx<'_>, paused: &Run) -> Result<Option<ScheduleId>> {
+    let Some(schedule) = paused.schedule else { return Ok(None) };
+    if !schedules::hold(tx, schedule)? {
+        return Ok(None);
+    }
+    match schedules::live_run(tx, schedule)? {
+        Some(live) => Err(Error::Conflict(format!(
+            "run `{live}` of the same schedule is under way: resume `{}` when that has ended, or cancel that one",
+            paused.id
+        ))),
+        None => Ok(Some(schedule)),
+    }
 }

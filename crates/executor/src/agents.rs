@@ -11,7 +11,7 @@ use emergent_domain::{
 use emergent_graph::{Actor, Writer};
 use emergent_store::{Tx, agents as rows, projects};
 
-use crate::{Error, Executor, Result};
+use crate::{Error, Executor, Result, triggers};
 
 impl Executor {
     pub async fn create_agent(&self, actor: Actor, definition: AgentDefinition) -> Result<Agent> {
@@ -114,6 +114,7 @@ pub fn create(
         deleted_at: None,
     };
     rows::insert(tx, &agent, writer.author)?;
+    triggers::save(tx, writer, &agent)?;
     Ok(agent)
 }
 
@@ -233,5 +234,6 @@ fn next_version(
     if !rows::update(tx, &next, writer.author)? {
         return Err(tx.again("the agent changed although its project was held").into());
     }
+    triggers::save(tx, writer, &next)?;
     Ok(next)
 }

@@ -219,6 +219,7 @@ impl Driver {
 
     fn ended(&self, at: usize, status: CallStatus, mut output: Value, began: Began) -> RecordedCall {
         crate::scrub::value(&mut output);
+        self.executor.settings().redactor.value(&mut output);
         self.executor.telemetry().tool_called(&self.calls[at].tool, status, began.elapsed());
         RecordedCall {
             status,

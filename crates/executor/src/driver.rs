@@ -9,6 +9,7 @@ use emergent_domain::{
     ids::MessageId,
     run::{CallStatus, MessageRole, Reason, Run, RunEnd},
     run_event::{MessageContent, RecordedCall, RecordedMessage, RunEvent, RunEventBody},
+    tool_name,
 };
 use emergent_llm::{About, Answer, ChatRequest, Delta, ToolSpec};
 use emergent_store::runs::conversation::Conversation;
@@ -83,7 +84,9 @@ impl Driver {
     pub async fn drive(mut self, own: &Conversation) -> Result<()> {
         let recovered = self.run.seq > first_seq(own);
         let mut batch = Batch::default();
-        self.recorder.started(&mut batch, recovered);
+        let patterns = self.definition.tools.iter().any(|entry| tool_name::is_glob(entry));
+        let tools = (patterns && own.tools.is_none()).then(|| self.tools.names().collect());
+        self.recorder.started(&mut batch, recovered, tools);
         self.recorder.commit(batch, self.machine.steps()).await?;
         let mut next = self.replay(own);
         loop {

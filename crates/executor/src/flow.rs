@@ -86,7 +86,11 @@ impl Flow {
     pub async fn drive(mut self, loaded: &Loaded) -> Result<()> {
         let Loaded { definition, before, own } = loaded;
         let mut batch = Batch::default();
-        self.recorder.started(&mut batch, self.run.seq > i64::try_from(own.messages.len()).unwrap_or(0));
+        self.recorder.started(
+            &mut batch,
+            self.run.seq > i64::try_from(own.messages.len()).unwrap_or(0),
+            None,
+        );
         self.recorder.commit(batch, 0).await?;
         if self.run.resumed_from.is_some() {
             admit::said_at_resumption(&input_of(own)).clone_into(&mut self.said);

@@ -15,6 +15,7 @@ mod flow;
 mod follow;
 pub mod history;
 mod hub;
+mod invoke;
 pub mod machine;
 mod queue;
 mod recorder;
@@ -26,10 +27,11 @@ pub mod spans;
 mod spawn;
 pub mod telemetry;
 pub mod timeline;
+pub mod triggers;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use emergent_domain::{ids::RunId, run::GRACE_SECONDS, time::Clock};
+use emergent_domain::{ids::RunId, redact::Redactor, run::GRACE_SECONDS, time::Clock};
 use emergent_graph::Graph;
 use emergent_llm::Models;
 use emergent_store::Db;
@@ -61,6 +63,7 @@ struct Inner {
     live: Mutex<HashMap<RunId, AbortHandle>>,
     queue: Queue,
     telemetry: Telemetry,
+    warned: triggers::Warned,
 }
 
 #[derive(Debug, Clone)]
@@ -75,20 +78,32 @@ pub struct Settings {
     pub guard: Guard,
     /// Whether spans carry what was said and what tools were given and answered.
     pub capture_content: bool,
+    /// Keeps secrets out of what tools answered, before it is recorded and before the model sees it.
+    pub redactor: Redactor,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let grace = Duration::from_secs(GRACE_SECONDS);
-        Self { max_runs: 256, max_queued: 100_000, grace, guard: Guard::default(), capture_content: false }
+        let (guard, redactor) = (Guard::default(), Redactor::default());
+        Self { max_runs: 256, max_queued: 100_000, grace, guard, capture_content: false, redactor }
     }
 }
 
 impl Executor {
     pub fn new(graph: Graph, models: Models, tools: ToolPool, settings: Settings) -> Self {
         let tools = tools.with(Arc::new(SpawnAgents::new())).with(Arc::new(ListAvailableAgents::new()));
-        let (live, queue, telemetry) = (Mutex::default(), Queue::default(), Telemetry::default());
-        Self(Arc::new(Inner { graph, models, tools, settings, hub: Hub::default(), live, queue, telemetry }))
+        Self(Arc::new(Inner {
+            graph,
+            models,
+            tools,
+            settings,
+            hub: Hub::default(),
+            live: Mutex::default(),
+            queue: Queue::default(),
+            telemetry: Telemetry::default(),
+            warned: triggers::Warned::default(),
+        }))
     }
 
     pub fn graph(&self) -> &Graph {
@@ -125,6 +140,10 @@ impl Executor {
 
     pub(crate) fn queue(&self) -> &Queue {
         &self.0.queue
+    }
+
+    pub(crate) fn warned(&self) -> &triggers::Warned {
+        &self.0.warned
     }
 
     pub(crate) fn hub(&self) -> &Hub {

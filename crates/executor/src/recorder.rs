@@ -122,8 +122,13 @@ impl Recorder {
         call
     }
 
-    pub fn started(&mut self, batch: &mut Batch, recovered: bool) {
-        self.note(batch, RunEventBody::Started { recovered }, json!({ "recovered": recovered }));
+    /// `tools`: what patterns came to, so that a run that is taken up again has the same.
+    pub fn started(&mut self, batch: &mut Batch, recovered: bool, tools: Option<Vec<&str>>) {
+        let mut data = json!({ "recovered": recovered });
+        if let Some(tools) = tools {
+            data["tools"] = json!(tools);
+        }
+        self.note(batch, RunEventBody::Started { recovered }, data);
     }
 
     pub fn looped(&mut self, batch: &mut Batch, call: ToolCallId, tool: &str, count: usize) {

@@ -359,10 +359,14 @@ async fn drive(executor: &Executor, run: Run, owner: Arc<str>, slot: Slot) -> Re
         return flow.drive(&loaded).await;
     }
     let definition = &loaded.definition;
-    let tools = executor
+    let mut tools = executor
         .tools()
         .resolve(run.project, &definition.tools, run.depth, definition.allows_delegation())
         .await;
+    // A pool that grew in the meantime gives a run that is taken up again nothing new.
+    if let Some(names) = &loaded.own.tools {
+        tools.keep(names);
+    }
     let own = loaded.own.clone();
     Driver::new(executor, run, owner, loaded, tools, slot).drive(&own).await
 }

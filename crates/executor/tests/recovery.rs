@@ -287,6 +287,26 @@ both! {
         house.close().await;
     }
 
+    async fn a_pool_that_grew_meanwhile_gives_a_run_nothing_new(db: TestDb) {
+        let model = Scripted::new([look(0), hangs()]);
+        let server = Server::open(&db, Plan::new(model.clone())).await;
+        let looker = server.house.agent(with_tools("looker", &["entities_q*", "probe*"])).await;
+        let run = server.house.start(&looker, "Go.").await;
+        until("it is asked again", async || server.house.model.asked().len() == 2).await;
+        server.kill(&db, Duration::ZERO).await;
+        let second = Scripted::new([calls("probe", json!({})), says("Done."), says("Fresh.")]);
+        let probe = Probe::new("probe", EXTERNAL).build();
+        let house = House::with(&db, Plan::new(second).tool(probe)).await;
+        assert_ended(&house.ended(run.id).await, RunStatus::Completed, None);
+        assert_eq!(house.model.asked()[0].tools, ["entities_query"]);
+        assert!(house.model.asked()[1].last().contains("tool not found"));
+        // A run that starts now has what there is now.
+        let fresh = house.start(&looker, "Go.").await;
+        house.ended(fresh.id).await;
+        assert_eq!(house.model.asked()[2].tools, ["entities_query", "probe"]);
+        house.close().await;
+    }
+
     async fn a_runner_that_lost_a_run_can_write_no_more_to_it(db: TestDb) {
         let model = Scripted::new([create("late").after(Duration::from_millis(400)), says("Done.")]);
         let house = House::open(&db, model).await;

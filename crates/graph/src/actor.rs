@@ -29,6 +29,8 @@ pub struct Writer {
     pub now: Timestamp,
     /// Whether changed texts are queued for new vectors.
     pub embeds: bool,
+    /// Why, as every version written with it says; mostly nothing is said.
+    pub reason: Option<String>,
 }
 
 impl Writer {
@@ -51,6 +53,7 @@ impl Graph {
             author: actor.author,
             now: self.clock().now(),
             embeds: self.embedder().is_some(),
+            reason: None,
         })
     }
 

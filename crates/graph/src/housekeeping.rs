@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use emergent_store::{
     jobs::{self, JobStatus},
-    projects,
+    projects, triggers,
 };
 use tokio::sync::watch;
 use tracing::warn;
@@ -17,6 +17,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub const DONE_JOBS_KEPT: Duration = DAY;
 /// How long somebody has to revive a dead job.
 pub const DEAD_JOBS_KEPT: Duration = Duration::from_secs(90 * DAY.as_secs());
+/// How long one can see what a trigger's firing came to.
+pub const FIRINGS_KEPT: Duration = Duration::from_secs(30 * DAY.as_secs());
 /// Far more than lies between two passes, whatever the clocks of several servers say.
 const DELETED_LATELY: Duration = DAY;
 
@@ -34,13 +36,14 @@ impl Graph {
         }
     }
 
-    /// Forgets jobs that ended long ago, and what memory still holds of deleted projects.
+    /// Forgets jobs that ended and firings that were settled long ago, and what memory still holds of deleted projects.
     pub async fn tidy(&self) -> Result<()> {
         let now = self.clock().now();
         self.db()
             .write(move |tx| {
                 jobs::prune(tx, JobStatus::Done, now - DONE_JOBS_KEPT)?;
-                jobs::prune(tx, JobStatus::Dead, now - DEAD_JOBS_KEPT)
+                jobs::prune(tx, JobStatus::Dead, now - DEAD_JOBS_KEPT)?;
+                triggers::firings::prune(tx, now - FIRINGS_KEPT)
             })
             .await?;
         // Another server deleted them, or a search that was under way has loaded them again.

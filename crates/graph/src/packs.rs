@@ -32,20 +32,7 @@ impl Graph {
     /// Not while it is assigned, and never a built-in one.
     pub async fn delete_pack(&self, project: ProjectId, id: PackId) -> Result<()> {
         let now = self.clock().now();
-        self.db()
-            .write(move |tx| {
-                lock_project(tx, project)?;
-                let pack = get(tx, project, id)?;
-                let refuse = |message: String| Err(Error::Conflict { message });
-                if pack.project.is_none() {
-                    return refuse(format!("the pack `{}` is built in and stays", pack.pack.name));
-                }
-                if pack.assigned {
-                    return refuse(format!("the pack `{}` is assigned: unassign it first", pack.pack.name));
-                }
-                Ok(rows::delete(tx, id, now)?)
-            })
-            .await
+        self.db().write(move |tx| delete(tx, project, id, now)).await
     }
 
     /// In place of another version of the same pack, if one is assigned. What is in the graph
@@ -58,20 +45,7 @@ impl Graph {
     /// One that is not assigned stays as it is.
     pub async fn unassign_pack(&self, project: ProjectId, id: PackId) -> Result<StoredPack> {
         let graph = self.clone();
-        self.db()
-            .write(move |tx| {
-                let mut of_project = lock_project(tx, project)?;
-                let pack = get(tx, project, id)?;
-                if !pack.assigned {
-                    return Ok(pack);
-                }
-                rows::unassign(tx, project, id)?;
-                of_project.packs_revision += 1;
-                of_project.updated_at = graph.clock().now();
-                projects::update(tx, &of_project)?;
-                Ok(StoredPack { assigned: false, ..pack })
-            })
-            .await
+        self.db().write(move |tx| unassign(tx, project, id, graph.clock().now())).await
     }
 
     /// Makes the packs this program ships; what is there already stays.
@@ -99,7 +73,14 @@ pub fn create(
             pack.version, pack.name
         ),
     })?;
-    Ok(StoredPack { id, project: Some(project), pack: pack.clone(), created_at: now, assigned: false })
+    Ok(StoredPack {
+        id,
+        project: Some(project),
+        pack: pack.clone(),
+        created_at: now,
+        assigned: false,
+        product: None,
+    })
 }
 
 /// As [`Graph::assign_pack`].
@@ -116,6 +97,34 @@ pub fn assign(tx: &mut Tx<'_>, project: ProjectId, id: PackId, now: Timestamp) -
     of_project.updated_at = now;
     projects::update(tx, &of_project)?;
     Ok(StoredPack { assigned: true, ..pack })
+}
+
+/// As [`Graph::unassign_pack`].
+pub fn unassign(tx: &mut Tx<'_>, project: ProjectId, id: PackId, now: Timestamp) -> Result<StoredPack> {
+    let mut of_project = lock_project(tx, project)?;
+    let pack = get(tx, project, id)?;
+    if !pack.assigned {
+        return Ok(pack);
+    }
+    rows::unassign(tx, project, id)?;
+    of_project.packs_revision += 1;
+    of_project.updated_at = now;
+    projects::update(tx, &of_project)?;
+    Ok(StoredPack { assigned: false, ..pack })
+}
+
+/// As [`Graph::delete_pack`].
+pub fn delete(tx: &mut Tx<'_>, project: ProjectId, id: PackId, now: Timestamp) -> Result<()> {
+    lock_project(tx, project)?;
+    let pack = get(tx, project, id)?;
+    let refuse = |message: String| Err(Error::Conflict { message });
+    if pack.project.is_none() {
+        return refuse(format!("the pack `{}` is built in and stays", pack.pack.name));
+    }
+    if pack.assigned {
+        return refuse(format!("the pack `{}` is assigned: unassign it first", pack.pack.name));
+    }
+    Ok(rows::delete(tx, id, now)?)
 }
 
 fn get(tx: &mut Tx<'_>, project: ProjectId, id: PackId) -> Result<StoredPack> {

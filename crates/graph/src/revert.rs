@@ -13,6 +13,7 @@ use emergent_domain::{
 use emergent_store::{
     Tx, objects as object_rows,
     revert::{self as rows, Written},
+    sources,
 };
 use uuid::Uuid;
 
@@ -104,6 +105,8 @@ impl Graph {
 /// Undoes what a run wrote, as new versions by the writer. The caller knows that it writes no more.
 pub fn revert(tx: &mut Tx<'_>, writer: &Writer, run: RunId) -> Result<Reverted> {
     let mut report = Reverted::default();
+    // Before anything is deleted: a passage that is still noted then is someone else's.
+    sources::forget_run(tx, writer.project.id, run)?;
     let objects = objects_of(tx, writer, run, &mut report)?;
     let (edges, asleep) = edges_of(tx, writer, run, &mut report)?;
     let writer = &at_one_moment(writer, &objects, &edges);
@@ -174,6 +177,7 @@ fn decide<Id>(written: &Written<Id>, state: &State) -> Decision {
 }
 
 const SINCE: &str = "was changed since by someone else";
+const FOUND: &str = "was found in a document by someone else as well";
 
 fn is_by(author: Author, run: RunId) -> bool {
     matches!(author, Author::Run { run_id, .. } if run_id == run)

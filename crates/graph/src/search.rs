@@ -170,7 +170,7 @@ impl Graph {
     }
 
     /// Ranks by vector, within [`Graph::read_near`].
-    fn near(
+    pub(crate) fn near(
         &self,
         project: ProjectId,
         among: Among,
@@ -186,7 +186,7 @@ impl Graph {
     }
 
     /// Reads as a search by vector has to on either engine.
-    async fn read_near<T: Send + 'static>(
+    pub(crate) async fn read_near<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Tx<'_>) -> emergent_store::Result<T> + Send + 'static,
     ) -> emergent_store::Result<T> {

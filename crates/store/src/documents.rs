@@ -183,3 +183,11 @@ pub fn chunks(tx: &mut Tx<'_>, document: DocumentId, page: Page) -> Result<Paged
     let rows = tx.query(&sql, &params, chunk)?;
     Ok(Paged::cut(rows, page.limit, |chunk| Cursor { created_at: chunk.created_at, id: chunk.id.0 }))
 }
+
+/// A document's chunks in their order, from one on.
+pub fn chunks_from(tx: &mut Tx<'_>, document: DocumentId, from: i64, most: usize) -> Result<Vec<Chunk>> {
+    let sql = format!(
+        "SELECT {CHUNK_COLUMNS} FROM document_chunks WHERE document_id = $1 AND idx >= $2 ORDER BY idx LIMIT $3"
+    );
+    tx.query(&sql, params![document, from, most], chunk)
+}

@@ -49,7 +49,10 @@ pub fn record(tx: &mut Tx<'_>, project: ProjectId, events: &[NewEvent<'_>]) -> R
     tx.wake(&channel(project))
 }
 
+/// The wake of every project's feed.
+pub const ANY: &str = "events";
+
 /// The wake of a project's feed.
 pub fn channel(project: ProjectId) -> String {
-    format!("events:{project}")
+    format!("{ANY}:{project}")
 }

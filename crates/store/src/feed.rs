@@ -42,6 +42,19 @@ pub fn latest(tx: &mut Tx<'_>, project: ProjectId) -> Result<FeedPosition> {
     }
 }
 
+/// The place of this transaction: what a transaction that begins after its commit tells of comes
+/// after it, and what was committed before it began does not.
+pub fn here(tx: &mut Tx<'_>) -> Result<FeedPosition> {
+    match tx.engine() {
+        Engine::Sqlite => sqlite_latest(tx),
+        Engine::Postgres => {
+            let sql = "SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)";
+            let txid = tx.opt(sql, &[], |row| row.get(0))?.unwrap_or(0);
+            Ok(FeedPosition { txid, seq: i64::MAX })
+        }
+    }
+}
+
 const COLUMNS: &str =
     "txid, seq, kind, entity_id, entity_type, version, at, author_token, author_run, author_tool_call";
 
@@ -85,7 +98,8 @@ fn sqlite_latest(tx: &mut Tx<'_>) -> Result<FeedPosition> {
 }
 
 /// Below this every transaction has ended, so that nothing can still appear there.
-const SETTLED: &str = "txid < CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)";
+pub(crate) const SETTLED: &str =
+    "txid < CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)";
 
 fn postgres_read(tx: &mut Tx<'_>, project: ProjectId, after: FeedPosition, limit: usize) -> Result<Changes> {
     let sql = format!(

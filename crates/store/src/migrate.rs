@@ -32,6 +32,13 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("migrations/0002_runs.sqlite.sql"),
         postgres: "",
     },
+    Migration {
+        version: 3,
+        name: "products",
+        shared: include_str!("migrations/0003_products.sql"),
+        sqlite: include_str!("migrations/0003_products.sqlite.sql"),
+        postgres: "",
+    },
 ];
 
 /// The newest version this program knows.

@@ -23,11 +23,13 @@ pub struct StoredPack {
     pub created_at: Timestamp,
     /// To the project that asks.
     pub assigned: bool,
+    /// The product that brought it; none for the project's own and the built-in ones.
+    pub product: Option<String>,
 }
 
 /// The asking project is `$1` wherever these are read.
 const COLUMNS: &str = "k.id, k.project_id, k.pack, k.created_at,
-    EXISTS (SELECT 1 FROM project_template_packs AS a WHERE a.project_id = $1 AND a.pack_id = k.id)";
+    EXISTS (SELECT 1 FROM project_template_packs AS a WHERE a.project_id = $1 AND a.pack_id = k.id), k.product";
 const VISIBLE: &str = "(k.project_id = $1 OR k.project_id IS NULL) AND k.deleted_at IS NULL";
 
 fn read(row: &Row<'_>) -> Result<StoredPack> {
@@ -37,6 +39,7 @@ fn read(row: &Row<'_>) -> Result<StoredPack> {
         pack: parse(row, 2)?,
         created_at: row.get(3)?,
         assigned: row.get(4)?,
+        product: row.get(5)?,
     })
 }
 
@@ -95,6 +98,23 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<Paged<St
     );
     let rows = tx.query(&sql, &params, read)?;
     Ok(Paged::cut(rows, page.limit, |pack| Cursor { created_at: pack.created_at, id: pack.id.0 }))
+}
+
+/// Every pack a project can see, by name and age.
+pub fn all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<StoredPack>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM template_packs AS k WHERE {VISIBLE} ORDER BY k.name, k.created_at, k.id"
+    );
+    tx.query(&sql, params![project], read)
+}
+
+/// Says which product a pack is of from now on.
+pub fn set_product(tx: &mut Tx<'_>, project: ProjectId, id: PackId, product: Option<&str>) -> Result<()> {
+    tx.execute(
+        "UPDATE template_packs SET product = $3 WHERE id = $2 AND project_id = $1",
+        params![project, id, product],
+    )?;
+    Ok(())
 }
 
 /// What is assigned to a project, by name.

@@ -67,20 +67,7 @@ macro_rules! param_from_id {
     )*};
 }
 
-param_from_id!(
-    ProjectId,
-    ObjectId,
-    RelationshipId,
-    TokenId,
-    PackId,
-    DocumentId,
-    ChunkId,
-    JobId,
-    AgentId,
-    MessageId,
-    RunId,
-    ToolCallId
-);
+emergent_domain::for_each_id!(param_from_id);
 
 impl<'a, T: Into<Param<'a>>> From<Option<T>> for Param<'a> {
     fn from(value: Option<T>) -> Self {
@@ -380,17 +367,4 @@ macro_rules! id_columns {
     )*};
 }
 
-id_columns!(
-    ProjectId,
-    ObjectId,
-    RelationshipId,
-    TokenId,
-    PackId,
-    DocumentId,
-    ChunkId,
-    JobId,
-    AgentId,
-    MessageId,
-    RunId,
-    ToolCallId
-);
+emergent_domain::for_each_id!(id_columns);

@@ -21,9 +21,14 @@ impl Wake {
         Waiter(sender.subscribe())
     }
 
+    /// Wakes a channel and its family: whoever listens to `events` hears `events:<project>` too.
     pub(crate) fn notify(&self, channel: &str) {
-        if let Some(sender) = self.channels.lock().get(channel) {
-            sender.send_modify(|count| *count += 1);
+        let channels = self.channels.lock();
+        let family = channel.split_once(':').map(|(family, _)| family);
+        for name in [Some(channel), family].into_iter().flatten() {
+            if let Some(sender) = channels.get(name) {
+                sender.send_modify(|count| *count += 1);
+            }
         }
     }
 

@@ -14,8 +14,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("store", &["domain"]),
     ("llm", &["domain"]),
     ("mcp", &["domain"]),
+    ("secrets", &["store"]),
     ("graph", &["store", "llm", "documents"]),
-    ("tools", &["graph", "mcp"]),
+    ("tools", &["graph", "mcp", "secrets"]),
     ("executor", &["tools"]),
     // Side by side: both stand on `executor`, and neither on the other.
     ("coordination", &["executor"]),

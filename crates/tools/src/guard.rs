@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use serde_json::Value;
 use tracing::{error, warn};
 
-use crate::{Done, Tool, ToolContext, ToolError, ToolInfo};
+use crate::{Done, Effect, Tool, ToolContext, ToolError, ToolInfo};
 
 mod cut;
 mod input;
@@ -43,7 +43,8 @@ impl Guard {
         };
         // The call itself may panic as well as the future it gives, so it is made inside.
         let call = AssertUnwindSafe(async { tool.call(context, input).await }).catch_unwind();
-        match tokio::time::timeout(self.timeout, call).await {
+        let within = tool.timeout().unwrap_or(self.timeout);
+        match tokio::time::timeout(within, call).await {
             Ok(Ok(Ok(Done::Answer(answer)))) => Guarded::Answer(self.cut_for(info, answer)),
             Ok(Ok(Ok(Done::Change(change)))) => Guarded::Change(change),
             Ok(Ok(Err(ToolError::Refused(why)))) => Guarded::Error(why),
@@ -57,11 +58,17 @@ impl Guard {
                 ))
             }
             Err(_) => {
-                warn!(tool = info.name, "tool `{}` gave no answer within {:?}", info.name, self.timeout);
+                warn!(tool = info.name, "tool `{}` gave no answer within {within:?}", info.name);
+                let then = match info.effect {
+                    Effect::External { read_only: false, idempotent: false } => {
+                        "whether it took effect is not known, so find out before you repeat it"
+                    }
+                    _ => "ask for less at once, or try again later",
+                };
                 Guarded::Error(format!(
-                    "`{}` gave no answer within {} seconds: ask for less at once, or try again later",
+                    "`{}` gave no answer within {} seconds: {then}",
                     info.name,
-                    self.timeout.as_secs_f64()
+                    within.as_secs_f64()
                 ))
             }
         }

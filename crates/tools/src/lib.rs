@@ -8,6 +8,7 @@
 pub mod builtin;
 mod guard;
 mod pool;
+pub mod remote;
 mod tool;
 
 pub use guard::{Guard, Guarded};

@@ -11,18 +11,43 @@ use emergent_domain::{
     tool_name::{self, Grant},
 };
 use emergent_llm::ToolSpec;
+use parking_lot::Mutex;
 
-use crate::{Tool, ToolInfo};
+use crate::{
+    Tool, ToolInfo,
+    remote::{Remote, Servers},
+};
 
-/// What a server offers to its projects; clones share it. Built-in tools are the same everywhere.
+/// Named pools are kept for this many projects.
+const KEPT: usize = 1_000;
+
+/// What a server offers to its projects; clones share it. Built-in tools are the same everywhere;
+/// external ones are each project's own.
 #[derive(Clone, Default)]
 pub struct ToolPool {
     builtin: Arc<Vec<Arc<dyn Tool>>>,
+    remote: Option<Servers>,
+    /// Each project's tools with their names, by the revision of its external ones.
+    named: Arc<Mutex<ByProject>>,
 }
+
+type Named = Vec<(Name, Arc<dyn Tool>)>;
+type ByProject = HashMap<ProjectId, (i64, Arc<Named>)>;
 
 impl ToolPool {
     pub fn new(builtin: Vec<Arc<dyn Tool>>) -> Self {
-        Self { builtin: Arc::new(builtin) }
+        Self { builtin: Arc::new(builtin), ..Self::default() }
+    }
+
+    /// The same pool, and the tools of each project's external servers.
+    #[must_use]
+    pub fn with_remote(&self, servers: Servers) -> Self {
+        Self { builtin: Arc::clone(&self.builtin), remote: Some(servers), named: Arc::default() }
+    }
+
+    /// The external servers, where there can be any.
+    pub fn remote(&self) -> Option<&Servers> {
+        self.remote.as_ref()
     }
 
     /// The same pool and one tool more.
@@ -30,13 +55,34 @@ impl ToolPool {
     pub fn with(&self, tool: Arc<dyn Tool>) -> Self {
         let mut tools = self.builtin.as_ref().clone();
         tools.push(tool);
-        Self::new(tools)
+        Self { builtin: Arc::new(tools), remote: self.remote.clone(), named: Arc::default() }
     }
 
-    /// Every tool of a project, by name.
+    /// Every tool of a project, as far as it is known: nothing is connected to.
     pub async fn of_project(&self, project: ProjectId) -> Vec<Arc<dyn Tool>> {
-        let _ = project;
-        self.builtin.as_ref().clone()
+        let mut tools = self.builtin.as_ref().clone();
+        if let Some(servers) = &self.remote {
+            tools.extend(servers.tools_of(project).await.tools.iter().cloned());
+        }
+        tools
+    }
+
+    /// The tools with the names they go by, from memory while nothing changed.
+    fn named(&self, project: ProjectId, remote: Option<&Remote>) -> Arc<Named> {
+        let revision = remote.map_or(-1, |remote| remote.revision);
+        if let Some((known, named)) = self.named.lock().get(&project)
+            && *known == revision
+        {
+            return Arc::clone(named);
+        }
+        let external = remote.map(|remote| remote.tools.as_slice()).unwrap_or_default();
+        let named = Arc::new(named(self.builtin.iter().chain(external).cloned().collect()));
+        let mut kept = self.named.lock();
+        if kept.len() >= KEPT {
+            kept.clear();
+        }
+        kept.insert(project, (revision, Arc::clone(&named)));
+        named
     }
 
     /// What a definition's whitelist may name in a project.
@@ -50,7 +96,12 @@ impl ToolPool {
             tools.extend(qualified(info));
             tools.push(info.name.clone());
         }
-        Surroundings { tools, tools_are_complete: true, agents }
+        // A server that was never reached may have any tool.
+        let tools_are_complete = match &self.remote {
+            Some(servers) => servers.tools_of(project).await.is_complete(),
+            None => true,
+        };
+        Surroundings { tools, tools_are_complete, agents }
     }
 
     /// The tools of one run. Resolved once, when the run starts: what is added to the pool later
@@ -63,7 +114,15 @@ impl ToolPool {
         may_delegate: bool,
     ) -> ToolSet {
         let mut set = ToolSet::default();
-        for (name, tool) in named(self.of_project(project).await) {
+        // An empty list is no tools, so no server has to be asked for its own.
+        if whitelist.is_empty() {
+            return set;
+        }
+        let remote = match &self.remote {
+            Some(servers) => Some(servers.tools_for_run(project).await),
+            None => None,
+        };
+        for (name, tool) in self.named(project, remote.as_ref()).iter() {
             let info = tool.info();
             let granted = match &info.server {
                 // Its own name is a built-in's here: whoever lists that does not mean this one.
@@ -77,7 +136,7 @@ impl ToolPool {
             if coordinates && !allowed {
                 continue;
             }
-            set.tools.insert(name.text, tool);
+            set.tools.insert(name.text.clone(), Arc::clone(tool));
         }
         set
     }
@@ -138,6 +197,11 @@ impl ToolSet {
     pub fn name_of(&self, name: &str) -> Option<&str> {
         let known = |name: &str| self.tools.get_key_value(name).map(|(name, _)| name.as_str());
         known(name).or_else(|| known(tool_name::canonical(name)))
+    }
+
+    /// Lets go of every tool that is not among these.
+    pub fn keep(&mut self, names: &[String]) {
+        self.tools.retain(|name, _| names.contains(name));
     }
 
     pub fn is_empty(&self) -> bool {

@@ -1,6 +1,6 @@
 //! What a tool is.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use emergent_domain::{
@@ -87,6 +87,11 @@ impl From<emergent_graph::Error> for ToolError {
 #[async_trait]
 pub trait Tool: Send + Sync {
     fn info(&self) -> &ToolInfo;
+
+    /// How long a call may take; `None`: as long as any.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
 
     /// Does it, or prepares it. The input has been checked against the schema.
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Done, ToolError>;

@@ -3,14 +3,19 @@
 mod agents;
 mod documents;
 mod graph;
+pub(crate) mod mcp;
+mod mcp_servers;
 mod meta;
 mod objects;
 mod packs;
+mod products;
 mod projects;
 mod relationships;
 mod runs;
+mod secrets;
 mod tokens;
 mod tools;
+mod triggers;
 
 use crate::{App, access::Routes};
 
@@ -28,5 +33,10 @@ pub(crate) fn all() -> (axum::Router<App>, utoipa::openapi::OpenApi) {
         .merge(agents::routes())
         .merge(runs::routes())
         .merge(tools::routes())
+        .merge(triggers::routes())
+        .merge(products::routes())
+        .merge(secrets::routes())
+        .merge(mcp_servers::routes())
+        .merge(mcp::routes())
         .into_parts()
 }

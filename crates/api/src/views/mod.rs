@@ -8,8 +8,10 @@ pub(crate) mod bulk;
 pub(crate) mod change;
 pub(crate) mod document;
 pub(crate) mod import;
+pub(crate) mod mcp_server;
 pub(crate) mod object;
 pub(crate) mod pack;
+pub(crate) mod product;
 pub(crate) mod project;
 pub(crate) mod relationship;
 pub(crate) mod revert;
@@ -18,11 +20,14 @@ pub(crate) mod run_detail;
 pub(crate) mod run_event;
 pub(crate) mod run_message;
 pub(crate) mod search;
+pub(crate) mod secret;
+pub(crate) mod source;
 pub(crate) mod subgraph;
 pub(crate) mod token;
 pub(crate) mod tool;
 pub(crate) mod tool_call;
 pub(crate) mod traverse;
+pub(crate) mod trigger;
 
 use serde::{Deserialize, Deserializer};
 

@@ -1,5 +1,6 @@
 use emergent_domain::{
     json::JsonObject,
+    merge::Source,
     object::{NewObject, Object, ObjectPatch},
     time::Timestamp,
 };
@@ -8,7 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{author::AuthorView, present, seen_version};
+use super::{author::AuthorView, present, seen_version, source::SourceView};
 
 /// One version of an object.
 #[derive(Serialize, ToSchema)]
@@ -37,6 +38,13 @@ pub(crate) struct ObjectView {
     #[schema(value_type = Option<String>, format = DateTime)]
     deleted_at: Option<Timestamp>,
     author: AuthorView,
+    /// Why this version is what it is, when a merge wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// The newest passages that say it; shown when one object is read, and only if there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false, max_items = 50)]
+    sources: Vec<SourceView>,
 }
 
 impl From<Object> for ObjectView {
@@ -53,7 +61,15 @@ impl From<Object> for ObjectView {
             updated_at: object.updated_at,
             deleted_at: object.deleted_at,
             author: object.author.into(),
+            reason: object.reason,
+            sources: Vec::new(),
         }
+    }
+}
+
+impl From<(Object, Vec<Source>)> for ObjectView {
+    fn from((object, sources): (Object, Vec<Source>)) -> Self {
+        Self { sources: sources.into_iter().map(SourceView::from).collect(), ..Self::from(object) }
     }
 }
 

@@ -35,6 +35,9 @@ pub(crate) struct RelationshipView {
     #[schema(value_type = Option<String>, format = DateTime)]
     deleted_at: Option<Timestamp>,
     author: AuthorView,
+    /// Why this version is what it is, when a merge wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
 }
 
 impl From<Relationship> for RelationshipView {
@@ -51,6 +54,7 @@ impl From<Relationship> for RelationshipView {
             updated_at: edge.updated_at,
             deleted_at: edge.deleted_at,
             author: edge.author.into(),
+            reason: edge.reason,
         }
     }
 }

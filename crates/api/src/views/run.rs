@@ -173,6 +173,10 @@ pub(crate) struct RunFacts {
     summary: Option<SummaryView>,
     error_message: Option<String>,
     resumed_from: Option<Uuid>,
+    /// The schedule it is a run of.
+    schedule_id: Option<Uuid>,
+    /// The run that wrote what this one, or what started it, was triggered by.
+    caused_by_run: Option<Uuid>,
 }
 
 impl From<Run> for RunFacts {
@@ -198,6 +202,8 @@ impl From<Run> for RunFacts {
             summary: SummaryView::of(run.summary),
             error_message: run.error,
             resumed_from: run.resumed_from.map(Into::into),
+            schedule_id: run.schedule.map(Into::into),
+            caused_by_run: run.cause.map(Into::into),
         }
     }
 }

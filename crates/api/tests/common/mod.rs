@@ -11,8 +11,12 @@ use emergent_domain::{ids::ProjectId, token::Scope};
 use emergent_executor::{Executor, Settings};
 use emergent_graph::Graph;
 use emergent_llm::Models;
+use emergent_secrets::{Keys, Secrets};
 use emergent_testkit::TestDb;
-use emergent_tools::ToolPool;
+use emergent_tools::{
+    ToolPool,
+    remote::{RemoteSettings, Servers},
+};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tower::ServiceExt;
@@ -58,9 +62,14 @@ impl Server {
         graph.ensure_builtin_packs().await.expect("built-in packs");
         let admin = "test-admin-secret-with-enough-length".to_owned();
         graph.ensure_admin_token(&admin).await.expect("an admin token");
-        let tools = ToolPool::new(emergent_tools::builtin::all());
+        let keys = Keys::given("dGhlIGtleSBvZiB0aGUgdGVzdHMgb2YgdGhlIEFQSSE=").expect("a key");
+        let clock = emergent_domain::time::Clock::system();
+        let secrets =
+            Secrets::open(db.db.clone(), clock.clone(), keys, Default::default()).await.expect("secrets");
+        let servers = Servers::new(db.db.clone(), clock, secrets.clone(), RemoteSettings::default());
+        let tools = ToolPool::new(emergent_tools::builtin::all()).with_remote(servers);
         let executor = Executor::new(graph.clone(), models, tools, Settings::default());
-        let app = App::with_places(executor.clone(), places);
+        let app = App::with_places(executor.clone(), secrets, places);
         let router = emergent_api::router(app.clone());
         Self { router, graph, executor, app, admin, default_project }
     }

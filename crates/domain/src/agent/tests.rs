@@ -85,7 +85,7 @@ fn no_text_has_a_nul() {
         "name": "a", "system_prompt": "a\0", "description": "\0", "trigger": "\0",
         "config": { "deep": [{ "k": "\0" }] },
     });
-    assert_eq!(wrong(texts), ["systemPrompt", "description", "trigger", "config"]);
+    assert_eq!(wrong(texts), ["trigger", "systemPrompt", "description", "config"]);
     assert_eq!(wrong(json!({ "name": "a", "config": { "\0": 1 } })), ["config"]);
 }
 

@@ -62,7 +62,8 @@ fn field(error: &ValidationError<'_>, root: &Value) -> String {
     field
 }
 
-fn reason(error: &ValidationError<'_>) -> String {
+/// What is wrong, as the rest of a sentence that begins with the place.
+pub fn reason(error: &ValidationError<'_>) -> String {
     let instance = error.instance().as_ref();
     let it = shown(instance);
     match error.kind() {

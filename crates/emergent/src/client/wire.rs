@@ -67,7 +67,7 @@ pub fn broke_off(error: impl std::fmt::Display) -> Error {
 
 impl Answer {
     /// Turns an error answer into an error, in the words of the API.
-    pub(super) async fn accepted(self) -> Result<Self> {
+    pub async fn accepted(self) -> Result<Self> {
         if self.status.is_success() {
             return Ok(self);
         }

@@ -188,5 +188,9 @@ fn show_history(versions: &[Value]) -> Result<()> {
             vec![version["version"].to_string(), text(&version["updatedAt"]), by, short(&what, 80)]
         })
         .collect();
-    output::table(&["VERSION", "WRITTEN", "BY", "PROPERTIES"], &rows)
+    output::table(&["VERSION", "WRITTEN", "BY", "PROPERTIES"], &rows)?;
+    for version in versions.iter().filter(|version| version["reason"].is_string()) {
+        output::line(&dim(&format!("version {}: {}", version["version"], text(&version["reason"]))))?;
+    }
+    Ok(())
 }

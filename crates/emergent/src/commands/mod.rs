@@ -4,11 +4,16 @@ pub mod agent;
 pub mod doctor;
 pub mod graph;
 mod live;
+pub mod mcp;
+pub mod mcp_server;
+pub mod product;
 pub mod project;
 pub mod run;
+pub mod secret;
 pub mod token;
 pub mod transfer;
 mod tree;
+pub mod trigger;
 
 /// Percent-encodes what goes into a path or a query.
 pub fn encode(text: &str) -> String {

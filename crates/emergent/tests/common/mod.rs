@@ -16,6 +16,7 @@ use std::{
 pub use api::{Answer, Api};
 
 pub const TOKEN: &str = "emt_of_the_tests";
+const KEY: &str = "dGhlIGtleSBvZiB0aGUgdGVzdHMgb2YgdGhlIEFQSSE=";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What outlives a server: its data folder, and its database when that is PostgreSQL.
@@ -37,7 +38,8 @@ impl Home {
 
     /// A data folder of its own on a database that others use as well.
     pub fn on(url: String) -> Self {
-        Self { postgres: Some(url), ..Self::sqlite() }
+        // Servers of one database need one key, and their folders are apart.
+        Self { postgres: Some(url), ..Self::sqlite() }.with("EMERGENT_SECRET_KEY", KEY)
     }
 
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -48,6 +50,12 @@ impl Home {
     /// Without the token of the tests: the server makes its own.
     pub fn without_token(mut self) -> Self {
         self.env.retain(|(name, _)| *name != "EMERGENT_ADMIN_TOKEN");
+        self
+    }
+
+    /// With a key that the server makes, also on PostgreSQL.
+    pub fn without_key(mut self) -> Self {
+        self.env.retain(|(name, _)| *name != "EMERGENT_SECRET_KEY");
         self
     }
 

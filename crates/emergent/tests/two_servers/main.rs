@@ -7,6 +7,7 @@ mod common;
 
 mod feed;
 mod jobs;
+mod triggers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,7 @@ const CLIENTS: usize = 64;
 /// Two servers, and 64 clients that know one each.
 struct Pair {
     servers: [Server; 2],
-    _homes: [Home; 2],
+    homes: [Home; 2],
 }
 
 impl Pair {
@@ -29,11 +30,18 @@ impl Pair {
         let second = Home::on(first.postgres.clone().unwrap_or_default()).with("EMERGENT_EMBEDDINGS", "off");
         // At the same moment: they also have to agree on who makes the schema.
         let servers = tokio::join!(first.start(), second.start());
-        Self { servers: servers.into(), _homes: [first, second] }
+        Self { servers: servers.into(), homes: [first, second] }
     }
 
     fn api(&self, client: usize) -> Api {
         self.servers[client % 2].api.clone()
+    }
+
+    /// Kills a server and starts it anew, at an address of its own.
+    async fn kill_and_start(&mut self, which: usize) {
+        self.servers[which].launched.signal("KILL");
+        self.servers[which].launched.ended();
+        self.servers[which] = self.homes[which].start().await;
     }
 
     /// Does the same for every client, all at once.

@@ -20,7 +20,7 @@ use emergent_graph::{Actor, Graph};
 use emergent_llm::Models;
 use emergent_store::Db;
 use emergent_testkit::scripted::Scripted;
-use emergent_tools::{Tool, ToolPool};
+use emergent_tools::{Tool, ToolPool, remote::Servers};
 use serde_json::Value;
 use tokio::{sync::watch, task::JoinHandle};
 
@@ -37,13 +37,15 @@ pub struct Plan {
     pub models: Option<Models>,
     pub settings: Settings,
     pub tools: Vec<Arc<dyn Tool>>,
+    /// External servers.
+    pub remote: Option<Servers>,
     pub clock: Clock,
 }
 
 impl Plan {
     pub fn new(model: Scripted) -> Self {
         let settings = Settings::default();
-        Self { model, models: None, settings, tools: Vec::new(), clock: Clock::system() }
+        Self { model, models: None, settings, tools: Vec::new(), remote: None, clock: Clock::system() }
     }
 
     pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
@@ -81,6 +83,10 @@ impl House {
             .tools
             .into_iter()
             .fold(ToolPool::new(emergent_tools::builtin::all()), |pool, tool| pool.with(tool));
+        let pool = match plan.remote {
+            Some(servers) => pool.with_remote(servers),
+            None => pool,
+        };
         let models = plan.models.unwrap_or_else(|| plan.model.models());
         let executor = Executor::new(graph, models, pool, plan.settings);
         Self { executor, project, model: plan.model, stop: watch::channel(false).0, runner: None }

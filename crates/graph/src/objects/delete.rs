@@ -35,6 +35,7 @@ pub fn delete(
         updated_at: now,
         deleted_at: Some(now),
         author: writer.author,
+        reason: writer.reason.clone(),
         ..before
     };
     rows::update(tx, no, &next)?;
@@ -73,6 +74,7 @@ pub(crate) fn bring_back(tx: &mut Tx<'_>, writer: &Writer, dead: Locked) -> Resu
         updated_at: now,
         deleted_at: None,
         author: writer.author,
+        reason: writer.reason.clone(),
         ..before
     };
     rows::update(tx, no, &next)?;

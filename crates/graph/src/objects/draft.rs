@@ -59,6 +59,7 @@ impl Draft {
             updated_at: writer.now,
             deleted_at: None,
             author: writer.author,
+            reason: writer.reason.clone(),
         }
     }
 }

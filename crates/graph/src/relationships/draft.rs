@@ -76,6 +76,7 @@ impl Draft {
             deleted_at: None,
             deleted_with: None,
             author: writer.author,
+            reason: writer.reason.clone(),
         })
     }
 }

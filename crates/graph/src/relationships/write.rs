@@ -127,6 +127,7 @@ pub fn update(
         version: before.version + 1,
         updated_at: writer.after(before.updated_at),
         author: writer.author,
+        reason: writer.reason.clone(),
         ..before
     };
     rows::update(tx, &next)?;
@@ -148,6 +149,7 @@ pub fn delete(
         updated_at: now,
         deleted_at: Some(now),
         author: writer.author,
+        reason: writer.reason.clone(),
         ..before
     };
     rows::update(tx, &next)?;

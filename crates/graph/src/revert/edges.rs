@@ -4,9 +4,9 @@ use emergent_domain::{
     event::ChangeKind,
     relationship::{Relationship, RelationshipPatch},
 };
-use emergent_store::{Tx, events, objects as object_rows, relationships as rows, revert};
+use emergent_store::{Tx, events, objects as object_rows, relationships as rows, revert, sources};
 
-use super::{Kind, ObjectId, Plan, RelationshipId, Reverted, SINCE, Undo, refusal, things::replacing};
+use super::{FOUND, Kind, ObjectId, Plan, RelationshipId, Reverted, SINCE, Undo, refusal, things::replacing};
 use crate::{Writer, error::Result, relationships};
 
 /// The change that makes a living edge say what another version said; `None` when it does.
@@ -32,6 +32,10 @@ pub(super) fn delete(
     report: &mut Reverted,
 ) -> Result<()> {
     for Plan { now, before, .. } in planned(plans, Undo::Deleted) {
+        if now.deleted_at.is_none() && sources::has_any(tx, writer.project.id, now.id.0)? {
+            report.refuse(Kind::Relationship, now.id.0, now.version, FOUND);
+            continue;
+        }
         let at = writer.after(now.updated_at);
         let next = Relationship {
             version: now.version + 1,
@@ -39,6 +43,7 @@ pub(super) fn delete(
             deleted_at: now.deleted_at.or(Some(at)),
             deleted_with: gone_with(before.as_ref()),
             author: writer.author,
+            reason: writer.reason.clone(),
             ..now.clone()
         };
         write(tx, &next, ChangeKind::RelationshipDeleted)?;
@@ -178,6 +183,7 @@ fn bring_back(
         properties: before.properties.clone(),
         weight: before.weight,
         author: writer.author,
+        reason: writer.reason.clone(),
         ..dead
     };
     write(tx, &next, ChangeKind::RelationshipRestored)?;

@@ -6,10 +6,10 @@ use emergent_domain::{
     object::{Object, ObjectPatch},
     patch,
 };
-use emergent_store::{Tx, objects as rows, objects::Locked, relationships as edge_rows};
+use emergent_store::{Tx, objects as rows, objects::Locked, relationships as edge_rows, sources};
 use serde_json::{Map, Value};
 
-use super::{Kind, ObjectId, Plan, Reverted, Undo, refusal};
+use super::{FOUND, Kind, ObjectId, Plan, Reverted, Undo, refusal};
 use crate::{Error, Writer, error::Result, objects};
 
 /// The change that makes a living object say what another version said; `None` when it does.
@@ -58,6 +58,10 @@ pub(super) fn delete(
         if let Some(edge) = edge_rows::lock_living_of(tx, now.id)?.first() {
             let reason = format!("someone else joined it to others, as in the relationship `{}`", edge.id);
             report.refuse(Kind::Object, now.id.0, now.version, reason);
+            continue;
+        }
+        if sources::has_any(tx, writer.project.id, now.id.0)? {
+            report.refuse(Kind::Object, now.id.0, now.version, FOUND);
             continue;
         }
         let gone = objects::delete(tx, writer, now.id, None)?;

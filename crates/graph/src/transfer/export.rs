@@ -125,6 +125,8 @@ struct ObjectOut<'a> {
     version: i64,
     created_at: Timestamp,
     updated_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
 }
 
 impl<'a> From<&'a Object> for ObjectOut<'a> {
@@ -140,6 +142,7 @@ impl<'a> From<&'a Object> for ObjectOut<'a> {
             version: object.version,
             created_at: object.created_at,
             updated_at: object.updated_at,
+            reason: object.reason.as_deref(),
         }
     }
 }
@@ -158,6 +161,8 @@ struct EdgeOut<'a> {
     version: i64,
     created_at: Timestamp,
     updated_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
 }
 
 /// By key where there is one, so that the file fits a project whose objects have other ids.
@@ -184,6 +189,7 @@ impl<'a> From<&'a Edge> for EdgeOut<'a> {
             version: relationship.version,
             created_at: relationship.created_at,
             updated_at: relationship.updated_at,
+            reason: relationship.reason.as_deref(),
         }
     }
 }

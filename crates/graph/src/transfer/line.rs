@@ -1,7 +1,7 @@
 //! One line of an NDJSON file: an object or a relationship, read and checked without a database.
 //!
 //! Unknown fields are refused by name. What an export adds for information (`version`,
-//! `createdAt`, `updatedAt`) is accepted and has no effect.
+//! `createdAt`, `updatedAt`, `reason`) is accepted and has no effect.
 
 use emergent_domain::{
     ids::ObjectId,
@@ -110,6 +110,8 @@ struct Wire {
     _created_at: Option<IgnoredAny>,
     #[serde(rename = "updatedAt")]
     _updated_at: Option<IgnoredAny>,
+    #[serde(rename = "reason")]
+    _reason: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]

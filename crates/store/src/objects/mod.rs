@@ -25,7 +25,7 @@ pub use write::{NewRow, insert_many, update};
 
 /// The columns [`read`] reads, of a row without an alias.
 pub const COLUMNS: &str = "id, project_id, type, key, status, labels, properties, version, created_at, updated_at, \
-                           deleted_at, author_token, author_run, author_tool_call";
+                           deleted_at, author_token, author_run, author_tool_call, reason";
 
 /// The columns [`read`] reads, of `alias`.
 pub fn columns(alias: &str) -> String {
@@ -35,7 +35,7 @@ pub fn columns(alias: &str) -> String {
 
 /// The columns [`read`] reads, of a row of `graph_object_versions`.
 pub const VERSION_COLUMNS: &str = "object_id, project_id, type, key, status, labels, properties, version, created_at, \
-                                   updated_at, deleted_at, author_token, author_run, author_tool_call";
+                                   updated_at, deleted_at, author_token, author_run, author_tool_call, reason";
 
 /// Reads an object from the columns from `first` on.
 pub fn read(row: &Row<'_>, first: usize) -> Result<Object> {
@@ -52,6 +52,7 @@ pub fn read(row: &Row<'_>, first: usize) -> Result<Object> {
         updated_at: row.get(first + 9)?,
         deleted_at: row.get(first + 10)?,
         author: author::read(row, first + 11)?,
+        reason: row.get(first + 14)?,
     })
 }
 

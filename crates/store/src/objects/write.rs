@@ -40,7 +40,7 @@ pub fn insert_many(tx: &mut Tx<'_>, project_no: i64, rows: &[NewRow<'_>]) -> Res
 }
 
 const INSERT: &str = "INSERT INTO graph_objects (no, id, project_id, type, key, status, labels, properties, version, \
-                      created_at, updated_at, author_token, author_run, author_tool_call) VALUES";
+                      created_at, updated_at, author_token, author_run, author_tool_call, reason) VALUES";
 const UNLESS_TAKEN: &str =
     "ON CONFLICT (project_id, type, key) WHERE key IS NOT NULL AND deleted_at IS NULL DO NOTHING";
 
@@ -61,11 +61,12 @@ fn insert_params<'a>(no: i64, object: &'a Object) -> Vec<Param<'a>> {
         token,
         run,
         tool_call,
+        Param::from(object.reason.as_ref()),
     ]
 }
 
 fn sqlite_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[NewRow<'_>]) -> Result<Vec<Option<i64>>> {
-    let sql = format!("{INSERT} ({}) {UNLESS_TAKEN}", page::places(1, 14));
+    let sql = format!("{INSERT} ({}) {UNLESS_TAKEN}", page::places(1, 15));
     let mut made = Vec::with_capacity(rows.len());
     for (no, row) in numbers.iter().zip(rows) {
         let changed = tx.execute(&sql, &insert_params(*no, row.object))?;
@@ -76,7 +77,7 @@ fn sqlite_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[NewRow<'_>]) -> Resul
 
 fn postgres_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[NewRow<'_>]) -> Result<Vec<Option<i64>>> {
     let params: Vec<_> = numbers.iter().zip(rows).map(|(no, row)| insert_params(*no, row.object)).collect();
-    let changed = tx.insert_many(INSERT, 14, &params, UNLESS_TAKEN)?;
+    let changed = tx.insert_many(INSERT, 15, &params, UNLESS_TAKEN)?;
     if changed == rows.len() as u64 {
         return Ok(numbers.iter().copied().map(Some).collect());
     }
@@ -96,16 +97,17 @@ pub fn update(tx: &mut Tx<'_>, no: i64, next: &Object) -> Result<()> {
     tx.execute(
         "INSERT INTO graph_object_versions
             (object_id, version, project_id, type, key, status, labels, properties, created_at, updated_at,
-             deleted_at, valid_to, author_token, author_run, author_tool_call)
+             deleted_at, valid_to, author_token, author_run, author_tool_call, reason)
          SELECT id, version, project_id, type, key, status, labels, properties, created_at, updated_at,
-             deleted_at, CAST($2 AS timestamptz), author_token, author_run, author_tool_call
+             deleted_at, CAST($2 AS timestamptz), author_token, author_run, author_tool_call, reason
          FROM graph_objects WHERE no = $1",
         params![no, next.updated_at],
     )?;
     let [token, run, tool_call] = author::params(next.author);
     let changed = tx.execute(
         "UPDATE graph_objects SET type = $2, key = $3, status = $4, labels = $5, properties = $6, version = $7,
-             updated_at = $8, deleted_at = $9, author_token = $10, author_run = $11, author_tool_call = $12
+             updated_at = $8, deleted_at = $9, author_token = $10, author_run = $11, author_tool_call = $12,
+             reason = $14
          WHERE no = $1 AND version = $13",
         &[
             Param::from(no),
@@ -121,6 +123,7 @@ pub fn update(tx: &mut Tx<'_>, no: i64, next: &Object) -> Result<()> {
             run,
             tool_call,
             Param::from(next.version - 1),
+            Param::from(next.reason.as_ref()),
         ],
     );
     match changed {

@@ -17,12 +17,12 @@ pub use write::{Fate, follow, insert_many, update};
 
 /// The columns [`read`] reads, of a row without an alias.
 pub const COLUMNS: &str = "id, project_id, type, from_id, to_id, properties, weight, version, created_at, updated_at, \
-                           deleted_at, deleted_with, author_token, author_run, author_tool_call";
+                           deleted_at, deleted_with, author_token, author_run, author_tool_call, reason";
 
 /// The columns [`read`] reads, of a row of `graph_relationship_versions`.
 pub const VERSION_COLUMNS: &str = "relationship_id, project_id, type, from_id, to_id, properties, weight, version, \
                                    created_at, updated_at, deleted_at, deleted_with, author_token, author_run, \
-                                   author_tool_call";
+                                   author_tool_call, reason";
 
 /// Reads a relationship from the columns from `first` on.
 pub fn read(row: &Row<'_>, first: usize) -> Result<Relationship> {
@@ -40,6 +40,7 @@ pub fn read(row: &Row<'_>, first: usize) -> Result<Relationship> {
         deleted_at: row.get(first + 10)?,
         deleted_with: row.get(first + 11)?,
         author: author::read(row, first + 12)?,
+        reason: row.get(first + 15)?,
     })
 }
 

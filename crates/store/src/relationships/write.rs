@@ -12,7 +12,7 @@ use emergent_domain::{
 use crate::{author, engine::Engine, error::Result, numbers, numbers::Numbered, page, tx::Tx, value::Param};
 
 const INSERT: &str = "INSERT INTO graph_relationships (no, id, project_id, type, from_id, to_id, properties, weight, \
-                      version, created_at, updated_at, author_token, author_run, author_tool_call) VALUES";
+                      version, created_at, updated_at, author_token, author_run, author_tool_call, reason) VALUES";
 const UNLESS_THERE: &str = "ON CONFLICT (from_id, type, to_id) WHERE deleted_at IS NULL DO NOTHING";
 
 /// Writes new relationships of one project. False where a living one of the same type and ends is
@@ -45,17 +45,18 @@ fn insert_params<'a>(no: i64, edge: &'a Relationship) -> Vec<Param<'a>> {
         token,
         run,
         tool_call,
+        Param::from(edge.reason.as_ref()),
     ]
 }
 
 fn sqlite_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[Relationship]) -> Result<Vec<bool>> {
-    let sql = format!("{INSERT} ({}) {UNLESS_THERE}", page::places(1, 14));
+    let sql = format!("{INSERT} ({}) {UNLESS_THERE}", page::places(1, 15));
     numbers.iter().zip(rows).map(|(no, edge)| Ok(tx.execute(&sql, &insert_params(*no, edge))? == 1)).collect()
 }
 
 fn postgres_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[Relationship]) -> Result<Vec<bool>> {
     let params: Vec<_> = numbers.iter().zip(rows).map(|(no, edge)| insert_params(*no, edge)).collect();
-    let changed = tx.insert_many(INSERT, 14, &params, UNLESS_THERE)?;
+    let changed = tx.insert_many(INSERT, 15, &params, UNLESS_THERE)?;
     if changed == rows.len() as u64 {
         return Ok(vec![true; rows.len()]);
     }
@@ -74,7 +75,7 @@ pub fn update(tx: &mut Tx<'_>, next: &Relationship) -> Result<()> {
     let [token, run, tool_call] = author::params(next.author);
     let changed = tx.execute(
         "UPDATE graph_relationships SET properties = $2, weight = $3, version = $4, updated_at = $5, deleted_at = $6,
-             deleted_with = $7, author_token = $8, author_run = $9, author_tool_call = $10
+             deleted_with = $7, author_token = $8, author_run = $9, author_tool_call = $10, reason = $12
          WHERE id = $1 AND version = $11",
         &[
             Param::from(next.id),
@@ -88,6 +89,7 @@ pub fn update(tx: &mut Tx<'_>, next: &Relationship) -> Result<()> {
             run,
             tool_call,
             Param::from(next.version - 1),
+            Param::from(next.reason.as_ref()),
         ],
     )?;
     if changed != 1 {
@@ -113,7 +115,7 @@ pub fn follow(tx: &mut Tx<'_>, ids: &[RelationshipId], fate: Fate, now: Timestam
     for list in page::in_lists(ids) {
         let sql = format!(
             "UPDATE graph_relationships SET version = version + 1, updated_at = $1, deleted_at = $2,
-                 deleted_with = $3, author_token = $4, author_run = $5, author_tool_call = $6
+                 deleted_with = $3, author_token = $4, author_run = $5, author_tool_call = $6, reason = NULL
              WHERE id IN ({})",
             page::places(7, list.len())
         );
@@ -132,9 +134,11 @@ fn keep_versions(tx: &mut Tx<'_>, ids: &[RelationshipId], now: Timestamp) -> Res
         let sql = format!(
             "INSERT INTO graph_relationship_versions
                 (relationship_id, version, project_id, type, from_id, to_id, properties, weight, created_at,
-                 updated_at, deleted_at, deleted_with, valid_to, author_token, author_run, author_tool_call)
+                 updated_at, deleted_at, deleted_with, valid_to, author_token, author_run, author_tool_call,
+                 reason)
              SELECT id, version, project_id, type, from_id, to_id, properties, weight, created_at, updated_at,
-                 deleted_at, deleted_with, CAST($1 AS timestamptz), author_token, author_run, author_tool_call
+                 deleted_at, deleted_with, CAST($1 AS timestamptz), author_token, author_run, author_tool_call,
+                 reason
              FROM graph_relationships WHERE id IN ({})",
             page::places(2, list.len())
         );

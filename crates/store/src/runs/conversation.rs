@@ -19,6 +19,8 @@ pub struct Conversation {
     pub calls: Vec<RecordedCall>,
     /// Results up to this place are no longer shown to the model; 0 when all are.
     pub pruned_upto: i64,
+    /// The tools that patterns came to when the run started; `None` when there are no patterns.
+    pub tools: Option<Vec<String>>,
 }
 
 pub fn load(tx: &mut Tx<'_>, run: RunId) -> Result<Conversation> {
@@ -33,16 +35,17 @@ pub fn load(tx: &mut Tx<'_>, run: RunId) -> Result<Conversation> {
         params![run],
         |row| message(row, &by_id),
     )?;
-    let shortened = tx.query(
-        "SELECT data FROM agent_run_events WHERE run_id = $1 AND type = 'compacted'",
+    let notes = tx.query(
+        "SELECT data FROM agent_run_events WHERE run_id = $1 AND type IN ('compacted', 'run_started') ORDER BY seq",
         params![run],
         |row| row.get::<String>(0),
     )?;
+    let notes: Vec<Value> = notes.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
     // A summary that came later does not bring back what was left out after its place.
-    let shortened = shortened.iter().filter_map(|text| serde_json::from_str::<Value>(text).ok());
-    let pruned = shortened.filter(|data| data["summarised"] == false);
+    let pruned = notes.iter().filter(|data| data["summarised"] == false);
     let pruned_upto = pruned.filter_map(|data| data["upto"].as_i64()).max().unwrap_or(0);
-    Ok(Conversation { messages, calls, pruned_upto })
+    let tools = notes.iter().find_map(|data| serde_json::from_value(data.get("tools")?.clone()).ok());
+    Ok(Conversation { messages, calls, pruned_upto, tools })
 }
 
 pub(crate) const CALL_COLUMNS: &str =

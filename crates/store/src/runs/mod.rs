@@ -23,7 +23,7 @@ use crate::{
 pub(crate) const COLUMNS: &str = "id, project_id, agent_id, agent_version, agent_name, status, reason, origin, \
      parent_run_id, parent_tool_call_id, part, depth, resumed_from, model_config, step_count, steps_before, \
      max_steps, timeout_seconds, clock_from, owner, seq, summary, error_message, author_token, created_at, \
-     started_at, completed_at";
+     started_at, completed_at, schedule_id, cause_run_id, cause_depth";
 
 pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
     let word = |at: usize| row.get::<String>(at);
@@ -62,6 +62,9 @@ pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
         created_at: row.get(24)?,
         started_at: row.get(25)?,
         completed_at: row.get(26)?,
+        schedule: row.get(27)?,
+        cause: row.get(28)?,
+        cause_depth: row.get(29)?,
     })
 }
 
@@ -72,9 +75,9 @@ pub fn insert(tx: &mut Tx<'_>, run: &Run) -> Result<()> {
         "INSERT INTO agent_runs (id, project_id, agent_id, agent_version, agent_name, status, reason, origin,
              parent_run_id, parent_tool_call_id, part, depth, resumed_from, model, model_config, step_count,
              steps_before, max_steps, timeout_seconds, clock_from, owner, seq, summary, error_message, author_token,
-             created_at, started_at, completed_at)
+             created_at, started_at, completed_at, schedule_id, cause_run_id, cause_depth)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-             $22, $23, $24, $25, $26, $27, $28)",
+             $22, $23, $24, $25, $26, $27, $28, $29, $30, $31)",
         &[
             Param::from(run.id),
             Param::from(run.project),
@@ -104,6 +107,9 @@ pub fn insert(tx: &mut Tx<'_>, run: &Run) -> Result<()> {
             Param::from(run.created_at),
             Param::from(run.started_at),
             Param::from(run.completed_at),
+            Param::from(run.schedule),
+            Param::from(run.cause),
+            Param::from(run.cause_depth),
         ],
     )?;
     Ok(())
@@ -149,6 +155,12 @@ pub fn resume_chain(tx: &mut Tx<'_>, run: &Run) -> Result<Vec<RunId>> {
             .flatten();
     }
     Ok(chain)
+}
+
+/// How many runs set one another off before this one.
+pub fn cause_depth(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Option<i64>> {
+    let sql = "SELECT cause_depth FROM agent_runs WHERE id = $1 AND project_id = $2";
+    tx.opt(sql, params![id, project], |row| row.get(0))
 }
 
 /// How many wait for a runner, over all projects, as far as `most`.

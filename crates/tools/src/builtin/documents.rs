@@ -21,6 +21,8 @@ use super::{
 };
 use crate::{Tool, ToolContext, ToolError};
 
+mod chunks;
+
 const FIELDS: &str = "`title`, `mimeType`, `sourceUrl`, `metadata`, `textBytes`, `chunkCount`, `createdAt`";
 const PART: usize = 20_000;
 const LONGEST: usize = 2_000_000;
@@ -51,6 +53,7 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
             ),
             get,
         ),
+        chunks::tool(),
         reads(
             "documents_search",
             "Finds passages in documents by words and meaning. Use it to answer from sources. Returns `hits`, the best \

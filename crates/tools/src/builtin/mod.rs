@@ -16,6 +16,7 @@ mod relationships;
 mod runs;
 mod schema;
 mod search;
+mod source;
 mod types;
 mod view;
 mod walk;

@@ -135,7 +135,7 @@ pub(super) fn paging(default: usize) -> Value {
 pub(super) fn fields() -> Value {
     let description = "Only these parts of each object, to keep the answer small: `key`, `status`, `labels`, \
                        `properties`, single properties such as `title` or `properties.title`, `version`, \
-                       `createdAt`, `updatedAt`, `author`. `id` and `type` always come. Absent: all but `author`.";
+                       `createdAt`, `updatedAt`, `author`, `reason`. `id` and `type` always come. Absent: all but `author`.";
     json!({ "fields": names(description) })
 }
 

@@ -20,7 +20,7 @@ impl Fields {
         Self(names.map(str::to_owned).into())
     }
 
-    fn wants(&self, name: &str) -> bool {
+    pub(super) fn wants(&self, name: &str) -> bool {
         self.0.contains(name) || (self.0.is_empty() && name != "author")
     }
 
@@ -57,6 +57,7 @@ impl Fields {
         add("updatedAt", json!(object.updated_at));
         add("deletedAt", json!(object.deleted_at));
         add("author", json!(object.author));
+        add("reason", json!(object.reason));
         if self.wants("properties") || self.of_properties().next().is_some() {
             view.insert("properties".into(), Value::Object(self.properties(object.properties.to_map())));
         }
@@ -91,6 +92,7 @@ impl Fields {
             "createdAt": edge.created_at,
             "updatedAt": edge.updated_at,
             "author": edge.author,
+            "reason": edge.reason,
         }))
     }
 

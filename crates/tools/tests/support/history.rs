@@ -37,6 +37,9 @@ pub fn record(tx: &mut Tx<'_>, project: ProjectId, name: &str, says: &str, now: 
         part: 0,
         depth: 0,
         resumed_from: None,
+        schedule: None,
+        cause: None,
+        cause_depth: 0,
         model: ModelConfig {
             provider: "rehearsal".into(),
             name: "script".into(),

@@ -86,7 +86,7 @@ pub(super) async fn get(
     InProject(project): InProject,
     Path(id): Path<ObjectId>,
 ) -> Result<ObjectView> {
-    ok(app.graph.get_object(project, id).await?)
+    ok(app.graph.object_with_sources(project, id).await?)
 }
 
 /// Every version of an object, newest first, also of a deleted one.

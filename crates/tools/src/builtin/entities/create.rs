@@ -1,18 +1,23 @@
-//! `entities_create`: one object or many, with relationships, in one change.
+//! `entities_create`: one object or many, with relationships, in one change. With `merge`, what is
+//! known already is completed instead: see `merge`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use emergent_domain::{ids::ProjectId, invalid::Invalid, object::NewObject};
-use emergent_graph::{End, Error, MadeSubgraph, NewSubgraph, NewSubgraphEdge, subgraph};
+use emergent_graph::{End, Error, MadeSubgraph, NewSubgraph, NewSubgraphEdge, Writer, sources, subgraph};
 use emergent_store::Tx;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::super::{
-    define::{Outcome, change, refused, writes},
-    reference::ObjectRef,
-    schema,
-    view::Fields,
+use super::{
+    super::{
+        define::{Outcome, change, refused, writes},
+        reference::ObjectRef,
+        schema,
+        source::{self, SourceRef, Sources},
+        view::Fields,
+    },
+    merge::{self, Wanted},
 };
 use crate::{Tool, ToolContext, ToolError};
 
@@ -23,8 +28,10 @@ const DESCRIPTION: &str = "Creates entities (objects of the knowledge graph), an
 nothing. For one entity give `type`, `key` and `properties`; for several give `objects`. Give each entity a `ref` (a \
 name of your own) to join it in `relationships` with `fromRef`/`toRef`; entities that exist already are joined with \
 `fromId`/`toId`. A `key` makes an entity easy to find again as `Type/key` and must be free in its type; to change an \
-entity that exists, use entities_update. Look at schema_list_types first when unsure which types there are. Returns \
-the new ids, and which id each `ref` got.";
+entity that exists, use entities_update. When you write down what a text says, give `merge: true`, so that what is \
+known already is completed and not doubled, and `source` with the chunk that says it. Look at schema_list_types first when unsure which types there are. Returns \
+the ids, and which id each `ref` got; with `merge`, for each its `outcome` (created, updated, unchanged), by what it \
+was found (`mergedBy`) and what stayed as it was although you said otherwise (`kept`).";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -43,6 +50,9 @@ struct Input {
     objects: Vec<Item>,
     #[serde(default)]
     relationships: Vec<Edge>,
+    #[serde(default)]
+    merge: bool,
+    source: Option<SourceRef>,
 }
 
 #[derive(Deserialize)]
@@ -57,11 +67,12 @@ struct Item {
     labels: Vec<String>,
     #[serde(default)]
     properties: Map<String, Value>,
+    source: Option<SourceRef>,
 }
 
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Edge {
+pub(super) struct Edge {
     #[serde(rename = "type")]
     type_: String,
     from_ref: Option<String>,
@@ -71,6 +82,7 @@ struct Edge {
     #[serde(default)]
     properties: Map<String, Value>,
     weight: Option<f64>,
+    pub(super) source: Option<SourceRef>,
 }
 
 pub(super) fn tool() -> Arc<dyn Tool> {
@@ -100,7 +112,14 @@ pub(super) fn tool() -> Arc<dyn Tool> {
         "toId": schema::object_ref("The entity it leads to, when that exists already"),
         "properties": schema::properties("What the relationship says."),
         "weight": { "type": "number", "description": "How strong it is." },
+        "source": source::source("The passage that says so, when it is not that of the whole call."),
     });
+    let several = schema::and(
+        entity("The entity's type."),
+        &[
+            json!({ "source": source::source("The passage that speaks of it, when it is not that of the whole call.") }),
+        ],
+    );
     let mut input = schema::object(
         &[],
         schema::and(
@@ -109,7 +128,7 @@ pub(super) fn tool() -> Arc<dyn Tool> {
                 "objects": {
                     "type": "array",
                     "description": "Several entities at once, instead of one.",
-                    "items": schema::object(&["type"], entity("The entity's type.")),
+                    "items": schema::object(&["type"], several),
                     "minItems": 1,
                     "maxItems": MOST_OBJECTS,
                 },
@@ -119,6 +138,11 @@ pub(super) fn tool() -> Arc<dyn Tool> {
                     "items": schema::object(&["type"], edge),
                     "maxItems": MOST_EDGES,
                 },
+                "merge": source::merge(
+                    "Completes what is there already (same key, else equal name, else nearly the same text) instead of \
+                     refusing or doubling it: fills what is missing, unites lists, replaces nothing.",
+                ),
+                "source": source::source("The passage all of this was found in; it is kept with what you write."),
             })],
         ),
     );
@@ -126,26 +150,65 @@ pub(super) fn tool() -> Arc<dyn Tool> {
     writes("entities_create", DESCRIPTION, input, create)
 }
 
-async fn create(_: ToolContext, input: Input) -> Outcome {
-    let (objects, edges) = read(input)?;
+async fn create(context: ToolContext, input: Input) -> Outcome {
+    let (merge, source) = (input.merge, input.source);
+    let (entities, edges) = read(input)?;
+    if merge {
+        let new = entities.iter().map(|entity| entity.new.clone().check()).collect::<Result<_, _>>();
+        let found = context.graph.find_same(context.project, new.map_err(Error::from)?).await?;
+        let wanted = Wanted { found, entities, edges, source };
+        return change(move |tx, writer| merge::write(tx, writer, &wanted));
+    }
     change(move |tx, writer| {
-        let relationships = ends(tx, writer.project.id, &objects, &edges)?;
-        let draft = subgraph::Draft::new(NewSubgraph { objects: objects.clone(), relationships })?;
-        Ok(view(&subgraph::create(tx, writer, &draft)?))
+        let relationships = ends(tx, writer.project.id, &entities, &edges)?;
+        let objects = entities.iter().map(|entity| (entity.ref_.clone(), entity.new.clone())).collect();
+        let draft = subgraph::Draft::new(NewSubgraph { objects, relationships })?;
+        let made = subgraph::create(tx, writer, &draft)?;
+        note(tx, writer, &made, (&entities, &edges), source)?;
+        Ok(view(&made))
     })
 }
 
-type Objects = Vec<(Option<String>, NewObject)>;
+/// Notes where everything was found.
+fn note(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    made: &MadeSubgraph,
+    (entities, edges): (&Entities, &[Edge]),
+    of_call: Option<SourceRef>,
+) -> emergent_graph::Result<()> {
+    let mut known = Sources::new(writer);
+    for (object, entity) in made.objects.iter().zip(entities) {
+        if let Some(source) = known.get(tx, entity.source, of_call)? {
+            sources::add_to_object(tx, writer, object.id, &source)?;
+        }
+    }
+    for (relationship, edge) in made.relationships.iter().zip(edges) {
+        if let Some(source) = known.get(tx, edge.source, of_call)? {
+            sources::add_to_relationship(tx, writer, relationship.id, &source)?;
+        }
+    }
+    Ok(())
+}
 
-fn read(input: Input) -> Result<(Objects, Vec<Edge>), ToolError> {
-    let Input { ref_, type_, key, status, labels, properties, objects, relationships } = input;
+/// An entity of a call.
+pub(super) struct Entity {
+    pub(super) ref_: Option<String>,
+    pub(super) source: Option<SourceRef>,
+    pub(super) new: NewObject,
+}
+
+pub(super) type Entities = Vec<Entity>;
+
+fn read(input: Input) -> Result<(Entities, Vec<Edge>), ToolError> {
+    let Input { ref_, type_, key, status, labels, properties, objects, relationships, merge, .. } = input;
     let one = match type_ {
         Some(_) if !objects.is_empty() => {
             return Err(refused(
                 "Give either one entity (`type`, `key`, `properties`) or several in `objects`, not both",
             ));
         }
-        Some(type_) => Some(Item { ref_, type_, key, status, labels, properties }),
+        Some(type_) => Some(Item { ref_, type_, key, status, labels, properties, source: None }),
         None if objects.is_empty() => {
             return Err(refused(
                 "There is nothing to create: give `type` and `properties` of one entity, or several in `objects`. \
@@ -160,29 +223,33 @@ fn read(input: Input) -> Result<(Objects, Vec<Edge>), ToolError> {
         }
         None => None,
     };
-    let mut new: Objects = Vec::new();
-    for Item { ref_, type_, key, status, labels, properties } in objects.into_iter().chain(one) {
+    let mut new: Entities = Vec::new();
+    for Item { ref_, type_, key, status, labels, properties, source } in objects.into_iter().chain(one) {
         // Models also name what they are just making by its key, so that is a ref as well.
         let ref_ = ref_.or_else(|| key.as_ref().map(|key| format!("{type_}/{key}")));
-        if key.is_some() && new.iter().any(|(_, other)| other.type_ == type_ && other.key == key) {
+        let taken = |other: &Entity| other.new.type_ == type_ && other.new.key == key;
+        // Twice the same is one when it is merged.
+        if key.is_some() && !merge && new.iter().any(taken) {
             return Err(refused(format!("`objects` has the key `{}` twice", key.unwrap_or_default())));
         }
-        new.push((ref_, NewObject { type_, key, status, labels, properties }));
+        new.push(Entity { ref_, source, new: NewObject { type_, key, status, labels, properties } });
     }
     Ok((new, relationships))
 }
 
 /// The relationships with their ends. What exists is looked for in the same transaction, so it
 /// cannot go in between.
-fn ends(
+pub(super) fn ends(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    objects: &Objects,
+    objects: &Entities,
     edges: &[Edge],
 ) -> emergent_graph::Result<Vec<NewSubgraphEdge>> {
     let new: BTreeMap<(&str, &str), &str> = objects
         .iter()
-        .filter_map(|(name, new)| Some(((new.type_.as_str(), new.key.as_deref()?), name.as_deref()?)))
+        .filter_map(|Entity { ref_, new, .. }| {
+            Some(((new.type_.as_str(), new.key.as_deref()?), ref_.as_deref()?))
+        })
         .collect();
     let mut end = |name: &Option<String>, id: &Option<ObjectRef>, at: usize, field: &str| match (name, id) {
         (Some(name), None) => Ok(End::Ref(name.clone())),

@@ -6,6 +6,7 @@ use crate::Tool;
 
 mod change;
 mod create;
+mod merge;
 mod query;
 mod read;
 mod sort;

@@ -7,15 +7,18 @@ use emergent_domain::{
     ids::{ObjectId, ProjectId},
     object::Object,
 };
-use emergent_graph::Error;
-use emergent_store::{Tx, objects};
+use emergent_graph::{
+    Error,
+    sources::{SHOWN, Said},
+};
+use emergent_store::{Tx, objects, sources};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::{
     define::{reads, refused},
     reference::ObjectRef,
-    schema,
+    schema, source,
     view::{Fields, page},
 };
 use crate::{Tool, ToolContext, ToolError};
@@ -39,14 +42,16 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
             "entities_get",
             "Reads one entity by `id`, or up to 50 by `ids`: its type, key, status, labels, properties and version. \
              Use it when you know the id or `Type/key`; to find entities use entities_query or entities_search. \
-             Returns `object`; for `ids`, `objects` in your order and under `missing` those that are not there.",
+             Returns `object`; for `ids`, `objects` in your order and under `missing` those that are not there. What \
+             was found in documents has `sources`: the passages that say it.",
             get_input,
             get,
         ),
         reads(
             "entities_history",
             "Shows every version of an entity, newest first, also of a deleted one: what it said, when, and who wrote \
-             it (`author`). Use it to see what changed or to find the values from before.",
+             it (`author`); of a merge also the `reason`. Use it to see what changed or to find the values from \
+             before. Returns `versions`, and `sources` when it was found in documents.",
             schema::object(
                 &["id"],
                 schema::and(
@@ -71,11 +76,17 @@ async fn get(context: ToolContext, input: Get) -> Result<Value, ToolError> {
     let (project, fields) = (context.project, input.fields);
     match (input.id, input.ids) {
         (Some(id), None) => {
-            let read = move |tx: &mut Tx<'_>| find(tx, project, &id)?.ok_or_else(|| id.not_found());
-            let found = context.graph.db().read(read).await?;
-            Ok(json!({ "object": fields.object(&found) }))
+            let shows = fields.wants("sources");
+            let read = move |tx: &mut Tx<'_>| {
+                let found = find(tx, project, &id)?.ok_or_else(|| id.not_found())?;
+                let sources = said_in(tx, project, shows, std::slice::from_ref(&found))?;
+                Ok::<_, Error>((found, sources))
+            };
+            let (found, sources) = context.graph.db().read(read).await?;
+            Ok(json!({ "object": view(&fields, &found, &sources) }))
         }
         (None, Some(ids)) => {
+            let shows = fields.wants("sources");
             let read = move |tx: &mut Tx<'_>| {
                 let (mut found, mut missing) = (Vec::new(), Vec::new());
                 for id in &ids {
@@ -84,10 +95,12 @@ async fn get(context: ToolContext, input: Get) -> Result<Value, ToolError> {
                         None => missing.push(id.to_string()),
                     }
                 }
-                Ok::<_, Error>((found, missing))
+                let sources = said_in(tx, project, shows, &found)?;
+                Ok::<_, Error>((found, missing, sources))
             };
-            let (found, missing) = context.graph.db().snapshot(read).await?;
-            Ok(json!({ "objects": fields.objects(&found), "missing": missing }))
+            let (found, missing, sources) = context.graph.db().snapshot(read).await?;
+            let objects: Vec<Value> = found.iter().map(|object| view(&fields, object, &sources)).collect();
+            Ok(json!({ "objects": objects, "missing": missing }))
         }
         _ => Err(refused("Give `id` for one entity, or `ids` for several: {\"id\": \"Task/login\"}")),
     }
@@ -99,6 +112,20 @@ fn find(tx: &mut Tx<'_>, project: ProjectId, id: &ObjectRef) -> Result<Option<Ob
         Err(Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The passages of these, when they are to be shown.
+fn said_in(tx: &mut Tx<'_>, project: ProjectId, shown: bool, objects: &[Object]) -> Result<Said, Error> {
+    let ids: Vec<_> = objects.iter().map(|object| object.id.0).collect();
+    Ok(if shown { sources::of(tx, project, &ids, SHOWN)? } else { Said::new() })
+}
+
+fn view(fields: &Fields, object: &Object, sources: &Said) -> Value {
+    let mut view = fields.object(object);
+    if let Some(sources) = sources.get(&object.id.0) {
+        view["sources"] = source::views(sources);
+    }
+    view
 }
 
 #[derive(Deserialize)]
@@ -120,7 +147,14 @@ async fn history(context: ToolContext, input: History) -> Result<Value, ToolErro
         let mut view = input.fields.object(object);
         // Who wrote it is what a history is asked for, besides what it said.
         view["author"] = json!(object.author);
+        if let Some(reason) = &object.reason {
+            view["reason"] = json!(reason);
+        }
         view
     };
-    Ok(page("versions", found.items.iter().map(author).collect(), found.next))
+    let mut answer = page("versions", found.items.iter().map(author).collect(), found.next);
+    if let Some(sources) = context.graph.sources_of(project, vec![id.0]).await?.get(&id.0) {
+        answer["sources"] = source::views(sources);
+    }
+    Ok(answer)
 }

@@ -3,9 +3,10 @@
 use emergent_domain::{
     cursor::Page,
     ids::{ProjectId, RelationshipId},
+    merge::Source,
     relationship::{NewRelationship, Relationship, RelationshipPatch},
 };
-use emergent_graph::{Error, RelationshipFilter, relationships};
+use emergent_graph::{Error, RelationshipFilter, Writer, Written, merge, relationships, sources};
 use emergent_store::{Tx, relationships as rows};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -13,6 +14,7 @@ use serde_json::{Map, Value, json};
 use super::super::{
     define::{Outcome, change, present, refused},
     reference::ObjectRef,
+    source::{SourceRef, Sources, tell},
     view::{Fields, page},
 };
 use crate::{ToolContext, ToolError};
@@ -27,6 +29,10 @@ pub(super) struct Create {
     weight: Option<f64>,
     #[serde(default)]
     relationships: Vec<New>,
+    #[serde(default)]
+    merge: bool,
+    /// Of the one relationship, or of all that name none of their own.
+    source: Option<SourceRef>,
 }
 
 #[derive(Deserialize)]
@@ -48,13 +54,14 @@ struct New {
     #[serde(default)]
     properties: Map<String, Value>,
     weight: Option<f64>,
+    source: Option<SourceRef>,
 }
 
 pub(super) async fn create(_: ToolContext, input: Create) -> Outcome {
-    let Create { one, properties, weight, relationships: several } = input;
+    let Create { one, properties, weight, relationships: several, merge, source } = input;
     let all = match (one, several.is_empty()) {
         (Ends { type_: Some(type_), from_id: Some(from_id), to_id: Some(to_id) }, true) => {
-            vec![New { type_, from_id, to_id, properties, weight }]
+            vec![New { type_, from_id, to_id, properties, weight, source }]
         }
         (Ends { type_: None, from_id: None, to_id: None }, false) => several,
         (_, true) => {
@@ -65,24 +72,65 @@ pub(super) async fn create(_: ToolContext, input: Create) -> Outcome {
         }
     };
     change(move |tx, writer| {
-        let mut drafts = Vec::with_capacity(all.len());
+        let mut edges = Vec::with_capacity(all.len());
         for new in &all {
-            drafts.push(relationships::Draft::new(NewRelationship {
+            edges.push(NewRelationship {
                 type_: new.type_.clone(),
                 from: new.from_id.resolve(tx, writer.project.id)?,
                 to: new.to_id.resolve(tx, writer.project.id)?,
                 properties: new.properties.clone(),
                 weight: new.weight,
-            })?);
+            });
         }
-        let made = relationships::create_all(tx, writer, &drafts)?;
-        let view = |(edge, created): &(Relationship, bool)| {
-            let mut view = Fields::these(["type", "fromId", "toId", "version"]).relationship(edge);
-            view["created"] = json!(created);
-            view
-        };
-        Ok(json!({ "relationships": made.iter().map(view).collect::<Vec<_>>() }))
+        let mut known = Sources::new(writer);
+        let mut passages = Vec::with_capacity(all.len());
+        for new in &all {
+            passages.push(known.get(tx, new.source, source)?);
+        }
+        let views =
+            if merge { join(tx, writer, edges, &passages)? } else { make(tx, writer, edges, &passages)? };
+        Ok(json!({ "relationships": views }))
     })
+}
+
+fn view(edge: &Relationship, created: bool) -> Value {
+    let mut view = Fields::these(["type", "fromId", "toId", "version"]).relationship(edge);
+    view["created"] = json!(created);
+    view
+}
+
+fn make(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    edges: Vec<NewRelationship>,
+    passages: &[Option<Source>],
+) -> emergent_graph::Result<Vec<Value>> {
+    let drafts = edges.into_iter().map(relationships::Draft::new).collect::<Result<Vec<_>, _>>()?;
+    let made = relationships::create_all(tx, writer, &drafts)?;
+    for ((edge, _), passage) in made.iter().zip(passages) {
+        if let Some(source) = passage {
+            sources::add_to_relationship(tx, writer, edge.id, source)?;
+        }
+    }
+    Ok(made.iter().map(|(edge, created)| view(edge, *created)).collect())
+}
+
+/// As [`make`], completing those that are there.
+fn join(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    edges: Vec<NewRelationship>,
+    passages: &[Option<Source>],
+) -> emergent_graph::Result<Vec<Value>> {
+    let mut views = Vec::with_capacity(edges.len());
+    for (at, (edge, passage)) in edges.into_iter().zip(passages).enumerate() {
+        let made = merge::join(tx, writer, edge, passage.as_ref()).map_err(|error| match error {
+            Error::Invalid(invalid) => Error::Invalid(invalid.at(&format!("relationships[{at}]"))),
+            other => other,
+        })?;
+        views.push(tell(view(&made.item, made.written == Written::Created), &made));
+    }
+    Ok(views)
 }
 
 /// Names a relationship: by its id, or by what it is between what.

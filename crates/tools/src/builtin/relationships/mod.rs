@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     define::{destroys, reads, writes},
-    schema,
+    schema, source,
 };
 use crate::Tool;
 
@@ -19,7 +19,7 @@ const MOST: usize = 200;
 pub(super) fn all() -> Vec<Arc<dyn Tool>> {
     let fields = || {
         schema::fields_of(
-            "`type`, `fromId`, `toId`, `properties`, `weight`, `version`, `createdAt`, `updatedAt`, `author`",
+            "`type`, `fromId`, `toId`, `properties`, `weight`, `version`, `createdAt`, `updatedAt`, `author`, `reason`",
         )
     };
     let with_example = |mut input: Value, example: Value| {
@@ -31,8 +31,10 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
         writes(
             "relationships_create",
             "Joins entities that exist: one relationship with `type`, `fromId` and `toId`, or several in \
-             `relationships`, all or nothing. Making one that is there already returns it as it is. Returns \
-             `relationships` in your order, each with `created`.",
+             `relationships`, all or nothing. Making one that is there already returns it as it is; with `merge: true` \
+             it is completed by what you say of it. Give the chunk that says it as `source`. Returns `relationships` in \
+             your order, each with `created`; with `merge`, also its `outcome` (created, updated, unchanged) and what \
+             stayed as it was although you said otherwise (`kept`).",
             with_example(
                 schema::object(
                     &[],
@@ -44,7 +46,10 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
                             "items": schema::object(&["type", "fromId", "toId"], new_edge()),
                             "minItems": 1,
                             "maxItems": MOST,
-                        }})],
+                        },
+                        "merge": source::merge(
+                            "Completes what is there already: fills what is missing, unites lists, replaces nothing.",
+                        )})],
                     ),
                 ),
                 by_ends.clone(),
@@ -118,6 +123,7 @@ fn new_edge() -> Value {
         "toId": schema::object_ref("The entity it leads to"),
         "properties": schema::properties("What the relationship says."),
         "weight": { "type": "number", "description": "How strong it is." },
+        "source": source::source("The passage that says so; it is kept with the relationship."),
     })
 }
 

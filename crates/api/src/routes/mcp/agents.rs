@@ -1,0 +1,107 @@
+//! Agents that are open to the outside, called as tools: a run is started and followed to its end.
+
+use emergent_domain::{
+    ids::RunId,
+    run::RunStatus,
+    run_event::{RunEvent, RunEventBody},
+};
+use emergent_executor::{Error, Executor, Start};
+use emergent_graph::Actor;
+use emergent_mcp::server::{Call, Fault, Level, Outcome};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+
+use super::{
+    answers::{failed, told},
+    host::Who,
+    offering::OfferedAgent,
+};
+
+/// Starts the agent, tells how it gets on, and answers with what it came to. A client that takes
+/// its call back, or goes away, cancels the run.
+pub(super) async fn call(
+    executor: &Executor,
+    agent: &OfferedAgent,
+    call: Call<Who>,
+) -> Result<Outcome, Fault> {
+    let input = match call.arguments {
+        Value::Object(ref fields) if fields.keys().all(|name| name == "input") => fields.get("input"),
+        _ => None,
+    };
+    let Some(input) = input.and_then(Value::as_str) else {
+        return failed("Give the agent its task as a text: { \"input\": \"…\" }, and nothing else.");
+    };
+    let actor = call.caller.actor();
+    let start = Start { input: input.to_owned(), ..Start::default() };
+    let run = match executor.invoke(actor, agent.id, start).await {
+        Ok(run) => run.id,
+        Err(Error::Store(error)) => return Err(Fault::internal(error)),
+        Err(refused) => return failed(&refused.to_string()),
+    };
+    let mut underway = Underway { executor: executor.clone(), actor, run, over: false };
+    let mut events = std::pin::pin!(executor.follow(actor.project, run, 0));
+    let mut told_so_far = 0.0;
+    while let Some(event) = events.next().await {
+        let event = event.map_err(Fault::internal)?;
+        if let RunEventBody::Ended { status, summary, error, .. } = &event.body {
+            underway.over = true;
+            return ended(run, *status, summary, error.as_deref());
+        }
+        if let Some(text) = worded(&event) {
+            told_so_far += 1.0;
+            call.link.progress(told_so_far, None, Some(&text));
+            call.link.log(Level::Info, &call.name, &json!({ "runId": run, "message": text }));
+        }
+    }
+    Err(Fault::internal("a run was followed to its end, and the end was not told"))
+}
+
+fn ended(run: RunId, status: RunStatus, summary: &str, error: Option<&str>) -> Result<Outcome, Fault> {
+    let answer = json!({ "runId": run, "status": status, "summary": summary });
+    let text = match status {
+        RunStatus::Completed => summary.to_owned(),
+        RunStatus::Paused => format!(
+            "{summary}\n\n(The run `{run}` is paused at a limit and is not done: `emergent run resume {run}` goes on.)"
+        ),
+        _ => format!("The run `{run}` ended as {status}: {}", error.unwrap_or("no reason was given")),
+    };
+    told(&text, Some(&answer), matches!(status, RunStatus::Failed | RunStatus::Cancelled))
+}
+
+/// What a person who waits wants to know of an event.
+fn worded(event: &RunEvent) -> Option<String> {
+    match &event.body {
+        RunEventBody::Started { recovered: false } => Some("started".to_owned()),
+        RunEventBody::Started { recovered: true } => Some("taken up again".to_owned()),
+        RunEventBody::ToolStarted(call) => Some(format!("step {}: calls `{}`", call.step, call.tool)),
+        RunEventBody::LimitReached { reason } => Some(format!("sums up: {reason}")),
+        RunEventBody::LoopDetected { tool, .. } => Some(format!("repeats `{tool}`")),
+        _ => None,
+    }
+}
+
+/// A run that somebody waits for.
+struct Underway {
+    executor: Executor,
+    actor: Actor,
+    run: RunId,
+    over: bool,
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        let (executor, actor, run) = (self.executor.clone(), self.actor, self.run);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                match executor.cancel(actor, run).await {
+                    // It ended by itself meanwhile.
+                    Ok(_) | Err(Error::Conflict(_)) => {}
+                    Err(error) => tracing::warn!(run.id = %run, %error, "a run nobody waits for goes on"),
+                }
+            });
+        }
+    }
+}

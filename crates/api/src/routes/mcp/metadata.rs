@@ -1,0 +1,74 @@
+//! How a client without a token learns what it needs (RFC 9728). Tokens are made with
+//! `emergent token create`; there is no authorisation server that hands them out.
+
+use axum::{
+    Json,
+    extract::Request,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    middleware::Next,
+    response::Response,
+};
+use emergent_domain::token::Scope;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource/mcp";
+
+/// What protects `/mcp`.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ProtectedResource)]
+pub(super) struct ProtectedResource {
+    #[schema(example = "http://127.0.0.1:4400/mcp")]
+    resource: String,
+    resource_name: &'static str,
+    bearer_methods_supported: [&'static str; 1],
+    #[schema(value_type = Vec<String>)]
+    scopes_supported: &'static [Scope],
+}
+
+/// What protects `/mcp`: bearer tokens, and their scopes.
+#[utoipa::path(
+    get, path = "/.well-known/oauth-protected-resource", tag = "mcp", operation_id = "protectedResource",
+    responses((status = 200, description = "Metadata of RFC 9728", body = ProtectedResource)),
+)]
+pub(super) async fn of_server(headers: HeaderMap) -> Json<ProtectedResource> {
+    Json(ProtectedResource {
+        resource: format!("{}/mcp", base(&headers)),
+        resource_name: "Emergent",
+        bearer_methods_supported: ["header"],
+        scopes_supported: Scope::ALL,
+    })
+}
+
+/// The same, where RFC 9728 has it for a resource with this path.
+#[utoipa::path(
+    get, path = "/.well-known/oauth-protected-resource/mcp", tag = "mcp", operation_id = "protectedMcp",
+    responses((status = 200, description = "Metadata of RFC 9728", body = ProtectedResource)),
+)]
+pub(super) async fn of_mcp(headers: HeaderMap) -> Json<ProtectedResource> {
+    of_server(headers).await
+}
+
+/// A refusal for want of a token says where to read what is wanted.
+pub(super) async fn challenge(request: Request, next: Next) -> Response {
+    let base = base(request.headers());
+    let mut response = next.run(request).await;
+    if response.status() == StatusCode::UNAUTHORIZED {
+        let text = format!("Bearer resource_metadata=\"{base}{WELL_KNOWN}\"");
+        if let Ok(value) = HeaderValue::from_str(&text) {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, value);
+        }
+    }
+    response
+}
+
+/// The address this server was reached by, as the caller or its proxy says.
+fn base(headers: &HeaderMap) -> String {
+    let plain = |name: &str| {
+        let text = headers.get(name).and_then(|value| value.to_str().ok())?;
+        let fine = |c: char| c.is_ascii_alphanumeric() || "-.:[]_".contains(c);
+        (!text.is_empty() && text.chars().all(fine)).then_some(text)
+    };
+    let scheme = plain("x-forwarded-proto").filter(|scheme| *scheme == "https").unwrap_or("http");
+    format!("{scheme}://{}", plain("host").unwrap_or("localhost"))
+}

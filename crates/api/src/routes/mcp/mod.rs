@@ -1,0 +1,151 @@
+//! `/mcp`: the project's tools, prompts and resources for clients of the Model Context Protocol.
+//! The protocol itself is `emergent_mcp::server`; here it meets HTTP, tokens and projects.
+
+mod agents;
+mod answers;
+mod host;
+mod metadata;
+mod offering;
+mod origin;
+mod resources;
+mod shelf;
+mod watch;
+
+use std::{convert::Infallible, sync::Arc};
+
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use emergent_mcp::server::{Reply, ReplyBody};
+use futures_util::{StreamExt, future::select};
+use utoipa_axum::routes;
+
+pub use self::host::Who;
+pub(crate) use self::host::{Endpoint, endpoint};
+use crate::{
+    ApiError, App,
+    access::Routes,
+    auth::{Caller, InProject},
+    extract::{has_content_type, read_limited},
+    limits,
+};
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .any_token(routes!(post, open, end))
+        .around(metadata::challenge)
+        .merge(Routes::new().public(routes!(metadata::of_server)).public(routes!(metadata::of_mcp)))
+}
+
+/// A message of the Model Context Protocol, in either of its eras: 2026-07-28, where each request
+/// stands alone, and 2025-11-25 and before, which begin with `initialize`. The answer is JSON, or
+/// a stream of events when something is told before the result. What is listed and may be called is
+/// what the token's scopes allow.
+#[utoipa::path(
+    post, path = "/mcp", tag = "mcp", operation_id = "mcp",
+    request_body(content = Object, description = "A JSON-RPC 2.0 request, notification or response"),
+    responses(
+        (status = 200, description = "A JSON-RPC response, or a stream that ends with it", body = Object),
+        (status = 202, description = "A notification or response was taken"),
+        (status = 400, description = "A JSON-RPC error: the message, its headers or its version are wrong", body = Object),
+        (status = 403, description = "The token lacks the tool's scope, or a page of another origin asks", body = Object),
+        (status = 404, description = "There is no such method or session", body = Object),
+    ),
+)]
+async fn post(
+    State(app): State<App>,
+    caller: Caller,
+    InProject(project): InProject,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    origin::check(&headers)?;
+    if !has_content_type(&headers, "application/json") {
+        return Err(ApiError::wrong_content_type("application/json"));
+    }
+    let body = read_limited(&headers, body, limits::BODY, "the body").await?;
+    let who = Who { project, token: Arc::clone(&caller.token) };
+    Ok(respond(&app, &caller, app.mcp.post(&who, &headers, &body).await))
+}
+
+/// What has changed, for a client of the era of sessions.
+#[utoipa::path(
+    get, path = "/mcp", tag = "mcp", operation_id = "mcpStream",
+    params(("Mcp-Session-Id" = Option<String>, Header, description = "From the answer to `initialize`.")),
+    responses(
+        (status = 200, description = "Events", body = String, content_type = "text/event-stream"),
+        (status = 403, description = "A page of another origin asks", body = Object),
+        (status = 404, description = "There is no such session", body = Object),
+        (status = 405, description = "No session was named", body = Object),
+    ),
+)]
+async fn open(
+    State(app): State<App>,
+    caller: Caller,
+    InProject(project): InProject,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    origin::check(&headers)?;
+    let who = Who { project, token: Arc::clone(&caller.token) };
+    Ok(respond(&app, &caller, app.mcp.get(&who, &headers)))
+}
+
+/// Ends a session, and whatever is under way in it.
+#[utoipa::path(
+    delete, path = "/mcp", tag = "mcp", operation_id = "endMcpSession",
+    params(("Mcp-Session-Id" = Option<String>, Header, description = "From the answer to `initialize`.")),
+    responses(
+        (status = 204, description = "It has ended"),
+        (status = 403, description = "A page of another origin asks", body = Object),
+        (status = 404, description = "There is no such session", body = Object),
+        (status = 405, description = "No session was named", body = Object),
+    ),
+)]
+async fn end(
+    State(app): State<App>,
+    caller: Caller,
+    InProject(project): InProject,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    origin::check(&headers)?;
+    let who = Who { project, token: Arc::clone(&caller.token) };
+    Ok(respond(&app, &caller, app.mcp.delete(&who, &headers)))
+}
+
+fn respond(app: &App, caller: &Caller, reply: Reply) -> Response {
+    let Ok(status) = StatusCode::from_u16(reply.status) else {
+        return ApiError::internal_text("an MCP answer has no status").into_response();
+    };
+    let (body, kind) = match reply.body {
+        ReplyBody::Empty => (Body::empty(), None),
+        ReplyBody::Json(text) => (Body::from(text), Some("application/json")),
+        ReplyBody::Events(frames) => {
+            let end = select(Box::pin(app.closed()), Box::pin(caller.ended(app)));
+            let frames = frames.map(Ok::<_, Infallible>).take_until(end);
+            (Body::from_stream(frames), Some("text/event-stream"))
+        }
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    if let Some(kind) = kind {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    if kind == Some("text/event-stream") {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        // Proxies that buffer would hold events back.
+        headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    }
+    let session = reply.session.and_then(|id| HeaderValue::from_str(&id).ok());
+    if let Some(session) = session {
+        headers.insert("mcp-session-id", session);
+    }
+    let challenge = reply.challenge.and_then(|text| HeaderValue::from_str(&text).ok());
+    if let Some(challenge) = challenge {
+        headers.insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    response
+}

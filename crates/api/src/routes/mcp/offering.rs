@@ -1,0 +1,237 @@
+//! What one kind of token is offered in a project: the tools its scopes open, and the agents that
+//! are open to the outside, each a tool.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use emergent_domain::{agent::Visibility, ids::AgentId, token::Scope, tool_name};
+use emergent_executor::Executor;
+use emergent_mcp::server::{Annotations, Fault, Offer, Tool as Listed};
+use emergent_store::agents as rows;
+use emergent_tools::{Effect, Tool, ToolInfo};
+use serde_json::{Value, json, value::RawValue};
+
+use super::host::Who;
+
+/// Scopes as one number, so that tokens with the same ones share an offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct ScopeSet(u32);
+
+impl ScopeSet {
+    pub fn of(scopes: &BTreeSet<Scope>) -> Self {
+        Self(scopes.iter().fold(0, |set, scope| set | 1 << *scope as u32))
+    }
+}
+
+/// Which tools are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// Those of other servers too, which may have to be reached first.
+    Everybodys,
+    /// What needs nobody else.
+    Ours,
+}
+
+pub(super) struct Offering {
+    pub offer: Arc<Offer>,
+    entries: BTreeMap<String, Entry>,
+    /// What is there, and needs a scope that the token lacks.
+    withheld: BTreeMap<String, Scope>,
+}
+
+pub(super) enum Entry {
+    Tool(Arc<dyn Tool>),
+    Agent(OfferedAgent),
+}
+
+pub(super) struct OfferedAgent {
+    pub id: AgentId,
+    pub name: String,
+    description: String,
+}
+
+/// These end in the same state however often they are called; of the others a second call does more.
+const IDEMPOTENT: &[&str] = &[
+    "documents_create",
+    "entities_delete",
+    "entities_restore",
+    "entities_update",
+    "relationships_create",
+    "relationships_delete",
+    "relationships_update",
+    "schema_pack_assign",
+];
+
+const AGENT_PREFIX: &str = "agent_";
+
+impl Offering {
+    pub async fn read(executor: &Executor, who: &Who, whose: Whose) -> Result<Self, Fault> {
+        let (mut entries, mut withheld) = (BTreeMap::new(), BTreeMap::new());
+        for (name, tool) in tools(executor, who, whose).await {
+            // Without a scope it is for agents only.
+            let Some(scope) = tool.info().scope else { continue };
+            if who.has(scope) {
+                entries.insert(name, Entry::Tool(tool));
+            } else {
+                withheld.insert(name, scope);
+            }
+        }
+        for agent in open_agents(executor, who).await? {
+            let name = tool_of(&agent.name);
+            // A server's tool may be called so as well: the first of a name keeps it.
+            if entries.contains_key(&name) {
+                continue;
+            }
+            if who.has(Scope::AgentsInvoke) {
+                entries.insert(name, Entry::Agent(agent));
+            } else {
+                withheld.insert(name, Scope::AgentsInvoke);
+            }
+        }
+        let listed =
+            entries.iter().map(|(name, entry)| listed(name, entry)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { offer: Arc::new(Offer::of(&listed)?), entries, withheld })
+    }
+
+    /// The tool of this name or alias.
+    pub fn find(&self, name: &str) -> Result<&Entry, Fault> {
+        let canonical = tool_name::canonical(name);
+        if let Some(entry) = self.entries.get(name).or_else(|| self.entries.get(canonical)) {
+            return Ok(entry);
+        }
+        match self.withheld.get(name).or_else(|| self.withheld.get(canonical)) {
+            Some(scope) => Err(Fault::Forbidden { scope: scope.to_string() }),
+            None => Err(Fault::invalid(format!("there is no tool `{name}`: `tools/list` has all there are"))),
+        }
+    }
+}
+
+/// The project's tools, with the names they go by.
+async fn tools(executor: &Executor, who: &Who, whose: Whose) -> Vec<(String, Arc<dyn Tool>)> {
+    let pool = executor.tools();
+    match whose {
+        Whose::Everybodys => {
+            let all = pool.resolve(who.project, &["*".to_owned()], 0, true).await;
+            let named = all.names().filter_map(|name| Some((name.to_owned(), Arc::clone(all.get(name)?))));
+            named.collect()
+        }
+        Whose::Ours => {
+            let known = pool.of_project(who.project).await.into_iter();
+            let ours = known.filter(|tool| tool.info().server.is_none());
+            ours.map(|tool| (tool.info().name.clone(), tool)).collect()
+        }
+    }
+}
+
+async fn open_agents(executor: &Executor, who: &Who) -> Result<Vec<OfferedAgent>, Fault> {
+    let project = who.project;
+    let all = executor.graph().db().read(move |tx| rows::all(tx, project)).await;
+    let open = all
+        .map_err(Fault::internal)?
+        .into_iter()
+        .filter(|agent| agent.definition.visibility == Visibility::External);
+    Ok(open
+        .map(|agent| OfferedAgent {
+            id: agent.id,
+            name: agent.definition.name,
+            description: agent.definition.description,
+        })
+        .collect())
+}
+
+/// Names of tools are letters, digits, `_`, `-` and `.`, 128 at most; those of agents may be others.
+fn tool_of(agent: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '_' };
+    AGENT_PREFIX.chars().chain(agent.chars().map(plain)).take(128).collect()
+}
+
+fn listed(name: &str, entry: &Entry) -> Result<Listed, Fault> {
+    let (description, input_schema, annotations) = match entry {
+        Entry::Tool(tool) => {
+            let info = tool.info();
+            (info.description.as_ref().to_owned(), schema_of(info)?, hints(info))
+        }
+        Entry::Agent(agent) => (agent.told(), raw(&agent_input())?, AGENT_HINTS),
+    };
+    Ok(Listed {
+        name: name.to_owned(),
+        title: None,
+        description,
+        input_schema,
+        annotations: Some(annotations),
+    })
+}
+
+impl OfferedAgent {
+    fn told(&self) -> String {
+        let about = self.description.trim();
+        let begin = if about.is_empty() { format!("The agent `{}`.", self.name) } else { about.to_owned() };
+        format!("{begin} Give it a task as `input`; it works on its own and answers when it is done.")
+    }
+}
+
+fn agent_input() -> Value {
+    json!({
+        "type": "object",
+        "properties": { "input": { "type": "string", "minLength": 1, "description": "What the agent is to do." } },
+        "required": ["input"],
+        "additionalProperties": false,
+    })
+}
+
+const AGENT_HINTS: Annotations = Annotations {
+    read_only_hint: false,
+    destructive_hint: true,
+    idempotent_hint: false,
+    open_world_hint: true,
+};
+
+fn hints(info: &ToolInfo) -> Annotations {
+    let (read_only_hint, destructive_hint, idempotent_hint, open_world_hint) = match info.effect {
+        Effect::Reads => (true, false, true, false),
+        Effect::Writes { destructive } => {
+            (false, destructive, IDEMPOTENT.contains(&info.name.as_str()), false)
+        }
+        Effect::External { read_only, idempotent } => (read_only, !read_only, read_only || idempotent, true),
+        Effect::Coordinates => (false, true, false, true),
+    };
+    Annotations { read_only_hint, destructive_hint, idempotent_hint, open_world_hint }
+}
+
+/// As the tool has it. Headers that its own server wants to see are no business of our clients.
+fn schema_of(info: &ToolInfo) -> Result<Box<RawValue>, Fault> {
+    const HEADER: &str = "x-mcp-header";
+    if !info.input_schema.text().contains(HEADER) {
+        return RawValue::from_string(info.input_schema.text().to_owned()).map_err(Fault::internal);
+    }
+    let mut schema = info.input_schema.value().clone();
+    for about in schema["properties"].as_object_mut().into_iter().flat_map(|all| all.values_mut()) {
+        about.as_object_mut().map(|about| about.remove(HEADER));
+    }
+    raw(&schema)
+}
+
+fn raw(value: &Value) -> Result<Box<RawValue>, Fault> {
+    serde_json::value::to_raw_value(value).map_err(Fault::internal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agents_tool_has_a_name_that_every_client_takes() {
+        assert_eq!(tool_of("research-assistant"), "agent_research-assistant");
+        assert_eq!(tool_of("über agent"), "agent__ber_agent");
+        assert_eq!(tool_of(&"x".repeat(500)).len(), 128);
+    }
+
+    #[test]
+    fn tokens_with_the_same_scopes_share_an_offer_and_others_do_not() {
+        let set = |scopes: &[Scope]| ScopeSet::of(&scopes.iter().copied().collect());
+        assert_eq!(set(&[Scope::GraphRead, Scope::AdminWrite]), set(&[Scope::AdminWrite, Scope::GraphRead]));
+        assert_ne!(set(&[Scope::GraphRead]), set(&[Scope::GraphWrite]));
+    }
+}

@@ -1,0 +1,55 @@
+//! Which web pages may ask. Browsers name the page in `Origin`; programs send none. A page whose
+//! name was made to resolve to this machine must not get through, so a name is trusted only when
+//! it cannot be made to: this machine's own, or an address that is written out.
+
+use std::net::IpAddr;
+
+use axum::http::{HeaderMap, header};
+
+use crate::ApiError;
+
+pub(super) fn check(headers: &HeaderMap) -> Result<(), ApiError> {
+    let text = |name| headers.get(name).map(|value: &axum::http::HeaderValue| value.to_str().unwrap_or("?"));
+    let Some(origin) = text(header::ORIGIN) else { return Ok(()) };
+    if is_trusted(origin, text(header::HOST).unwrap_or_default()) {
+        return Ok(());
+    }
+    let origin: String = origin.chars().take(200).collect();
+    Err(ApiError::forbidden(format!("pages of `{origin}` may not ask here: only this machine's own may")))
+}
+
+fn is_trusted(origin: &str, host: &str) -> bool {
+    let Some((_, authority)) = origin.split_once("://") else { return false };
+    let name = name_of(authority);
+    let loopback = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    let itself = authority.eq_ignore_ascii_case(host) && name.parse::<IpAddr>().is_ok();
+    loopback || itself || name.eq_ignore_ascii_case("localhost")
+}
+
+/// The host of `host:port`, without the brackets of an IPv6 address.
+fn name_of(authority: &str) -> &str {
+    match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pages_whose_name_nobody_else_can_have_are_let_in() {
+        let check =
+            |origin, host, expected| assert_eq!(is_trusted(origin, host), expected, "{origin} {host}");
+        check("http://127.0.0.1:4400", "127.0.0.1:4400", true);
+        check("http://localhost:6274", "127.0.0.1:4400", true);
+        check("http://[::1]:4400", "[::1]:4400", true);
+        check("http://192.168.1.7:4400", "192.168.1.7:4400", true);
+        check("http://192.168.1.8", "192.168.1.7:4400", false);
+        check("http://evil.example.com", "evil.example.com", false);
+        check("http://localhost.evil.example.com", "localhost.evil.example.com", false);
+        check("http://127.0.0.1.evil.example.com", "127.0.0.1:4400", false);
+        check("null", "127.0.0.1:4400", false);
+    }
+}

@@ -1,0 +1,172 @@
+//! What can be read: the schema and the objects as resources, and the products' prompts.
+
+use std::collections::BTreeMap;
+
+use emergent_domain::{
+    cursor::Page,
+    object::Object,
+    prompt::{Prompt, PromptMessage},
+    query::ObjectFilter,
+    token::Scope,
+};
+use emergent_executor::Executor;
+use emergent_mcp::server::{Call, Fault, Fields, Outcome};
+use emergent_store::prompts as rows;
+use emergent_tools::{Guarded, ToolContext};
+use serde_json::{Value, json};
+
+use super::host::Who;
+
+const SCHEMA: &str = "emergent://schema";
+const OBJECTS: &str = "emergent://objects/";
+const JSON: &str = "application/json";
+
+pub(super) async fn list(executor: &Executor, who: &Who, cursor: Option<&str>) -> Result<Fields, Fault> {
+    if !who.has(Scope::GraphRead) {
+        return Fields::of(&json!({ "resources": [] }));
+    }
+    let page =
+        Page::new(Some(Page::MAX as i64), cursor).map_err(|wrong| Fault::invalid(wrong.to_string()))?;
+    let found = executor.graph().list_objects(who.project, ObjectFilter::default(), page).await;
+    let found = found.map_err(Fault::internal)?;
+    let mut resources = Vec::new();
+    if cursor.is_none() {
+        resources.push(json!({
+            "uri": SCHEMA, "name": "schema", "title": "Schema", "mimeType": JSON,
+            "description": "The types of entities and relationships of this project.",
+        }));
+    }
+    resources.extend(found.items.iter().map(listed));
+    let mut result = json!({ "resources": resources });
+    if let Some(next) = found.next {
+        result["nextCursor"] = next.encode().into();
+    }
+    Fields::of(&result)
+}
+
+fn listed(object: &Object) -> Value {
+    let name = match &object.key {
+        Some(key) => format!("{}/{key}", object.type_),
+        None => format!("{}/{}", object.type_, object.id),
+    };
+    json!({ "uri": format!("{OBJECTS}{}", object.id), "name": name, "mimeType": JSON })
+}
+
+pub(super) fn templates(who: &Who) -> Result<Fields, Fault> {
+    let mut templates = Vec::new();
+    if who.has(Scope::GraphRead) {
+        let template = |uri: &str, name: &str, about: &str| json!({ "uriTemplate": uri, "name": name, "description": about, "mimeType": JSON });
+        templates = vec![
+            template("emergent://schema/{type}", "type", "What a type of entity or relationship looks like."),
+            template("emergent://objects/{id}", "object", "An entity by its id, with its properties."),
+            template("emergent://objects/{type}/{key}", "object-by-key", "An entity by its type and key."),
+        ];
+    }
+    Fields::of(&json!({ "resourceTemplates": templates }))
+}
+
+pub(super) async fn read(executor: &Executor, who: &Who, uri: &str) -> Result<Fields, Fault> {
+    let unknown = || Fault::NoResource { uri: uri.to_owned() };
+    let (tool, input) = if uri == SCHEMA {
+        ("schema_list_types", json!({}))
+    } else if let Some(name) = uri.strip_prefix("emergent://schema/") {
+        ("schema_get_type", json!({ "name": decoded(name).ok_or_else(unknown)? }))
+    } else if let Some(id) = uri.strip_prefix(OBJECTS) {
+        ("entities_get", json!({ "id": decoded(id).ok_or_else(unknown)? }))
+    } else {
+        return Err(unknown());
+    };
+    who.must_have(Scope::GraphRead)?;
+    // The tools read the same things for agents; a resource is one of their answers.
+    let known = executor.tools().of_project(who.project).await;
+    let tool = known.iter().find(|one| one.info().server.is_none() && one.info().name == tool);
+    let tool = tool.ok_or_else(unknown)?;
+    let context = ToolContext { graph: executor.graph().clone(), project: who.project, run: None };
+    match executor.settings().guard.call(tool.as_ref(), &context, input).await {
+        Guarded::Answer(answer) => {
+            let content = json!({ "uri": uri, "mimeType": JSON, "text": answer.to_string() });
+            Fields::of(&json!({ "contents": [content] }))
+        }
+        _ => Err(unknown()),
+    }
+}
+
+/// A part of a URI as it is meant; `None` when it is no text.
+fn decoded(part: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digits = [rest.next()?, rest.next()?];
+        bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// The prompts of installed products. Two products may have one of the same name: each is then
+/// called by its product as well.
+async fn of_project(executor: &Executor, who: &Who) -> Result<Vec<(String, Prompt)>, Fault> {
+    let project = who.project;
+    let all = executor.graph().db().read(move |tx| rows::all(tx, project)).await.map_err(Fault::internal)?;
+    let times = |name: &str| all.iter().filter(|one| one.prompt.name == name).count();
+    let named = all.iter().map(|one| {
+        let name = match times(&one.prompt.name) {
+            1 => one.prompt.name.clone(),
+            _ => format!("{}.{}", one.product, one.prompt.name),
+        };
+        (name, one.prompt.clone())
+    });
+    Ok(named.collect())
+}
+
+pub(super) async fn prompts(executor: &Executor, who: &Who) -> Result<Fields, Fault> {
+    let all = of_project(executor, who).await?;
+    let listed = all.iter().map(|(name, prompt)| {
+        let mut listed = json!({ "name": name });
+        for (field, text) in [("title", &prompt.title), ("description", &prompt.description)] {
+            if let Some(text) = text {
+                listed[field] = text.as_str().into();
+            }
+        }
+        if !prompt.arguments.is_empty() {
+            listed["arguments"] = json!(prompt.arguments);
+        }
+        listed
+    });
+    Fields::of(&json!({ "prompts": listed.collect::<Vec<_>>() }))
+}
+
+pub(super) async fn prompt(executor: &Executor, call: &Call<Who>) -> Result<Outcome, Fault> {
+    let all = of_project(executor, &call.caller).await?;
+    let prompt = all.iter().find(|(name, _)| *name == call.name).map(|(_, prompt)| prompt);
+    let prompt = prompt.ok_or_else(|| Fault::invalid(format!("there is no prompt `{}`", call.name)))?;
+    let given: BTreeMap<String, String> = match &call.arguments {
+        Value::Null => BTreeMap::new(),
+        given => serde_json::from_value(given.clone())
+            .map_err(|_| Fault::invalid("the arguments of a prompt are texts"))?,
+    };
+    let messages = prompt.render(&given).map_err(|wrong| Fault::invalid(wrong.to_string()))?;
+    let said = |message: &PromptMessage| json!({ "role": message.role, "content": { "type": "text", "text": message.content } });
+    let mut result = json!({ "messages": messages.iter().map(said).collect::<Vec<_>>() });
+    if let Some(description) = &prompt.description {
+        result["description"] = description.as_str().into();
+    }
+    Ok(Outcome::Done(Fields::of(&result)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_in_a_uri_may_be_anything() {
+        assert_eq!(decoded("Task/a%20b%2Fc").as_deref(), Some("Task/a b/c"));
+        assert_eq!(decoded("gr%C3%BC%C3%9Fe").as_deref(), Some("grüße"));
+        for wrong in ["%", "%2", "%zz", "%ff"] {
+            assert_eq!(decoded(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! `/api/admin/mcp-servers`: the external servers whose tools a project's agents can use.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use emergent_domain::{
+    cursor::Paged,
+    ids::McpServerId,
+    token::Scope::{AdminRead, AdminWrite},
+};
+use emergent_tools::remote::{Counted, Servers};
+use utoipa_axum::routes;
+
+use crate::{
+    ApiError, App,
+    access::Routes,
+    answer::{Envelope, Result, created, ok, page},
+    auth::{Caller, InProject},
+    extract::{Json, Paging, Path, Query},
+    views::mcp_server::{CreateMcpServer, InspectionView, McpServerView, McpToolView, UpdateMcpServer},
+};
+
+/// Below the limit of every request, so that a server that hangs is named and not the request.
+const INSPECTION: Duration = Duration::from_secs(50);
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .scoped(AdminRead, routes!(list))
+        .scoped(AdminWrite, routes!(create))
+        .scoped(AdminRead, routes!(get))
+        .scoped(AdminWrite, routes!(update))
+        .scoped(AdminWrite, routes!(delete))
+        .scoped(AdminWrite, routes!(inspect))
+        .scoped(AdminRead, routes!(tools))
+        .scoped(AdminWrite, routes!(accept))
+}
+
+fn servers(app: &App) -> std::result::Result<&Servers, ApiError> {
+    app.executor.tools().remote().ok_or_else(ApiError::no_external_servers)
+}
+
+fn seen(servers: &Servers, counted: Counted) -> McpServerView {
+    let status = servers.status(&counted.0);
+    (counted, status).into()
+}
+
+/// The project's servers, newest first.
+#[utoipa::path(
+    get, path = "/api/admin/mcp-servers", tag = "mcp servers", operation_id = "listMcpServers",
+    params(Paging),
+    responses((status = 200, description = "A page of servers", body = Envelope<Vec<McpServerView>>)),
+)]
+async fn list(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Query(paging): Query<Paging>,
+) -> Result<Vec<McpServerView>> {
+    let servers = servers(&app)?;
+    let found = servers.list(project, paging.page()?).await?;
+    page(Paged { items: found.items.into_iter().map(|one| seen(servers, one)).collect(), next: found.next })
+}
+
+/// Adds a server. It is reached when it is first needed, or with `inspect`. A `stdio` server is a
+/// program that this one starts: whoever may add it may run any program here.
+#[utoipa::path(
+    post, path = "/api/admin/mcp-servers", tag = "mcp servers", operation_id = "createMcpServer",
+    request_body = CreateMcpServer,
+    responses((status = 201, description = "The server", body = Envelope<McpServerView>)),
+)]
+async fn create(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Json(body): Json<CreateMcpServer>,
+) -> Result<McpServerView> {
+    let servers = servers(&app)?;
+    let server = servers.create(project, body.read()?).await?;
+    created(seen(servers, (server, 0, 0)))
+}
+
+/// One server.
+#[utoipa::path(
+    get, path = "/api/admin/mcp-servers/{id}", tag = "mcp servers", operation_id = "getMcpServer",
+    params(("id" = Uuid, Path)),
+    responses((status = 200, description = "The server", body = Envelope<McpServerView>)),
+)]
+async fn get(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<McpServerId>,
+) -> Result<McpServerView> {
+    let servers = servers(&app)?;
+    ok(seen(servers, servers.get(project, id).await?))
+}
+
+/// Changes a server; connections to what it was are closed, here and on every other server.
+#[utoipa::path(
+    patch, path = "/api/admin/mcp-servers/{id}", tag = "mcp servers", operation_id = "updateMcpServer",
+    params(("id" = Uuid, Path)), request_body = UpdateMcpServer,
+    responses((status = 200, description = "The server after it", body = Envelope<McpServerView>)),
+)]
+async fn update(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<McpServerId>,
+    Json(body): Json<UpdateMcpServer>,
+) -> Result<McpServerView> {
+    let servers = servers(&app)?;
+    servers.update(project, id, body.into()).await?;
+    ok(seen(servers, servers.get(project, id).await?))
+}
+
+/// Takes a server away, with its tools. One that a product brought goes with its product.
+#[utoipa::path(
+    delete, path = "/api/admin/mcp-servers/{id}", tag = "mcp servers", operation_id = "deleteMcpServer",
+    params(("id" = Uuid, Path)),
+    responses((status = 200, description = "The server that was deleted", body = Envelope<McpServerView>)),
+)]
+async fn delete(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<McpServerId>,
+) -> Result<McpServerView> {
+    let servers = servers(&app)?;
+    let gone = seen(servers, servers.get(project, id).await?);
+    servers.delete(project, id).await?;
+    ok(gone)
+}
+
+/// Reaches for a server now and lists its tools. A server that cannot be reached is no error of
+/// the request: `reachable` is false, and `error` says why.
+#[utoipa::path(
+    post, path = "/api/admin/mcp-servers/{id}/inspect", tag = "mcp servers", operation_id = "inspectMcpServer",
+    params(("id" = Uuid, Path)),
+    responses((status = 200, description = "What was found", body = Envelope<InspectionView>)),
+)]
+async fn inspect(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<McpServerId>,
+) -> Result<InspectionView> {
+    let servers = servers(&app)?;
+    let found = tokio::time::timeout(INSPECTION, servers.inspect(project, id)).await;
+    let found = match found {
+        Ok(found) => found?,
+        Err(_) => emergent_tools::remote::Inspection {
+            protocol: None,
+            tools: Vec::new(),
+            error: Some(format!("gave no answer within {} seconds", INSPECTION.as_secs())),
+            millis: u64::try_from(INSPECTION.as_millis()).unwrap_or(u64::MAX),
+        },
+    };
+    let (server, ..) = servers.get(project, id).await?;
+    ok((server, found))
+}
+
+/// The tools of a server as they were last listed, with what was accepted of those that changed.
+#[utoipa::path(
+    get, path = "/api/admin/mcp-servers/{id}/tools", tag = "mcp servers", operation_id = "listMcpServerTools",
+    params(("id" = Uuid, Path)),
+    responses((status = 200, description = "Every tool", body = Envelope<Vec<McpToolView>>)),
+)]
+async fn tools(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<McpServerId>,
+) -> Result<Vec<McpToolView>> {
+    let (server, tools) = servers(&app)?.tools(project, id).await?;
+    ok(tools.into_iter().map(|tool| McpToolView::from((&server, tool))).collect::<Vec<_>>())
+}
+
+/// Takes a changed tool as it is now.
+#[utoipa::path(
+    post, path = "/api/admin/mcp-servers/{id}/tools/{tool}/accept", tag = "mcp servers",
+    operation_id = "acceptMcpServerTool", params(("id" = Uuid, Path), ("tool" = String, Path)),
+    responses((status = 200, description = "The tool, accepted", body = Envelope<McpToolView>)),
+)]
+async fn accept(
+    State(app): State<App>,
+    InProject(project): InProject,
+    caller: Caller,
+    Path((id, tool)): Path<(McpServerId, String)>,
+) -> Result<McpToolView> {
+    let servers = servers(&app)?;
+    let accepted = servers.accept(project, id, &tool, Some(caller.token.id)).await?;
+    let (server, ..) = servers.get(project, id).await?;
+    ok((&server, accepted))
+}

@@ -1,0 +1,146 @@
+//! `/api/products`: what a project was given as a whole, and how that changes.
+
+use axum::{extract::State, http::header, response::IntoResponse};
+use emergent_domain::{
+    author::Author,
+    ids::ProjectId,
+    token::Scope::{AdminRead, AdminWrite},
+};
+use emergent_graph::Actor;
+use utoipa_axum::routes;
+
+use crate::{
+    ApiError, App,
+    access::Routes,
+    answer::{Envelope, Result, created_if, list as listed, ok},
+    auth::{Acting, Caller, InProject},
+    extract::{Json, MaybeJson, Path, Query},
+    views::product::{
+        DryRun, InstallProduct, OutcomeView, ProductDetailView, ProductView, UpdateView, UpgradeProduct,
+    },
+};
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .scoped(AdminRead, routes!(list))
+        .scoped(AdminWrite, routes!(install))
+        .scoped(AdminRead, routes!(check_updates))
+        .any_token(routes!(schema))
+        .scoped(AdminRead, routes!(get))
+        .scoped(AdminWrite, routes!(upgrade))
+        .scoped(AdminWrite, routes!(uninstall))
+        .scoped(AdminWrite, routes!(install_default_agents))
+}
+
+/// The products of the project, in the order they came.
+#[utoipa::path(
+    get, path = "/api/products", tag = "products", operation_id = "listProducts",
+    responses((status = 200, description = "Every product", body = Envelope<Vec<ProductView>>)),
+)]
+async fn list(State(app): State<App>, InProject(project): InProject) -> Result<Vec<ProductView>> {
+    listed(app.products.list(project).await?)
+}
+
+/// Installs a product, all of it or nothing. What is wrong with a manifest is told with a JSON
+/// pointer to the place and what would be right.
+#[utoipa::path(
+    post, path = "/api/products/install", tag = "products", operation_id = "installProduct",
+    request_body = InstallProduct,
+    responses(
+        (status = 201, description = "It is installed", body = Envelope<OutcomeView>),
+        (status = 200, description = "What would be done", body = Envelope<OutcomeView>),
+    ),
+)]
+async fn install(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Json(body): Json<InstallProduct>,
+) -> Result<OutcomeView> {
+    let dry_run = body.dry_run;
+    created_if(!dry_run, app.products.install(actor, body.wanted()?, dry_run).await?)
+}
+
+/// Looks where each product came from whether there is a newer version.
+#[utoipa::path(
+    get, path = "/api/products/check-updates", tag = "products", operation_id = "checkProductUpdates",
+    responses((status = 200, description = "Each product", body = Envelope<Vec<UpdateView>>)),
+)]
+async fn check_updates(State(app): State<App>, InProject(project): InProject) -> Result<Vec<UpdateView>> {
+    listed(app.products.check_updates(project).await?)
+}
+
+/// The JSON Schema of a manifest, for editors and validators.
+#[utoipa::path(
+    get, path = "/api/products/manifest.schema.json", tag = "products", operation_id = "productManifestSchema",
+    responses((status = 200, description = "JSON Schema 2020-12", body = Object, content_type = "application/json")),
+)]
+async fn schema() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], emergent_products::schema::TEXT)
+}
+
+/// One product, with its manifest and what was changed of its agents by hand.
+#[utoipa::path(
+    get, path = "/api/products/{name}", tag = "products", operation_id = "getProduct",
+    params(("name" = String, Path)),
+    responses((status = 200, description = "The product", body = Envelope<ProductDetailView>)),
+)]
+async fn get(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(name): Path<String>,
+) -> Result<ProductDetailView> {
+    ok(app.products.get(project, &name).await?)
+}
+
+/// Brings a product to another version: its agents, jobs, prompts and servers are overwritten, its
+/// packs get a new version, what the new manifest no longer has goes. Secrets and runs under way
+/// are left alone.
+#[utoipa::path(
+    post, path = "/api/products/{name}/upgrade", tag = "products", operation_id = "upgradeProduct",
+    params(("name" = String, Path)), request_body = UpgradeProduct,
+    responses((status = 200, description = "What was done, or would be", body = Envelope<OutcomeView>)),
+)]
+async fn upgrade(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path(name): Path<String>,
+    MaybeJson(body): MaybeJson<UpgradeProduct>,
+) -> Result<OutcomeView> {
+    let dry_run = body.dry_run;
+    ok(app.products.upgrade(actor, &name, body.wanted()?, dry_run).await?)
+}
+
+/// Takes a product away with everything it brought. What its agents wrote stays.
+#[utoipa::path(
+    delete, path = "/api/products/{name}", tag = "products", operation_id = "uninstallProduct",
+    params(("name" = String, Path), DryRun),
+    responses((status = 200, description = "What was done, or would be", body = Envelope<OutcomeView>)),
+)]
+async fn uninstall(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path(name): Path<String>,
+    Query(how): Query<DryRun>,
+) -> Result<OutcomeView> {
+    ok(app.products.uninstall(actor, &name, how.dry_run).await?)
+}
+
+/// Gives a project the agents every project can use: the product `emergent.memory`, in the version
+/// of this server. Asked again, it changes nothing.
+#[utoipa::path(
+    post, path = "/api/admin/projects/{projectId}/install-default-agents", tag = "products",
+    operation_id = "installDefaultAgents", params(("projectId" = Uuid, Path)),
+    responses((status = 200, description = "What was done", body = Envelope<OutcomeView>)),
+)]
+async fn install_default_agents(
+    State(app): State<App>,
+    caller: Caller,
+    Path(project): Path<ProjectId>,
+) -> Result<OutcomeView> {
+    // Another's project does not exist for this caller.
+    if caller.bound_to().is_some_and(|own| own != project) {
+        return Err(ApiError::not_found("project", project));
+    }
+    let actor = Actor { project, author: Author::Token { id: caller.token.id } };
+    ok(app.products.install_default_agents(actor).await?)
+}

@@ -1,0 +1,95 @@
+//! The body that holds a secret. Other bodies are refused with what was found in them; of this one
+//! nothing is repeated, since whatever stands in the wrong place may be the secret.
+
+use axum::extract::{FromRequest, Request};
+use emergent_secrets::{Secret, VALUE_BYTES};
+
+use crate::{
+    ApiError,
+    extract::{fields::Fields, has_content_type, read_limited},
+    views::secret::PutSecret,
+};
+
+/// Room for a value of which JSON escapes every letter.
+const BODY: usize = 6 * VALUE_BYTES + 1_024;
+
+pub(super) struct Value(pub Secret);
+
+impl<S: Send + Sync> FromRequest<S> for Value {
+    type Rejection = ApiError;
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        if !has_content_type(&parts.headers, "application/json") {
+            return Err(ApiError::wrong_content_type("application/json"));
+        }
+        let bytes = read_limited(&parts.headers, body, BODY, "the body").await?;
+        read(&bytes)
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<Value, ApiError> {
+    let failure = match serde_json::from_slice(bytes) {
+        Ok(Fields(PutSecret { value })) => return Ok(Value(Secret::new(value))),
+        Err(failure) => failure,
+    };
+    if !failure.is_data() {
+        return Err(ApiError::malformed("the body is not JSON; send {\"value\": \"…\"}"));
+    }
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return Err(ApiError::invalid("", "the body must be an object; send {\"value\": \"…\"}"));
+    }
+    let text = failure.to_string();
+    if let Some(rest) = text.strip_prefix("unknown field `") {
+        let field = rest.split('`').next().unwrap_or_default();
+        let plain = field.len() <= 32 && field.bytes().all(|byte| byte.is_ascii_alphabetic());
+        // A word is the field somebody meant; anything else may be what was to be hidden.
+        let field = if plain { field } else { "" };
+        return Err(ApiError::invalid(field, "is not a field here; expected `value`, and nothing else"));
+    }
+    Err(match text {
+        missing if missing.starts_with("missing field") => ApiError::invalid("value", "is required"),
+        twice if twice.starts_with("duplicate field") => ApiError::invalid("value", "is given twice"),
+        _ => ApiError::invalid("value", "must be a string"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_read() {
+        let Ok(Value(secret)) = read(br#" {"value":"a\nb\u00fc"} "#) else { panic!("it is well formed") };
+        assert_eq!(secret.expose(), "a\nbü");
+    }
+
+    #[test]
+    fn a_refusal_names_the_field_and_repeats_nothing() {
+        let secret = "S3cr3t-17";
+        for (body, field) in [
+            (r#"{"value":S3cr3t-17}"#, ""),
+            (r#"{"value":"S3cr3t-17""#, ""),
+            (r#"{"value":"S3cr3t-17"} S3cr3t-17"#, ""),
+            (r#""S3cr3t-17""#, ""),
+            (r#"["S3cr3t-17"]"#, ""),
+            ("S3cr3t-17", ""),
+            ("", ""),
+            (r#"{"value":["S3cr3t-17"]}"#, "value"),
+            (r#"{"value":{"S3cr3t-17":1}}"#, "value"),
+            (r#"{"value":317}"#, "value"),
+            (r#"{"value":null}"#, "value"),
+            (r#"{"value":"S3cr3t-17","value":"S3cr3t-17"}"#, "value"),
+            (r#"{}"#, "value"),
+            (r#"{"S3cr3t-17":"x"}"#, ""),
+            (r#"{"value":"S3cr3t-17","comment":"x"}"#, "comment"),
+        ] {
+            let Err(refusal) = read(body.as_bytes()) else { panic!("{body} was read") };
+            let told = serde_json::to_value(refusal.into_body()).unwrap();
+            assert_eq!(told["details"][0]["field"], field, "{body}: {told}");
+            assert!(
+                !told.to_string().contains(secret) && !told.to_string().contains("317"),
+                "{body}: {told}"
+            );
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `/api/admin/triggers`: what starts agents without anybody asking, and what came of it.
+
+use axum::extract::State;
+use emergent_domain::{
+    cursor::Page,
+    ids::AgentId,
+    invalid::Invalid,
+    token::Scope::{AdminRead, AgentsRead},
+    trigger::FiringStatus,
+};
+use emergent_executor::triggers::FiringFilter;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::routes;
+
+use crate::{
+    App,
+    access::Routes,
+    answer::{Envelope, Result, ok, page},
+    auth::InProject,
+    extract::Query,
+    views::trigger::{FiringView, TriggersView},
+};
+
+pub(super) fn routes() -> Routes {
+    Routes::new().scoped(AgentsRead, routes!(list)).scoped(AdminRead, routes!(firings))
+}
+
+/// The project's schedules, with when each is due next, and its agents that wait for events.
+#[utoipa::path(
+    get, path = "/api/admin/triggers", tag = "triggers", operation_id = "listTriggers",
+    responses((status = 200, description = "Every trigger", body = Envelope<TriggersView>)),
+)]
+async fn list(State(app): State<App>, InProject(project): InProject) -> Result<TriggersView> {
+    ok(app.executor.list_triggers(project).await?)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct Which {
+    /// Only of this agent.
+    #[serde(rename = "agentId")]
+    #[param(value_type = Option<Uuid>, rename = "agentId")]
+    agent: Option<AgentId>,
+    /// `pending`, `admitted`, `refused` or `skipped`.
+    #[param(pattern = "^(pending|admitted|refused|skipped)$")]
+    status: Option<String>,
+    /// How many at most, 50 when not said.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<i64>,
+    /// Where to go on: the `x-next-cursor` of the page before.
+    cursor: Option<String>,
+}
+
+impl Which {
+    fn read(self) -> std::result::Result<(FiringFilter, Page), Invalid> {
+        let page = Page::new(self.limit, self.cursor.as_deref())?;
+        let status = self.status.as_deref().map(status).transpose()?;
+        Ok((FiringFilter { agent: self.agent, status }, page))
+    }
+}
+
+fn status(word: &str) -> std::result::Result<FiringStatus, Invalid> {
+    FiringStatus::parse(word).ok_or_else(|| {
+        let words: Vec<_> = FiringStatus::ALL.iter().map(|status| status.as_str()).collect();
+        Invalid::one("status", format!("must be one of {}", words.join(", ")))
+    })
+}
+
+/// Every time a trigger's moment came, newest first, and what became of it. Settled firings are
+/// kept for 30 days.
+#[utoipa::path(
+    get, path = "/api/admin/triggers/firings", tag = "triggers", operation_id = "listFirings", params(Which),
+    responses((status = 200, description = "A page of firings", body = Envelope<Vec<FiringView>>)),
+)]
+async fn firings(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Query(which): Query<Which>,
+) -> Result<Vec<FiringView>> {
+    let (filter, wanted) = which.read()?;
+    page(app.executor.list_firings(project, filter, wanted).await?)
+}

@@ -1,0 +1,99 @@
+//! Secrets over HTTP: values go in, never out, and only where they belong.
+
+mod common;
+
+use axum::http::Method;
+use common::Server;
+use emergent_domain::token::Scope::{AdminRead, AdminWrite, AgentsRead};
+use emergent_testkit::both;
+use serde_json::json;
+
+const VALUE: &str = "S3cr3t-of-the-story";
+const PATH: &str = "/api/admin/secrets/API_KEY";
+
+both! {
+    async fn a_value_goes_in_and_never_out(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let made = admin.put(PATH, json!({ "value": VALUE })).await;
+        assert_eq!((&made.is(201)["name"], &made.body["data"]["version"]), (&json!("API_KEY"), &json!(1)));
+        let changed = admin.put(PATH, json!({ "value": format!("{VALUE}-2") })).await;
+        assert_eq!(changed.is(200)["version"], 2);
+        admin.put("/api/admin/secrets/ANOTHER", json!({ "value": VALUE })).await.is(201);
+
+        let listed = admin.get("/api/admin/secrets").await;
+        let names: Vec<_> = listed.is(200).as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
+        assert_eq!(names, ["ANOTHER", "API_KEY"]);
+        assert_eq!(listed.body["data"][0]["usedBy"], json!([]));
+        for answer in [&made, &changed, &listed] {
+            assert!(!answer.text.contains(VALUE), "{}", answer.text);
+        }
+        assert_eq!(admin.delete(PATH).await.is(200)["name"], "API_KEY");
+        admin.delete(PATH).await.refused(404, "not_found");
+        admin.get(PATH).await.refused(405, "method_not_allowed");
+    }
+
+    async fn a_secret_is_one_projects_and_needs_the_scope(db: TestDb) {
+        let server = Server::start(&db).await;
+        let other = server.project("other").await;
+        server.admin().put(PATH, json!({ "value": VALUE })).await.is(201);
+        let there = server.token(&[AdminRead, AdminWrite], Some(other)).await;
+        let there = server.client(Some(&there));
+        assert_eq!(there.get("/api/admin/secrets").await.is(200), &json!([]));
+        there.delete(PATH).await.refused(404, "not_found");
+        there.put(PATH, json!({ "value": "of the other" })).await.is(201);
+        assert_eq!(server.admin().get("/api/admin/secrets").await.is(200)[0]["version"], 1);
+        there.post("/api/admin/secrets/rotate", json!({})).await.refused(403, "forbidden");
+
+        let reader = server.token(&[AdminRead, AgentsRead], None).await;
+        let reader = server.client(Some(&reader));
+        reader.get("/api/admin/secrets").await.is(200);
+        reader.put(PATH, json!({ "value": VALUE })).await.refused(403, "missing_scope");
+        reader.delete(PATH).await.refused(403, "missing_scope");
+        let nobody = server.token(&[AgentsRead], None).await;
+        server.client(Some(&nobody)).get("/api/admin/secrets").await.refused(403, "missing_scope");
+    }
+
+    async fn what_is_refused_is_not_repeated_and_nothing_is_written(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        for name in ["api_key", "9KEYS", "API-KEY", "S3cr3t-of-the-story", &"A".repeat(129)] {
+            let answer = admin.put(&format!("/api/admin/secrets/{name}"), json!({ "value": VALUE })).await;
+            answer.refused(400, "invalid");
+            assert_eq!(answer.field(), "name");
+            assert!(!answer.text.contains(name), "{}", answer.text);
+        }
+        for (body, code) in [
+            (json!({ "value": "" }).to_string(), "invalid"),
+            (json!({ "value": format!("{VALUE}\0") }).to_string(), "invalid"),
+            (json!({ "value": VALUE.repeat(4_000) }).to_string(), "invalid"),
+            (json!({ "value": { VALUE: VALUE } }).to_string(), "invalid"),
+            (json!({ "value": VALUE, VALUE: VALUE }).to_string(), "invalid"),
+            (format!("{{\"value\":{VALUE}}}"), "malformed"),
+        ] {
+            let answer = admin.raw(Method::PUT, PATH, "application/json", body).await;
+            answer.refused(400, code);
+            assert!(!answer.text.contains(VALUE), "{}", answer.text);
+        }
+        let long = json!({ "value": VALUE.repeat(40_000) }).to_string();
+        admin.raw(Method::PUT, PATH, "application/json", long).await.refused(413, "too_large");
+        admin.raw(Method::PUT, PATH, "text/plain", VALUE).await.refused(415, "unsupported_media_type");
+        assert_eq!(admin.get("/api/admin/secrets").await.is(200), &json!([]));
+        // The key of this server is given to it: it cannot make another.
+        admin.post("/api/admin/secrets/rotate", json!({})).await.refused(409, "conflict");
+    }
+
+    async fn a_known_secret_is_not_in_any_refusal(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let cited = admin.get(&format!("/api/projects/{VALUE}")).await.text;
+        assert!(cited.contains(VALUE), "what is not known is cited: {cited}");
+        admin.put(PATH, json!({ "value": VALUE })).await.is(201);
+        for path in ["/api/projects/", "/api/graph/objects/", "/nowhere/", "/api/graph/objects?limit="] {
+            let text = admin.get(&format!("{path}{VALUE}")).await.text;
+            assert!(!text.contains(VALUE), "{text}");
+            assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{text}");
+        }
+        assert!(admin.get(&format!("/nowhere/{VALUE}")).await.text.contains("[secret API_KEY]"));
+    }
+}

@@ -1,0 +1,386 @@
+//! External MCP servers: what a manifest or a caller says of one, what it may say, and the row it
+//! becomes. Values of secrets never stand here, only references to them.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    agent::words,
+    ids::{McpServerId, ProjectId},
+    invalid::Problem,
+    time::Timestamp,
+};
+
+pub const DEFAULT_TIMEOUT: i64 = 60;
+pub const LONGEST_TIMEOUT: i64 = 3_600;
+const LONGEST_TEXT: usize = 10_000;
+const LONGEST_VALUE: usize = 8_192;
+const MOST_ENTRIES: usize = 100;
+/// What the protocol itself puts into a request's headers.
+const OWN_HEADERS: [&str; 9] = [
+    "host",
+    "content-length",
+    "content-type",
+    "accept",
+    "connection",
+    "transfer-encoding",
+    "upgrade",
+    "last-event-id",
+    "te",
+];
+/// Names with such a word hold a secret, so a value that is no reference is one in plain sight.
+const SECRET_WORDS: [&str; 10] = [
+    "authorization",
+    "token",
+    "key",
+    "apikey",
+    "secret",
+    "password",
+    "passwd",
+    "credential",
+    "credentials",
+    "cookie",
+];
+
+/// A server as a manifest describes it: snake_case, unknown fields refused.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "transport", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ServerSpec {
+    /// A program of this machine, spoken to over its standard input and output.
+    Stdio {
+        name: String,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        description: String,
+        command: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        args: Vec<String>,
+        /// All that the program gets to see of an environment, besides `PATH`.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        env: BTreeMap<String, String>,
+    },
+    /// HTTP with server-sent events, as of 2024-11-05.
+    Sse {
+        name: String,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        description: String,
+        url: String,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        headers: BTreeMap<String, String>,
+        /// Names that `headers` may use as `${NAME}`; for the rest of the server's world see there.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        env: BTreeMap<String, String>,
+    },
+    /// Streamable HTTP.
+    Http {
+        name: String,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        description: String,
+        url: String,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        headers: BTreeMap<String, String>,
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        env: BTreeMap<String, String>,
+    },
+}
+
+words! {
+    TransportKind {
+        Stdio = "stdio",
+        Sse = "sse",
+        Http = "http",
+    }
+}
+
+words! {
+    /// What happens when a server changes a tool that was seen before.
+    #[derive(Default)]
+    PinPolicy {
+        /// The tool is held back until somebody accepts the change.
+        #[default]
+        Pin = "pin",
+        /// The tool is used as it is now, and the change is reported.
+        Warn = "warn",
+        /// The tool is used as it is now.
+        Off = "off",
+    }
+}
+
+words! {
+    ToolStatus {
+        Live = "live",
+        /// Differs from what was accepted; held back under `pin`.
+        Changed = "changed",
+        /// No longer listed.
+        Gone = "gone",
+    }
+}
+
+/// A server of a project.
+#[derive(Debug, Clone, PartialEq)]
+pub struct McpServer {
+    pub id: McpServerId,
+    pub project: ProjectId,
+    /// The product that brought it; `None`: the project's own.
+    pub product: Option<String>,
+    pub spec: ServerSpec,
+    /// Globs: which of its tools the project gets.
+    pub tool_filter: Vec<String>,
+    pub pin_policy: PinPolicy,
+    pub timeout_seconds: i64,
+    pub enabled: bool,
+    /// Counts changes of what it is and how it is reached: a connection belongs to one version.
+    pub version: i64,
+    /// When its tools were last listed; `None`: never reached.
+    pub listed_at: Option<Timestamp>,
+    pub last_error: Option<String>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+impl McpServer {
+    pub fn name(&self) -> &str {
+        self.spec.name()
+    }
+}
+
+impl ServerSpec {
+    pub fn name(&self) -> &str {
+        let (Self::Stdio { name, .. } | Self::Sse { name, .. } | Self::Http { name, .. }) = self;
+        name
+    }
+
+    pub fn description(&self) -> &str {
+        let (Self::Stdio { description, .. }
+        | Self::Sse { description, .. }
+        | Self::Http { description, .. }) = self;
+        description
+    }
+
+    pub fn transport(&self) -> TransportKind {
+        match self {
+            Self::Stdio { .. } => TransportKind::Stdio,
+            Self::Sse { .. } => TransportKind::Sse,
+            Self::Http { .. } => TransportKind::Http,
+        }
+    }
+
+    pub fn env(&self) -> &BTreeMap<String, String> {
+        let (Self::Stdio { env, .. } | Self::Sse { env, .. } | Self::Http { env, .. }) = self;
+        env
+    }
+
+    /// Every text in which `${NAME}` and `{{secrets.NAME}}` stand for secrets, by its field.
+    pub fn templates(&self) -> Vec<(String, &str)> {
+        let env = self.env().iter().map(|(name, value)| (format!("env.{name}"), value.as_str()));
+        let headers = match self {
+            Self::Stdio { .. } => None,
+            Self::Sse { headers, .. } | Self::Http { headers, .. } => Some(headers),
+        };
+        let headers = headers.into_iter().flatten();
+        env.chain(headers.map(|(name, value)| (format!("headers.{name}"), value.as_str()))).collect()
+    }
+
+    /// Everything that is wrong with it, by field.
+    pub fn check(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut wrong = |field: &str, reason: String| problems.push(Problem::new(field, reason));
+        if !is_name(self.name()) {
+            wrong(
+                "name",
+                "must be 1 to 64 letters, digits, `-` or `_`, and begin with a letter or digit".into(),
+            );
+        }
+        if self.description().len() > LONGEST_TEXT || self.description().contains('\0') {
+            wrong("description", format!("must be at most {LONGEST_TEXT} bytes without NUL characters"));
+        }
+        match self {
+            Self::Stdio { command, args, .. } => check_command(command, args, &mut wrong),
+            Self::Sse { url, headers, .. } | Self::Http { url, headers, .. } => {
+                if let Err(reason) = check_url(url) {
+                    wrong("url", reason);
+                }
+                check_headers(headers, &mut wrong);
+            }
+        }
+        check_env(self.env(), &mut wrong);
+        problems
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    text.len() <= 64 && text.chars().all(fine) && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+}
+
+/// Whether a text refers to a secret.
+pub fn has_reference(text: &str) -> bool {
+    text.replace("$${", "").contains("${")
+        || text.split("{{").skip(1).any(|rest| rest.trim_start().starts_with("secrets."))
+}
+
+fn check_command(command: &str, args: &[String], wrong: &mut impl FnMut(&str, String)) {
+    if command.trim().is_empty() {
+        wrong("command", "is empty: name the program to run".into());
+    }
+    if args.len() > MOST_ENTRIES {
+        wrong("args", format!("has more than {MOST_ENTRIES} entries"));
+    }
+    let all = std::iter::once(("command".to_owned(), command))
+        .chain(args.iter().enumerate().map(|(index, arg)| (format!("args[{index}]"), arg.as_str())));
+    for (field, text) in all {
+        if text.len() > LONGEST_VALUE || text.contains('\0') {
+            wrong(&field, format!("must be at most {LONGEST_VALUE} bytes without NUL characters"));
+        }
+        if has_reference(text) {
+            wrong(
+                &field,
+                "must not refer to a secret, since whoever lists processes would see it: \
+                 hand it to the program in `env`"
+                    .into(),
+            );
+        }
+    }
+}
+
+fn check_url(url: &str) -> Result<(), String> {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let Some(rest) = rest else {
+        return Err("must begin with `https://` or `http://`".into());
+    };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if host.is_empty() || url.len() > 2_048 || url.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err("must be a whole address of at most 2048 bytes".into());
+    }
+    if host.contains('@') || has_reference(url) {
+        return Err(
+            "must not hold a secret, since addresses are shown and logged: use `headers` and `${NAME}`"
+                .into(),
+        );
+    }
+    Ok(())
+}
+
+fn check_headers(headers: &BTreeMap<String, String>, wrong: &mut impl FnMut(&str, String)) {
+    if headers.len() > MOST_ENTRIES {
+        wrong("headers", format!("has more than {MOST_ENTRIES} entries"));
+    }
+    for (name, value) in headers.iter().take(MOST_ENTRIES) {
+        let field = format!("headers.{name}");
+        let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        let lower = name.to_ascii_lowercase();
+        if name.is_empty() || name.len() > 128 || !name.chars().all(token) {
+            wrong(&field, "is not a name of a header".into());
+        } else if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
+            wrong(&field, "is set by the protocol itself".into());
+        }
+        if value.len() > LONGEST_VALUE || value.chars().any(|c| c.is_control()) {
+            wrong(&field, format!("must be at most {LONGEST_VALUE} bytes without control characters"));
+        }
+        check_secret(&field, name, value, wrong);
+    }
+}
+
+fn check_env(env: &BTreeMap<String, String>, wrong: &mut impl FnMut(&str, String)) {
+    if env.len() > MOST_ENTRIES {
+        wrong("env", format!("has more than {MOST_ENTRIES} entries"));
+    }
+    for (name, value) in env.iter().take(MOST_ENTRIES) {
+        let field = format!("env.{name}");
+        let fine = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.is_empty() || name.len() > 128 || !name.chars().all(fine) {
+            wrong(&field, "is not a name of a variable: use letters, digits and `_`".into());
+        }
+        if value.len() > LONGEST_VALUE || value.contains('\0') {
+            wrong(&field, format!("must be at most {LONGEST_VALUE} bytes without NUL characters"));
+        }
+        check_secret(&field, name, value, wrong);
+    }
+}
+
+fn check_secret(field: &str, name: &str, value: &str, wrong: &mut impl FnMut(&str, String)) {
+    let lower = name.to_ascii_lowercase();
+    let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+    if !value.is_empty() && words.any(|word| SECRET_WORDS.contains(&word)) && !has_reference(value) {
+        // The value is not repeated: it may be the secret itself.
+        wrong(
+            field,
+            "looks like a secret in plain text: keep it with PUT /api/admin/secrets/NAME and write ${NAME}"
+                .into(),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn problems(spec: serde_json::Value) -> Vec<String> {
+        let spec: ServerSpec = serde_json::from_value(spec).unwrap();
+        spec.check().into_iter().map(|problem| problem.field).collect()
+    }
+
+    #[test]
+    fn the_servers_of_the_specification_are_fine() {
+        for spec in [
+            json!({"name": "web-tools", "transport": "stdio", "command": "npx",
+                   "args": ["-y", "@anthropic/mcp-web-tools"], "env": {"SEARCH_API_KEY": "${SEARCH_API_KEY}"}}),
+            json!({"name": "github", "transport": "sse", "url": "https://mcp.github.com/sse",
+                   "headers": {"Authorization": "Bearer ${GITHUB_TOKEN}"}}),
+            json!({"name": "github", "transport": "sse", "url": "https://api.github.com/mcp",
+                   "env": {"GITHUB_TOKEN": "{{secrets.GITHUB_TOKEN}}"}}),
+            json!({"name": "a", "transport": "http", "url": "http://127.0.0.1:3001/mcp"}),
+        ] {
+            assert_eq!(problems(spec.clone()), Vec::<String>::new(), "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_secret_in_plain_sight_is_refused_and_not_repeated() {
+        let spec: ServerSpec = serde_json::from_value(json!({
+            "name": "x", "transport": "http", "url": "https://x.test/",
+            "headers": {"Authorization": "Bearer abc", "X-Api-Key": "abc", "X-Keyboard": "qwerty"},
+            "env": {"A_TOKEN": "abc", "PLAIN": "abc"},
+        }))
+        .unwrap();
+        let found = spec.check();
+        let fields: Vec<_> = found.iter().map(|problem| problem.field.as_str()).collect();
+        assert_eq!(fields, ["headers.Authorization", "headers.X-Api-Key", "env.A_TOKEN"]);
+        assert!(found.iter().all(|problem| !problem.reason.contains("abc")), "{found:?}");
+    }
+
+    #[test]
+    fn what_others_could_see_holds_no_reference() {
+        let stdio = json!({"name": "x", "transport": "stdio", "command": "run", "args": ["--key", "${KEY}"]});
+        assert_eq!(problems(stdio), ["args[1]"]);
+        let escaped = json!({"name": "x", "transport": "stdio", "command": "run", "args": ["$${HOME}"]});
+        assert_eq!(problems(escaped), Vec::<String>::new());
+        let http = json!({"name": "x", "transport": "http", "url": "https://x.test/?key=${KEY}"});
+        assert_eq!(problems(http), ["url"]);
+        let user = json!({"name": "x", "transport": "http", "url": "https://u:p@x.test/"});
+        assert_eq!(problems(user), ["url"]);
+    }
+
+    #[test]
+    fn names_addresses_and_headers_are_checked() {
+        let bad = json!({"name": "a.b", "transport": "http", "url": "ftp://x", "headers": {"Mcp-Method": "x",
+                         "Bad Name": "x", "X-Fine": "a\nb"}, "env": {"A-B": "x"}});
+        assert_eq!(
+            problems(bad),
+            ["name", "url", "headers.Bad Name", "headers.Mcp-Method", "headers.X-Fine", "env.A-B"]
+        );
+    }
+
+    #[test]
+    fn unknown_fields_and_transports_are_refused() {
+        for text in [
+            r#"{"name":"x","transport":"http","url":"http://x","command":"y"}"#,
+            r#"{"name":"x","transport":"pigeon","url":"http://x"}"#,
+            r#"{"name":"x","transport":"stdio"}"#,
+        ] {
+            assert!(serde_json::from_str::<ServerSpec>(text).is_err(), "{text}");
+        }
+    }
+}

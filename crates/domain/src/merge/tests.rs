@@ -1,0 +1,216 @@
+use serde_json::json;
+
+use super::*;
+use crate::{author::Author, ids::ProjectId, json::JsonObject, time::Timestamp};
+
+fn map(value: Value) -> Map<String, Value> {
+    value.as_object().expect("an object").clone()
+}
+
+fn new(key: Option<&str>, properties: Value) -> NewObject {
+    NewObject {
+        type_: "Person".into(),
+        key: key.map(str::to_owned),
+        properties: map(properties),
+        ..NewObject::default()
+    }
+}
+
+fn object(key: Option<&str>, properties: Value) -> Object {
+    let new = new(key, properties);
+    Object {
+        id: ObjectId::new(),
+        project: ProjectId::new(),
+        type_: new.type_,
+        key: new.key,
+        status: None,
+        labels: Vec::new(),
+        properties: JsonObject::from_map(&new.properties),
+        version: 1,
+        created_at: Timestamp::from_micros(0),
+        updated_at: Timestamp::from_micros(0),
+        deleted_at: None,
+        author: Author::System,
+        reason: None,
+    }
+}
+
+/// Which of the objects is chosen, by its place, and by what.
+fn chosen(new: &NewObject, found: &[(&Object, By)]) -> Option<(usize, &'static str)> {
+    let candidates: Vec<Candidate<'_>> =
+        found.iter().map(|(object, by)| Candidate { object, by: *by }).collect();
+    let (id, by) = choose(new, &candidates)?;
+    Some((found.iter().position(|(object, _)| object.id == id).expect("one of them"), by.as_str()))
+}
+
+#[test]
+fn the_key_decides_before_the_name_and_the_name_before_similarity() {
+    let by_key = object(Some("ada"), json!({ "name": "Countess" }));
+    let by_name = object(Some("ada-lovelace"), json!({ "name": "ada  LOVELACE" }));
+    let alike = object(None, json!({ "name": "Ada Lovelaces" }));
+    let found = [(&alike, By::Similar(0.99)), (&by_name, By::Name), (&by_key, By::Key)];
+    assert_eq!(chosen(&new(Some("ada"), json!({ "name": "Ada Lovelace" })), &found), Some((2, "key")));
+    assert_eq!(chosen(&new(Some("other"), json!({ "name": "Ada-Lovelace" })), &found), Some((1, "name")));
+    assert_eq!(
+        chosen(&new(Some("other"), json!({ "name": "Ada Lovelac" })), &found),
+        Some((0, "similarity"))
+    );
+    assert_eq!(
+        chosen(&new(None, json!({ "name": "Ada Lovelace" })), &found),
+        Some((1, "key")),
+        "by its name's key"
+    );
+    assert_eq!(chosen(&new(Some("x"), json!({})), &found[1..]), None);
+}
+
+#[test]
+fn similarity_needs_nearness_and_distance_to_the_next() {
+    let (one, two) = (object(None, json!({ "name": "One" })), object(None, json!({ "name": "Two" })));
+    let wanted = new(None, json!({ "name": "Three" }));
+    let by = |a: f64, b: f64| chosen(&wanted, &[(&one, By::Similar(a)), (&two, By::Similar(b))]);
+    assert_eq!(by(0.92, 0.5), Some((0, "similarity")));
+    assert_eq!(by(0.5, 0.95), Some((1, "similarity")));
+    assert_eq!(by(0.919, 0.5), None, "not near enough");
+    assert_eq!(by(0.95, 0.93), None, "two fit");
+    assert_eq!(by(0.95, 0.92 - 0.001), Some((0, "similarity")));
+    assert_eq!(chosen(&wanted, &[(&one, By::Similar(0.93))]), Some((0, "similarity")));
+}
+
+#[test]
+fn what_is_counted_differently_or_named_twice_or_of_another_type_is_not_the_same() {
+    let meeting = object(None, json!({ "name": "Meeting 2023" }));
+    let wanted = new(None, json!({ "name": "Meeting 2024" }));
+    assert_eq!(chosen(&wanted, &[(&meeting, By::Similar(0.99))]), None);
+    let (one, two) = (object(None, json!({ "name": "Ada" })), object(None, json!({ "name": "ADA" })));
+    let wanted = new(Some("k"), json!({ "name": "Ada" }));
+    assert_eq!(chosen(&wanted, &[(&one, By::Name), (&two, By::Name)]), None, "two have the name");
+    let place = Object { type_: "Place".into(), ..one.clone() };
+    assert_eq!(chosen(&wanted, &[(&place, By::Name), (&place, By::Similar(1.0))]), None);
+}
+
+#[test]
+fn names_are_one_up_to_case_spaces_and_hyphens_and_make_keys() {
+    for (name, normal) in [
+        ("  Ada   Lovelace ", "ada lovelace"),
+        ("ADA-LOVELACE", "ada lovelace"),
+        ("O’Neill, J.", "o neill j"),
+        ("Łódź", "łódź"),
+        ("C++", "c++"),
+        ("C#", "c#"),
+        ("...", ""),
+    ] {
+        assert_eq!(normal_name(name), normal, "{name}");
+    }
+    assert_eq!(key_of(&new(None, json!({ "name": "Ada Lovelace" }))).as_deref(), Some("ada-lovelace"));
+    assert_eq!(key_of(&new(None, json!({ "title": "C++" }))).as_deref(), Some("c++"));
+    assert_eq!(key_of(&new(Some("k"), json!({ "name": "x" }))).as_deref(), Some("k"));
+    for nameless in
+        [json!({}), json!({ "name": "-" }), json!({ "name": 7 }), json!({ "name": "x".repeat(600) })]
+    {
+        assert_eq!(key_of(&new(None, nameless.clone())), None, "{nameless}");
+    }
+}
+
+#[test]
+fn gaps_are_filled_lists_united_and_no_value_is_replaced() {
+    let mut before = object(
+        None,
+        json!({
+            "name": "Ada", "born": 1815, "aliases": ["Augusta"], "gone": null,
+            "home": { "city": "London" }, "works": "one",
+        }),
+    );
+    before.labels = vec!["person".into()];
+    let mut wanted = new(
+        Some("ada"),
+        json!({
+            "name": "Ada", "born": 1815.0, "role": "mathematician", "aliases": ["Augusta", "A.A.L."], "gone": 1,
+            "home": { "city": "Ockham", "country": "England" }, "works": ["one"], "nothing": null,
+        }),
+    );
+    wanted.status = Some("known".into());
+    wanted.labels = vec!["british".into()];
+    let Merged { patch, kept } = merged(&before, &wanted);
+    let patch = patch.expect("something is new");
+    assert_eq!((&patch.key, &patch.status), (&Some(Some("ada".into())), &Some(Some("known".into()))));
+    assert_eq!(patch.labels, Some(vec!["british".into(), "person".into()]));
+    assert_eq!(
+        Value::Object(patch.properties.clone().expect("properties change")),
+        json!({
+            "role": "mathematician", "aliases": ["Augusta", "A.A.L."], "gone": 1,
+            "home": { "city": "London", "country": "England" },
+        })
+    );
+    let said: Vec<(&str, &Value, &Value)> =
+        kept.iter().map(|one| (one.field.as_str(), &one.kept, &one.offered)).collect();
+    assert_eq!(
+        said,
+        [
+            ("properties.home.city", &json!("London"), &json!("Ockham")),
+            ("properties.works", &json!("one"), &json!(["one"])),
+        ]
+    );
+
+    // Once more: the same is offered, and nothing is new.
+    let after = patch.apply(&before).expect("it changes");
+    let after = Object {
+        key: after.key,
+        status: after.status,
+        labels: after.labels,
+        properties: JsonObject::from_map(&after.properties),
+        ..before
+    };
+    let again = merged(&after, &wanted);
+    assert_eq!((again.patch, again.kept), (None, kept));
+}
+
+#[test]
+fn a_key_or_status_that_differs_stays_and_is_told() {
+    let mut before = object(Some("ada"), json!({}));
+    before.status = Some("known".into());
+    let mut wanted = new(Some("lovelace"), json!({}));
+    wanted.status = Some("new".into());
+    let Merged { patch, kept } = merged(&before, &wanted);
+    assert_eq!(patch, None);
+    assert_eq!(kept.iter().map(|one| one.field.as_str()).collect::<Vec<_>>(), ["key", "status"]);
+}
+
+fn source() -> Source {
+    Source {
+        chunk: "0198c1f0-7e0a-7000-8000-000000000001".parse().expect("an id"),
+        document: "0198c1f0-7e0a-7000-8000-000000000002".parse().expect("an id"),
+        title: "Notes".into(),
+        index: 3,
+        heading: None,
+        deleted: false,
+    }
+}
+
+#[test]
+fn a_reason_says_by_what_from_where_and_what_was_kept() {
+    let kept = [
+        Conflict { field: "status".into(), kept: json!("known"), offered: json!("new") },
+        Conflict { field: "properties.born".into(), kept: json!(1815), offered: json!(1816) },
+    ];
+    assert_eq!(
+        reason(By::Key, "ada", Some(&source()), &kept),
+        "merged by key `ada`, from document `Notes` (0198c1f0-7e0a-7000-8000-000000000002), chunk 3 \
+         (0198c1f0-7e0a-7000-8000-000000000001); kept status `known` instead of `new`, properties.born `1815` \
+         instead of `1816`"
+    );
+    assert_eq!(reason(By::Name, "Ada", None, &[]), "merged by equal name `Ada`");
+    assert_eq!(reason(By::Similar(0.9347), "Ada", None, &[]), "merged by similarity 0.935 with `Ada`");
+    assert!(edge_reason(Some(&source()), &[]).contains("chunk 3"));
+}
+
+#[test]
+fn a_reason_stays_short_whatever_was_kept() {
+    let long = "é".repeat(5_000);
+    let conflict =
+        Conflict { field: format!("properties.{long}"), kept: json!(long), offered: json!([long]) };
+    let kept = vec![conflict; 500];
+    let source = Source { title: long.clone(), ..source() };
+    let text = reason(By::Name, &long, Some(&source), &kept);
+    assert!(text.len() <= LONGEST_REASON, "{} bytes", text.len());
+    assert!(text.contains("; kept properties.é") && text.ends_with("more"), "{text}");
+}

@@ -1,0 +1,189 @@
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::{decide::Content, *};
+use crate::{
+    author::Author,
+    event::{Change, FeedPosition},
+    ids::{AgentId, ProjectId, RunId},
+    time::Timestamp,
+};
+
+fn at(text: &str) -> Timestamp {
+    format!("2026-01-31T{text}Z").parse().unwrap()
+}
+
+fn definition(trigger: &str, settings: Value) -> AgentDefinition {
+    let mut config = Map::new();
+    config.insert("trigger".into(), settings);
+    AgentDefinition { trigger: Some(trigger.into()), config, ..AgentDefinition::named("any") }
+}
+
+#[track_caller]
+fn refused(trigger: &str, settings: Value, field: &str, expected: &str) {
+    let invalid = Triggering::of(&definition(trigger, settings)).unwrap_err();
+    let problem = &invalid.problems[0];
+    assert_eq!(problem.field, field, "{invalid}");
+    assert!(problem.reason.contains(expected), "{invalid}");
+}
+
+#[test]
+fn a_trigger_is_an_event_or_a_cron_expression() {
+    for event in EventKind::ALL {
+        assert_eq!(event.as_str().parse(), Ok(Trigger::Event(*event)));
+    }
+    assert!(matches!("0 8 * * MON-FRI".parse(), Ok(Trigger::Cron(_))));
+    refused("on_entity_create", json!(null), "trigger", "did you mean `on_entity_created`?");
+    refused("whenever", json!(null), "trigger", "`on_relationship_created`, or a cron expression");
+    refused("", json!(null), "trigger", "must be an event");
+    refused("0 8 * *", json!(null), "trigger", "has 4 fields");
+    refused("61 8 * * *", json!(null), "trigger", "the minute `61` must be 0 to 59");
+}
+
+#[test]
+fn settings_are_checked_where_they_stand() {
+    let settings = "config.trigger";
+    refused("0 8 * * *", json!({ "timezone": "UTC" }), settings, "unknown field `timezone`");
+    refused("0 8 * * *", json!({ "types": ["A"] }), settings, "unknown field `types`");
+    refused(
+        "0 8 * * *",
+        json!({ "time_zone": "Berlin" }),
+        "config.trigger.time_zone",
+        "there is no time zone",
+    );
+    refused("0 8 * * *", json!({ "missed": "twice" }), settings, "unknown variant `twice`");
+    refused("0 8 * * *", json!({ "max_steps": 0 }), "config.trigger.max_steps", "at least 1");
+    refused("0 8 * * *", json!({ "timeout_seconds": 0 }), "config.trigger.timeout_seconds", "1 to 86400");
+    refused("on_entity_created", json!({ "time_zone": "UTC" }), settings, "unknown field `time_zone`");
+    refused("on_entity_created", json!({ "input": " " }), "config.trigger.input", "1 to 100000");
+    let wrong = json!({ "conditions": [{ "path": "a", "op": "lt", "value": true }] });
+    refused("on_entity_created", wrong, "config.trigger.conditions[0].value", "needs a number or a string");
+    refused("on_document_ingested", json!({ "labels": ["x"] }), "config.trigger.labels", "only for entities");
+    refused(
+        "on_entity_created",
+        json!({ "coalesce_by": "agent" }),
+        "config.trigger.coalesce_by",
+        "coalesce_seconds",
+    );
+    refused("on_entity_created", json!({ "max_depth": 11 }), "config.trigger.max_depth", "0 to 10");
+    refused(
+        "on_entity_created",
+        json!({ "coalesce_seconds": 3601 }),
+        "config.trigger.coalesce_seconds",
+        "0 to 3600",
+    );
+    assert!(Triggering::of(&definition("on_entity_updated", json!({ "coalesce_by": "agent" }))).is_ok());
+    assert!(Triggering::of(&definition("0 8 * * *", json!({ "context": { "any": [1] } }))).is_ok());
+    let idle = AgentDefinition { trigger: None, ..definition("", json!({ "whatever": 1 })) };
+    assert_eq!(Triggering::of(&idle), Ok(None), "settings of a trigger that is switched off may stay");
+}
+
+fn change(kind: ChangeKind, type_: &str, seq: i64) -> Change {
+    Change {
+        position: FeedPosition { txid: 0, seq },
+        project: ProjectId::new(),
+        kind,
+        entity: Uuid::now_v7(),
+        entity_type: type_.into(),
+        version: 1,
+        at: at("08:00:00"),
+        author: Author::System,
+    }
+}
+
+/// Whether a trigger with these settings fires at a new `Task`, labelled `urgent`, of priority 3.
+fn fires(event: &str, settings: Value) -> Decision {
+    let Ok(Some(Triggering::Event { event, config })) = Triggering::of(&definition(event, settings)) else {
+        panic!("an event trigger")
+    };
+    let since = FeedPosition { txid: 0, seq: 10 };
+    let trigger = EventTrigger { agent: AgentId::new(), project: ProjectId::new(), event, config, since };
+    let properties = json!({ "priority": 3 }).as_object().unwrap().clone();
+    let content = Content { labels: vec!["urgent".into(), "new".into()], properties };
+    let change = change(ChangeKind::ObjectCreated, "Task", 11);
+    decide(&Seen { change: &change, content: Some(&content), cause: None }, &trigger, at("08:00:00"))
+}
+
+#[test]
+fn an_event_fires_when_kind_type_labels_and_properties_fit() {
+    let yes = Decision::Fire { due_at: at("08:00:00"), depth: 0 };
+    let check = |settings: Value, expected: &Decision| {
+        assert_eq!(fires("on_entity_created", settings.clone()), *expected, "{settings}");
+    };
+    check(json!({}), &yes);
+    check(json!({ "types": ["Note", "Task"] }), &yes);
+    check(json!({ "types": ["task"] }), &Decision::No);
+    check(json!({ "labels": ["urgent", "new"] }), &yes);
+    check(json!({ "labels": ["urgent", "old"] }), &Decision::No);
+    check(json!({ "conditions": [{ "path": "priority", "op": "gte", "value": 3 }] }), &yes);
+    check(json!({ "conditions": [{ "path": "priority", "op": "gt", "value": 3 }] }), &Decision::No);
+    check(json!({ "coalesce_seconds": 30 }), &Decision::Fire { due_at: at("08:00:30"), depth: 0 });
+    assert_eq!(fires("on_entity_updated", json!({})), Decision::No);
+    assert_eq!(fires("on_document_ingested", json!({})), Decision::No);
+}
+
+#[test]
+fn what_was_written_before_the_trigger_is_not_its_business_and_gone_content_fits_nothing() {
+    let config = EventConfig { labels: vec!["urgent".into()], ..EventConfig::default() };
+    let since = FeedPosition { txid: 0, seq: 10 };
+    let event = EventKind::EntityCreated;
+    let trigger = EventTrigger { agent: AgentId::new(), project: ProjectId::new(), event, config, since };
+    let decided = |trigger: &EventTrigger, seq| {
+        let change = change(ChangeKind::ObjectCreated, "Task", seq);
+        decide(&Seen { change: &change, content: None, cause: None }, trigger, at("08:00:00"))
+    };
+    assert_eq!(decided(&trigger, 11), Decision::No, "nobody knows its labels any more");
+    let all = EventTrigger { config: EventConfig::default(), ..trigger };
+    assert_eq!(decided(&all, 10), Decision::No);
+    assert!(matches!(decided(&all, 11), Decision::Fire { .. }));
+}
+
+#[test]
+fn a_chain_of_runs_ends_at_its_depth() {
+    let decided = |cause: Option<i64>, most: Option<i64>| {
+        let config = EventConfig { max_depth: most, ..EventConfig::default() };
+        let event = EventKind::EntityCreated;
+        let since = FeedPosition::default();
+        let trigger = EventTrigger { agent: AgentId::new(), project: ProjectId::new(), event, config, since };
+        let change = change(ChangeKind::ObjectCreated, "Task", 11);
+        let cause = cause.map(|depth| (RunId::new(), depth));
+        match decide(&Seen { change: &change, content: None, cause }, &trigger, at("08:00:00")) {
+            Decision::Fire { depth, .. } => Ok(depth),
+            Decision::Skip { why, depth } => Err((why, depth)),
+            Decision::No => panic!("it is concerned"),
+        }
+    };
+    assert_eq!(decided(None, None), Ok(0));
+    assert_eq!(decided(Some(0), None), Ok(1));
+    assert_eq!(decided(Some(2), None), Ok(3));
+    assert_eq!(decided(Some(3), None), Err((Why::Depth, 4)));
+    assert_eq!(decided(None, Some(0)), Ok(0));
+    assert_eq!(decided(Some(0), Some(0)), Err((Why::Depth, 1)), "0: never by a run");
+}
+
+#[test]
+fn a_schedule_that_is_due_fires_for_the_newest_time_that_has_come() {
+    let check = |cron: &str, missed, next: &str, live, now: &str, expected: (&str, Option<Why>, &str)| {
+        let (cron, zone): (Cron, _) = (cron.parse().unwrap(), Zone::utc());
+        let step = due(&Due { cron: &cron, zone: &zone, missed, next_at: at(next) }, live, at(now));
+        assert_eq!(
+            (step.at, step.skip, step.next_at),
+            (at(expected.0), expected.1, Some(at(expected.2))),
+            "{now}"
+        );
+    };
+    let (once, skip) = (Missed::Once, Missed::Skip);
+    check("0 * * * *", once, "09:00:00", false, "09:00:00", ("09:00:00", None, "10:00:00"));
+    check("0 * * * *", skip, "09:00:00", false, "09:01:00", ("09:00:00", None, "10:00:00"));
+    // Later than a minute is missed.
+    check("0 * * * *", skip, "09:00:00", false, "09:01:01", ("09:00:00", Some(Why::Missed), "10:00:00"));
+    check("0 * * * *", once, "09:00:00", false, "09:01:01", ("09:00:00", None, "10:00:00"));
+    // Several missed times are one run, for the newest.
+    check("0 * * * *", once, "09:00:00", false, "13:30:00", ("13:00:00", None, "14:00:00"));
+    check("0 * * * *", skip, "09:00:00", false, "13:30:00", ("13:00:00", Some(Why::Missed), "14:00:00"));
+    // One that is on time is not missed because older ones were.
+    check("0 * * * *", skip, "09:00:00", false, "13:00:20", ("13:00:00", None, "14:00:00"));
+    // No second run beside one that lives, and none later to make up for it.
+    check("0 * * * *", once, "09:00:00", true, "09:00:00", ("09:00:00", Some(Why::StillRunning), "10:00:00"));
+    check("0 * * * *", skip, "09:00:00", true, "13:30:00", ("13:00:00", Some(Why::StillRunning), "14:00:00"));
+}

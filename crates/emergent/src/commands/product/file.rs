@@ -1,0 +1,107 @@
+//! Manifests in files and folders: only this side can read them.
+
+use std::{
+    collections::BTreeMap,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use emergent_domain::{agent::Surroundings, tool_name};
+use emergent_llm::Script;
+use emergent_products::{
+    Problem, Source,
+    validate::{Around, core_version, parse, validate as check},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    error::{Error, Result},
+    output::{self, green, red},
+};
+
+/// What to send for a source: the manifest itself when it is a file, else where it is.
+pub fn body(source: &str) -> Result<Value> {
+    let path = Path::new(source);
+    if source == "-" || path.exists() {
+        let text = read(source)?.1;
+        let manifest: Value = serde_json::from_slice(&text)
+            .map_err(|error| Error::Usage(format!("`{source}` is not JSON: {error}")))?;
+        return Ok(json!({ "manifest": manifest }));
+    }
+    match source.parse::<Source>() {
+        Ok(_) => Ok(json!({ "source": source })),
+        Err(why) => Err(Error::Usage(format!("there is no file `{source}`, and {why}"))),
+    }
+}
+
+/// The text of a manifest, and the folder it stands in.
+fn read(source: &str) -> Result<(Option<PathBuf>, Vec<u8>)> {
+    if source == "-" {
+        let mut text = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut text)?;
+        return Ok((None, text));
+    }
+    let path = PathBuf::from(source);
+    let file = if path.is_dir() { path.join("manifest.json") } else { path };
+    let text = std::fs::read(&file).map_err(|source| Error::File { path: file.clone(), source })?;
+    Ok((file.parent().map(Path::to_path_buf), text))
+}
+
+pub fn validate(source: &str, as_json: bool) -> Result<()> {
+    let (folder, text) = read(source)?;
+    let (name, mut problems) = match parse(&text) {
+        Ok(manifest) => {
+            let around = Around {
+                core: core_version(),
+                tools: builtin_tools(),
+                agents: BTreeMap::new(),
+                servers_known: manifest.mcp.servers.is_empty(),
+            };
+            (format!("{} {}", manifest.name, manifest.version), check(&manifest, &around))
+        }
+        Err(problems) => (source.to_owned(), problems),
+    };
+    problems.extend(folder.and_then(|folder| rehearsal(&folder)));
+    if as_json {
+        let told: Vec<_> = problems.iter().map(json_of).collect();
+        output::json(&json!({ "valid": problems.is_empty(), "problems": told }))?;
+    } else {
+        for problem in &problems {
+            output::line(&format!("{} {problem}", red("✗")))?;
+        }
+        if problems.is_empty() {
+            output::line(&format!("{} {name} is fine", green("✓")))?;
+        }
+    }
+    match problems.len() {
+        0 => Ok(()),
+        1 => Err(Error::Usage("one thing is wrong with the manifest".to_owned())),
+        several => Err(Error::Usage(format!("{several} things are wrong with the manifest"))),
+    }
+}
+
+/// The tools that every project has. Those of a project's own servers are known to the project.
+fn builtin_tools() -> Surroundings {
+    let names = emergent_tools::builtin::all().into_iter().map(|tool| tool.info().name.clone());
+    let mut tools: Vec<String> =
+        names.chain(tool_name::COORDINATION.iter().map(|name| (*name).to_owned())).collect();
+    let aliases: Vec<String> =
+        tools.iter().flat_map(|name| tool_name::aliases(name)).map(str::to_owned).collect();
+    tools.extend(aliases);
+    Surroundings { tools, tools_are_complete: true, agents: Vec::new() }
+}
+
+/// What is wrong with the script beside a manifest, if there is one.
+fn rehearsal(folder: &Path) -> Option<Problem> {
+    let text = std::fs::read_to_string(folder.join("rehearsal.yaml")).ok()?;
+    let why = Script::parse(&text).err()?;
+    Some(Problem::new("", format!("the rehearsal.yaml beside it cannot be played: {why}")))
+}
+
+fn json_of(problem: &Problem) -> Value {
+    let mut told = json!({ "pointer": problem.pointer, "message": problem.message });
+    if let Some(fix) = &problem.fix {
+        told["fix"] = json!(fix);
+    }
+    told
+}

@@ -1,0 +1,138 @@
+//! `emergent product`: install, upgrade and uninstall what a project is given as a whole.
+
+mod file;
+mod show;
+
+use serde_json::{Value, json};
+
+use super::encode;
+use crate::{
+    client::{Client, ServerFlags},
+    config::StoreFlags,
+    error::{Error, Result},
+    output,
+};
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Product {
+    /// Install a product, all of it or nothing
+    ///
+    ///     emergent product install emergent.research
+    ///     emergent product install ./my-product --dry-run
+    ///     emergent product install github.com/acme/support
+    #[command(verbatim_doc_comment)]
+    Install {
+        /// A manifest.json, a folder with one, an address, github.com/OWNER/NAME (its latest
+        /// release), or one of emergent.memory, emergent.research, emergent.code
+        source: String,
+        /// Only show what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Bring a product to another version
+    ///
+    /// Without SOURCE, to the newest where it came from, and never to an older one. A SOURCE with
+    /// an older version is a downgrade, one with the same version puts back what was changed.
+    Upgrade {
+        name: String,
+        /// As for `install`
+        source: Option<String>,
+        /// Only show what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Take a product away with everything it brought; what its agents wrote stays
+    Uninstall {
+        name: String,
+        /// Only show what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Look for newer versions where the products came from
+    Check,
+    /// The products of the project
+    List,
+    /// One product: what it brought, and what was changed of it by hand
+    Show { name: String },
+    /// Print the JSON Schema of a manifest
+    Schema,
+    /// Check a manifest, without a server
+    ///
+    /// Looks at the manifest.json, and at a rehearsal.yaml beside it. What depends on a project,
+    /// such as names that are taken, is checked when it is installed (see --dry-run).
+    Validate {
+        /// A manifest.json, a folder with one, or `-` for standard input
+        path: String,
+    },
+}
+
+impl Product {
+    pub async fn run(self, server: &ServerFlags, store: &StoreFlags, as_json: bool) -> Result<()> {
+        match self {
+            // These two need no project, so they ask for none.
+            Product::Schema => output::line(emergent_products::schema::TEXT.trim_end()),
+            Product::Validate { path } => file::validate(&path, as_json),
+            of_a_project => of_a_project.ask(&Client::connect(server, store).await?, as_json).await,
+        }
+    }
+
+    async fn ask(self, client: &Client, as_json: bool) -> Result<()> {
+        match self {
+            Product::Install { source, dry_run } => {
+                let body = with_dry_run(file::body(&source)?, dry_run);
+                let done: Value = client.post("/api/products/install", &body).await?.data().await?;
+                told(&done, dry_run, as_json)
+            }
+            Product::Upgrade { name, source, dry_run } => {
+                let body = source.as_deref().map(file::body).transpose()?.unwrap_or_else(|| json!({}));
+                let path = format!("/api/products/{}/upgrade", encode(&name));
+                let done: Value = client.post(&path, &with_dry_run(body, dry_run)).await?.data().await?;
+                told(&done, dry_run, as_json)
+            }
+            Product::Uninstall { name, dry_run } => {
+                let path = format!("/api/products/{}?dryRun={dry_run}", encode(&name));
+                let done: Value = client.delete(&path).await?.data().await?;
+                told(&done, dry_run, as_json)
+            }
+            Product::Check => {
+                let found: Vec<Value> = client.get("/api/products/check-updates").await?.data().await?;
+                if as_json { output::json(&found) } else { show::updates(&found) }
+            }
+            Product::List => {
+                let found: Vec<Value> = client.get("/api/products").await?.data().await?;
+                if as_json { output::json(&found) } else { show::all(&found) }
+            }
+            Product::Show { name } => {
+                let found: Value =
+                    client.get(&format!("/api/products/{}", encode(&name))).await?.data().await?;
+                if as_json { output::json(&found) } else { show::one(&found) }
+            }
+            Product::Schema | Product::Validate { .. } => {
+                Err(Error::Unexpected("this needs no project".to_owned()))
+            }
+        }
+    }
+}
+
+fn with_dry_run(mut body: Value, dry_run: bool) -> Value {
+    body["dryRun"] = json!(dry_run);
+    body
+}
+
+fn told(done: &Value, dry_run: bool, as_json: bool) -> Result<()> {
+    if as_json {
+        return output::json(done);
+    }
+    for line in show::plan(&done["plan"]) {
+        output::line(&line)?;
+    }
+    if dry_run {
+        return output::line(&output::dim("nothing was changed (--dry-run)"));
+    }
+    let name = done["plan"]["name"].as_str().unwrap_or_default();
+    let done = match done["product"]["version"].as_str() {
+        Some(version) => format!("✓ {name} is at {version}"),
+        None => format!("✓ {name} is gone"),
+    };
+    output::line(&output::green(&done))
+}

@@ -1,0 +1,103 @@
+//! External MCP servers from the command line, on a data folder and through a server; and what is
+//! left of their programs when the server ends.
+
+mod common;
+
+use std::{process::Output, time::Duration};
+
+use common::Home;
+use serde_json::{Value, json};
+
+/// A server of one tool, which says what it is given.
+const PROGRAM: &str = r#"
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}\n' "$id";;
+    *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"tell","description":"Tells.","inputSchema":{"type":"object"}}]}}\n' "$id";;
+    *'"tools/call"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"told by %s"}]}}\n' "$id" "$WHO";;
+    *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id";;
+  esac
+done
+sleep 1000 # deaf to the end of its input
+"#;
+
+fn home(tag: &str) -> Home {
+    let home = Home::sqlite();
+    let spec = json!({ "name": "stories", "transport": "stdio", "command": "sh", "args": ["-c", PROGRAM, tag],
+                       "env": { "WHO": "a program" }, "pin_policy": "warn" });
+    std::fs::write(home.folder().join("stories.json"), spec.to_string()).expect("a file");
+    let scripts = home.data().join("rehearsals");
+    std::fs::create_dir_all(&scripts).expect("a folder");
+    let script = "rules:\n  - when: { agent: teller, turn: 1 }\n    answer: { calls: [{ tool: tell, input: {} }] }\n  \
+                  - when: { agent: teller }\n    answer: { text: Done. }\n";
+    std::fs::write(scripts.join("tale.yaml"), script).expect("a script");
+    let agent = json!({ "name": "teller", "model": { "provider": "rehearsal", "name": "tale" }, "tools": ["stories.*"] });
+    std::fs::write(home.folder().join("teller.json"), agent.to_string()).expect("a file");
+    home
+}
+
+#[track_caller]
+fn said(output: Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}\n{err}");
+    out.into_owned()
+}
+
+fn processes(tag: &str) -> usize {
+    let all = std::fs::read_dir("/proc").expect("processes").flatten();
+    let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(tag)).count()
+}
+
+async fn none_left(tag: &str) {
+    for _ in 0..400 {
+        if processes(tag) == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    panic!("{} processes are left", processes(tag));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_is_added_used_and_removed_on_a_data_folder() {
+    let tag = "cli-folder-of-mcp-servers";
+    let home = home(tag);
+    assert!(said(home.run(&["mcp-server", "list"])).contains("No external MCP servers"));
+    assert!(said(home.run(&["mcp-server", "add", "stories.json"])).contains("stories is added"));
+    let again = home.run(&["mcp-server", "add", "stories.json"]);
+    assert!(!again.status.success() && String::from_utf8_lossy(&again.stderr).contains("`stories` already"));
+    let inspected = said(home.run(&["mcp-server", "inspect", "stories"]));
+    assert!(inspected.contains("speaks MCP 2025-11-25") && inspected.contains("tell"), "{inspected}");
+    none_left(tag).await;
+    let tools: Value =
+        serde_json::from_str(&said(home.run(&["mcp-server", "tools", "stories", "--json"]))).unwrap();
+    assert_eq!((&tools[0]["name"], &tools[0]["status"]), (&json!("tell"), &json!("live")));
+    let shown = said(home.run(&["mcp-server", "set", "stories", "--timeout", "5"]));
+    assert!(shown.contains("warn") && shown.contains("5 s"), "{shown}");
+
+    said(home.run(&["agent", "create", "teller.json"]));
+    let told = said(home.run(&["agent", "trigger", "teller", "--input", "Go.", "--follow"]));
+    assert!(told.contains("✓ tell") && told.contains("Done."), "{told}");
+    none_left(tag).await;
+
+    said(home.run(&["mcp-server", "remove", "stories"]));
+    let missing = home.run(&["mcp-server", "show", "stories"]);
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("there is no MCP server `stories`"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stops_leaves_no_program_behind() {
+    let tag = "cli-served-mcp-servers";
+    let home = home(tag);
+    let mut server = home.start().await;
+    said(home.run(&["mcp-server", "add", "stories.json"]));
+    said(home.run(&["mcp-server", "inspect", "stories"]));
+    assert_eq!(processes(tag), 1, "kept");
+    let status = said(home.run(&["mcp-server", "list", "--json"]));
+    assert!(status.contains("\"connected\""), "{status}");
+    server.launched.signal("TERM");
+    assert!(server.launched.ended().success());
+    none_left(tag).await;
+}

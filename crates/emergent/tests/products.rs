@@ -1,0 +1,153 @@
+//! Products from the command line: on a data folder alone, and through a server.
+
+mod common;
+
+use std::process::Output;
+
+use common::Home;
+use serde_json::{Value, json};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[track_caller]
+fn said(output: Output) -> String {
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[track_caller]
+fn json_of(output: Output) -> Value {
+    serde_json::from_str(&said(output)).expect("JSON")
+}
+
+#[track_caller]
+fn failed(output: &Output) -> String {
+    assert!(!output.status.success(), "{}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+fn manifest(version: &str, prompt: &str) -> String {
+    let agents = json!([{ "name": "triage", "description": "Sorts tickets", "system_prompt": prompt,
+        "model": { "provider": "rehearsal", "name": "echo" }, "tools": ["search_*"] }]);
+    json!({ "name": "acme.support", "version": version, "agents": agents }).to_string()
+}
+
+/// A folder with a product in two versions.
+fn home() -> Home {
+    let home = Home::sqlite();
+    for (folder, version, prompt) in
+        [("v1", "1.0.0", "You sort.\nBe kind."), ("v2", "2.0.0", "You sort fast.\nBe kind.")]
+    {
+        let folder = home.folder().join(folder);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join("manifest.json"), manifest(version, prompt)).expect("a file");
+    }
+    home
+}
+
+/// The same tour, wherever the commands go.
+fn tour(home: &Home) {
+    let planned = said(home.run(&["product", "install", "v1", "--dry-run"]));
+    assert!(planned.contains("+ agent triage") && planned.contains("nothing was changed"), "{planned}");
+    assert!(!planned.contains('\x1b'), "no colour where no person looks");
+    assert_eq!(json_of(home.run(&["product", "list", "--json"])), json!([]));
+
+    said(home.run(&["product", "install", "v1/manifest.json"]));
+    let again = failed(&home.run(&["product", "install", "v2"]));
+    assert!(again.contains("already") && again.contains("upgrade"), "{again}");
+    let listed = said(home.run(&["product", "list"]));
+    assert!(listed.contains("acme.support") && listed.contains("1.0.0"), "{listed}");
+    let echo = said(home.run(&["agent", "trigger", "triage", "--input", "hello", "--follow"]));
+    assert!(echo.contains("hello"), "{echo}");
+
+    let diff = said(home.run(&["product", "upgrade", "acme.support", "v2", "--dry-run"]));
+    assert!(diff.contains("1.0.0 → 2.0.0") && diff.contains("~ agent triage"), "{diff}");
+    assert!(
+        diff.contains("    - You sort.\n    + You sort fast.\n") && !diff.contains("- Be kind."),
+        "{diff}"
+    );
+    let done = json_of(home.run(&["product", "upgrade", "acme.support", "v2", "--json"]));
+    assert_eq!(
+        (&done["product"]["version"], &done["plan"]["direction"]),
+        (&json!("2.0.0"), &json!("upgrade"))
+    );
+    let back = said(home.run(&["product", "upgrade", "acme.support", "v1"]));
+    assert!(back.contains("2.0.0 → 1.0.0") && back.contains("downgrade"), "{back}");
+    let nowhere = failed(&home.run(&["product", "upgrade", "acme.support"]));
+    assert!(nowhere.contains("give a manifest or a source"), "{nowhere}");
+    let checked = said(home.run(&["product", "check"]));
+    assert!(checked.contains("nowhere to look"), "{checked}");
+    let shown = said(home.run(&["product", "show", "acme.support"]));
+    assert!(shown.contains("triage") && shown.contains("manifest"), "{shown}");
+
+    let gone = said(home.run(&["product", "uninstall", "acme.support"]));
+    assert!(gone.contains("- agent triage"), "{gone}");
+    assert!(failed(&home.run(&["product", "show", "acme.support"])).contains("acme.support"));
+}
+
+#[test]
+fn a_product_comes_changes_and_goes_on_a_data_folder() {
+    tour(&home());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_product_comes_changes_and_goes_through_a_server() {
+    let home = home();
+    let server = home.start().await;
+    tokio::task::spawn_blocking(move || {
+        tour(&home);
+        home
+    })
+    .await
+    .expect("a tour");
+    server.kill();
+}
+
+/// What a newcomer would type: nothing but the binary, and no key.
+#[test]
+fn a_product_that_ships_can_be_tried_at_once() {
+    let home = home();
+    for (product, agent) in [
+        ("emergent.memory", "entity-extractor"),
+        ("emergent.research", "research-assistant"),
+        ("emergent.code", "spec-writer"),
+    ] {
+        said(home.run(&["product", "install", product]));
+        let model = format!("rehearsal/{product}");
+        let input = "What is known about Ada Lovelace?";
+        let live =
+            said(home.run(&["agent", "trigger", agent, "--input", input, "--follow", "--model", &model]));
+        assert!(live.contains("Rehearsed") && live.contains("completed"), "{live}");
+    }
+    let reports = json_of(home.run(&["graph", "search", "rehearsed", "--json"]));
+    assert!(!reports["hits"].as_array().expect("hits").is_empty(), "{reports}");
+    let up_to_date = said(home.run(&["product", "check"]));
+    assert_eq!(up_to_date.matches("up to date").count(), 3, "{up_to_date}");
+}
+
+#[test]
+fn a_manifest_is_validated_without_a_server() {
+    let home = home();
+    assert!(said(home.run(&["product", "validate", "v1"])).contains("acme.support 1.0.0 is fine"));
+    assert!(!home.data().exists(), "looking changes nothing");
+    let schema: Value = json_of(home.run(&["product", "schema"]));
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    let broken =
+        json!({ "name": "Acme", "version": "1", "agents": [{ "name": "a", "tools": ["serch_hybrid"] }] });
+    std::fs::write(home.folder().join("broken.json"), broken.to_string()).expect("a file");
+    let told = home.run(&["product", "validate", "broken.json"]);
+    assert!(failed(&told).contains("2 things are wrong"), "{told:?}");
+    assert!(text(&told.stdout).contains("/name") && text(&told.stdout).contains("/version"), "{told:?}");
+    let tool =
+        json!({ "name": "a", "version": "1.0.0", "agents": [{ "name": "a", "tools": ["serch_hybrid"] }] });
+    std::fs::write(home.folder().join("tool.json"), tool.to_string()).expect("a file");
+    let told = home.run(&["product", "validate", "tool.json", "--json"]);
+    let found: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    assert_eq!(found["problems"][0]["pointer"], "/agents/0/tools/0", "{found}");
+    std::fs::write(home.folder().join("v1/rehearsal.yaml"), "rules: 7").expect("a file");
+    assert!(!home.run(&["product", "validate", "v1"]).status.success());
+    let missing = failed(&home.run(&["product", "install", "emergent.reserch"]));
+    assert!(missing.contains("emergent.research"), "{missing}");
+}

@@ -1,0 +1,53 @@
+//! `emergent trigger`, on a data folder and on its server.
+
+mod common;
+
+use std::{process::Output, time::Duration};
+
+use common::{Home, eventually};
+use serde_json::{Value, json};
+
+fn said(output: Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}{err}");
+    out.into_owned()
+}
+
+fn define(home: &Home, name: &str, trigger: &str, settings: Value) {
+    let definition = json!({
+        "name": name, "trigger": trigger, "config": { "trigger": settings },
+        "model": { "provider": "rehearsal", "name": "echo" },
+    });
+    std::fs::write(home.folder().join("agent.json"), definition.to_string()).expect("a file");
+    said(home.run(&["agent", "create", "agent.json"]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn triggers_are_listed_and_what_became_of_them() {
+    let home = Home::sqlite();
+    assert!(said(home.run(&["trigger", "list"])).contains("No agent is triggered"));
+    define(&home, "digest", "0 8 * * MON-FRI", json!({ "time_zone": "Europe/Berlin" }));
+    define(&home, "greeter", "on_entity_created", json!({ "types": ["Person"] }));
+    let listed = said(home.run(&["trigger", "list"]));
+    for part in
+        ["agent:digest", "0 8 * * MON-FRI", "Europe/Berlin", "greeter", "on_entity_created", "type Person"]
+    {
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
+
+    let server = home.start().await;
+    server.api.post("/api/graph/objects", &json!({ "type": "Person", "properties": {} })).await.data();
+    server.api.post("/api/graph/objects", &json!({ "type": "Place", "properties": {} })).await.data();
+    let firings = || {
+        let told =
+            said(home.run(&["trigger", "firings", "--agent", "greeter", "--status", "admitted", "--json"]));
+        serde_json::from_str::<Vec<Value>>(&told).expect("JSON")
+    };
+    eventually("the greeter was started", Duration::from_secs(20), async || !firings().is_empty()).await;
+    let fired = firings();
+    assert_eq!((fired.len(), &fired[0]["entityType"]), (1, &json!("Person")), "{fired:?}");
+    let table = said(home.run(&["trigger", "firings"]));
+    assert!(table.contains("on_entity_created Person") && table.contains("admitted"), "{table}");
+    let run = fired[0]["runId"].as_str().expect("a run");
+    assert!(said(home.run(&["run", "show", run])).contains("greeter"));
+}

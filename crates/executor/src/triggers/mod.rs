@@ -1,0 +1,177 @@
+//! What starts agents without anybody asking: schedules and events. The rules are the domain's;
+//! here they are looked up, applied and written.
+//!
+//! Every server does this. A schedule is claimed, its firing noted and its run admitted in one
+//! transaction. Events go by a cursor per project: reading them writes firings and moves the cursor
+//! in one transaction, and firing admits the run and settles the firing in another, so a server
+//! that dies at any point leaves what the next pass of any server goes on with. Nothing is kept in
+//! memory, so a change of a trigger counts from its commit, everywhere.
+
+mod content;
+mod events;
+mod save;
+mod schedules;
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use emergent_domain::{
+    cursor::{Page, Paged},
+    ids::{AgentId, ProjectId},
+    time::Timestamp,
+    trigger::{EventTrigger, Schedule},
+};
+use emergent_store::{Engine, agents, events as feed_wake, schedules as schedule_rows, triggers as rows};
+use parking_lot::Mutex;
+use tokio::{sync::watch, time::sleep};
+use tracing::warn;
+
+use crate::{Error, Executor, Result};
+
+pub use emergent_store::triggers::firings::{FiringFilter, ListedFiring};
+pub(crate) use save::save;
+pub use save::{JobRow, drop_job, drop_jobs, save_job};
+
+/// How often to look without being woken.
+const NET: Duration = Duration::from_secs(1);
+/// How soon to look again when a wake came before its change could be read.
+const SOON: Duration = Duration::from_millis(5);
+/// Between two passes: what comes in a burst is read together.
+const BREATH: Duration = Duration::from_millis(20);
+/// Started in one transaction.
+const AT_ONCE: usize = 50;
+/// An agent that cannot be started is told of once in this time.
+const TELL_AGAIN: Duration = Duration::from_secs(3_600);
+
+/// What this process remembers: which agents it has warned about.
+#[derive(Default)]
+pub(crate) struct Warned(Mutex<HashMap<AgentId, Instant>>);
+
+/// An agent that a trigger wanted to start, and why it could not.
+pub(crate) struct Refusal {
+    pub agent: AgentId,
+    pub name: String,
+    pub why: String,
+}
+
+/// The triggers of a project.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Triggers {
+    pub schedules: Vec<Schedule>,
+    pub events: Vec<EventTrigger>,
+    /// The names of the agents.
+    pub agents: HashMap<AgentId, String>,
+}
+
+impl Executor {
+    /// Fires triggers until told to stop.
+    pub async fn run_triggers(&self, mut stop: watch::Receiver<bool>) {
+        let mut changed = self.db().waiter(schedule_rows::CHANGED);
+        let mut told = self.db().waiter(feed_wake::ANY);
+        let mut empty_looks = 0_u32;
+        while !*stop.borrow() {
+            let (did, next) = self.fire_what_is_due().await;
+            empty_looks = if did { 0 } else { empty_looks.saturating_add(1) };
+            let pause = if did { BREATH } else { self.until(next, empty_looks) };
+            let woken = tokio::select! {
+                biased;
+                _ = stop.changed() => false,
+                () = changed.wait(NET * 60), if !did => true,
+                () = told.wait(NET * 60), if !did => true,
+                () = sleep(pause) => false,
+            };
+            if woken {
+                empty_looks = 0;
+                sleep(BREATH).await;
+            }
+        }
+    }
+
+    /// How long nothing will happen, unless somebody wakes us. On PostgreSQL a commit wakes before
+    /// its change can be read, if an older transaction is still open.
+    fn until(&self, next: Option<Timestamp>, empty_looks: u32) -> Duration {
+        let due = next.map_or(NET, |next| next.since(self.clock().now()).max(Duration::from_millis(1)));
+        let soon = match self.db().engine() {
+            Engine::Sqlite => NET,
+            Engine::Postgres => SOON * 2_u32.saturating_pow(empty_looks.min(16)),
+        };
+        NET.min(due).min(soon)
+    }
+
+    /// One pass over everything; whether there was anything to do, and when there will be.
+    async fn fire_what_is_due(&self) -> (bool, Option<Timestamp>) {
+        let mut did = false;
+        match self.look_once(&mut did).await {
+            Ok(next) => (did, next),
+            Err(error) => {
+                warn!(error = %error, "could not look for triggers, trying again");
+                (did, None)
+            }
+        }
+    }
+
+    async fn look_once(&self, did: &mut bool) -> Result<Option<Timestamp>> {
+        let mut note = |done: Result<usize>| match done {
+            Ok(count) => *did |= count > 0,
+            // What waits is kept; it is taken up when there is room.
+            Err(Error::Overloaded { .. }) => {}
+            // One project's trouble is not the others'.
+            Err(error) => warn!(error = %error, "could not fire triggers, trying again"),
+        };
+        // A look first: a transaction that writes is only for what was seen.
+        let seen = self.db().read(|tx| Ok::<_, Error>((schedule_rows::soonest(tx)?, rows::unread(tx)?)));
+        let (schedule, unread) = seen.await?;
+        if schedule.is_some_and(|at| at <= self.clock().now()) {
+            note(self.fire_schedules(AT_ONCE).await);
+        }
+        for project in unread {
+            note(self.read_events(project).await);
+        }
+        let now = self.clock().now();
+        let overdue = self.db().read(move |tx| Ok::<_, Error>(rows::overdue(tx, now)?));
+        for project in overdue.await? {
+            note(self.fire_events(project, AT_ONCE).await);
+        }
+        let next =
+            self.db().read(|tx| Ok::<_, Error>([schedule_rows::soonest(tx)?, rows::firings::soonest(tx)?]));
+        let now = self.clock().now();
+        Ok(next.await?.into_iter().flatten().filter(|next| *next > now).min())
+    }
+
+    /// The schedules and event triggers of a project.
+    pub async fn list_triggers(&self, project: ProjectId) -> Result<Triggers> {
+        self.db()
+            .snapshot(move |tx| {
+                let agents = agents::all(tx, project)?;
+                Ok(Triggers {
+                    schedules: schedule_rows::list(tx, project)?,
+                    events: rows::list(tx, project)?,
+                    agents: agents.into_iter().map(|agent| (agent.id, agent.definition.name)).collect(),
+                })
+            })
+            .await
+    }
+
+    /// What fired and what became of it, newest first. Settled firings are kept for 30 days.
+    pub async fn list_firings(
+        &self,
+        project: ProjectId,
+        filter: FiringFilter,
+        page: Page,
+    ) -> Result<Paged<ListedFiring>> {
+        Ok(self.db().read(move |tx| rows::firings::list(tx, project, &filter, &page)).await?)
+    }
+
+    /// Nobody watches a trigger, so the log says what it could not start; once an hour each.
+    fn tell_of(&self, refusals: Vec<Refusal>) {
+        let mut warned = self.warned().0.lock();
+        for Refusal { agent, name, why } in refusals {
+            if warned.get(&agent).is_none_or(|at| at.elapsed() > TELL_AGAIN) {
+                warned.insert(agent, Instant::now());
+                warn!(agent.id = %agent, agent.name = %name, "a trigger could not start agent `{name}`: {why}");
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Triggers change with what says them, in its transaction: an agent's definition, a product's job.
+
+use emergent_domain::{
+    agent::{Agent, Visibility},
+    cron::Cron,
+    ids::{AgentId, ScheduleId},
+    invalid::Invalid,
+    trigger::{EventConfig, EventKind, EventTrigger, Schedule, ScheduleConfig, Triggering},
+};
+use emergent_graph::Writer;
+use emergent_store::{Tx, agents, feed, schedules, triggers as rows};
+
+use crate::{Error, Result};
+
+/// A job of a product: an agent started by a schedule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobRow {
+    pub name: String,
+    pub cron: String,
+    pub agent: AgentId,
+    pub config: ScheduleConfig,
+}
+
+/// Adds a job of a product, or changes the one of that name. A job that stays as it was keeps when
+/// it is due next.
+pub fn save_job(tx: &mut Tx<'_>, writer: &Writer, product: &str, job: &JobRow) -> Result<()> {
+    let cron: Cron = job.cron.parse().map_err(|error| Invalid::one("cron", format!("{error}")))?;
+    let agent =
+        agents::get(tx, writer.project.id, job.agent)?.ok_or_else(|| Error::not_found("agent", job.agent))?;
+    if agent.definition.visibility == Visibility::Internal {
+        let why = format!(
+            "`{}` is internal, and internal agents are started by others only",
+            agent.definition.name
+        );
+        return Err(Invalid::one("agent", why).into());
+    }
+    let before = schedules::job(tx, writer.project.id, product, &job.name)?;
+    let wanted = Wanted {
+        agent: job.agent,
+        product: Some(product),
+        name: &job.name,
+        cron: &cron,
+        config: &job.config,
+    };
+    put(tx, writer, before, &wanted)
+}
+
+/// Takes one job of a product away.
+pub fn drop_job(tx: &mut Tx<'_>, writer: &Writer, product: &str, name: &str) -> Result<()> {
+    if let Some(job) = schedules::job(tx, writer.project.id, product, name)? {
+        schedules::delete(tx, job.id)?;
+        tx.wake(schedules::CHANGED)?;
+    }
+    Ok(())
+}
+
+/// Takes all jobs of a product away.
+pub fn drop_jobs(tx: &mut Tx<'_>, writer: &Writer, product: &str) -> Result<()> {
+    if schedules::delete_jobs(tx, writer.project.id, product)? > 0 {
+        tx.wake(schedules::CHANGED)?;
+    }
+    Ok(())
+}
+
+/// Makes an agent's own trigger what its definition says. The caller holds the project.
+pub(crate) fn save(tx: &mut Tx<'_>, writer: &Writer, agent: &Agent) -> Result<()> {
+    // What is saved was checked; a definition from before there was a check may fire nothing.
+    let wanted = match agent.deleted_at {
+        None => Triggering::of(&agent.definition).unwrap_or_default(),
+        Some(_) => None,
+    };
+    let (cron, event) = match wanted {
+        Some(Triggering::Schedule { cron, config }) => (Some((cron, config)), None),
+        Some(Triggering::Event { event, config }) => (None, Some((event, config))),
+        None => (None, None),
+    };
+    save_schedule(tx, writer, agent, cron)?;
+    save_event(tx, writer, agent, event)
+}
+
+fn save_schedule(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    agent: &Agent,
+    wanted: Option<(Cron, ScheduleConfig)>,
+) -> Result<()> {
+    if agent.deleted_at.is_some() {
+        // Jobs of products that start it go along: there is nothing left to start.
+        if schedules::delete_of_agent(tx, agent.id)? > 0 {
+            tx.wake(schedules::CHANGED)?;
+        }
+        return Ok(());
+    }
+    // Of a new agent there can be nothing to look for.
+    let before = if agent.version == 1 { None } else { schedules::own(tx, agent.id)? };
+    match (wanted, before) {
+        (None, None) => Ok(()),
+        (None, Some(before)) => {
+            schedules::delete(tx, before.id)?;
+            Ok(tx.wake(schedules::CHANGED)?)
+        }
+        (Some((cron, config)), before) => {
+            let name = format!("agent:{}", agent.definition.name);
+            let wanted = Wanted { agent: agent.id, product: None, name: &name, cron: &cron, config: &config };
+            put(tx, writer, before, &wanted)
+        }
+    }
+}
+
+struct Wanted<'a> {
+    agent: AgentId,
+    product: Option<&'a str>,
+    name: &'a str,
+    cron: &'a Cron,
+    config: &'a ScheduleConfig,
+}
+
+fn put(tx: &mut Tx<'_>, writer: &Writer, before: Option<Schedule>, wanted: &Wanted<'_>) -> Result<()> {
+    let zone = wanted.config.check()?;
+    let next_at = wanted.cron.next(writer.now, &zone);
+    let now = writer.now;
+    let next = Schedule {
+        id: before.as_ref().map_or_else(ScheduleId::new, |before| before.id),
+        project: writer.project.id,
+        agent: wanted.agent,
+        product: wanted.product.map(str::to_owned),
+        name: wanted.name.to_owned(),
+        cron: wanted.cron.to_string(),
+        config: wanted.config.clone(),
+        next_at,
+        last_at: None,
+        last_run: None,
+        created_at: now,
+        updated_at: now,
+    };
+    let Some(before) = before else {
+        schedules::insert(tx, &next)?;
+        return Ok(tx.wake(schedules::CHANGED)?);
+    };
+    // A time that has come and was not looked at yet is not lost to a change of something else.
+    let same_times = before.cron == next.cron && before.config.time_zone == next.config.time_zone;
+    let next = Schedule { next_at: if same_times { before.next_at } else { next_at }, ..next };
+    let same =
+        same_times && (before.agent, &before.name, &before.config) == (next.agent, &next.name, &next.config);
+    if !same {
+        schedules::update(tx, &next)?;
+        tx.wake(schedules::CHANGED)?;
+    }
+    Ok(())
+}
+
+fn save_event(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    agent: &Agent,
+    wanted: Option<(EventKind, EventConfig)>,
+) -> Result<()> {
+    let project = writer.project.id;
+    let before = if agent.version == 1 { None } else { rows::get(tx, agent.id)? };
+    let Some((event, config)) = wanted else {
+        if before.is_some() {
+            rows::hold_cursor(tx, project)?;
+            rows::delete(tx, agent.id)?;
+        }
+        return Ok(());
+    };
+    if before.as_ref().is_some_and(|before| before.event == event && before.config == config) {
+        return Ok(());
+    }
+    rows::hold_cursor(tx, project)?;
+    if !rows::any(tx, project)? {
+        // Nobody has read on since the last trigger went, if there ever was one.
+        let latest = feed::latest(tx, project)?;
+        rows::set_cursor(tx, project, latest)?;
+    }
+    let since = match before {
+        // What it waits for has not changed: what is written but not read yet is still its own.
+        Some(before) if before.event == event => before.since,
+        _ => feed::here(tx)?,
+    };
+    rows::put(tx, &EventTrigger { agent: agent.id, project, event, config, since })?;
+    Ok(tx.wake(schedules::CHANGED)?)
+}

@@ -1,0 +1,114 @@
+//! Triggers at work by themselves: agents that set one another off, and how soon they are heard.
+
+use std::time::Instant;
+
+use emergent_domain::{run::RunStatus, trigger::EventKind};
+use emergent_executor::Settings;
+use emergent_testkit::{
+    both,
+    scripted::{Say, calls, says},
+};
+use tokio::{sync::watch, task::JoinHandle};
+
+use crate::{support::with_tools, *};
+
+/// Fires triggers until it is dropped.
+struct Firing(watch::Sender<bool>, JoinHandle<()>);
+
+impl Firing {
+    fn at(house: &House) -> Self {
+        let (stop, stopping) = watch::channel(false);
+        let executor = house.executor.clone();
+        Self(stop, tokio::spawn(async move { executor.run_triggers(stopping).await }))
+    }
+
+    async fn stop(self) {
+        let _ = self.0.send(true);
+        tokio::time::timeout(Duration::from_secs(5), self.1).await.expect("it stops when told").unwrap();
+    }
+}
+
+/// An agent that writes another of what it waits for.
+fn echo(lines: usize) -> Vec<Say> {
+    let write = || calls("entities_create", json!({ "type": "Note", "properties": {} }));
+    (0..lines).flat_map(|_| [write(), says("Written.")]).collect()
+}
+
+fn writer(name: &str, trigger: &str, settings: Value) -> AgentDefinition {
+    let plain = triggered(name, trigger, settings);
+    AgentDefinition { trigger: plain.trigger, config: plain.config, ..with_tools(name, &["entities_create"]) }
+}
+
+both! {
+    async fn an_agent_that_sets_itself_off_ends_at_depth_three(db: TestDb) {
+        let model = Scripted::default().agent("echo", echo(6));
+        let house = House::open(&db, model).await;
+        house.agent(writer("echo", "on_entity_created", json!({ "types": ["Note"] }))).await;
+        let firing = Firing::at(&house);
+        create(&house, "Note", json!({})).await;
+        until("the chain has ended", async || outcomes(&firings(&house).await).contains(&"skipped depth".to_owned())).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let runs = runs(&house).await;
+        assert_eq!(runs.iter().map(|run| run.cause_depth).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        // Each names the one before it, and says so to the agent.
+        let causes: Vec<_> = runs.iter().map(|run| run.cause).collect();
+        assert_eq!(causes, [None, Some(runs[0].id), Some(runs[1].id), Some(runs[2].id)]);
+        assert_eq!(context(&house, &runs[1]).await["causedByRun"], json!(runs[0].id));
+        assert_eq!(outcomes(&firings(&house).await), ["admitted", "admitted", "admitted", "admitted", "skipped depth"]);
+        firing.stop().await;
+        house.close().await;
+    }
+
+    async fn a_chain_through_children_is_no_shorter(db: TestDb) {
+        let spawn = || calls("spawn_agents", json!({ "tasks": [{ "agent_name": "hand", "task": "Write." }] }));
+        let model = Scripted::default()
+            .agent("head", (0..6).flat_map(|_| [spawn(), says("Done.")]))
+            .agent("hand", echo(6));
+        let house = House::open(&db, model).await;
+        house.agent(with_tools("hand", &["entities_create"])).await;
+        let head = triggered("head", "on_entity_created", json!({ "max_depth": 1 }));
+        house.agent(AgentDefinition { trigger: head.trigger, config: head.config, ..with_tools("head", &["spawn_agents"]) }).await;
+        let firing = Firing::at(&house);
+        create(&house, "Note", json!({})).await;
+        until("the chain has ended", async || outcomes(&firings(&house).await).contains(&"skipped depth".to_owned())).await;
+        let told: Vec<_> = runs(&house).await.iter().map(|run| (run.agent_name.clone(), run.cause_depth)).collect();
+        let told: Vec<_> = told.iter().map(|(name, depth)| (name.as_str(), *depth)).collect();
+        assert_eq!(told, [("head", 0), ("hand", 0), ("head", 1), ("hand", 1)]);
+        firing.stop().await;
+        house.close().await;
+    }
+
+    async fn an_event_is_heard_at_once_and_a_schedule_is_on_time(db: TestDb) {
+        let model = Scripted::default().agent("notes", [says("Seen.")]);
+        let house = House::open(&db, model).await;
+        let firing = Firing::at(&house);
+        // The trigger is made while they look: nobody has to start anew for it.
+        made(&house, "notes", "on_entity_created", json!({})).await;
+        let began = Instant::now();
+        create(&house, "Note", json!({})).await;
+        until("it has run", async || runs(&house).await.iter().any(|run| run.status == RunStatus::Completed)).await;
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        assert_eq!(house.executor.list_triggers(house.project).await.unwrap().events[0].event, EventKind::EntityCreated);
+        firing.stop().await;
+        house.close().await;
+    }
+
+    async fn when_too_much_waits_already_firings_wait_as_well(db: TestDb) {
+        let clock = held_clock();
+        let settings = Settings { max_queued: 0, ..Settings::default() };
+        let full = House::build(&db, Plan { settings, clock: clock.clone(), ..Plan::new(Scripted::default()) }).await;
+        made(&full, "notes", "on_entity_created", json!({})).await;
+        made(&full, "every", "* * * * *", json!({})).await;
+        create(&full, "Note", json!({})).await;
+        clock.advance(Duration::from_secs(60));
+        full.executor.read_events(full.project).await.unwrap();
+        assert!(matches!(full.executor.fire_events(full.project, 10).await, Err(emergent_executor::Error::Overloaded { .. })));
+        assert!(matches!(full.executor.fire_schedules(10).await, Err(emergent_executor::Error::Overloaded { .. })));
+        assert!(runs(&full).await.is_empty());
+        let second = db.second().await;
+        let free = House::build(&second, Plan { clock, ..Plan::new(Scripted::default()) }).await;
+        assert_eq!(free.executor.fire_events(free.project, 10).await.unwrap(), 1);
+        assert_eq!(free.executor.fire_schedules(10).await.unwrap(), 1);
+        assert_eq!(runs(&free).await.len(), 2);
+    }
+}

@@ -1,0 +1,196 @@
+//! Triggers: two servers on one database look at the same schedules and the same events, and each
+//! fires once. The clock is the test's, and so is who looks when.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod chains;
+mod events;
+mod schedules;
+
+use std::time::Duration;
+
+use emergent_domain::{
+    agent::{Agent, AgentDefinition},
+    cursor::Page,
+    event::FeedPosition,
+    ids::ObjectId,
+    object::{NewObject, Object, ObjectPatch},
+    run::Run,
+    time::Clock,
+    trigger::{FiringStatus, Schedule},
+};
+use emergent_executor::{
+    history::RunFilter,
+    triggers::{FiringFilter, ListedFiring},
+};
+use emergent_store::{Error, Tx};
+use emergent_testkit::{TestDb, held_clock, scripted::Scripted};
+use serde_json::{Value, json};
+use support::{House, Plan, agent, until};
+use uuid::Uuid;
+
+/// Two servers with nobody at work: runs stay queued until the test ends them.
+struct Two {
+    here: House,
+    there: House,
+    clock: Clock,
+}
+
+impl Two {
+    async fn open(db: &TestDb) -> Self {
+        let clock = held_clock();
+        let plan = || Plan { clock: clock.clone(), ..Plan::new(Scripted::default()) };
+        let second = db.second().await;
+        Self { here: House::build(db, plan()).await, there: House::build(&second, plan()).await, clock }
+    }
+
+    fn pass(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+
+    /// Both look at the schedules at once; how many either fired or skipped.
+    async fn look(&self) -> usize {
+        let (here, there) =
+            tokio::join!(self.here.executor.fire_schedules(50), self.there.executor.fire_schedules(50));
+        here.unwrap() + there.unwrap()
+    }
+
+    /// Both read the feed and fire, in each other's way, until nothing is left that is due.
+    async fn settle(&self) {
+        let project = self.here.project;
+        let work = async |house: &House| {
+            for _ in 0..3 {
+                house.executor.read_events(project).await.unwrap();
+                house.executor.fire_events(project, 7).await.unwrap();
+            }
+        };
+        loop {
+            tokio::join!(work(&self.here), work(&self.there));
+            let now = self.clock.now();
+            let due = self
+                .firings()
+                .await
+                .into_iter()
+                .any(|one| one.firing.status == FiringStatus::Pending && one.firing.due_at <= now);
+            let unread = self.here.executor.graph().db().read(emergent_store::triggers::unread).await;
+            let unread: Result<_, Error> = unread;
+            if !due && unread.unwrap().is_empty() {
+                return;
+            }
+        }
+    }
+
+    async fn firings(&self) -> Vec<ListedFiring> {
+        firings(&self.here).await
+    }
+
+    async fn runs(&self) -> Vec<Run> {
+        runs(&self.here).await
+    }
+
+    async fn schedule(&self) -> Schedule {
+        let mut listed = self.here.executor.list_triggers(self.here.project).await.unwrap().schedules;
+        assert_eq!(listed.len(), 1, "{listed:?}");
+        listed.remove(0)
+    }
+
+    async fn create(&self, type_: &str, properties: Value) -> Object {
+        create(&self.here, type_, properties).await
+    }
+
+    async fn update(&self, id: ObjectId, properties: Value) -> Object {
+        let patch = ObjectPatch { properties: properties.as_object().cloned(), ..ObjectPatch::default() };
+        let graph = self.here.executor.graph();
+        let object = graph.update_object(self.here.actor(), id, patch).await.unwrap();
+        readable(&self.here, object.id.0, object.version).await;
+        object
+    }
+}
+
+async fn create(house: &House, type_: &str, properties: Value) -> Object {
+    let properties = properties.as_object().cloned().unwrap_or_default();
+    let new = NewObject { type_: type_.into(), properties, ..NewObject::default() };
+    let object = house.executor.graph().create_object(house.actor(), new).await.unwrap();
+    readable(house, object.id.0, 1).await;
+    object
+}
+
+/// On PostgreSQL a change can be read once every transaction before it is over, anywhere.
+async fn readable(house: &House, entity: Uuid, version: i64) {
+    let graph = house.executor.graph();
+    until("the change can be read", async || {
+        let all = graph.changes(house.project, FeedPosition::default(), 10_000).await.unwrap();
+        all.iter().any(|change| (change.entity, change.version) == (entity, version))
+    })
+    .await;
+}
+
+/// Oldest first.
+async fn firings(house: &House) -> Vec<ListedFiring> {
+    let (mut all, mut page) = (Vec::new(), Page::first(100));
+    loop {
+        let filter = FiringFilter::default();
+        let paged = house.executor.list_firings(house.project, filter, page).await.unwrap();
+        all.extend(paged.items);
+        match paged.next {
+            Some(next) => page.after = Some(next),
+            None => break,
+        }
+    }
+    all.reverse();
+    all
+}
+
+/// Oldest first.
+async fn runs(house: &House) -> Vec<Run> {
+    let (mut all, mut page) = (Vec::new(), Page::first(100));
+    loop {
+        let paged = house.executor.list_runs(house.project, RunFilter::default(), page).await.unwrap();
+        all.extend(paged.items.into_iter().map(|one| one.run));
+        match paged.next {
+            Some(next) => page.after = Some(next),
+            None => break,
+        }
+    }
+    all.reverse();
+    all
+}
+
+/// Ends every run, as `status`.
+async fn end_runs(house: &House, status: &'static str) {
+    let end = move |tx: &mut Tx<'_>| {
+        tx.execute(
+            "UPDATE agent_runs SET status = $1 WHERE status IN ('queued', 'running')",
+            &[status.into()],
+        )
+    };
+    let ended: Result<u64, Error> = house.executor.graph().db().write(end).await;
+    ended.unwrap();
+}
+
+fn triggered(name: &str, trigger: &str, settings: Value) -> AgentDefinition {
+    let mut definition = AgentDefinition { trigger: Some(trigger.into()), ..agent(name) };
+    definition.config.insert("trigger".into(), settings);
+    definition
+}
+
+async fn made(house: &House, name: &str, trigger: &str, settings: Value) -> Agent {
+    house.agent(triggered(name, trigger, settings)).await
+}
+
+/// What became of each firing, oldest first: `admitted`, or `skipped missed` and the like.
+fn outcomes(firings: &[ListedFiring]) -> Vec<String> {
+    let outcome = |one: &ListedFiring| match &one.firing.reason {
+        Some(reason) => format!("{} {reason}", one.firing.status),
+        None => one.firing.status.to_string(),
+    };
+    firings.iter().map(outcome).collect()
+}
+
+/// The context the agent was given, out of its first message.
+async fn context(house: &House, run: &Run) -> Value {
+    let timeline = house.timeline(run.id).await;
+    let text = timeline.split("Context:\n").nth(1).unwrap_or_else(|| panic!("no context: {timeline}"));
+    serde_json::Deserializer::from_str(text).into_iter::<Value>().next().unwrap().unwrap_or(json!(null))
+}

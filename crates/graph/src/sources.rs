@@ -1,0 +1,67 @@
+//! Where it was said: the passages that objects and relationships were found in.
+
+use std::collections::HashMap;
+
+use emergent_domain::{
+    ids::{ChunkId, ObjectId, ProjectId, RelationshipId},
+    invalid::Invalid,
+    merge::Source,
+    object::Object,
+};
+use emergent_store::{
+    Tx,
+    sources::{self as rows, Of},
+};
+use uuid::Uuid;
+
+use crate::{Error, Graph, Writer, error::Result};
+
+/// As many passages are shown of one thing, the newest.
+pub const SHOWN: usize = 50;
+
+/// The passages of some objects or relationships, by their ids; what has none is not in it.
+pub type Said = HashMap<Uuid, Vec<Source>>;
+
+/// The passage a caller names as its source: a chunk of a living document of the project.
+pub fn find(tx: &mut Tx<'_>, project: ProjectId, chunk: ChunkId) -> Result<Source> {
+    let found = rows::find(tx, project, chunk)?;
+    Ok(found.ok_or_else(|| Invalid::one("source.chunkId", "no chunk with this id in this project"))?)
+}
+
+/// Notes where an object was found; false when that was known.
+pub fn add_to_object(tx: &mut Tx<'_>, writer: &Writer, id: ObjectId, source: &Source) -> Result<bool> {
+    Ok(rows::add(tx, writer.project.id, (Of::Object, id.0), source, writer.now, writer.author)?)
+}
+
+/// Notes where a relationship was found; false when that was known.
+pub fn add_to_relationship(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    id: RelationshipId,
+    source: &Source,
+) -> Result<bool> {
+    Ok(rows::add(tx, writer.project.id, (Of::Relationship, id.0), source, writer.now, writer.author)?)
+}
+
+impl Graph {
+    /// A living object with the newest passages it was found in.
+    pub async fn object_with_sources(
+        &self,
+        project: ProjectId,
+        id: ObjectId,
+    ) -> Result<(Object, Vec<Source>)> {
+        let read = move |tx: &mut Tx<'_>| {
+            let Some((object, found)) = rows::object(tx, project, id)? else {
+                return Err(Error::not_found("object", id));
+            };
+            let mut said = if found { rows::of(tx, project, &[id.0], SHOWN)? } else { Said::new() };
+            Ok((object, said.remove(&id.0).unwrap_or_default()))
+        };
+        self.db().read(read).await
+    }
+
+    /// The newest passages of some objects or relationships.
+    pub async fn sources_of(&self, project: ProjectId, entities: Vec<Uuid>) -> Result<Said> {
+        Ok(self.db().read(move |tx| rows::of(tx, project, &entities, SHOWN)).await?)
+    }
+}

@@ -1,0 +1,101 @@
+//! Bodies of HTTP answers, read no further than a limit.
+
+use futures_util::StreamExt;
+use reqwest::{Response, header::CONTENT_TYPE};
+
+use super::{
+    Error,
+    sse::{Decoder, Event},
+};
+
+/// How much of an error's body is looked at and told.
+const MOST_OF_AN_ERROR: usize = 64 << 10;
+const MOST_TOLD: usize = 300;
+
+pub fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.to_ascii_lowercase().starts_with("text/event-stream")
+}
+
+/// The whole body.
+pub async fn whole(response: Response, limit: usize) -> Result<Vec<u8>, Error> {
+    let (body, complete) = up_to(response, limit).await?;
+    if complete { Ok(body) } else { Err(Error::TooLarge { limit }) }
+}
+
+/// The beginning of an error's body.
+pub async fn of_error(response: Response) -> Vec<u8> {
+    up_to(response, MOST_OF_AN_ERROR).await.map(|(body, _)| body).unwrap_or_default()
+}
+
+/// A few words of a body for an error's text.
+pub fn words(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim();
+    match text.len() {
+        0 => "no words with it".into(),
+        _ => text.chars().filter(|c| !c.is_control()).take(MOST_TOLD).collect(),
+    }
+}
+
+async fn up_to(response: Response, limit: usize) -> Result<(Vec<u8>, bool), Error> {
+    let mut body = Vec::new();
+    let mut pieces = response.bytes_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| Error::Lost(cause(error)))?;
+        let room = limit - body.len();
+        if piece.len() > room {
+            body.extend_from_slice(&piece[..room]);
+            return Ok((body, false));
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok((body, true))
+}
+
+/// The events of a stream, one after the other.
+pub struct Events {
+    pieces: futures_util::stream::BoxStream<'static, reqwest::Result<bytes::Bytes>>,
+    decoder: Decoder,
+    ready: std::collections::VecDeque<Event>,
+    limit: usize,
+}
+
+impl Events {
+    pub fn new(response: Response, limit: usize) -> Self {
+        Self {
+            pieces: response.bytes_stream().boxed(),
+            decoder: Decoder::new(limit),
+            ready: std::collections::VecDeque::new(),
+            limit,
+        }
+    }
+
+    /// `None` at the end of the stream.
+    pub async fn next(&mut self) -> Result<Option<Event>, Error> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            let Some(piece) = self.pieces.next().await else { return Ok(None) };
+            let piece = piece.map_err(|error| Error::Lost(cause(error)))?;
+            let events = self.decoder.push(&piece).map_err(|_| Error::TooLarge { limit: self.limit })?;
+            self.ready.extend(events);
+        }
+    }
+}
+
+/// An error of the HTTP client with what caused it, and without the address, which is known.
+pub fn cause(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        let more = cause.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = cause.source();
+    }
+    text
+}

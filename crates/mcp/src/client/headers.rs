@@ -1,0 +1,139 @@
+//! What a modern HTTP request repeats in its headers: the name of what is called, and the arguments
+//! whose schema asks for it with `x-mcp-header`.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Map, Value};
+
+const ANNOTATION: &str = "x-mcp-header";
+
+/// An argument that goes into `Mcp-Param-<name>` as well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mirrored {
+    name: String,
+    path: Vec<String>,
+}
+
+/// The arguments a schema wants in headers; `None` when it asks for what cannot be: such a tool is
+/// not to be used.
+pub fn mirrored(schema: &Value) -> Option<Vec<Mirrored>> {
+    let mut found = Vec::new();
+    walk(schema, &mut Vec::new(), true, &mut found).then_some(found)
+}
+
+/// `reachable`: only through `properties` from the top, so that there is one value at most.
+fn walk(schema: &Value, path: &mut Vec<String>, reachable: bool, found: &mut Vec<Mirrored>) -> bool {
+    let map = match schema {
+        Value::Array(items) => return items.iter().all(|item| walk(item, path, false, found)),
+        Value::Object(map) => map,
+        _ => return true,
+    };
+    if let Some(name) = map.get(ANNOTATION) {
+        let kind = map.get("type").and_then(Value::as_str);
+        let fits = matches!(kind, Some("string" | "integer" | "boolean"));
+        let Some(name) = name.as_str().filter(|name| is_token(name)) else { return false };
+        let taken = found.iter().any(|one| one.name.eq_ignore_ascii_case(name));
+        if !reachable || path.is_empty() || !fits || taken {
+            return false;
+        }
+        found.push(Mirrored { name: name.to_owned(), path: path.clone() });
+    }
+    map.iter().all(|(key, value)| match (key.as_str(), value) {
+        (ANNOTATION, _) => true,
+        ("properties", Value::Object(properties)) if reachable => properties.iter().all(|(name, schema)| {
+            path.push(name.clone());
+            let fine = walk(schema, path, true, found);
+            path.pop();
+            fine
+        }),
+        _ => walk(value, path, false, found),
+    })
+}
+
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
+}
+
+/// The headers for a call's arguments.
+pub fn for_arguments(mirrored: &[Mirrored], arguments: &Map<String, Value>) -> Vec<(String, String)> {
+    mirrored
+        .iter()
+        .filter_map(|one| {
+            let (first, rest) = one.path.split_first()?;
+            let value = rest.iter().try_fold(arguments.get(first)?, |value, key| value.get(key))?;
+            let text = match value {
+                Value::String(text) => text.clone(),
+                Value::Null => return None,
+                other => other.to_string(),
+            };
+            Some((format!("mcp-param-{}", one.name.to_ascii_lowercase()), encoded(&text)))
+        })
+        .collect()
+}
+
+/// As a header can carry it: plain where that is possible and not mistaken for the other.
+pub fn encoded(text: &str) -> String {
+    let plain = text.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
+    let trimmed = text.trim_matches([' ', '\t']) == text;
+    let marked = text.starts_with("=?base64?") && text.ends_with("?=");
+    if plain && trimmed && !marked {
+        return text.to_owned();
+    }
+    format!("=?base64?{}?=", BASE64_STANDARD.encode(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema(property: Value) -> Value {
+        json!({ "type": "object", "properties": { "a": property } })
+    }
+
+    #[test]
+    fn what_a_schema_may_not_ask_for() {
+        let of =
+            |x: Value, kind: &str| mirrored(&schema(json!({ "type": kind, "x-mcp-header": x }))).is_some();
+        assert!(
+            of(json!("Region"), "string") && of(json!("Region"), "integer") && of(json!("Method"), "boolean")
+        );
+        for name in ["", "two words", "a:b", "é", "a\u{1}"] {
+            assert!(!of(json!(name), "string"), "{name}");
+        }
+        for kind in ["object", "array", "null", "number"] {
+            assert!(!of(json!("Region"), kind), "{kind}");
+        }
+        assert!(!of(json!(7), "string"));
+        let twice = json!({ "properties": {
+            "a": { "type": "string", "x-mcp-header": "Same" }, "b": { "type": "string", "x-mcp-header": "sAME" } } });
+        assert_eq!(mirrored(&twice), None);
+        let in_items = schema(json!({ "type": "array", "items": { "type": "string", "x-mcp-header": "X" } }));
+        assert_eq!(mirrored(&in_items), None);
+    }
+
+    #[test]
+    fn arguments_become_headers() {
+        let schema = json!({ "properties": {
+            "text": { "type": "string", "x-mcp-header": "Text" },
+            "count": { "type": "integer", "x-mcp-header": "Count" },
+            "deep": { "type": "object", "properties": { "flag": { "type": "boolean", "x-mcp-header": "Flag" } } },
+            "none": { "type": "string", "x-mcp-header": "None" },
+        } });
+        let arguments =
+            json!({ "text": "a  b", "count": 42, "deep": { "flag": true }, "none": null, "other": 1 });
+        let mut headers = for_arguments(&mirrored(&schema).unwrap(), arguments.as_object().unwrap());
+        headers.sort();
+        let expected = [("mcp-param-count", "42"), ("mcp-param-flag", "true"), ("mcp-param-text", "a  b")];
+        assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn what_no_header_can_carry_is_encoded() {
+        assert_eq!(encoded("plain text"), "plain text");
+        assert_eq!(encoded(""), "");
+        assert_eq!(encoded("é"), "=?base64?w6k=?=");
+        assert_eq!(encoded(" a"), "=?base64?IGE=?=");
+        assert_eq!(encoded("=?base64?x?="), "=?base64?PT9iYXNlNjQ/eD89?=");
+    }
+}

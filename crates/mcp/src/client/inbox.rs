@@ -1,0 +1,146 @@
+//! What a server says without being asked: questions, notices, progress. None of it may cost more
+//! than a little.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tracing::debug;
+
+use super::{Error, Progress};
+use crate::message::{Answer, Kind, Message, RpcError, code};
+
+/// Messages nobody asked for, in one second. An honest server sends a handful.
+pub const MOST_UNASKED: usize = 5_000;
+
+/// Who answers what a server asks of its client (`elicitation/create` and the like). `None`: nobody.
+pub trait Questions: Send + Sync {
+    fn capabilities(&self) -> Value {
+        json!({})
+    }
+
+    fn answer(&self, method: &str, params: &Value) -> Option<Value>;
+}
+
+/// Nobody is there to be asked, and no server is told otherwise.
+pub struct NoQuestions;
+
+impl Questions for NoQuestions {
+    fn answer(&self, _: &str, _: &Value) -> Option<Value> {
+        None
+    }
+}
+
+pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
+
+pub struct Inbox {
+    pub questions: Arc<dyn Questions>,
+    tools_changed: watch::Sender<u64>,
+    progress: Mutex<HashMap<u64, OnProgress>>,
+    second: Mutex<(Instant, usize)>,
+}
+
+impl Inbox {
+    pub fn new(questions: Arc<dyn Questions>) -> Self {
+        Self {
+            questions,
+            tools_changed: watch::channel(0).0,
+            progress: Mutex::default(),
+            second: Mutex::new((Instant::now(), 0)),
+        }
+    }
+
+    pub fn tools_changed(&self) -> watch::Receiver<u64> {
+        self.tools_changed.subscribe()
+    }
+
+    /// Progress with this token goes there, until the guard is dropped.
+    pub fn follow(self: &Arc<Self>, token: u64, progress: OnProgress) -> Following {
+        self.progress.lock().insert(token, progress);
+        Following { inbox: Arc::clone(self), token }
+    }
+
+    /// Takes a request or notification; what is returned is to be sent back. The error is the
+    /// connection's: a server that floods is left.
+    pub fn take(&self, message: &Message<'_>) -> Result<Option<Vec<u8>>, Error> {
+        self.count()?;
+        let Some(method) = message.method.as_deref() else { return Ok(None) };
+        match (message.kind(), message.id) {
+            (Kind::Request, Some(id)) => {
+                let params = message.params.and_then(|raw| serde_json::from_str(raw.get()).ok());
+                let answer = match method {
+                    "ping" => Some(json!({})),
+                    _ => self.questions.answer(method, &params.unwrap_or_default()),
+                };
+                let refusal =
+                    RpcError::new(code::METHOD_NOT_FOUND, format!("`{method}` is not offered here"));
+                let text = match answer {
+                    Some(answer) => Answer::result(id, answer).text(),
+                    None => Answer::error(Some(id), &refusal).text(),
+                };
+                return Ok(text.ok());
+            }
+            _ => self.notice(method, message),
+        }
+        Ok(None)
+    }
+
+    fn notice(&self, method: &str, message: &Message<'_>) {
+        match method {
+            "notifications/tools/list_changed" => self.tools_changed.send_modify(|count| *count += 1),
+            "notifications/progress" => {
+                let progress = message.params.and_then(|raw| serde_json::from_str::<Told>(raw.get()).ok());
+                let Some(told) = progress else { return };
+                let follower = told.token().and_then(|token| self.progress.lock().get(&token).cloned());
+                if let Some(follower) = follower {
+                    follower(Progress { progress: told.progress, total: told.total, message: told.message });
+                }
+            }
+            // A server's own log; at trace level, since it may hold anything.
+            "notifications/message" => tracing::trace!("a server logs something"),
+            other => debug!(method = other, "a server sent a notice that nobody needs"),
+        }
+    }
+
+    fn count(&self) -> Result<(), Error> {
+        let mut second = self.second.lock();
+        if second.0.elapsed() > Duration::from_secs(1) {
+            *second = (Instant::now(), 0);
+        }
+        second.1 += 1;
+        if second.1 > MOST_UNASKED { Err(Error::Flood(MOST_UNASKED)) } else { Ok(()) }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Told {
+    progress_token: Value,
+    #[serde(default)]
+    progress: f64,
+    total: Option<f64>,
+    message: Option<String>,
+}
+
+impl Told {
+    fn token(&self) -> Option<u64> {
+        self.progress_token.as_u64()
+    }
+}
+
+pub struct Following {
+    inbox: Arc<Inbox>,
+    token: u64,
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.inbox.progress.lock().remove(&self.token);
+    }
+}

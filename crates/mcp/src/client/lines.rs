@@ -1,0 +1,70 @@
+//! Lines of a pipe, none longer than a limit. A line is given out whole or not at all.
+
+use tokio::io::{AsyncBufRead, AsyncBufReadExt};
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line {
+    Text(Vec<u8>),
+    /// Longer than the limit; what follows of it is not read.
+    TooLong,
+    End,
+}
+
+/// Reads up to the next line break. What stands before the end without one is a line as well.
+pub async fn next(from: &mut (impl AsyncBufRead + Unpin), limit: usize) -> std::io::Result<Line> {
+    let mut line = Vec::new();
+    loop {
+        let piece = from.fill_buf().await?;
+        if piece.is_empty() {
+            return Ok(if line.is_empty() { Line::End } else { Line::Text(line) });
+        }
+        let end = piece.iter().position(|byte| *byte == b'\n');
+        let text = &piece[..end.unwrap_or(piece.len())];
+        if line.len() + text.len() > limit {
+            return Ok(Line::TooLong);
+        }
+        line.extend_from_slice(text);
+        let read = text.len() + usize::from(end.is_some());
+        from.consume(read);
+        if end.is_some() {
+            if line.last() == Some(&b'\r') {
+                line.pop();
+            }
+            return Ok(Line::Text(line));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::BufReader;
+
+    use super::*;
+
+    async fn lines(text: &str, limit: usize, piece: usize) -> Vec<String> {
+        let mut from = BufReader::with_capacity(piece, text.as_bytes());
+        let mut found = Vec::new();
+        loop {
+            match next(&mut from, limit).await.unwrap() {
+                Line::Text(line) => found.push(String::from_utf8(line).unwrap()),
+                Line::TooLong => {
+                    found.push("too long".into());
+                    return found;
+                }
+                Line::End => return found,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_come_whole_however_they_are_cut() {
+        for piece in [1, 2, 3, 100] {
+            assert_eq!(
+                lines("a\r\n\nbcd\ne", 10, piece).await,
+                ["a", "", "bcd", "e"],
+                "in pieces of {piece}"
+            );
+            assert_eq!(lines("abc\nabcd\nx", 3, piece).await, ["abc", "too long"], "in pieces of {piece}");
+        }
+    }
+}

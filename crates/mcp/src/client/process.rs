@@ -1,0 +1,147 @@
+//! A server's process: started with nothing but what it is given, in a group of its own, and ended
+//! together with everything it started.
+
+use std::{collections::BTreeMap, ffi::OsString, process::Stdio, time::Duration};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::{
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    sync::watch,
+    time::timeout,
+};
+use tracing::debug;
+
+use super::Error;
+
+/// A program and all that it gets to see.
+#[derive(Clone)]
+pub struct Program {
+    pub command: String,
+    pub args: Vec<String>,
+    /// Its whole environment besides `PATH`. Values may be secret: this is never printed.
+    pub env: BTreeMap<String, String>,
+    /// How long it has to end by itself, and again after being told to.
+    pub grace: Duration,
+}
+
+pub struct Pipes {
+    pub stdin: ChildStdin,
+    pub stdout: ChildStdout,
+    pub stderr: ChildStderr,
+}
+
+/// Ends the process when it is asked to, or dropped.
+pub struct Process {
+    stop: watch::Sender<bool>,
+    gone: watch::Receiver<Option<String>>,
+}
+
+impl Process {
+    pub fn start(program: &Program) -> Result<(Self, Pipes), Error> {
+        let failed = |why: String| Error::Start { command: program.command.clone(), why };
+        let mut command = Command::new(&program.command);
+        command
+            .args(&program.args)
+            .env_clear()
+            .env(
+                "PATH",
+                std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin")),
+            )
+            .envs(&program.env)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let (Some(stdin), Some(stdout), Some(stderr), Some(group)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take(), group)
+        else {
+            return Err(failed("it has no pipes".into()));
+        };
+        let (stop, stopped) = watch::channel(false);
+        let (tell, gone) = watch::channel(None);
+        let guard = Group(group);
+        tokio::spawn(mind(child, guard, stopped, tell, program.grace));
+        Ok((Self { stop, gone }, Pipes { stdin, stdout, stderr }))
+    }
+
+    /// Asks it to end; it is gone when [`Process::gone`] says so.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Waits for its end, and says what it was.
+    pub async fn gone(&self) -> String {
+        let mut gone = self.gone.clone();
+        let ended = gone.wait_for(Option::is_some).await;
+        ended.ok().and_then(|how| how.clone()).unwrap_or_else(|| "it ended".into())
+    }
+}
+
+/// The process and all it started. Dropped while they live (the runtime ends): killed.
+struct Group(Pid);
+
+impl Group {
+    /// False when nobody is left.
+    fn signal(&self, signal: Signal) -> bool {
+        kill_process_group(self.0, signal).is_ok()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+async fn mind(
+    mut child: Child,
+    group: Group,
+    mut stopped: watch::Receiver<bool>,
+    tell: watch::Sender<Option<String>>,
+    grace: Duration,
+) {
+    let ended = tokio::select! {
+        ended = child.wait() => Some(ended),
+        // Also when whoever held the process is gone.
+        _ = stopped.wait_for(|stop| *stop) => None,
+    };
+    let how = match ended {
+        Some(ended) => describe(ended),
+        None => {
+            // Its input was closed by now: most servers end by themselves.
+            match timeout(grace, child.wait()).await {
+                Ok(ended) => describe(ended),
+                Err(_) => {
+                    group.signal(Signal::TERM);
+                    match timeout(grace, child.wait()).await {
+                        Ok(ended) => describe(ended),
+                        Err(_) => {
+                            group.signal(Signal::KILL);
+                            describe(child.wait().await)
+                        }
+                    }
+                }
+            }
+        }
+    };
+    // What it started may outlive it: a shell's children, a package runner's server.
+    if group.signal(Signal::TERM) {
+        let patience = tokio::time::Instant::now() + grace;
+        while group.signal(Signal::TERM) && tokio::time::Instant::now() < patience {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    drop(group);
+    debug!("an MCP server's process ended: {how}");
+    tell.send_replace(Some(how));
+}
+
+fn describe(ended: std::io::Result<std::process::ExitStatus>) -> String {
+    match ended {
+        Ok(status) => format!("its process ended ({status})"),
+        Err(error) => format!("its process could not be waited for: {error}"),
+    }
+}

@@ -1,0 +1,124 @@
+//! Tools as a server lists them, and what a call of one came to.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, value::RawValue};
+
+use super::Error;
+
+/// A tool, to the letter as it was listed.
+#[derive(Debug, Clone)]
+pub struct RemoteTool {
+    pub name: String,
+    pub title: Option<String>,
+    pub description: String,
+    /// Unchanged.
+    pub input_schema: Box<RawValue>,
+    pub annotations: Value,
+    /// Can only be called as a task, which is not offered here.
+    pub needs_task: bool,
+    /// The whole entry.
+    pub text: Box<RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    name: String,
+    title: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+    input_schema: Box<RawValue>,
+    #[serde(default)]
+    annotations: Value,
+    #[serde(default)]
+    execution: Value,
+}
+
+impl RemoteTool {
+    /// Reads one entry of a list, or one that was kept.
+    pub fn parse(text: Box<RawValue>) -> Result<Self, String> {
+        let entry: Entry = serde_json::from_str(text.get()).map_err(|error| error.to_string())?;
+        let schema: Value =
+            serde_json::from_str(entry.input_schema.get()).map_err(|error| error.to_string())?;
+        if !schema.is_object() {
+            return Err("its `inputSchema` is not an object".into());
+        }
+        let needs_task = entry.execution.get("taskSupport").and_then(Value::as_str) == Some("required");
+        Ok(Self {
+            name: entry.name,
+            title: entry.title,
+            description: entry.description.unwrap_or_default(),
+            input_schema: entry.input_schema,
+            annotations: entry.annotations,
+            needs_task,
+            text,
+        })
+    }
+
+    /// What the server says of itself; nothing said is `false`.
+    pub fn hint(&self, name: &str) -> bool {
+        self.annotations.get(name).and_then(Value::as_bool).unwrap_or_default()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ToolsPage {
+    pub tools: Vec<Box<RawValue>>,
+    #[serde(default)]
+    pub next_cursor: Option<String>,
+}
+
+/// A call that was answered.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CallResult {
+    pub content: Vec<Value>,
+    pub structured: Option<Value>,
+    pub is_error: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CallAnswer {
+    #[serde(default)]
+    result_type: Option<String>,
+    #[serde(default)]
+    content: Vec<Value>,
+    #[serde(default)]
+    structured_content: Option<Value>,
+    #[serde(default)]
+    is_error: bool,
+    #[serde(default)]
+    input_requests: Map<String, Value>,
+    #[serde(default)]
+    request_state: Option<String>,
+}
+
+pub(super) enum Called {
+    Done(CallResult),
+    /// The server wants answers first, and its own note back with them.
+    Asks {
+        questions: Map<String, Value>,
+        state: Option<String>,
+    },
+}
+
+pub(super) fn called(result: &RawValue) -> Result<Called, Error> {
+    let answer: CallAnswer = serde_json::from_str(result.get())
+        .map_err(|error| Error::Garbage(format!("a result of a call that cannot be read: {error}")))?;
+    if answer.result_type.as_deref() == Some("input_required") {
+        return Ok(Called::Asks { questions: answer.input_requests, state: answer.request_state });
+    }
+    Ok(Called::Done(CallResult {
+        content: answer.content,
+        structured: answer.structured_content,
+        is_error: answer.is_error,
+    }))
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    pub progress: f64,
+    pub total: Option<f64>,
+    pub message: Option<String>,
+}

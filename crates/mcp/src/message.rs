@@ -1,0 +1,200 @@
+//! JSON-RPC 2.0 as MCP speaks it. A message is read once and points into the text it came in: ids,
+//! parameters and results stay the JSON they were sent as, so that an id comes back to the letter and
+//! a tool's schema is passed on unchanged.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+
+/// The newest revision: stateless, every request says everything by itself.
+pub const MODERN: &str = "2026-07-28";
+/// The revisions that begin with `initialize`, newest first.
+pub const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// Keys of a modern request's `_meta`.
+pub mod meta {
+    pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+    pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+    pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+    pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+    pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+    pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+}
+
+/// What the numbers of errors mean.
+pub mod code {
+    pub const PARSE: i64 = -32700;
+    pub const INVALID_REQUEST: i64 = -32600;
+    pub const METHOD_NOT_FOUND: i64 = -32601;
+    pub const INVALID_PARAMS: i64 = -32602;
+    pub const INTERNAL: i64 = -32603;
+    /// Before 2026-07-28; later `INVALID_PARAMS` with `data.uri`.
+    pub const RESOURCE_NOT_FOUND: i64 = -32002;
+    /// A header does not say what the body says.
+    pub const HEADER_MISMATCH: i64 = -32020;
+    pub const MISSING_CAPABILITY: i64 = -32021;
+    pub const UNSUPPORTED_VERSION: i64 = -32022;
+}
+
+/// A message of any kind, as it was read. `method` and `id`: a request; `method` alone: a
+/// notification; neither of the two: a response, whose `id` may be missing when the peer could not
+/// read ours.
+#[derive(Debug, Deserialize)]
+pub struct Message<'a> {
+    #[serde(borrow, default)]
+    pub jsonrpc: Cow<'a, str>,
+    /// As it was sent; `null` counts as none.
+    #[serde(borrow, default)]
+    pub id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub params: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub result: Option<&'a RawValue>,
+    #[serde(default)]
+    pub error: Option<RpcError>,
+}
+
+/// What a message is, from what it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Request,
+    Notification,
+    Response,
+}
+
+impl<'a> Message<'a> {
+    /// Reads one message; a batch is none.
+    pub fn parse(text: &'a [u8]) -> Result<Self, RpcError> {
+        // A reader of structs also takes their fields as a list.
+        if text.trim_ascii_start().starts_with(b"[") {
+            return Err(RpcError::new(code::INVALID_REQUEST, "a list of messages; send one at a time"));
+        }
+        let message: Self = serde_json::from_slice(text)
+            .map_err(|error| RpcError::new(code::PARSE, format!("not a JSON-RPC message: {error}")))?;
+        if message.jsonrpc != "2.0" {
+            return Err(RpcError::new(code::INVALID_REQUEST, "`jsonrpc` must be \"2.0\""));
+        }
+        Ok(message)
+    }
+
+    pub fn kind(&self) -> Kind {
+        match (&self.method, self.id) {
+            (Some(_), Some(_)) => Kind::Request,
+            (Some(_), None) => Kind::Notification,
+            (None, _) => Kind::Response,
+        }
+    }
+}
+
+/// An error as it goes over the wire.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message} (error {code})")]
+pub struct RpcError {
+    pub code: i64,
+    #[serde(default)]
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+impl RpcError {
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    #[must_use]
+    pub fn with(mut self, data: Value) -> Self {
+        self.data = Some(data);
+        self
+    }
+}
+
+/// A request or, without an id, a notification, to be sent.
+#[derive(Debug, Serialize)]
+pub struct Outgoing<'a, P> {
+    jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a RawValue>,
+    method: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<P>,
+}
+
+impl<'a, P: Serialize> Outgoing<'a, P> {
+    pub fn request(id: &'a RawValue, method: &'a str, params: Option<P>) -> Self {
+        Self { jsonrpc: "2.0", id: Some(id), method, params }
+    }
+
+    pub fn notification(method: &'a str, params: Option<P>) -> Self {
+        Self { jsonrpc: "2.0", id: None, method, params }
+    }
+
+    /// The text of the message, on one line.
+    pub fn text(&self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec(self)
+    }
+}
+
+/// An answer to be sent. Without an id only an error to what could not be read.
+#[derive(Debug, Serialize)]
+pub struct Answer<'a, R> {
+    jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<R>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a RpcError>,
+}
+
+impl<'a, R: Serialize> Answer<'a, R> {
+    pub fn result(id: &'a RawValue, result: R) -> Self {
+        Self { jsonrpc: "2.0", id: Some(id), result: Some(result), error: None }
+    }
+
+    pub fn text(&self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec(self)
+    }
+}
+
+impl<'a> Answer<'a, ()> {
+    pub fn error(id: Option<&'a RawValue>, error: &'a RpcError) -> Self {
+        Self { jsonrpc: "2.0", id, result: None, error: Some(error) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_comes_back_to_the_letter() {
+        for id in ["1", "\"server-discover-probe-1\"", "1789000000123", "-0", "1.50"] {
+            let text = format!(r#"{{"id":{id},"method":"ping","jsonrpc":"2.0"}}"#);
+            let message = Message::parse(text.as_bytes()).unwrap();
+            assert_eq!(message.kind(), Kind::Request);
+            let answer = Answer::result(message.id.unwrap(), serde_json::json!({})).text().unwrap();
+            let expected = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+            assert_eq!(String::from_utf8(answer).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn a_message_is_known_by_what_it_has() {
+        let kind = |text: &str| Message::parse(text.as_bytes()).map(|message| message.kind());
+        assert_eq!(kind(r#"{"jsonrpc":"2.0","method":"x"}"#), Ok(Kind::Notification));
+        assert_eq!(kind(r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#), Ok(Kind::Notification));
+        assert_eq!(kind(r#"{"jsonrpc":"2.0","id":7,"result":{}}"#), Ok(Kind::Response));
+        assert_eq!(
+            kind(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}"#),
+            Ok(Kind::Response)
+        );
+        assert_eq!(kind("{").unwrap_err().code, code::PARSE);
+        assert_eq!(kind("[]").unwrap_err().code, code::INVALID_REQUEST);
+        assert_eq!(kind(r#"["2.0", 7, "ping"]"#).unwrap_err().code, code::INVALID_REQUEST);
+        assert_eq!(kind(r#"{"jsonrpc":"1.0","id":7,"result":{}}"#).unwrap_err().code, code::INVALID_REQUEST);
+    }
+}

@@ -1,0 +1,147 @@
+//! Which era a request is of, and whether a modern one says in its headers what it says in its
+//! body. Chosen for each request: one endpoint serves both eras side by side.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+
+use super::{offer::Mirrored, params::Params};
+use crate::message::{LEGACY, MODERN, RpcError, code};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Era {
+    /// 2026-07-28: nothing is remembered between requests.
+    Modern,
+    /// 2025-11-25 and before: `initialize` and a session.
+    Legacy,
+}
+
+pub(super) const VERSION: &str = "mcp-protocol-version";
+const METHOD: &str = "mcp-method";
+const NAME: &str = "mcp-name";
+
+/// `initialize` of the old era has neither a modern version in its `_meta` nor a modern header.
+/// Discovery without `_meta` is modern and wrong, rather than old and unknown.
+pub(super) fn of(headers: &HeaderMap, method: Option<&str>, params: &Params<'_>) -> Era {
+    let by_header = header(headers, VERSION).is_some_and(|version| !LEGACY.contains(&version));
+    if params.version().is_some() || method == Some("server/discover") || by_header {
+        Era::Modern
+    } else {
+        Era::Legacy
+    }
+}
+
+/// What is wrong with a modern request before anybody looks at what it asks; always a 400.
+pub(super) fn check(headers: &HeaderMap, method: &str, params: &Params<'_>) -> Result<(), RpcError> {
+    let Some(by_header) = header(headers, VERSION) else {
+        return Err(mismatch("the header MCP-Protocol-Version is missing"));
+    };
+    let missing = |key: &str| RpcError::new(code::INVALID_PARAMS, format!("`_meta` lacks `{key}`"));
+    let version = params.version().ok_or_else(|| missing(crate::message::meta::PROTOCOL_VERSION))?;
+    if params.capabilities().is_none() {
+        return Err(missing(crate::message::meta::CLIENT_CAPABILITIES));
+    }
+    if version != by_header {
+        return Err(mismatch("the header MCP-Protocol-Version does not say what `_meta` says"));
+    }
+    if version != MODERN {
+        let error =
+            RpcError::new(code::UNSUPPORTED_VERSION, format!("version `{version}` is not spoken here"));
+        return Err(error.with(json!({ "supported": [MODERN], "requested": version })));
+    }
+    if header(headers, METHOD) != Some(method) {
+        return Err(mismatch("the header Mcp-Method does not name the method of the body"));
+    }
+    let name = match method {
+        "tools/call" | "prompts/get" => params.name.as_deref(),
+        "resources/read" => params.uri.as_deref(),
+        _ => None,
+    };
+    if let Some(name) = name
+        && header(headers, NAME).and_then(decoded).as_deref() != Some(name)
+    {
+        return Err(mismatch("the header Mcp-Name does not name what the body names"));
+    }
+    Ok(())
+}
+
+/// Whether parameters that a tool wants in headers as well are there and the same.
+pub(super) fn check_mirrored(
+    headers: &HeaderMap,
+    mirrored: &[Mirrored],
+    arguments: &Value,
+) -> Result<(), RpcError> {
+    for Mirrored { parameter, header: name } in mirrored {
+        let wanted = match &arguments[parameter] {
+            Value::Null => continue,
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let given = header(headers, &format!("mcp-param-{}", name.to_ascii_lowercase()));
+        if given.and_then(decoded) != Some(wanted) {
+            return Err(mismatch(&format!("the header Mcp-Param-{name} does not say what the body says")));
+        }
+    }
+    Ok(())
+}
+
+fn mismatch(message: &str) -> RpcError {
+    RpcError::new(code::HEADER_MISMATCH, message)
+}
+
+pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+/// A header's value; what is not plain ASCII stands there as `=?base64?…?=`.
+fn decoded(value: &str) -> Option<String> {
+    match value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
+        Some(encoded) => String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok(),
+        None => Some(value.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(text: &str) -> HeaderMap {
+        let pairs = text.lines().filter_map(|line| line.split_once(':'));
+        pairs.map(|(name, value)| (name.trim().parse().unwrap(), value.trim().parse().unwrap())).collect()
+    }
+
+    const META: &str = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities":{}},"name":"grüße"}"#;
+
+    #[test]
+    fn the_era_is_what_the_request_says() {
+        let era = |given: &str, method, params| {
+            of(&headers(given), Some(method), &Params::parse(Some(params)).unwrap())
+        };
+        assert_eq!(era("", "initialize", r#"{"protocolVersion":"2025-11-25"}"#), Era::Legacy);
+        assert_eq!(era("mcp-protocol-version: 2025-06-18", "tools/list", "{}"), Era::Legacy);
+        assert_eq!(era("", "tools/list", "{}"), Era::Legacy);
+        assert_eq!(era("", "server/discover", "{}"), Era::Modern);
+        assert_eq!(era("", "initialize", META), Era::Modern);
+        assert_eq!(era("mcp-protocol-version: v999", "tools/list", "{}"), Era::Modern);
+    }
+
+    #[test]
+    fn a_modern_request_says_the_same_twice() {
+        let check = |given: &str, params: &str| {
+            let params = Params::parse(Some(params)).unwrap();
+            super::check(&headers(given), "tools/call", &params).err().map(|error| error.code)
+        };
+        let right =
+            "mcp-protocol-version: 2026-07-28\nmcp-method: tools/call\nmcp-name: =?base64?Z3LDvMOfZQ==?=";
+        assert_eq!(check(right, META), None);
+        assert_eq!(check(&right.replace("Z3L", "Z3M"), META), Some(code::HEADER_MISMATCH));
+        assert_eq!(check(&right.replace("tools/call", "Tools/call"), META), Some(code::HEADER_MISMATCH));
+        assert_eq!(check("", META), Some(code::HEADER_MISMATCH));
+        assert_eq!(check(right, "{}"), Some(code::INVALID_PARAMS));
+        assert_eq!(check(right, &META.replace("{}", "[]")), Some(code::INVALID_PARAMS));
+        let other = META.replace("2026-07-28", "v999");
+        assert_eq!(check(right, &other), Some(code::HEADER_MISMATCH));
+        assert_eq!(check(&right.replace("2026-07-28", "v999"), &other), Some(code::UNSUPPORTED_VERSION));
+    }
+}

@@ -1,0 +1,85 @@
+//! Who stands behind the protocol: what there is to list, to call and to read.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use serde_json::Value;
+
+use super::{Era, Fault, Fields, Link, Offer};
+
+/// What a server says of itself.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// `{ name, title?, version }`
+    pub server: Value,
+    pub capabilities: Value,
+    /// For the model that uses what is offered here.
+    pub instructions: Option<String>,
+}
+
+/// What has changed, so that a client reads it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    Tools,
+    Prompts,
+    Resources,
+}
+
+/// A call of a tool, or a prompt that is asked for.
+pub struct Call<C> {
+    pub caller: C,
+    pub era: Era,
+    pub name: String,
+    /// Null when there are none.
+    pub arguments: Value,
+    /// What the client answers to the questions of an earlier [`Outcome::Ask`].
+    pub answers: Value,
+    /// What that question gave it to bring back. Whoever gave it checks it: clients can change it.
+    pub state: Option<String>,
+    pub link: Link,
+}
+
+pub enum Outcome {
+    Done(Fields),
+    /// To be called again with the answers. Clients of the old era are asked by [`Link::ask`].
+    Ask {
+        requests: Value,
+        state: Option<String>,
+    },
+}
+
+/// Futures of a host may be dropped at any await: that is how a request is cancelled.
+#[async_trait]
+pub trait Host: Send + Sync + 'static {
+    /// Who asks. A session is its maker's: nobody who is not equal gets at it.
+    type Caller: Clone + PartialEq + Send + Sync + 'static;
+
+    fn about(&self) -> &About;
+
+    async fn tools(&self, caller: &Self::Caller) -> Result<Arc<Offer>, Fault>;
+    async fn call(&self, call: Call<Self::Caller>) -> Result<Outcome, Fault>;
+
+    /// `prompts`.
+    async fn prompts(&self, caller: &Self::Caller) -> Result<Fields, Fault>;
+    async fn prompt(&self, call: Call<Self::Caller>) -> Result<Outcome, Fault>;
+
+    /// `resources`, and `nextCursor` when there are more.
+    async fn resources(&self, caller: &Self::Caller, cursor: Option<&str>) -> Result<Fields, Fault>;
+    /// `resourceTemplates`.
+    async fn templates(&self, caller: &Self::Caller) -> Result<Fields, Fault>;
+    /// `contents`.
+    async fn read(&self, caller: &Self::Caller, uri: &str) -> Result<Fields, Fault>;
+
+    /// `completion`.
+    async fn complete(&self, _caller: &Self::Caller, _params: Value) -> Result<Fields, Fault> {
+        Err(Fault::NoMethod)
+    }
+
+    async fn subscribe(&self, _caller: &Self::Caller, _uri: &str) -> Result<(), Fault> {
+        Err(Fault::NoMethod)
+    }
+
+    /// Goes on until it is dropped.
+    fn changes(&self, caller: &Self::Caller) -> BoxStream<'static, Changed>;
+}

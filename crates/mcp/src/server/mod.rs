@@ -1,0 +1,250 @@
+//! The protocol of a server, both eras of it on one endpoint. It knows no HTTP library and nothing
+//! of what is offered: a [`Host`] has that, and whoever listens turns a [`Reply`] into an answer.
+//!
+//! A request is worked on where it came in, without a task of its own. Dropping its future, or the
+//! stream that its answer became, cancels it.
+
+mod answer;
+mod era;
+mod fault;
+mod host;
+mod link;
+mod listen;
+mod methods;
+mod offer;
+mod params;
+mod reply;
+mod session;
+
+use std::sync::Arc;
+
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json, value::RawValue};
+
+pub use answer::Fields;
+pub use era::Era;
+pub use fault::Fault;
+pub use host::{About, Call, Changed, Host, Outcome};
+pub use link::{Level, Link};
+pub use offer::{Annotations, Mirrored, Offer, Tool};
+pub use reply::{Reply, ReplyBody};
+
+use self::{
+    answer::Keep,
+    methods::{LIST, finish},
+    params::Params,
+    session::{Session, Sessions},
+};
+use crate::message::{Kind, LEGACY, MODERN, Message, RpcError, code, meta};
+
+const SESSION: &str = "mcp-session-id";
+
+/// The endpoint over one host.
+pub struct Server<H: Host + ?Sized> {
+    host: Arc<H>,
+    sessions: Sessions<H::Caller>,
+}
+
+/// A request of either era that may be answered.
+struct Request<'a, C> {
+    caller: &'a C,
+    headers: &'a HeaderMap,
+    era: Era,
+    id: &'a RawValue,
+    method: &'a str,
+    params: Params<'a>,
+    /// The parameters as they came.
+    raw: Option<&'a RawValue>,
+    session: Option<Arc<Session>>,
+}
+
+impl<H: Host + ?Sized> Server<H> {
+    pub fn new(host: Arc<H>) -> Self {
+        Self { host, sessions: Sessions::default() }
+    }
+
+    /// A message that was posted.
+    pub async fn post(&self, caller: &H::Caller, headers: &HeaderMap, body: &[u8]) -> Reply {
+        if body.trim_ascii_start().starts_with(b"[") {
+            let error =
+                RpcError::new(code::INVALID_REQUEST, "send one message at a time: batches are not taken");
+            return Reply::error(400, None, &error);
+        }
+        let message = match Message::parse(body) {
+            Ok(message) => message,
+            Err(error) => return Reply::error(400, None, &error),
+        };
+        if let Some(id) = message.id
+            && !id.get().starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit())
+        {
+            let error = RpcError::new(code::INVALID_REQUEST, "`id` must be a string or a number");
+            return Reply::error(400, None, &error);
+        }
+        let method = message.method.as_deref();
+        let (params, wrong) = match Params::parse(message.params.map(RawValue::get)) {
+            Ok(params) => (params, None),
+            Err(error) => (Params::default(), Some(error)),
+        };
+        let era = era::of(headers, method, &params);
+        let (Some(id), Some(method)) = (message.id, method) else {
+            return match era {
+                // There is nothing that a modern client could say without asking: closing cancels.
+                Era::Modern => Reply::empty(202),
+                Era::Legacy => self.told(caller, headers, &message, &params),
+            };
+        };
+        let refused = match (wrong, era) {
+            (Some(error), _) => Some(error),
+            (None, Era::Modern) => era::check(headers, method, &params).err(),
+            (None, Era::Legacy) => None,
+        };
+        if let Some(error) = refused {
+            let status = if era == Era::Modern { 400 } else { 200 };
+            return Reply::error(status, Some(id), &error);
+        }
+        let raw = message.params;
+        let request = Request { caller, headers, era, id, method, params, raw, session: None };
+        match era {
+            Era::Modern => self.modern(request).await,
+            Era::Legacy if method == "initialize" => self.initialize(&request),
+            Era::Legacy => match self.session(caller, headers) {
+                Ok(session) => self.request(Request { session: Some(session), ..request }).await,
+                Err(status) => {
+                    let error = RpcError::new(-32000, no_session(status));
+                    Reply::error(status, Some(id), &error)
+                }
+            },
+        }
+    }
+
+    /// The stream of a session; the modern era has none.
+    pub fn get(&self, caller: &H::Caller, headers: &HeaderMap) -> Reply {
+        match self.session(caller, headers) {
+            Ok(session) => {
+                let ended = session.listen();
+                let end = async move {
+                    let _ = ended.await;
+                };
+                let declared = self.host.about().capabilities.clone();
+                Reply::events(listen::of_session(declared, self.host.changes(caller), end))
+            }
+            Err(status) => not_found(status),
+        }
+    }
+
+    /// The end of a session.
+    pub fn delete(&self, caller: &H::Caller, headers: &HeaderMap) -> Reply {
+        match self.session(caller, headers) {
+            Ok(session) => {
+                self.sessions.end(&session);
+                Reply::empty(204)
+            }
+            Err(status) => not_found(status),
+        }
+    }
+
+    /// A notification or a response of the old era.
+    fn told(
+        &self,
+        caller: &H::Caller,
+        headers: &HeaderMap,
+        message: &Message<'_>,
+        params: &Params<'_>,
+    ) -> Reply {
+        let session = match self.session(caller, headers) {
+            Ok(session) => session,
+            Err(status) => return Reply::json(status, answer::refusal(no_session(status))),
+        };
+        match (message.kind(), message.method.as_deref()) {
+            (Kind::Response, _) => session.answered(message),
+            (_, Some("notifications/cancelled")) => {
+                if let Some(id) = params.request {
+                    session.cancel(id);
+                }
+            }
+            _ => {}
+        }
+        Reply::empty(202)
+    }
+
+    /// The caller's session, or the status that says why not: none named, or not there.
+    fn session(&self, caller: &H::Caller, headers: &HeaderMap) -> Result<Arc<Session>, u16> {
+        let id = era::header(headers, SESSION).ok_or(400_u16)?;
+        self.sessions.get(id, caller).ok_or(404)
+    }
+
+    fn initialize(&self, request: &Request<'_, H::Caller>) -> Reply {
+        let wanted = request.params.protocol_version.as_deref().unwrap_or_default();
+        let version = LEGACY.iter().find(|known| **known == wanted).unwrap_or(&LEGACY[0]);
+        let about = self.host.about();
+        let mut result = json!({
+            "protocolVersion": version, "capabilities": about.capabilities, "serverInfo": about.server,
+        });
+        instruct(&mut result, about);
+        let session = self.sessions.start(request.caller.clone(), request.params.capabilities);
+        let reply = finish(request.id, request.era, Fields::of(&result).map(|fields| (Keep::Unsaid, fields)));
+        Reply { session: Some(session.id.clone()), ..reply }
+    }
+
+    async fn modern(&self, request: Request<'_, H::Caller>) -> Reply {
+        let about = self.host.about();
+        match request.method {
+            "server/discover" => {
+                let versions: Vec<_> = [MODERN].into_iter().chain(LEGACY).collect();
+                let mut result = json!({
+                    "supportedVersions": versions,
+                    "capabilities": about.capabilities,
+                    "_meta": { meta::SERVER_INFO: about.server },
+                });
+                instruct(&mut result, about);
+                finish(request.id, request.era, Fields::of(&result).map(|fields| (LIST, fields)))
+            }
+            "subscriptions/listen" => {
+                let wanted = request.params.notifications.as_ref().unwrap_or(&Value::Null);
+                let accepted = listen::accepted(wanted, &about.capabilities);
+                let changes = self.host.changes(request.caller);
+                Reply::events(listen::subscription(request.id, accepted, changes))
+            }
+            "tools/call" => {
+                let name = request.params.name.as_deref().unwrap_or_default();
+                let offer = match self.host.tools(request.caller).await {
+                    Ok(offer) => offer,
+                    Err(fault) => return Reply::fault(request.id, request.era, &fault),
+                };
+                let mirrored = offer.mirrored(name);
+                if !mirrored.is_empty() {
+                    let arguments = params::value(request.params.arguments);
+                    if let Err(error) = era::check_mirrored(request.headers, mirrored, &arguments) {
+                        return Reply::error(400, Some(request.id), &error);
+                    }
+                }
+                self.work(request).await
+            }
+            _ => self.request(request).await,
+        }
+    }
+}
+
+fn instruct(result: &mut Value, about: &About) {
+    if let Some(text) = &about.instructions {
+        result["instructions"] = text.as_str().into();
+    }
+}
+
+fn no_session(status: u16) -> &'static str {
+    match status {
+        404 => "this session is not known here: send `initialize` again",
+        _ => "send `initialize` first, and `Mcp-Session-Id` with everything after it",
+    }
+}
+
+/// GET and DELETE are for sessions: without one, the method is not served at all.
+fn not_found(status: u16) -> Reply {
+    match status {
+        404 => Reply::json(404, answer::refusal(no_session(404))),
+        _ => Reply::json(
+            405,
+            answer::refusal("only a session has a stream and an end: send requests with POST"),
+        ),
+    }
+}

@@ -1,0 +1,87 @@
+//! The parameters of a request, as far as the protocol knows them; the rest stays text.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use crate::message::{RpcError, code};
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Params<'a> {
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<Meta<'a>>,
+    #[serde(borrow, default)]
+    pub name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub uri: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub cursor: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub level: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub arguments: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "inputResponses")]
+    pub answers: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "requestState")]
+    pub state: Option<Cow<'a, str>>,
+    #[serde(borrow, default, rename = "requestId")]
+    pub request: Option<&'a RawValue>,
+    #[serde(default)]
+    pub notifications: Option<Value>,
+    /// Of `initialize`.
+    #[serde(borrow, default, rename = "protocolVersion")]
+    pub protocol_version: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub capabilities: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Meta<'a> {
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
+    version: Option<Cow<'a, str>>,
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
+    capabilities: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
+    level: Option<Cow<'a, str>>,
+    #[serde(borrow, default, rename = "progressToken")]
+    progress: Option<&'a RawValue>,
+}
+
+impl<'a> Params<'a> {
+    pub fn parse(text: Option<&'a str>) -> Result<Self, RpcError> {
+        match text {
+            None => Ok(Self::default()),
+            Some(text) => serde_json::from_str(text).map_err(|error| {
+                RpcError::new(code::INVALID_PARAMS, format!("`params` do not fit: {error}"))
+            }),
+        }
+    }
+
+    pub fn version(&self) -> Option<&str> {
+        self.meta.as_ref()?.version.as_deref()
+    }
+
+    /// What a modern client says it can do, if that is an object.
+    pub fn capabilities(&self) -> Option<&'a RawValue> {
+        self.meta.as_ref()?.capabilities.filter(|text| text.get().starts_with('{'))
+    }
+
+    pub fn log_level(&self) -> Option<&str> {
+        self.meta.as_ref()?.level.as_deref()
+    }
+
+    pub fn progress_token(&self) -> Option<&'a RawValue> {
+        self.meta.as_ref()?.progress
+    }
+
+    pub fn needed<'p>(field: &'p Option<Cow<'a, str>>, what: &str) -> Result<&'p str, RpcError> {
+        let missing = || RpcError::new(code::INVALID_PARAMS, format!("`params.{what}` is missing"));
+        field.as_deref().ok_or_else(missing)
+    }
+}
+
+/// The value of JSON that was read as text already; null when there is none.
+pub(super) fn value(text: Option<&RawValue>) -> Value {
+    text.and_then(|text| serde_json::from_str(text.get()).ok()).unwrap_or_default()
+}

@@ -1,0 +1,121 @@
+//! What goes back for a request, before it is HTTP: at once as JSON, or as a stream of events when
+//! something is said before the result, or when the result takes long.
+
+use std::{collections::VecDeque, pin::Pin, time::Duration};
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream, stream::BoxStream};
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use super::{Era, Fault, answer};
+use crate::message::RpcError;
+
+/// An answer that takes longer becomes a stream, so that nobody on the way gives up on it.
+const SLOW: Duration = Duration::from_secs(5);
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+pub struct Reply {
+    pub status: u16,
+    /// For the header `Mcp-Session-Id`.
+    pub session: Option<String>,
+    /// For the header `WWW-Authenticate`.
+    pub challenge: Option<String>,
+    pub body: ReplyBody,
+}
+
+pub enum ReplyBody {
+    Empty,
+    Json(Bytes),
+    /// Frames of an event stream. Dropping it cancels what is being worked on.
+    Events(BoxStream<'static, Bytes>),
+}
+
+impl Reply {
+    pub(super) fn json(status: u16, text: Bytes) -> Self {
+        Self { status, session: None, challenge: None, body: ReplyBody::Json(text) }
+    }
+
+    pub(super) fn empty(status: u16) -> Self {
+        Self { status, session: None, challenge: None, body: ReplyBody::Empty }
+    }
+
+    pub(super) fn events(frames: BoxStream<'static, Bytes>) -> Self {
+        Self { status: 200, session: None, challenge: None, body: ReplyBody::Events(frames) }
+    }
+
+    pub(super) fn error(status: u16, id: Option<&RawValue>, error: &RpcError) -> Self {
+        Self::json(status, answer::error(id, error))
+    }
+
+    pub(super) fn fault(id: &RawValue, era: Era, fault: &Fault) -> Self {
+        let (status, error) = fault.told(era);
+        Self { challenge: fault.challenge(), ..Self::error(status, Some(id), &error) }
+    }
+}
+
+/// Work that ends in a reply; `None` when the client took its request back.
+pub(super) type Work = Pin<Box<dyn Future<Output = Option<Reply>> + Send>>;
+
+/// Waits for the result, and for what is said before it.
+pub(super) async fn when_done(mut work: Work, mut heard: mpsc::Receiver<Bytes>) -> Reply {
+    let mut ready = VecDeque::new();
+    tokio::select! {
+        biased;
+        done = &mut work => {
+            // What was said without a pause goes before the result as well.
+            while let Ok(frame) = heard.try_recv() {
+                ready.push_back(frame);
+            }
+            match done {
+                None => return Reply::empty(202),
+                Some(reply) if ready.is_empty() => return reply,
+                Some(reply) => ready.extend(reply.as_frame()),
+            }
+            return Reply::events(stream::iter(ready).boxed());
+        }
+        Some(frame) = heard.recv() => ready.push_back(frame),
+        () = tokio::time::sleep(SLOW) => ready.push_back(answer::ALIVE),
+    }
+    let rest = Rest { work: Some(work), heard, ready };
+    Reply::events(stream::unfold(rest, |mut rest| async move { Some((rest.next().await?, rest)) }).boxed())
+}
+
+struct Rest {
+    work: Option<Work>,
+    heard: mpsc::Receiver<Bytes>,
+    ready: VecDeque<Bytes>,
+}
+
+impl Rest {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Some(frame);
+            }
+            let work = self.work.as_mut()?;
+            tokio::select! {
+                biased;
+                Some(frame) = self.heard.recv() => return Some(frame),
+                done = work => {
+                    self.work = None;
+                    while let Ok(frame) = self.heard.try_recv() {
+                        self.ready.push_back(frame);
+                    }
+                    self.ready.extend(done.and_then(|reply| reply.as_frame()));
+                }
+                () = tokio::time::sleep(KEEP_ALIVE) => return Some(answer::ALIVE),
+            }
+        }
+    }
+}
+
+impl Reply {
+    /// The answer as the last event of a stream; its status has been sent by then.
+    fn as_frame(&self) -> Option<Bytes> {
+        match &self.body {
+            ReplyBody::Json(text) => Some(answer::frame(text)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The server's protocol over a host of this test: what is said on the way, what is taken back, and
+//! what ends with a session. What the suite of others looks at is not repeated here.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use emergent_mcp::server::{
+    About, Call, Changed, Fault, Fields, Host, Level, Offer, Outcome, Reply, ReplyBody, Server,
+};
+use futures_util::{StreamExt, stream, stream::BoxStream};
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+use tokio::sync::{broadcast, mpsc};
+
+/// Tools `talk`, which logs and answers at once, and `wait`, which never does.
+struct Small {
+    about: About,
+    changed: broadcast::Sender<Changed>,
+    /// Told when a call of `wait` is dropped.
+    dropped: mpsc::UnboundedSender<String>,
+}
+
+struct OnDrop(mpsc::UnboundedSender<String>, String);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        let _ = self.0.send(std::mem::take(&mut self.1));
+    }
+}
+
+fn small() -> (Arc<Server<Small>>, mpsc::UnboundedReceiver<String>, broadcast::Sender<Changed>) {
+    let (dropped, drops) = mpsc::unbounded_channel();
+    let changed = broadcast::channel(8).0;
+    let capabilities = json!({ "tools": { "listChanged": true } });
+    let about =
+        About { server: json!({ "name": "small", "version": "1" }), capabilities, instructions: None };
+    (Arc::new(Server::new(Arc::new(Small { about, changed: changed.clone(), dropped }))), drops, changed)
+}
+
+#[async_trait]
+impl Host for Small {
+    type Caller = &'static str;
+
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    async fn tools(&self, _: &&'static str) -> Result<Arc<Offer>, Fault> {
+        Ok(Arc::default())
+    }
+
+    async fn call(&self, call: Call<&'static str>) -> Result<Outcome, Fault> {
+        match call.name.as_str() {
+            "talk" => {
+                call.link.log(Level::Debug, "small", &json!("fine"));
+                call.link.log(Level::Error, "small", &json!("loud"));
+                call.link.progress(1.0, None, Some("half way"));
+                Ok(Outcome::Done(Fields::of(&json!({ "content": [] }))?))
+            }
+            _ => {
+                let _told = OnDrop(self.dropped.clone(), call.name);
+                std::future::pending().await
+            }
+        }
+    }
+
+    async fn prompts(&self, _: &&'static str) -> Result<Fields, Fault> {
+        Fields::of(&json!({ "prompts": [] }))
+    }
+
+    async fn prompt(&self, _: Call<&'static str>) -> Result<Outcome, Fault> {
+        Err(Fault::NoMethod)
+    }
+
+    async fn resources(&self, _: &&'static str, _: Option<&str>) -> Result<Fields, Fault> {
+        Err(Fault::NoMethod)
+    }
+
+    async fn templates(&self, _: &&'static str) -> Result<Fields, Fault> {
+        Err(Fault::NoMethod)
+    }
+
+    async fn read(&self, _: &&'static str, uri: &str) -> Result<Fields, Fault> {
+        Err(Fault::NoResource { uri: uri.to_owned() })
+    }
+
+    fn changes(&self, _: &&'static str) -> BoxStream<'static, Changed> {
+        let heard = self.changed.subscribe();
+        stream::unfold(heard, |mut heard| async move { heard.recv().await.ok().map(|one| (one, heard)) })
+            .boxed()
+    }
+}
+
+fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+    pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+}
+
+async fn post(server: &Server<Small>, session: &str, message: Value) -> Reply {
+    server.post(&"ada", &headers(&[("mcp-session-id", session)]), message.to_string().as_bytes()).await
+}
+
+async fn session(server: &Server<Small>) -> String {
+    let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {} });
+    let reply = server.post(&"ada", &HeaderMap::new(), hello.to_string().as_bytes()).await;
+    reply.session.expect("a session")
+}
+
+fn call(id: u64, tool: &str) -> Value {
+    let meta = json!({ "progressToken": "p" });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": tool, "_meta": meta } })
+}
+
+fn text(reply: Reply) -> Value {
+    let ReplyBody::Json(text) = reply.body else { panic!("not JSON") };
+    serde_json::from_slice(&text).unwrap()
+}
+
+/// The messages of a stream that ends.
+async fn frames(reply: Reply) -> Vec<Value> {
+    let ReplyBody::Events(frames) = reply.body else { panic!("no stream") };
+    let all: Vec<_> = frames.collect().await;
+    let text = String::from_utf8(all.concat()).unwrap();
+    text.lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .map(|data| serde_json::from_str(data).unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn what_a_tool_says_goes_before_its_result_and_only_as_loud_as_was_wanted() {
+    let (server, _drops, _) = small();
+    let session = session(&server).await;
+    let quiet = frames(post(&server, &session, call(1, "talk")).await).await;
+    let methods = |all: &[Value]| {
+        all.iter().map(|one| one["method"].as_str().unwrap_or("result").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(methods(&quiet), ["notifications/progress", "result"], "nobody asked for logs");
+    let level =
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "logging/setLevel", "params": { "level": "warning" } });
+    assert_eq!(text(post(&server, &session, level).await)["result"], json!({}));
+    let loud = frames(post(&server, &session, call(3, "talk")).await).await;
+    assert_eq!(methods(&loud), ["notifications/message", "notifications/progress", "result"]);
+    assert_eq!((&loud[0]["params"]["data"], &loud[2]["id"]), (&json!("loud"), &json!(3)));
+    let wrong =
+        json!({ "jsonrpc": "2.0", "id": 4, "method": "logging/setLevel", "params": { "level": "noisy" } });
+    assert_eq!(text(post(&server, &session, wrong).await)["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn a_request_ends_when_it_is_taken_back_and_when_its_session_ends() {
+    let (server, mut drops, _) = small();
+    let id = session(&server).await;
+    for end in ["cancelled", "deleted"] {
+        let (waiting, by, named) = (Arc::clone(&server), id.clone(), format!("wait-{end}"));
+        let name = named.clone();
+        let request = tokio::spawn(async move { post(&waiting, &by, call(7, &name)).await.status });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let other =
+            json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 8 } });
+        assert_eq!(post(&server, &id, other).await.status, 202);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(!request.is_finished(), "another request was taken back, not this one");
+        if end == "cancelled" {
+            let this = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } });
+            assert_eq!(post(&server, &id, this).await.status, 202);
+        } else {
+            assert_eq!(server.delete(&"ada", &headers(&[("mcp-session-id", &id)])).status, 204);
+        }
+        assert_eq!(request.await.unwrap(), 202, "nothing is answered");
+        assert_eq!(drops.recv().await.as_deref(), Some(named.as_str()), "and nothing goes on");
+    }
+    assert_eq!(post(&server, &id, call(9, "talk")).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_session_has_one_stream_and_hears_each_change_once() {
+    let (server, _drops, changed) = small();
+    let id = session(&server).await;
+    let named = headers(&[("mcp-session-id", &id)]);
+    let open = || match server.get(&"ada", &named).body {
+        ReplyBody::Events(frames) => frames,
+        _ => panic!("no stream"),
+    };
+    let old = open();
+    let new = open();
+    let heard = async |frames: BoxStream<'static, bytes::Bytes>| {
+        let all = frames
+            .take_until(Box::pin(tokio::time::sleep(Duration::from_millis(300))))
+            .collect::<Vec<_>>()
+            .await;
+        String::from_utf8(all.concat()).unwrap().matches("list_changed").count()
+    };
+    changed.send(Changed::Tools).unwrap();
+    // It is not declared, so nobody is told.
+    changed.send(Changed::Prompts).unwrap();
+    assert_eq!(tokio::join!(heard(old), heard(new)), (0, 1));
+    assert_eq!(server.get(&"eve", &named).status, 404);
+    assert_eq!(server.get(&"ada", &HeaderMap::new()).status, 405);
+}
+
+#[tokio::test]
+async fn a_modern_call_is_dropped_with_its_future() {
+    let (server, mut drops, _) = small();
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "wait", "_meta": meta } });
+    let headers = headers(&[
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "wait"),
+    ]);
+    let text = message.to_string();
+    let request = server.post(&"ada", &headers, text.as_bytes());
+    assert!(tokio::time::timeout(Duration::from_millis(50), request).await.is_err());
+    assert_eq!(drops.recv().await.as_deref(), Some("wait"));
+}

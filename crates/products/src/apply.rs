@@ -1,0 +1,152 @@
+//! Doing what a plan says, in the transaction that planned it: all of it or nothing.
+
+use emergent_domain::{
+    agent::{AgentDefinition, Surroundings},
+    ids::{AgentId, ProductId},
+};
+use emergent_executor::{
+    agents,
+    triggers::{JobRow, drop_job, save_job},
+};
+use emergent_graph::{Writer, packs};
+use emergent_store::{
+    Tx, agents as agent_rows,
+    installed_products::{self, InstalledProduct},
+    mcp_servers, packs as pack_rows, prompts,
+};
+
+use crate::{
+    Error, Result,
+    manifest::{Job, Manifest},
+    plan::{Action, Plan},
+    source::Source,
+    state::{Installed, State},
+};
+
+/// Makes every step of the plan, then writes down what is installed. `around` has the project's
+/// tools, and as agents all that the manifest names.
+pub(crate) fn apply(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    before: &State,
+    plan: &Plan,
+    after: Option<(&Manifest, Option<&Source>)>,
+    around: &Surroundings,
+) -> Result<Option<Installed>> {
+    let filter = after.map_or(&[][..], |(manifest, _)| &manifest.mcp.tool_filter);
+    for step in &plan.steps {
+        perform(tx, writer, &plan.name, &step.name, &step.action, filter, around)?;
+    }
+    record(tx, writer, before.product(&plan.name), &plan.name, after)
+}
+
+fn perform(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    product: &str,
+    name: &str,
+    action: &Action,
+    filter: &[String],
+    around: &Surroundings,
+) -> Result<()> {
+    let (project, now) = (writer.project.id, writer.now);
+    match action {
+        Action::Nothing => {}
+        Action::AddPack(pack) => {
+            let made = packs::create(tx, project, pack, now)?;
+            pack_rows::set_product(tx, project, made.id, Some(product))?;
+            packs::assign(tx, project, made.id, now)?;
+        }
+        Action::AssignPack(id) => {
+            packs::assign(tx, project, *id, now)?;
+        }
+        Action::DropPack { id, assigned } => {
+            if *assigned {
+                packs::unassign(tx, project, *id, now)?;
+            }
+            packs::delete(tx, project, *id, now)?;
+        }
+        Action::HandOverPack { id, to } => pack_rows::set_product(tx, project, *id, Some(to))?,
+        Action::AddAgent(definition) => {
+            agents::create(tx, writer, definition, around)?;
+        }
+        Action::ChangeAgent { id, to } => {
+            let to = to.clone();
+            agents::update(tx, writer, *id, None, move |_| (*to).clone(), around)?;
+        }
+        Action::DropAgent(id) => {
+            agents::delete(tx, writer, *id)?;
+        }
+        Action::Default { id, is_default } => flag(tx, writer, *id, *is_default)?,
+        Action::PutServer(spec) => {
+            let put = mcp_servers::put_of_product(tx, project, product, spec, filter, now)?;
+            put.ok_or_else(|| {
+                Error::Conflict(format!("the server `{name}` was made by somebody else just now"))
+            })?;
+        }
+        Action::DropServer => {
+            mcp_servers::drop_of_product(tx, project, product, name)?;
+        }
+        Action::PutPrompt(prompt) => prompts::put_of_product(tx, project, product, prompt)?,
+        Action::DropPrompt => prompts::drop_of_product(tx, project, product, name)?,
+        Action::PutJob(job) => put_job(tx, writer, product, job)?,
+        Action::DropJob => drop_job(tx, writer, product, name)?,
+    }
+    Ok(())
+}
+
+/// Moves the flag of the default agent and nothing else: whether the rest of that definition would
+/// still be let in today is not asked.
+fn flag(tx: &mut Tx<'_>, writer: &Writer, id: AgentId, is_default: bool) -> Result<()> {
+    let found = agent_rows::get(tx, writer.project.id, id)?;
+    let parts = found.and_then(|agent| agent.definition.flow_config).map(|flow| flow.agents);
+    let around = Surroundings { agents: parts.unwrap_or_default(), ..Surroundings::default() };
+    let change = move |definition| AgentDefinition { is_default, ..definition };
+    agents::update(tx, writer, id, None, change, &around)?;
+    Ok(())
+}
+
+fn put_job(tx: &mut Tx<'_>, writer: &Writer, product: &str, job: &Job) -> Result<()> {
+    let agent = agent_rows::get_by_name(tx, writer.project.id, &job.agent)?;
+    let agent = agent.ok_or_else(|| Error::Conflict(format!("the agent `{}` is gone", job.agent)))?;
+    let row = JobRow {
+        name: job.name.clone(),
+        cron: job.cron.clone(),
+        agent: agent.id,
+        config: job.config.clone(),
+    };
+    Ok(save_job(tx, writer, product, &row)?)
+}
+
+fn record(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    before: Option<&Installed>,
+    name: &str,
+    after: Option<(&Manifest, Option<&Source>)>,
+) -> Result<Option<Installed>> {
+    let project = writer.project.id;
+    let Some((manifest, source)) = after else {
+        if let Some(before) = before {
+            installed_products::delete(tx, project, before.id)?;
+        }
+        return Ok(None);
+    };
+    let row = InstalledProduct {
+        id: before.map_or_else(ProductId::new, |before| before.id),
+        project,
+        name: name.to_owned(),
+        version: manifest.version.to_string(),
+        manifest: manifest.raw.to_string(),
+        source: Source::to_json(source).to_string(),
+        revision: before.map_or(1, |before| before.revision + 1),
+        installed_at: before.map_or(writer.now, |before| before.installed_at),
+        updated_at: writer.now,
+    };
+    match before {
+        None => installed_products::insert(tx, &row, writer.author)?,
+        Some(_) if installed_products::update(tx, &row, writer.author)? => {}
+        Some(_) => return Err(tx.again("the product changed although its project was held").into()),
+    }
+    Ok(Some(row.into()))
+}

@@ -1,0 +1,140 @@
+//! Fetching a manifest, from where the operator lets one be fetched: a caller who names an address
+//! must not be able to look around in the server's own network through it.
+
+use std::time::Duration;
+
+use emergent_tools::remote::address::is_public;
+use futures_util::StreamExt;
+use reqwest::{Client, Response, Url, header::LOCATION, redirect};
+
+use crate::{builtin, source::Source};
+
+const GITHUB: &str = "https://github.com";
+const MOST_BYTES: usize = 8 * 1024 * 1024;
+const MOST_REDIRECTS: usize = 5;
+const CONNECT: Duration = Duration::from_secs(5);
+const WHOLE: Duration = Duration::from_secs(20);
+
+#[derive(Debug, thiserror::Error)]
+#[error("could not fetch `{at}`: {why}")]
+pub struct Unreachable {
+    pub at: String,
+    pub why: String,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Fetcher {
+    allow_private: bool,
+    github: String,
+}
+
+impl Fetcher {
+    pub(crate) fn new(allow_private: bool, github: Option<&str>) -> Self {
+        let github = github.unwrap_or(GITHUB).trim_end_matches('/').to_owned();
+        Self { allow_private, github }
+    }
+
+    /// The text of a manifest.
+    pub(crate) async fn fetch(&self, source: &Source) -> Result<Vec<u8>, Unreachable> {
+        let failed = |why: String| Unreachable { at: source.to_string(), why };
+        let url = match source {
+            Source::Builtin(name) => {
+                let text =
+                    builtin::text(name).ok_or_else(|| failed("it does not come with this program".into()))?;
+                return Ok(text.as_bytes().to_vec());
+            }
+            Source::Url(url) => url.clone(),
+            Source::GitHub { owner, name } => {
+                let at = format!("{}/{owner}/{name}/releases/latest/download/manifest.json", self.github);
+                Url::parse(&at)
+                    .map_err(|error| failed(format!("EMERGENT_GITHUB_URL is no address: {error}")))?
+            }
+        };
+        let got = tokio::time::timeout(WHOLE, self.get(url)).await;
+        got.unwrap_or_else(|_| Err(format!("no whole answer within {} seconds", WHOLE.as_secs())))
+            .map_err(failed)
+    }
+
+    /// Follows redirects by itself: each address has to be looked at before it is asked, and the
+    /// one that the operator named is trusted while what it leads to is not.
+    async fn get(&self, mut url: Url) -> Result<Vec<u8>, String> {
+        for _ in 0..=MOST_REDIRECTS {
+            let response = self.client(&url).await?.get(url.clone()).send().await.map_err(cause)?;
+            if !response.status().is_redirection() {
+                return read(response).await;
+            }
+            let to = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+            let to = to.ok_or("it redirects to nowhere")?;
+            url = url
+                .join(to)
+                .map_err(|error| format!("it redirects to something that is no address: {error}"))?;
+        }
+        Err(format!("it redirects more than {MOST_REDIRECTS} times"))
+    }
+
+    async fn client(&self, url: &Url) -> Result<Client, String> {
+        // Fails when the process has chosen a provider already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder =
+            Client::builder().connect_timeout(CONNECT).timeout(WHOLE).redirect(redirect::Policy::none());
+        match url.scheme() {
+            // A machine without certificates can still ask a server next door.
+            "http" => builder = builder.tls_certs_only([]),
+            "https" => {}
+            other => return Err(format!("`{other}` is not followed, only http and https")),
+        }
+        if !self.trusts(url) {
+            let host = url.host_str().unwrap_or_default();
+            let port = url.port_or_known_default().unwrap_or(443);
+            let name = host.trim_start_matches('[').trim_end_matches(']');
+            let found = tokio::net::lookup_host((name, port)).await;
+            let addresses: Vec<_> =
+                found.map_err(|error| format!("`{host}` is not found: {error}"))?.collect();
+            if let Some(inside) = addresses.iter().find(|address| !is_public(address.ip())) {
+                return Err(format!(
+                    "`{host}` is {}, an address inside: those are not asked unless the operator sets \
+                     EMERGENT_ALLOW_PRIVATE_HOSTS=true",
+                    inside.ip()
+                ));
+            }
+            // What was looked at is what is asked: no second answer of a name server, and no proxy
+            // that would look the name up again.
+            builder = builder.no_proxy().resolve_to_addrs(host, &addresses);
+        }
+        builder.build().map_err(cause)
+    }
+
+    /// What the operator named is the operator's business.
+    fn trusts(&self, url: &Url) -> bool {
+        let configured = || {
+            self.github != GITHUB && Url::parse(&self.github).is_ok_and(|base| base.origin() == url.origin())
+        };
+        self.allow_private || configured()
+    }
+}
+
+async fn read(response: Response) -> Result<Vec<u8>, String> {
+    let status = response.status();
+    if !status.is_success() {
+        return Err(format!("it answered {status}"));
+    }
+    let mut text = Vec::new();
+    let mut parts = response.bytes_stream();
+    while let Some(part) = parts.next().await {
+        text.extend_from_slice(&part.map_err(cause)?);
+        if text.len() > MOST_BYTES {
+            return Err(format!("it is longer than the limit of {MOST_BYTES} bytes"));
+        }
+    }
+    Ok(text)
+}
+
+/// The innermost reason, without the address: it is named already.
+fn cause(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut inner: &dyn std::error::Error = &error;
+    while let Some(next) = inner.source() {
+        inner = next;
+    }
+    inner.to_string()
+}

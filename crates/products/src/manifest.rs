@@ -1,0 +1,164 @@
+//! The words of a manifest, exactly: snake_case, unknown ones refused. What the values may be is
+//! in the schema; what they mean together is in [`crate::validate`].
+
+use emergent_domain::{
+    agent::{AcpConfig, AgentDefinition, FlowConfig, FlowType, ModelConfig, Visibility},
+    mcp_server::ServerSpec,
+    pack::TemplatePack,
+    prompt::Prompt,
+    trigger::ScheduleConfig,
+};
+use semver::Version;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Whose models are meant when a definition names none.
+const PROVIDER: &str = "google";
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// For editors only.
+    #[serde(rename = "$schema", default)]
+    pub schema: Option<String>,
+    pub name: String,
+    pub version: Version,
+    #[serde(default)]
+    pub description: String,
+    #[serde(default)]
+    pub author: String,
+    #[serde(default)]
+    pub license: String,
+    #[serde(default)]
+    pub repository: String,
+    #[serde(default)]
+    pub min_core_version: Option<Version>,
+    #[serde(default)]
+    pub template_packs: Vec<TemplatePack>,
+    #[serde(default)]
+    pub agents: Vec<ManifestAgent>,
+    #[serde(default)]
+    pub jobs: Vec<Job>,
+    #[serde(default)]
+    pub mcp: Mcp,
+    /// As it was written: this is what is kept, and what pointers lead into.
+    #[serde(skip)]
+    pub raw: Value,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManifestAgent {
+    pub name: String,
+    #[serde(default)]
+    pub description: String,
+    #[serde(default)]
+    pub system_prompt: String,
+    #[serde(default)]
+    pub model: Option<ManifestModel>,
+    #[serde(default)]
+    pub temperature: Option<f64>,
+    #[serde(default)]
+    pub max_tokens: Option<u32>,
+    #[serde(default)]
+    pub tools: Vec<String>,
+    #[serde(default)]
+    pub trigger: Option<String>,
+    #[serde(default)]
+    pub flow_type: FlowType,
+    #[serde(default)]
+    pub flow_config: Option<FlowConfig>,
+    #[serde(default)]
+    pub is_default: bool,
+    #[serde(default)]
+    pub max_steps: Option<u32>,
+    #[serde(default)]
+    pub default_timeout: Option<u32>,
+    #[serde(default)]
+    pub visibility: Visibility,
+    #[serde(default)]
+    pub acp: Option<AcpConfig>,
+    #[serde(default)]
+    pub config: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManifestModel {
+    #[serde(default)]
+    pub provider: Option<String>,
+    pub name: String,
+    #[serde(default)]
+    pub temperature: Option<f64>,
+    #[serde(default)]
+    pub max_tokens: Option<u32>,
+}
+
+/// Starts an agent again and again.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    pub name: String,
+    pub cron: String,
+    pub agent: String,
+    #[serde(default)]
+    pub config: ScheduleConfig,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mcp {
+    pub servers: Vec<ServerSpec>,
+    pub prompts: Vec<Prompt>,
+    /// Which tools of these servers join the project's pool.
+    pub tool_filter: Vec<String>,
+}
+
+impl Default for Mcp {
+    fn default() -> Self {
+        Self { servers: Vec::new(), prompts: Vec::new(), tool_filter: vec!["*".to_owned()] }
+    }
+}
+
+impl Manifest {
+    /// One that was checked when it was installed. `None` when this version of the program can no
+    /// longer read it: then nothing can be said about what people changed since.
+    pub(crate) fn kept(text: &str) -> Option<Self> {
+        let raw: Value = serde_json::from_str(text).ok()?;
+        let manifest: Self = serde_json::from_value(raw.clone()).ok()?;
+        Some(Self { raw, ..manifest })
+    }
+
+    /// The agents as definitions, in order.
+    pub fn definitions(&self) -> impl Iterator<Item = AgentDefinition> + '_ {
+        self.agents.iter().map(|agent| agent.definition(&self.name))
+    }
+}
+
+impl ManifestAgent {
+    pub fn definition(&self, product: &str) -> AgentDefinition {
+        let model = self.model.as_ref().map(|model| ModelConfig {
+            provider: model.provider.clone().unwrap_or_else(|| PROVIDER.to_owned()),
+            name: model.name.clone(),
+            temperature: model.temperature.or(self.temperature),
+            max_tokens: model.max_tokens.or(self.max_tokens),
+        });
+        AgentDefinition {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            system_prompt: self.system_prompt.clone(),
+            model,
+            tools: self.tools.clone(),
+            trigger: self.trigger.clone(),
+            flow_type: self.flow_type,
+            flow_config: self.flow_config.clone(),
+            is_default: self.is_default,
+            max_steps: self.max_steps,
+            default_timeout: self.default_timeout,
+            visibility: self.visibility,
+            acp: self.acp.clone(),
+            config: self.config.clone(),
+            product: Some(product.to_owned()),
+        }
+    }
+}

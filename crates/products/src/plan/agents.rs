@@ -1,0 +1,183 @@
+//! Agents of a plan: which are made, overwritten and taken away, and which of them answers when
+//! nobody is named. Agents of the project's own, and of other products, are left alone.
+
+use emergent_domain::agent::{Agent, AgentDefinition, Visibility, default_of};
+use serde_json::Value;
+
+use super::{Action, Change, Draft, Warning, What};
+use crate::{
+    diff::{FieldDiff, diff},
+    manifest::{Manifest, ManifestAgent},
+    state::State,
+};
+
+/// What somebody changed by hand of an agent that a product brought.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnChange {
+    pub agent: String,
+    /// Where it differs from the manifest, as pointers into the definition. Empty when `deleted`.
+    pub fields: Vec<FieldDiff>,
+    pub deleted: bool,
+}
+
+/// How the agents of an installed product differ from its manifest. Who is the default agent is
+/// left out: that moves by itself.
+pub fn own_changes(manifest: &Manifest, agents: &[Agent]) -> Vec<OwnChange> {
+    let changed = |wanted: AgentDefinition| {
+        let own = |agent: &&Agent| agent.definition.product.as_deref() == Some(manifest.name.as_str());
+        let found = agents.iter().filter(own).find(|agent| agent.definition.name == wanted.name);
+        let Some(found) = found else {
+            return Some(OwnChange { agent: wanted.name, fields: Vec::new(), deleted: true });
+        };
+        let fields = without_default(diff(&json(&wanted), &json(&found.definition)));
+        (!fields.is_empty()).then_some(OwnChange { agent: wanted.name, fields, deleted: false })
+    };
+    manifest.definitions().filter_map(changed).collect()
+}
+
+fn json(definition: &AgentDefinition) -> Value {
+    serde_json::to_value(definition).unwrap_or_default()
+}
+
+fn without_default(mut fields: Vec<FieldDiff>) -> Vec<FieldDiff> {
+    fields.retain(|field| field.pointer != "/is_default");
+    fields
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn agents(&mut self) {
+        let before: &'a State = self.before;
+        let wanted: &'a [ManifestAgent] = self.after.map_or(&[], |manifest| &manifest.agents);
+        let changes = before
+            .product(self.name)
+            .and_then(|installed| installed.manifest.as_ref())
+            .map(|manifest| own_changes(manifest, &before.agents))
+            .unwrap_or_default();
+        let ours: Vec<&'a Agent> = before.agents.iter().filter(|agent| self.is_ours(agent)).collect();
+        for agent in ours.iter().filter(|agent| !wanted.iter().any(|one| one.name == agent.definition.name)) {
+            self.drop_agent(agent, &changes);
+        }
+        let default = self.takes_default(wanted);
+        for (index, agent) in wanted.iter().enumerate() {
+            let mut to = agent.definition(self.name);
+            to.is_default = agent.is_default && default;
+            match before.agents.iter().find(|one| one.definition.name == to.name) {
+                Some(found) if self.is_ours(found) => self.change_agent(found, to, &changes),
+                Some(other) => {
+                    let product = other.definition.product.as_deref();
+                    self.clash(format!("/agents/{index}/name"), "agent", &to.name, product);
+                }
+                None => {
+                    if changes.iter().any(|change| change.deleted && change.agent == to.name) {
+                        self.warnings.push(Warning::OwnDeletion { agent: to.name.clone() });
+                    }
+                    self.step(What::Agent, to.name.clone(), Change::Add, Action::AddAgent(Box::new(to)));
+                }
+            }
+        }
+        self.hand_on_default(&ours, wanted);
+    }
+
+    fn is_ours(&self, agent: &Agent) -> bool {
+        agent.definition.product.as_deref() == Some(self.name)
+    }
+
+    fn change_agent(&mut self, found: &Agent, to: AgentDefinition, changes: &[OwnChange]) {
+        let fields = diff(&json(&found.definition), &json(&to));
+        if fields.is_empty() {
+            self.step(What::Agent, to.name, Change::Keep, Action::Nothing);
+            return;
+        }
+        if let Some(change) = changes.iter().find(|change| change.agent == to.name) {
+            // What somebody changed to what is coming anyway is in nobody's way.
+            let lost = |own: &&FieldDiff| fields.iter().any(|field| field.pointer.starts_with(&own.pointer));
+            let lost: Vec<String> =
+                change.fields.iter().filter(lost).map(|own| own.pointer.clone()).collect();
+            if !lost.is_empty() {
+                let agent = to.name.clone();
+                self.warnings.push(Warning::OwnChange { agent, fields: lost, removed: false });
+            }
+        }
+        let action = Action::ChangeAgent { id: found.id, to: Box::new(to.clone()) };
+        self.step(What::Agent, to.name, Change::Update(fields), action);
+    }
+
+    fn drop_agent(&mut self, agent: &Agent, changes: &[OwnChange]) {
+        let name = &agent.definition.name;
+        if let Some(change) = changes.iter().find(|change| change.agent == *name) {
+            let fields = change.fields.iter().map(|own| own.pointer.clone()).collect();
+            self.warnings.push(Warning::OwnChange { agent: name.clone(), fields, removed: true });
+        }
+        let uses = |other: &&Agent| {
+            let parts = other.definition.flow_config.as_ref().map_or(&[][..], |flow| &flow.agents);
+            !self.is_ours(other) && parts.contains(name)
+        };
+        let agents = self
+            .before
+            .agents
+            .iter()
+            .filter(uses)
+            .map(|other| format!("the agent `{}`", other.definition.name));
+        let mine = Some(self.name);
+        let schedules = self
+            .before
+            .schedules
+            .iter()
+            .filter(|one| one.agent == agent.id && one.product.is_some() && one.product.as_deref() != mine)
+            .map(|one| format!("the job `{}`", one.name));
+        let by: Vec<String> = agents.chain(schedules).collect();
+        if !by.is_empty() {
+            self.warnings.push(Warning::StillUsed { agent: name.clone(), by });
+        }
+        self.step(What::Agent, name.clone(), Change::Remove, Action::DropAgent(agent.id));
+    }
+
+    /// Whether the agent that asks for it becomes the default one. Who has the flag keeps it,
+    /// unless it is another product's and the one that asks is external.
+    fn takes_default(&mut self, wanted: &[ManifestAgent]) -> bool {
+        let Some(asks) = wanted.iter().find(|agent| agent.is_default) else { return false };
+        let others = self.before.agents.iter().filter(|agent| !self.is_ours(agent));
+        let Some(holder) = default_of(others) else { return true };
+        let (theirs, name) = (holder.definition.visibility, holder.definition.name.clone());
+        let outranked = asks.visibility == Visibility::External && theirs != Visibility::External;
+        if holder.definition.product.is_none() || !outranked {
+            let agent = asks.name.clone();
+            self.warnings.push(Warning::DefaultNotTaken { agent, holder: name });
+            return false;
+        }
+        self.warnings.push(Warning::DefaultTaken { agent: asks.name.clone(), from: name.clone() });
+        self.flag(holder.id, name, false);
+        true
+    }
+
+    /// When the default agent goes, the flag returns to the product that asked for it before.
+    fn hand_on_default(&mut self, ours: &[&Agent], wanted: &[ManifestAgent]) {
+        let before = self.before;
+        let had = ours.iter().any(|agent| agent.definition.is_default);
+        let others = before.agents.iter().filter(|agent| !self.is_ours(agent));
+        if !had || wanted.iter().any(|agent| agent.is_default) || default_of(others).is_some() {
+            return;
+        }
+        let asking = before.installed.iter().filter(|one| one.name != self.name).filter_map(|installed| {
+            let wanted = installed.manifest.as_ref()?.agents.iter().find(|agent| agent.is_default)?;
+            let product = Some(installed.name.as_str());
+            let is_it = |agent: &&Agent| {
+                agent.definition.name == wanted.name && agent.definition.product.as_deref() == product
+            };
+            before.agents.iter().find(is_it)
+        });
+        let next = asking.min_by_key(|agent| agent.definition.visibility != Visibility::External);
+        if let Some(next) = next {
+            self.flag(next.id, next.definition.name.clone(), true);
+        }
+    }
+
+    fn flag(&mut self, id: emergent_domain::ids::AgentId, name: String, is_default: bool) {
+        let field = FieldDiff {
+            pointer: "/is_default".to_owned(),
+            before: Some(Value::Bool(!is_default)),
+            after: Some(Value::Bool(is_default)),
+        };
+        self.step(What::Agent, name, Change::Update(vec![field]), Action::Default { id, is_default });
+    }
+}

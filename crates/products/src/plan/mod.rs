@@ -1,0 +1,311 @@
+//! What an install, upgrade, downgrade or uninstall will do: decided in values, shown by a dry
+//! run, done by `apply` step by step in one transaction.
+
+mod agents;
+mod packs;
+mod rest;
+
+use std::{cmp::Ordering, fmt};
+
+use emergent_domain::{
+    agent::AgentDefinition,
+    ids::{AgentId, PackId},
+    mcp_server::ServerSpec,
+    pack::TemplatePack,
+    prompt::Prompt,
+};
+use semver::Version;
+
+use crate::{
+    diff::FieldDiff,
+    manifest::{Job, Manifest},
+    problem::Problem,
+    state::State,
+};
+
+pub use agents::{OwnChange, own_changes};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    pub name: String,
+    pub from: Option<Version>,
+    pub to: Option<Version>,
+    pub direction: Direction,
+    /// In the order they are done.
+    pub steps: Vec<Step>,
+    pub warnings: Vec<Warning>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    Install,
+    Upgrade,
+    Downgrade,
+    /// The same version again: what was changed by hand is put back.
+    Same,
+    Uninstall,
+}
+
+impl Direction {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Install => "install",
+            Self::Upgrade => "upgrade",
+            Self::Downgrade => "downgrade",
+            Self::Same => "same",
+            Self::Uninstall => "uninstall",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    TemplatePack,
+    Agent,
+    Server,
+    Prompt,
+    Job,
+}
+
+impl What {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TemplatePack => "template_pack",
+            Self::Agent => "agent",
+            Self::Server => "server",
+            Self::Prompt => "prompt",
+            Self::Job => "job",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    pub what: What,
+    pub name: String,
+    pub change: Change,
+    pub(crate) action: Action,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    Add,
+    Update(Vec<FieldDiff>),
+    Remove,
+    Keep,
+}
+
+impl Change {
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Update(_) => "update",
+            Self::Remove => "remove",
+            Self::Keep => "keep",
+        }
+    }
+}
+
+/// What is done for a step.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Action {
+    Nothing,
+    AddPack(Box<TemplatePack>),
+    AssignPack(PackId),
+    DropPack {
+        id: PackId,
+        assigned: bool,
+    },
+    /// Another product has the same pack: from now on it is that one's.
+    HandOverPack {
+        id: PackId,
+        to: String,
+    },
+    AddAgent(Box<AgentDefinition>),
+    ChangeAgent {
+        id: AgentId,
+        to: Box<AgentDefinition>,
+    },
+    DropAgent(AgentId),
+    /// Gives or takes the flag of the default agent.
+    Default {
+        id: AgentId,
+        is_default: bool,
+    },
+    PutServer(Box<ServerSpec>),
+    DropServer,
+    PutPrompt(Box<Prompt>),
+    DropPrompt,
+    PutJob(Box<Job>),
+    DropJob,
+}
+
+/// What people should know before they go on; nothing of it stops anything.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Warning {
+    /// Somebody changed an agent of the product by hand, and that is in the way.
+    OwnChange {
+        agent: String,
+        fields: Vec<String>,
+        removed: bool,
+    },
+    /// Somebody deleted an agent of the product, and it comes back.
+    OwnDeletion {
+        agent: String,
+    },
+    DefaultNotTaken {
+        agent: String,
+        holder: String,
+    },
+    DefaultTaken {
+        agent: String,
+        from: String,
+    },
+    StillUsed {
+        agent: String,
+        by: Vec<String>,
+    },
+    ServerBlocked {
+        server: String,
+    },
+    NotReachedYet {
+        server: String,
+    },
+    SecretMissing {
+        server: String,
+        secret: String,
+    },
+}
+
+impl Warning {
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::OwnChange { .. } => "own_change",
+            Self::OwnDeletion { .. } => "own_deletion",
+            Self::DefaultNotTaken { .. } => "default_not_taken",
+            Self::DefaultTaken { .. } => "default_taken",
+            Self::StillUsed { .. } => "still_used",
+            Self::ServerBlocked { .. } => "server_blocked",
+            Self::NotReachedYet { .. } => "not_reached_yet",
+            Self::SecretMissing { .. } => "secret_missing",
+        }
+    }
+
+    /// The agent or server it is about.
+    pub fn about(&self) -> &str {
+        match self {
+            Self::OwnChange { agent, .. }
+            | Self::OwnDeletion { agent }
+            | Self::DefaultNotTaken { agent, .. }
+            | Self::DefaultTaken { agent, .. }
+            | Self::StillUsed { agent, .. } => agent,
+            Self::ServerBlocked { server }
+            | Self::NotReachedYet { server }
+            | Self::SecretMissing { server, .. } => server,
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OwnChange { agent, fields, removed } => {
+                let what = fields.join(", ");
+                let fate = if *removed { "goes with it" } else { "is overwritten" };
+                write!(
+                    f,
+                    "your own change of the agent `{agent}` ({what}) {fate}; its version stays in the agent's \
+                     history. A copy under another name would be yours to keep"
+                )
+            }
+            Self::OwnDeletion { agent } => {
+                write!(f, "the agent `{agent}` was deleted by hand and is made again")
+            }
+            Self::DefaultNotTaken { agent, holder } => {
+                write!(f, "`{agent}` does not become the default agent: `{holder}` is, and stays it")
+            }
+            Self::DefaultTaken { agent, from } => {
+                write!(f, "`{agent}` becomes the default agent in place of `{from}`, since it is external")
+            }
+            Self::StillUsed { agent, by } => {
+                write!(f, "the agent `{agent}` goes, and is still named by {}", by.join(", "))
+            }
+            Self::ServerBlocked { server } => write!(
+                f,
+                "the server `{server}` is a program, and this installation starts none (EMERGENT_ALLOW_STDIO=false): \
+                 its tools will not work"
+            ),
+            Self::NotReachedYet { server } => write!(
+                f,
+                "the server `{server}` is connected to when it is first needed; until then its tools are not known"
+            ),
+            Self::SecretMissing { server, secret } => write!(
+                f,
+                "the server `{server}` needs the secret `{secret}`, which the project does not have yet \
+                 (`emergent secret set {secret}`)"
+            ),
+        }
+    }
+}
+
+/// What is to be done so that a project has `after` in place of what it has of the product
+/// `name`; without `after`, so that it has nothing of it. `Err`: what stands against it.
+pub fn plan(name: &str, before: &State, after: Option<&Manifest>) -> Result<Plan, Vec<Problem>> {
+    let installed = before.product(name);
+    let from = installed.map(|installed| installed.version.clone());
+    let to = after.map(|manifest| manifest.version.clone());
+    let direction = match (&from, &to) {
+        (_, None) => Direction::Uninstall,
+        (None, Some(_)) => Direction::Install,
+        (Some(from), Some(to)) => match to.cmp_precedence(from) {
+            Ordering::Greater => Direction::Upgrade,
+            Ordering::Less => Direction::Downgrade,
+            Ordering::Equal => Direction::Same,
+        },
+    };
+    let mut draft =
+        Draft { name, before, after, steps: Vec::new(), warnings: Vec::new(), problems: Vec::new() };
+    // Jobs go before the agents they start, and come after them.
+    draft.drop_jobs();
+    draft.packs();
+    draft.agents();
+    draft.servers();
+    draft.prompts();
+    draft.jobs();
+    if !draft.problems.is_empty() {
+        return Err(draft.problems);
+    }
+    let (steps, warnings) = (draft.steps, draft.warnings);
+    Ok(Plan { name: name.to_owned(), from, to, direction, steps, warnings })
+}
+
+impl Plan {
+    /// Whether nothing but the record would change.
+    pub fn changes_nothing(&self) -> bool {
+        self.steps.iter().all(|step| step.change == Change::Keep && step.action == Action::Nothing)
+    }
+}
+
+struct Draft<'a> {
+    name: &'a str,
+    before: &'a State,
+    after: Option<&'a Manifest>,
+    steps: Vec<Step>,
+    warnings: Vec<Warning>,
+    problems: Vec<Problem>,
+}
+
+impl Draft<'_> {
+    fn step(&mut self, what: What, name: impl Into<String>, change: Change, action: Action) {
+        self.steps.push(Step { what, name: name.into(), change, action });
+    }
+
+    fn clash(&mut self, pointer: String, what: &str, name: &str, holder: Option<&str>) {
+        let whose = match holder {
+            Some(product) => format!("belongs to the product `{product}`"),
+            None => "belongs to the project itself".to_owned(),
+        };
+        let problem = Problem::new(pointer, format!("the {what} `{name}` {whose}"));
+        self.problems.push(problem.fix("choose another name, or take that one away first"));
+    }
+}

@@ -1,0 +1,135 @@
+//! What is wrong with a manifest, and where: a JSON pointer (RFC 6901) that always leads to a
+//! place the manifest has. What is missing is told of at the object it is missing from.
+
+use std::fmt;
+
+use emergent_domain::invalid;
+use serde_json::Value;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub pointer: String,
+    /// Reads on from the place: "is required", "is no cron expression".
+    pub message: String,
+    /// What would be right, when that can be said.
+    pub fix: Option<String>,
+}
+
+impl Problem {
+    pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), message: message.into(), fix: None }
+    }
+
+    #[must_use]
+    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    /// A problem of one of the domain's checks about the part of `root` at `base`. Those name
+    /// fields as code does (`flowConfig.agents[1]`); the deepest place of it that is there counts.
+    pub fn of_field(root: &Value, base: &str, problem: invalid::Problem) -> Self {
+        let part = root.pointer(base).unwrap_or(&Value::Null);
+        let (below, missing) = locate(part, &problem.field);
+        let message = match missing.as_str() {
+            "" => problem.reason,
+            missing => format!("`{missing}` {}", problem.reason),
+        };
+        Self::new(format!("{base}{below}"), message)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.pointer.is_empty() { "the manifest" } else { &self.pointer };
+        write!(f, "{place}: {}", self.message)?;
+        match &self.fix {
+            Some(fix) => write!(f, " ({fix})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One step of a pointer.
+pub fn step(name: &str) -> String {
+    format!("/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+/// The pointer to the deepest place of `field` that `part` has, and what of the field is beyond.
+fn locate(part: &Value, field: &str) -> (String, String) {
+    let (mut pointer, mut here, mut rest) = (String::new(), part, field);
+    while !rest.is_empty() {
+        let found = match here {
+            // Names may have dots of their own, so what is there says where one ends.
+            Value::Object(map) => map
+                .iter()
+                .filter_map(|(name, value)| Some((name, value, after(rest, name)?)))
+                .min_by_key(|(_, _, left)| left.len())
+                .map(|(name, value, left)| (step(name), value, left)),
+            Value::Array(items) => rest.strip_prefix('[').and_then(|inside| {
+                let (index, left) = inside.split_once(']')?;
+                let value = items.get(index.parse::<usize>().ok()?)?;
+                Some((format!("/{index}"), value, left.strip_prefix('.').unwrap_or(left)))
+            }),
+            _ => None,
+        };
+        let Some((below, value, left)) = found else { break };
+        pointer.push_str(&below);
+        (here, rest) = (value, left);
+    }
+    (pointer, rest.to_owned())
+}
+
+/// What follows a name at the start of a field. The domain writes fields in camelCase, a manifest
+/// in snake_case.
+fn after<'a>(field: &'a str, name: &str) -> Option<&'a str> {
+    let left = field.strip_prefix(name).or_else(|| field.strip_prefix(camel(name).as_str()))?;
+    match left.chars().next() {
+        None => Some(left),
+        Some('.') => Some(&left[1..]),
+        Some('[') => Some(left),
+        Some(_) => None,
+    }
+}
+
+fn camel(name: &str) -> String {
+    let mut whole = String::with_capacity(name.len());
+    let mut upper = false;
+    for letter in name.chars() {
+        match letter {
+            '_' => upper = true,
+            letter if upper => {
+                whole.extend(letter.to_uppercase());
+                upper = false;
+            }
+            letter => whole.push(letter),
+        }
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_field_of_the_domain_is_found_in_the_manifest() {
+        let part = json!({ "flow_config": { "agents": ["a", "b"] }, "model": { "name": "x" },
+            "object_type_schemas": { "a.b": { "properties": {} }, "a": {} }, "env": { "X/Y": "" } });
+        for (field, pointer, beyond) in [
+            ("flowConfig.agents[1]", "/flow_config/agents/1", ""),
+            ("flowConfig.agents[7]", "/flow_config/agents", "[7]"),
+            ("flow_config.agents", "/flow_config/agents", ""),
+            ("model.temperature", "/model", "temperature"),
+            ("objectTypeSchemas.a.b.properties", "/object_type_schemas/a.b/properties", ""),
+            ("env.X/Y", "/env/X~1Y", ""),
+            ("systemPrompt", "", "systemPrompt"),
+            ("", "", ""),
+        ] {
+            assert_eq!(locate(&part, field), (pointer.to_owned(), beyond.to_owned()), "{field}");
+            assert!(part.pointer(pointer).is_some(), "{pointer}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Where a manifest comes from.
+
+use std::{fmt, str::FromStr};
+
+use emergent_domain::pack::nearest;
+use reqwest::Url;
+use serde_json::{Value, json};
+
+use crate::builtin;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Comes with the program.
+    Builtin(String),
+    Url(Url),
+    /// The `manifest.json` of a repository's latest release.
+    GitHub {
+        owner: String,
+        name: String,
+    },
+}
+
+impl FromStr for Source {
+    /// What is wrong, and what would be right.
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bare = text.strip_prefix("https://").unwrap_or(text);
+        if let Some(repository) = bare.strip_prefix("github.com/")
+            && let Some(source) = repository_of(repository)
+        {
+            return Ok(source);
+        }
+        if builtin::text(text).is_some() {
+            return Ok(Self::Builtin(text.to_owned()));
+        }
+        if text.starts_with("https://") || text.starts_with("http://") {
+            let url = Url::parse(text).map_err(|error| format!("`{text}` is not an address: {error}"))?;
+            if !url.username().is_empty() || url.password().is_some() {
+                return Err("the address must not hold a name or password: it is kept and shown".to_owned());
+            }
+            return Ok(Self::Url(url));
+        }
+        let shown: String = text.chars().take(100).collect();
+        let hint = match nearest(text, builtin::names()) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!(
+                "give an address (https://…), a repository (github.com/owner/name), or one of {}",
+                builtin::names().collect::<Vec<_>>().join(", ")
+            ),
+        };
+        Err(format!("`{shown}` is no source of a product; {hint}"))
+    }
+}
+
+/// `owner/name` and nothing else; an address further down is one of a file.
+fn repository_of(text: &str) -> Option<Source> {
+    let (owner, name) = text.trim_end_matches('/').split_once('/')?;
+    let name = name.strip_suffix(".git").unwrap_or(name);
+    let fine = |word: &str| {
+        let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        !word.is_empty() && word.len() <= 100 && !word.starts_with('.') && word.chars().all(letter)
+    };
+    (fine(owner) && fine(name)).then(|| Source::GitHub { owner: owner.to_owned(), name: name.to_owned() })
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Builtin(name) => f.write_str(name),
+            Self::Url(url) => write!(f, "{url}"),
+            Self::GitHub { owner, name } => write!(f, "github.com/{owner}/{name}"),
+        }
+    }
+}
+
+impl Source {
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Builtin(_) => "builtin",
+            Self::Url(_) => "url",
+            Self::GitHub { .. } => "github",
+        }
+    }
+
+    /// As it is kept. A manifest that came by itself has no source.
+    pub(crate) fn to_json(source: Option<&Self>) -> Value {
+        match source {
+            Some(source) => json!({ "kind": source.kind(), "at": source.to_string() }),
+            None => json!({ "kind": "manifest" }),
+        }
+    }
+
+    pub(crate) fn kept(text: &str) -> Option<Self> {
+        let kept: Value = serde_json::from_str(text).ok()?;
+        kept["at"].as_str()?.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_a_name_an_address_or_a_repository() {
+        for (text, kind, shown) in [
+            ("emergent.research", "builtin", "emergent.research"),
+            ("github.com/acme/support", "github", "github.com/acme/support"),
+            ("https://github.com/acme/support.git/", "github", "github.com/acme/support"),
+            ("https://github.com/acme/support/raw/main/manifest.json", "url", ""),
+            ("http://host:8080/manifest.json?x=1", "url", "http://host:8080/manifest.json?x=1"),
+        ] {
+            let source: Source = text.parse().unwrap();
+            assert_eq!(source.kind(), kind, "{text}");
+            if !shown.is_empty() {
+                assert_eq!(source.to_string(), shown);
+            }
+            assert_eq!(Source::kept(&Source::to_json(Some(&source)).to_string()), Some(source));
+        }
+        assert_eq!(Source::kept(&Source::to_json(None).to_string()), None);
+    }
+
+    #[test]
+    fn what_is_no_source_is_told_what_one_is() {
+        let said = |text: &str| text.parse::<Source>().unwrap_err();
+        assert!(said("emergent.reserch").contains("emergent.research"), "{}", said("emergent.reserch"));
+        assert!(said("github.com/acme").contains("github.com/owner/name"));
+        assert!(said("github.com/../x").contains("no source"));
+        assert!(said("https://user:secret@host/m.json").contains("must not hold"));
+        assert!(said("ftp://x").contains("https://"));
+    }
+}

@@ -1,0 +1,104 @@
+//! What a project holds, as far as products go; read in the transaction that changes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use emergent_domain::{
+    agent::{Agent, Visibility},
+    ids::{ProductId, ProjectId},
+    mcp_server::McpServer,
+    time::Timestamp,
+    trigger::Schedule,
+};
+use emergent_store::{
+    Result, Tx, agents,
+    installed_products::{self, InstalledProduct},
+    mcp_servers,
+    packs::{self, StoredPack},
+    prompts::{self, ProductPrompt},
+    schedules, secrets,
+};
+use semver::Version;
+use serde_json::Value;
+
+use crate::{manifest::Manifest, source::Source};
+
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// In the order they came.
+    pub installed: Vec<Installed>,
+    pub agents: Vec<Agent>,
+    pub packs: Vec<StoredPack>,
+    pub servers: Vec<McpServer>,
+    pub schedules: Vec<Schedule>,
+    pub prompts: Vec<ProductPrompt>,
+    /// Names of the project's secrets.
+    pub secrets: BTreeSet<String>,
+    /// Whether this installation starts programs as servers.
+    pub allow_stdio: bool,
+}
+
+/// A product that a project has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Installed {
+    pub id: ProductId,
+    pub name: String,
+    pub version: Version,
+    /// As it was installed, word by word.
+    pub raw: Value,
+    /// The same, read. `None` when this version of the program can no longer read it.
+    pub manifest: Option<Manifest>,
+    /// `None`: the manifest came by itself, and nobody knows where a newer one would be.
+    pub source: Option<Source>,
+    pub revision: i64,
+    pub installed_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+impl From<InstalledProduct> for Installed {
+    fn from(row: InstalledProduct) -> Self {
+        Self {
+            id: row.id,
+            version: row.version.parse().unwrap_or(Version::new(0, 0, 0)),
+            manifest: Manifest::kept(&row.manifest),
+            raw: serde_json::from_str(&row.manifest).unwrap_or_default(),
+            source: Source::kept(&row.source),
+            name: row.name,
+            revision: row.revision,
+            installed_at: row.installed_at,
+            updated_at: row.updated_at,
+        }
+    }
+}
+
+impl State {
+    pub fn read(tx: &mut Tx<'_>, project: ProjectId, allow_stdio: bool) -> Result<Self> {
+        Ok(Self {
+            installed: installed_products::all(tx, project)?.into_iter().map(Installed::from).collect(),
+            agents: agents::all(tx, project)?,
+            packs: packs::all(tx, project)?,
+            servers: mcp_servers::all(tx, project)?,
+            schedules: schedules::list(tx, project)?,
+            prompts: prompts::all(tx, project)?,
+            secrets: secrets::list(tx, project)?.into_iter().map(|secret| secret.name).collect(),
+            allow_stdio,
+        })
+    }
+
+    pub fn product(&self, name: &str) -> Option<&Installed> {
+        self.installed.iter().find(|installed| installed.name == name)
+    }
+
+    /// The agents that are not the product's, with where they are seen.
+    pub fn other_agents(&self, product: &str) -> BTreeMap<String, Visibility> {
+        let others = self.agents.iter().filter(|agent| agent.definition.product.as_deref() != Some(product));
+        others.map(|agent| (agent.definition.name.clone(), agent.definition.visibility)).collect()
+    }
+
+    /// Whether every server of a manifest has been reached, so that its tools are known.
+    pub fn knows_servers(&self, manifest: &Manifest) -> bool {
+        manifest.mcp.servers.iter().all(|spec| {
+            let known = |server: &McpServer| server.spec == *spec && server.listed_at.is_some();
+            self.servers.iter().any(known)
+        })
+    }
+}

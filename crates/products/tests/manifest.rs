@@ -1,0 +1,322 @@
+//! What may stand in a manifest: every problem is named, at a place that is there.
+
+use std::collections::BTreeMap;
+
+use emergent_domain::agent::{Surroundings, Visibility};
+use emergent_products::{
+    Problem, builtin,
+    validate::{Around, core_version, parse, read, validate},
+};
+use serde_json::{Value, json};
+
+fn around() -> Around {
+    let tools = Surroundings {
+        tools: vec!["search_hybrid".to_owned(), "entities_create".to_owned(), "create_entity".to_owned()],
+        tools_are_complete: true,
+        agents: Vec::new(),
+    };
+    let agents = BTreeMap::from([
+        ("librarian".to_owned(), Visibility::Project),
+        ("hidden".to_owned(), Visibility::Internal),
+    ]);
+    Around { core: core_version(), tools, agents, servers_known: true }
+}
+
+/// A manifest with one of everything.
+fn whole() -> Value {
+    json!({
+        "$schema": "./manifest.schema.json",
+        "name": "acme.support", "version": "1.0.0", "description": "Helps", "author": "Acme", "license": "MIT",
+        "repository": "https://example.com/x", "min_core_version": "0.1.0",
+        "template_packs": [{
+            "name": "support", "version": "1.0.0", "description": "Tickets",
+            "object_type_schemas": { "Ticket": { "type": "object", "properties": { "title": { "type": "string" } } } },
+            "relationship_type_schemas": {
+                "about": { "from": "Ticket", "to": "*" },
+                "replies_to": { "source": ["Ticket"], "target": "Ticket", "properties": { "at": { "type": "string" } } } },
+            "ui_configs": { "Ticket": { "icon": "t" } }, "extraction_prompts": { "Ticket": "Find tickets" } }],
+        "agents": [
+            { "name": "triage", "description": "Sorts", "visibility": "external", "system_prompt": "Sort.",
+              "model": { "provider": "google", "name": "gemini-2.5-flash", "temperature": 0.1, "max_tokens": 100 },
+              "tools": ["search_hybrid", "entities_*"], "trigger": "on_document_ingested", "flow_type": "single",
+              "is_default": true, "max_steps": 5, "default_timeout": 60,
+              "acp": { "display_name": "Triage", "description": "d", "capabilities": ["chat"], "input_modes": ["text"], "output_modes": ["text"] },
+              "config": { "allow_delegation": true, "trigger": { "types": ["text/plain"] } } },
+            { "name": "chain", "model": { "name": "gemini-2.5-pro" }, "temperature": 0.2, "max_tokens": 10, "tools": [],
+              "trigger": null, "flow_type": "sequential", "flow_config": { "agents": ["triage", "librarian"] } }],
+        "jobs": [{ "name": "daily", "cron": "0 8 * * MON-FRI", "agent": "triage",
+                   "config": { "time_zone": "Europe/Paris", "missed": "skip", "input": "Go", "context": { "a": 1 }, "max_steps": 3, "timeout_seconds": 30 } }],
+        "mcp": {
+            "servers": [
+                { "name": "web", "description": "d", "transport": "stdio", "command": "npx", "args": ["-y", "x"], "env": { "A_KEY": "${A_KEY}" } },
+                { "name": "hub", "transport": "sse", "url": "https://example.com/sse", "headers": { "Authorization": "Bearer ${HUB_TOKEN}" } },
+                { "name": "api", "transport": "http", "url": "https://example.com/mcp" }],
+            "prompts": [{ "name": "ask", "title": "Ask", "description": "d",
+                          "arguments": [{ "name": "topic", "title": "t", "description": "d", "required": true }],
+                          "messages": [{ "role": "user", "content": "About {{topic}}" }] }],
+            "tool_filter": ["web_*", "*"] }
+    })
+}
+
+fn problems(manifest: &Value) -> Vec<Problem> {
+    match read(manifest.clone()) {
+        Err(problems) => problems,
+        Ok(manifest) => validate(&manifest, &around()),
+    }
+}
+
+/// Writes `value` at `pointer`, or takes away what is there.
+fn set(root: &mut Value, pointer: &str, value: Option<Value>) {
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    let name = name.replace("~1", "/").replace("~0", "~");
+    match (root.pointer_mut(parent).unwrap(), value) {
+        (Value::Object(map), Some(value)) => drop(map.insert(name, value)),
+        (Value::Object(map), None) => drop(map.remove(&name)),
+        (Value::Array(items), Some(value)) => items[name.parse::<usize>().unwrap()] = value,
+        (Value::Array(items), None) => drop(items.remove(name.parse::<usize>().unwrap())),
+        other => panic!("{pointer}: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn check(pointer: &str, value: Value, at: &str, said: &str) {
+    let mut manifest = whole();
+    set(&mut manifest, pointer, Some(value));
+    told(&manifest, at, said);
+}
+
+#[track_caller]
+fn without(pointer: &str, at: &str, said: &str) {
+    let mut manifest = whole();
+    set(&mut manifest, pointer, None);
+    told(&manifest, at, said);
+}
+
+#[track_caller]
+fn told(manifest: &Value, at: &str, said: &str) {
+    let found = problems(manifest);
+    let fits = |problem: &&Problem| problem.pointer == at && problem.to_string().contains(said);
+    assert!(found.iter().any(|problem| fits(&problem)), "expected `{said}` at `{at}`, got {found:#?}");
+    for problem in &found {
+        assert!(manifest.pointer(&problem.pointer).is_some(), "{problem:?} points at nothing");
+    }
+}
+
+#[test]
+fn a_manifest_with_one_of_everything_is_fine() {
+    assert_eq!(problems(&whole()), []);
+    assert_eq!(problems(&json!({ "name": "a", "version": "1.0.0" })), []);
+}
+
+#[test]
+fn what_is_not_json_is_told_so() {
+    let found = parse(b"{ name: ").unwrap_err();
+    assert!(found[0].message.contains("not JSON") && found[0].pointer.is_empty(), "{found:?}");
+    told(&json!([]), "", "is not an object");
+}
+
+#[test]
+fn words_that_are_missing_unknown_or_of_the_wrong_kind() {
+    without("/name", "", "`name` is required");
+    without("/version", "", "such as `1.0.0`");
+    without("/agents/0/name", "/agents/0", "`name` is required");
+    without("/mcp/servers/0/command", "/mcp/servers/0", "`command` is required");
+    without("/mcp/servers/1/url", "/mcp/servers/1", "`url` is required");
+    without(
+        "/template_packs/0/relationship_type_schemas/about/from",
+        "/template_packs/0/relationship_type_schemas/about",
+        "`from` or `source` is required",
+    );
+    check("/agents/0/sytem_prompt", json!("x"), "/agents/0/sytem_prompt", "did you mean `system_prompt`?");
+    check("/agents/0/model/nmae", json!("x"), "/agents/0/model/nmae", "did you mean `name`?");
+    check(
+        "/template_packs/0/objectTypeSchemas",
+        json!({}),
+        "/template_packs/0/objectTypeSchemas",
+        "there is no word",
+    );
+    check("/agents/0/tools", json!("search_hybrid"), "/agents/0/tools", "is not a list");
+    check("/agents/0/visibility", json!("public"), "/agents/0/visibility", "external, project, internal");
+    check("/agents/0/model", json!({ "provider": "google" }), "/agents/0/model", "`name` is required");
+    check("/agents/0/acp", json!({ "capabilities": [] }), "/agents/0/acp", "`display_name` is required");
+    check("/mcp/servers/0/url", json!("https://x"), "/mcp/servers/0/url", "is not allowed");
+    check("/mcp/servers/1/transport", json!("pigeon"), "/mcp/servers/1/transport", "stdio, sse, http");
+    check(
+        "/template_packs/0/relationship_type_schemas/about/source",
+        json!("*"),
+        "/template_packs/0/relationship_type_schemas/about/source",
+        "is not allowed",
+    );
+    check("/jobs/0/config/timezone", json!("UTC"), "/jobs/0/config/timezone", "did you mean `time_zone`?");
+}
+
+#[test]
+fn names_and_versions() {
+    check("/name", json!("Acme Support"), "/name", "such as `acme.support`");
+    check("/name", json!("check-updates"), "/name", "reserved");
+    check("/name", json!("manifest.schema.json"), "/name", "reserved");
+    check("/version", json!("1.0"), "/version", "semantic version");
+    check("/version", json!("1.0.0-01"), "/version", "");
+    check("/min_core_version", json!("99.0.0"), "/min_core_version", "upgrade Emergent");
+    check("/template_packs/0/version", json!("one"), "/template_packs/0/version", "");
+    check("/agents/1/name", json!("triage"), "/agents/1/name", "twice");
+    check("/mcp/servers/1/name", json!("web"), "/mcp/servers/1/name", "twice");
+    check("/agents/1/is_default", json!(true), "/agents/1/is_default", "`triage` is the default already");
+    check("/description", json!("a\u{0}b"), "/description", "NUL");
+    check("/agents/0/config/x~1y", json!({ "z": "\u{0}" }), "/agents/0/config/x~1y/z", "NUL");
+}
+
+#[test]
+fn agents_and_their_tools() {
+    check("/agents/0/tools/0", json!("serch_hybrid"), "/agents/0/tools/0", "did you mean `search_hybrid`?");
+    check("/agents/0/tools/1", json!("no such tool"), "/agents/0/tools/1", "not a tool name");
+    check(
+        "/agents/1/flow_config/agents/1",
+        json!("libarian"),
+        "/agents/1/flow_config/agents/1",
+        "did you mean `librarian`?",
+    );
+    check("/agents/0/model/temperature", json!(7), "/agents/0/model/temperature", "maximum of 2");
+    check("/agents/1/model", json!(null), "/agents/1/temperature", "names none");
+    check("/agents/0/temperature", json!(0.5), "/agents/0/temperature", "say it once");
+    check("/agents/0/trigger", json!("on_documents_ingested"), "/agents/0/trigger", "on_document_ingested");
+    check("/agents/0/config/trigger/typse", json!(1), "/agents/0/config/trigger", "typse");
+    check("/agents/0/visibility", json!("internal"), "/agents/0/trigger", "internal");
+    check("/agents/1/acp", json!({ "display_name": "x" }), "/agents/1/acp", "external");
+}
+
+#[test]
+fn jobs_servers_packs_and_prompts() {
+    check("/jobs/0/cron", json!("0 25 * * *"), "/jobs/0/cron", "five fields");
+    check("/jobs/0/cron", json!("daily"), "/jobs/0/cron", "five fields");
+    check("/jobs/0/agent", json!("triag"), "/jobs/0/agent", "did you mean `triage`?");
+    check("/jobs/0/agent", json!("hidden"), "/jobs/0/agent", "internal");
+    check("/jobs/0/config/time_zone", json!("Mars/Olympus"), "/jobs/0/config/time_zone", "");
+    check("/mcp/servers/0/args/1", json!("${KEY}"), "/mcp/servers/0/args/1", "secret");
+    check(
+        "/mcp/servers/1/headers/Authorization",
+        json!("Bearer abc"),
+        "/mcp/servers/1/headers/Authorization",
+        "plain text",
+    );
+    check("/mcp/servers/2/url", json!("ftp://x"), "/mcp/servers/2/url", "https://");
+    check("/mcp/tool_filter/0", json!("a b"), "/mcp/tool_filter/0", "pattern");
+    check(
+        "/mcp/prompts/0/messages/0/content",
+        json!("{{topik}}"),
+        "/mcp/prompts/0/messages/0/content",
+        "did you mean `topic`?",
+    );
+    check("/mcp/prompts/0/messages", json!([]), "/mcp/prompts/0/messages", "");
+    check(
+        "/template_packs/0/object_type_schemas/Ticket",
+        json!({ "type": 7 }),
+        "/template_packs/0/object_type_schemas/Ticket/type",
+        "not a JSON schema",
+    );
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let mut manifest = whole();
+    set(&mut manifest, "/agents/0/tools/0", Some(json!("nope_nothing")));
+    set(&mut manifest, "/min_core_version", Some(json!("99.0.0")));
+    set(&mut manifest, "/jobs/0/agent", Some(json!("hidden")));
+    assert_eq!(problems(&manifest).len(), 3, "{:#?}", problems(&manifest));
+}
+
+#[test]
+fn a_tool_that_nobody_knows_yet_may_be_a_servers() {
+    let mut manifest = whole();
+    set(&mut manifest, "/agents/0/tools/0", Some(json!("web_search")));
+    let manifest = read(manifest).unwrap();
+    assert_eq!(validate(&manifest, &Around { servers_known: false, ..around() }), []);
+    assert_eq!(validate(&manifest, &around()).len(), 1);
+}
+
+/// Every place of a manifest, deepest last.
+fn places(value: &Value, at: String, all: &mut Vec<String>) {
+    let below: Vec<(String, &Value)> = match value {
+        Value::Object(map) => {
+            map.iter().map(|(name, value)| (name.replace('~', "~0").replace('/', "~1"), value)).collect()
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().map(|(index, value)| (index.to_string(), value)).collect()
+        }
+        _ => Vec::new(),
+    };
+    for (name, value) in below {
+        let at = format!("{at}/{name}");
+        all.push(at.clone());
+        places(value, at, all);
+    }
+}
+
+/// The schema and the types that are read must agree: whatever is done to any place of a whole
+/// manifest, either the schema refuses it, or it is read; and whatever is told of has a place.
+#[test]
+fn the_schema_lets_nothing_through_that_cannot_be_read() {
+    let mut all = Vec::new();
+    places(&whole(), String::new(), &mut all);
+    let odd = [
+        json!(null),
+        json!(true),
+        json!(-1),
+        json!(1.5),
+        json!(""),
+        json!("x"),
+        json!([]),
+        json!([null]),
+        json!({}),
+        json!({ "x": 1 }),
+    ];
+    let mut looked = 0;
+    for place in &all {
+        for value in odd.iter().map(Some).chain([None]) {
+            let mut manifest = whole();
+            set(&mut manifest, place, value.cloned());
+            for problem in problems(&manifest) {
+                assert!(
+                    manifest.pointer(&problem.pointer).is_some(),
+                    "{place} {value:?}: {problem:?} points at nothing"
+                );
+            }
+            if emergent_products::schema::check(&manifest).is_empty() {
+                let read = serde_json::from_value::<emergent_products::Manifest>(manifest);
+                assert!(read.is_ok(), "{place} {value:?}: {:?}", read.err());
+            }
+            looked += 1;
+        }
+    }
+    assert!(looked > 1_000, "{looked}");
+}
+
+#[test]
+fn the_products_that_ship_are_fine_and_can_be_rehearsed() {
+    for product in builtin::ALL {
+        let manifest =
+            parse(product.manifest.as_bytes()).unwrap_or_else(|found| panic!("{}: {found:#?}", product.name));
+        assert_eq!(manifest.name, product.name);
+        let script = emergent_llm::Script::parse(product.rehearsal)
+            .unwrap_or_else(|why| panic!("{}: {why}", product.name));
+        for agent in &manifest.agents {
+            let plays = |rule: &emergent_llm::Rule| {
+                rule.when.agent.as_ref() == Some(&agent.name)
+                    && rule.when.turn.is_none()
+                    && rule.when.input.is_none()
+            };
+            assert!(
+                script.rules.iter().any(plays),
+                "{}: nobody plays `{}` to its end",
+                product.name,
+                agent.name
+            );
+        }
+    }
+    let code = parse(builtin::ALL[2].manifest.as_bytes()).unwrap();
+    assert_eq!(
+        &code.template_packs[0],
+        emergent_domain::pack::coordination_pack(),
+        "emergent.code brings the built-in pack to the letter: copy it again into its manifest"
+    );
+}

@@ -1,0 +1,183 @@
+//! Manifests out of the world: an address, a repository's latest release, and what may go wrong.
+
+mod support;
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Router,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Redirect, Response},
+    routing::get,
+};
+use emergent_llm::Models;
+use emergent_products::{Error, Settings, Source, Wanted, plan::Direction};
+use emergent_testkit::{TestDb, both};
+use serde_json::Value;
+use support::{Shop, sample};
+
+/// A place that serves a manifest, and much that is none.
+#[derive(Clone)]
+struct Place {
+    manifest: Arc<Mutex<Value>>,
+    address: SocketAddr,
+}
+
+impl Place {
+    async fn open() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let place =
+            Self { manifest: Arc::new(Mutex::new(sample(1))), address: listener.local_addr().unwrap() };
+        let manifest = |State(place): State<Place>| async move {
+            let text = place.manifest.lock().unwrap().to_string();
+            ([(header::CONTENT_TYPE, "application/octet-stream")], text)
+        };
+        let round = |State(place): State<Place>| async move { Redirect::to(&place.at("/round")) };
+        let routes = Router::new()
+            .route("/manifest.json", get(manifest))
+            // As GitHub does it: the asset is elsewhere.
+            .route(
+                "/acme/support/releases/latest/download/manifest.json",
+                get(|| async { Redirect::temporary("/assets/1?name=manifest.json") }),
+            )
+            .route("/assets/1", get(manifest))
+            .route("/round", get(round))
+            .route("/garbage", get(|| async { "<!doctype html>" }))
+            .route("/file", get(|| async { found("file:///etc/passwd") }))
+            .route("/inside", get(|| async { found("http://169.254.169.254/latest/meta-data/") }))
+            .route("/big", get(|| async { vec![b' '; 9 << 20] }))
+            .with_state(place.clone());
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        place
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    fn source(&self, path: &str) -> Source {
+        self.at(path).parse().unwrap()
+    }
+
+    fn publish(&self, manifest: Value) {
+        *self.manifest.lock().unwrap() = manifest;
+    }
+}
+
+fn found(to: &'static str) -> Response {
+    (StatusCode::FOUND, [(header::LOCATION, to)]).into_response()
+}
+
+async fn shop(db: &TestDb, settings: Settings) -> Shop {
+    Shop::with(db, settings, Models::default()).await
+}
+
+fn open_to_all() -> Settings {
+    Settings { allow_private_hosts: true, ..Settings::default() }
+}
+
+#[track_caller]
+fn unreachable(outcome: Result<emergent_products::Outcome, Error>, said: &str) {
+    match outcome {
+        Err(Error::Unreachable(why)) => assert!(why.to_string().contains(said), "{why}"),
+        other => panic!("expected `{said}`, got {other:?}"),
+    }
+}
+
+both! {
+    async fn an_upgrade_looks_where_the_product_came_from(db: TestDb) {
+        let place = Place::open().await;
+        let shop = shop(&db, open_to_all()).await;
+        let source = place.source("/manifest.json");
+        shop.products.install(shop.actor, Wanted::Source(source.clone()), false).await.unwrap();
+        let found = shop.products.check_updates(shop.actor.project).await.unwrap();
+        assert_eq!((found[0].available, found[0].latest.as_ref().map(ToString::to_string)), (false, Some("1.0.0".into())));
+        let same = shop.products.upgrade(shop.actor, "acme.support", None, false).await.unwrap();
+        assert!(same.plan.direction == Direction::Same && same.plan.steps.is_empty());
+        place.publish(sample(2));
+        assert!(shop.products.check_updates(shop.actor.project).await.unwrap()[0].available);
+        let up = shop.products.upgrade(shop.actor, "acme.support", None, false).await.unwrap();
+        assert_eq!((up.plan.direction, up.product.unwrap().source), (Direction::Upgrade, Some(source.clone())));
+        place.publish(sample(1));
+        let back = shop.products.upgrade(shop.actor, "acme.support", None, false).await;
+        assert!(matches!(&back, Err(Error::Conflict(why)) if why.contains("name the source")), "{back:?}");
+        let back = shop.products.upgrade(shop.actor, "acme.support", Some(Wanted::Source(source)), false).await.unwrap();
+        assert_eq!(back.plan.direction, Direction::Downgrade);
+    }
+}
+
+#[tokio::test]
+async fn a_repositorys_latest_release_is_fetched_from_where_the_operator_says() {
+    let (db, place) = (TestDb::sqlite().await, Place::open().await);
+    // The operator named this server, so it is asked although it is inside.
+    let settings = Settings { github_url: Some(place.at("/")), ..Settings::default() };
+    let shop = shop(&db, settings).await;
+    let source: Source = "github.com/acme/support".parse().unwrap();
+    let done = shop.products.install(shop.actor, Wanted::Source(source), false).await.unwrap();
+    assert_eq!(done.product.unwrap().version.to_string(), "1.0.0");
+    place.publish(sample(2));
+    let found = shop.products.check_updates(shop.actor.project).await.unwrap();
+    assert!(found[0].available, "{found:?}");
+    let missing: Source = "github.com/acme/nothing".parse().unwrap();
+    unreachable(shop.products.install(shop.actor, Wanted::Source(missing), false).await, "404");
+}
+
+#[tokio::test]
+async fn what_is_inside_is_not_asked_unless_the_operator_says_so() {
+    let (db, place) = (TestDb::sqlite().await, Place::open().await);
+    let shop = shop(&db, Settings::default()).await;
+    let port = place.address.port();
+    for at in [
+        place.at("/manifest.json"),
+        format!("http://localhost:{port}/manifest.json"),
+        format!("http://[::1]:{port}/m"),
+    ] {
+        let wanted = Wanted::Source(at.parse().unwrap());
+        unreachable(shop.products.install(shop.actor, wanted, false).await, "EMERGENT_ALLOW_PRIVATE_HOSTS");
+    }
+    // Nor by way of a server that may be asked.
+    let settings = Settings { github_url: Some(place.at("")), ..Settings::default() };
+    let shop = self::shop(&db, settings).await;
+    let wanted = Wanted::Source(place.source("/inside"));
+    unreachable(shop.products.install(shop.actor, wanted, false).await, "169.254.169.254");
+}
+
+#[tokio::test]
+async fn what_is_no_manifest_is_told_so() {
+    let (db, place) = (TestDb::sqlite().await, Place::open().await);
+    let shop = shop(&db, open_to_all()).await;
+    let install = |path: &str| {
+        let (products, actor, source) = (shop.products.clone(), shop.actor, place.source(path));
+        async move { products.install(actor, Wanted::Source(source), false).await }
+    };
+    unreachable(install("/nothing").await, "404");
+    unreachable(install("/round").await, "redirects more than");
+    unreachable(install("/file").await, "only http and https");
+    unreachable(install("/big").await, "limit of 8388608 bytes");
+    let garbage = install("/garbage").await;
+    assert!(
+        matches!(&garbage, Err(Error::Manifest(problems)) if problems[0].message.contains("not JSON")),
+        "{garbage:?}"
+    );
+    let closed: Source = "http://127.0.0.1:1/manifest.json".parse().unwrap();
+    unreachable(shop.products.install(shop.actor, Wanted::Source(closed), false).await, "could not fetch");
+    assert!(shop.products.list(shop.actor.project).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn one_product_that_cannot_be_asked_about_does_not_hide_the_others() {
+    let (db, place) = (TestDb::sqlite().await, Place::open().await);
+    let shop = shop(&db, open_to_all()).await;
+    shop.products.install(shop.actor, Wanted::Source(place.source("/manifest.json")), false).await.unwrap();
+    shop.builtin("emergent.research").await.unwrap();
+    let mut other = sample(1);
+    other["name"] = "other".into();
+    place.publish(other);
+    let found = shop.products.check_updates(shop.actor.project).await.unwrap();
+    assert!(found[0].error.as_ref().is_some_and(|why| why.contains("`other`")), "{found:?}");
+    assert_eq!((found[1].available, found[1].error.clone()), (false, None));
+}

@@ -1,0 +1,200 @@
+//! A project with products, on a real database.
+
+#![allow(dead_code, reason = "each test uses its own part of this")]
+
+use std::collections::BTreeMap;
+
+use emergent_domain::{
+    agent::{Agent, AgentDefinition},
+    author::Author,
+    ids::{ProjectId, TokenId},
+};
+use emergent_executor::Executor;
+use emergent_graph::{Actor, Graph};
+use emergent_llm::Models;
+use emergent_products::{Error, Outcome, Products, Settings, State, Wanted, builtin};
+use emergent_store::{Db, Engine, Tx};
+use emergent_testkit::TestDb;
+use emergent_tools::ToolPool;
+use serde_json::{Value, json};
+
+pub struct Shop {
+    pub products: Products,
+    pub executor: Executor,
+    pub actor: Actor,
+}
+
+impl Shop {
+    pub async fn open(db: &TestDb) -> Self {
+        Self::with(db, Settings::default(), Models::default()).await
+    }
+
+    pub async fn with(db: &TestDb, settings: Settings, models: Models) -> Self {
+        for product in builtin::ALL {
+            models.add_script(product.name, product.rehearsal.parse().expect("a script"));
+        }
+        let graph = Graph::new(db.db.clone(), emergent_domain::time::Clock::system(), None);
+        graph.ensure_builtin_packs().await.unwrap();
+        let project = graph.ensure_default_project().await.unwrap().id;
+        let tools = ToolPool::new(emergent_tools::builtin::all());
+        let executor = Executor::new(graph, models, tools, emergent_executor::Settings::default());
+        let actor = Actor { project, author: Author::Token { id: TokenId::new() } };
+        Self { products: Products::new(executor.clone(), settings), executor, actor }
+    }
+
+    /// The same shop in another project.
+    pub async fn next_door(&self, name: &str) -> Self {
+        let project = self.executor.graph().create_project(name, false).await.unwrap().id;
+        let actor = Actor { project, ..self.actor };
+        Self { products: self.products.clone(), executor: self.executor.clone(), actor }
+    }
+
+    pub fn db(&self) -> &Db {
+        self.executor.graph().db()
+    }
+
+    pub async fn install(&self, manifest: &Value) -> Result<Outcome, Error> {
+        self.products.install(self.actor, wanted(manifest), false).await
+    }
+
+    pub async fn upgrade(&self, manifest: &Value) -> Result<Outcome, Error> {
+        let name = manifest["name"].as_str().unwrap();
+        self.products.upgrade(self.actor, name, Some(wanted(manifest)), false).await
+    }
+
+    pub async fn uninstall(&self, name: &str) -> Result<Outcome, Error> {
+        self.products.uninstall(self.actor, name, false).await
+    }
+
+    pub async fn builtin(&self, name: &str) -> Result<Outcome, Error> {
+        self.products.install(self.actor, Wanted::Source(name.parse().unwrap()), false).await
+    }
+
+    pub async fn state(&self) -> State {
+        let project = self.actor.project;
+        let read = move |tx: &mut Tx<'_>| State::read(tx, project, true);
+        let state: emergent_store::Result<State> = self.db().read(read).await;
+        state.unwrap()
+    }
+
+    pub async fn agent(&self, name: &str) -> Agent {
+        self.executor.find_agent(self.actor.project, name).await.unwrap()
+    }
+
+    pub async fn own_agent(&self, definition: AgentDefinition) -> Agent {
+        self.executor.create_agent(self.actor, definition).await.unwrap()
+    }
+
+    pub async fn change(&self, name: &str, change: fn(&mut AgentDefinition)) {
+        let id = self.agent(name).await.id;
+        let change = move |mut definition: AgentDefinition| {
+            change(&mut definition);
+            definition
+        };
+        self.executor.update_agent(self.actor, id, None, change).await.unwrap();
+    }
+
+    pub async fn default_agent(&self) -> Option<String> {
+        let found = self.executor.default_agent(self.actor.project).await.unwrap();
+        found.map(|agent| agent.definition.name)
+    }
+
+    /// Everything that products have brought to the project, without ids and moments.
+    pub async fn fingerprint(&self) -> Value {
+        fingerprint(self.db(), self.actor.project).await
+    }
+
+    /// How many rows each table has.
+    pub async fn rows(&self) -> BTreeMap<String, i64> {
+        let count = |tx: &mut Tx<'_>| {
+            let tables = match tx.engine() {
+                Engine::Sqlite => "SELECT name FROM sqlite_master WHERE type = 'table'",
+                Engine::Postgres => {
+                    "SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'kb'"
+                }
+            };
+            let tables: Vec<String> = tx.query(tables, &[], |row| row.get(0))?;
+            let mut rows = BTreeMap::new();
+            for table in
+                tables.into_iter().filter(|table| !table.contains("fts") && !table.starts_with("sqlite_"))
+            {
+                let counted =
+                    tx.query(&format!("SELECT count(*) FROM {table}"), &[], |row| row.get::<i64>(0))?;
+                rows.insert(table, counted[0]);
+            }
+            Ok::<_, emergent_store::Error>(rows)
+        };
+        self.db().read(count).await.unwrap()
+    }
+}
+
+/// Everything that products have brought to a project, without ids and moments.
+pub async fn fingerprint(db: &Db, project: ProjectId) -> Value {
+    let read = move |tx: &mut Tx<'_>| {
+        Ok::<_, emergent_store::Error>((
+            State::read(tx, project, true)?,
+            emergent_store::triggers::list(tx, project)?,
+        ))
+    };
+    let (state, triggers) = db.read(read).await.expect("a state");
+    let names: BTreeMap<_, _> =
+        state.agents.iter().map(|agent| (agent.id, agent.definition.name.clone())).collect();
+    let products = state.installed.iter().map(|one| json!([one.name, one.version.to_string(), one.raw]));
+    let packs = state.packs.iter().filter(|one| one.assigned).map(|one| json!([one.pack, one.product]));
+    let servers = state.servers.iter().map(|one| json!([one.product, one.spec, one.tool_filter]));
+    let prompts = state.prompts.iter().map(|one| json!([one.product, one.prompt]));
+    let schedules = state
+        .schedules
+        .iter()
+        .map(|one| json!([one.product, one.name, one.cron, one.config, names.get(&one.agent)]));
+    let triggers: BTreeMap<_, _> =
+        triggers.iter().map(|one| (names.get(&one.agent).cloned().unwrap_or_default(), one.event)).collect();
+    json!({
+        "products": products.collect::<Vec<_>>(),
+        "agents": state.agents.iter().map(|one| &one.definition).collect::<Vec<_>>(),
+        "packs": packs.collect::<Vec<_>>(),
+        "servers": servers.collect::<Vec<_>>(),
+        "prompts": prompts.collect::<Vec<_>>(),
+        "schedules": schedules.collect::<Vec<_>>(),
+        "triggers": triggers,
+    })
+}
+
+pub fn wanted(manifest: &Value) -> Wanted {
+    Wanted::Manifest(Box::new(manifest.clone()))
+}
+
+/// A built-in manifest as JSON.
+pub fn shipped(name: &str) -> Value {
+    let found = builtin::ALL.into_iter().find(|one| one.name == name).expect("a built-in product");
+    serde_json::from_str(found.manifest).unwrap()
+}
+
+/// A product with one of everything, in two versions that differ in everything.
+pub fn sample(version: u32) -> Value {
+    let first = version == 1;
+    let last = if first { "old" } else { "new" };
+    json!({
+        "name": "acme.support", "version": format!("{version}.0.0"),
+        "template_packs": [
+            { "name": "support", "version": format!("{version}.0.0"), "object_type_schemas": { "Ticket": { "type": "object",
+                "properties": { "title": { "type": "string", "maxLength": 100 * version } } } } },
+            { "name": format!("support-{last}"), "version": "1.0.0", "object_type_schemas": { last: { "type": "object" } } }],
+        "agents": [
+            { "name": "triage", "system_prompt": format!("Version {version}."), "model": { "provider": "rehearsal", "name": "echo" },
+              "tools": ["search_hybrid"], "is_default": true, "visibility": "external", "trigger": "on_document_ingested" },
+            { "name": "steady", "system_prompt": "Always the same.", "flow_type": "sequential", "flow_config": { "agents": ["triage"] } },
+            { "name": format!("{last}-one"), "visibility": "internal" }],
+        "jobs": [
+            { "name": "daily", "cron": if first { "0 8 * * *" } else { "0 9 * * *" }, "agent": "triage" },
+            { "name": format!("{last}-job"), "cron": "*/5 * * * *", "agent": "steady", "config": { "input": "go" } }],
+        "mcp": {
+            "servers": [
+                { "name": "hub", "transport": "http", "url": format!("https://example.com/v{version}"), "headers": { "Authorization": "Bearer ${HUB_TOKEN}" } },
+                { "name": last, "transport": "stdio", "command": "true" }],
+            "prompts": [
+                { "name": "ask", "messages": [{ "role": "user", "content": format!("v{version}") }] },
+                { "name": format!("ask-{last}"), "messages": [{ "role": "user", "content": "hi" }] }],
+            "tool_filter": ["*"] }
+    })
+}

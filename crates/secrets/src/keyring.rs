@@ -1,0 +1,230 @@
+//! Keys, and what they do: AES-256-GCM with a random nonce, bound to the project and the name, so
+//! that a row that is copied elsewhere does not open.
+
+use base64::{
+    Engine,
+    alphabet::STANDARD,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+    prelude::BASE64_STANDARD,
+};
+use emergent_domain::ids::ProjectId;
+use ring::{
+    aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
+    digest,
+    rand::{SecureRandom, SystemRandom},
+};
+use zeroize::Zeroizing;
+
+use crate::{Error, Result, Secret, SecretName};
+
+const KEY_LEN: usize = 32;
+const PROVEN: &[u8] = b"emergent knows this key";
+
+/// Whoever copies a key loses the `=` at its end first.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// One key and its public name.
+#[derive(Clone)]
+pub(crate) struct Key {
+    id: String,
+    bytes: Zeroizing<[u8; KEY_LEN]>,
+}
+
+/// Keys in the order of their owner: the first is the one to seal with, all of them open. It has no
+/// `Debug`; its bytes are wiped when it is dropped.
+#[derive(Clone)]
+pub struct Keyring(Vec<Key>);
+
+/// What the database keeps of a value: `nonce || ciphertext || tag`, and which key it takes.
+pub(crate) struct Sealed {
+    pub key: String,
+    pub bytes: Vec<u8>,
+}
+
+pub(crate) enum NotOpened {
+    NoSuchKey,
+    NotAuthentic,
+}
+
+impl Keyring {
+    /// Base64 of 32 bytes each, separated by commas or white space. The refusal does not show them.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
+        let keys: Vec<Key> = words
+            .enumerate()
+            .map(|(at, word)| {
+                let bytes = LENIENT.decode(word).map(Zeroizing::new).ok();
+                let bytes = bytes.and_then(|bytes| <[u8; KEY_LEN]>::try_from(&bytes[..]).ok());
+                bytes.map(|bytes| Key::new(Zeroizing::new(bytes))).ok_or_else(|| {
+                    format!("key {} is not 32 bytes in base64; `openssl rand -base64 32` makes one", at + 1)
+                })
+            })
+            .collect::<Result<_, String>>()?;
+        if keys.is_empty() {
+            return Err("there is no key in it; `openssl rand -base64 32` makes one".to_owned());
+        }
+        Ok(Self(keys))
+    }
+
+    /// A ring with one key that nobody had before.
+    pub fn generate() -> Result<Self> {
+        let mut bytes = Zeroizing::new([0; KEY_LEN]);
+        SystemRandom::new().fill(&mut *bytes).map_err(|_| Error::NoRandom)?;
+        Ok(Self(vec![Key::new(bytes)]))
+    }
+
+    /// This ring's first key before all of another's.
+    pub(crate) fn before(&self, other: &Keyring) -> Self {
+        Self(self.0.iter().take(1).chain(&other.0).cloned().collect())
+    }
+
+    /// The keys for which this is true, in the same order.
+    pub(crate) fn only(&self, keep: impl Fn(&Key) -> bool) -> Self {
+        Self(self.0.iter().filter(|key| keep(key)).cloned().collect())
+    }
+
+    /// As [`Keyring::parse`] reads it.
+    pub(crate) fn text(&self) -> Zeroizing<String> {
+        Zeroizing::new(self.0.iter().map(|key| BASE64_STANDARD.encode(*key.bytes) + "\n").collect())
+    }
+
+    pub(crate) fn keys(&self) -> &[Key] {
+        &self.0
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<&Key> {
+        self.0.iter().find(|key| key.id == id)
+    }
+
+    pub(crate) fn open(
+        &self,
+        project: ProjectId,
+        name: &SecretName,
+        sealed: &Sealed,
+    ) -> Result<Secret, NotOpened> {
+        let key = self.get(&sealed.key).ok_or(NotOpened::NoSuchKey)?;
+        let plain = key.unseal(&bound_to(project, name), &sealed.bytes).ok_or(NotOpened::NotAuthentic)?;
+        let text = std::str::from_utf8(&plain).map_err(|_| NotOpened::NotAuthentic)?;
+        Ok(Secret::new(text.to_owned()))
+    }
+}
+
+impl Key {
+    fn new(bytes: Zeroizing<[u8; KEY_LEN]>) -> Self {
+        let mut context = digest::Context::new(&digest::SHA256);
+        context.update(b"emergent key");
+        context.update(&*bytes);
+        let digest = context.finish();
+        let id = digest.as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { id, bytes }
+    }
+
+    /// A name for the key that tells nothing of it.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(crate) fn seal(&self, project: ProjectId, name: &SecretName, value: &Secret) -> Result<Sealed> {
+        let bytes = self.seal_bytes(&bound_to(project, name), value.expose().as_bytes())?;
+        Ok(Sealed { key: self.id.clone(), bytes })
+    }
+
+    /// What only this key can have sealed: kept beside its id.
+    pub(crate) fn proof(&self) -> Result<Vec<u8>> {
+        self.seal_bytes(PROVEN, PROVEN)
+    }
+
+    pub(crate) fn proves(&self, proof: &[u8]) -> bool {
+        self.unseal(PROVEN, proof).is_some_and(|plain| &plain[..] == PROVEN)
+    }
+
+    fn seal_bytes(&self, bound: &[u8], plain: &[u8]) -> Result<Vec<u8>> {
+        let mut nonce = [0; NONCE_LEN];
+        SystemRandom::new().fill(&mut nonce).map_err(|_| Error::NoRandom)?;
+        let mut sealed = plain.to_vec();
+        let key = self.cipher().ok_or(Error::NoRandom)?;
+        key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(bound), &mut sealed)
+            .map_err(|_| Error::NoRandom)?;
+        Ok([&nonce, sealed.as_slice()].concat())
+    }
+
+    fn unseal(&self, bound: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        let (nonce, text) = sealed.split_first_chunk::<NONCE_LEN>()?;
+        let mut text = Zeroizing::new(text.to_vec());
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let length = self.cipher()?.open_in_place(nonce, Aad::from(bound), &mut text).ok()?.len();
+        text.truncate(length);
+        Some(text)
+    }
+
+    /// Made for each use: keys rest only where they are wiped.
+    fn cipher(&self) -> Option<LessSafeKey> {
+        UnboundKey::new(&AES_256_GCM, &*self.bytes).ok().map(LessSafeKey::new)
+    }
+}
+
+/// What a sealed value belongs to. An id has a fixed length, so no two pairs read the same.
+fn bound_to(project: ProjectId, name: &SecretName) -> Vec<u8> {
+    [project.0.as_bytes().as_slice(), &[0], name.as_str().as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> SecretName {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_sealed_opens_where_it_belongs_and_nowhere_else() {
+        let ring = Keyring::generate().unwrap();
+        let (project, value) = (ProjectId::new(), Secret::new("hunter2-hunter2".to_owned()));
+        let sealed = ring.keys()[0].seal(project, &name("A"), &value).unwrap();
+        assert!(ring.open(project, &name("A"), &sealed).is_ok_and(|opened| opened == value));
+        let again = ring.keys()[0].seal(project, &name("A"), &value).unwrap();
+        assert_ne!(sealed.bytes, again.bytes, "equal values do not look equal");
+
+        for (project, name) in [(ProjectId::new(), name("A")), (project, name("B")), (project, name("AA"))] {
+            assert!(matches!(ring.open(project, &name, &sealed), Err(NotOpened::NotAuthentic)));
+        }
+        for at in 0..sealed.bytes.len() {
+            let mut bytes = sealed.bytes.clone();
+            bytes[at] ^= 1;
+            let changed = Sealed { bytes, key: sealed.key.clone() };
+            assert!(ring.open(project, &name("A"), &changed).is_err(), "byte {at}");
+        }
+        let short = Sealed { bytes: sealed.bytes[..11].to_vec(), key: sealed.key.clone() };
+        assert!(ring.open(project, &name("A"), &short).is_err());
+    }
+
+    #[test]
+    fn another_key_opens_nothing() {
+        let (ring, other) = (Keyring::generate().unwrap(), Keyring::generate().unwrap());
+        let (project, value) = (ProjectId::new(), Secret::new("hunter2-hunter2".to_owned()));
+        let sealed = ring.keys()[0].seal(project, &name("A"), &value).unwrap();
+        assert!(matches!(other.open(project, &name("A"), &sealed), Err(NotOpened::NoSuchKey)));
+        let forged = Sealed { key: other.keys()[0].id().to_owned(), ..sealed };
+        assert!(matches!(other.open(project, &name("A"), &forged), Err(NotOpened::NotAuthentic)));
+        let both = other.before(&ring);
+        assert!(both.keys()[1].proves(&ring.keys()[0].proof().unwrap()));
+        assert!(!both.keys()[0].proves(&ring.keys()[0].proof().unwrap()));
+    }
+
+    #[test]
+    fn keys_are_read_as_they_are_written_and_a_bad_one_is_not_shown() {
+        let ring = Keyring::generate().unwrap().before(&Keyring::generate().unwrap());
+        let text = ring.text();
+        let ids = |ring: &Keyring| ring.keys().iter().map(|key| key.id().to_owned()).collect::<Vec<_>>();
+        assert_eq!(ids(&Keyring::parse(&text).unwrap()), ids(&ring));
+        let by_comma = text.trim().replace('\n', ",").replace('=', "");
+        assert_eq!(ids(&Keyring::parse(&by_comma).unwrap()), ids(&ring));
+        for bad in ["", " , ", "c2hvcnQ=", "no base64 at all!", &text[..20]] {
+            let refused = Keyring::parse(bad).err().unwrap();
+            assert!(bad.trim().len() < 4 || !refused.contains(bad), "{refused}");
+        }
+    }
+}

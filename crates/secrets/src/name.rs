@@ -1,0 +1,59 @@
+//! What a secret is called: as environment variables are.
+
+use std::{fmt, str::FromStr};
+
+use emergent_domain::invalid::Invalid;
+
+const LONGEST: usize = 128;
+
+/// `[A-Z][A-Z0-9_]{0,127}`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SecretName(String);
+
+impl SecretName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for SecretName {
+    type Err = Invalid;
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let mut letters = text.bytes();
+        let fits = letters.next().is_some_and(|first| first.is_ascii_uppercase())
+            && letters.all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+            && text.len() <= LONGEST;
+        // What stands here instead of a name may be the value: it is not repeated.
+        fits.then(|| Self(text.to_owned())).ok_or_else(|| {
+            Invalid::one(
+                "name",
+                format!(
+                    "a secret is named like GITHUB_TOKEN: capital letters, digits and `_`, a letter \
+                     first, at most {LONGEST}"
+                ),
+            )
+        })
+    }
+}
+
+impl fmt::Display for SecretName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_variables_and_a_wrong_one_is_not_repeated() {
+        for good in ["A", "GITHUB_TOKEN", "K8S_2"] {
+            assert_eq!(good.parse::<SecretName>().unwrap().as_str(), good);
+        }
+        for bad in ["", "a", "1A", "_A", "A-B", "A B", "Ä", "GITHUB_TOKEN=ghp_x", &"A".repeat(129)] {
+            let error = bad.parse::<SecretName>().unwrap_err().to_string();
+            assert!(bad.len() < 2 || !error.contains(bad), "{error}");
+        }
+    }
+}

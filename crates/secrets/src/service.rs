@@ -1,0 +1,315 @@
+//! Secrets of projects: put, listed, deleted, and opened for whoever makes a connection.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use emergent_domain::{
+    ids::{ProjectId, TokenId},
+    invalid::Invalid,
+    redact::Redactor,
+    time::{Clock, Timestamp},
+};
+use emergent_store::{
+    Db, Tx, projects,
+    secrets::{self as rows, KeyRow},
+};
+use parking_lot::RwLock;
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use crate::{
+    Error, Keyring, Keys, Result, Secret, SecretName, Template,
+    keyring::{Key, NotOpened, Sealed},
+    template::Part,
+};
+
+/// Bytes of a value.
+pub const VALUE_BYTES: usize = 64 << 10;
+/// Secrets of one project.
+pub const MOST: usize = 1_000;
+
+/// A handle on the secrets of every project; clones share it.
+#[derive(Clone)]
+pub struct Secrets(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub db: Db,
+    pub clock: Clock,
+    pub keys: Keys,
+    /// The keys as this process last saw them.
+    pub ring: RwLock<Keyring>,
+    pub redactor: Redactor,
+    /// One rotation at a time.
+    pub rotating: Mutex<()>,
+}
+
+/// What may be said of a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretInfo {
+    pub name: SecretName,
+    /// One more with every value.
+    pub version: i64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    /// The project's external servers that mention it, by name.
+    pub used_by: Vec<String>,
+}
+
+impl Secrets {
+    /// Finds the key, or makes it when the database has none yet. A database whose key is not here
+    /// is refused: whatever were sealed with another could not be read by the others.
+    pub async fn open(db: Db, clock: Clock, keys: Keys, redactor: Redactor) -> Result<Self> {
+        let known = db.read(|tx| rows::keys(tx, rows::Hold::No)).await?;
+        let (ring, made) = first_keys(&keys, &known)?;
+        let (ours, place, now) = (ring.clone(), keys.place(), clock.now());
+        let checked = db
+            .write(move |tx| {
+                // Two servers that start at once agree on whose key it is.
+                tx.lock("secret keys")?;
+                let mut known = rows::keys(tx, rows::Hold::ForUpdate)?;
+                if !known.iter().any(KeyRow::is_live) {
+                    let first = &ours.keys()[0];
+                    rows::note_key(tx, first.id(), &first.proof()?, now)?;
+                    known = rows::keys(tx, rows::Hold::No)?;
+                }
+                check(&ours, &known, &place)?;
+                Ok::<_, Error>((known, rows::keys_in_use(tx)?))
+            })
+            .await;
+        let (known, used) = match (checked, &keys) {
+            (Ok(checked), _) => checked,
+            // Another server was first: what was made in vain would only be taken for the key. After
+            // any other failure nobody knows whether it is noted, and it stays.
+            (Err(error @ Error::WrongKey { .. }), Keys::InFile(file)) if made => {
+                file.hold()?.remove()?;
+                return Err(error);
+            }
+            (Err(error), _) => return Err(error),
+        };
+        let ring = tidy(&keys, ring, &known, &used)?;
+        let (ring, rotating) = (RwLock::new(ring), Mutex::default());
+        Ok(Self(Arc::new(Inner { db, clock, keys, ring, redactor, rotating })))
+    }
+
+    pub fn redactor(&self) -> &Redactor {
+        &self.0.redactor
+    }
+
+    /// Keeps a value under a name, in the place of the one before.
+    pub async fn put(
+        &self,
+        project: ProjectId,
+        author: Option<TokenId>,
+        name: &SecretName,
+        value: Secret,
+    ) -> Result<SecretInfo> {
+        check_value(value.expose())?;
+        self.0.redactor.learn(project, name.as_str(), value.expose());
+        match self.put_once(project, author, name, value.clone()).await {
+            Err(Error::WrongKey { .. }) if self.reload()? => {
+                self.put_once(project, author, name, value).await
+            }
+            done => done,
+        }
+    }
+
+    async fn put_once(
+        &self,
+        project: ProjectId,
+        author: Option<TokenId>,
+        name: &SecretName,
+        value: Secret,
+    ) -> Result<SecretInfo> {
+        let (this, name) = (self.clone(), name.clone());
+        let work = move |tx: &mut Tx<'_>| {
+            projects::get(tx, project)?.ok_or(Error::NoProject(project))?;
+            let ring = this.0.ring.read().clone();
+            // Held until the end: a rotation meanwhile would miss this row, and retire its key.
+            let known = rows::keys(tx, rows::Hold::ForShare)?;
+            if !known.iter().any(KeyRow::is_live) {
+                return Err(tx.again("the key was changed meanwhile").into());
+            }
+            let key = sealing_key(&ring, &known, &this.0.keys.place())?;
+            let sealed = key.seal(project, &name, &value)?;
+            let now = this.0.clock.now();
+            let row = rows::put(tx, project, name.as_str(), &sealed.key, &sealed.bytes, author, now)?;
+            if row.version == 1 && rows::count(tx, project)? > MOST {
+                let reason = format!("a project has at most {MOST} secrets; delete one first");
+                return Err(Invalid::one("name", reason).into());
+            }
+            info(row, &users(tx, project)?)
+        };
+        self.0.db.write(work).await
+    }
+
+    /// By name; never the values.
+    pub async fn list(&self, project: ProjectId) -> Result<Vec<SecretInfo>> {
+        let work = move |tx: &mut Tx<'_>| {
+            let users = users(tx, project)?;
+            rows::list(tx, project)?.into_iter().map(|row| info(row, &users)).collect()
+        };
+        self.0.db.snapshot(work).await
+    }
+
+    /// What was deleted: whoever mentions it cannot connect any more.
+    pub async fn delete(&self, project: ProjectId, name: &SecretName) -> Result<SecretInfo> {
+        let name = name.clone();
+        let work = move |tx: &mut Tx<'_>| match rows::delete(tx, project, name.as_str())? {
+            Some(row) => info(row, &users(tx, project)?),
+            None => Err(Error::NotFound { name: name.clone() }),
+        };
+        self.0.db.write(work).await
+    }
+
+    /// The text with its secrets in it. From here on the redactor knows them.
+    pub async fn resolve(&self, project: ProjectId, template: &Template) -> Result<Secret> {
+        let names: Vec<String> = template.names().map(|name| name.as_str().to_owned()).collect();
+        let found = match names.is_empty() {
+            true => BTreeMap::new(),
+            false => self.0.db.read(move |tx| rows::sealed(tx, project, &names)).await?,
+        };
+        let mut text = String::new();
+        for part in template.parts() {
+            match part {
+                Part::Text(plain) => text.push_str(plain),
+                Part::Secret(name) => {
+                    let row =
+                        found.get(name.as_str()).ok_or_else(|| Error::NotFound { name: name.clone() })?;
+                    let sealed = Sealed { key: row.0.clone(), bytes: row.1.clone() };
+                    text.push_str(self.unseal(project, name, &sealed)?.expose());
+                }
+            }
+        }
+        Ok(Secret::new(text))
+    }
+
+    /// Looks again where the key is kept: another server that shares the file may have changed it.
+    fn reload(&self) -> Result<bool> {
+        let Keys::InFile(file) = &self.0.keys else { return Ok(false) };
+        let Some(ring) = file.read()? else { return Ok(false) };
+        *self.0.ring.write() = ring;
+        Ok(true)
+    }
+
+    fn unseal(&self, project: ProjectId, name: &SecretName, sealed: &Sealed) -> Result<Secret> {
+        let mut opened = self.0.ring.read().open(project, name, sealed);
+        if matches!(opened, Err(NotOpened::NoSuchKey)) && self.reload()? {
+            opened = self.0.ring.read().open(project, name, sealed);
+        }
+        match opened {
+            Ok(value) => {
+                self.0.redactor.learn(project, name.as_str(), value.expose());
+                Ok(value)
+            }
+            Err(NotOpened::NotAuthentic) => Err(Error::Unopened { name: name.clone() }),
+            Err(NotOpened::NoSuchKey) => {
+                Err(wrong_key(&self.0.ring.read(), &sealed.key, &self.0.keys.place()))
+            }
+        }
+    }
+}
+
+/// The keys that are there, or one made now when nothing is sealed with any.
+fn first_keys(keys: &Keys, known: &[KeyRow]) -> Result<(Keyring, bool)> {
+    let Keys::InFile(file) = keys else {
+        return Ok((keys.read()?.ok_or(Error::NoRandom)?, false));
+    };
+    let held = file.hold()?;
+    match (file.read()?, known.iter().find(|key| key.is_live())) {
+        (Some(ring), _) => Ok((ring, false)),
+        (None, Some(wanted)) => {
+            let (wanted, place, held) = (wanted.id.clone(), keys.place(), "none".to_owned());
+            Err(Error::WrongKey { wanted, place, held })
+        }
+        (None, None) => {
+            let ring = Keyring::generate()?;
+            held.write(&ring)?;
+            Ok((ring, true))
+        }
+    }
+}
+
+/// Every key that may have sealed something is on the ring.
+pub(crate) fn check(ring: &Keyring, known: &[KeyRow], place: &str) -> Result<()> {
+    for row in known.iter().filter(|row| row.is_live()) {
+        if !ring.get(&row.id).is_some_and(|key| key.proves(&row.proof)) {
+            return Err(wrong_key(ring, &row.id, place));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn wrong_key(ring: &Keyring, wanted: &str, place: &str) -> Error {
+    let held: Vec<_> = ring.keys().iter().map(|key| format!("`{}`", key.id())).collect();
+    Error::WrongKey { wanted: wanted.to_owned(), place: place.to_owned(), held: held.join(", ") }
+}
+
+/// The first key on the ring that the database goes by: a retired one seals nothing any more, and
+/// a new one nothing before the rotation that brings it in.
+fn sealing_key<'a>(ring: &'a Keyring, known: &[KeyRow], place: &str) -> Result<&'a Key> {
+    let live = |id: &str| known.iter().any(|row| row.is_live() && row.id == id);
+    ring.keys().iter().find(|key| live(key.id())).ok_or_else(|| {
+        let wanted = known.iter().find(|row| row.is_live()).map_or("none", |row| &row.id);
+        wrong_key(ring, wanted, place)
+    })
+}
+
+/// Finishes what a rotation left that was killed just before its end: keys that are retired and
+/// open nothing do not stay in the file.
+fn tidy(keys: &Keys, ring: Keyring, known: &[KeyRow], used: &[String]) -> Result<Keyring> {
+    let Keys::InFile(file) = keys else { return Ok(ring) };
+    let spent = |key: &Key| {
+        let retired = known.iter().any(|row| row.id == key.id() && !row.is_live());
+        retired && !used.iter().any(|id| id == key.id())
+    };
+    if !ring.keys().iter().any(spent) {
+        return Ok(ring);
+    }
+    let left = ring.only(|key| !spent(key));
+    file.hold()?.write(&left)?;
+    Ok(left)
+}
+
+fn check_value(value: &str) -> Result<(), Invalid> {
+    let reason = match value {
+        "" => "is empty; delete the secret instead".to_owned(),
+        long if long.len() > VALUE_BYTES => format!("is longer than the limit of {VALUE_BYTES} bytes"),
+        odd if odd.contains('\0') => {
+            "holds a NUL, which neither a header nor a variable can carry".to_owned()
+        }
+        _ => return Ok(()),
+    };
+    Err(Invalid::one("value", reason))
+}
+
+fn info(row: rows::SecretRow, users: &[(String, Value)]) -> Result<SecretInfo> {
+    let name: SecretName = row.name.parse()?;
+    let mentions = |(_, config): &&(String, Value)| mentions(config, &name);
+    let used_by = users.iter().filter(mentions).map(|(server, _)| server.clone()).collect();
+    Ok(SecretInfo {
+        name,
+        version: row.version,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+        used_by,
+    })
+}
+
+/// The project's external servers with how they are reached.
+fn users(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(String, Value)>> {
+    let servers = rows::server_configs(tx, project)?;
+    Ok(servers
+        .into_iter()
+        .map(|(name, config)| (name, serde_json::from_str(&config).unwrap_or_default()))
+        .collect())
+}
+
+fn mentions(config: &Value, name: &SecretName) -> bool {
+    match config {
+        Value::String(text) => {
+            text.parse::<Template>().is_ok_and(|template| template.names().any(|one| one == name))
+        }
+        Value::Array(items) => items.iter().any(|item| mentions(item, name)),
+        Value::Object(map) => map.values().any(|item| mentions(item, name)),
+        _ => false,
+    }
+}

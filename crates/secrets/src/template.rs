@@ -1,0 +1,133 @@
+//! Texts that mention secrets: `Bearer ${GITHUB_TOKEN}`, `{{secrets.GITHUB_TOKEN}}`.
+
+use std::{fmt, str::FromStr};
+
+use emergent_domain::invalid::Invalid;
+
+use crate::SecretName;
+
+/// A text as it was written, and what is to be put into it. `$${` stands for `${`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    written: String,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    Text(String),
+    Secret(SecretName),
+}
+
+impl Template {
+    /// The secrets it mentions, in order, each as often as it is mentioned.
+    pub fn names(&self) -> impl Iterator<Item = &SecretName> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Secret(name) => Some(name),
+            Part::Text(_) => None,
+        })
+    }
+
+    pub fn has_secrets(&self) -> bool {
+        self.names().next().is_some()
+    }
+
+    /// As it was written: it holds references and no values, so it may be shown.
+    pub fn as_str(&self) -> &str {
+        &self.written
+    }
+
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+}
+
+impl FromStr for Template {
+    type Err = Invalid;
+    fn from_str(written: &str) -> Result<Self, Invalid> {
+        let (mut parts, mut text, mut rest) = (Vec::new(), String::new(), written);
+        while !rest.is_empty() {
+            if let Some(after) = rest.strip_prefix("$${") {
+                text.push_str("${");
+                rest = after;
+            } else if let Some((inside, after)) = reference(rest)? {
+                let name = inside.trim().parse().map_err(|_| {
+                    Invalid::one("", "what stands in `${…}` or `{{secrets.…}}` is a name like GITHUB_TOKEN; write `$${` for a plain `${`")
+                })?;
+                if !text.is_empty() {
+                    parts.push(Part::Text(std::mem::take(&mut text)));
+                }
+                parts.push(Part::Secret(name));
+                rest = after;
+            } else {
+                let length = rest.chars().next().map_or(0, char::len_utf8);
+                text.push_str(&rest[..length]);
+                rest = &rest[length..];
+            }
+        }
+        if !text.is_empty() {
+            parts.push(Part::Text(text));
+        }
+        Ok(Self { written: written.to_owned(), parts })
+    }
+}
+
+/// What stands inside the reference this text begins with, and what follows it.
+fn reference(text: &str) -> Result<Option<(&str, &str)>, Invalid> {
+    if let Some(inside) = text.strip_prefix("${") {
+        let unclosed = || Invalid::one("", "`${` is not closed; write `$${` for a plain `${`");
+        return inside.split_once('}').map(Some).ok_or_else(unclosed);
+    }
+    // Other words in double braces are somebody else's: only `secrets.` is ours.
+    let Some(inside) = text.strip_prefix("{{").map(str::trim_start) else { return Ok(None) };
+    let Some(inside) = inside.strip_prefix("secrets.") else { return Ok(None) };
+    let unclosed = || Invalid::one("", "`{{secrets.` is not closed by `}}`");
+    inside.split_once("}}").map(Some).ok_or_else(unclosed)
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Secrets are shown in angle brackets.
+    #[track_caller]
+    fn check(written: &str, expected: &str) {
+        let template: Template = written.parse().unwrap();
+        let shown: String = template
+            .parts()
+            .iter()
+            .map(|part| match part {
+                Part::Text(text) => text.clone(),
+                Part::Secret(name) => format!("<{name}>"),
+            })
+            .collect();
+        assert_eq!((shown.as_str(), template.as_str()), (expected, written));
+    }
+
+    #[test]
+    fn secrets_are_mentioned_in_two_spellings() {
+        check("", "");
+        check("plain $HOME $ {x} {{ other }} ü", "plain $HOME $ {x} {{ other }} ü");
+        check("Bearer ${TOKEN}", "Bearer <TOKEN>");
+        check("{{secrets.A}}:{{ secrets.B_2 }}", "<A>:<B_2>");
+        check("${A}${B}", "<A><B>");
+        check("$${A} costs $$5", "${A} costs $$5");
+        let names = "x ${A} {{secrets.B}} ${A}".parse::<Template>().unwrap();
+        assert_eq!(names.names().map(SecretName::as_str).collect::<Vec<_>>(), ["A", "B", "A"]);
+        assert!(names.has_secrets() && !"$${A}".parse::<Template>().unwrap().has_secrets());
+    }
+
+    #[test]
+    fn what_cannot_be_a_mention_is_refused() {
+        for bad in ["${", "${A", "${}", "${lower}", "${A B}", "{{secrets.A", "{{secrets.}}", "{{secrets.a}}"]
+        {
+            assert!(bad.parse::<Template>().is_err(), "{bad}");
+        }
+    }
+}

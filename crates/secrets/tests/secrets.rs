@@ -1,0 +1,269 @@
+//! Secrets on both engines: what is put comes back, to nobody else, under the right key alone.
+
+use std::{fs, path::Path};
+
+use emergent_domain::{ids::ProjectId, redact::Redactor, time::Clock};
+use emergent_secrets::{Error, Keys, Secret, SecretName, Secrets};
+use emergent_store::{Db, projects};
+use emergent_testkit::{TestDb, both};
+
+const VALUE: &str = "S3cr3t-value-of-the-test";
+
+/// The keys of one server, in a folder of its own.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.0.path().join("secret-key")
+    }
+
+    fn keys(&self) -> Keys {
+        Keys::in_file(self.path())
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(self.path()).expect("the key file")
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(self.path(), text).expect("the key file");
+    }
+}
+
+async fn open(db: &Db, keys: Keys) -> emergent_secrets::Result<Secrets> {
+    Secrets::open(db.clone(), Clock::system(), keys, Redactor::default()).await
+}
+
+async fn project(db: &Db, name: &'static str) -> ProjectId {
+    let now = Clock::system().now();
+    let made = db.write(move |tx| projects::insert(tx, name, false, now)).await;
+    made.expect("a database that works").expect("a new name").id
+}
+
+fn name(text: &str) -> SecretName {
+    text.parse().expect("a name")
+}
+
+async fn put(secrets: &Secrets, project: ProjectId, named: &str, value: &str) {
+    secrets.put(project, None, &name(named), Secret::new(value.to_owned())).await.expect("a secret");
+}
+
+async fn resolve(secrets: &Secrets, project: ProjectId, text: &str) -> Result<String, Error> {
+    let template = text.parse().expect("a template");
+    secrets.resolve(project, &template).await.map(|value| value.expose().to_owned())
+}
+
+both! {
+    async fn what_is_put_is_resolved_and_never_listed(db: TestDb) {
+        let folder = Folder::new();
+        let secrets = open(&db, folder.keys()).await.expect("the first start makes a key");
+        let (ours, theirs) = (project(&db, "ours").await, project(&db, "theirs").await);
+        put(&secrets, ours, "TOKEN", VALUE).await;
+        put(&secrets, ours, "USER", "somebody").await;
+        let text = "{{secrets.USER}}:${TOKEN} $${TOKEN}";
+        assert_eq!(resolve(&secrets, ours, text).await.unwrap(), format!("somebody:{VALUE} ${{TOKEN}}"));
+        assert_eq!(resolve(&secrets, ours, "plain").await.unwrap(), "plain");
+        let refused = resolve(&secrets, theirs, "${TOKEN}").await.unwrap_err();
+        assert!(refused.to_string().contains("`TOKEN`"), "{refused}");
+
+        let listed = secrets.list(ours).await.unwrap();
+        assert_eq!(listed.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["TOKEN", "USER"]);
+        assert!(!format!("{listed:?}").contains(VALUE));
+        assert!(secrets.list(theirs).await.unwrap().is_empty());
+        assert_eq!(secrets.redactor().text(&format!("sent {VALUE}")), "sent [secret TOKEN]");
+
+        put(&secrets, ours, "TOKEN", "another value").await;
+        assert_eq!(resolve(&secrets, ours, "${TOKEN}").await.unwrap(), "another value");
+        assert_eq!(secrets.list(ours).await.unwrap()[0].version, 2);
+        secrets.delete(ours, &name("TOKEN")).await.unwrap();
+        assert!(matches!(secrets.delete(ours, &name("TOKEN")).await, Err(Error::NotFound { .. })));
+        assert!(resolve(&secrets, ours, "${TOKEN}").await.is_err());
+    }
+
+    async fn a_value_that_cannot_be_kept_is_refused_and_not_repeated(db: TestDb) {
+        let secrets = open(&db, Folder::new().keys()).await.unwrap();
+        let ours = project(&db, "ours").await;
+        for bad in [String::new(), "x".repeat((64 << 10) + 1), format!("{VALUE}\0")] {
+            let refused = secrets.put(ours, None, &name("A"), Secret::new(bad)).await.unwrap_err();
+            assert!(matches!(refused, Error::Invalid(_)) && !refused.to_string().contains(VALUE), "{refused}");
+        }
+        let gone = ProjectId::new();
+        let refused = secrets.put(gone, None, &name("A"), Secret::new(VALUE.to_owned())).await;
+        assert!(matches!(refused, Err(Error::NoProject(_))));
+        put(&secrets, ours, "A", &"x".repeat(64 << 10)).await;
+        assert_eq!(secrets.list(ours).await.unwrap().len(), 1);
+    }
+
+    async fn a_row_that_is_moved_does_not_open(db: TestDb) {
+        let secrets = open(&db, Folder::new().keys()).await.unwrap();
+        let (ours, theirs) = (project(&db, "ours").await, project(&db, "theirs").await);
+        put(&secrets, ours, "TOKEN", VALUE).await;
+        put(&secrets, theirs, "TOKEN", "of the others").await;
+        put(&secrets, ours, "OTHER", "of another name").await;
+        let steal = "UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE project_id = $1 AND name = $2)
+                     WHERE NOT (project_id = $1 AND name = $2)";
+        db.write(move |tx| tx.execute(steal, &[ours.into(), "TOKEN".into()])).await.unwrap();
+        for (project, text) in [(theirs, "${TOKEN}"), (ours, "${OTHER}")] {
+            let refused = resolve(&secrets, project, text).await.unwrap_err();
+            assert!(matches!(refused, Error::Unopened { .. }), "{refused}");
+        }
+        assert_eq!(resolve(&secrets, ours, "${TOKEN}").await.unwrap(), VALUE);
+    }
+
+    async fn a_server_with_another_key_does_not_start(db: TestDb) {
+        let (first, second) = (Folder::new(), Folder::new());
+        let secrets = open(&db, first.keys()).await.unwrap();
+        let refused = open(&db.second().await, second.keys()).await.err().expect("a refusal").to_string();
+        assert!(refused.contains("is sealed") || refused.contains("sealed with the key `"), "{refused}");
+        assert!(!second.path().exists(), "it makes no key of its own");
+        let wanted = refused.split('`').nth(1).expect("an id").to_owned();
+        assert_eq!(secrets.rotate().await.err().map(|error| error.to_string()), None);
+
+        let other = Folder::new();
+        other.write("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n");
+        let refused = open(&db, other.keys()).await.err().expect("a refusal").to_string();
+        assert!(!refused.contains(&wanted), "the key is another one now: {refused}");
+        assert!(!refused.contains("MDEyMzQ1"), "{refused}");
+        open(&db, Keys::given(&first.text()).unwrap()).await.expect("the same key from the environment");
+        fs::copy(first.path(), second.path()).unwrap();
+        open(&db, second.keys()).await.expect("a copy of the file is as good");
+    }
+
+    async fn two_servers_that_start_at_once_agree_on_one_key(db: TestDb) {
+        let (first, second) = (Folder::new(), Folder::new());
+        let (one, two) = tokio::join!(open(&db, first.keys()), open(&db, second.keys()));
+        assert!(one.is_ok() != two.is_ok(), "exactly one key was first");
+        let (winner, loser) = if one.is_ok() { (&first, &second) } else { (&second, &first) };
+        assert!(winner.path().exists() && !loser.path().exists());
+
+        let shared = Folder::new();
+        let fresh = TestDb::new(db.engine()).await;
+        let (one, two) = tokio::join!(open(&fresh, shared.keys()), open(&fresh, shared.keys()));
+        assert!(one.is_ok() && two.is_ok(), "a folder that is shared has one key");
+    }
+
+    async fn rotation_leaves_every_secret_and_no_old_key(db: TestDb) {
+        let folder = Folder::new();
+        let secrets = open(&db, folder.keys()).await.unwrap();
+        let ours = project(&db, "ours").await;
+        for at in 0..3 {
+            put(&secrets, ours, &format!("TOKEN_{at}"), &format!("{VALUE}-{at}")).await;
+        }
+        let (before, listed) = (folder.text(), secrets.list(ours).await.unwrap());
+        let rotated = secrets.rotate().await.unwrap();
+        assert_eq!(rotated.resealed, 3);
+        assert_eq!(folder.text().lines().count(), 1);
+        assert_ne!(folder.text(), before);
+        assert_mode(&folder.path());
+        assert_eq!(secrets.list(ours).await.unwrap(), listed, "the values are what they were");
+        let again = open(&db, folder.keys()).await.unwrap();
+        for secrets in [&secrets, &again] {
+            assert_eq!(resolve(secrets, ours, "${TOKEN_2}").await.unwrap(), format!("{VALUE}-2"));
+            put(secrets, ours, "LATER", VALUE).await;
+        }
+        let refused = open(&db, Keys::given(&before).unwrap()).await.err().expect("a refusal").to_string();
+        assert!(refused.contains(&rotated.key), "it names the key that is wanted: {refused}");
+    }
+
+    async fn a_server_that_shares_the_file_goes_on_after_a_rotation(db: TestDb) {
+        let folder = Folder::new();
+        let (one, two) = (open(&db, folder.keys()).await.unwrap(), open(&db, folder.keys()).await.unwrap());
+        let ours = project(&db, "ours").await;
+        put(&one, ours, "TOKEN", VALUE).await;
+        assert_eq!(one.rotate().await.unwrap().resealed, 1);
+        assert_eq!(resolve(&two, ours, "${TOKEN}").await.unwrap(), VALUE);
+        let three = open(&db, folder.keys()).await.unwrap();
+        one.rotate().await.unwrap();
+        put(&three, ours, "LATER", VALUE).await;
+        assert_eq!(resolve(&one, ours, "${LATER}").await.unwrap(), VALUE);
+    }
+
+    async fn secrets_put_during_a_rotation_are_not_left_behind(db: TestDb) {
+        let folder = Folder::new();
+        let secrets = open(&db, folder.keys()).await.unwrap();
+        let ours = project(&db, "ours").await;
+        let writer = {
+            let secrets = secrets.clone();
+            tokio::spawn(async move {
+                for at in 0..60 {
+                    put(&secrets, ours, &format!("TOKEN_{at}"), VALUE).await;
+                }
+            })
+        };
+        while !writer.is_finished() {
+            secrets.rotate().await.expect("a rotation");
+        }
+        writer.await.expect("every secret was kept");
+        let last = secrets.rotate().await.unwrap();
+        assert_eq!(last.resealed, 60);
+        let again = open(&db, folder.keys()).await.unwrap();
+        for at in 0..60 {
+            assert_eq!(resolve(&again, ours, &format!("${{TOKEN_{at}}}")).await.unwrap(), VALUE);
+        }
+    }
+
+    async fn a_rotation_that_was_killed_is_finished_later(db: TestDb) {
+        let folder = Folder::new();
+        let secrets = open(&db, folder.keys()).await.unwrap();
+        let ours = project(&db, "ours").await;
+        put(&secrets, ours, "TOKEN", VALUE).await;
+        drop(secrets);
+
+        // Killed after its first write: the file has a key that nothing is sealed with.
+        let old = folder.text();
+        let new = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n";
+        folder.write(&format!("{new}{old}"));
+        let secrets = open(&db, folder.keys()).await.unwrap();
+        assert_eq!(resolve(&secrets, ours, "${TOKEN}").await.unwrap(), VALUE);
+        put(&secrets, ours, "MEANWHILE", VALUE).await;
+        assert_eq!(folder.text(), format!("{new}{old}"), "both are needed");
+        assert_eq!(secrets.rotate().await.unwrap().resealed, 2);
+        assert_eq!(folder.text(), new, "it goes on with the key that was made");
+
+        // Killed after its second: the old key is in the file and opens nothing.
+        folder.write(&format!("{new}{old}"));
+        let secrets = open(&db, folder.keys()).await.unwrap();
+        assert_eq!(folder.text(), new, "the start takes it away");
+        assert_eq!(resolve(&secrets, ours, "${TOKEN} ${MEANWHILE}").await.unwrap(), format!("{VALUE} {VALUE}"));
+
+        // Killed while it wrote: what is beside the file is not the file.
+        fs::write(folder.path().with_extension("new"), "half a k").unwrap();
+        secrets.rotate().await.unwrap();
+        let secrets = open(&db, folder.keys()).await.unwrap();
+        assert_eq!(resolve(&secrets, ours, "${TOKEN}").await.unwrap(), VALUE);
+    }
+
+    async fn keys_of_the_environment_are_rotated_by_whoever_sets_it(db: TestDb) {
+        let (old, new) = ("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA=");
+        let keys = |text: &str| Keys::given(text).unwrap();
+        let ours = project(&db, "ours").await;
+        let alone = open(&db, keys(old)).await.unwrap();
+        put(&alone, ours, "TOKEN", VALUE).await;
+        let refused = alone.rotate().await.unwrap_err();
+        assert!(matches!(refused, Error::Conflict(_)) && refused.to_string().contains("NEW,OLD"), "{refused}");
+
+        let behind = open(&db, keys(&format!("{old},{new}"))).await.unwrap();
+        assert!(matches!(behind.rotate().await, Err(Error::Conflict(_))), "its first key is in use");
+        let ahead = open(&db, keys(&format!("{new},{old}"))).await.unwrap();
+        put(&ahead, ours, "EARLY", VALUE).await;
+        assert_eq!(resolve(&alone, ours, "${EARLY}").await.unwrap(), VALUE, "not before the rotation");
+        assert_eq!(ahead.rotate().await.unwrap().resealed, 2);
+        put(&behind, ours, "LATE", VALUE).await;
+        let after = open(&db, keys(new)).await.unwrap();
+        assert_eq!(resolve(&after, ours, "${TOKEN}${EARLY}${LATE}").await.unwrap(), VALUE.repeat(3));
+        assert!(matches!(resolve(&alone, ours, "${TOKEN}").await, Err(Error::WrongKey { .. })));
+        assert!(matches!(behind.rotate().await, Err(Error::Conflict(_))), "a retired key does not come back");
+    }
+}
+
+fn assert_mode(path: &Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

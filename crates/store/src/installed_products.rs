@@ -1,0 +1,107 @@
+//! Which products a project has, with the manifest each was installed from.
+
+use emergent_domain::{
+    author::Author,
+    ids::{ProductId, ProjectId},
+    time::Timestamp,
+};
+
+use crate::{
+    author,
+    error::Result,
+    params,
+    tx::Tx,
+    value::{Param, Row, json},
+};
+
+/// What is on record. The manifest and its source are JSON text: what they mean is for others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InstalledProduct {
+    pub id: ProductId,
+    pub project: ProjectId,
+    pub name: String,
+    pub version: String,
+    pub manifest: String,
+    pub source: String,
+    /// Counts changes, from 1.
+    pub revision: i64,
+    pub installed_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+const COLUMNS: &str = "id, project_id, name, version, manifest, source, revision, installed_at, updated_at";
+
+fn read(row: &Row<'_>) -> Result<InstalledProduct> {
+    Ok(InstalledProduct {
+        id: row.get(0)?,
+        project: row.get(1)?,
+        name: row.get(2)?,
+        version: row.get(3)?,
+        manifest: row.get(4)?,
+        source: row.get(5)?,
+        revision: row.get(6)?,
+        installed_at: row.get(7)?,
+        updated_at: row.get(8)?,
+    })
+}
+
+/// The products of a project, in the order they came.
+pub fn all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<InstalledProduct>> {
+    let sql =
+        format!("SELECT {COLUMNS} FROM installed_products WHERE project_id = $1 ORDER BY installed_at, id");
+    tx.query(&sql, params![project], read)
+}
+
+pub fn get(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<InstalledProduct>> {
+    let sql = format!("SELECT {COLUMNS} FROM installed_products WHERE project_id = $1 AND name = $2");
+    tx.opt(&sql, params![project, name], read)
+}
+
+/// Adds a product as it stands. The caller holds the project and has seen that it is not there.
+pub fn insert(tx: &mut Tx<'_>, product: &InstalledProduct, by: Author) -> Result<()> {
+    let [token, ..] = author::params(by);
+    tx.execute(
+        "INSERT INTO installed_products (id, project_id, name, version, manifest, source, revision,
+             installed_at, updated_at, author_token)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        &[
+            Param::from(product.id),
+            Param::from(product.project),
+            Param::from(&product.name),
+            Param::from(&product.version),
+            json(&product.manifest),
+            json(&product.source),
+            Param::from(product.revision),
+            Param::from(product.installed_at),
+            Param::from(product.updated_at),
+            token,
+        ],
+    )?;
+    Ok(())
+}
+
+/// Writes the next revision of a product; false when someone wrote in between.
+pub fn update(tx: &mut Tx<'_>, next: &InstalledProduct, by: Author) -> Result<bool> {
+    let [token, ..] = author::params(by);
+    let changed = tx.execute(
+        "UPDATE installed_products SET version = $2, manifest = $3, source = $4, revision = $5,
+             updated_at = $6, author_token = $7
+         WHERE id = $1 AND revision = $8",
+        &[
+            Param::from(next.id),
+            Param::from(&next.version),
+            json(&next.manifest),
+            json(&next.source),
+            Param::from(next.revision),
+            Param::from(next.updated_at),
+            token,
+            Param::from(next.revision - 1),
+        ],
+    )?;
+    Ok(changed == 1)
+}
+
+pub fn delete(tx: &mut Tx<'_>, project: ProjectId, id: ProductId) -> Result<()> {
+    tx.execute("DELETE FROM installed_products WHERE project_id = $1 AND id = $2", params![project, id])?;
+    Ok(())
+}

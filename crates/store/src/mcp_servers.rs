@@ -1,0 +1,263 @@
+//! External MCP servers of projects. Every change counts up the project's `mcp_revision` and wakes
+//! whoever holds connections, on every server.
+
+use emergent_domain::{
+    cursor::{Cursor, Page, Paged},
+    ids::{McpServerId, ProjectId},
+    mcp_server::{McpServer, PinPolicy, ServerSpec},
+    time::Timestamp,
+};
+use serde_json::Value;
+
+use crate::{
+    error::{Error, Result},
+    page, params,
+    tx::Tx,
+    value::{Param, Row, json, json_strings},
+};
+
+/// Woken when a server was added, changed or taken away, in any project.
+pub const CHANGED: &str = "mcp";
+
+const COLUMNS: &str =
+    "id, project_id, product, name, description, transport, config, tool_filter, pin_policy,
+    timeout_seconds, enabled, version, listed_at, last_error, created_at, updated_at";
+
+fn read(row: &Row<'_>) -> Result<McpServer> {
+    let pin_policy: String = row.get(8)?;
+    Ok(McpServer {
+        id: row.get(0)?,
+        project: row.get(1)?,
+        product: row.get(2)?,
+        spec: spec(row)?,
+        tool_filter: row.get(7)?,
+        pin_policy: PinPolicy::parse(&pin_policy)
+            .ok_or(Error::Column { column: 8, expected: "a pin policy" })?,
+        timeout_seconds: row.get(9)?,
+        enabled: row.get(10)?,
+        version: row.get(11)?,
+        listed_at: row.get(12)?,
+        last_error: row.get(13)?,
+        created_at: row.get(14)?,
+        updated_at: row.get(15)?,
+    })
+}
+
+/// The parts that have columns of their own, put back among the rest.
+fn spec(row: &Row<'_>) -> Result<ServerSpec> {
+    const WRONG: Error = Error::Column { column: 6, expected: "the settings of an MCP server" };
+    let config: String = row.get(6)?;
+    let Ok(Value::Object(mut config)) = serde_json::from_str(&config) else { return Err(WRONG) };
+    for (column, field) in [(3, "name"), (4, "description"), (5, "transport")] {
+        config.insert(field.to_owned(), Value::from(row.get::<String>(column)?));
+    }
+    serde_json::from_value(Value::Object(config)).map_err(|_| WRONG)
+}
+
+fn config(spec: &ServerSpec) -> String {
+    let mut config = serde_json::to_value(spec).unwrap_or_default();
+    if let Value::Object(config) = &mut config {
+        for field in ["name", "description", "transport"] {
+            config.remove(field);
+        }
+    }
+    config.to_string()
+}
+
+pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<Option<McpServer>> {
+    let sql = format!("SELECT {COLUMNS} FROM project_mcp_servers WHERE id = $1 AND project_id = $2");
+    tx.opt(&sql, params![id, project], read)
+}
+
+/// The server, held until the transaction ends.
+pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<Option<McpServer>> {
+    let held = tx.for_update();
+    let sql = format!("SELECT {COLUMNS} FROM project_mcp_servers WHERE id = $1 AND project_id = $2{held}");
+    tx.opt(&sql, params![id, project], read)
+}
+
+pub fn by_name(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<McpServer>> {
+    let sql = format!("SELECT {COLUMNS} FROM project_mcp_servers WHERE project_id = $1 AND name = $2");
+    tx.opt(&sql, params![project, name], read)
+}
+
+/// Every server of a project, by name.
+pub fn all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<McpServer>> {
+    let sql = format!("SELECT {COLUMNS} FROM project_mcp_servers WHERE project_id = $1 ORDER BY name");
+    tx.query(&sql, params![project], read)
+}
+
+/// The servers a product brought, by name.
+pub fn of_product(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result<Vec<McpServer>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM project_mcp_servers WHERE project_id = $1 AND product = $2 ORDER BY name"
+    );
+    tx.query(&sql, params![project, product], read)
+}
+
+/// Newest first.
+pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<Paged<McpServer>> {
+    let mut params = vec![Param::from(project)];
+    let (after, values) = page::after(page, "created_at", "id", 2);
+    params.extend(values);
+    let sql = format!(
+        "SELECT {COLUMNS} FROM project_mcp_servers WHERE project_id = $1{after}
+         ORDER BY created_at DESC, id DESC{}",
+        page::limit(page)
+    );
+    let rows = tx.query(&sql, &params, read)?;
+    Ok(Paged::cut(rows, page.limit, |server| Cursor { created_at: server.created_at, id: server.id.0 }))
+}
+
+/// Every server that may be connected to, in living projects: its id and version.
+pub fn current(tx: &mut Tx<'_>) -> Result<Vec<(McpServerId, i64)>> {
+    tx.query(
+        "SELECT s.id, s.version FROM project_mcp_servers AS s JOIN projects AS p ON p.id = s.project_id
+         WHERE s.enabled = $1 AND p.deleted_at IS NULL",
+        params![true],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// How often a project's servers and their tools were changed; `None` for one that is gone.
+pub fn revision(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<i64>> {
+    tx.opt(
+        "SELECT mcp_revision FROM projects WHERE id = $1 AND deleted_at IS NULL",
+        params![project],
+        |row| row.get(0),
+    )
+}
+
+/// Counts a change to a project's servers or their tools.
+pub fn changed(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
+    tx.execute("UPDATE projects SET mcp_revision = mcp_revision + 1 WHERE id = $1", params![project])?;
+    tx.wake(CHANGED)?;
+    tx.wake(&format!("{CHANGED}:{project}"))
+}
+
+/// Adds a server as it stands; false when the project has one of that name.
+pub fn insert(tx: &mut Tx<'_>, server: &McpServer) -> Result<bool> {
+    let made = tx.execute(
+        "INSERT INTO project_mcp_servers (id, product, name, description, transport, config, tool_filter, pin_policy,
+             timeout_seconds, enabled, version, updated_at, project_id, created_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+         ON CONFLICT (project_id, name) DO NOTHING",
+        &[row(server, &config(&server.spec)), vec![Param::from(server.project), Param::from(server.created_at)]]
+            .concat(),
+    )?;
+    if made == 1 {
+        changed(tx, server.project)?;
+    }
+    Ok(made == 1)
+}
+
+/// Writes a server that the caller holds. When it has become another one (its version was counted
+/// up), what was seen of the old one is forgotten as far as reaching it goes.
+pub fn update(tx: &mut Tx<'_>, server: &McpServer) -> Result<()> {
+    tx.execute(
+        "UPDATE project_mcp_servers SET product = $2, name = $3, description = $4, transport = $5, config = $6,
+             tool_filter = $7, pin_policy = $8, timeout_seconds = $9, enabled = $10,
+             listed_at = CASE WHEN version = $11 THEN listed_at END,
+             last_error = CASE WHEN version = $11 THEN last_error END,
+             version = $11, updated_at = $12
+         WHERE id = $1",
+        &row(server, &config(&server.spec)),
+    )?;
+    changed(tx, server.project)
+}
+
+fn row<'a>(server: &'a McpServer, config: &'a str) -> Vec<Param<'a>> {
+    vec![
+        Param::from(server.id),
+        Param::from(server.product.as_deref()),
+        Param::from(server.name()),
+        Param::from(server.spec.description()),
+        Param::from(server.spec.transport().as_str()),
+        // Owned by the parameter list only as long as the statement runs.
+        json(config),
+        json_strings(&server.tool_filter),
+        Param::from(server.pin_policy.as_str()),
+        Param::from(server.timeout_seconds),
+        Param::from(server.enabled),
+        Param::from(server.version),
+        Param::from(server.updated_at),
+    ]
+}
+
+/// Takes a server away, with what was seen of its tools; false when it was not there.
+pub fn delete(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<bool> {
+    let gone = tx
+        .execute("DELETE FROM project_mcp_servers WHERE id = $1 AND project_id = $2", params![id, project])?;
+    if gone == 0 {
+        return Ok(false);
+    }
+    tx.execute("DELETE FROM mcp_server_tools WHERE server_id = $1", params![id])?;
+    changed(tx, project)?;
+    Ok(true)
+}
+
+/// Gives a product's server its newest form, as a new server or in place of the same product's one
+/// of that name: whether it is enabled and how its tools are pinned stays as people set it. `None`
+/// when the name is another's.
+pub fn put_of_product(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    product: &str,
+    spec: &ServerSpec,
+    tool_filter: &[String],
+    now: Timestamp,
+) -> Result<Option<McpServerId>> {
+    let Some(before) = by_name(tx, project, spec.name())? else {
+        let server = McpServer {
+            id: McpServerId::new(),
+            project,
+            product: Some(product.to_owned()),
+            spec: spec.clone(),
+            tool_filter: tool_filter.to_vec(),
+            pin_policy: PinPolicy::default(),
+            timeout_seconds: emergent_domain::mcp_server::DEFAULT_TIMEOUT,
+            enabled: true,
+            version: 1,
+            listed_at: None,
+            last_error: None,
+            created_at: now,
+            updated_at: now,
+        };
+        return Ok(insert(tx, &server)?.then_some(server.id));
+    };
+    if before.product.as_deref() != Some(product) {
+        return Ok(None);
+    }
+    let id = before.id;
+    let version = before.version + i64::from(before.spec != *spec);
+    if version != before.version || before.tool_filter != tool_filter {
+        let tool_filter = tool_filter.to_vec();
+        update(tx, &McpServer { spec: spec.clone(), tool_filter, version, updated_at: now, ..before })?;
+    }
+    Ok(Some(id))
+}
+
+/// Takes one of a product's servers away; false when the product has none of that name.
+pub fn drop_of_product(tx: &mut Tx<'_>, project: ProjectId, product: &str, name: &str) -> Result<bool> {
+    match by_name(tx, project, name)? {
+        Some(server) if server.product.as_deref() == Some(product) => delete(tx, project, server.id),
+        _ => Ok(false),
+    }
+}
+
+/// Notes how the last attempt to reach a version of a server went: its tools were listed, or why
+/// not. Says nothing to anybody: only a change of the tools is one.
+pub fn reached(
+    tx: &mut Tx<'_>,
+    id: McpServerId,
+    version: i64,
+    listed_at: Option<Timestamp>,
+    error: Option<&str>,
+) -> Result<()> {
+    tx.execute(
+        "UPDATE project_mcp_servers SET listed_at = coalesce($3, listed_at), last_error = $4
+         WHERE id = $1 AND version = $2",
+        params![id, version, listed_at, error],
+    )?;
+    Ok(())
+}

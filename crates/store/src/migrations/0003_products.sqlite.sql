@@ -1,0 +1,28 @@
+-- What the planner should expect, as in the first migration.
+INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
+    ('installed_products', 'sqlite_autoindex_installed_products_1', '500 1'),
+    ('installed_products', 'installed_products_name', '500 5 1'),
+    ('project_mcp_servers', 'sqlite_autoindex_project_mcp_servers_1', '500 1'),
+    ('project_mcp_servers', 'project_mcp_servers_name', '500 5 1'),
+    ('project_mcp_servers', 'project_mcp_servers_page', '500 5 1 1'),
+    ('mcp_server_tools', 'sqlite_autoindex_mcp_server_tools_1', '5000 20 1'),
+    ('product_prompts', 'sqlite_autoindex_product_prompts_1', '500 5 2 1'),
+    ('secrets', 'sqlite_autoindex_secrets_1', '1000 10 1'),
+    ('schedules', 'sqlite_autoindex_schedules_1', '1000 1'),
+    ('schedules', 'schedules_name', '1000 10 5 1'),
+    ('schedules', 'schedules_due', '1000 1'),
+    ('schedules', 'schedules_agent', '1000 2'),
+    ('event_triggers', 'sqlite_autoindex_event_triggers_1', '1000 1'),
+    ('event_triggers', 'event_triggers_project', '1000 10'),
+    ('trigger_cursors', 'sqlite_autoindex_trigger_cursors_1', '100 1'),
+    ('trigger_firings', 'sqlite_autoindex_trigger_firings_1', '100000 1'),
+    ('trigger_firings', 'trigger_firings_event', '100000 1000 1 1'),
+    ('trigger_firings', 'trigger_firings_schedule', '10000 100 1'),
+    ('trigger_firings', 'trigger_firings_due', '100 10 1'),
+    ('trigger_firings', 'trigger_firings_page', '100000 1000 1 1'),
+    ('trigger_firings', 'trigger_firings_settled', '100000 1'),
+    ('agent_runs', 'agent_runs_schedule', '100 1'),
+    ('graph_sources', 'sqlite_autoindex_graph_sources_1', '500000 2 1'),
+    ('graph_sources', 'graph_sources_document', '500000 50'),
+    ('graph_sources', 'graph_sources_run', '500000 50');
+ANALYZE sqlite_schema;

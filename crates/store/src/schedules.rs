@@ -1,0 +1,190 @@
+//! Schedules: products' jobs and agents' own cron triggers. A row that is due is held by whoever
+//! fires it, so that no other server does.
+
+use emergent_domain::{
+    ids::{AgentId, ProjectId, RunId, ScheduleId},
+    time::Timestamp,
+    trigger::Schedule,
+};
+
+use crate::{
+    engine::Engine,
+    error::{Error, Result},
+    params,
+    tx::Tx,
+    value::{Param, Row, json},
+};
+
+/// The channel that is woken when schedules or event triggers change.
+pub const CHANGED: &str = "triggers";
+
+const COLUMNS: &str = "id, project_id, agent_id, product, name, cron, config, next_at, last_at, last_run_id, created_at, updated_at";
+/// A deleted project keeps its rows, and fires nothing.
+const LIVING: &str = "EXISTS (SELECT 1 FROM projects WHERE projects.id = schedules.project_id AND projects.deleted_at IS NULL)";
+
+fn read(row: &Row<'_>) -> Result<Schedule> {
+    let (product, config): (String, String) = (row.get(3)?, row.get(6)?);
+    Ok(Schedule {
+        id: row.get(0)?,
+        project: row.get(1)?,
+        agent: row.get(2)?,
+        product: Some(product).filter(|product| !product.is_empty()),
+        name: row.get(4)?,
+        cron: row.get(5)?,
+        config: serde_json::from_str(&config)
+            .map_err(|_| Error::Column { column: 6, expected: "the settings of a schedule" })?,
+        next_at: row.get(7)?,
+        last_at: row.get(8)?,
+        last_run: row.get(9)?,
+        created_at: row.get(10)?,
+        updated_at: row.get(11)?,
+    })
+}
+
+/// Adds a schedule as it stands. The caller has seen that the name is free.
+pub fn insert(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
+    let config = settings(schedule)?;
+    tx.execute(
+        "INSERT INTO schedules (id, project_id, agent_id, product, name, cron, time_zone, missed, config, next_at,
+             last_at, last_run_id, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+        &[
+            Param::from(schedule.id),
+            Param::from(schedule.project),
+            Param::from(schedule.agent),
+            Param::from(schedule.product.as_deref().unwrap_or_default()),
+            Param::from(&schedule.name),
+            Param::from(&schedule.cron),
+            Param::from(&schedule.config.time_zone),
+            Param::from(schedule.config.missed.as_str()),
+            json(&config),
+            Param::from(schedule.next_at),
+            Param::from(schedule.last_at),
+            Param::from(schedule.last_run),
+            Param::from(schedule.created_at),
+            Param::from(schedule.updated_at),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Writes what a change of the definition or the job changes.
+pub fn update(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
+    let config = settings(schedule)?;
+    tx.execute(
+        "UPDATE schedules SET agent_id = $2, name = $3, cron = $4, time_zone = $5, missed = $6, config = $7,
+             next_at = $8, updated_at = $9 WHERE id = $1",
+        &[
+            Param::from(schedule.id),
+            Param::from(schedule.agent),
+            Param::from(&schedule.name),
+            Param::from(&schedule.cron),
+            Param::from(&schedule.config.time_zone),
+            Param::from(schedule.config.missed.as_str()),
+            json(&config),
+            Param::from(schedule.next_at),
+            Param::from(schedule.updated_at),
+        ],
+    )?;
+    Ok(())
+}
+
+fn settings(schedule: &Schedule) -> Result<String> {
+    serde_json::to_string(&schedule.config)
+        .map_err(|_| Error::Column { column: 6, expected: "the settings of a schedule" })
+}
+
+/// A product's job by its name, held until the transaction ends.
+pub fn job(tx: &mut Tx<'_>, project: ProjectId, product: &str, name: &str) -> Result<Option<Schedule>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM schedules WHERE project_id = $1 AND product = $2 AND name = $3{}",
+        tx.for_update()
+    );
+    tx.opt(&sql, params![project, product, name], read)
+}
+
+/// An agent's own schedule, held until the transaction ends.
+pub fn own(tx: &mut Tx<'_>, agent: AgentId) -> Result<Option<Schedule>> {
+    let sql =
+        format!("SELECT {COLUMNS} FROM schedules WHERE agent_id = $1 AND product = ''{}", tx.for_update());
+    tx.opt(&sql, params![agent], read)
+}
+
+/// The jobs of a product, by name.
+pub fn jobs(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result<Vec<Schedule>> {
+    let sql = format!("SELECT {COLUMNS} FROM schedules WHERE project_id = $1 AND product = $2 ORDER BY name");
+    tx.query(&sql, params![project, product], read)
+}
+
+/// The schedules of a project, agents' own first, by name.
+pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Schedule>> {
+    let sql = format!("SELECT {COLUMNS} FROM schedules WHERE project_id = $1 ORDER BY product, name");
+    tx.query(&sql, params![project], read)
+}
+
+pub fn delete(tx: &mut Tx<'_>, id: ScheduleId) -> Result<()> {
+    tx.execute("DELETE FROM schedules WHERE id = $1", params![id])?;
+    Ok(())
+}
+
+/// Deletes the jobs of a product; how many there were.
+pub fn delete_jobs(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result<u64> {
+    tx.execute("DELETE FROM schedules WHERE project_id = $1 AND product = $2", params![project, product])
+}
+
+/// Deletes every schedule of an agent, jobs of products too; how many there were.
+pub fn delete_of_agent(tx: &mut Tx<'_>, agent: AgentId) -> Result<u64> {
+    tx.execute("DELETE FROM schedules WHERE agent_id = $1", params![agent])
+}
+
+/// The schedules of living projects whose time has come, the longest due first, held until the
+/// transaction ends. Those that another server holds are left to it.
+pub fn due(tx: &mut Tx<'_>, now: Timestamp, limit: usize) -> Result<Vec<Schedule>> {
+    let lock = match tx.engine() {
+        Engine::Sqlite => "",
+        Engine::Postgres => " FOR UPDATE SKIP LOCKED",
+    };
+    let sql = format!(
+        "SELECT {COLUMNS} FROM schedules WHERE next_at IS NOT NULL AND next_at <= $1 AND {LIVING}
+         ORDER BY next_at LIMIT $2{lock}"
+    );
+    tx.query(&sql, params![now, limit], read)
+}
+
+/// When the next schedule of a living project comes due.
+pub fn soonest(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
+    let sql = format!(
+        "SELECT next_at FROM schedules WHERE next_at IS NOT NULL AND {LIVING} ORDER BY next_at LIMIT 1"
+    );
+    tx.opt(&sql, &[], |row| row.get(0))
+}
+
+/// Notes that a held schedule was looked at: when it is due again and, if it fired, for which time
+/// and as which run.
+pub fn advance(
+    tx: &mut Tx<'_>,
+    id: ScheduleId,
+    next_at: Option<Timestamp>,
+    fired: Option<(Timestamp, RunId)>,
+) -> Result<()> {
+    match fired {
+        Some((at, run)) => tx.execute(
+            "UPDATE schedules SET next_at = $2, last_at = $3, last_run_id = $4 WHERE id = $1",
+            params![id, next_at, at, run],
+        ),
+        None => tx.execute("UPDATE schedules SET next_at = $2 WHERE id = $1", params![id, next_at]),
+    }?;
+    Ok(())
+}
+
+/// Holds a schedule until the transaction ends; false when it is gone.
+pub fn hold(tx: &mut Tx<'_>, id: ScheduleId) -> Result<bool> {
+    let sql = format!("SELECT 1 FROM schedules WHERE id = $1{}", tx.for_update());
+    Ok(tx.opt(&sql, params![id], |_| Ok(()))?.is_some())
+}
+
+/// The run of a schedule that has not ended. There is one at most; the caller holds the schedule.
+pub fn live_run(tx: &mut Tx<'_>, id: ScheduleId) -> Result<Option<RunId>> {
+    let sql = "SELECT id FROM agent_runs WHERE schedule_id = $1 AND status IN ('queued', 'running') LIMIT 1";
+    tx.opt(sql, params![id], |row| row.get(0))
+}

@@ -1,0 +1,191 @@
+//! Sealed secrets, and which keys there are. What is sealed is bytes here, and stays that.
+
+use std::collections::BTreeMap;
+
+use emergent_domain::{
+    ids::{ProjectId, TokenId},
+    time::Timestamp,
+};
+
+use crate::{
+    error::Result,
+    params,
+    tx::Tx,
+    value::{Param, Row},
+};
+
+/// A key by its public name; the key itself is never here.
+#[derive(Debug, Clone)]
+pub struct KeyRow {
+    pub id: String,
+    /// What only the key itself can have sealed.
+    pub proof: Vec<u8>,
+    pub retired_at: Option<Timestamp>,
+}
+
+impl KeyRow {
+    /// Whether secrets may be sealed with it.
+    pub fn is_live(&self) -> bool {
+        self.retired_at.is_none()
+    }
+}
+
+/// What a reader of the keys means to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    No,
+    /// Seal with one of them: they stay as they are until the transaction ends.
+    ForShare,
+    /// Change them: whoever seals is waited for.
+    ForUpdate,
+}
+
+/// Oldest first.
+pub fn keys(tx: &mut Tx<'_>, hold: Hold) -> Result<Vec<KeyRow>> {
+    let hold = match hold {
+        Hold::No => "",
+        Hold::ForShare => tx.for_share(),
+        Hold::ForUpdate => tx.for_update(),
+    };
+    let sql = format!("SELECT id, proof, retired_at FROM secret_keys ORDER BY created_at, id{hold}");
+    tx.query(&sql, &[], |row| Ok(KeyRow { id: row.get(0)?, proof: row.get(1)?, retired_at: row.get(2)? }))
+}
+
+pub fn note_key(tx: &mut Tx<'_>, id: &str, proof: &[u8], now: Timestamp) -> Result<()> {
+    tx.execute(
+        "INSERT INTO secret_keys (id, proof, created_at) VALUES ($1, $2, $3)
+         ON CONFLICT (id) DO UPDATE SET proof = excluded.proof, retired_at = NULL",
+        params![id, proof, now],
+    )?;
+    Ok(())
+}
+
+/// Nothing is sealed any more but with this key.
+pub fn retire_keys_but(tx: &mut Tx<'_>, id: &str, now: Timestamp) -> Result<()> {
+    tx.execute(
+        "UPDATE secret_keys SET retired_at = $2 WHERE id <> $1 AND retired_at IS NULL",
+        params![id, now],
+    )?;
+    Ok(())
+}
+
+/// The ids of the keys that secrets are sealed with.
+pub fn keys_in_use(tx: &mut Tx<'_>) -> Result<Vec<String>> {
+    tx.query("SELECT DISTINCT key_id FROM secrets", &[], |row| row.get(0))
+}
+
+/// What may be said of a secret.
+#[derive(Debug, Clone)]
+pub struct SecretRow {
+    pub name: String,
+    pub version: i64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+fn read(row: &Row<'_>) -> Result<SecretRow> {
+    Ok(SecretRow {
+        name: row.get(0)?,
+        version: row.get(1)?,
+        created_at: row.get(2)?,
+        updated_at: row.get(3)?,
+    })
+}
+
+const COLUMNS: &str = "name, version, created_at, updated_at";
+
+/// Keeps a sealed value, in the place of the one before.
+pub fn put(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    name: &str,
+    key: &str,
+    sealed: &[u8],
+    author: Option<TokenId>,
+    now: Timestamp,
+) -> Result<SecretRow> {
+    let sql = format!(
+        "INSERT INTO secrets (project_id, name, key_id, sealed, version, created_at, updated_at, author_token)
+         VALUES ($1, $2, $3, $4, 1, $5, $5, $6)
+         ON CONFLICT (project_id, name) DO UPDATE SET key_id = excluded.key_id, sealed = excluded.sealed,
+             version = secrets.version + 1, updated_at = excluded.updated_at,
+             author_token = excluded.author_token
+         RETURNING {COLUMNS}"
+    );
+    let kept = tx.opt(&sql, params![project, name, key, sealed, now, author], read)?;
+    kept.ok_or(crate::Error::Broken)
+}
+
+/// By name.
+pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<SecretRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM secrets WHERE project_id = $1 ORDER BY name");
+    tx.query(&sql, params![project], read)
+}
+
+pub fn count(tx: &mut Tx<'_>, project: ProjectId) -> Result<usize> {
+    let count: Option<i64> =
+        tx.opt("SELECT count(*) FROM secrets WHERE project_id = $1", params![project], |row| row.get(0))?;
+    Ok(usize::try_from(count.unwrap_or(0)).unwrap_or(usize::MAX))
+}
+
+/// What was deleted; `None` when there is none of this name.
+pub fn delete(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<SecretRow>> {
+    let sql = format!("DELETE FROM secrets WHERE project_id = $1 AND name = $2 RETURNING {COLUMNS}");
+    tx.opt(&sql, params![project, name], read)
+}
+
+/// Key and sealed value of each of these names that there is.
+pub fn sealed(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    names: &[String],
+) -> Result<BTreeMap<String, (String, Vec<u8>)>> {
+    let mut all = BTreeMap::new();
+    for name in names {
+        let found = tx.opt(
+            "SELECT key_id, sealed FROM secrets WHERE project_id = $1 AND name = $2",
+            params![project, name],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        all.extend(found.map(|sealed| (name.clone(), sealed)));
+    }
+    Ok(all)
+}
+
+/// A sealed value and where it belongs.
+pub struct SealedRow {
+    pub project: ProjectId,
+    pub name: String,
+    pub key: String,
+    pub sealed: Vec<u8>,
+}
+
+/// Secrets of all projects that are sealed with another key than this.
+pub fn sealed_otherwise(tx: &mut Tx<'_>, key: &str, limit: usize) -> Result<Vec<SealedRow>> {
+    let sql = format!(
+        "SELECT project_id, name, key_id, sealed FROM secrets WHERE key_id <> $1
+         ORDER BY project_id, name LIMIT $2{}",
+        tx.for_update()
+    );
+    tx.query(&sql, &[Param::from(key), Param::from(limit)], |row| {
+        Ok(SealedRow { project: row.get(0)?, name: row.get(1)?, key: row.get(2)?, sealed: row.get(3)? })
+    })
+}
+
+/// The same value under another key: its version and its time stay.
+pub fn reseal(tx: &mut Tx<'_>, project: ProjectId, name: &str, key: &str, sealed: &[u8]) -> Result<()> {
+    tx.execute(
+        "UPDATE secrets SET key_id = $3, sealed = $4 WHERE project_id = $1 AND name = $2",
+        params![project, name, key, sealed],
+    )?;
+    Ok(())
+}
+
+/// The project's external servers by name, each with the JSON that says how it is reached.
+pub fn server_configs(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(String, String)>> {
+    tx.query(
+        "SELECT name, config FROM project_mcp_servers WHERE project_id = $1 ORDER BY name",
+        params![project],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}

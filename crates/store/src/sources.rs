@@ -1,0 +1,142 @@
+//! Which passages an object or a relationship was found in. A pair is kept once, by whoever said
+//! it first.
+
+use std::collections::HashMap;
+
+use emergent_domain::{
+    author::Author,
+    ids::{ChunkId, ObjectId, ProjectId, RunId},
+    merge::Source,
+    object::Object,
+    time::Timestamp,
+};
+use uuid::Uuid;
+
+use crate::{
+    author,
+    error::Result,
+    objects, page, params,
+    tx::Tx,
+    value::{Param, Row},
+};
+
+/// What a source is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Of {
+    Object,
+    Relationship,
+}
+
+impl Of {
+    fn as_str(self) -> &'static str {
+        match self {
+            Of::Object => "object",
+            Of::Relationship => "relationship",
+        }
+    }
+}
+
+/// A passage of a living document of the project.
+pub fn find(tx: &mut Tx<'_>, project: ProjectId, chunk: ChunkId) -> Result<Option<Source>> {
+    tx.opt(
+        "SELECT c.id, c.document_id, d.title, c.idx, c.heading, d.deleted_at IS NOT NULL
+         FROM document_chunks AS c JOIN documents AS d ON d.id = c.document_id
+         WHERE c.id = $1 AND c.project_id = $2 AND d.deleted_at IS NULL",
+        params![chunk, project],
+        |row| source(row, 0),
+    )
+}
+
+fn source(row: &Row<'_>, first: usize) -> Result<Source> {
+    Ok(Source {
+        chunk: row.get(first)?,
+        document: row.get(first + 1)?,
+        title: row.get(first + 2)?,
+        index: row.get(first + 3)?,
+        heading: row.get(first + 4)?,
+        deleted: row.get(first + 5)?,
+    })
+}
+
+/// Notes that a passage speaks of something; false when that was known.
+pub fn add(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    (of, entity): (Of, Uuid),
+    source: &Source,
+    at: Timestamp,
+    by: Author,
+) -> Result<bool> {
+    let [_, run, tool_call] = author::params(by);
+    let added = tx.execute(
+        "INSERT INTO graph_sources (entity_id, chunk_id, kind, project_id, document_id, created_at, author_run,
+                                    author_tool_call)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (entity_id, chunk_id) DO NOTHING",
+        &[
+            entity.into(),
+            source.chunk.into(),
+            of.as_str().into(),
+            project.into(),
+            source.document.into(),
+            at.into(),
+            run,
+            tool_call,
+        ],
+    )?;
+    Ok(added == 1)
+}
+
+/// The newest passages of each of these, at most so many of one; what has none is not in the answer.
+pub fn of(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    entities: &[Uuid],
+    most: usize,
+) -> Result<HashMap<Uuid, Vec<Source>>> {
+    let mut found: HashMap<Uuid, Vec<Source>> = HashMap::new();
+    for list in page::in_lists(entities) {
+        let sql = format!(
+            "SELECT s.entity_id, c.id, c.document_id, d.title, c.idx, c.heading, d.deleted_at IS NOT NULL
+             FROM (
+                 SELECT entity_id, chunk_id, created_at,
+                     row_number() OVER (PARTITION BY entity_id ORDER BY created_at DESC, chunk_id DESC) AS place
+                 FROM graph_sources WHERE project_id = $1 AND entity_id IN ({})
+             ) AS s
+             JOIN document_chunks AS c ON c.id = s.chunk_id JOIN documents AS d ON d.id = c.document_id
+             WHERE s.place <= $2 ORDER BY s.entity_id, s.place",
+            page::places(3, list.len())
+        );
+        let mut params = vec![Param::from(project), Param::from(most)];
+        params.extend(list.into_iter().map(Param::from));
+        for (entity, source) in tx.query(&sql, &params, |row| Ok((row.get(0)?, source(row, 1)?)))? {
+            found.entry(entity).or_default().push(source);
+        }
+    }
+    Ok(found)
+}
+
+/// A living object, and whether passages are noted for it: most have none, and need no second
+/// question.
+pub fn object(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<(Object, bool)>> {
+    let sql = format!(
+        "SELECT EXISTS (SELECT 1 FROM graph_sources AS s WHERE s.entity_id = o.id), {}
+         FROM graph_objects AS o WHERE o.id = $1 AND o.project_id = $2 AND o.deleted_at IS NULL",
+        objects::columns("o")
+    );
+    tx.opt(&sql, params![id, project], |row| Ok((objects::read(row, 1)?, row.get(0)?)))
+}
+
+/// Whether any passage at all is noted for something.
+pub fn has_any(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid) -> Result<bool> {
+    let found = tx.opt(
+        "SELECT 1 FROM graph_sources WHERE entity_id = $1 AND project_id = $2 LIMIT 1",
+        params![entity, project],
+        |row| row.get::<i64>(0),
+    )?;
+    Ok(found.is_some())
+}
+
+/// Takes back what a run noted.
+pub fn forget_run(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<u64> {
+    tx.execute("DELETE FROM graph_sources WHERE author_run = $1 AND project_id = $2", params![run, project])
+}

@@ -1,0 +1,150 @@
+//! Event triggers, and how far each project's feed was read for them. Whoever reads a project's
+//! feed or fires what it found holds the project's cursor; it is always taken before the triggers.
+
+use emergent_domain::{
+    event::FeedPosition,
+    ids::{AgentId, ProjectId},
+    time::Timestamp,
+    trigger::{EventKind, EventTrigger},
+};
+
+use crate::{
+    engine::Engine,
+    error::{Error, Result},
+    feed, params,
+    tx::Tx,
+    value::{Param, Row, json},
+};
+
+pub mod firings;
+
+const COLUMNS: &str = "agent_id, project_id, event, config, since_txid, since_seq";
+/// A cursor that found nothing for its project is still moved on after this many places, so that
+/// the embedded engine does not walk other projects' changes again and again.
+const FAR_BEHIND: i64 = 1_000;
+
+fn read(row: &Row<'_>) -> Result<EventTrigger> {
+    let (event, config): (String, String) = (row.get(2)?, row.get(3)?);
+    Ok(EventTrigger {
+        agent: row.get(0)?,
+        project: row.get(1)?,
+        event: EventKind::parse(&event).ok_or(Error::Column { column: 2, expected: "a kind of event" })?,
+        config: serde_json::from_str(&config)
+            .map_err(|_| Error::Column { column: 3, expected: "the settings of an event trigger" })?,
+        since: FeedPosition { txid: row.get(4)?, seq: row.get(5)? },
+    })
+}
+
+/// Adds or replaces an agent's event trigger.
+pub fn put(tx: &mut Tx<'_>, trigger: &EventTrigger) -> Result<()> {
+    let config = serde_json::to_string(&trigger.config)
+        .map_err(|_| Error::Column { column: 3, expected: "the settings of an event trigger" })?;
+    tx.execute(
+        "INSERT INTO event_triggers (agent_id, project_id, event, config, since_txid, since_seq)
+         VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT (agent_id) DO UPDATE SET event = excluded.event, config = excluded.config,
+             since_txid = excluded.since_txid, since_seq = excluded.since_seq",
+        &[
+            Param::from(trigger.agent),
+            Param::from(trigger.project),
+            Param::from(trigger.event.as_str()),
+            json(&config),
+            Param::from(trigger.since.txid),
+            Param::from(trigger.since.seq),
+        ],
+    )?;
+    Ok(())
+}
+
+pub fn delete(tx: &mut Tx<'_>, agent: AgentId) -> Result<()> {
+    tx.execute("DELETE FROM event_triggers WHERE agent_id = $1", params![agent])?;
+    Ok(())
+}
+
+pub fn get(tx: &mut Tx<'_>, agent: AgentId) -> Result<Option<EventTrigger>> {
+    let sql = format!("SELECT {COLUMNS} FROM event_triggers WHERE agent_id = $1");
+    tx.opt(&sql, params![agent], read)
+}
+
+/// The event triggers of a project.
+pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
+    let sql = format!("SELECT {COLUMNS} FROM event_triggers WHERE project_id = $1 ORDER BY agent_id");
+    tx.query(&sql, params![project], read)
+}
+
+/// As [`list`], kept from changing until the transaction ends.
+pub fn hold(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM event_triggers WHERE project_id = $1 ORDER BY agent_id{}",
+        tx.for_share()
+    );
+    tx.query(&sql, params![project], read)
+}
+
+/// Whether a project has any event trigger.
+pub fn any(tx: &mut Tx<'_>, project: ProjectId) -> Result<bool> {
+    let sql = "SELECT 1 FROM event_triggers WHERE project_id = $1 LIMIT 1";
+    Ok(tx.opt(sql, params![project], |_| Ok(()))?.is_some())
+}
+
+/// Holds a project's cursor, making it when there is none; waits for whoever has it.
+pub fn hold_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
+    tx.execute(
+        "INSERT INTO trigger_cursors (project_id, txid, seq) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING",
+        params![project],
+    )?;
+    let sql = format!("SELECT 1 FROM trigger_cursors WHERE project_id = $1{}", tx.for_update());
+    tx.opt(&sql, params![project], |_| Ok(()))?;
+    Ok(())
+}
+
+/// Holds a living project's cursor; `None` when another has it, or there is none.
+pub fn take_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<FeedPosition>> {
+    let lock = match tx.engine() {
+        Engine::Sqlite => "",
+        Engine::Postgres => " FOR UPDATE SKIP LOCKED",
+    };
+    let sql = format!(
+        "SELECT txid, seq FROM trigger_cursors WHERE project_id = $1
+             AND EXISTS (SELECT 1 FROM projects WHERE projects.id = $1 AND projects.deleted_at IS NULL){lock}"
+    );
+    tx.opt(&sql, params![project], |row| Ok(FeedPosition { txid: row.get(0)?, seq: row.get(1)? }))
+}
+
+/// Moves a cursor that is held.
+pub fn set_cursor(tx: &mut Tx<'_>, project: ProjectId, at: FeedPosition) -> Result<()> {
+    tx.execute(
+        "UPDATE trigger_cursors SET txid = $2, seq = $3 WHERE project_id = $1",
+        params![project, at.txid, at.seq],
+    )?;
+    Ok(())
+}
+
+/// The living projects with event triggers whose feed has changes past their cursor.
+pub fn unread(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {
+    let (newer, far) = match tx.engine() {
+        Engine::Sqlite => (
+            "e.seq > c.seq".to_owned(),
+            format!(" OR c.seq < (SELECT max(seq) FROM graph_events) - {FAR_BEHIND}"),
+        ),
+        Engine::Postgres => {
+            (format!("(e.txid, e.seq) > (c.txid, c.seq) AND e.{}", feed::SETTLED), String::new())
+        }
+    };
+    let sql = format!(
+        "SELECT c.project_id FROM trigger_cursors AS c
+         JOIN projects AS p ON p.id = c.project_id AND p.deleted_at IS NULL
+         WHERE EXISTS (SELECT 1 FROM event_triggers AS t WHERE t.project_id = c.project_id)
+             AND (EXISTS (SELECT 1 FROM graph_events AS e WHERE e.project_id = c.project_id AND {newer}){far})
+         ORDER BY c.project_id"
+    );
+    tx.query(&sql, &[], |row| row.get(0))
+}
+
+/// The living projects with firings whose moment has come.
+pub fn overdue(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<ProjectId>> {
+    let sql = "SELECT DISTINCT f.project_id FROM trigger_firings AS f
+               JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
+               WHERE f.status = 'pending' AND f.due_at <= $1";
+    tx.query(sql, params![now], |row| row.get(0))
+}

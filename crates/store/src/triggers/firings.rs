@@ -1,0 +1,191 @@
+//! Firings: one row for each time a trigger's moment came, unique by (schedule, time) and by
+//! (agent, object, version), so that nothing fires twice whoever errs.
+
+use emergent_domain::{
+    cursor::{Cursor, Page, Paged},
+    ids::{AgentId, FiringId, ProjectId, RunId},
+    time::Timestamp,
+    trigger::{EventKind, Fired, Firing, FiringStatus},
+};
+use uuid::Uuid;
+
+use crate::{
+    error::{Error, Result},
+    page, params,
+    tx::Tx,
+    value::{Param, Row},
+};
+
+const COLUMNS: &str = "id, project_id, agent_id, schedule_id, scheduled_at, event, entity_id, entity_type, \
+     entity_version, cause_run_id, cause_depth, status, reason, run_id, due_at, created_at, settled_at";
+
+fn read(row: &Row<'_>) -> Result<Firing> {
+    let fired = match row.get(3)? {
+        Some(schedule) => Fired::Schedule { schedule, at: row.get(4)? },
+        None => Fired::Event {
+            event: row
+                .get::<Option<String>>(5)?
+                .and_then(|text| EventKind::parse(&text))
+                .ok_or(Error::Column { column: 5, expected: "a kind of event" })?,
+            entity: row.get(6)?,
+            entity_type: row.get(7)?,
+            version: row.get(8)?,
+        },
+    };
+    Ok(Firing {
+        id: row.get(0)?,
+        project: row.get(1)?,
+        agent: row.get(2)?,
+        fired,
+        cause: row.get(9)?,
+        cause_depth: row.get(10)?,
+        status: FiringStatus::parse(&row.get::<String>(11)?)
+            .ok_or(Error::Column { column: 11, expected: "a status of a firing" })?,
+        reason: row.get(12)?,
+        run: row.get(13)?,
+        due_at: row.get(14)?,
+        created_at: row.get(15)?,
+        settled_at: row.get(16)?,
+    })
+}
+
+fn row(firing: &Firing) -> Vec<Param<'_>> {
+    let mut row = vec![Param::from(firing.id), Param::from(firing.project), Param::from(firing.agent)];
+    match &firing.fired {
+        Fired::Schedule { schedule, at } => {
+            row.extend([Param::from(*schedule), Param::from(*at)]);
+            row.extend([Param::Null, Param::Null, Param::Null, Param::Null]);
+        }
+        Fired::Event { event, entity, entity_type, version } => {
+            row.extend([Param::Null, Param::Null]);
+            row.extend([event.as_str().into(), (*entity).into(), entity_type.into(), (*version).into()]);
+        }
+    }
+    row.extend([
+        Param::from(firing.cause),
+        Param::from(firing.cause_depth),
+        Param::from(firing.status.as_str()),
+        Param::from(firing.reason.as_deref()),
+        Param::from(firing.run),
+        Param::from(firing.due_at),
+        Param::from(firing.created_at),
+        Param::from(firing.settled_at),
+    ]);
+    row
+}
+
+/// Adds firings; how many were new. One that is there already stays as it is.
+pub fn insert(tx: &mut Tx<'_>, firings: &[Firing]) -> Result<u64> {
+    let rows: Vec<Vec<Param<'_>>> = firings.iter().map(row).collect();
+    let head = format!("INSERT INTO trigger_firings ({COLUMNS}) VALUES");
+    tx.insert_many(&head, 17, &rows, "ON CONFLICT DO NOTHING")
+}
+
+/// The pending firings of a project whose moment has come, the longest due first.
+pub fn due(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp, limit: usize) -> Result<Vec<Firing>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM trigger_firings WHERE project_id = $1 AND status = 'pending' AND due_at <= $2
+         ORDER BY due_at, id LIMIT $3"
+    );
+    tx.query(&sql, params![project, now, limit], read)
+}
+
+/// The pending firings of an agent, those about one object when it is named, oldest first.
+pub fn pending_of(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    agent: AgentId,
+    entity: Option<Uuid>,
+    limit: usize,
+) -> Result<Vec<Firing>> {
+    let condition = if entity.is_some() { " AND entity_id = $4" } else { "" };
+    let sql = format!(
+        "SELECT {COLUMNS} FROM trigger_firings
+         WHERE project_id = $1 AND status = 'pending' AND agent_id = $2{condition} ORDER BY created_at, id LIMIT $3"
+    );
+    let mut params = vec![Param::from(project), Param::from(agent), Param::from(limit)];
+    params.extend(entity.map(Param::from));
+    tx.query(&sql, &params, read)
+}
+
+/// When the next pending firing of a living project comes due.
+pub fn soonest(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
+    let sql = "SELECT min(f.due_at) FROM trigger_firings AS f
+               JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL WHERE f.status = 'pending'";
+    Ok(tx.opt(sql, &[], |row| row.get::<Option<Timestamp>>(0))?.flatten())
+}
+
+/// Says what became of pending firings; how many were still pending.
+pub fn settle(
+    tx: &mut Tx<'_>,
+    ids: &[FiringId],
+    status: FiringStatus,
+    reason: Option<&str>,
+    run: Option<RunId>,
+    now: Timestamp,
+) -> Result<u64> {
+    let mut settled = 0;
+    for list in page::in_lists(ids) {
+        let sql = format!(
+            "UPDATE trigger_firings SET status = $1, reason = $2, run_id = $3, settled_at = $4
+             WHERE status = 'pending' AND id IN ({})",
+            page::places(5, list.len())
+        );
+        let mut params =
+            vec![Param::from(status.as_str()), Param::from(reason), Param::from(run), Param::from(now)];
+        params.extend(list.into_iter().map(Param::from));
+        settled += tx.execute(&sql, &params)?;
+    }
+    Ok(settled)
+}
+
+/// Which firings to list.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FiringFilter {
+    pub agent: Option<AgentId>,
+    pub status: Option<FiringStatus>,
+}
+
+/// A firing with the name of its agent, also of one that is gone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListedFiring {
+    pub firing: Firing,
+    pub agent_name: String,
+}
+
+/// The firings of a project, newest first.
+pub fn list(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    filter: &FiringFilter,
+    page: &Page,
+) -> Result<Paged<ListedFiring>> {
+    let mut params = vec![Param::from(project)];
+    let (after, values) = page::after(page, "created_at", "id", 2);
+    params.extend(values);
+    let mut conditions = String::new();
+    if let Some(agent) = filter.agent {
+        params.push(Param::from(agent));
+        conditions.push_str(&format!(" AND agent_id = ${}", params.len()));
+    }
+    if let Some(status) = filter.status {
+        params.push(Param::from(status.as_str()));
+        conditions.push_str(&format!(" AND status = ${}", params.len()));
+    }
+    let sql = format!(
+        "SELECT {COLUMNS}, (SELECT a.name FROM agent_definitions AS a WHERE a.id = trigger_firings.agent_id)
+         FROM trigger_firings WHERE project_id = $1{after}{conditions} ORDER BY created_at DESC, id DESC{}",
+        page::limit(page)
+    );
+    let rows = tx.query(&sql, &params, |row| {
+        let agent_name = row.get::<Option<String>>(17)?.unwrap_or_default();
+        Ok(ListedFiring { firing: read(row)?, agent_name })
+    })?;
+    Ok(Paged::cut(rows, page.limit, |one| Cursor { created_at: one.firing.created_at, id: one.firing.id.0 }))
+}
+
+/// Forgets firings that were settled long ago; how many.
+pub fn prune(tx: &mut Tx<'_>, before: Timestamp) -> Result<u64> {
+    let sql = "DELETE FROM trigger_firings WHERE settled_at IS NOT NULL AND settled_at < $1";
+    tx.execute(sql, params![before])
+}

@@ -1,0 +1,101 @@
+//! `source` and `merge` of the tools that write, and how answers show what came of them.
+
+use std::collections::HashMap;
+
+use emergent_domain::{
+    ids::{ChunkId, ProjectId},
+    merge::{By, Conflict, Source},
+};
+use emergent_graph::{Result, Writer, Written, merge::Outcome, sources};
+use emergent_store::Tx;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::schema;
+
+/// The passage that something was found in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SourceRef {
+    chunk_id: ChunkId,
+}
+
+/// `source`, of all that a call writes or of one part of it.
+pub(super) fn source(description: &str) -> Value {
+    let chunk = schema::uuid("The chunk: its `id` from documents_chunks or documents_search");
+    let mut source = schema::object(&["chunkId"], json!({ "chunkId": chunk }));
+    source["description"] = Value::from(description);
+    source
+}
+
+pub(super) fn merge(description: &str) -> Value {
+    json!({ "type": "boolean", "description": description, "default": false })
+}
+
+/// The passages that a call names, each read once.
+pub(super) struct Sources {
+    project: ProjectId,
+    known: HashMap<ChunkId, Source>,
+}
+
+impl Sources {
+    pub(super) fn new(writer: &Writer) -> Self {
+        Self { project: writer.project.id, known: HashMap::new() }
+    }
+
+    /// The passage of a part: its own, or else the call's.
+    pub(super) fn get(
+        &mut self,
+        tx: &mut Tx<'_>,
+        own: Option<SourceRef>,
+        of_call: Option<SourceRef>,
+    ) -> Result<Option<Source>> {
+        let Some(SourceRef { chunk_id }) = own.or(of_call) else { return Ok(None) };
+        if let Some(known) = self.known.get(&chunk_id) {
+            return Ok(Some(known.clone()));
+        }
+        let found = sources::find(tx, self.project, chunk_id)?;
+        self.known.insert(chunk_id, found.clone());
+        Ok(Some(found))
+    }
+}
+
+/// Adds to a view what a merge did.
+pub(super) fn tell<T>(mut view: Value, outcome: &Outcome<T>) -> Value {
+    view["outcome"] = json!(match outcome.written {
+        Written::Created => "created",
+        Written::Updated => "updated",
+        Written::Unchanged => "unchanged",
+    });
+    if let Some(by) = outcome.by {
+        view["mergedBy"] = json!(by.as_str());
+        if let By::Similar(score) = by {
+            view["similarity"] = json!((score * 1_000.0).round() / 1_000.0);
+        }
+    }
+    if !outcome.kept.is_empty() {
+        view["kept"] = outcome.kept.iter().map(conflict).collect();
+    }
+    view
+}
+
+fn conflict(conflict: &Conflict) -> Value {
+    json!({ "field": conflict.field, "kept": conflict.kept, "offered": conflict.offered })
+}
+
+/// Passages as an answer shows them.
+pub(super) fn views(sources: &[Source]) -> Value {
+    let view = |source: &Source| {
+        let mut view = json!({
+            "chunkId": source.chunk, "documentId": source.document, "title": source.title, "index": source.index,
+        });
+        if let Some(heading) = &source.heading {
+            view["heading"] = json!(heading);
+        }
+        if source.deleted {
+            view["documentDeleted"] = json!(true);
+        }
+        view
+    };
+    sources.iter().map(view).collect()
+}

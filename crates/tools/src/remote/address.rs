@@ -1,0 +1,189 @@
+//! Which addresses may be reached: what a manifest names must not open the machine's own network to
+//! whoever wrote it. Looked at after names are resolved, and again on each redirect.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use reqwest::{
+    Client, Url,
+    dns::{Addrs, Name, Resolve, Resolving},
+    redirect,
+};
+
+const CONNECT: Duration = Duration::from_secs(10);
+const MOST_REDIRECTS: usize = 5;
+
+/// Where a redirect may lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Redirects {
+    /// Headers with secrets go along, so nowhere else.
+    SameOrigin,
+    Anywhere,
+}
+
+/// A client that reaches public addresses only, unless the operator allows others.
+pub fn client(allow_private: bool, redirects: Redirects) -> Result<Client, String> {
+    // Fails when the process has chosen a provider already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let policy = redirect::Policy::custom(move |attempt| {
+        let from = attempt.previous().last().map(Url::origin);
+        let origin = attempt.url().origin();
+        if attempt.previous().len() > MOST_REDIRECTS {
+            attempt.error("it redirects too often")
+        } else if redirects == Redirects::SameOrigin && from != Some(origin) {
+            attempt.error("it redirects to another server")
+        } else if let Err(why) = check(attempt.url(), allow_private) {
+            attempt.error(why)
+        } else {
+            attempt.follow()
+        }
+    });
+    Client::builder()
+        .connect_timeout(CONNECT)
+        // A proxy would resolve names by itself, where nothing is checked.
+        .no_proxy()
+        .retry(reqwest::retry::never())
+        .redirect(policy)
+        .dns_resolver(Arc::new(Guarded { allow_private }))
+        .build()
+        .map_err(|error| format!("could not set up HTTP: {error}"))
+}
+
+/// Whether an address may be asked at all, as far as it can be told before its name is resolved.
+pub fn check(url: &Url, allow_private: bool) -> Result<(), String> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("`{}` addresses are not fetched", url.scheme()));
+    }
+    let host = url.host_str().unwrap_or_default();
+    match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(ip) if !allow_private && !is_public(ip) => Err(refusal(host)),
+        _ => Ok(()),
+    }
+}
+
+fn refusal(host: &str) -> String {
+    format!(
+        "`{host}` is not a public address; an operator can allow those with EMERGENT_ALLOW_PRIVATE_HOSTS=true"
+    )
+}
+
+struct Guarded {
+    allow_private: bool,
+}
+
+impl Resolve for Guarded {
+    fn resolve(&self, name: Name) -> Resolving {
+        let allow_private = self.allow_private;
+        Box::pin(async move {
+            let host = name.as_str().to_owned();
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
+            let allowed: Vec<_> =
+                found.into_iter().filter(|address| allow_private || is_public(address.ip())).collect();
+            if allowed.is_empty() {
+                return Err(refusal(&host).into());
+            }
+            Ok(Box::new(allowed.into_iter()) as Addrs)
+        })
+    }
+}
+
+pub fn is_public(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => is_public_v4(ip),
+        IpAddr::V6(ip) => is_public_v6(ip),
+    }
+}
+
+fn is_public_v4(ip: Ipv4Addr) -> bool {
+    let [a, b, c, _] = ip.octets();
+    let shared = a == 100 && (64..128).contains(&b);
+    let special = (a == 192 && b == 0 && (c == 0 || c == 2))
+        || (a == 198 && (b == 18 || b == 19))
+        || (a == 198 && b == 51 && c == 100)
+        || (a == 203 && b == 0 && c == 113);
+    // 240 and above are reserved, 224 to 239 are groups.
+    !(a == 0 || a >= 224 || shared || special || ip.is_loopback() || ip.is_private() || ip.is_link_local())
+}
+
+fn is_public_v6(ip: Ipv6Addr) -> bool {
+    let segments = ip.segments();
+    // An address of the other kind inside: mapped, translated (64:ff9b::/96), 6to4 (2002::/16).
+    let inside = match segments {
+        [0, 0, 0, 0, 0, 0xffff | 0, high, low] => Some((high, low)),
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some((high, low)),
+        [0x2002, high, low, ..] => Some((high, low)),
+        _ => None,
+    };
+    if let Some((high, low)) = inside {
+        let [a, b] = high.to_be_bytes();
+        let [c, d] = low.to_be_bytes();
+        return is_public_v4(Ipv4Addr::new(a, b, c, d));
+    }
+    // Only 2000::/3 is given out; 2001:db8::/32 is for books.
+    (0x2000..0x4000).contains(&segments[0]) && !(segments[0] == 0x2001 && segments[1] == 0xdb8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_public_addresses_are_reached() {
+        for ip in [
+            "127.0.0.1",
+            "127.9.9.9",
+            "10.0.0.1",
+            "172.16.0.1",
+            "192.168.1.1",
+            "169.254.169.254",
+            "0.0.0.0",
+            "100.64.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "198.18.0.1",
+            "::",
+            "::1",
+            "fe80::1",
+            "fc00::1",
+            "fd12::1",
+            "ff02::1",
+            "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "64:ff9b::7f00:1",
+            "2002:7f00:1::",
+            "::7f00:1",
+            "2001:db8::1",
+        ] {
+            assert!(!is_public(ip.parse().unwrap()), "{ip}");
+        }
+        for ip in ["1.1.1.1", "8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "::ffff:8.8.8.8"] {
+            assert!(is_public(ip.parse().unwrap()), "{ip}");
+        }
+    }
+
+    #[test]
+    fn odd_spellings_of_an_address_are_seen_through() {
+        for url in [
+            "http://2130706433/",
+            "http://0x7f.1/",
+            "http://[::ffff:7f00:1]/",
+            "http://127.1/",
+            "file:///etc",
+        ] {
+            let parsed = Url::parse(url).unwrap();
+            assert!(check(&parsed, false).is_err(), "{url}");
+        }
+        assert!(check(&Url::parse("http://127.0.0.1/").unwrap(), true).is_ok());
+        assert!(check(&Url::parse("https://example.com/").unwrap(), false).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_home_is_refused_after_it_is_resolved() {
+        let client = client(false, Redirects::SameOrigin).unwrap();
+        let error = client.get("http://localhost:1/").send().await.unwrap_err();
+        assert!(format!("{error:?}").contains("not a public address"), "{error:?}");
+    }
+}

@@ -1,0 +1,408 @@
+//! Adding, changing and looking at a project's servers.
+
+use std::{sync::Arc, time::Instant};
+
+use emergent_domain::{
+    cursor::{Page, Paged},
+    ids::{McpServerId, ProjectId, TokenId},
+    invalid::{Invalid, Problem},
+    mcp_server::{
+        DEFAULT_TIMEOUT, LONGEST_TIMEOUT, McpServer, PinPolicy, ServerSpec, ToolStatus, TransportKind,
+    },
+};
+use emergent_secrets::Template;
+use emergent_store::{
+    Tx, mcp_servers,
+    mcp_tools::{self, KnownTool},
+    projects,
+};
+use serde_json::{Map, Value};
+
+use super::{Servers, pins, target};
+
+/// A project has no more servers than this.
+const MOST: usize = 100;
+const MOST_GLOBS: usize = 200;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("there is no {what} `{id}`")]
+    NotFound { what: &'static str, id: String },
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    #[error("{}", target::STDIO_IS_OFF)]
+    StdioDisabled,
+    #[error("{0}")]
+    Conflict(String),
+    #[error("could not reach the MCP servers in the database")]
+    Store(#[from] emergent_store::Error),
+}
+
+/// A server to be added.
+#[derive(Debug, Clone)]
+pub struct NewServer {
+    pub spec: ServerSpec,
+    pub tool_filter: Vec<String>,
+    pub pin_policy: PinPolicy,
+    pub timeout_seconds: i64,
+    pub enabled: bool,
+}
+
+impl NewServer {
+    pub fn of(spec: ServerSpec) -> Self {
+        Self {
+            spec,
+            tool_filter: vec!["*".into()],
+            pin_policy: PinPolicy::default(),
+            timeout_seconds: DEFAULT_TIMEOUT,
+            enabled: true,
+        }
+    }
+}
+
+/// What is to change; `None` stays.
+#[derive(Debug, Clone, Default)]
+pub struct ServerPatch {
+    /// Fields of the server's description, by their names in a manifest; null takes one away.
+    pub spec: Map<String, Value>,
+    pub tool_filter: Option<Vec<String>>,
+    pub pin_policy: Option<PinPolicy>,
+    pub timeout_seconds: Option<i64>,
+    pub enabled: Option<bool>,
+}
+
+/// How a server stands, as this process sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    Disabled,
+    /// A program, where programs are not run.
+    Blocked,
+    Connected,
+    /// It was reached before, and will be again when it is needed.
+    Idle,
+    /// The last attempt failed.
+    Failing,
+    /// Nobody needed it yet.
+    New,
+}
+
+impl Status {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Disabled => "disabled",
+            Self::Blocked => "blocked",
+            Self::Connected => "connected",
+            Self::Idle => "idle",
+            Self::Failing => "failing",
+            Self::New => "new",
+        }
+    }
+}
+
+/// What came of reaching for a server.
+#[derive(Debug, Clone)]
+pub struct Inspection {
+    /// The revision of MCP it speaks; `None` when it was not reached.
+    pub protocol: Option<String>,
+    pub tools: Vec<KnownTool>,
+    pub error: Option<String>,
+    pub millis: u64,
+}
+
+/// A server with how many tools it has, and how many of them differ from what was accepted.
+pub type Counted = (McpServer, i64, i64);
+
+impl Servers {
+    pub async fn create(&self, project: ProjectId, new: NewServer) -> Result<McpServer, Error> {
+        self.check(&new.spec, &new.tool_filter, new.timeout_seconds)?;
+        let now = self.clock().now();
+        let server = McpServer {
+            id: McpServerId::new(),
+            project,
+            product: None,
+            spec: new.spec,
+            tool_filter: new.tool_filter,
+            pin_policy: new.pin_policy,
+            timeout_seconds: new.timeout_seconds,
+            enabled: new.enabled,
+            version: 1,
+            listed_at: None,
+            last_error: None,
+            created_at: now,
+            updated_at: now,
+        };
+        self.db()
+            .write(move |tx| {
+                hold(tx, project)?;
+                if mcp_servers::all(tx, project)?.len() >= MOST {
+                    return Err(Error::Conflict(format!("a project has at most {MOST} MCP servers")));
+                }
+                match mcp_servers::insert(tx, &server)? {
+                    true => Ok(server.clone()),
+                    false => Err(taken(server.name())),
+                }
+            })
+            .await
+    }
+
+    /// Changes a server. What a product brought is changed by its product; people decide whether it
+    /// is enabled, how it is pinned and how long it may take.
+    pub async fn update(
+        &self,
+        project: ProjectId,
+        id: McpServerId,
+        patch: ServerPatch,
+    ) -> Result<McpServer, Error> {
+        let servers = self.clone();
+        self.db()
+            .write(move |tx| {
+                hold(tx, project)?;
+                let before = mcp_servers::lock(tx, project, id)?.ok_or_else(|| not_found(id))?;
+                if let Some(product) = &before.product
+                    && (!patch.spec.is_empty() || patch.tool_filter.is_some())
+                {
+                    return Err(Error::Conflict(format!(
+                        "`{}` belongs to the product `{product}`, which decides what it is: only `enabled`, \
+                         `pinPolicy` and `timeoutSeconds` can be set",
+                        before.name()
+                    )));
+                }
+                let spec = patched(&before.spec, &patch.spec)?;
+                let after = McpServer {
+                    version: before.version + i64::from(spec != before.spec),
+                    tool_filter: patch.tool_filter.clone().unwrap_or_else(|| before.tool_filter.clone()),
+                    pin_policy: patch.pin_policy.unwrap_or(before.pin_policy),
+                    timeout_seconds: patch.timeout_seconds.unwrap_or(before.timeout_seconds),
+                    enabled: patch.enabled.unwrap_or(before.enabled),
+                    updated_at: servers.clock().now(),
+                    spec,
+                    ..before.clone()
+                };
+                if after.spec != before.spec || after.tool_filter != before.tool_filter {
+                    servers.check(&after.spec, &after.tool_filter, after.timeout_seconds)?;
+                }
+                check_timeout(after.timeout_seconds)?;
+                let other = mcp_servers::by_name(tx, project, after.name())?;
+                if other.is_some_and(|other| other.id != id) {
+                    return Err(taken(after.name()));
+                }
+                mcp_servers::update(tx, &after)?;
+                mcp_servers::get(tx, project, id)?.ok_or_else(|| not_found(id))
+            })
+            .await
+    }
+
+    pub async fn delete(&self, project: ProjectId, id: McpServerId) -> Result<(), Error> {
+        self.db()
+            .write(move |tx| {
+                let server = mcp_servers::lock(tx, project, id)?.ok_or_else(|| not_found(id))?;
+                if let Some(product) = server.product {
+                    return Err(Error::Conflict(format!(
+                        "this server belongs to the product `{product}` and goes with it: switch it off instead"
+                    )));
+                }
+                mcp_servers::delete(tx, project, id)?;
+                Ok(())
+            })
+            .await?;
+        self.close_stale().await;
+        Ok(())
+    }
+
+    pub async fn get(&self, project: ProjectId, id: McpServerId) -> Result<Counted, Error> {
+        let read = move |tx: &mut Tx<'_>| {
+            let server = mcp_servers::get(tx, project, id)?.ok_or_else(|| not_found(id))?;
+            let counts = mcp_tools::counts(tx, project)?;
+            Ok(counted(server, &counts))
+        };
+        self.db().read(read).await
+    }
+
+    pub async fn list(&self, project: ProjectId, page: Page) -> Result<Paged<Counted>, Error> {
+        let read = move |tx: &mut Tx<'_>| {
+            let servers = mcp_servers::list(tx, project, &page)?;
+            let counts = mcp_tools::counts(tx, project)?;
+            let items = servers.items.into_iter().map(|server| counted(server, &counts)).collect();
+            Ok(Paged { items, next: servers.next })
+        };
+        self.db().read(read).await
+    }
+
+    /// The tools of a server as they are known, those that are gone included.
+    pub async fn tools(
+        &self,
+        project: ProjectId,
+        id: McpServerId,
+    ) -> Result<(McpServer, Vec<KnownTool>), Error> {
+        let read = move |tx: &mut Tx<'_>| {
+            let server = mcp_servers::get(tx, project, id)?.ok_or_else(|| not_found(id))?;
+            Ok((server, mcp_tools::of_server(tx, id)?))
+        };
+        self.db().read(read).await
+    }
+
+    /// Reaches for a server now, whatever failed before, and lists its tools.
+    pub async fn inspect(&self, project: ProjectId, id: McpServerId) -> Result<Inspection, Error> {
+        let (server, ..) = self.get(project, id).await?;
+        if !server.enabled {
+            return Err(Error::Conflict(format!("`{}` is switched off: enable it first", server.name())));
+        }
+        let began = Instant::now();
+        let link = self.link(&server);
+        link.breaker.lock().succeeded();
+        let reached = match self.client_of(&link).await {
+            Ok(client) => match self.refresh(&link, &client).await {
+                Ok(()) => Ok(client.version()),
+                Err(why) => Err(why),
+            },
+            Err(why) => Err(why),
+        };
+        let (protocol, error) = match reached {
+            Ok(version) => (Some(version), None),
+            Err(why) => (None, Some(self.redactor().text(&why).into_owned())),
+        };
+        let tools = match &error {
+            None => self
+                .tools(project, id)
+                .await?
+                .1
+                .into_iter()
+                .filter(|tool| tool.status != ToolStatus::Gone)
+                .collect(),
+            Some(_) => Vec::new(),
+        };
+        let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(Inspection { protocol, tools, error, millis })
+    }
+
+    /// Takes a changed tool as it is now.
+    pub async fn accept(
+        &self,
+        project: ProjectId,
+        id: McpServerId,
+        name: &str,
+        by: Option<TokenId>,
+    ) -> Result<KnownTool, Error> {
+        let name = name.to_owned();
+        self.db()
+            .write(move |tx| {
+                mcp_servers::lock(tx, project, id)?.ok_or_else(|| not_found(id))?;
+                let known = mcp_tools::of_server(tx, id)?.into_iter().find(|tool| tool.name == name);
+                let known =
+                    known.ok_or_else(|| Error::NotFound { what: "tool of this server", id: name.clone() })?;
+                match known.status {
+                    ToolStatus::Live => return Ok(known),
+                    ToolStatus::Gone => {
+                        return Err(Error::Conflict(format!("the server no longer has a tool `{name}`")));
+                    }
+                    ToolStatus::Changed => {}
+                }
+                let accepted = KnownTool {
+                    pinned_digest: known.digest.clone(),
+                    pinned_tool: known.tool.clone(),
+                    status: ToolStatus::Live,
+                    accepted_by: by,
+                    ..known
+                };
+                mcp_tools::put(tx, id, &accepted)?;
+                mcp_servers::changed(tx, project)?;
+                Ok(accepted)
+            })
+            .await
+    }
+
+    pub fn status(&self, server: &McpServer) -> Status {
+        let link = self.0.links.lock().get(&server.id).map(Arc::clone);
+        let connected = link.is_some_and(|link| link.server.version == server.version && link.is_connected());
+        match server {
+            _ if !server.enabled => Status::Disabled,
+            _ if self.is_blocked(&server.spec) => Status::Blocked,
+            _ if connected => Status::Connected,
+            McpServer { last_error: Some(_), .. } => Status::Failing,
+            McpServer { listed_at: Some(_), .. } => Status::Idle,
+            _ => Status::New,
+        }
+    }
+
+    /// Whether it is a program, where programs are not run.
+    pub fn is_blocked(&self, spec: &ServerSpec) -> bool {
+        spec.transport() == TransportKind::Stdio && !self.settings().allow_stdio
+    }
+
+    fn check(&self, spec: &ServerSpec, filter: &[String], timeout: i64) -> Result<(), Error> {
+        let mut problems = spec.check();
+        for (field, text) in spec.templates() {
+            if let Err(invalid) = text.parse::<Template>() {
+                problems.extend(invalid.at(&field).problems);
+            }
+        }
+        if filter.len() > MOST_GLOBS
+            || filter.iter().any(|glob| glob.is_empty() || glob.len() > 128 || glob.contains('\0'))
+        {
+            problems.push(Problem::new(
+                "toolFilter",
+                format!("must be at most {MOST_GLOBS} patterns of 1 to 128 bytes"),
+            ));
+        }
+        Invalid::unless_empty(problems)?;
+        check_timeout(timeout)?;
+        if self.is_blocked(spec) { Err(Error::StdioDisabled) } else { Ok(()) }
+    }
+}
+
+fn check_timeout(seconds: i64) -> Result<(), Invalid> {
+    match (1..=LONGEST_TIMEOUT).contains(&seconds) {
+        true => Ok(()),
+        false => Err(Invalid::one("timeoutSeconds", format!("must be 1 to {LONGEST_TIMEOUT}"))),
+    }
+}
+
+/// The description with some fields changed; those of another transport are left behind.
+fn patched(before: &ServerSpec, patch: &Map<String, Value>) -> Result<ServerSpec, Error> {
+    if patch.is_empty() {
+        return Ok(before.clone());
+    }
+    let mut spec = serde_json::to_value(before).unwrap_or_default();
+    let Some(fields) = spec.as_object_mut() else { return Ok(before.clone()) };
+    let transport = patch.get("transport").and_then(Value::as_str).unwrap_or(before.transport().as_str());
+    let of_program = transport == TransportKind::Stdio.as_str();
+    if of_program != (before.transport() == TransportKind::Stdio) {
+        for field in ["command", "args", "env", "url", "headers"] {
+            fields.remove(field);
+        }
+    }
+    for (field, value) in patch {
+        match value {
+            Value::Null => fields.remove(field),
+            value => fields.insert(field.clone(), value.clone()),
+        };
+    }
+    serde_json::from_value(spec).map_err(|error| Invalid::one("", error.to_string()).into())
+}
+
+fn counted(server: McpServer, counts: &[(McpServerId, i64, i64)]) -> Counted {
+    let (tools, changed) = counts
+        .iter()
+        .find(|(id, ..)| *id == server.id)
+        .map_or((0, 0), |(_, tools, changed)| (*tools, *changed));
+    (server, tools, changed)
+}
+
+/// Decisions about a project's servers wait for one another here.
+fn hold(tx: &mut Tx<'_>, project: ProjectId) -> Result<(), Error> {
+    let found = projects::lock(tx, project)?;
+    found.map(|_| ()).ok_or_else(|| Error::NotFound { what: "project", id: project.to_string() })
+}
+
+fn not_found(id: McpServerId) -> Error {
+    Error::NotFound { what: "MCP server", id: id.to_string() }
+}
+
+fn taken(name: &str) -> Error {
+    Error::Conflict(format!("this project has an MCP server `{name}` already"))
+}
+
+/// Whether a known tool is held back from the project's agents.
+pub fn is_held_back(server: &McpServer, tool: &KnownTool) -> bool {
+    tool.status == ToolStatus::Changed && !pins::is_offered(tool, server.pin_policy)
+}

@@ -1,0 +1,91 @@
+//! What a server's answer becomes for a model: text as text, data as data, and whatever a model
+//! cannot read described.
+
+use emergent_mcp::client::CallResult;
+use serde_json::{Map, Value, json};
+
+/// The answer of a call; the error is what the server says went wrong.
+pub fn answer(result: CallResult) -> Result<Value, String> {
+    let (mut texts, mut others) = (Vec::new(), Vec::new());
+    for block in result.content {
+        match block.get("text").and_then(Value::as_str) {
+            Some(text) if block.get("type").and_then(Value::as_str) == Some("text") => {
+                texts.push(text.to_owned());
+            }
+            _ => others.push(described(block)),
+        }
+    }
+    let text = texts.join("\n");
+    if result.is_error {
+        let said = if text.is_empty() { Value::Array(others).to_string() } else { text };
+        return Err(said);
+    }
+    // A server repeats its structured answer as text for those who cannot read it.
+    Ok(match (result.structured, others.is_empty()) {
+        (Some(structured), true) => structured,
+        (Some(structured), false) => json!({ "structured": structured, "content": others }),
+        (None, true) => Value::String(text),
+        (None, false) if text.is_empty() => json!({ "content": others }),
+        (None, false) => json!({ "text": text, "content": others }),
+    })
+}
+
+/// A block that is not text. Bytes are counted, not carried: no model reads base64.
+fn described(block: Value) -> Value {
+    let Value::Object(mut block) = block else { return block };
+    block.remove("_meta");
+    block.remove("annotations");
+    count_bytes(&mut block, "data");
+    if let Some(Value::Object(resource)) = block.get_mut("resource") {
+        resource.remove("_meta");
+        count_bytes(resource, "blob");
+    }
+    Value::Object(block)
+}
+
+fn count_bytes(map: &mut Map<String, Value>, field: &str) {
+    if let Some(Value::String(data)) = map.get(field) {
+        let padding = data.bytes().rev().take_while(|byte| *byte == b'=').count();
+        let bytes = (data.len() * 3 / 4).saturating_sub(padding);
+        map.insert(field.to_owned(), Value::from(format!("[{bytes} bytes, not shown]")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(result: Value, expected: Result<Value, &str>) {
+        let list = |field: &str| result[field].as_array().cloned().unwrap_or_default();
+        let result = CallResult {
+            content: list("content"),
+            structured: result.get("structured").cloned(),
+            is_error: result["isError"] == true,
+        };
+        assert_eq!(answer(result), expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn text_is_joined_and_data_stays_data() {
+        let text = |text: &str| json!({ "type": "text", "text": text });
+        check(json!({ "content": [text("a"), text("b")] }), Ok(json!("a\nb")));
+        check(json!({ "content": [text("{}")], "structured": { "n": 1 } }), Ok(json!({ "n": 1 })));
+        check(json!({ "content": [] }), Ok(json!("")));
+        check(json!({ "content": [text("no such file")], "isError": true }), Err("no such file"));
+    }
+
+    #[test]
+    fn what_a_model_cannot_read_is_described() {
+        let image =
+            json!({ "type": "image", "data": "AAAAAA==", "mimeType": "image/png", "annotations": {} });
+        check(
+            json!({ "content": [{ "type": "text", "text": "see" }, image] }),
+            Ok(json!({ "text": "see", "content": [
+                { "type": "image", "data": "[4 bytes, not shown]", "mimeType": "image/png" }] })),
+        );
+        let resource = json!({ "type": "resource", "resource": { "uri": "a://b", "text": "whole" } });
+        check(json!({ "content": [resource] }), Ok(json!({ "content": [resource] })));
+        let link = json!({ "type": "resource_link", "uri": "a://b", "name": "b" });
+        check(json!({ "content": [link] }), Ok(json!({ "content": [link] })));
+    }
+}

@@ -1,0 +1,296 @@
+//! The connection to one version of one server: made when it is first needed, kept, made again when
+//! it is lost, and left alone for a while when it fails.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use emergent_domain::mcp_server::{McpServer, PinPolicy};
+use emergent_mcp::client::{Client, Error as McpError, Options, RemoteTool};
+use emergent_store::{Tx, mcp_servers, mcp_tools};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
+use tracing::{debug, info, warn};
+
+use super::{
+    Servers,
+    breaker::{Breaker, Failed},
+    pins, stopped, target,
+};
+
+/// How often a lost connection is made again before the next call has to ask for it.
+const ATTEMPTS: u32 = 6;
+const BACKOFF: Duration = Duration::from_millis(500);
+/// A server that announces changes without end is listed this often at most.
+const BETWEEN_LISTINGS: Duration = Duration::from_secs(2);
+
+pub struct Link {
+    pub server: McpServer,
+    pub breaker: Mutex<Breaker>,
+    client: tokio::sync::Mutex<Option<Client>>,
+    /// Counts attempts, so that whoever waited for one that failed does not make the next.
+    attempts: AtomicU64,
+    /// The row is another one by now, or gone.
+    retired: watch::Sender<bool>,
+    /// Digests as this connection last listed them.
+    listed: RwLock<HashMap<String, String>>,
+    connected: AtomicBool,
+}
+
+impl Link {
+    pub fn new(server: McpServer) -> Arc<Self> {
+        Arc::new(Self {
+            server,
+            breaker: Mutex::default(),
+            client: tokio::sync::Mutex::default(),
+            attempts: AtomicU64::new(0),
+            retired: watch::channel(false).0,
+            listed: RwLock::default(),
+            connected: AtomicBool::new(false),
+        })
+    }
+
+    pub fn is_retired(&self) -> bool {
+        *self.retired.borrow()
+    }
+
+    pub fn is_connected(&self) -> bool {
+        self.connected.load(Ordering::Acquire)
+    }
+
+    /// The digest of a tool as the server has it now; `None` when it has no such tool.
+    pub fn digest_of(&self, tool: &str) -> Option<String> {
+        self.listed.read().get(tool).cloned()
+    }
+
+    /// Closes it for good.
+    pub async fn retire(&self) {
+        self.retired.send_replace(true);
+        let client = self.client.lock().await.take();
+        self.connected.store(false, Ordering::Release);
+        if let Some(client) = client {
+            client.close().await;
+        }
+    }
+}
+
+impl Servers {
+    /// The connection, made if there is none. The error is worded for whoever called.
+    pub(super) async fn client_of(&self, link: &Arc<Link>) -> Result<Client, String> {
+        let seen = link.attempts.load(Ordering::Acquire);
+        if let Ok(client) = link.client.try_lock()
+            && let Some(client) = client.as_ref()
+        {
+            return Ok(client.clone());
+        }
+        // On its own, so that a connection that is being made outlives a caller who gives up.
+        let (servers, link) = (self.clone(), Arc::clone(link));
+        let made = tokio::spawn(async move { servers.connect(&link, seen).await });
+        made.await.unwrap_or_else(|_| Err("connecting was interrupted".into()))
+    }
+
+    async fn connect(&self, link: &Arc<Link>, seen: u64) -> Result<Client, String> {
+        let mut held = link.client.lock().await;
+        if let Some(client) = held.as_ref() {
+            return Ok(client.clone());
+        }
+        let failed_meanwhile = link.attempts.load(Ordering::Acquire) != seen;
+        let last = link.breaker.lock().last().map(str::to_owned);
+        if let (true, Some(last)) = (failed_meanwhile, last) {
+            return Err(last);
+        }
+        if link.is_retired() || self.is_stopped() {
+            return Err("is being closed".into());
+        }
+        let now = self.clock().now();
+        if let Err(shut) = link.breaker.lock().may_try(now) {
+            return Err(format!("failed three times and is left alone until {}: {}", shut.until, shut.last));
+        }
+        let (mut retired, mut stop) = (link.retired.subscribe(), self.stop());
+        let made = tokio::select! {
+            made = self.make(link) => made,
+            () = stopped(&mut retired) => return Err("is being closed".into()),
+            () = stopped(&mut stop) => return Err("is being closed".into()),
+        };
+        link.attempts.fetch_add(1, Ordering::AcqRel);
+        match made {
+            Ok(client) => {
+                link.breaker.lock().connected();
+                link.connected.store(true, Ordering::Release);
+                *held = Some(client.clone());
+                self.mind(link, client.clone());
+                Ok(client)
+            }
+            Err(why) => {
+                let why = self.redactor().text(&why).into_owned();
+                link.breaker.lock().failed(self.clock().now(), Failed::Connecting, &why);
+                warn!(server = link.server.name(), "MCP server `{}` {why}", link.server.name());
+                self.note_error(link, &why).await;
+                Err(why)
+            }
+        }
+    }
+
+    /// Connects and lists: nothing is called before it is known whether it is still what it was.
+    async fn make(&self, link: &Arc<Link>) -> Result<Client, String> {
+        let target = target::of(&link.server, self.secrets(), self.settings()).await?;
+        let (redactor, name) = (self.redactor().clone(), link.server.name().to_owned());
+        let options = Options {
+            most_bytes: self.settings().most_bytes,
+            connect: self.settings().connect,
+            probe: self.settings().probe,
+            on_stderr: Arc::new(move |line| debug!(server = name, "{}", redactor.text(line))),
+            ..Options::default()
+        };
+        let client = Client::connect(target, options).await.map_err(|error| error.to_string())?;
+        match self.refresh(link, &client).await {
+            Ok(()) => {
+                info!(server = link.server.name(), version = client.version(), "MCP server connected");
+                Ok(client)
+            }
+            Err(why) => {
+                client.close().await;
+                Err(why)
+            }
+        }
+    }
+
+    /// Lists the tools and writes down what changed.
+    pub(super) async fn refresh(&self, link: &Arc<Link>, client: &Client) -> Result<(), String> {
+        let tools = client.list_tools(self.settings().connect).await.map_err(|error| error.to_string())?;
+        let (mut listed, mut usable) = (HashMap::new(), Vec::new());
+        for tool in tools {
+            if !is_usable(&tool) {
+                warn!(
+                    server = link.server.name(),
+                    "a tool of `{}` has a name that cannot be used",
+                    link.server.name()
+                );
+                continue;
+            }
+            listed.entry(tool.name.clone()).or_insert_with(|| pins::digest(&tool));
+            usable.push(tool);
+        }
+        *link.listed.write() = listed;
+        let (server, now) = (link.server.clone(), self.clock().now());
+        let usable = Arc::new(usable);
+        let written = self.db().write(move |tx| note_tools(tx, &server, &usable, now)).await;
+        let changed: Vec<String> = written.map_err(|error: emergent_store::Error| {
+            warn!(error = %error, "a server's tools could not be written down");
+            "its tools could not be written down".to_owned()
+        })?;
+        if !changed.is_empty() && link.server.pin_policy != PinPolicy::Off {
+            warn!(
+                server = link.server.name(),
+                tools = changed.join(", "),
+                "MCP server `{}` changed tools that were seen before",
+                link.server.name()
+            );
+        }
+        Ok(())
+    }
+
+    async fn note_error(&self, link: &Arc<Link>, why: &str) {
+        let (id, version, why) = (link.server.id, link.server.version, why.replace('\0', ""));
+        let noted = self.db().write(move |tx| mcp_servers::reached(tx, id, version, None, Some(&why))).await;
+        if let Err(error) = noted {
+            let error: emergent_store::Error = error;
+            warn!(error = %error, "a server's error could not be written down");
+        }
+    }
+
+    /// Hears announcements as long as the connection lasts, and makes it again when it is lost.
+    fn mind(&self, link: &Arc<Link>, client: Client) {
+        let (weak, link, mut stop) = (self.downgrade(), Arc::clone(link), self.stop());
+        tokio::spawn(async move {
+            let mut changed = client.tools_changed();
+            let lost = loop {
+                tokio::select! {
+                    lost = client.closed() => break lost,
+                    () = stopped(&mut stop) => return,
+                    heard = changed.changed() => {
+                        let (Ok(()), Some(servers)) = (heard, weak.upgrade()) else { return };
+                        if let Err(why) = servers.refresh(&link, &client).await {
+                            debug!(server = link.server.name(), "a changed list was not read: {why}");
+                        }
+                        drop(servers);
+                        tokio::time::sleep(BETWEEN_LISTINGS).await;
+                    }
+                }
+            };
+            link.connected.store(false, Ordering::Release);
+            link.client.lock().await.take();
+            client.close().await;
+            drop(client);
+            if link.is_retired() {
+                return;
+            }
+            warn!(server = link.server.name(), "MCP server `{}`: {lost}", link.server.name());
+            for attempt in 0..ATTEMPTS {
+                let pause = BACKOFF * 2u32.pow(attempt);
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = stopped(&mut stop) => return,
+                }
+                let Some(servers) = weak.upgrade() else { return };
+                if link.is_retired() || link.is_connected() || servers.client_of(&link).await.is_ok() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// What became of a call, for the breaker.
+    pub(super) async fn note_call(&self, link: &Arc<Link>, client: &Client, done: Result<(), &McpError>) {
+        match done {
+            Err(error) if error.is_failure() => {
+                let why = self.redactor().text(&error.to_string()).into_owned();
+                link.breaker.lock().failed(self.clock().now(), Failed::Calling, &why);
+                self.note_error(link, &why).await;
+                // A server that does not answer may have lost its wits: the next call begins anew.
+                let shut = link.breaker.lock().is_shut(self.clock().now());
+                if shut {
+                    link.client.lock().await.take();
+                    link.connected.store(false, Ordering::Release);
+                    client.close().await;
+                }
+            }
+            _ => link.breaker.lock().succeeded(),
+        }
+    }
+}
+
+/// Names that a whitelist and a database can hold.
+fn is_usable(tool: &RemoteTool) -> bool {
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/');
+    !tool.name.is_empty() && tool.name.len() <= 128 && tool.name.chars().all(fine)
+}
+
+/// Writes down a listing; returns the names of tools that are not what they were.
+fn note_tools(
+    tx: &mut Tx<'_>,
+    server: &McpServer,
+    listed: &[RemoteTool],
+    now: emergent_domain::time::Timestamp,
+) -> Result<Vec<String>, emergent_store::Error> {
+    let Some(row) = mcp_servers::lock(tx, server.project, server.id)? else { return Ok(Vec::new()) };
+    if row.version != server.version {
+        return Ok(Vec::new());
+    }
+    let known = mcp_tools::of_server(tx, server.id)?;
+    let write = pins::compare(&known, listed, row.pin_policy, now);
+    for tool in &write {
+        mcp_tools::put(tx, server.id, tool)?;
+    }
+    if !write.is_empty() || row.listed_at.is_none() {
+        mcp_servers::changed(tx, server.project)?;
+    }
+    mcp_servers::reached(tx, server.id, server.version, Some(now), None)?;
+    let is_known = |name: &str| known.iter().any(|tool| tool.name == name);
+    Ok(write.into_iter().map(|tool| tool.name).filter(|name| is_known(name)).collect())
+}
