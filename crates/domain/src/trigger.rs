@@ -1,5 +1,5 @@
 //! Triggers: what starts an agent without anybody asking. What may be said of one is here; when it
-//! fires is in [`decide`], what is kept of it in [`firing`].
+//! fires is in [`mod@decide`], what is kept of it in [`mod@firing`].
 
 pub mod decide;
 pub mod firing;
