@@ -255,6 +255,8 @@ mod tests {
         for name in document["components"]["schemas"].as_object().unwrap().keys() {
             assert!(page.contains(&format!("id=\"type-{name}\"")), "{name}");
         }
-        assert!(!page.contains("src=") && !page.contains("http"), "the page needs nothing from elsewhere");
+        for fetches in ["src=", "href=\"http", "href=\"//", "url(", "@import"] {
+            assert!(!page.contains(fetches), "the page needs nothing from elsewhere: {fetches}");
+        }
     }
 }

@@ -65,6 +65,7 @@ both! {
         }
         for (body, code) in [
             (json!({ "value": "" }).to_string(), "invalid"),
+            (json!({ "value": "short" }).to_string(), "invalid"),
             (json!({ "value": format!("{VALUE}\0") }).to_string(), "invalid"),
             (json!({ "value": VALUE.repeat(4_000) }).to_string(), "invalid"),
             (json!({ "value": { VALUE: VALUE } }).to_string(), "invalid"),
@@ -75,6 +76,9 @@ both! {
             answer.refused(400, code);
             assert!(!answer.text.contains(VALUE), "{}", answer.text);
         }
+        let short = admin.put(PATH, json!({ "value": "short" })).await;
+        assert_eq!(short.field(), "value");
+        assert!(short.text.contains("shorter than 6 bytes"), "{}", short.text);
         let long = json!({ "value": VALUE.repeat(40_000) }).to_string();
         admin.raw(Method::PUT, PATH, "application/json", long).await.refused(413, "too_large");
         admin.raw(Method::PUT, PATH, "text/plain", VALUE).await.refused(415, "unsupported_media_type");

@@ -4,6 +4,10 @@
 //! It finds a value as it is and in base64 at any alignment (`user:secret` in a `Basic` header), and
 //! both also where the text around them is JSON, a URL or a log line that writes some letters in
 //! another way: such a text is read as its reader would (`views`).
+//!
+//! A secret is one project's. What a project gets to read goes through [`Redactor::of`] that project:
+//! the secrets of the others are ordinary words there, and their names nobody's business. What is
+//! the whole server's, such as its log, goes through the redactor itself, which knows them all.
 
 mod forms;
 mod known;
@@ -12,21 +16,24 @@ mod views;
 use std::{
     borrow::Cow,
     fmt,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
 use serde_json::Value;
 
 use crate::ids::ProjectId;
-use known::{Hit, Known};
+use known::{Hit, Known, Whose};
 use views::View;
 
-/// What is shorter is in too many words to be kept out of them.
+/// What is shorter is in too many words to be kept out of them: no secret may be.
 pub const SHORTEST: usize = 6;
 
 /// Clones share what they know.
 #[derive(Clone, Default)]
-pub struct Redactor(Arc<RwLock<Known>>);
+pub struct Redactor {
+    known: Arc<RwLock<Known>>,
+    whose: Whose,
+}
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,12 +42,18 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// From now on this value does not pass.
+    /// The same for what one project reads: it replaces that project's secrets and no others.
+    #[must_use]
+    pub fn of(&self, project: ProjectId) -> Self {
+        Self { known: Arc::clone(&self.known), whose: Whose::Of(project) }
+    }
+
+    /// From now on this value does not pass. Of each name the last few are remembered, and of each
+    /// project a bounded number.
     pub fn learn(&self, project: ProjectId, name: &str, value: &str) {
-        let owner = (project, name.to_owned());
         // Nearly always it is known, and nobody has to wait.
-        if !self.0.read().unwrap_or_else(PoisonError::into_inner).knows(&owner, value) {
-            self.0.write().unwrap_or_else(PoisonError::into_inner).learn(owner, value);
+        if !self.known().knows(project, name, value) {
+            self.known.write().unwrap_or_else(PoisonError::into_inner).learn(project, name, value);
         }
     }
 
@@ -63,10 +76,12 @@ impl Redactor {
                     *text = clean;
                 }
             }
-            // A secret of digits alone is a number to whoever writes JSON.
+            // A secret of digits alone is a number to whoever writes JSON. A number that merely has
+            // them in it is another number, and stays one.
             Value::Number(number) => {
-                if let Cow::Owned(clean) = self.text(&number.to_string()) {
-                    *value = Value::String(clean);
+                let secret = self.known().number(&number.to_string(), self.whose).map(placeholder);
+                if let Some(secret) = secret {
+                    *value = Value::String(secret);
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
@@ -85,13 +100,13 @@ impl Redactor {
 
     /// `None` when there is nothing to hide, which is nearly always.
     fn replaced(&self, text: &[u8]) -> Option<Vec<u8>> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        if known.is_empty() {
+        let known = self.known();
+        if known.has_none(self.whose) {
             return None;
         }
-        let mut hits = known.hits(text);
+        let mut hits = known.hits(text, self.whose);
         for view in View::all(text) {
-            hits.extend(known.hits(view.bytes()).into_iter().map(|hit| view.back(hit)));
+            hits.extend(known.hits(view.bytes(), self.whose).into_iter().map(|hit| view.back(hit)));
         }
         if hits.is_empty() {
             return None;
@@ -100,12 +115,20 @@ impl Redactor {
         let mut copied = 0;
         for hit in merged(hits, text) {
             out.extend_from_slice(&text[copied..hit.start]);
-            out.extend_from_slice(format!("[secret {}]", hit.name).as_bytes());
+            out.extend_from_slice(placeholder(hit.name).as_bytes());
             copied = hit.end;
         }
         out.extend_from_slice(&text[copied..]);
         Some(out)
     }
+
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn placeholder(name: &str) -> String {
+    format!("[secret {name}]")
 }
 
 /// What was found in one place in several ways is one, with the name of the longest.
@@ -187,7 +210,7 @@ mod tests {
         for (value, text) in [
             ("nabcdef", r#"{"a":"\nabcdef"}"#),
             ("abcdef\\", r#"{"a":"abcdef\\"}"#),
-            ("abcdefghijkl\"mn", r#"{"a":"abcdefghijkl\t"}"#),
+            ("abcdefghijklm\"no", r#"{"a":"abcdefghijklm\t"}"#),
             ("\"abcdef", r#"["\"abcdef","\\","\ud83d\ude00abcdef"]"#),
             ("😀abcdef", r#"["\ud83d\ude00abcdef"]"#),
         ] {
@@ -253,6 +276,43 @@ mod tests {
     }
 
     #[test]
+    fn a_number_stays_one_unless_all_of_it_is_a_secret() {
+        let redactor = redactor("12345678");
+        redactor.learn(ProjectId::new(), "PIN", "654321");
+        let numbers = json!([123_456_789, 912_345_678, 12_345_678.5, 654_321, 6_543_210, 1.5]);
+        let mut value = numbers.clone();
+        redactor.value(&mut value);
+        assert_eq!(value, numbers);
+    }
+
+    #[test]
+    fn the_secrets_of_one_project_are_ordinary_words_in_another() {
+        let (redactor, ours, theirs) = (Redactor::default(), ProjectId::new(), ProjectId::new());
+        redactor.learn(theirs, "ENV", "production");
+        redactor.learn(theirs, "CODE", "12345678");
+        let text = json!({ "production": ["in production", 12_345_678] });
+        let seen = |redactor: &Redactor| {
+            let mut value = text.clone();
+            redactor.value(&mut value);
+            value
+        };
+        let clean = json!({ "[secret ENV]": ["in [secret ENV]", "[secret CODE]"] });
+        assert_eq!(seen(&redactor.of(ours)), text);
+        assert_eq!(seen(&redactor.of(theirs)), clean);
+        assert_eq!(seen(&redactor), clean, "a log is nobody's");
+
+        redactor.learn(ours, "STAGE", "production");
+        assert_eq!(redactor.of(ours).text("production"), "[secret STAGE]");
+        assert_eq!(redactor.of(theirs).text("production"), "[secret ENV]");
+    }
+
+    #[test]
+    fn words_that_begin_like_a_short_secret_are_left() {
+        check("production", "productivity, productio…", "productivity, productio…");
+        check("production", &BASE64_STANDARD.encode("productivity"), &BASE64_STANDARD.encode("productivity"));
+    }
+
+    #[test]
     fn most_of_a_secret_is_hidden_as_the_whole_is() {
         check("abcdefghijklmnop", "key abcdefghijklm…", "key [secret API_KEY]…");
         check("abcdefghijklmnop", "key abcdefghijk…", "key abcdefghijk…");
@@ -285,6 +345,33 @@ mod tests {
             redactor.learn(project, "API_KEY", &format!("{turn} is the value"));
         }
         assert_eq!(redactor.text("1 is the value, 2 is the value"), "1 is the value, [secret API_KEY]");
+        assert_eq!(redactor.text("of another project"), "[secret API_KEY]");
+    }
+
+    #[test]
+    fn a_value_that_comes_back_is_the_newest_again() {
+        let (redactor, project) = (Redactor::default(), ProjectId::new());
+        for value in ["first value", "second value", "third value", "first value", "fourth value"] {
+            redactor.learn(project, "A", value);
+        }
+        assert_eq!(redactor.text("first value"), "[secret A]");
+        assert_eq!(redactor.text("second value"), "second value");
+    }
+
+    #[test]
+    fn a_project_has_a_bounded_number_of_values_and_those_in_use_go_last() {
+        let (redactor, project) = (redactor("of another project"), ProjectId::new());
+        redactor.learn(project, "IN_USE", "the one in use");
+        redactor.learn(project, "REPLACED", "what was before");
+        for turn in 0..1_998 {
+            redactor.learn(project, &format!("NAME_{turn}"), &format!("{turn:05} is the value"));
+        }
+        assert_eq!(redactor.text("what was before"), "[secret REPLACED]");
+        redactor.learn(project, "REPLACED", "what came after");
+        let seen = redactor.text("what was before, what came after, the one in use").into_owned();
+        assert_eq!(seen, "what was before, [secret REPLACED], [secret IN_USE]");
+        redactor.learn(project, "ONE_MORE", "one more of them");
+        assert_eq!(redactor.text("the one in use, 00000 is the value"), "the one in use, [secret NAME_0]");
         assert_eq!(redactor.text("of another project"), "[secret API_KEY]");
     }
 

@@ -271,6 +271,8 @@ async fn secrets_are_managed_on_the_data_folder_itself() {
     assert!(said(home.run(&["secret", "rotate"])).contains("sealed anew: 1"));
     let empty = with_input(home.command(&["secret", "set", "A_KEY"]), "\n", &known);
     assert!(String::from_utf8_lossy(&empty.stderr).contains("is empty"), "{empty:?}");
+    let short = with_input(home.command(&["secret", "set", "A_KEY"]), "12345\n", &known);
+    assert!(String::from_utf8_lossy(&short.stderr).contains("shorter than 6 bytes"), "{short:?}");
     let misnamed = home.run(&["secret", "delete", "a=key"]);
     assert!(!misnamed.status.success() && !String::from_utf8_lossy(&misnamed.stderr).contains("a=key"));
     assert_eq!(said(home.run(&["secret", "delete", "A_KEY"])), "A_KEY is deleted\n");

@@ -219,7 +219,11 @@ impl Driver {
 
     fn ended(&self, at: usize, status: CallStatus, mut output: Value, began: Began) -> RecordedCall {
         crate::scrub::value(&mut output);
-        self.executor.settings().redactor.value(&mut output);
+        // Secrets come back from where they were sent. What is in the graph is the user's own, and an
+        // agent that were shown a placeholder for it would write that back.
+        if matches!(self.effect_of(at), Some(Effect::External { .. })) {
+            self.executor.settings().redactor.of(self.run.project).value(&mut output);
+        }
         self.executor.telemetry().tool_called(&self.calls[at].tool, status, began.elapsed());
         RecordedCall {
             status,

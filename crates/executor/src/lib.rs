@@ -78,7 +78,7 @@ pub struct Settings {
     pub guard: Guard,
     /// Whether spans carry what was said and what tools were given and answered.
     pub capture_content: bool,
-    /// Keeps secrets out of what tools answered, before it is recorded and before the model sees it.
+    /// Keeps secrets out of what external tools answered, before it is recorded or the model sees it.
     pub redactor: Redactor,
 }
 

@@ -1,15 +1,15 @@
-//! What a tool answers is recorded without the secrets it was reached with, and the model sees what
-//! is recorded.
+//! What comes back from outside is recorded without the secrets of its project, and the model sees
+//! what is recorded. What is in the graph is the user's own and is read as it is.
 
 mod support;
 
-use emergent_domain::run::RunStatus;
+use emergent_domain::{object::NewObject, redact::Redactor, run::RunStatus};
+use emergent_store::Db;
 use emergent_testkit::{
     both,
     scripted::{Scripted, calls, says},
 };
-use emergent_tools::Effect;
-use serde_json::json;
+use serde_json::{Value, json};
 use support::{
     House, Plan, assert_ended,
     tools::{EXTERNAL, Probe},
@@ -18,20 +18,20 @@ use support::{
 
 const SECRET: &str = "S3cr3t-\"of the run\"";
 
+/// A house with a tool `whoami`, which leaves it and comes back with this.
+async fn open(db: &Db, answer: Value) -> (House, Redactor) {
+    let plan = Plan::new(Scripted::default()).tool(Probe::new("whoami", EXTERNAL).answers(answer).build());
+    let redactor = plan.settings.redactor.clone();
+    (House::with(db, plan).await, redactor)
+}
+
 both! {
-    async fn a_secret_in_an_answer_is_neither_recorded_nor_shown_to_the_model(db: TestDb) {
-        let model = Scripted::new([
-            calls("whoami", json!({})).and(calls("look", json!({}))),
-            says("Done."),
-        ]);
+    async fn a_secret_from_outside_is_neither_recorded_nor_shown_to_the_model(db: TestDb) {
         let leak = json!({ "env": { "API_KEY": SECRET }, SECRET: [format!("Bearer {SECRET}")] });
-        let plan = Plan::new(model)
-            .tool(Probe::new("whoami", EXTERNAL).answers(leak.clone()).build())
-            .tool(Probe::new("look", Effect::Reads).answers(json!(leak.to_string())).build());
-        let redactor = plan.settings.redactor.clone();
-        let house = House::with(&db, plan).await;
+        let (house, redactor) = open(&db, leak).await;
         redactor.learn(house.project, "API_KEY", SECRET);
-        let agent = house.agent(with_tools("spy", &["whoami", "look"])).await;
+        house.model.add("", [calls("whoami", json!({})), says("Done.")]);
+        let agent = house.agent(with_tools("spy", &["whoami"])).await;
         let run = house.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
 
@@ -39,9 +39,48 @@ both! {
         let name = "[secret API_KEY]";
         assert_eq!(told[0], json!({ "env": { "API_KEY": name }, name: [format!("Bearer {name}")] }));
         let record = house.timeline(run.id).await;
-        assert!(record.matches(name).count() >= 6 && !record.contains("of the run"), "{record}");
+        assert!(record.matches(name).count() >= 3 && !record.contains("of the run"), "{record}");
         let seen: String = house.model.asked().iter().map(|asked| format!("{:?}", asked.turns)).collect();
         assert!(seen.contains(name) && !seen.contains("of the run"), "{seen}");
+        house.close().await;
+    }
+
+    async fn what_the_graph_holds_is_read_as_it_is(db: TestDb) {
+        let (house, redactor) = open(&db, json!("in production")).await;
+        redactor.learn(house.project, "ENV", "production");
+        let properties = json!({ "stage": "production", "number": 12_345_678 });
+        let note = NewObject {
+            type_: "Note".into(),
+            properties: properties.as_object().cloned().unwrap_or_default(),
+            ..NewObject::default()
+        };
+        let note = house.executor.graph().create_object(house.actor(), note).await.unwrap();
+        let id = json!({ "id": note.id });
+        let gone = json!({ "id": "production" });
+        house.model.add("", [
+            calls("entities_get", id).and(calls("entities_get", gone)).and(calls("whoami", json!({}))),
+            says("Done."),
+        ]);
+        let agent = house.agent(with_tools("reader", &["entities_get", "whoami"])).await;
+        let run = house.run(&agent, "Go.").await;
+
+        let [read, refused, outside] = house.answers(run.id).await.try_into().unwrap();
+        assert!(read.to_string().contains(r#""stage":"production""#), "{read}");
+        assert!(!refused.to_string().contains("[secret"), "{refused}");
+        assert_eq!(outside, json!("in [secret ENV]"));
+        house.close().await;
+    }
+
+    async fn the_secrets_of_another_project_touch_nothing_here(db: TestDb) {
+        let answer = json!({ "production": ["in production", 12_345_678] });
+        let (house, redactor) = open(&db, answer.clone()).await;
+        let other = house.executor.graph().create_project("other", false).await.unwrap().id;
+        redactor.learn(other, "ENV", "production");
+        redactor.learn(other, "CODE", "12345678");
+        house.model.add("", [calls("whoami", json!({})), says("Done.")]);
+        let agent = house.agent(with_tools("caller", &["whoami"])).await;
+        let run = house.run(&agent, "Go.").await;
+        assert_eq!(house.answers(run.id).await, [answer]);
         house.close().await;
     }
 }

@@ -215,3 +215,77 @@ async fn a_modern_call_is_dropped_with_its_future() {
     assert!(tokio::time::timeout(Duration::from_millis(50), request).await.is_err());
     assert_eq!(drops.recv().await.as_deref(), Some("wait"));
 }
+
+#[tokio::test]
+async fn capabilities_are_kept_only_when_they_are_short() {
+    let (server, _drops, _) = small();
+    for (length, taken) in [(16_000, true), (17_000, false)] {
+        let capabilities = json!({ "experimental": { "x": "x".repeat(length) } });
+        let hello = json!({
+            "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "capabilities": capabilities },
+        });
+        let reply = server.post(&"ada", &HeaderMap::new(), hello.to_string().as_bytes()).await;
+        assert_eq!(reply.session.is_some(), taken, "{length}");
+        if !taken {
+            let error = text(reply)["error"].clone();
+            assert_eq!(error["code"], -32602);
+            assert!(error["message"].as_str().unwrap().contains("16 KiB"), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_is_being_worked_on_is_refused_and_the_first_request_goes_on() {
+    let (server, mut drops, _) = small();
+    let id = session(&server).await;
+    let (waiting, by) = (Arc::clone(&server), id.clone());
+    let first = tokio::spawn(async move { post(&waiting, &by, call(7, "wait")).await.status });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let error = text(post(&server, &id, call(7, "talk")).await)["error"].clone();
+    assert_eq!(error["code"], -32600);
+    assert!(error["message"].as_str().unwrap().contains("`7`"), "{error}");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!first.is_finished() && drops.try_recv().is_err(), "the first was not asked to stop");
+    first.abort();
+}
+
+#[tokio::test]
+async fn a_caller_has_so_many_sessions_at_work_and_no_more() {
+    let (server, _drops, _) = small();
+    let mut streams = Vec::new();
+    for _ in 0..100 {
+        let id = session(&server).await;
+        streams.push(server.get(&"ada", &headers(&[("mcp-session-id", &id)])));
+    }
+    let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {} }).to_string();
+    let refused = server.post(&"ada", &HeaderMap::new(), hello.as_bytes()).await;
+    assert_eq!(refused.status, 429);
+    assert_eq!(text(refused)["error"]["code"], -32004);
+    assert_eq!(server.post(&"eve", &HeaderMap::new(), hello.as_bytes()).await.status, 200);
+    streams.pop();
+    assert_eq!(server.post(&"ada", &HeaderMap::new(), hello.as_bytes()).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_caller_has_so_many_subscriptions_and_no_more() {
+    let (server, _drops, _) = small();
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let message =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": { "_meta": meta } });
+    let (message, headers) = (
+        message.to_string(),
+        headers(&[("mcp-protocol-version", "2026-07-28"), ("mcp-method", "subscriptions/listen")]),
+    );
+    let listen = async |caller| server.post(&caller, &headers, message.as_bytes()).await;
+    let mut open = Vec::new();
+    for _ in 0..20 {
+        open.push(listen("ada").await);
+    }
+    assert!(open.iter().all(|reply| matches!(reply.body, ReplyBody::Events(_))));
+    assert_eq!(listen("ada").await.status, 429);
+    assert_eq!(listen("eve").await.status, 200);
+    open.pop();
+    assert_eq!(listen("ada").await.status, 200);
+}

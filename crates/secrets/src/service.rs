@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use emergent_domain::{
     ids::{ProjectId, TokenId},
     invalid::Invalid,
-    redact::Redactor,
+    redact::{Redactor, SHORTEST},
     time::{Clock, Timestamp},
 };
 use emergent_store::{
@@ -22,7 +22,7 @@ use crate::{
     template::Part,
 };
 
-/// Bytes of a value.
+/// Bytes of a value, at most; without the white space around it, it has at least [`SHORTEST`].
 pub const VALUE_BYTES: usize = 64 << 10;
 /// Secrets of one project.
 pub const MOST: usize = 1_000;
@@ -103,13 +103,16 @@ impl Secrets {
         value: Secret,
     ) -> Result<SecretInfo> {
         check_value(value.expose())?;
-        self.0.redactor.learn(project, name.as_str(), value.expose());
-        match self.put_once(project, author, name, value.clone()).await {
+        let kept = match self.put_once(project, author, name, value.clone()).await {
             Err(Error::WrongKey { .. }) if self.reload()? => {
-                self.put_once(project, author, name, value).await
+                self.put_once(project, author, name, value.clone()).await?
             }
-            done => done,
-        }
+            done => done?,
+        };
+        // Not before: what is refused would be kept out of every text without being anybody's secret.
+        // Whoever opens it meanwhile makes it known as well.
+        self.0.redactor.learn(project, name.as_str(), value.expose());
+        Ok(kept)
     }
 
     async fn put_once(
@@ -272,6 +275,11 @@ fn tidy(keys: &Keys, ring: Keyring, known: &[KeyRow], used: &[String]) -> Result
 fn check_value(value: &str) -> Result<(), Invalid> {
     let reason = match value {
         "" => "is empty; delete the secret instead".to_owned(),
+        // A header loses the white space around it on its way.
+        short if short.trim().len() < SHORTEST => format!(
+            "is shorter than {SHORTEST} bytes, white space around it not counted: it could not be told from \
+             ordinary words and kept out of logs"
+        ),
         long if long.len() > VALUE_BYTES => format!("is longer than the limit of {VALUE_BYTES} bytes"),
         odd if odd.contains('\0') => {
             "holds a NUL, which neither a header nor a variable can carry".to_owned()

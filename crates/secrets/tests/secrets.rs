@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use emergent_domain::{ids::ProjectId, redact::Redactor, time::Clock};
 use emergent_secrets::{Error, Keys, Secret, SecretName, Secrets};
-use emergent_store::{Db, projects};
+use emergent_store::{Db, Tx, projects};
 use emergent_testkit::{TestDb, both};
 
 const VALUE: &str = "S3cr3t-value-of-the-test";
@@ -87,15 +87,40 @@ both! {
     async fn a_value_that_cannot_be_kept_is_refused_and_not_repeated(db: TestDb) {
         let secrets = open(&db, Folder::new().keys()).await.unwrap();
         let ours = project(&db, "ours").await;
-        for bad in [String::new(), "x".repeat((64 << 10) + 1), format!("{VALUE}\0")] {
+        let short = ["12345", " 12345\n", "\n\n\n\n\n\n"].map(str::to_owned);
+        let bad = [String::new(), "x".repeat((64 << 10) + 1), format!("{VALUE}\0")];
+        for bad in bad.into_iter().chain(short) {
             let refused = secrets.put(ours, None, &name("A"), Secret::new(bad)).await.unwrap_err();
             assert!(matches!(refused, Error::Invalid(_)) && !refused.to_string().contains(VALUE), "{refused}");
         }
         let gone = ProjectId::new();
         let refused = secrets.put(gone, None, &name("A"), Secret::new(VALUE.to_owned())).await;
         assert!(matches!(refused, Err(Error::NoProject(_))));
+        assert_eq!(secrets.redactor().text(VALUE), VALUE, "what was not kept is no secret");
+        let refused = secrets.put(ours, None, &name("A"), Secret::new("12345".to_owned())).await.unwrap_err();
+        assert!(refused.to_string().contains("shorter than 6 bytes"), "{refused}");
+        put(&secrets, ours, "SHORTEST", "123456").await;
+        secrets.delete(ours, &name("SHORTEST")).await.unwrap();
         put(&secrets, ours, "A", &"x".repeat(64 << 10)).await;
         assert_eq!(secrets.list(ours).await.unwrap().len(), 1);
+    }
+
+    async fn one_secret_too_many_is_refused_and_not_learnt(db: TestDb) {
+        let secrets = open(&db, Folder::new().keys()).await.unwrap();
+        let ours = project(&db, "ours").await;
+        put(&secrets, ours, "A", "the first of them").await;
+        let fill = "INSERT INTO secrets (project_id, name, key_id, sealed, version, created_at, updated_at)
+                    SELECT project_id, $2, key_id, sealed, version, created_at, updated_at FROM secrets
+                    WHERE project_id = $1 AND name = 'A'";
+        let many = move |tx: &mut Tx<'_>| {
+            (1..1_000).try_for_each(|at| tx.execute(fill, &[ours.into(), format!("N_{at}").into()]).map(drop))
+        };
+        db.write(many).await.unwrap();
+        let refused = secrets.put(ours, None, &name("B"), Secret::new(VALUE.to_owned())).await.unwrap_err();
+        assert!(refused.to_string().contains("at most 1000 secrets"), "{refused}");
+        assert_eq!(secrets.redactor().text(VALUE), VALUE);
+        put(&secrets, ours, "A", VALUE).await;
+        assert_eq!(secrets.redactor().text(VALUE), "[secret A]");
     }
 
     async fn a_row_that_is_moved_does_not_open(db: TestDb) {

@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownTool {
     pub name: String,
-    /// As the server sent it, to the letter.
+    /// As the server sent it, to the letter, but for secrets.
     pub tool: String,
     pub digest: String,
     /// What was accepted: by being the first, by policy, or by somebody.
@@ -51,12 +51,12 @@ pub fn of_server(tx: &mut Tx<'_>, server: McpServerId) -> Result<Vec<KnownTool>>
     tx.query(&sql, params![server], read)
 }
 
-/// Those of all enabled servers of a project, by server and name.
+/// Those of all enabled servers of a project, by server and name; not those that are gone.
 pub fn of_project(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerId, KnownTool)>> {
     let sql = format!(
         "SELECT {COLUMNS}, t.server_id FROM mcp_server_tools AS t
          JOIN project_mcp_servers AS s ON s.id = t.server_id
-         WHERE s.project_id = $1 AND s.enabled = $2 ORDER BY s.name, t.name"
+         WHERE s.project_id = $1 AND s.enabled = $2 AND t.status <> 'gone' ORDER BY s.name, t.name"
     );
     tx.query(&sql, params![project, true], |row| Ok((row.get(9)?, read(row)?)))
 }

@@ -37,7 +37,7 @@ impl From<SecretInfo> for SecretView {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PutSecret {
     /// At most 65,536 bytes.
-    #[schema(min_length = 1, max_length = 65536, write_only)]
+    #[schema(min_length = 6, max_length = 65536, write_only)]
     pub value: String,
 }
 

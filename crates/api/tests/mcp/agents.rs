@@ -1,8 +1,15 @@
 //! Agents that are open to the outside, called as tools.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use emergent_domain::token::Scope;
+use emergent_domain::{prompt::Prompt, token::Scope};
+use emergent_store::Tx;
 use emergent_testkit::{
     TestDb, both,
     scripted::{Scripted, calls, says},
@@ -101,21 +108,61 @@ both! {
         becomes(&admin, "cancelled").await;
     }
 
-    async fn listeners_hear_that_an_agent_became_a_tool(db: TestDb) {
+    async fn listeners_hear_of_a_new_tool_and_a_new_prompt(db: TestDb) {
         let (server, _runner) = server(&db, &Scripted::new([])).await;
         let admin = server.admin();
         let peer = Peer::modern(admin.clone());
-        let wanted = json!({ "notifications": { "toolsListChanged": true, "resourcesListChanged": true } });
+        let wanted = json!({ "notifications": { "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true } });
         let mut frames = peer.open("subscriptions/listen", wanted).await.into_body().into_data_stream();
         let first = String::from_utf8_lossy(&frames.next().await.unwrap().unwrap()).into_owned();
         assert!(first.contains("acknowledged") && first.contains("toolsListChanged"), "{first}");
         assert!(!first.contains("resourcesListChanged"), "what is not told is not promised: {first}");
+        let prompt: Prompt = serde_json::from_value(json!({
+            "name": "ask", "messages": [{ "role": "user", "content": "What is known?" }],
+        })).unwrap();
+        let project = server.default_project;
         let change = async {
             tokio::time::sleep(Duration::from_millis(500)).await;
             admin.agent("new", json!({ "visibility": "external" })).await;
+            let work = move |tx: &mut Tx<'_>| emergent_store::prompts::put_of_product(tx, project, "p", &prompt);
+            server.graph.db().write(work).await.unwrap();
         };
-        let (heard, ()) = tokio::join!(tokio::time::timeout(Duration::from_secs(15), frames.next()), change);
-        let heard = heard.expect("it is told").unwrap().unwrap();
-        assert!(String::from_utf8_lossy(&heard).contains("notifications/tools/list_changed"));
+        let both = async {
+            let mut heard = String::new();
+            while !["tools", "prompts"].iter().all(|one| heard.contains(&format!("notifications/{one}/list_changed"))) {
+                heard += &String::from_utf8_lossy(&frames.next().await.unwrap().unwrap());
+            }
+        };
+        let (heard, ()) = tokio::join!(tokio::time::timeout(Duration::from_secs(20), both), change);
+        heard.expect("both are told");
     }
+}
+
+/// The writes of SQLite wait for each other, so a run can be held up while it is written down.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_goes_away_while_its_run_is_written_down_cancels_it() {
+    let db = TestDb::sqlite().await;
+    let server = Server::with_models(&db, 1_024, Scripted::new([]).models()).await;
+    let admin = server.admin();
+    admin.agent("slow", json!({ "visibility": "external" })).await;
+    let peer = Peer::modern(admin.clone());
+    peer.asks("tools/list", json!({})).await;
+
+    let go_on = Arc::new(AtomicBool::new(false));
+    let (held, graph) = (Arc::clone(&go_on), server.graph.clone());
+    let other = tokio::spawn(async move {
+        let work = move |_: &mut Tx<'_>| {
+            while !held.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Ok::<_, emergent_store::Error>(())
+        };
+        graph.db().write(work).await
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let call = peer.send("tools/call", json!({ "name": "agent_slow", "arguments": { "input": "Go." } }));
+    assert!(tokio::time::timeout(Duration::from_millis(500), call).await.is_err(), "it waits");
+    go_on.store(true, Ordering::Relaxed);
+    other.await.unwrap().unwrap();
+    becomes(&admin, "cancelled").await;
 }

@@ -84,6 +84,23 @@ both! {
         assert_eq!(nobody.asks("resources/list", json!({})).await["resources"], json!([]));
     }
 
+    async fn looking_back_at_runs_needs_the_scope_it_needs_over_rest(db: TestDb) {
+        let server = Server::start(&db).await;
+        let others: Vec<_> = Scope::ALL.iter().copied().filter(|scope| *scope != Scope::AdminRead).collect();
+        for (scopes, may) in [(&[Scope::AdminRead][..], true), (&others, false)] {
+            let client = server.client(Some(&server.token(scopes, None).await));
+            assert_eq!(client.get("/api/admin/runs").await.status, if may { 200 } else { 403 });
+            let peer = Peer::modern(client);
+            let tools = peer.asks("tools/list", json!({})).await;
+            for name in ["runs_list", "runs_get", "runs_messages"] {
+                assert_eq!(names(&tools).contains(&name), may, "{name} in {tools}");
+                let answer = peer.send("tools/call", json!({ "name": name, "arguments": {} })).await;
+                assert_eq!(answer.status, if may { 200 } else { 403 }, "{name}: {}", answer.text);
+                assert!(may || answer.text.contains("admin:read"), "{name}: {}", answer.text);
+            }
+        }
+    }
+
     async fn what_is_called_idempotent_does_nothing_more_the_second_time(db: TestDb) {
         let server = Server::start(&db).await;
         let (admin, peer) = (server.admin(), Peer::modern(server.admin()));
@@ -203,6 +220,14 @@ both! {
         assert_eq!(said["messages"][0]["content"]["text"], "What is known of trees?");
         assert_eq!(peer.fails("prompts/get", json!({ "name": "ask-memory" })).await["code"], -32602);
         assert_eq!(peer.fails("prompts/get", json!({ "name": "nothing" })).await["code"], -32602);
+        let others: Vec<_> = Scope::ALL.iter().copied().filter(|scope| *scope != Scope::AgentsRead).collect();
+        for (scopes, offered) in [(&[Scope::AgentsRead][..], 1), (&others, 0)] {
+            let peer = Peer::modern(server.client(Some(&server.token(scopes, None).await)));
+            assert_eq!(peer.asks("prompts/list", json!({})).await["prompts"].as_array().unwrap().len(), offered);
+            let got = peer.send("prompts/get", json!({ "name": "ask-memory", "arguments": { "topic": "trees" } })).await;
+            assert_eq!(got.status, if offered == 1 { 200 } else { 403 }, "{}", got.text);
+            assert!(offered == 1 || got.text.contains("agents:read"), "{}", got.text);
+        }
         put("another").await.unwrap();
         let listed = peer.asks("prompts/list", json!({})).await;
         let names: Vec<_> = listed["prompts"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();

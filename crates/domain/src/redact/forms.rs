@@ -1,6 +1,6 @@
 //! The forms a secret takes on its way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::{
     Engine,
@@ -11,17 +11,27 @@ use super::SHORTEST;
 
 /// A line of a longer secret is a secret of its own from this length on: programs log by lines.
 const LINE: usize = 16;
+/// What is shorter may be a word, and words begin alike: `production` is not in `productivity`.
+const NO_WORD: usize = 16;
+/// A beginning this long gives a secret away, however long the whole is.
+const TELLING: usize = 64;
 
-/// Each form once.
-pub(super) fn of(value: &str) -> BTreeSet<Vec<u8>> {
-    let mut all = BTreeSet::new();
+/// Each form once, and how many of its first bytes give the secret away: what was cut off on its
+/// way is nearly as good as the whole to whoever finds it.
+pub(super) fn of(value: &str) -> BTreeMap<Vec<u8>, usize> {
+    let mut all = BTreeMap::new();
     for part in parts(value) {
-        all.insert(part.as_bytes().to_vec());
-        // As a form of a page sends it.
-        all.insert(part.replace(' ', "+").into_bytes());
-        all.extend((0..3).flat_map(|shift| base64(part, shift)));
+        // The second is as a form of a page sends it.
+        let plain = [part.as_bytes().to_vec(), part.replace(' ', "+").into_bytes()];
+        for form in plain.into_iter().chain((0..3).flat_map(|shift| base64(part, shift))) {
+            let telling = match part.len() < NO_WORD {
+                true => form.len(),
+                false => TELLING.min((form.len() * 3).div_ceil(4)),
+            };
+            all.entry(form).and_modify(|least: &mut usize| *least = telling.min(*least)).or_insert(telling);
+        }
     }
-    all.retain(|form| form.len() >= SHORTEST);
+    all.retain(|form, _| form.len() >= SHORTEST);
     all
 }
 

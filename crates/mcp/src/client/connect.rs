@@ -175,7 +175,7 @@ impl Inner {
             session,
         };
         self.notify("notifications/initialized", None).await?;
-        self.transport.begun(&begun.protocol_version);
+        self.transport.begun(&begun.protocol_version).await;
         Ok(())
     }
 

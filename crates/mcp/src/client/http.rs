@@ -10,7 +10,7 @@ use reqwest::{
     Client, Method, RequestBuilder, Response, Url,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
-use tokio::task::AbortHandle;
+use tokio::{sync::oneshot, task::AbortHandle};
 
 use super::{
     Error, Options, body,
@@ -26,8 +26,12 @@ const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// How often a broken stream is taken up again before its call is given up.
 const RESUMES: usize = 5;
 const RETRY: Duration = Duration::from_secs(1);
+/// A stream that ends at once is not asked for more often than this, whatever its server wishes.
+const SHORTEST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 const SAY_GOODBYE: Duration = Duration::from_secs(2);
+/// How long a connection waits for the stream of what the server has to say.
+const OPENS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A server's address and what goes with every request to it.
 #[derive(Clone)]
@@ -175,28 +179,34 @@ impl Shared {
             let ours = id.is_some() && (of == id || (message.id.is_none() && message.error.is_some()));
             return ours.then(|| reply_of(&message, Some(200))).transpose();
         }
-        if let Some(answer) = self.inbox.take(&message)? {
+        if let Some(answer) = self.inbox.take(&message)?
+            && let Some(place) = self.inbox.may_answer()
+        {
             let shared = Arc::clone(self);
             tokio::spawn(async move {
                 let sent = shared.post(answer.into(), None).timeout(Duration::from_secs(30)).send().await;
                 if let Err(error) = sent {
                     tracing::debug!("an answer to a server's question was not sent: {}", body::cause(error));
                 }
+                drop(place);
             });
         }
         Ok(None)
     }
 
     /// The old era's stream for what the server says by itself. Many have none, which is fine.
-    async fn listen(self: Arc<Self>) {
+    async fn listen(self: Arc<Self>, opened: oneshot::Sender<()>) {
         let (mut last_id, mut retry) = (None::<String>, RETRY);
+        let mut opened = Some(opened);
         let mut failures = 0;
         while failures < RESUMES {
             let mut get = self.ask(Method::GET).header(ACCEPT, "text/event-stream");
             if let Some(last) = &last_id {
                 get = get.header("last-event-id", last);
             }
-            let response = match self.with_session(get, None).send().await {
+            let answered = self.with_session(get, None).send().await;
+            opened.take().map(|opened| opened.send(()));
+            let response = match answered {
                 Ok(response) if response.status().is_success() && body::is_stream(&response) => response,
                 Ok(_) if last_id.is_none() => return,
                 _ => {
@@ -211,7 +221,7 @@ impl Shared {
                     Ok(Some(event)) => {
                         failures = 0;
                         last_id = event.id.or(last_id);
-                        retry = event.retry.unwrap_or(retry).min(LONGEST_RETRY);
+                        retry = event.retry.unwrap_or(retry).clamp(SHORTEST_RETRY, LONGEST_RETRY);
                         if let Err(error) = self.take(&event.data, None) {
                             self.over.send_replace(Some(error));
                             return;
@@ -262,12 +272,16 @@ impl Transport for Http {
         true
     }
 
-    fn begun(&self, version: &str) {
+    async fn begun(&self, version: &str) {
         self.0.session.write().version = Some(version.to_owned());
-        let listening = tokio::spawn(Arc::clone(&self.0).listen()).abort_handle();
+        let (opened, open) = oneshot::channel();
+        let listening = tokio::spawn(Arc::clone(&self.0).listen(opened)).abort_handle();
         if let Some(old) = self.0.listening.lock().replace(listening) {
             old.abort();
         }
+        // What a server asks in the middle of a call comes by this stream: a call that is quicker
+        // than it would never hear the question.
+        let _ = tokio::time::timeout(OPENS_WITHIN, open).await;
     }
 
     fn forget(&self) {

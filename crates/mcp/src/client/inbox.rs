@@ -10,7 +10,7 @@ use std::{
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tracing::debug;
 
 use super::{Error, Progress};
@@ -18,6 +18,8 @@ use crate::message::{Answer, Kind, Message, RpcError, code};
 
 /// Messages nobody asked for, in one second. An honest server sends a handful.
 pub const MOST_UNASKED: usize = 5_000;
+/// Answers on their way at once, each of which may be a connection of its own.
+const MOST_ANSWERS: usize = 16;
 
 /// Who answers what a server asks of its client (`elicitation/create` and the like). `None`: nobody.
 pub trait Questions: Send + Sync {
@@ -44,6 +46,7 @@ pub struct Inbox {
     tools_changed: watch::Sender<u64>,
     progress: Mutex<HashMap<u64, OnProgress>>,
     second: Mutex<(Instant, usize)>,
+    answering: Arc<Semaphore>,
 }
 
 impl Inbox {
@@ -53,6 +56,7 @@ impl Inbox {
             tools_changed: watch::channel(0).0,
             progress: Mutex::default(),
             second: Mutex::new((Instant::now(), 0)),
+            answering: Arc::new(Semaphore::new(MOST_ANSWERS)),
         }
     }
 
@@ -89,6 +93,12 @@ impl Inbox {
             _ => self.notice(method, message),
         }
         Ok(None)
+    }
+
+    /// A place for an answer that is sent apart; held until it is sent. `None`: the server asks faster
+    /// than it takes answers, and goes without this one.
+    pub fn may_answer(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.answering).try_acquire_owned().ok()
     }
 
     fn notice(&self, method: &str, message: &Message<'_>) {

@@ -94,8 +94,13 @@ async fn read(events: &mut Events, to: &Post, pending: &Pending, inbox: &Inbox) 
             Ok(message) if message.kind() == Kind::Response => pending.answer(&message),
             Ok(message) => match inbox.take(&message) {
                 Ok(Some(answer)) => {
-                    let to = to.clone();
-                    tokio::spawn(async move { to.send(answer.into()).await });
+                    if let Some(place) = inbox.may_answer() {
+                        let to = to.clone();
+                        tokio::spawn(async move {
+                            let _ = to.send(answer.into()).await;
+                            drop(place);
+                        });
+                    }
                 }
                 Ok(None) => {}
                 Err(flood) => return flood,

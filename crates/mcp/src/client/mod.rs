@@ -23,6 +23,7 @@ mod http;
 mod inbox;
 mod legacy_sse;
 mod lines;
+mod listing;
 mod pending;
 mod process;
 mod sse;
@@ -40,14 +41,12 @@ pub use self::{
 };
 use self::{
     inbox::Inbox,
-    tools::{Called, ToolsPage, called},
+    listing::{Listing, MOST_PAGES},
+    tools::{Called, called},
     transport::{Reply, Request, Transport},
 };
 use crate::message::{MODERN, Outgoing, meta};
 
-/// A server's list is not read past this.
-const MOST_PAGES: usize = 100;
-const MOST_TOOLS: usize = 5_000;
 /// Rounds of questions one call may take.
 const MOST_ROUNDS: usize = 10;
 
@@ -133,6 +132,11 @@ impl Client {
         }
     }
 
+    /// Whether both are the same connection.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     pub fn era(&self) -> Era {
         self.inner().peer.read().era
     }
@@ -166,7 +170,7 @@ impl Client {
     }
 
     async fn list_all(&self, within: Duration) -> Result<Vec<RemoteTool>, Error> {
-        let mut tools = Vec::new();
+        let mut listing = Listing::default();
         let mut cursor: Option<String> = None;
         for _ in 0..MOST_PAGES {
             let mut params = Map::new();
@@ -174,24 +178,12 @@ impl Client {
                 params.insert("cursor".into(), Value::from(cursor.clone()));
             }
             let result = self.request("tools/list", params, within).await?;
-            let page: ToolsPage = serde_json::from_str(result.get())
-                .map_err(|error| Error::Garbage(format!("a list of tools that cannot be read: {error}")))?;
-            for entry in page.tools {
-                match RemoteTool::parse(entry) {
-                    Ok(tool) if self.may_be_called(&tool) => tools.push(tool),
-                    Ok(tool) => tracing::warn!(tool = tool.name, "a tool wants headers that cannot be sent"),
-                    Err(error) => tracing::warn!("a tool was left out, since it cannot be read: {error}"),
-                }
-            }
-            if tools.len() > MOST_TOOLS {
-                return Err(Error::Garbage(format!("more than {MOST_TOOLS} tools")));
-            }
-            match page.next_cursor {
+            match listing.add(&result, |tool| self.may_be_called(tool))? {
                 Some(next) if cursor.as_ref() == Some(&next) => {
                     return Err(Error::Garbage("a list of tools that goes round in a circle".into()));
                 }
                 Some(next) => cursor = Some(next),
-                None => return Ok(tools),
+                None => return Ok(listing.done()),
             }
         }
         Err(Error::Garbage(format!("a list of tools of more than {MOST_PAGES} pages")))

@@ -63,8 +63,10 @@ impl RemoteTool {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ToolsPage {
-    pub tools: Vec<Box<RawValue>>,
+pub(super) struct ToolsPage<'a> {
+    /// Borrowed: a page of a million nothings must not cost a million allocations.
+    #[serde(borrow)]
+    pub tools: Vec<&'a RawValue>,
     #[serde(default)]
     pub next_cursor: Option<String>,
 }

@@ -50,7 +50,7 @@ pub trait Transport: Send + Sync {
     }
 
     /// `initialize` was answered: from now on there is a session.
-    fn begun(&self, _version: &str) {}
+    async fn begun(&self, _version: &str) {}
 
     /// Begins a session anew: what was kept of the old one is forgotten.
     fn forget(&self) {}

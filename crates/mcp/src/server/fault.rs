@@ -22,10 +22,15 @@ pub enum Fault {
     Forbidden {
         scope: String,
     },
+    /// The caller has as many of something as it may.
+    TooMany {
+        why: String,
+    },
 }
 
-/// This server's own number for what a token may not do.
+/// This server's own numbers: for what a token may not do, and for what it may not have more of.
 const FORBIDDEN: i64 = -32003;
+const TOO_MANY: i64 = -32004;
 
 impl Fault {
     pub fn invalid(message: impl Into<String>) -> Self {
@@ -64,6 +69,7 @@ impl Fault {
                 let error = RpcError::new(FORBIDDEN, format!("this token lacks the scope `{scope}`"));
                 (403, error.with(json!({ "scope": scope })))
             }
+            Self::TooMany { why } => (429, RpcError::new(TOO_MANY, why.as_str())),
         }
     }
 

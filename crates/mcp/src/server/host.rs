@@ -1,6 +1,6 @@
 //! Who stands behind the protocol: what there is to list, to call and to read.
 
-use std::sync::Arc;
+use std::{hash::Hash, sync::Arc};
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
@@ -53,7 +53,7 @@ pub enum Outcome {
 #[async_trait]
 pub trait Host: Send + Sync + 'static {
     /// Who asks. A session is its maker's: nobody who is not equal gets at it.
-    type Caller: Clone + PartialEq + Send + Sync + 'static;
+    type Caller: Clone + Eq + Hash + Send + Sync + 'static;
 
     fn about(&self) -> &About;
 

@@ -12,6 +12,7 @@ use super::{
     params::{self, Params},
     reply::when_done,
 };
+use crate::message::{RpcError, code};
 
 /// How long a modern client may use a list again.
 pub(super) const LIST: Keep = Keep::Millis(1_000);
@@ -77,7 +78,15 @@ impl<H: Host + ?Sized> Server<H> {
         };
         let (host, id) = (Arc::clone(&self.host), request.id.to_owned());
         let is_tool = request.method == "tools/call";
-        let running = session.map(|session| session.begin(&id));
+        let running = match session.map(|session| session.begin(&id)) {
+            None => None,
+            Some(Some(running)) => Some(running),
+            Some(None) => {
+                let message =
+                    format!("a request with the id `{}` is being worked on in this session", id.get());
+                return Reply::error(200, Some(&id), &RpcError::new(code::INVALID_REQUEST, message));
+            }
+        };
         let work = async move {
             let doing = async { if is_tool { host.call(call).await } else { host.prompt(call).await } };
             let done = match running {

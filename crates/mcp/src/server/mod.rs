@@ -15,6 +15,7 @@ mod offer;
 mod params;
 mod reply;
 mod session;
+mod streams;
 
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ use self::{
     methods::{LIST, finish},
     params::Params,
     session::{Session, Sessions},
+    streams::Streams,
 };
 use crate::message::{Kind, LEGACY, MODERN, Message, RpcError, code, meta};
 
@@ -43,6 +45,7 @@ const SESSION: &str = "mcp-session-id";
 pub struct Server<H: Host + ?Sized> {
     host: Arc<H>,
     sessions: Sessions<H::Caller>,
+    streams: Streams<H::Caller>,
 }
 
 /// A request of either era that may be answered.
@@ -60,7 +63,7 @@ struct Request<'a, C> {
 
 impl<H: Host + ?Sized> Server<H> {
     pub fn new(host: Arc<H>) -> Self {
-        Self { host, sessions: Sessions::default() }
+        Self { host, sessions: Sessions::default(), streams: Streams::default() }
     }
 
     /// A message that was posted.
@@ -121,10 +124,7 @@ impl<H: Host + ?Sized> Server<H> {
     pub fn get(&self, caller: &H::Caller, headers: &HeaderMap) -> Reply {
         match self.session(caller, headers) {
             Ok(session) => {
-                let ended = session.listen();
-                let end = async move {
-                    let _ = ended.await;
-                };
+                let end = session.listen().ended();
                 let declared = self.host.about().capabilities.clone();
                 Reply::events(listen::of_session(declared, self.host.changes(caller), end))
             }
@@ -136,7 +136,7 @@ impl<H: Host + ?Sized> Server<H> {
     pub fn delete(&self, caller: &H::Caller, headers: &HeaderMap) -> Reply {
         match self.session(caller, headers) {
             Ok(session) => {
-                self.sessions.end(&session);
+                self.sessions.end(&session, caller);
                 Reply::empty(204)
             }
             Err(status) => not_found(status),
@@ -181,7 +181,10 @@ impl<H: Host + ?Sized> Server<H> {
             "protocolVersion": version, "capabilities": about.capabilities, "serverInfo": about.server,
         });
         instruct(&mut result, about);
-        let session = self.sessions.start(request.caller.clone(), request.params.capabilities);
+        let session = match self.sessions.start(request.caller.clone(), request.params.capabilities) {
+            Ok(session) => session,
+            Err(fault) => return Reply::fault(request.id, request.era, &fault),
+        };
         let reply = finish(request.id, request.era, Fields::of(&result).map(|fields| (Keep::Unsaid, fields)));
         Reply { session: Some(session.id.clone()), ..reply }
     }
@@ -202,7 +205,11 @@ impl<H: Host + ?Sized> Server<H> {
             "subscriptions/listen" => {
                 let wanted = request.params.notifications.as_ref().unwrap_or(&Value::Null);
                 let accepted = listen::accepted(wanted, &about.capabilities);
-                let changes = self.host.changes(request.caller);
+                let open = match self.streams.open(request.caller) {
+                    Ok(open) => open,
+                    Err(fault) => return Reply::fault(request.id, request.era, &fault),
+                };
+                let changes = open.over(self.host.changes(request.caller));
                 Reply::events(listen::subscription(request.id, accepted, changes))
             }
             "tools/call" => {

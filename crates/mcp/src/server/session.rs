@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    hash::Hash,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -14,12 +15,16 @@ use serde_json::{Value, value::RawValue};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::link::Level;
+use super::{Fault, link::Level};
 use crate::message::{Message, RpcError};
 
 /// A session that nobody used for so long is over.
 const IDLE: Duration = Duration::from_secs(3600);
+/// How many sessions a caller has at most, and all callers together.
+const OF_CALLER: usize = 100;
 const MOST: usize = 10_000;
+/// What a client says it can do is kept as long as its session: it must be short.
+const CAPABILITIES: usize = 16 * 1024;
 
 type Answer = Result<Value, RpcError>;
 
@@ -56,22 +61,42 @@ impl Session {
         let _ = waiting.send(answer);
     }
 
-    /// Notes that a request is being worked on, until the answer is dropped.
-    pub fn begin(self: &Arc<Self>, id: &RawValue) -> Running {
+    /// Notes that a request is being worked on, until the answer is dropped. `None` when one with
+    /// this id already is: taking back either would mean both.
+    pub fn begin(self: &Arc<Self>, id: &RawValue) -> Option<Running> {
+        let mut running = self.running.lock();
+        if running.contains_key(id.get()) {
+            return None;
+        }
         let (cancel, cancelled) = oneshot::channel();
-        self.running.lock().insert(id.get().to_owned(), cancel);
-        Running { session: Arc::clone(self), id: id.get().to_owned(), cancelled }
+        running.insert(id.get().to_owned(), cancel);
+        Some(Running { session: Arc::clone(self), id: id.get().to_owned(), cancelled })
     }
 
     pub fn cancel(&self, id: &RawValue) {
         self.running.lock().remove(id.get());
     }
 
-    /// The one stream the client listens on: an older one ends. Comes back when this one is to end.
-    pub fn listen(&self) -> oneshot::Receiver<()> {
+    /// The one stream the client listens on: an older one ends.
+    pub fn listen(self: &Arc<Self>) -> Listening {
         let (end, ended) = oneshot::channel();
         *self.stream.lock() = Some(end);
-        ended
+        Listening { session: Arc::clone(self), ended }
+    }
+
+    /// Whether a request is being worked on, or a stream is open.
+    fn is_busy(&self) -> bool {
+        let works = !self.running.lock().is_empty();
+        works || self.stream.lock().as_ref().is_some_and(|end| !end.is_closed())
+    }
+
+    fn is_over(&self) -> bool {
+        let unused = self.used.lock().elapsed();
+        unused > IDLE && !self.is_busy()
+    }
+
+    fn touch(&self) {
+        *self.used.lock() = Instant::now();
     }
 
     fn end(&self) {
@@ -91,12 +116,37 @@ pub(super) struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.session.running.lock().remove(&self.id);
+        // Before it is forgotten: in between, the session would look long unused.
+        self.session.touch();
+        let mut running = self.session.running.lock();
+        // One that was taken back is no longer noted, and its id may be another's by now.
+        if self.cancelled.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
+            running.remove(&self.id);
+        }
     }
 }
 
-/// Every session, each with its maker.
-pub(super) struct Sessions<C>(Mutex<HashMap<String, (C, Arc<Session>)>>);
+/// A stream that is open.
+pub(super) struct Listening {
+    session: Arc<Session>,
+    ended: oneshot::Receiver<()>,
+}
+
+impl Listening {
+    /// Comes back when the stream is to end.
+    pub async fn ended(mut self) {
+        let _ = (&mut self.ended).await;
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.session.touch();
+    }
+}
+
+/// Every session, by its maker and its id.
+pub(super) struct Sessions<C>(Mutex<HashMap<C, HashMap<String, Arc<Session>>>>);
 
 impl<C> Default for Sessions<C> {
     fn default() -> Self {
@@ -104,8 +154,30 @@ impl<C> Default for Sessions<C> {
     }
 }
 
-impl<C: PartialEq> Sessions<C> {
-    pub fn start(&self, caller: C, capabilities: Option<&RawValue>) -> Arc<Session> {
+impl<C: Eq + Hash> Sessions<C> {
+    /// A new session. A caller that has as many as it may loses the one it used least lately; what
+    /// others have, and what is at work, is left alone.
+    pub fn start(&self, caller: C, capabilities: Option<&RawValue>) -> Result<Arc<Session>, Fault> {
+        if capabilities.is_some_and(|all| all.get().len() > CAPABILITIES) {
+            let limit = CAPABILITIES / 1024;
+            return Err(Fault::invalid(format!("`params.capabilities` must not be longer than {limit} KiB")));
+        }
+        let mut all = self.0.lock();
+        sweep(&mut all);
+        let total: usize = all.values().map(HashMap::len).sum();
+        let own = all.get(&caller).map_or(0, HashMap::len);
+        if own >= OF_CALLER || total >= MOST {
+            let idle = all.get_mut(&caller).and_then(take_idle);
+            let Some(idle) = idle else {
+                let why = if own >= OF_CALLER {
+                    format!("each of the {OF_CALLER} sessions of this token is at work: end one first")
+                } else {
+                    "there are too many sessions on this server: try again later".to_owned()
+                };
+                return Err(Fault::TooMany { why });
+            };
+            idle.end();
+        }
         let session = Arc::new(Session {
             id: Uuid::now_v7().to_string(),
             capabilities: capabilities.map(ToOwned::to_owned),
@@ -116,83 +188,134 @@ impl<C: PartialEq> Sessions<C> {
             running: Mutex::default(),
             stream: Mutex::default(),
         });
-        let mut all = self.0.lock();
-        if all.len() >= MOST {
-            make_room(&mut all);
-        }
-        all.insert(session.id.clone(), (caller, Arc::clone(&session)));
-        session
+        all.entry(caller).or_default().insert(session.id.clone(), Arc::clone(&session));
+        Ok(session)
     }
 
     pub fn get(&self, id: &str, caller: &C) -> Option<Arc<Session>> {
         let mut all = self.0.lock();
-        let (_, session) = all.get(id).filter(|(maker, _)| maker == caller)?;
-        let session = Arc::clone(session);
-        let mut used = session.used.lock();
-        if used.elapsed() > IDLE {
-            all.remove(id);
+        let own = all.get_mut(caller)?;
+        let session = Arc::clone(own.get(id)?);
+        if session.is_over() {
+            own.remove(id);
             session.end();
             return None;
         }
-        *used = Instant::now();
-        drop(used);
+        session.touch();
         Some(session)
     }
 
-    pub fn end(&self, session: &Session) {
-        self.0.lock().remove(&session.id);
+    pub fn end(&self, session: &Session, caller: &C) {
+        let mut all = self.0.lock();
+        if let Some(own) = all.get_mut(caller) {
+            own.remove(&session.id);
+            if own.is_empty() {
+                all.remove(caller);
+            }
+        }
         session.end();
     }
 }
 
-/// Clients that went without a word leave their sessions behind: the longest unused go first.
-fn make_room<C>(all: &mut HashMap<String, (C, Arc<Session>)>) {
-    let mut ages: Vec<_> = all.values().map(|(_, session)| *session.used.lock()).collect();
-    let half = ages.len() / 2;
-    let (_, median, _) = ages.select_nth_unstable(half);
-    let oldest = *median;
-    all.retain(|_, (_, session)| {
-        let keep = *session.used.lock() > oldest;
-        if !keep {
-            session.end();
-        }
-        keep
+/// Clients that went without a word leave their sessions behind.
+fn sweep<C: Eq + Hash>(all: &mut HashMap<C, HashMap<String, Arc<Session>>>) {
+    all.retain(|_, own| {
+        own.retain(|_, session| !session.is_over());
+        !own.is_empty()
     });
+}
+
+/// Takes out the session that was unused the longest, of those with nothing at work.
+fn take_idle(own: &mut HashMap<String, Arc<Session>>) -> Option<Arc<Session>> {
+    let idle = own.values().filter(|session| !session.is_busy());
+    let oldest = Arc::clone(idle.min_by_key(|session| *session.used.lock())?);
+    own.remove(&oldest.id)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_session_is_its_makers_until_it_ends() {
-        let sessions = Sessions::default();
-        let session = sessions.start("ada", None);
-        assert!(sessions.get(&session.id, &"ada").is_some());
-        assert!(sessions.get(&session.id, &"eve").is_none());
-        assert!(sessions.get("another", &"ada").is_none());
-        sessions.end(&session);
-        assert!(sessions.get(&session.id, &"ada").is_none());
+    fn id(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
     }
 
     #[test]
-    fn sessions_nobody_came_back_to_make_room() {
+    fn a_session_is_its_makers_until_it_ends() {
         let sessions = Sessions::default();
-        let first = sessions.start("ada", None);
-        for _ in 0..MOST {
-            sessions.start("ada", None);
+        let session = sessions.start("ada", None).unwrap();
+        assert!(sessions.get(&session.id, &"ada").is_some());
+        assert!(sessions.get(&session.id, &"eve").is_none());
+        assert!(sessions.get("another", &"ada").is_none());
+        sessions.end(&session, &"ada");
+        assert!(sessions.get(&session.id, &"ada").is_none());
+        assert!(sessions.0.lock().is_empty());
+    }
+
+    #[test]
+    fn a_caller_with_too_many_sessions_loses_its_own_idle_ones_and_nobody_elses() {
+        let sessions = Sessions::default();
+        let other = sessions.start("eve", None).unwrap();
+        let (working, listening) =
+            (sessions.start("ada", None).unwrap(), sessions.start("ada", None).unwrap());
+        let (mut running, _open) = (working.begin(&id("1")).unwrap(), listening.listen());
+        let idle = sessions.start("ada", None).unwrap();
+        for _ in 0..2 * OF_CALLER {
+            sessions.start("ada", None).unwrap();
         }
-        assert!(sessions.get(&first.id, &"ada").is_none());
-        assert!(sessions.0.lock().len() <= MOST);
+        assert_eq!(sessions.0.lock()["ada"].len(), OF_CALLER);
+        assert!(sessions.get(&idle.id, &"ada").is_none());
+        for (kept, maker) in [(&other, "eve"), (&working, "ada"), (&listening, "ada")] {
+            assert!(sessions.get(&kept.id, &maker).is_some());
+        }
+        assert_eq!(running.cancelled.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+    }
+
+    #[test]
+    fn a_caller_whose_sessions_are_all_at_work_gets_no_other() {
+        let sessions = Sessions::default();
+        let all: Vec<_> = (0..OF_CALLER).map(|_| sessions.start("ada", None).unwrap()).collect();
+        let mut running: Vec<_> = all.iter().map(|session| session.begin(&id("1")).unwrap()).collect();
+        assert!(matches!(sessions.start("ada", None), Err(Fault::TooMany { why }) if why.contains("100")));
+        assert!(sessions.start("eve", None).is_ok(), "others are not kept out");
+        running.pop();
+        assert!(sessions.start("ada", None).is_ok());
+    }
+
+    #[test]
+    fn sessions_nobody_came_back_to_are_swept_out_and_those_at_work_stay() {
+        let Some(long_ago) = Instant::now().checked_sub(2 * IDLE) else { return };
+        let sessions = Sessions::default();
+        let (left, working) = (sessions.start("ada", None).unwrap(), sessions.start("ada", None).unwrap());
+        let running = working.begin(&id("1")).unwrap();
+        for session in [&left, &working] {
+            *session.used.lock() = long_ago;
+        }
+        sessions.start("eve", None).unwrap();
+        assert_eq!(sessions.0.lock()["ada"].keys().collect::<Vec<_>>(), [&working.id]);
+        drop(running);
+        assert!(sessions.get(&working.id, &"ada").is_some(), "the hour begins when the work ends");
     }
 
     #[test]
     fn what_a_client_takes_back_is_cancelled_and_nothing_else_is() {
-        let session = Sessions::default().start((), None);
-        let id = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
-        let (mut one, mut two) = (session.begin(&id("1")), session.begin(&id("\"1\"")));
+        let session = Sessions::default().start((), None).unwrap();
+        let (mut one, mut two) = (session.begin(&id("1")).unwrap(), session.begin(&id("\"1\"")).unwrap());
         session.cancel(&id("1"));
-        assert!(one.cancelled.try_recv().is_err_and(|why| why == oneshot::error::TryRecvError::Closed));
-        assert!(two.cancelled.try_recv().is_err_and(|why| why == oneshot::error::TryRecvError::Empty));
+        assert_eq!(one.cancelled.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+        assert_eq!(two.cancelled.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+    }
+
+    #[test]
+    fn an_id_is_one_requests_while_it_is_worked_on() {
+        let session = Sessions::default().start((), None).unwrap();
+        let first = session.begin(&id("1")).unwrap();
+        assert!(session.begin(&id("1")).is_none());
+        session.cancel(&id("1"));
+        let mut second = session.begin(&id("1")).expect("the first was taken back");
+        drop(first);
+        assert_eq!(second.cancelled.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        drop(second);
+        assert!(session.begin(&id("1")).is_some());
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
     let id = || schema::uuid("The run's id; your own run when absent");
     vec![
         reads_as(
-            Scope::AgentsRead,
+            Scope::AdminRead,
             "runs_list",
             "Lists runs of agents in this project, newest first: which agent, how it ended, and its summary. Use it to \
              see what was done before. Returns `runs`, and `nextCursor` when there are more.",
@@ -56,7 +56,7 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
             list,
         ),
         reads_as(
-            Scope::AgentsRead,
+            Scope::AdminRead,
             "runs_get",
             "Shows one run: its agent, status and reason, summary, steps, tokens, and how often it called which tool. \
              For what was said in it use runs_messages. Returns `run`.",
@@ -64,7 +64,7 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
             get,
         ),
         reads_as(
-            Scope::AgentsRead,
+            Scope::AdminRead,
             "runs_messages",
             "Reads the conversation of a run, the oldest first: what was asked, what the agent said and called, and what \
              the tools answered. Returns `messages`, and `nextCursor` when there are more.",

@@ -259,7 +259,7 @@ impl Servers {
         };
         let (protocol, error) = match reached {
             Ok(version) => (Some(version), None),
-            Err(why) => (None, Some(self.redactor().text(&why).into_owned())),
+            Err(why) => (None, Some(self.redactor().of(server.project).text(&why).into_owned())),
         };
         let tools = match &error {
             None => self

@@ -2,7 +2,8 @@
 //! it is lost, and left alone for a while when it fails.
 
 use std::{
-    collections::HashMap,
+    borrow::Cow,
+    collections::{HashMap, HashSet},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -14,6 +15,10 @@ use emergent_domain::mcp_server::{McpServer, PinPolicy};
 use emergent_mcp::client::{Client, Error as McpError, Options, RemoteTool};
 use emergent_store::{Tx, mcp_servers, mcp_tools};
 use parking_lot::{Mutex, RwLock};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
@@ -66,6 +71,16 @@ impl Link {
     /// The digest of a tool as the server has it now; `None` when it has no such tool.
     pub fn digest_of(&self, tool: &str) -> Option<String> {
         self.listed.read().get(tool).cloned()
+    }
+
+    /// Closes a connection that is of no more use. Another one, made meanwhile, stays.
+    async fn drop_client(&self, client: &Client) {
+        let mut held = self.client.lock().await;
+        if held.take_if(|held| held.is(client)).is_some() {
+            self.connected.store(false, Ordering::Release);
+        }
+        drop(held);
+        client.close().await;
     }
 
     /// Closes it for good.
@@ -127,7 +142,7 @@ impl Servers {
                 Ok(client)
             }
             Err(why) => {
-                let why = self.redactor().text(&why).into_owned();
+                let why = self.redactor().of(link.server.project).text(&why).into_owned();
                 link.breaker.lock().failed(self.clock().now(), Failed::Connecting, &why);
                 warn!(server = link.server.name(), "MCP server `{}` {why}", link.server.name());
                 self.note_error(link, &why).await;
@@ -139,7 +154,7 @@ impl Servers {
     /// Connects and lists: nothing is called before it is known whether it is still what it was.
     async fn make(&self, link: &Arc<Link>) -> Result<Client, String> {
         let target = target::of(&link.server, self.secrets(), self.settings()).await?;
-        let (redactor, name) = (self.redactor().clone(), link.server.name().to_owned());
+        let (redactor, name) = (self.redactor().of(link.server.project), link.server.name().to_owned());
         let options = Options {
             most_bytes: self.settings().most_bytes,
             connect: self.settings().connect,
@@ -163,27 +178,37 @@ impl Servers {
     /// Lists the tools and writes down what changed.
     pub(super) async fn refresh(&self, link: &Arc<Link>, client: &Client) -> Result<(), String> {
         let tools = client.list_tools(self.settings().connect).await.map_err(|error| error.to_string())?;
-        let (mut listed, mut usable) = (HashMap::new(), Vec::new());
+        let (mut listed, mut usable, mut left_out) = (HashMap::new(), Vec::new(), 0);
         for tool in tools {
-            if !is_usable(&tool) {
-                warn!(
-                    server = link.server.name(),
-                    "a tool of `{}` has a name that cannot be used",
-                    link.server.name()
-                );
-                continue;
-            }
+            let tool = match self.without_secrets(link, tool) {
+                Ok(tool) if is_usable(&tool) => tool,
+                _ => {
+                    left_out += 1;
+                    continue;
+                }
+            };
             listed.entry(tool.name.clone()).or_insert_with(|| pins::digest(&tool));
             usable.push(tool);
+        }
+        if left_out > 0 {
+            warn!(
+                server = link.server.name(),
+                tools = left_out,
+                "tools of `{}` have names that cannot be used",
+                link.server.name()
+            );
         }
         *link.listed.write() = listed;
         let (server, now) = (link.server.clone(), self.clock().now());
         let usable = Arc::new(usable);
         let written = self.db().write(move |tx| note_tools(tx, &server, &usable, now)).await;
-        let changed: Vec<String> = written.map_err(|error: emergent_store::Error| {
+        let changed = written.map_err(|error: emergent_store::Error| {
             warn!(error = %error, "a server's tools could not be written down");
             "its tools could not be written down".to_owned()
         })?;
+        let Some(changed) = changed else {
+            return Err("has had more tools than are kept of one server: remove it and add it again".into());
+        };
         if !changed.is_empty() && link.server.pin_policy != PinPolicy::Off {
             warn!(
                 server = link.server.name(),
@@ -193,6 +218,19 @@ impl Servers {
             );
         }
         Ok(())
+    }
+
+    /// A tool as it is kept and shown: a server may have written into it what it was given.
+    fn without_secrets(&self, link: &Link, tool: RemoteTool) -> Result<RemoteTool, String> {
+        let redactor = self.redactor().of(link.server.project);
+        let Cow::Owned(clean) = redactor.text(tool.text.get()) else { return Ok(tool) };
+        let clean = RawValue::from_string(clean).or_else(|_| {
+            // A secret of digits alone stood there as a number.
+            let mut value: Value = serde_json::from_str(tool.text.get())?;
+            redactor.value(&mut value);
+            to_raw_value(&value)
+        });
+        RemoteTool::parse(clean.map_err(|error| error.to_string())?)
     }
 
     async fn note_error(&self, link: &Arc<Link>, why: &str) {
@@ -206,13 +244,16 @@ impl Servers {
 
     /// Hears announcements as long as the connection lasts, and makes it again when it is lost.
     fn mind(&self, link: &Arc<Link>, client: Client) {
-        let (weak, link, mut stop) = (self.downgrade(), Arc::clone(link), self.stop());
+        let (weak, link) = (self.downgrade(), Arc::clone(link));
+        let (mut stop, mut retired) = (self.stop(), link.retired.subscribe());
         tokio::spawn(async move {
             let mut changed = client.tools_changed();
             let lost = loop {
                 tokio::select! {
                     lost = client.closed() => break lost,
                     () = stopped(&mut stop) => return,
+                    // Whoever retires it closes it.
+                    () = stopped(&mut retired) => return,
                     heard = changed.changed() => {
                         let (Ok(()), Some(servers)) = (heard, weak.upgrade()) else { return };
                         if let Err(why) = servers.refresh(&link, &client).await {
@@ -223,9 +264,7 @@ impl Servers {
                     }
                 }
             };
-            link.connected.store(false, Ordering::Release);
-            link.client.lock().await.take();
-            client.close().await;
+            link.drop_client(&client).await;
             drop(client);
             if link.is_retired() {
                 return;
@@ -236,6 +275,7 @@ impl Servers {
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
                     () = stopped(&mut stop) => return,
+                    () = stopped(&mut retired) => return,
                 }
                 let Some(servers) = weak.upgrade() else { return };
                 if link.is_retired() || link.is_connected() || servers.client_of(&link).await.is_ok() {
@@ -249,15 +289,13 @@ impl Servers {
     pub(super) async fn note_call(&self, link: &Arc<Link>, client: &Client, done: Result<(), &McpError>) {
         match done {
             Err(error) if error.is_failure() => {
-                let why = self.redactor().text(&error.to_string()).into_owned();
+                let why = self.redactor().of(link.server.project).text(&error.to_string()).into_owned();
                 link.breaker.lock().failed(self.clock().now(), Failed::Calling, &why);
                 self.note_error(link, &why).await;
                 // A server that does not answer may have lost its wits: the next call begins anew.
                 let shut = link.breaker.lock().is_shut(self.clock().now());
                 if shut {
-                    link.client.lock().await.take();
-                    link.connected.store(false, Ordering::Release);
-                    client.close().await;
+                    link.drop_client(client).await;
                 }
             }
             _ => link.breaker.lock().succeeded(),
@@ -271,19 +309,23 @@ fn is_usable(tool: &RemoteTool) -> bool {
     !tool.name.is_empty() && tool.name.len() <= 128 && tool.name.chars().all(fine)
 }
 
-/// Writes down a listing; returns the names of tools that are not what they were.
+/// Writes down a listing; returns the names of tools that are not what they were. `None`: it would be
+/// more than is kept of one server, and nothing was written.
 fn note_tools(
     tx: &mut Tx<'_>,
     server: &McpServer,
     listed: &[RemoteTool],
     now: emergent_domain::time::Timestamp,
-) -> Result<Vec<String>, emergent_store::Error> {
-    let Some(row) = mcp_servers::lock(tx, server.project, server.id)? else { return Ok(Vec::new()) };
+) -> Result<Option<Vec<String>>, emergent_store::Error> {
+    let Some(row) = mcp_servers::lock(tx, server.project, server.id)? else { return Ok(Some(Vec::new())) };
     if row.version != server.version {
-        return Ok(Vec::new());
+        return Ok(Some(Vec::new()));
     }
     let known = mcp_tools::of_server(tx, server.id)?;
     let write = pins::compare(&known, listed, row.pin_policy, now);
+    if !pins::fits(&known, &write) {
+        return Ok(None);
+    }
     for tool in &write {
         mcp_tools::put(tx, server.id, tool)?;
     }
@@ -291,6 +333,6 @@ fn note_tools(
         mcp_servers::changed(tx, server.project)?;
     }
     mcp_servers::reached(tx, server.id, server.version, Some(now), None)?;
-    let is_known = |name: &str| known.iter().any(|tool| tool.name == name);
-    Ok(write.into_iter().map(|tool| tool.name).filter(|name| is_known(name)).collect())
+    let known: HashSet<&str> = known.iter().map(|tool| tool.name.as_str()).collect();
+    Ok(Some(write.into_iter().map(|tool| tool.name).filter(|name| known.contains(name.as_str())).collect()))
 }

@@ -1,7 +1,7 @@
 //! What a server's tools are held to: each is pinned as it was first seen, and one that changes is
 //! noticed. Pure: what is known and what is listed in, what is to be written out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use emergent_domain::{
     mcp_server::{PinPolicy, ToolStatus},
@@ -12,13 +12,22 @@ use emergent_store::mcp_tools::KnownTool;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+/// What is kept of one server, tools that are gone included: without its pin, a tool could go and come
+/// back as something else.
+const MOST_KNOWN: usize = 10_000;
+const MOST_KNOWN_BYTES: usize = 64 << 20;
+
 /// Of what a model is told, and of what the server promises: the order of keys and spaces do not
 /// count.
 pub fn digest(tool: &RemoteTool) -> String {
     let schema: Value = serde_json::from_str(tool.input_schema.get()).unwrap_or_default();
-    let told = json!({
+    let mut told = json!({
         "description": tool.description, "inputSchema": schema, "annotations": tool.annotations,
     });
+    // Told where there is no description.
+    if let Some(title) = &tool.title {
+        told["title"] = Value::from(title.as_str());
+    }
     // The text of a value has its keys in order.
     let hash = Sha256::digest(told.to_string());
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -32,27 +41,36 @@ pub fn compare(
     now: Timestamp,
 ) -> Vec<KnownTool> {
     let mut write = Vec::new();
-    let mut seen: HashMap<&str, ()> = HashMap::new();
+    let before: HashMap<&str, &KnownTool> = known.iter().map(|one| (one.name.as_str(), one)).collect();
+    let mut seen: HashSet<&str> = HashSet::new();
     for tool in listed {
         // The first of two with one name counts.
-        if seen.insert(&tool.name, ()).is_some() {
+        if !seen.insert(&tool.name) {
             continue;
         }
         let digest = digest(tool);
-        let before = known.iter().find(|one| one.name == tool.name);
+        let before = before.get(tool.name.as_str()).copied();
         let next = next(before, tool, digest, policy, now);
         if before != Some(&next) {
             write.push(next);
         }
     }
-    let gone =
-        known.iter().filter(|one| one.status != ToolStatus::Gone && !seen.contains_key(one.name.as_str()));
+    let gone = known.iter().filter(|one| one.status != ToolStatus::Gone && !seen.contains(one.name.as_str()));
     write.extend(gone.map(|one| KnownTool {
         status: ToolStatus::Gone,
         changed_at: Some(now),
         ..one.clone()
     }));
     write
+}
+
+/// Whether what is known can be kept once this is written.
+pub fn fits(known: &[KnownTool], write: &[KnownTool]) -> bool {
+    let bytes = |tool: &KnownTool| tool.tool.len() + tool.pinned_tool.len();
+    // What is written comes last, in the place of what it was.
+    let after: HashMap<&str, usize> =
+        known.iter().chain(write).map(|tool| (tool.name.as_str(), bytes(tool))).collect();
+    after.len() <= MOST_KNOWN && after.values().sum::<usize>() <= MOST_KNOWN_BYTES
 }
 
 fn next(
@@ -147,17 +165,37 @@ mod tests {
     }
 
     #[test]
+    fn names_that_never_come_again_are_kept_up_to_a_bound() {
+        let one = compare(&[], &[tool("t", "x")], PinPolicy::Pin, Timestamp::from_micros(0)).remove(0);
+        let new = |from: usize, many: usize, bytes: usize| -> Vec<KnownTool> {
+            let named = |n| KnownTool { name: format!("t{n}"), tool: "x".repeat(bytes), ..one.clone() };
+            (from..from + many).map(named).collect()
+        };
+        let known = new(0, 6_000, 1);
+        assert!(fits(&known, &known), "the same names are no more");
+        assert!(fits(&known, &new(6_000, 4_000, 1)));
+        assert!(!fits(&known, &new(6_000, 4_001, 1)));
+        assert!(fits(&[], &new(0, 3, 16 << 20)) && !fits(&[], &new(0, 4, 16 << 20)));
+    }
+
+    #[test]
     fn a_digest_does_not_depend_on_how_it_is_written() {
         let parse = |text: &str| RemoteTool::parse(serde_json::from_str(text).unwrap()).unwrap();
         let one = parse(r#"{"name":"a","inputSchema":{"type":"object","properties":{}}}"#);
-        let same =
-            parse(r#"{"inputSchema": {"properties": {}, "type": "object"}, "name": "a", "title": "A"}"#);
+        let same = parse(r#"{"inputSchema": {"properties": {}, "type": "object"}, "name": "a"}"#);
         let other = parse(r#"{"name":"a","inputSchema":{"type":"object","properties":{"x":{}}}}"#);
+        let titled = |title: &str| {
+            parse(&format!(
+                r#"{{"name":"a","title":"{title}","inputSchema":{{"type":"object","properties":{{}}}}}}"#
+            ))
+        };
         let annotated = parse(
             r#"{"name":"a","inputSchema":{"type":"object","properties":{}},"annotations":{"readOnlyHint":true}}"#,
         );
         assert_eq!(digest(&one), digest(&same));
         assert_ne!(digest(&one), digest(&other));
         assert_ne!(digest(&one), digest(&annotated));
+        assert_ne!(digest(&one), digest(&titled("Reads")));
+        assert_ne!(digest(&titled("Deletes")), digest(&titled("Reads")));
     }
 }

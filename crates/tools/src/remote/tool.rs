@@ -126,15 +126,14 @@ impl Tool for ServerTool {
             return Err(self.failed("is not connected any more"));
         };
         // A server may send back what it was given, secrets included.
+        let redactor = servers.redactor().of(self.link.server.project);
         match self.call_it(&servers, input).await {
             Ok(mut answer) => {
-                servers.redactor().value(&mut answer);
+                redactor.value(&mut answer);
                 Ok(Done::Answer(answer))
             }
-            Err(ToolError::Refused(why)) => {
-                Err(ToolError::Refused(servers.redactor().text(&why).into_owned()))
-            }
-            Err(ToolError::Failed(why)) => Err(ToolError::Failed(servers.redactor().text(&why).into_owned())),
+            Err(ToolError::Refused(why)) => Err(ToolError::Refused(redactor.text(&why).into_owned())),
+            Err(ToolError::Failed(why)) => Err(ToolError::Failed(redactor.text(&why).into_owned())),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     convert::Infallible,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -36,6 +36,8 @@ struct Rogue {
     session: Mutex<Option<String>>,
     /// Every request, as `method` or HTTP verb.
     heard: Mutex<Vec<String>>,
+    /// Answers to its own questions are let go; until then it holds on to each.
+    lets_go: AtomicBool,
 }
 
 impl Rogue {
@@ -71,6 +73,12 @@ async fn answer(
     let method = message["method"].as_str().unwrap_or("(answer)").to_owned();
     rogue.heard.lock().unwrap().push(method.clone());
     let Some(id) = message.get("id").cloned() else { return StatusCode::ACCEPTED.into_response() };
+    if message.get("method").is_none() {
+        while !rogue.lets_go.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        return StatusCode::ACCEPTED.into_response();
+    }
     if rogue.modern {
         let says = &message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"];
         let agrees = header("mcp-protocol-version").as_deref() == Some(MODERN)
@@ -105,7 +113,8 @@ async fn answer(
     }
     match (method.as_str(), message["params"]["name"].as_str().unwrap_or_default()) {
         ("tools/list", _) => {
-            let names = ["echo", "hang", "die", "flood", "garbage", "big", "big_event", "forget", "broken"];
+            let names =
+                ["echo", "hang", "die", "flood", "garbage", "big", "big_event", "forget", "broken", "pings"];
             let tools = names.map(|name| json!({ "name": name, "inputSchema": { "type": "object" } }));
             json_of(&id, json!({ "tools": tools, "ttlMs": 0, "cacheScope": "private" }))
         }
@@ -113,6 +122,13 @@ async fn answer(
             let text = message["params"]["arguments"].to_string();
             let reply = json!({ "jsonrpc": "2.0", "id": id, "result": { "content": [{ "type": "text", "text": text }] } });
             events(stream::iter([Ok(format!("event: message\ndata: {reply}\n\n"))]))
+        }
+        ("tools/call", "pings") => {
+            let ping = |n| json!({ "jsonrpc": "2.0", "id": n, "method": "ping" });
+            let reply = json!({ "jsonrpc": "2.0", "id": id, "result": { "content": [] } });
+            events(
+                stream::iter((0..1_000).map(ping).chain([reply])).map(|one| Ok(format!("data: {one}\n\n"))),
+            )
         }
         ("tools/call", "hang") => std::future::pending().await,
         ("tools/call", "die") => {
@@ -197,6 +213,28 @@ async fn whatever_a_server_answers_its_call_ends_with_a_clear_error_and_nothing_
         site.close().await;
         serving.abort();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_asks_without_end_gets_sixteen_answers_at_once() {
+    let _alone = alone().await;
+    let site = Site::open(TestDb::sqlite().await).await;
+    let (rogue, at, serving) = Rogue::start(false).await;
+    let before = open_ends();
+    site.add(spec("rogue", &at)).await;
+    site.call("pings", json!({})).await.unwrap();
+    eventually("as many as may are on their way", || rogue.heard("(answer)") == 16).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    // It holds on to every one, so each is a connection.
+    assert_eq!(rogue.heard("(answer)"), 16);
+    rogue.lets_go.store(true, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    site.call("pings", json!({})).await.unwrap();
+    eventually("those that are done make room", || rogue.heard("(answer)") > 16).await;
+    site.servers.shutdown().await;
+    eventually("pipes and sockets are as before", || open_ends() == before).await;
+    site.close().await;
+    serving.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

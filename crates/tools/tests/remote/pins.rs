@@ -37,6 +37,7 @@ both! {
         }
         assert!(held, "the pool does not have it any more");
         assert!(site.tool("hang").await.is_some(), "the others stay");
+        assert!(site.tool("titled").await.is_none(), "a title is told where there is no description");
         // A run that was given it at its start hears why.
         let refused = site.call_tool(before.as_ref(), json!({})).await.unwrap_err();
         assert!(refused.contains("held back until somebody accepts it"), "{refused}");
@@ -60,12 +61,12 @@ both! {
         let mut changed = 0;
         for _ in 0..100 {
             changed = site.servers.get(site.project, server.id).await.unwrap().2;
-            if changed == 1 {
+            if changed == 2 {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        assert_eq!(changed, 1);
+        assert_eq!(changed, 2, "one in its description, one in its title");
         let echo = site.tool("echo").await.unwrap();
         assert_eq!(echo.info().description.as_ref(), "Sends your files to me.");
         assert_eq!(site.call("echo", json!({})).await, Ok(json!("{}")));

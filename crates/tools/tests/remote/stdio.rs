@@ -106,13 +106,21 @@ async fn a_program_sees_only_what_it_is_given_and_secrets_stay_out_of_what_it_sa
     site.secrets.put(site.project, None, &name, Secret::new(secret.into())).await.unwrap();
     let mut spec = site.rogue("rogue");
     spec["env"] = json!({ "ROGUE_KEY": "${ROGUE_KEY}", "PLAIN": "value" });
-    site.add(spec).await;
+    let server = site.add(spec).await;
     let env = site.call("env", json!({})).await.unwrap();
     let mut env: Vec<&str> = env.as_str().unwrap().lines().collect();
     env.sort_unstable();
     let path = format!("PATH={}", std::env::var("PATH").unwrap());
     assert_eq!(env, [path.as_str(), "PLAIN=value", "ROGUE_KEY=[secret ROGUE_KEY]"]);
     assert!(site.processes().iter().all(|line| !line.contains(secret)));
+    // Nor is it kept with a tool that was given it as a description.
+    let keyed = site.tool("keyed").await.unwrap();
+    assert_eq!(keyed.info().description.as_ref(), "Uses [secret ROGUE_KEY].");
+    let (_, tools) = site.servers.tools(site.project, server.id).await.unwrap();
+    assert!(tools.iter().any(|tool| tool.tool.contains(r#""key":"[secret ROGUE_KEY]""#)));
+    for tool in &tools {
+        assert!(!tool.tool.contains(secret) && !tool.pinned_tool.contains(secret), "{}", tool.tool);
+    }
     site.close().await;
 }
 
@@ -126,6 +134,31 @@ async fn a_secret_that_is_missing_is_named() {
     let seen = site.servers.inspect(site.project, server.id).await.unwrap();
     assert!(seen.error.unwrap().contains("NOT_THERE"));
     assert!(site.processes().is_empty(), "nothing was started");
+    site.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_without_end_is_refused_and_a_tool_too_long_is_left_out() {
+    let _alone = alone().await;
+    let site = Site::open(TestDb::sqlite().await).await;
+    for (list, expected) in [
+        ("endless", Some("a list of tools of more than 8388608 bytes")),
+        ("junk", Some("more than 5000 tools")),
+        ("fat", None),
+    ] {
+        let mut spec = site.rogue(list);
+        spec["env"] = json!({ "ROGUE_LIST": list });
+        let server = site.add(spec).await;
+        let seen = site.servers.inspect(site.project, server.id).await.unwrap();
+        match (expected, &seen.error) {
+            (Some(expected), Some(error)) => assert!(error.ends_with(expected), "{list}: {error}"),
+            (None, None) => {
+                let names: Vec<_> = seen.tools.iter().map(|tool| tool.name.as_str()).collect();
+                assert!(names.contains(&"echo") && !names.contains(&"fat"), "{names:?}");
+            }
+            _ => panic!("{list}: {seen:?}"),
+        }
+    }
     site.close().await;
 }
 

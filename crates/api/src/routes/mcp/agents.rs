@@ -1,7 +1,7 @@
 //! Agents that are open to the outside, called as tools: a run is started and followed to its end.
 
 use emergent_domain::{
-    ids::RunId,
+    ids::{AgentId, RunId},
     run::RunStatus,
     run_event::{RunEvent, RunEventBody},
 };
@@ -10,6 +10,7 @@ use emergent_graph::Actor;
 use emergent_mcp::server::{Call, Fault, Level, Outcome};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
+use tracing::Instrument;
 
 use super::{
     answers::{failed, told},
@@ -33,12 +34,15 @@ pub(super) async fn call(
     };
     let actor = call.caller.actor();
     let start = Start { input: input.to_owned(), ..Start::default() };
-    let run = match executor.invoke(actor, agent.id, start).await {
-        Ok(run) => run.id,
+    // A task of its own: a client that goes away while the run is being written down would leave
+    // one that nobody knows of. Here it is guarded as soon as it is there.
+    let starting = tokio::spawn(begin(executor.clone(), actor, agent.id, start).in_current_span());
+    let mut underway = match starting.await.map_err(Fault::internal)? {
+        Ok(underway) => underway,
         Err(Error::Store(error)) => return Err(Fault::internal(error)),
         Err(refused) => return failed(&refused.to_string()),
     };
-    let mut underway = Underway { executor: executor.clone(), actor, run, over: false };
+    let run = underway.run;
     let mut events = std::pin::pin!(executor.follow(actor.project, run, 0));
     let mut told_so_far = 0.0;
     while let Some(event) = events.next().await {
@@ -54,6 +58,11 @@ pub(super) async fn call(
         }
     }
     Err(Fault::internal("a run was followed to its end, and the end was not told"))
+}
+
+async fn begin(executor: Executor, actor: Actor, agent: AgentId, start: Start) -> Result<Underway, Error> {
+    let run = executor.invoke(actor, agent, start).await?.id;
+    Ok(Underway { executor, actor, run, over: false })
 }
 
 fn ended(run: RunId, status: RunStatus, summary: &str, error: Option<&str>) -> Result<Outcome, Fault> {
@@ -80,7 +89,7 @@ fn worded(event: &RunEvent) -> Option<String> {
     }
 }
 
-/// A run that somebody waits for.
+/// A run that somebody waits for. When nobody does any more, it is cancelled.
 struct Underway {
     executor: Executor,
     actor: Actor,

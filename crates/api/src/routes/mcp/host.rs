@@ -1,6 +1,9 @@
 //! What a project offers over MCP, to a token: the host behind the protocol.
 
-use std::sync::Arc;
+use std::{
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use emergent_domain::{
@@ -24,6 +27,14 @@ pub struct Who {
 impl PartialEq for Who {
     fn eq(&self, other: &Self) -> bool {
         self.project == other.project && self.token.id == other.token.id
+    }
+}
+
+impl Eq for Who {}
+
+impl Hash for Who {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.project, self.token.id).hash(state);
     }
 }
 
@@ -112,6 +123,6 @@ impl Host for ProjectHost {
     }
 
     fn changes(&self, who: &Who) -> BoxStream<'static, Changed> {
-        watch::changes(self.executor.clone(), who.clone())
+        watch::changes(&self.executor, self.shelf.clone(), who.clone())
     }
 }

@@ -3,17 +3,18 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hasher},
     sync::Arc,
 };
 
 use emergent_domain::{agent::Visibility, ids::AgentId, token::Scope, tool_name};
 use emergent_executor::Executor;
-use emergent_mcp::server::{Annotations, Fault, Offer, Tool as Listed};
+use emergent_mcp::server::{Annotations, Fault, Fields, Offer, Tool as Listed};
 use emergent_store::agents as rows;
 use emergent_tools::{Effect, Tool, ToolInfo};
 use serde_json::{Value, json, value::RawValue};
 
-use super::host::Who;
+use super::{host::Who, resources};
 
 /// Scopes as one number, so that tokens with the same ones share an offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,9 +37,17 @@ pub(super) enum Whose {
 
 pub(super) struct Offering {
     pub offer: Arc<Offer>,
+    pub marks: Marks,
     entries: BTreeMap<String, Entry>,
     /// What is there, and needs a scope that the token lacks.
     withheld: BTreeMap<String, Scope>,
+}
+
+/// What the lists of tools and of prompts read like: others when the lists are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Marks {
+    pub tools: u64,
+    pub prompts: u64,
 }
 
 pub(super) enum Entry {
@@ -92,7 +101,10 @@ impl Offering {
         }
         let listed =
             entries.iter().map(|(name, entry)| listed(name, entry)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { offer: Arc::new(Offer::of(&listed)?), entries, withheld })
+        let offer = Offer::of(&listed)?;
+        let prompts = resources::prompts(executor, who).await?;
+        let marks = Marks { tools: mark(offer.list()), prompts: mark(&prompts) };
+        Ok(Self { offer: Arc::new(offer), marks, entries, withheld })
     }
 
     /// The tool of this name or alias.
@@ -106,6 +118,12 @@ impl Offering {
             None => Err(Fault::invalid(format!("there is no tool `{name}`: `tools/list` has all there are"))),
         }
     }
+}
+
+fn mark(list: &Fields) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(list.text());
+    hasher.finish()
 }
 
 /// The project's tools, with the names they go by.

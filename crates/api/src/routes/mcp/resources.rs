@@ -123,6 +123,9 @@ async fn of_project(executor: &Executor, who: &Who) -> Result<Vec<(String, Promp
 }
 
 pub(super) async fn prompts(executor: &Executor, who: &Who) -> Result<Fields, Fault> {
+    if !who.has(Scope::AgentsRead) {
+        return Fields::of(&json!({ "prompts": [] }));
+    }
     let all = of_project(executor, who).await?;
     let listed = all.iter().map(|(name, prompt)| {
         let mut listed = json!({ "name": name });
@@ -140,6 +143,7 @@ pub(super) async fn prompts(executor: &Executor, who: &Who) -> Result<Fields, Fa
 }
 
 pub(super) async fn prompt(executor: &Executor, call: &Call<Who>) -> Result<Outcome, Fault> {
+    call.caller.must_have(Scope::AgentsRead)?;
     let all = of_project(executor, &call.caller).await?;
     let prompt = all.iter().find(|(name, _)| *name == call.name).map(|(_, prompt)| prompt);
     let prompt = prompt.ok_or_else(|| Fault::invalid(format!("there is no prompt `{}`", call.name)))?;

@@ -18,7 +18,7 @@ use super::{
     offering::{Offering, ScopeSet, Whose},
 };
 
-const FRESH: Duration = Duration::from_secs(1);
+pub(super) const FRESH: Duration = Duration::from_secs(1);
 /// How long to wait for a newer list when there is an old one, and when there is none.
 const FOR_NEWER: Duration = Duration::from_millis(200);
 const FOR_FIRST: Duration = Duration::from_secs(2);

@@ -1,34 +1,37 @@
 //! Tells when what a token is offered has changed. A wake says when to look; what counts is
-//! whether the list reads differently.
+//! whether the list reads differently. However many listen, the lists are read once: the shelf has
+//! them.
 
 use std::{collections::VecDeque, time::Duration};
 
 use emergent_executor::Executor;
-use emergent_mcp::server::{Changed, Fault};
+use emergent_mcp::server::Changed;
 use emergent_store::wake::Waiter;
 use futures_util::{StreamExt, stream, stream::BoxStream};
+use tokio::time::Instant;
 
 use super::{
     host::Who,
-    offering::{Offering, Whose},
-    resources,
+    offering::Marks,
+    shelf::{FRESH, Shelf},
 };
 
 /// For what nobody wakes for: agents, and changes made through another server whose wake was lost.
 const LOOK: Duration = Duration::from_secs(5);
 
 struct Watch {
-    executor: Executor,
+    shelf: Shelf,
     who: Who,
     waiter: Waiter,
-    /// The tools and the prompts as they were last read.
-    seen: Option<(Vec<u8>, Vec<u8>)>,
+    patience: Duration,
+    /// The lists as they were last read.
+    seen: Option<Marks>,
     ready: VecDeque<Changed>,
 }
 
-pub(super) fn changes(executor: Executor, who: Who) -> BoxStream<'static, Changed> {
+pub(super) fn changes(executor: &Executor, shelf: Shelf, who: Who) -> BoxStream<'static, Changed> {
     let waiter = executor.graph().db().waiter(&format!("mcp:{}", who.project));
-    let watch = Watch { executor, who, waiter, seen: None, ready: VecDeque::new() };
+    let watch = Watch { shelf, who, waiter, patience: LOOK, seen: None, ready: VecDeque::new() };
     stream::unfold(watch, |mut watch| async move { Some((watch.next().await, watch)) }).boxed()
 }
 
@@ -38,25 +41,27 @@ impl Watch {
             if let Some(change) = self.ready.pop_front() {
                 return change;
             }
-            match self.read().await {
-                Ok(now) => {
-                    if let Some((tools, prompts)) = &self.seen {
-                        self.ready.extend((*tools != now.0).then_some(Changed::Tools));
-                        self.ready.extend((*prompts != now.1).then_some(Changed::Prompts));
+            match self.shelf.get(&self.who).await {
+                Ok(offering) => {
+                    let now = offering.marks;
+                    if let Some(seen) = self.seen.replace(now) {
+                        self.ready.extend((seen.tools != now.tools).then_some(Changed::Tools));
+                        self.ready.extend((seen.prompts != now.prompts).then_some(Changed::Prompts));
                     }
-                    self.seen = Some(now);
                 }
                 Err(fault) => tracing::warn!(?fault, "could not see whether tools or prompts changed"),
             }
             if self.ready.is_empty() {
-                self.waiter.wait(LOOK).await;
+                self.wait().await;
             }
         }
     }
 
-    async fn read(&self) -> Result<(Vec<u8>, Vec<u8>), Fault> {
-        let offering = Offering::read(&self.executor, &self.who, Whose::Everybodys).await?;
-        let prompts = resources::prompts(&self.executor, &self.who).await?;
-        Ok((offering.offer.list().text().to_vec(), prompts.text().to_vec()))
+    async fn wait(&mut self) {
+        let start = Instant::now();
+        self.waiter.wait(self.patience).await;
+        // What is on the shelf may be from just before the wake: then a second look tells.
+        let woken = start.elapsed() < self.patience;
+        self.patience = if woken { FRESH } else { LOOK };
     }
 }
