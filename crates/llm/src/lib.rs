@@ -14,7 +14,6 @@ mod models;
 mod ollama;
 mod prices;
 mod retry;
-mod sse;
 
 pub use chat::{
     About, Answer, ChatRequest, ChatSettings, Delta, Gemini, Kept, Provider, ToolSpec, VertexSettings,

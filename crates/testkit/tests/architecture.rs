@@ -11,9 +11,10 @@ use std::{fs, path::Path};
 const ROOMS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("documents", &[]),
+    ("sse", &[]),
     ("store", &["domain"]),
-    ("llm", &["domain"]),
-    ("mcp", &["domain"]),
+    ("llm", &["domain", "sse"]),
+    ("mcp", &["domain", "sse"]),
     ("secrets", &["store"]),
     ("graph", &["store", "llm", "documents"]),
     ("tools", &["graph", "mcp", "secrets"]),

@@ -142,8 +142,8 @@ impl Provider for Gemini {
         let url = self.url(request.model).await?;
         let headers = self.access.headers().await?;
         let mut reading = Reading::new(&model);
-        let read = post_sse(&self.client, url, headers.clone(), body, &model, self.idle, |event| {
-            reading.take(&event.data, on_delta)?;
+        let read = post_sse(&self.client, url, headers.clone(), body, &model, self.idle, |data| {
+            reading.take(data, on_delta)?;
             Ok(ControlFlow::Continue(()))
         });
         let result = read.await;

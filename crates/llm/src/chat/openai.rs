@@ -81,7 +81,7 @@ impl Provider for OpenAi {
         let model = format!("{}/{}", self.name, request.model);
         let body = request::body(&request, self.limit);
         let mut reading = Reading::new(&model);
-        let on_event = |event: crate::sse::SseEvent| reading.take(&event.data, on_delta);
+        let on_event = |data: &str| reading.take(data, on_delta);
         post_sse(&self.client, self.url.clone(), self.headers.clone(), body, &model, self.idle, on_event)
             .await?;
         let mut answer = reading.answer()?;

@@ -2,6 +2,7 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
+use emergent_sse::Decoder;
 use reqwest::{
     Client, Response, StatusCode, Url,
     header::{CONTENT_TYPE, HeaderMap},
@@ -12,7 +13,6 @@ use tokio::time::timeout;
 use crate::{
     Error,
     http::{self, wait_in_headers},
-    sse::{Decoder, SseEvent},
 };
 
 /// How long a provider may be silent, before its first byte or between two, until it counts as gone.
@@ -20,6 +20,8 @@ pub const IDLE: Duration = Duration::from_secs(60);
 
 /// Refusals are short; whoever sends more gets cut off.
 const LONGEST_REFUSAL: usize = 64 << 10;
+/// A single event larger than this is no answer but a fault, and would only fill the memory.
+const LARGEST_EVENT: usize = 16 << 20;
 /// Far above any answer; without it a server that never stops would fill the memory.
 const LONGEST_ANSWER: usize = 256 << 20;
 
@@ -34,7 +36,7 @@ pub(crate) async fn post_sse(
     body: impl Into<reqwest::Body>,
     model: &str,
     idle: Duration,
-    mut on_event: impl FnMut(SseEvent) -> Result<ControlFlow<()>, Error> + Send,
+    mut on_event: impl FnMut(&str) -> Result<ControlFlow<()>, Error> + Send,
 ) -> Result<(), Error> {
     let request = client.post(url).headers(headers).header(CONTENT_TYPE, "application/json").body(body);
     let response = timeout(idle, request.send()).await.map_err(|_| silent(model, idle))?;
@@ -45,7 +47,7 @@ pub(crate) async fn post_sse(
     if is_json(&response) {
         return Err(unstreamed(response, model, idle).await);
     }
-    let mut decoder = Decoder::default();
+    let mut decoder = Decoder::new(LARGEST_EVENT);
     let mut total = 0;
     while let Some(bytes) = next(&mut response, model, idle).await? {
         total += bytes.len();
@@ -53,8 +55,8 @@ pub(crate) async fn post_sse(
         let (Ok(events), true) = (events, total <= LONGEST_ANSWER) else {
             return Err(malformed(model, "it is too large"));
         };
-        for event in events {
-            if on_event(event)?.is_break() {
+        for data in events.into_iter().filter_map(|event| event.data) {
+            if on_event(&data)?.is_break() {
                 return Ok(());
             }
         }

@@ -1,12 +1,10 @@
 //! Bodies of HTTP answers, read no further than a limit.
 
+use emergent_sse::{Decoder, Event};
 use futures_util::StreamExt;
 use reqwest::{Response, header::CONTENT_TYPE};
 
-use super::{
-    Error,
-    sse::{Decoder, Event},
-};
+use super::Error;
 
 /// How much of an error's body is looked at and told.
 const MOST_OF_AN_ERROR: usize = 64 << 10;

@@ -145,7 +145,7 @@ impl Shared {
                     Ok(Some(event)) => {
                         last_id = event.id.or(last_id);
                         retry = event.retry.unwrap_or(retry).min(LONGEST_RETRY);
-                        if let Some(reply) = self.take(&event.data, Some(id))? {
+                        if let Some(reply) = self.take(event.data.as_deref().unwrap_or_default(), Some(id))? {
                             return Ok(reply);
                         }
                     }
@@ -222,7 +222,7 @@ impl Shared {
                         failures = 0;
                         last_id = event.id.or(last_id);
                         retry = event.retry.unwrap_or(retry).clamp(SHORTEST_RETRY, LONGEST_RETRY);
-                        if let Err(error) = self.take(&event.data, None) {
+                        if let Err(error) = self.take(event.data.as_deref().unwrap_or_default(), None) {
                             self.over.send_replace(Some(error));
                             return;
                         }

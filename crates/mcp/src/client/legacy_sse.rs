@@ -69,7 +69,7 @@ async fn where_to_post(events: &mut Events, from: &Url) -> Result<Url, Error> {
         if event.event.as_deref() != Some("endpoint") {
             continue;
         }
-        let url = from.join(event.data.trim());
+        let url = from.join(event.data.unwrap_or_default().trim());
         let url = url.map_err(|error| Error::Garbage(format!("no address to post to: {error}")))?;
         // Our credentials go there: nobody but the server itself gets to name another place.
         if url.origin() != from.origin() {
@@ -87,10 +87,11 @@ async fn read(events: &mut Events, to: &Post, pending: &Pending, inbox: &Inbox) 
             Ok(None) => return Error::Lost("the stream ended".into()),
             Err(error) => return error,
         };
-        if event.data.is_empty() || !matches!(event.event.as_deref(), None | Some("message")) {
+        let data = event.data.unwrap_or_default();
+        if data.is_empty() || !matches!(event.event.as_deref(), None | Some("message")) {
             continue;
         }
-        match Message::parse(event.data.as_bytes()) {
+        match Message::parse(data.as_bytes()) {
             Ok(message) if message.kind() == Kind::Response => pending.answer(&message),
             Ok(message) => match inbox.take(&message) {
                 Ok(Some(answer)) => {

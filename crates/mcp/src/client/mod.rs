@@ -26,7 +26,6 @@ mod lines;
 mod listing;
 mod pending;
 mod process;
-mod sse;
 mod stdio;
 mod tools;
 mod transport;

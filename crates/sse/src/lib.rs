@@ -1,46 +1,42 @@
 //! `text/event-stream`, as bytes arrive: any pieces in, whole events out.
 //!
-//! Knows nothing of what providers put into events. Ids and reconnection times are left out, since
-//! no provider can take up a broken stream again.
+//! Knows nothing of what is put into events, nor where the bytes come from. Models speak this way,
+//! and so do MCP servers.
 
-/// A single event larger than this is no answer but a fault, and would only fill the memory.
-const LARGEST: usize = 16 << 20;
+use std::time::Duration;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SseEvent {
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Event {
     pub event: Option<String>,
-    /// Its `data` lines, joined by line breaks.
-    pub data: String,
+    /// Its `data` lines, joined by line breaks; `None` when it has none. Such an event says nothing,
+    /// but may carry an id to go on from, or how long to wait.
+    pub data: Option<String>,
+    pub id: Option<String>,
+    pub retry: Option<Duration>,
 }
 
 /// An event went past the cap; what follows cannot be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TooLarge;
+pub struct TooLarge;
 
-pub(crate) struct Decoder {
+pub struct Decoder {
     largest: usize,
     /// The line that has not ended yet, in bytes: a piece may end inside a character.
     line: Vec<u8>,
-    event: Option<String>,
-    data: Option<String>,
+    event: Event,
     after_cr: bool,
     first_line: bool,
 }
 
-impl Default for Decoder {
-    fn default() -> Self {
-        Self::new(LARGEST)
-    }
-}
-
 impl Decoder {
+    /// `largest`: a single event of more bytes would only fill the memory.
     pub fn new(largest: usize) -> Self {
-        Self { largest, line: vec![], event: None, data: None, after_cr: false, first_line: true }
+        Self { largest, line: vec![], event: Event::default(), after_cr: false, first_line: true }
     }
 
     /// Takes the next bytes and returns the events they completed. What the body leaves unfinished
     /// at its end is no event: it may have been cut anywhere.
-    pub fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<SseEvent>, TooLarge> {
+    pub fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, TooLarge> {
         let mut events = vec![];
         while !bytes.is_empty() {
             // CR LF is one line break, also when the two arrive in different pieces.
@@ -50,7 +46,7 @@ impl Decoder {
             }
             let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
             let piece = &bytes[..end.unwrap_or(bytes.len())];
-            let held = self.line.len() + self.data.as_ref().map_or(0, String::len);
+            let held = self.line.len() + self.event.data.as_ref().map_or(0, String::len);
             if held + piece.len() > self.largest {
                 return Err(TooLarge);
             }
@@ -63,7 +59,7 @@ impl Decoder {
         Ok(events)
     }
 
-    fn end_line(&mut self) -> Option<SseEvent> {
+    fn end_line(&mut self) -> Option<Event> {
         let bytes = std::mem::take(&mut self.line);
         let text = String::from_utf8_lossy(&bytes);
         let mut line = text.as_ref();
@@ -71,19 +67,21 @@ impl Decoder {
             line = line.strip_prefix('\u{feff}').unwrap_or(line);
         }
         if line.is_empty() {
-            let event = self.event.take();
-            return self.data.take().map(|data| SseEvent { event, data });
+            let event = std::mem::take(&mut self.event);
+            return (event != Event::default()).then_some(event);
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
-        match (field, &mut self.data) {
+        match (field, &mut self.event.data) {
             ("data", Some(data)) => {
                 data.push('\n');
                 data.push_str(value);
             }
-            ("data", None) => self.data = Some(value.to_owned()),
-            ("event", _) => self.event = Some(value.to_owned()),
-            // A comment has no name before its colon; providers send them to keep a line open.
+            ("data", None) => self.event.data = Some(value.to_owned()),
+            ("event", _) => self.event.event = Some(value.to_owned()),
+            ("id", _) if !value.contains('\0') => self.event.id = Some(value.to_owned()),
+            ("retry", _) => self.event.retry = value.parse().ok().map(Duration::from_millis),
+            // A comment has no name before its colon; it is sent to keep a line open.
             _ => {}
         }
         None
@@ -97,11 +95,11 @@ mod tests {
     /// The events of `text` as `name=data`, the same however the bytes are cut.
     fn check(text: &str, expected: &[&str]) {
         for size in [1, 2, 3, 7, usize::MAX] {
-            let mut decoder = Decoder::default();
+            let mut decoder = Decoder::new(1_000);
             let pieces = text.as_bytes().chunks(size.min(text.len()));
             let events = pieces.flat_map(|piece| decoder.push(piece).unwrap());
             let events: Vec<_> =
-                events.map(|e| format!("{}={}", e.event.unwrap_or_default(), e.data)).collect();
+                events.filter_map(|e| Some(format!("{}={}", e.event.unwrap_or_default(), e.data?))).collect();
             assert_eq!(events, expected, "in pieces of {size}");
         }
     }
@@ -154,5 +152,14 @@ mod tests {
         let mut decoder = Decoder::new(20);
         let many_lines = "data: 01234\n".repeat(5);
         assert_eq!(decoder.push(many_lines.as_bytes()), Err(TooLarge));
+    }
+
+    #[test]
+    fn an_event_without_data_still_says_where_to_go_on() {
+        let mut decoder = Decoder::new(100);
+        let events = decoder.push(b": alive\n\nid: event-1\nretry: 500\n\nid: 7\ndata: \n\n").unwrap();
+        let told: Vec<_> = events.iter().map(|e| (e.id.as_deref(), e.retry, e.data.as_deref())).collect();
+        let wait = Some(Duration::from_millis(500));
+        assert_eq!(told, [(Some("event-1"), wait, None), (Some("7"), None, Some(""))]);
     }
 }
