@@ -15,6 +15,7 @@ use crate::{
     limits,
     metrics::Metrics,
     routes::mcp::{self, Who},
+    streams::Streams,
 };
 
 /// A handle on the running API; clones share it.
@@ -30,8 +31,9 @@ pub struct Inner {
     pub(crate) projects: Fresh<String, ProjectId>,
     pub(crate) metrics: Metrics,
     pub(crate) mcp: mcp::Endpoint,
-    pub(crate) places: Semaphore,
+    pub(crate) places: Arc<Semaphore>,
     pub(crate) most: usize,
+    pub(crate) streams: Streams,
     closing: watch::Sender<bool>,
 }
 
@@ -58,8 +60,9 @@ impl App {
             tokens: Fresh::default(),
             projects: Fresh::default(),
             metrics: Metrics::default(),
-            places: Semaphore::new(concurrent),
+            places: Arc::new(Semaphore::new(concurrent)),
             most: concurrent,
+            streams: Streams::new(limits::STREAMS),
             closing: watch::channel(false).0,
         }))
     }
@@ -69,6 +72,15 @@ impl App {
     pub fn with_products(mut self, products: Products) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
             inner.products = products;
+        }
+        self
+    }
+
+    /// With at most `most` event streams open at once. For an app that nobody shares yet.
+    #[must_use]
+    pub fn with_streams(mut self, most: usize) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.streams = Streams::new(most);
         }
         self
     }

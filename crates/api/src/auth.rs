@@ -15,7 +15,7 @@ use emergent_domain::{
 };
 use emergent_graph::Actor;
 
-use crate::{ApiError, App, access::Access};
+use crate::{ApiError, App, access::Access, passage::Passage};
 
 const PROJECT: &str = "x-project-id";
 /// The project of a token that spans projects when the request names none.
@@ -83,6 +83,8 @@ pub(crate) async fn guard(
     let secret: Arc<str> = bearer(request.headers())?.into();
     let token = app.token(&secret).await?.ok_or_else(ApiError::unknown_token)?;
     let mut caller = Caller { project: token.project, token, secret };
+    let passage = request.extensions().get::<Passage>().cloned().unwrap_or_default();
+    passage.is_read_by(caller.project);
     if let Access::Scope(scope) = access {
         caller.must_have(scope)?;
     }
@@ -93,6 +95,7 @@ pub(crate) async fn guard(
             return Err(ApiError::unknown_project(named));
         }
         caller.project = Some(project);
+        passage.is_read_by(caller.project);
     }
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)

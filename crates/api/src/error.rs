@@ -112,19 +112,25 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "conflict", "this server was set up without external MCP servers")
     }
 
-    pub(crate) fn no_route(path: &str) -> Self {
-        let path: String = path.chars().take(200).collect();
-        let message = format!("there is nothing at `{path}`; `/api/docs` lists what there is");
+    /// Whoever asks may be anybody, and what they ask anything: nothing of it is cited.
+    pub(crate) fn no_route() -> Self {
+        let message = "there is nothing at this path; `/api/docs` lists what there is";
         Self::new(StatusCode::NOT_FOUND, "no_route", message)
     }
 
-    pub(crate) fn wrong_method(method: &str) -> Self {
-        let message = format!("`{method}` is not answered here; the header `Allow` names what is");
+    /// As [`ApiError::no_route`], nothing is cited.
+    pub(crate) fn wrong_method() -> Self {
+        let message = "this method is not answered here; the header `Allow` names those that are";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
     }
 
     pub(crate) fn overloaded(limit: usize) -> Self {
         let message = format!("more than {limit} requests are being answered; try again in a second");
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message).with(json!({ "limit": limit }))
+    }
+
+    pub(crate) fn too_many_streams(limit: usize) -> Self {
+        let message = format!("{limit} event streams are open, which is the limit; close one, or try again");
         Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message).with(json!({ "limit": limit }))
     }
 

@@ -13,9 +13,11 @@ mod extract;
 mod fresh;
 mod metrics;
 mod openapi;
+mod passage;
 mod pipeline;
 mod routes;
 mod sse;
+mod streams;
 mod views;
 
 pub use app::App;
@@ -40,6 +42,8 @@ pub mod limits {
     pub const BULK: usize = 1_000;
     /// Requests being answered at once.
     pub const CONCURRENT: usize = 1_024;
+    /// Event streams open at once.
+    pub const STREAMS: usize = 4_096;
     pub const TIME: Duration = Duration::from_secs(60);
     pub const UPLOAD_TIME: Duration = Duration::from_secs(600);
 }

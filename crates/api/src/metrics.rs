@@ -7,8 +7,10 @@ use emergent_store::jobs::Count;
 use parking_lot::Mutex;
 
 mod runs;
+mod triggers;
 
 pub(crate) use runs::Runs;
+pub(crate) use triggers::Waiting;
 
 /// Upper bounds of the latency buckets, in seconds.
 const BUCKETS: [f64; 12] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
@@ -45,10 +47,17 @@ impl Metrics {
     }
 
     /// The text that Prometheus reads.
-    pub(crate) fn render(&self, jobs: &[Count], waiting_for_vectors: i64, runs: &Runs) -> String {
+    pub(crate) fn render(
+        &self,
+        streams: usize,
+        jobs: &[Count],
+        waiting_for_vectors: i64,
+        runs: &Runs,
+    ) -> String {
         let mut text = String::new();
         // Writing into a string cannot fail.
         let _ = self.write_requests(&mut text);
+        let _ = write_streams(&mut text, streams);
         let _ = write_queues(&mut text, jobs, waiting_for_vectors);
         let _ = runs.write(&mut text);
         text
@@ -92,6 +101,12 @@ impl Metrics {
     }
 }
 
+fn write_streams(text: &mut String, open: usize) -> std::fmt::Result {
+    writeln!(text, "# HELP emergent_event_streams Event streams that are open.")?;
+    writeln!(text, "# TYPE emergent_event_streams gauge")?;
+    writeln!(text, "emergent_event_streams {open}")
+}
+
 fn write_queues(text: &mut String, jobs: &[Count], waiting_for_vectors: i64) -> std::fmt::Result {
     writeln!(text, "# HELP emergent_jobs Jobs by queue and status.")?;
     writeln!(text, "# TYPE emergent_jobs gauge")?;
@@ -102,6 +117,10 @@ fn write_queues(text: &mut String, jobs: &[Count], waiting_for_vectors: i64) -> 
     writeln!(text, "# HELP emergent_embedding_queue Objects and chunks that wait for their vector.")?;
     writeln!(text, "# TYPE emergent_embedding_queue gauge")?;
     writeln!(text, "emergent_embedding_queue {waiting_for_vectors}")
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) -> std::fmt::Result {
+    writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")
 }
 
 /// Made-up methods share one name, so that nobody can fill the memory with them.
@@ -129,11 +148,12 @@ mod tests {
             let status = StatusCode::from_u16(status).unwrap();
             metrics.answered(&Method::GET, "/api/x/{id}", status, Duration::from_millis(millis));
         }
-        let text = metrics.render(&[], 7, &Runs::default());
+        let text = metrics.render(3, &[], 7, &Runs::default());
         for line in [
             r#"emergent_http_requests_total{route="/api/x/{id}",method="GET",status="200"} 2"#,
             r#"emergent_http_request_seconds_bucket{route="/api/x/{id}",method="GET",le="0.005"} 2"#,
             r#"emergent_http_request_seconds_bucket{route="/api/x/{id}",method="GET",le="+Inf"} 3"#,
+            "emergent_event_streams 3",
             "emergent_embedding_queue 7",
         ] {
             assert!(text.contains(line), "{line} in\n{text}");

@@ -5,6 +5,7 @@ use std::{
     any::Any,
     borrow::Cow,
     panic::AssertUnwindSafe,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -12,7 +13,7 @@ use axum::{
     Extension, Router,
     body::Body,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
-    http::{HeaderName, HeaderValue, Method, Uri},
+    http::{HeaderName, HeaderValue},
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
@@ -21,7 +22,7 @@ use futures_util::FutureExt;
 use tracing::Instrument;
 use uuid::Uuid;
 
-use crate::{ApiError, App};
+use crate::{ApiError, App, passage::Passage};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -36,15 +37,15 @@ pub(crate) fn around(routes: Router<App>, app: App) -> Router {
         .with_state(app)
 }
 
-async fn no_route(uri: Uri) -> ApiError {
-    ApiError::no_route(uri.path())
+async fn no_route() -> ApiError {
+    ApiError::no_route()
 }
 
-async fn wrong_method(method: Method) -> ApiError {
-    ApiError::wrong_method(method.as_str())
+async fn wrong_method() -> ApiError {
+    ApiError::wrong_method()
 }
 
-async fn observe(State(app): State<App>, request: Request, next: Next) -> Response {
+async fn observe(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = request_id(&request);
     let method = request.method().clone();
@@ -53,15 +54,23 @@ async fn observe(State(app): State<App>, request: Request, next: Next) -> Respon
 
     // A busy server is alive: whoever watches it must not restart it for that.
     let watched = matches!(request.uri().path(), "/health" | "/ready");
-    let mut response = match app.places.try_acquire() {
-        Err(_) if !watched => ApiError::overloaded(app.most).into_response(),
-        _place => match AssertUnwindSafe(next.run(request).instrument(span.clone())).catch_unwind().await {
-            Ok(response) => response,
-            Err(panic) => span.in_scope(|| after_panic(&*panic)),
-        },
+    let passage = match Arc::clone(&app.places).try_acquire_owned() {
+        Ok(place) => Some(Passage::with(place)),
+        Err(_) if watched => Some(Passage::default()),
+        Err(_) => None,
     };
-    if !response.status().is_success() {
-        response = without_secrets(response, app.secrets.redactor()).await;
+    let mut response = match &passage {
+        None => ApiError::overloaded(app.most).into_response(),
+        Some(passage) => {
+            request.extensions_mut().insert(passage.clone());
+            match AssertUnwindSafe(next.run(request).instrument(span.clone())).catch_unwind().await {
+                Ok(response) => response,
+                Err(panic) => span.in_scope(|| after_panic(&*panic)),
+            }
+        }
+    };
+    if let (false, Some(passage)) = (response.status().is_success(), &passage) {
+        response = without_secrets(response, passage, app.secrets.redactor()).await;
     }
     response.headers_mut().insert(REQUEST_ID, id);
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
@@ -71,12 +80,11 @@ async fn observe(State(app): State<App>, request: Request, next: Next) -> Respon
     response
 }
 
-/// A refusal cites what it found, wherever that was. Of a secret, the name is enough.
-async fn without_secrets(response: Response, redactor: &Redactor) -> Response {
+async fn without_secrets(response: Response, passage: &Passage, redactor: &Redactor) -> Response {
     let (head, body) = response.into_parts();
     // Refusals are never streamed: their bytes are there.
     let bytes = axum::body::to_bytes(body, crate::limits::BODY).await.unwrap_or_default();
-    let body = match redactor.bytes(&bytes) {
+    let body = match passage.clean(&bytes, redactor) {
         Cow::Borrowed(_) => Body::from(bytes),
         Cow::Owned(clean) => Body::from(clean),
     };

@@ -12,7 +12,7 @@ use axum::{
 use futures_util::{Stream, StreamExt, future::select};
 use serde::Serialize;
 
-use crate::{App, auth::Caller};
+use crate::{App, auth::Caller, streams::holding};
 
 /// Comments between events, so that nobody on the way takes a quiet stream for a dead one.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -30,14 +30,19 @@ pub(crate) fn frame(id: Option<String>, data: &impl Serialize) -> Event {
     }
 }
 
-/// Sends frames until they end, the client leaves, its token ends, or the server closes.
+/// Sends frames until they end, the client leaves, its token ends, or the server closes. Refused
+/// when as many streams are open as may be.
 pub(crate) fn stream(
     app: &App,
     caller: &Caller,
     frames: impl Stream<Item = Event> + Send + 'static,
 ) -> Response {
+    let place = match app.streams.place() {
+        Ok(place) => place,
+        Err(full) => return full.into_response(),
+    };
     let end = select(Box::pin(app.closed()), Box::pin(caller.ended(app)));
-    let frames = frames.map(Ok::<_, Infallible>).take_until(end);
+    let frames = holding(frames.map(Ok::<_, Infallible>).take_until(end), place);
     let mut response = Sse::new(frames).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
     // Proxies that buffer would hold events back.
     let unbuffered = HeaderName::from_static("x-accel-buffering");

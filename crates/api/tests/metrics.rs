@@ -65,3 +65,26 @@ async fn runs_models_and_tools_are_counted() {
         assert!(text.contains(&format!("{line}\n")), "{line} in\n{text}");
     }
 }
+
+#[tokio::test]
+async fn firings_of_triggers_are_counted_and_so_is_what_waits() {
+    let db = TestDb::sqlite().await;
+    let server = Server::with_models(&db, 1_024, Scripted::default().models()).await;
+    let client = server.admin();
+    client.agent("at_once", json!({ "trigger": "on_entity_created" })).await;
+    let slow = json!({ "trigger": { "coalesce_seconds": 3_600 } });
+    client.agent("later", json!({ "trigger": "on_entity_updated", "config": slow })).await;
+    let note = client.object("Note", "n", json!({})).await;
+    client.patch(&format!("/api/graph/objects/{note}"), json!({ "properties": { "a": 1 } })).await.is(200);
+    server.executor.read_events(server.default_project).await.unwrap();
+    server.executor.fire_events(server.default_project, 10).await.unwrap();
+    let text = client.get("/metrics").await.text;
+    for line in [
+        r#"emergent_trigger_firings_total{kind="on_entity_created",outcome="fired"} 1"#,
+        r#"emergent_trigger_firings_waiting{kind="schedule"} 0"#,
+        r#"emergent_trigger_firings_waiting{kind="on_entity_created"} 0"#,
+        r#"emergent_trigger_firings_waiting{kind="on_entity_updated"} 1"#,
+    ] {
+        assert!(text.contains(&format!("{line}\n")), "{line} in\n{text}");
+    }
+}

@@ -89,6 +89,25 @@ both! {
         assert_eq!(admin.get("/api/products/check-updates").await.is(200)[0]["available"], false);
     }
 
+    async fn an_agent_that_a_job_starts_is_not_taken_from_it(db: TestDb) {
+        let server = Server::start(&db).await;
+        let admin = server.admin();
+        let agent = json!({ "name": "agents", "version": "1.0.0", "agents": [{ "name": "triage" }] });
+        let jobs = json!({ "name": "jobs", "version": "1.0.0", "jobs": [{ "name": "daily", "cron": "0 8 * * *", "agent": "triage" }] });
+        for manifest in [agent, jobs] {
+            admin.post("/api/products/install", json!({ "manifest": manifest })).await.is(201);
+        }
+        let agents = admin.get("/api/admin/agents").await;
+        let path = format!("/api/admin/agents/{}", agents.is(200)[0]["id"].as_str().unwrap());
+        let named = |message: &Value| message.as_str().unwrap().contains("the job `daily` of the product `jobs`");
+        let by_hand = admin.delete(&path).await;
+        assert!(named(&by_hand.refused(409, "conflict")["message"]), "{:?}", by_hand.body);
+        let with_its_product = admin.delete("/api/products/agents").await;
+        assert!(named(&with_its_product.refused(409, "conflict")["message"]), "{:?}", with_its_product.body);
+        admin.delete("/api/products/jobs").await.is(200);
+        admin.delete(&path).await.is(200);
+    }
+
     async fn the_schema_is_published_and_default_agents_are_there_for_the_asking(db: TestDb) {
         let server = Server::start(&db).await;
         let reader = server.client(Some(&server.token(&[Scope::GraphRead], None).await));

@@ -4,7 +4,7 @@ mod common;
 
 use axum::http::Method;
 use common::Server;
-use emergent_domain::token::Scope::{AdminRead, AdminWrite, AgentsRead};
+use emergent_domain::token::Scope::{AdminRead, AdminWrite, AgentsRead, GraphRead};
 use emergent_testkit::both;
 use serde_json::json;
 
@@ -98,6 +98,37 @@ both! {
             assert!(!text.contains(VALUE), "{text}");
             assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{text}");
         }
-        assert!(admin.get(&format!("/nowhere/{VALUE}")).await.text.contains("[secret API_KEY]"));
+        let named = admin.in_project("default").get(&format!("/api/graph/objects/{VALUE}")).await.text;
+        assert!(named.contains("[secret API_KEY]"), "{named}");
+    }
+
+    async fn a_refusal_names_no_secret_of_another_project(db: TestDb) {
+        let server = Server::start(&db).await;
+        let (ours, theirs) = (server.project("ours").await, server.project("theirs").await);
+        let admin = server.admin();
+        admin.in_project(theirs).put("/api/admin/secrets/THEIR_KEY", json!({ "value": VALUE })).await.is(201);
+        let other = "S3cr3t-of-ours-alone";
+        admin.in_project(ours).put("/api/admin/secrets/OUR_KEY", json!({ "value": other })).await.is(201);
+
+        let bound = server.client(Some(&server.token(&[AdminRead, AgentsRead, GraphRead], Some(ours)).await));
+        for (sent, named, cited) in [(VALUE, false, true), (other, true, false)] {
+            let text = bound.get(&format!("/api/graph/objects/{sent}")).await.text;
+            assert!(!text.contains("THEIR_KEY"), "{text}");
+            assert_eq!((text.contains("[secret OUR_KEY]"), text.contains(sent)), (named, cited), "{text}");
+            let elsewhere = bound.in_project(sent).get("/api/graph/objects").await;
+            elsewhere.refused(404, "not_found");
+            assert!(!elsewhere.text.contains("THEIR_KEY"), "{}", elsewhere.text);
+        }
+        // Who is of no one project is not told whose it is, nor what it is called.
+        let spanning = server.client(Some(&server.token(&[GraphRead], None).await));
+        let text = spanning.get(&format!("/api/graph/objects/{VALUE}")).await.text;
+        assert!(text.contains("[secret]") && !text.contains("THEIR_KEY") && !text.contains(VALUE), "{text}");
+        // A stranger learns nothing, not even whether it is a secret.
+        let stranger = server.client(None);
+        for path in ["/nowhere/", "/api/graph/objects/"] {
+            let (known, unknown) = (stranger.get(&format!("{path}{VALUE}")).await, stranger.get(&format!("{path}x")).await);
+            assert_eq!(known.text, unknown.text);
+            assert!(!known.text.contains("secret"), "{}", known.text);
+        }
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! A secret is one project's. What a project gets to read goes through [`Redactor::of`] that project:
 //! the secrets of the others are ordinary words there, and their names nobody's business. What is
-//! the whole server's, such as its log, goes through the redactor itself, which knows them all.
+//! the whole server's, such as its log, goes through the redactor itself, which knows them all; what
+//! somebody reads who is of no one project goes through [`Redactor::nameless`].
 
 mod forms;
 mod known;
@@ -33,6 +34,24 @@ pub const SHORTEST: usize = 6;
 pub struct Redactor {
     known: Arc<RwLock<Known>>,
     whose: Whose,
+    shown: Shown,
+}
+
+/// What stands in the place of a secret.
+#[derive(Clone, Copy, Default)]
+enum Shown {
+    #[default]
+    Name,
+    NoName,
+}
+
+impl Shown {
+    fn placeholder(self, name: &str) -> String {
+        match self {
+            Shown::Name => format!("[secret {name}]"),
+            Shown::NoName => "[secret]".to_owned(),
+        }
+    }
 }
 
 impl fmt::Debug for Redactor {
@@ -45,7 +64,13 @@ impl Redactor {
     /// The same for what one project reads: it replaces that project's secrets and no others.
     #[must_use]
     pub fn of(&self, project: ProjectId) -> Self {
-        Self { known: Arc::clone(&self.known), whose: Whose::Of(project) }
+        Self { whose: Whose::Of(project), ..self.clone() }
+    }
+
+    /// The same without the names: it replaces what it did, and does not tell what that is called.
+    #[must_use]
+    pub fn nameless(&self) -> Self {
+        Self { shown: Shown::NoName, ..self.clone() }
     }
 
     /// From now on this value does not pass. Of each name the last few are remembered, and of each
@@ -79,7 +104,8 @@ impl Redactor {
             // A secret of digits alone is a number to whoever writes JSON. A number that merely has
             // them in it is another number, and stays one.
             Value::Number(number) => {
-                let secret = self.known().number(&number.to_string(), self.whose).map(placeholder);
+                let known = self.known().number(&number.to_string(), self.whose).map(str::to_owned);
+                let secret = known.map(|name| self.shown.placeholder(&name));
                 if let Some(secret) = secret {
                     *value = Value::String(secret);
                 }
@@ -115,7 +141,7 @@ impl Redactor {
         let mut copied = 0;
         for hit in merged(hits, text) {
             out.extend_from_slice(&text[copied..hit.start]);
-            out.extend_from_slice(placeholder(hit.name).as_bytes());
+            out.extend_from_slice(self.shown.placeholder(hit.name).as_bytes());
             copied = hit.end;
         }
         out.extend_from_slice(&text[copied..]);
@@ -125,10 +151,6 @@ impl Redactor {
     fn known(&self) -> RwLockReadGuard<'_, Known> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn placeholder(name: &str) -> String {
-    format!("[secret {name}]")
 }
 
 /// What was found in one place in several ways is one, with the name of the longest.
@@ -300,6 +322,9 @@ mod tests {
         assert_eq!(seen(&redactor.of(ours)), text);
         assert_eq!(seen(&redactor.of(theirs)), clean);
         assert_eq!(seen(&redactor), clean, "a log is nobody's");
+
+        let nameless = json!({ "[secret]": ["in [secret]", "[secret]"] });
+        assert_eq!(seen(&redactor.nameless()), nameless, "what it is called is not told");
 
         redactor.learn(ours, "STAGE", "production");
         assert_eq!(redactor.of(ours).text("production"), "[secret STAGE]");

@@ -20,8 +20,8 @@ use crate::{
     pack::nearest,
 };
 
-pub use decide::{Decision, Due, ScheduleStep, Seen, decide, due};
-pub use firing::{EventTrigger, Fired, Firing, FiringStatus, Schedule, Why};
+pub use decide::{Decision, Due, ScheduleStep, Seen, decide, due, objection};
+pub use firing::{EventTrigger, Fired, Firing, FiringStatus, Schedule, Since, Why};
 
 /// How often agents may set one another off before a chain ends.
 pub const DEFAULT_DEPTH: i64 = 3;

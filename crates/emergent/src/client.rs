@@ -70,19 +70,34 @@ impl Client {
             })?;
             return Ok(Self { reach, token, project });
         }
-        match open_or_find(&settings).await? {
+        Self::local(&settings, flags.token.clone(), project).await
+    }
+
+    /// The data folder or database of these settings, or the server that holds it, with the admin
+    /// token.
+    pub async fn of_data(settings: &Settings) -> Result<Self> {
+        Self::local(settings, None, None).await
+    }
+
+    async fn local(settings: &Settings, token: Option<String>, project: Option<String>) -> Result<Self> {
+        match open_or_find(settings).await? {
             Found::Folder(opened) => {
                 let router = emergent_api::router(opened.app.clone());
-                let token = flags.token.clone().unwrap_or_else(|| opened.admin_token.clone());
+                let token = token.unwrap_or_else(|| opened.admin_token.clone());
                 Ok(Self { token, reach: Reach::Here(opened, router), project })
             }
-            Found::Server { address, token } => {
-                let token = flags.token.clone().or(token);
+            Found::Server { address, token: known } => {
+                let token = token.or(known);
                 let token =
                     token.ok_or_else(|| Error::Usage("the server needs a token: --token".to_owned()))?;
                 Ok(Self { reach: remote(&address)?, token, project })
             }
         }
+    }
+
+    /// The same client in this project.
+    pub fn in_project(self, project: &str) -> Self {
+        Self { project: Some(project.to_owned()), ..self }
     }
 
     /// The same client, naming no project.

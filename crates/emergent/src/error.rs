@@ -27,6 +27,8 @@ pub enum Error {
     Store(#[from] emergent_store::Error),
     #[error("could not prepare the graph")]
     Graph(#[from] emergent_graph::Error),
+    #[error("could not prepare the triggers of agents")]
+    Triggers(#[source] emergent_executor::Error),
     #[error("could not open the secrets")]
     Secrets(#[from] emergent_secrets::Error),
     #[error("could not set up embeddings")]

@@ -66,6 +66,7 @@ pub async fn open(settings: &Settings) -> Result<Opened> {
         Servers::new(graph.db().clone(), graph.clock().clone(), secrets.clone(), settings.external_servers());
     let tools = ToolPool::new(emergent_tools::builtin::all()).with_remote(servers.clone());
     let executor = Executor::new(graph.clone(), models, tools, limits);
+    executor.ensure_triggers().await.map_err(Error::Triggers)?;
     telemetry::attach(&executor);
     let products = Products::new(executor.clone(), settings.products());
     let app = App::new(executor.clone(), secrets).with_products(products);

@@ -101,3 +101,26 @@ async fn a_server_that_stops_leaves_no_program_behind() {
     assert!(server.launched.ended().success());
     none_left(tag).await;
 }
+
+/// It neither ends with its input nor hears SIGTERM, and nobody is left to send it more.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_leaves_no_program_behind() {
+    let tag = "cli-killed-mcp-servers";
+    let home = Home::sqlite();
+    let deaf = PROGRAM.replace("sleep 1000", "trap '' TERM HUP; while :; do sleep 0.1; done");
+    for name in ["one", "two"] {
+        let spec = json!({ "name": name, "transport": "stdio", "command": "sh", "args": ["-c", deaf, tag] });
+        std::fs::write(home.folder().join("deaf.json"), spec.to_string()).expect("a file");
+        said(home.run(&["mcp-server", "add", "deaf.json"]));
+    }
+    let server = home.start().await;
+    for name in ["one", "two"] {
+        said(home.run(&["mcp-server", "inspect", name]));
+    }
+    // A thread that starts programs may end before they do: those of a busy runtime do after a while.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(processes(tag), 2, "kept");
+    server.kill();
+    none_left(tag).await;
+}

@@ -2,31 +2,8 @@
 
 mod common;
 
-use std::process::Output;
-
-use common::Home;
+use common::{Home, failed, json_of, said, text};
 use serde_json::{Value, json};
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-#[track_caller]
-fn said(output: Output) -> String {
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    text(&output.stdout)
-}
-
-#[track_caller]
-fn json_of(output: Output) -> Value {
-    serde_json::from_str(&said(output)).expect("JSON")
-}
-
-#[track_caller]
-fn failed(output: &Output) -> String {
-    assert!(!output.status.success(), "{}", text(&output.stdout));
-    text(&output.stderr)
-}
 
 fn manifest(version: &str, prompt: &str) -> String {
     let agents = json!([{ "name": "triage", "description": "Sorts tickets", "system_prompt": prompt,

@@ -2,16 +2,11 @@
 
 mod common;
 
-use std::{process::Output, time::Duration};
+use std::time::Duration;
 
-use common::{Home, eventually};
+use common::{Home, eventually, said};
+use emergent_store::{Db, DbConfig, Tx, params};
 use serde_json::{Value, json};
-
-fn said(output: Output) -> String {
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{out}{err}");
-    out.into_owned()
-}
 
 fn define(home: &Home, name: &str, trigger: &str, settings: Value) {
     let definition = json!({
@@ -50,4 +45,25 @@ async fn triggers_are_listed_and_what_became_of_them() {
     assert!(table.contains("on_entity_created Person") && table.contains("admitted"), "{table}");
     let run = fired[0]["runId"].as_str().expect("a run");
     assert!(said(home.run(&["run", "show", run])).contains("greeter"));
+}
+
+/// As it was written before there were tables of triggers: with definitions alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trigger_that_nothing_fires_is_taken_up_by_the_next_start() {
+    let home = Home::sqlite();
+    define(&home, "digest", "0 8 * * *", json!({}));
+    define(&home, "greeter", "on_entity_created", json!({}));
+    let db =
+        Db::open(DbConfig::Sqlite { path: home.data().join("emergent.db") }).await.expect("its database");
+    let forget = |tx: &mut Tx<'_>| {
+        tx.execute("DELETE FROM schedules", params![])?;
+        tx.execute("DELETE FROM event_triggers", params![])
+    };
+    let forgotten: emergent_store::Result<u64> = db.write(forget).await;
+    assert_eq!(forgotten.expect("a statement"), 1);
+    drop(db);
+    let server = home.start().await;
+    let found = server.api.get("/api/admin/triggers").await.data();
+    assert_eq!(found["schedules"][0]["name"], "agent:digest", "{found}");
+    assert_eq!(found["events"][0]["event"], "on_entity_created", "{found}");
 }

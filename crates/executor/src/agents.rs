@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use emergent_domain::{
     agent::{Agent, AgentDefinition, Surroundings, Visibility, default_of},
+    author::Author,
     cursor::{Page, Paged},
     ids::{AgentId, ProjectId},
 };
 use emergent_graph::{Actor, Writer};
-use emergent_store::{Tx, agents as rows, projects};
+use emergent_store::{Tx, agents as rows, projects, schedules};
 
 use crate::{Error, Executor, Result, triggers};
 
@@ -35,9 +36,34 @@ impl Executor {
     }
 
     /// Returns the tombstone. Its runs stay readable, and those that wait go on with the version
-    /// they were admitted with.
+    /// they were admitted with. An agent that a product's job starts is not taken from it.
     pub async fn delete_agent(&self, actor: Actor, id: AgentId) -> Result<Agent> {
-        self.change_agents(actor, move |tx, writer| delete(tx, writer, id)).await
+        self.change_agents(actor, move |tx, writer| delete(tx, writer, id, None)).await
+    }
+
+    /// Gives agents that were saved before there were schedules and event triggers (up to schema
+    /// version 2) what their definitions say. It counts from now; asked again, and by servers that
+    /// start together, it changes nothing.
+    pub async fn ensure_triggers(&self) -> Result<()> {
+        let projects = self.db().read(rows::projects_untriggered).await?;
+        for project in projects {
+            let (graph, actor) = (self.graph().clone(), Actor { project, author: Author::System });
+            let adopt = move |tx: &mut Tx<'_>| {
+                // Who waited here finds nothing left to do.
+                if projects::lock(tx, project)?.is_none() {
+                    return Ok(());
+                }
+                let writer = graph.writer(tx, actor)?;
+                for agent in rows::untriggered(tx, project)? {
+                    if agent.definition.visibility != Visibility::Internal {
+                        triggers::save_again(tx, &writer, &agent)?;
+                    }
+                }
+                Ok::<_, Error>(())
+            };
+            self.db().write(adopt).await?;
+        }
+        Ok(())
     }
 
     /// A living agent.
@@ -135,6 +161,7 @@ pub fn update(
     }
     let definition = change(before.definition.clone());
     if definition == before.definition {
+        triggers::save_again(tx, writer, &before)?;
         return Ok(before);
     }
     check(tx, writer, &definition, around)?;
@@ -145,10 +172,25 @@ pub fn update(
     next_version(tx, writer, before, |agent| agent.definition = definition)
 }
 
-/// Takes an agent away; returns the tombstone, which is a version with an author as well.
-pub fn delete(tx: &mut Tx<'_>, writer: &Writer, id: AgentId) -> Result<Agent> {
+/// Takes an agent away; returns the tombstone, which is a version with an author as well. Not while
+/// a job starts it: only a product that takes its own agent away sees to its own jobs by itself,
+/// before or after, in the same transaction.
+pub fn delete(tx: &mut Tx<'_>, writer: &Writer, id: AgentId, product: Option<&str>) -> Result<Agent> {
     hold_agents(tx, writer)?;
     let before = get(tx, writer, id)?;
+    let jobs = schedules::list(tx, writer.project.id)?.into_iter().filter(|job| job.agent == id);
+    let of_others = jobs.filter_map(|job| Some((job.product?, job.name)));
+    let of_others: Vec<String> = of_others
+        .filter(|(owner, _)| Some(owner.as_str()) != product)
+        .map(|(owner, job)| format!("the job `{job}` of the product `{owner}`"))
+        .collect();
+    if !of_others.is_empty() {
+        return Err(Error::Conflict(format!(
+            "the agent `{}` is started by {}: uninstall or upgrade that product first",
+            before.definition.name,
+            of_others.join(" and ")
+        )));
+    }
     next_version(tx, writer, before, |agent| agent.deleted_at = Some(agent.updated_at))
 }
 

@@ -17,7 +17,10 @@ use parking_lot::Mutex;
 use tracing::Span;
 use uuid::Uuid;
 
-use crate::spans;
+use crate::{
+    spans,
+    triggers::tally::{self, Tally},
+};
 
 /// How many tools, and how many models, are counted by their own name.
 const MOST_NAMES: usize = 200;
@@ -58,6 +61,8 @@ pub struct Figures {
     /// By provider, then by name.
     pub models: BTreeMap<String, BTreeMap<String, ModelFigures>>,
     pub tools: BTreeMap<String, ToolFigures>,
+    /// Firings of triggers: by kind, which is `schedule` or the event, and what became of them.
+    pub triggers: tally::Figures,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -148,6 +153,11 @@ impl Telemetry {
         let one = figures.tool(tool);
         *one.by_status.entry(status.as_str()).or_default() += 1;
         one.seconds.add(took);
+    }
+
+    /// Firings that were noted or settled, once that is committed.
+    pub(crate) fn triggered(&self, tally: Tally) {
+        tally.add_to(&mut self.figures.lock().triggers);
     }
 
     /// A call that was not made. A name that is no tool's is the model's invention: those are one.

@@ -36,7 +36,8 @@ impl Graph {
     }
 
     /// In place of another version of the same pack, if one is assigned. What is in the graph
-    /// already is not looked at; it must fit when it is next written.
+    /// already is not looked at; it must fit when it is next written. One that is assigned for a
+    /// product becomes the project's own choice, and stays when the product goes.
     pub async fn assign_pack(&self, project: ProjectId, id: PackId) -> Result<StoredPack> {
         let graph = self.clone();
         self.db().write(move |tx| assign(tx, project, id, graph.clock().now())).await
@@ -80,23 +81,49 @@ pub fn create(
         created_at: now,
         assigned: false,
         product: None,
+        assigned_by: None,
     })
 }
 
 /// As [`Graph::assign_pack`].
 pub fn assign(tx: &mut Tx<'_>, project: ProjectId, id: PackId, now: Timestamp) -> Result<StoredPack> {
+    assign_by(tx, project, id, None, now)
+}
+
+/// Assigns a pack for a product. One that is assigned already stays whose it was.
+pub fn assign_for(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    id: PackId,
+    product: &str,
+    now: Timestamp,
+) -> Result<StoredPack> {
+    assign_by(tx, project, id, Some(product), now)
+}
+
+fn assign_by(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    id: PackId,
+    product: Option<&str>,
+    now: Timestamp,
+) -> Result<StoredPack> {
     let mut of_project = lock_project(tx, project)?;
     let pack = get(tx, project, id)?;
     if pack.assigned {
-        return Ok(pack);
+        if product.is_some() || pack.assigned_by.is_none() {
+            return Ok(pack);
+        }
+        rows::set_assigned_by(tx, project, id, None)?;
+        return Ok(StoredPack { assigned_by: None, ..pack });
     }
-    rows::assign(tx, project, &pack, now)?;
+    rows::assign(tx, project, &pack, product, now)?;
     // Packs that cannot be compiled together would block every write.
     PackSet::compile(&rows::assigned(tx, project)?)?;
     of_project.packs_revision += 1;
     of_project.updated_at = now;
     projects::update(tx, &of_project)?;
-    Ok(StoredPack { assigned: true, ..pack })
+    Ok(StoredPack { assigned: true, assigned_by: product.map(str::to_owned), ..pack })
 }
 
 /// As [`Graph::unassign_pack`].
@@ -110,7 +137,7 @@ pub fn unassign(tx: &mut Tx<'_>, project: ProjectId, id: PackId, now: Timestamp)
     of_project.packs_revision += 1;
     of_project.updated_at = now;
     projects::update(tx, &of_project)?;
-    Ok(StoredPack { assigned: false, ..pack })
+    Ok(StoredPack { assigned: false, assigned_by: None, ..pack })
 }
 
 /// As [`Graph::delete_pack`].

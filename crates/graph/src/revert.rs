@@ -105,13 +105,11 @@ impl Graph {
 /// Undoes what a run wrote, as new versions by the writer. The caller knows that it writes no more.
 pub fn revert(tx: &mut Tx<'_>, writer: &Writer, run: RunId) -> Result<Reverted> {
     let mut report = Reverted::default();
-    // Before anything is deleted: a passage that is still noted then is someone else's.
-    sources::forget_run(tx, writer.project.id, run)?;
     let objects = objects_of(tx, writer, run, &mut report)?;
     let (edges, asleep) = edges_of(tx, writer, run, &mut report)?;
     let writer = &at_one_moment(writer, &objects, &edges);
-    edges::delete(tx, writer, &edges, &mut report)?;
-    things::delete(tx, writer, &objects, &mut report)?;
+    edges::delete(tx, writer, run, &edges, &mut report)?;
+    things::delete(tx, writer, run, &objects, &mut report)?;
     for id in rows::documents(tx, writer.project.id, run)? {
         documents::delete(tx, writer, id)?;
         report.done(Kind::Document, id.0, Undo::Deleted, 2);
@@ -121,6 +119,9 @@ pub fn revert(tx: &mut Tx<'_>, writer: &Writer, run: RunId) -> Result<Reverted> 
     edges::report_woken(tx, writer, &asleep, &mut report)?;
     edges::restore(tx, writer, &edges, &mut report)?;
     edges::put_back(tx, writer, &edges, &mut report)?;
+    // What could not be undone still says what the run wrote, and keeps the passages that say so.
+    let kept = report.conflicts.iter().map(|conflict| conflict.id).collect();
+    sources::forget_run(tx, writer.project.id, run, &kept)?;
     Ok(report)
 }
 

@@ -7,6 +7,7 @@ use emergent_domain::{
     invalid::Invalid,
     merge::Source,
     object::Object,
+    relationship::Relationship,
 };
 use emergent_store::{
     Tx,
@@ -43,6 +44,12 @@ pub fn add_to_relationship(
     Ok(rows::add(tx, writer.project.id, (Of::Relationship, id.0), source, writer.now, writer.author)?)
 }
 
+/// The newest passages of one thing; asked for only where there are any.
+fn shown(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid, found: bool) -> Result<Vec<Source>> {
+    let mut said = if found { rows::of(tx, project, &[entity], SHOWN)? } else { Said::new() };
+    Ok(said.remove(&entity).unwrap_or_default())
+}
+
 impl Graph {
     /// A living object with the newest passages it was found in.
     pub async fn object_with_sources(
@@ -54,8 +61,22 @@ impl Graph {
             let Some((object, found)) = rows::object(tx, project, id)? else {
                 return Err(Error::not_found("object", id));
             };
-            let mut said = if found { rows::of(tx, project, &[id.0], SHOWN)? } else { Said::new() };
-            Ok((object, said.remove(&id.0).unwrap_or_default()))
+            Ok((object, shown(tx, project, id.0, found)?))
+        };
+        self.db().read(read).await
+    }
+
+    /// A living relationship with the newest passages it was found in.
+    pub async fn relationship_with_sources(
+        &self,
+        project: ProjectId,
+        id: RelationshipId,
+    ) -> Result<(Relationship, Vec<Source>)> {
+        let read = move |tx: &mut Tx<'_>| {
+            let Some((edge, found)) = rows::relationship(tx, project, id)? else {
+                return Err(Error::not_found("relationship", id));
+            };
+            Ok((edge, shown(tx, project, id.0, found)?))
         };
         self.db().read(read).await
     }

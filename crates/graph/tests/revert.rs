@@ -3,26 +3,18 @@
 mod support;
 
 use emergent_domain::{
-    author::Author,
     document::NewDocument,
-    ids::{ObjectId, RunId, ToolCallId},
+    ids::{ObjectId, RunId},
     object::ObjectPatch,
     relationship::RelationshipPatch,
 };
 use emergent_graph::{
-    Actor, Error,
+    Error,
     revert::{Kind, Reverted, Undo},
 };
 use emergent_testkit::both;
 use serde_json::{Map, Value, json};
 use support::*;
-
-/// The same project, written to by a run.
-fn run_in(world: &World) -> (RunId, Actor) {
-    let run_id = RunId::new();
-    let author = Author::Run { run_id, tool_call_id: Some(ToolCallId::new()) };
-    (run_id, Actor { author, ..world.actor })
-}
 
 fn set(properties: Value) -> ObjectPatch {
     ObjectPatch { properties: Some(map(properties)), ..ObjectPatch::default() }

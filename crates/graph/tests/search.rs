@@ -18,7 +18,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Map, json};
 
 mod support;
-use support::{World, new, problem, project};
+use support::{Letters, World, new, problem, project};
 
 fn query(text: &str, mode: SearchMode) -> SearchQuery {
     SearchQuery {
@@ -331,7 +331,7 @@ both! {
         let world = embedding_world(&db, builtin()).await;
         write(&world, "k", "penguins on frozen coasts").await;
         embed_all(&world).await;
-        let other = Graph::new(db.db.clone(), held_clock(), Some(Arc::new(Letters)));
+        let other = Graph::new(db.db.clone(), held_clock(), Some(Arc::new(Letters { dims: 26, vector: by_letters })));
         let search = async |mode| other.search(world.project(), query("penguins", mode)).await.unwrap();
         assert_eq!(search(SearchMode::Vector).await.hits.len(), 0);
         assert_eq!(search(SearchMode::Hybrid).await.hits.len(), 1, "the text channel goes on");
@@ -362,27 +362,10 @@ impl Embedder for Failing {
 }
 
 /// How often each letter is in a text.
-struct Letters;
-
-#[async_trait]
-impl Embedder for Letters {
-    fn model(&self) -> &str {
-        "test/letters"
+fn by_letters(text: &str) -> Vec<f32> {
+    let mut vector = vec![0.01; 26];
+    for byte in text.to_ascii_lowercase().bytes().filter(u8::is_ascii_lowercase) {
+        vector[usize::from(byte - b'a')] += 1.0;
     }
-    fn dims(&self) -> Option<usize> {
-        Some(26)
-    }
-    fn max_batch(&self) -> usize {
-        8
-    }
-    async fn embed(&self, texts: &[String], _: EmbedTask) -> Result<Vec<Vec<f32>>, emergent_llm::Error> {
-        let vector = |text: &String| {
-            let mut vector = vec![0.01; 26];
-            for byte in text.to_ascii_lowercase().bytes().filter(u8::is_ascii_lowercase) {
-                vector[usize::from(byte - b'a')] += 1.0;
-            }
-            vector
-        };
-        Ok(texts.iter().map(vector).collect())
-    }
+    vector
 }

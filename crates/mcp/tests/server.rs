@@ -178,7 +178,7 @@ async fn a_session_has_one_stream_and_hears_each_change_once() {
     let id = session(&server).await;
     let named = headers(&[("mcp-session-id", &id)]);
     let open = || match server.get(&"ada", &named).body {
-        ReplyBody::Events(frames) => frames,
+        ReplyBody::Changes(frames) => frames,
         _ => panic!("no stream"),
     };
     let old = open();
@@ -283,7 +283,7 @@ async fn a_caller_has_so_many_subscriptions_and_no_more() {
     for _ in 0..20 {
         open.push(listen("ada").await);
     }
-    assert!(open.iter().all(|reply| matches!(reply.body, ReplyBody::Events(_))));
+    assert!(open.iter().all(|reply| matches!(reply.body, ReplyBody::Changes(_))));
     assert_eq!(listen("ada").await.status, 429);
     assert_eq!(listen("eve").await.status, 200);
     open.pop();

@@ -55,10 +55,10 @@ fn perform(
         Action::AddPack(pack) => {
             let made = packs::create(tx, project, pack, now)?;
             pack_rows::set_product(tx, project, made.id, Some(product))?;
-            packs::assign(tx, project, made.id, now)?;
+            packs::assign_for(tx, project, made.id, product, now)?;
         }
         Action::AssignPack(id) => {
-            packs::assign(tx, project, *id, now)?;
+            packs::assign_for(tx, project, *id, product, now)?;
         }
         Action::DropPack { id, assigned } => {
             if *assigned {
@@ -66,7 +66,17 @@ fn perform(
             }
             packs::delete(tx, project, *id, now)?;
         }
-        Action::HandOverPack { id, to } => pack_rows::set_product(tx, project, *id, Some(to))?,
+        Action::UnassignPack(id) => {
+            packs::unassign(tx, project, *id, now)?;
+        }
+        Action::HandOverPack { id, to, brought, assigned } => {
+            if *brought {
+                pack_rows::set_product(tx, project, *id, to.as_deref())?;
+            }
+            if *assigned {
+                pack_rows::set_assigned_by(tx, project, *id, to.as_deref())?;
+            }
+        }
         Action::AddAgent(definition) => {
             agents::create(tx, writer, definition, around)?;
         }
@@ -75,7 +85,7 @@ fn perform(
             agents::update(tx, writer, *id, None, move |_| (*to).clone(), around)?;
         }
         Action::DropAgent(id) => {
-            agents::delete(tx, writer, *id)?;
+            agents::delete(tx, writer, *id, Some(product))?;
         }
         Action::Default { id, is_default } => flag(tx, writer, *id, *is_default)?,
         Action::PutServer(spec) => {

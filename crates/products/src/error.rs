@@ -44,6 +44,15 @@ pub enum Error {
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+impl Error {
+    /// A product that cannot go, since others need what it brought. There is no manifest to point
+    /// into.
+    pub(crate) fn stays(name: &str, problems: &[Problem]) -> Self {
+        let told: Vec<String> = problems.iter().map(Problem::without_place).collect();
+        Self::Conflict(format!("the product `{name}` cannot go: {}", told.join("; ")))
+    }
+}
+
 fn told(problems: &[Problem]) -> String {
     const SHOWN: usize = 5;
     let mut texts: Vec<String> = problems.iter().take(SHOWN).map(Problem::to_string).collect();

@@ -26,6 +26,14 @@ impl Problem {
         self
     }
 
+    /// What is wrong and what would be right, for whoever knows where.
+    pub fn without_place(&self) -> String {
+        match &self.fix {
+            Some(fix) => format!("{} ({fix})", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     /// A problem of one of the domain's checks about the part of `root` at `base`. Those name
     /// fields as code does (`flowConfig.agents[1]`); the deepest place of it that is there counts.
     pub fn of_field(root: &Value, base: &str, problem: invalid::Problem) -> Self {
@@ -42,11 +50,7 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = if self.pointer.is_empty() { "the manifest" } else { &self.pointer };
-        write!(f, "{place}: {}", self.message)?;
-        match &self.fix {
-            Some(fix) => write!(f, " ({fix})"),
-            None => Ok(()),
-        }
+        write!(f, "{place}: {}", self.without_place())
     }
 }
 

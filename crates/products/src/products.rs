@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use emergent_domain::{agent::Surroundings, ids::ProjectId};
+use emergent_domain::{
+    agent::Surroundings,
+    ids::{ProductId, ProjectId},
+};
 use emergent_executor::Executor;
 use emergent_graph::Actor;
 use emergent_store::{Tx, agents as agent_rows, installed_products as rows, projects};
@@ -16,6 +19,7 @@ use crate::{
     fetch::Fetcher,
     manifest::Manifest,
     plan::{Direction, OwnChange, Plan, own_changes, plan},
+    pool::Pool,
     source::Source,
     state::{Installed, State},
     validate::{self, Around, core_version, validate},
@@ -109,7 +113,9 @@ impl Products {
                 return Ok(up_to_date(installed));
             }
         }
-        self.change(actor, name.to_owned(), Some((manifest, source)), Expected::Present, dry_run).await
+        // What was decided above is about what was installed then.
+        let expected = Expected::At(installed.id, installed.revision);
+        self.change(actor, name.to_owned(), Some((manifest, source)), expected, dry_run).await
     }
 
     pub async fn uninstall(&self, actor: Actor, name: &str, dry_run: bool) -> Result<Outcome> {
@@ -129,7 +135,13 @@ impl Products {
         if manifest.version <= installed.version {
             return Ok(up_to_date(installed));
         }
-        self.upgrade(actor, builtin::MEMORY, Some(wanted), false).await
+        let failed = match self.upgrade(actor, builtin::MEMORY, Some(wanted), false).await {
+            Err(failed @ Error::Conflict(_)) => failed,
+            done => return done,
+        };
+        // Whoever was faster may have done the same.
+        let installed = self.find(actor.project, builtin::MEMORY).await?;
+        if manifest.version <= installed.version { Ok(up_to_date(installed)) } else { Err(failed) }
     }
 
     /// In the order they came.
@@ -178,8 +190,9 @@ impl Products {
         if name.contains('\0') {
             return Err(Error::NotInstalled("?".to_owned()));
         }
-        let tools = self.0.executor.tools().surroundings(actor.project, Vec::new()).await;
-        let change = Change { name, after, expected, tools, allow_stdio: self.0.settings.allow_stdio };
+        let builtin_tools = self.0.executor.tools().builtin_names();
+        let allow_stdio = self.0.settings.allow_stdio;
+        let change = Change { name, after, expected, builtin_tools, allow_stdio };
         if dry_run {
             let look = move |tx: &mut Tx<'_>| {
                 let (state, plan) = change.decide(tx, actor.project)?;
@@ -226,13 +239,16 @@ fn up_to_date(installed: Installed) -> Outcome {
 enum Expected {
     Absent,
     Present,
+    /// The one that somebody looked at, at that revision: one that was installed anew counts from 1.
+    At(ProductId, i64),
 }
 
 struct Change {
     name: String,
     after: Option<(Manifest, Option<Source>)>,
     expected: Expected,
-    tools: Surroundings,
+    /// Every name of the built-in tools.
+    builtin_tools: Vec<String>,
     allow_stdio: bool,
 }
 
@@ -244,8 +260,15 @@ impl Change {
                 let (name, version) = (there.name.clone(), there.version.clone());
                 return Err(Error::AlreadyInstalled { name, version });
             }
-            (Expected::Present, None) => {
+            (Expected::Present | Expected::At(..), None) => {
                 return Err(Error::NotInstalled(self.name.chars().take(100).collect()));
+            }
+            (Expected::At(id, revision), Some(there)) if (there.id, there.revision) != (id, revision) => {
+                return Err(Error::Conflict(format!(
+                    "the product `{}` was changed by somebody else just now, to version {}: look again, and \
+                     repeat the upgrade if it is still wanted",
+                    there.name, there.version
+                )));
             }
             _ => {}
         }
@@ -256,26 +279,23 @@ impl Change {
                 return Err(Error::Manifest(problems));
             }
         }
-        let plan = plan(&self.name, &state, manifest).map_err(Error::Clash)?;
+        let plan = plan(&self.name, &state, manifest).map_err(|problems| match manifest {
+            Some(_) => Error::Clash(problems),
+            None => Error::stays(&self.name, &problems),
+        })?;
         Ok((state, plan))
     }
 
     fn surroundings(&self, state: &State, manifest: &Manifest) -> Around {
-        Around {
-            core: core_version(),
-            tools: self.tools.clone(),
-            agents: state.other_agents(&self.name),
-            servers_known: state.knows_servers(manifest),
-        }
+        let tools = Pool::after(&self.builtin_tools, state, manifest).surroundings(manifest);
+        Around { core: core_version(), tools, agents: state.other_agents(&self.name) }
     }
 
     /// For the definitions that are written one after the other: they may name each other.
     fn around(&self, state: &State) -> Surroundings {
-        let mut around = self.tools.clone();
-        if let Some((manifest, _)) = &self.after {
-            around.agents.extend(manifest.agents.iter().map(|agent| agent.name.clone()));
-            around.tools_are_complete &= state.knows_servers(manifest);
-        }
-        around
+        let Some((manifest, _)) = &self.after else { return Surroundings::default() };
+        let tools = Pool::after(&self.builtin_tools, state, manifest).surroundings(manifest);
+        let agents = manifest.agents.iter().map(|agent| agent.name.clone()).collect();
+        Surroundings { agents, ..tools }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use emergent_domain::{
     agent::{Agent, Visibility},
-    ids::{ProductId, ProjectId},
+    ids::{McpServerId, ProductId, ProjectId},
     mcp_server::McpServer,
     time::Timestamp,
     trigger::Schedule,
@@ -12,7 +12,7 @@ use emergent_domain::{
 use emergent_store::{
     Result, Tx, agents,
     installed_products::{self, InstalledProduct},
-    mcp_servers,
+    mcp_servers, mcp_tools,
     packs::{self, StoredPack},
     prompts::{self, ProductPrompt},
     schedules, secrets,
@@ -29,6 +29,8 @@ pub struct State {
     pub agents: Vec<Agent>,
     pub packs: Vec<StoredPack>,
     pub servers: Vec<McpServer>,
+    /// The tools that servers were last seen to have, those that are held back included.
+    pub tools: Vec<(McpServerId, String)>,
     pub schedules: Vec<Schedule>,
     pub prompts: Vec<ProductPrompt>,
     /// Names of the project's secrets.
@@ -77,6 +79,7 @@ impl State {
             agents: agents::all(tx, project)?,
             packs: packs::all(tx, project)?,
             servers: mcp_servers::all(tx, project)?,
+            tools: mcp_tools::names(tx, project)?,
             schedules: schedules::list(tx, project)?,
             prompts: prompts::all(tx, project)?,
             secrets: secrets::list(tx, project)?.into_iter().map(|secret| secret.name).collect(),
@@ -94,11 +97,8 @@ impl State {
         others.map(|agent| (agent.definition.name.clone(), agent.definition.visibility)).collect()
     }
 
-    /// Whether every server of a manifest has been reached, so that its tools are known.
-    pub fn knows_servers(&self, manifest: &Manifest) -> bool {
-        manifest.mcp.servers.iter().all(|spec| {
-            let known = |server: &McpServer| server.spec == *spec && server.listed_at.is_some();
-            self.servers.iter().any(known)
-        })
+    /// The names of the tools that a server was last seen to have.
+    pub fn tools_of(&self, server: McpServerId) -> impl Iterator<Item = &str> {
+        self.tools.iter().filter(move |(id, _)| *id == server).map(|(_, name)| name.as_str())
     }
 }

@@ -31,13 +31,10 @@ pub fn core_version() -> Version {
 #[derive(Debug, Clone)]
 pub struct Around {
     pub core: Version,
-    /// The project's tools. `tools_are_complete` says whether all of them are known.
+    /// The tools there will be, and those that nobody can say there will not be: [`crate::Pool`].
     pub tools: Surroundings,
     /// Agents of the project that are not this product's.
     pub agents: BTreeMap<String, Visibility>,
-    /// Whether every server that the manifest brings has been reached: otherwise names of tools
-    /// that nobody knows yet may be theirs.
-    pub servers_known: bool,
 }
 
 /// Reads a manifest and checks all that can be checked without a project.
@@ -78,7 +75,6 @@ pub fn validate(manifest: &Manifest, around: &Around) -> Vec<Problem> {
     let mut names = around.tools.clone();
     names.agents = around.agents.keys().cloned().collect();
     names.agents.extend(manifest.agents.iter().map(|agent| agent.name.clone()));
-    names.tools_are_complete &= around.servers_known;
     for (index, definition) in manifest.definitions().enumerate() {
         let base = format!("/agents/{index}");
         if let Err(invalid) = definition.check(&names) {

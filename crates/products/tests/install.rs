@@ -124,14 +124,7 @@ both! {
     async fn what_people_set_of_a_server_survives_an_upgrade(db: TestDb) {
         let shop = Shop::open(&db).await;
         shop.install(&sample(1)).await.unwrap();
-        let project = shop.actor.project;
-        let switch_off = move |tx: &mut emergent_store::Tx<'_>| {
-            let mut server = emergent_store::mcp_servers::by_name(tx, project, "hub")?.expect("a server");
-            server.enabled = false;
-            emergent_store::mcp_servers::update(tx, &server)
-        };
-        let done: emergent_store::Result<()> = shop.db().write(switch_off).await;
-        done.unwrap();
+        shop.switch_off("hub").await;
         shop.upgrade(&sample(2)).await.unwrap();
         let hub = shop.state().await.servers.into_iter().find(|one| one.name() == "hub").unwrap();
         assert!(!hub.enabled && serde_json::to_string(&hub.spec).unwrap().contains("/v2"), "{hub:?}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use emergent_domain::agent::{Surroundings, Visibility};
 use emergent_products::{
-    Problem, builtin,
+    Pool, Problem, State, builtin,
     validate::{Around, core_version, parse, read, validate},
 };
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn around() -> Around {
         ("librarian".to_owned(), Visibility::Project),
         ("hidden".to_owned(), Visibility::Internal),
     ]);
-    Around { core: core_version(), tools, agents, servers_known: true }
+    Around { core: core_version(), tools, agents }
 }
 
 /// A manifest with one of everything.
@@ -230,7 +230,8 @@ fn a_tool_that_nobody_knows_yet_may_be_a_servers() {
     let mut manifest = whole();
     set(&mut manifest, "/agents/0/tools/0", Some(json!("web_search")));
     let manifest = read(manifest).unwrap();
-    assert_eq!(validate(&manifest, &Around { servers_known: false, ..around() }), []);
+    let tools = Pool::after(&around().tools.tools, &State::default(), &manifest).surroundings(&manifest);
+    assert_eq!(validate(&manifest, &Around { tools, ..around() }), []);
     assert_eq!(validate(&manifest, &around()).len(), 1);
 }
 

@@ -17,28 +17,43 @@ use axum::{
 use emergent_llm::Models;
 use emergent_products::{Error, Settings, Source, Wanted, plan::Direction};
 use emergent_testkit::{TestDb, both};
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{Shop, sample};
+use tokio::sync::Semaphore;
 
 /// A place that serves a manifest, and much that is none.
 #[derive(Clone)]
 struct Place {
     manifest: Arc<Mutex<Value>>,
+    /// How often `/slow.json` was asked for, and how often it may answer.
+    asked: Arc<Semaphore>,
+    answer: Arc<Semaphore>,
     address: SocketAddr,
 }
 
 impl Place {
     async fn open() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let place =
-            Self { manifest: Arc::new(Mutex::new(sample(1))), address: listener.local_addr().unwrap() };
+        let place = Self {
+            manifest: Arc::new(Mutex::new(sample(1))),
+            asked: Arc::new(Semaphore::new(0)),
+            answer: Arc::new(Semaphore::new(1)),
+            address: listener.local_addr().unwrap(),
+        };
         let manifest = |State(place): State<Place>| async move {
             let text = place.manifest.lock().unwrap().to_string();
             ([(header::CONTENT_TYPE, "application/octet-stream")], text)
         };
+        let slow = |State(place): State<Place>| async move {
+            let text = place.manifest.lock().unwrap().to_string();
+            place.asked.add_permits(1);
+            place.answer.acquire().await.unwrap().forget();
+            text
+        };
         let round = |State(place): State<Place>| async move { Redirect::to(&place.at("/round")) };
         let routes = Router::new()
             .route("/manifest.json", get(manifest))
+            .route("/slow.json", get(slow))
             // As GitHub does it: the asset is elsewhere.
             .route(
                 "/acme/support/releases/latest/download/manifest.json",
@@ -107,6 +122,26 @@ both! {
         assert!(matches!(&back, Err(Error::Conflict(why)) if why.contains("name the source")), "{back:?}");
         let back = shop.products.upgrade(shop.actor, "acme.support", Some(Wanted::Source(source)), false).await.unwrap();
         assert_eq!(back.plan.direction, Direction::Downgrade);
+    }
+
+    async fn an_upgrade_that_was_overtaken_changes_nothing(db: TestDb) {
+        let place = Place::open().await;
+        let shop = shop(&db, open_to_all()).await;
+        let source = Wanted::Source(place.source("/slow.json"));
+        shop.products.install(shop.actor, source, false).await.unwrap();
+        place.asked.acquire().await.unwrap().forget();
+        place.publish(sample(2));
+        let (products, actor) = (shop.products.clone(), shop.actor);
+        let slow = tokio::spawn(async move { products.upgrade(actor, "acme.support", None, false).await });
+        place.asked.acquire().await.unwrap().forget();
+        let mut newest = sample(2);
+        newest["version"] = json!("3.0.0");
+        shop.upgrade(&newest).await.unwrap();
+        let before = shop.fingerprint().await;
+        place.answer.add_permits(1);
+        let late = slow.await.unwrap();
+        assert!(matches!(&late, Err(Error::Conflict(why)) if why.contains("3.0.0")), "{late:?}");
+        assert_eq!(shop.fingerprint().await, before, "it would have gone back to version 2");
     }
 }
 

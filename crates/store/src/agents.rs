@@ -97,6 +97,28 @@ pub fn names(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<String>> {
     tx.query(sql, params![project], |row| row.get(0))
 }
 
+/// A living agent whose definition says a trigger, without anything that would fire it.
+const UNTRIGGERED: &str = "a.deleted_at IS NULL AND a.trigger_on IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM schedules AS s WHERE s.agent_id = a.id AND s.product = '')
+    AND NOT EXISTS (SELECT 1 FROM event_triggers AS t WHERE t.agent_id = a.id)";
+
+/// The living projects with agents whose trigger has nothing that fires it: they were saved before
+/// there were tables for that, or say a trigger that nobody can read.
+pub fn projects_untriggered(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {
+    let sql = format!(
+        "SELECT DISTINCT a.project_id FROM agent_definitions AS a
+         JOIN projects AS p ON p.id = a.project_id AND p.deleted_at IS NULL
+         WHERE {UNTRIGGERED} ORDER BY a.project_id"
+    );
+    tx.query(&sql, &[], |row| row.get(0))
+}
+
+/// Those agents of one project.
+pub fn untriggered(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> {
+    let sql = format!("SELECT {COLUMNS} FROM {FROM} WHERE a.project_id = $1 AND {UNTRIGGERED} ORDER BY a.id");
+    tx.query(&sql, params![project], read)
+}
+
 /// Living agents, newest first; internal ones only when they are asked for.
 pub fn list(
     tx: &mut Tx<'_>,

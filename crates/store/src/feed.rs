@@ -7,6 +7,7 @@
 use emergent_domain::{
     event::{Change, ChangeKind, FeedPosition},
     ids::ProjectId,
+    trigger::Since,
 };
 
 use crate::{
@@ -42,16 +43,12 @@ pub fn latest(tx: &mut Tx<'_>, project: ProjectId) -> Result<FeedPosition> {
     }
 }
 
-/// The place of this transaction: what a transaction that begins after its commit tells of comes
-/// after it, and what was committed before it began does not.
-pub fn here(tx: &mut Tx<'_>) -> Result<FeedPosition> {
+/// From now on: what commits after this is heard of, whenever it began; what was committed before,
+/// and what this transaction tells itself, is not.
+pub fn here(tx: &mut Tx<'_>) -> Result<Since> {
     match tx.engine() {
-        Engine::Sqlite => sqlite_latest(tx),
-        Engine::Postgres => {
-            let sql = "SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)";
-            let txid = tx.opt(sql, &[], |row| row.get(0))?.unwrap_or(0);
-            Ok(FeedPosition { txid, seq: i64::MAX })
-        }
+        Engine::Sqlite => Ok(Since { after: sqlite_latest(tx)?, open: Vec::new() }),
+        Engine::Postgres => postgres_here(tx),
     }
 }
 
@@ -118,4 +115,40 @@ fn postgres_latest(tx: &mut Tx<'_>, project: ProjectId) -> Result<FeedPosition> 
     let last =
         tx.opt(&sql, params![project], |row| Ok(FeedPosition { txid: row.get(0)?, seq: row.get(1)? }))?;
     Ok(last.unwrap_or_default())
+}
+
+fn postgres_here(tx: &mut Tx<'_>) -> Result<Since> {
+    let sql =
+        "SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint), CAST(pg_current_snapshot() AS text)";
+    let read = |row: &Row<'_>| Ok((row.get::<i64>(0)?, row.get::<String>(1)?));
+    let seen = tx.opt(sql, &[], read)?.and_then(|(own, snapshot)| since(own, &snapshot));
+    seen.ok_or(Error::Column { column: 1, expected: "a snapshot" })
+}
+
+/// A snapshot is `xmin:xmax:open,open`: what is not open and below `xmax` is over. This transaction
+/// is not in its own list, and may be at or beyond `xmax`; whatever lies between is open as well.
+fn since(own: i64, snapshot: &str) -> Option<Since> {
+    let mut parts = snapshot.split(':').skip(1);
+    let xmax: i64 = parts.next()?.parse().ok()?;
+    let listed = parts.next()?.split(',').filter(|text| !text.is_empty());
+    let listed: Vec<i64> = listed.map(|text| text.parse().ok()).collect::<Option<_>>()?;
+    let open = listed.into_iter().filter(|txid| *txid != own).chain(xmax..own).collect();
+    Some(Since { after: FeedPosition { txid: own.max(xmax - 1), seq: i64::MAX }, open })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_open_is_heard_of_and_what_is_over_is_not() {
+        let heard = |own, snapshot: &str| {
+            let since = since(own, snapshot).expect("a snapshot");
+            (7..18).filter(|txid| since.hears(FeedPosition { txid: *txid, seq: 1 })).collect::<Vec<_>>()
+        };
+        assert_eq!(heard(10, "10:10:"), [11, 12, 13, 14, 15, 16, 17], "nothing else is under way");
+        assert_eq!(heard(12, "8:15:8,11"), [8, 11, 15, 16, 17], "13 and 14 began later and are over");
+        assert_eq!(heard(14, "8:11:8"), [8, 11, 12, 13, 15, 16, 17], "none of 11 to 13 is over");
+        assert_eq!(since(1, "1:x:"), None);
+    }
 }

@@ -61,6 +61,18 @@ pub fn of_project(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerI
     tx.query(&sql, params![project, true], |row| Ok((row.get(9)?, read(row)?)))
 }
 
+/// The names of the tools that each server of a project was last seen to have, whether or not the
+/// server is enabled and whether or not the tool is held back.
+pub fn names(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerId, String)>> {
+    tx.query(
+        "SELECT t.server_id, t.name FROM mcp_server_tools AS t
+         JOIN project_mcp_servers AS s ON s.id = t.server_id
+         WHERE s.project_id = $1 AND t.status <> 'gone' ORDER BY s.name, t.name",
+        params![project],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
 /// How many tools of each server of a project there are, and how many differ from what was accepted.
 pub fn counts(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerId, i64, i64)>> {
     tx.query(

@@ -39,6 +39,20 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("migrations/0003_products.sqlite.sql"),
         postgres: "",
     },
+    Migration {
+        version: 4,
+        name: "assignments",
+        shared: include_str!("migrations/0004_assignments.sql"),
+        sqlite: "",
+        postgres: "",
+    },
+    Migration {
+        version: 5,
+        name: "triggers",
+        shared: include_str!("migrations/0005_triggers.sql"),
+        sqlite: include_str!("migrations/0005_triggers.sqlite.sql"),
+        postgres: include_str!("migrations/0005_triggers.postgres.sql"),
+    },
 ];
 
 /// The newest version this program knows.
@@ -118,4 +132,46 @@ pub(crate) async fn postgres(client: &mut deadpool_postgres::Object) -> Result<(
     }
     tx.commit().await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A database as the version before the one that is asked about left it.
+    fn before(version: i64) -> rusqlite::Connection {
+        let conn = rusqlite::Connection::open_in_memory().unwrap();
+        for migration in MIGRATIONS.iter().filter(|one| one.version < version) {
+            conn.execute_batch(&migration.text(Engine::Sqlite)).unwrap();
+        }
+        conn
+    }
+
+    fn migrate(conn: &rusqlite::Connection, version: i64) {
+        let migration = MIGRATIONS.iter().find(|one| one.version == version).unwrap();
+        conn.execute_batch(&migration.text(Engine::Sqlite)).unwrap();
+    }
+
+    #[test]
+    fn an_assignment_of_before_is_the_products_whose_pack_or_moment_it_has() {
+        let conn = before(4);
+        conn.execute_batch(
+            "INSERT INTO template_packs (id, project_id, name, version, pack, created_at, product) VALUES
+                 (1, 7, 'brought', '1.0.0', '{}', 10, 'p'), (2, 7, 'own', '1.0.0', '{}', 10, NULL),
+                 (3, NULL, 'builtin', '1.0.0', '{}', 1, NULL);
+             INSERT INTO installed_products (id, project_id, name, version, manifest, source, revision, installed_at, updated_at)
+                 VALUES (1, 7, 'p', '1.0.0', '{}', '{}', 2, 20, 30), (2, 8, 'q', '1.0.0', '{}', '{}', 1, 40, 40);
+             INSERT INTO project_template_packs (project_id, pack_id, assigned_at) VALUES
+                 (7, 1, 15), (7, 2, 40), (7, 3, 30), (8, 3, 41);",
+        )
+        .unwrap();
+        migrate(&conn, 4);
+        let mut told = conn
+            .prepare("SELECT project_id, pack_id, product FROM project_template_packs ORDER BY 1, 2")
+            .unwrap();
+        let told = told.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+        let told: Vec<(i64, i64, Option<String>)> = told.map(Result::unwrap).collect();
+        let p = Some("p".to_owned());
+        assert_eq!(told, [(7, 1, p.clone()), (7, 2, None), (7, 3, p), (8, 3, None)]);
+    }
 }

@@ -25,11 +25,14 @@ pub struct StoredPack {
     pub assigned: bool,
     /// The product that brought it; none for the project's own and the built-in ones.
     pub product: Option<String>,
+    /// The product it is assigned for; none when the project assigned it itself, or nobody did.
+    pub assigned_by: Option<String>,
 }
 
 /// The asking project is `$1` wherever these are read.
 const COLUMNS: &str = "k.id, k.project_id, k.pack, k.created_at,
-    EXISTS (SELECT 1 FROM project_template_packs AS a WHERE a.project_id = $1 AND a.pack_id = k.id), k.product";
+    EXISTS (SELECT 1 FROM project_template_packs AS a WHERE a.project_id = $1 AND a.pack_id = k.id), k.product,
+    (SELECT a.product FROM project_template_packs AS a WHERE a.project_id = $1 AND a.pack_id = k.id)";
 const VISIBLE: &str = "(k.project_id = $1 OR k.project_id IS NULL) AND k.deleted_at IS NULL";
 
 fn read(row: &Row<'_>) -> Result<StoredPack> {
@@ -40,6 +43,7 @@ fn read(row: &Row<'_>) -> Result<StoredPack> {
         created_at: row.get(3)?,
         assigned: row.get(4)?,
         product: row.get(5)?,
+        assigned_by: row.get(6)?,
     })
 }
 
@@ -127,17 +131,37 @@ pub fn assigned(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<TemplatePack>
     )
 }
 
-/// Assigns a pack in place of any other version of it.
-pub fn assign(tx: &mut Tx<'_>, project: ProjectId, pack: &StoredPack, now: Timestamp) -> Result<()> {
+/// Assigns a pack in place of any other version of it, for a product or for the project itself.
+pub fn assign(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    pack: &StoredPack,
+    product: Option<&str>,
+    now: Timestamp,
+) -> Result<()> {
     tx.execute(
         "DELETE FROM project_template_packs WHERE project_id = $1
          AND pack_id IN (SELECT id FROM template_packs WHERE name = $2 AND id <> $3)",
         params![project, &pack.pack.name, pack.id],
     )?;
     tx.execute(
-        "INSERT INTO project_template_packs (project_id, pack_id, assigned_at) VALUES ($1, $2, $3)
+        "INSERT INTO project_template_packs (project_id, pack_id, assigned_at, product) VALUES ($1, $2, $3, $4)
          ON CONFLICT (project_id, pack_id) DO NOTHING",
-        params![project, pack.id, now],
+        params![project, pack.id, now, product],
+    )?;
+    Ok(())
+}
+
+/// Says for whom a pack stays assigned from now on; none is the project itself.
+pub fn set_assigned_by(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    pack: PackId,
+    product: Option<&str>,
+) -> Result<()> {
+    tx.execute(
+        "UPDATE project_template_packs SET product = $3 WHERE project_id = $1 AND pack_id = $2",
+        params![project, pack, product],
     )?;
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! Schedules: products' jobs and agents' own cron triggers. A row that is due is held by whoever
-//! fires it, so that no other server does.
+//! fires it, so that no other server does. One whose settings cannot be read is read nevertheless,
+//! with what is wrong with it: it must not keep the others from being read.
 
 use emergent_domain::{
     ids::{AgentId, ProjectId, RunId, ScheduleId},
     time::Timestamp,
-    trigger::Schedule,
+    trigger::{Schedule, ScheduleConfig},
 };
 
 use crate::{
@@ -18,12 +19,16 @@ use crate::{
 /// The channel that is woken when schedules or event triggers change.
 pub const CHANGED: &str = "triggers";
 
-const COLUMNS: &str = "id, project_id, agent_id, product, name, cron, config, next_at, last_at, last_run_id, created_at, updated_at";
+const COLUMNS: &str = "id, project_id, agent_id, product, name, cron, config, next_at, last_at, last_run_id, created_at, updated_at, waiting_since, error";
 /// A deleted project keeps its rows, and fires nothing.
 const LIVING: &str = "EXISTS (SELECT 1 FROM projects WHERE projects.id = schedules.project_id AND projects.deleted_at IS NULL)";
 
 fn read(row: &Row<'_>) -> Result<Schedule> {
     let (product, config): (String, String) = (row.get(3)?, row.get(6)?);
+    let (config, unreadable) = match serde_json::from_str(&config) {
+        Ok(config) => (config, None),
+        Err(error) => (ScheduleConfig::default(), Some(format!("its settings cannot be read: {error}"))),
+    };
     Ok(Schedule {
         id: row.get(0)?,
         project: row.get(1)?,
@@ -31,13 +36,14 @@ fn read(row: &Row<'_>) -> Result<Schedule> {
         product: Some(product).filter(|product| !product.is_empty()),
         name: row.get(4)?,
         cron: row.get(5)?,
-        config: serde_json::from_str(&config)
-            .map_err(|_| Error::Column { column: 6, expected: "the settings of a schedule" })?,
+        config,
         next_at: row.get(7)?,
         last_at: row.get(8)?,
         last_run: row.get(9)?,
         created_at: row.get(10)?,
         updated_at: row.get(11)?,
+        waiting_since: row.get(12)?,
+        error: unreadable.or(row.get(13)?),
     })
 }
 
@@ -68,12 +74,12 @@ pub fn insert(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
     Ok(())
 }
 
-/// Writes what a change of the definition or the job changes.
+/// Writes what a change of the definition or the job changes. What was wrong with it is over.
 pub fn update(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
     let config = settings(schedule)?;
     tx.execute(
         "UPDATE schedules SET agent_id = $2, name = $3, cron = $4, time_zone = $5, missed = $6, config = $7,
-             next_at = $8, updated_at = $9 WHERE id = $1",
+             next_at = $8, updated_at = $9, waiting_since = $10, error = NULL WHERE id = $1",
         &[
             Param::from(schedule.id),
             Param::from(schedule.agent),
@@ -84,6 +90,7 @@ pub fn update(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
             json(&config),
             Param::from(schedule.next_at),
             Param::from(schedule.updated_at),
+            Param::from(schedule.waiting_since),
         ],
     )?;
     Ok(())
@@ -132,21 +139,13 @@ pub fn delete_jobs(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result
     tx.execute("DELETE FROM schedules WHERE project_id = $1 AND product = $2", params![project, product])
 }
 
-/// Deletes every schedule of an agent, jobs of products too; how many there were.
-pub fn delete_of_agent(tx: &mut Tx<'_>, agent: AgentId) -> Result<u64> {
-    tx.execute("DELETE FROM schedules WHERE agent_id = $1", params![agent])
-}
-
 /// The schedules of living projects whose time has come, the longest due first, held until the
 /// transaction ends. Those that another server holds are left to it.
 pub fn due(tx: &mut Tx<'_>, now: Timestamp, limit: usize) -> Result<Vec<Schedule>> {
-    let lock = match tx.engine() {
-        Engine::Sqlite => "",
-        Engine::Postgres => " FOR UPDATE SKIP LOCKED",
-    };
     let sql = format!(
         "SELECT {COLUMNS} FROM schedules WHERE next_at IS NOT NULL AND next_at <= $1 AND {LIVING}
-         ORDER BY next_at LIMIT $2{lock}"
+         ORDER BY next_at LIMIT $2{}",
+        skip_locked(tx)
     );
     tx.query(&sql, params![now, limit], read)
 }
@@ -169,12 +168,50 @@ pub fn advance(
 ) -> Result<()> {
     match fired {
         Some((at, run)) => tx.execute(
-            "UPDATE schedules SET next_at = $2, last_at = $3, last_run_id = $4 WHERE id = $1",
+            "UPDATE schedules SET next_at = $2, waiting_since = NULL, last_at = $3, last_run_id = $4 WHERE id = $1",
             params![id, next_at, at, run],
         ),
-        None => tx.execute("UPDATE schedules SET next_at = $2 WHERE id = $1", params![id, next_at]),
+        None => {
+            let sql = "UPDATE schedules SET next_at = $2, waiting_since = NULL WHERE id = $1";
+            tx.execute(sql, params![id, next_at])
+        }
     }?;
     Ok(())
+}
+
+/// Takes a held schedule out of the way until it is saved again, and says why.
+pub fn set_aside(tx: &mut Tx<'_>, id: ScheduleId, why: &str) -> Result<()> {
+    tx.execute(
+        "UPDATE schedules SET next_at = NULL, waiting_since = NULL, error = $2 WHERE id = $1",
+        params![id, why],
+    )?;
+    Ok(())
+}
+
+/// Notes of every schedule that is due that it was seen in time and has to wait. They stay due.
+pub fn note_waiting(tx: &mut Tx<'_>, now: Timestamp) -> Result<u64> {
+    let sql = format!(
+        "UPDATE schedules SET waiting_since = $1 WHERE id IN (
+             SELECT id FROM schedules
+             WHERE next_at IS NOT NULL AND next_at <= $1 AND waiting_since IS NULL AND {LIVING}{})",
+        skip_locked(tx)
+    );
+    tx.execute(&sql, params![now])
+}
+
+/// How many schedules of living projects are due and wait because too many runs do.
+pub fn waiting(tx: &mut Tx<'_>) -> Result<i64> {
+    let sql = format!(
+        "SELECT count(*) FROM schedules WHERE next_at IS NOT NULL AND waiting_since IS NOT NULL AND {LIVING}"
+    );
+    Ok(tx.opt(&sql, &[], |row| row.get(0))?.unwrap_or(0))
+}
+
+fn skip_locked(tx: &Tx<'_>) -> &'static str {
+    match tx.engine() {
+        Engine::Sqlite => "",
+        Engine::Postgres => " FOR UPDATE SKIP LOCKED",
+    }
 }
 
 /// Holds a schedule until the transaction ends; false when it is gone.

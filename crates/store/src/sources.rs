@@ -1,13 +1,14 @@
-//! Which passages an object or a relationship was found in. A pair is kept once, by whoever said
-//! it first.
+//! Which passages an object or a relationship was found in, by whom. Each run that says so is kept,
+//! so that what one said can be taken back; to a reader a passage is one, however many said it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use emergent_domain::{
     author::Author,
-    ids::{ChunkId, ObjectId, ProjectId, RunId},
+    ids::{ChunkId, ObjectId, ProjectId, RelationshipId, RunId},
     merge::Source,
     object::Object,
+    relationship::Relationship,
     time::Timestamp,
 };
 use uuid::Uuid;
@@ -15,7 +16,7 @@ use uuid::Uuid;
 use crate::{
     author,
     error::Result,
-    objects, page, params,
+    objects, page, params, relationships,
     tx::Tx,
     value::{Param, Row},
 };
@@ -58,7 +59,8 @@ fn source(row: &Row<'_>, first: usize) -> Result<Source> {
     })
 }
 
-/// Notes that a passage speaks of something; false when that was known.
+/// Notes that a passage speaks of something; false when the same run has said so, or somebody who
+/// is no run has when `by` is none either.
 pub fn add(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -67,11 +69,15 @@ pub fn add(
     at: Timestamp,
     by: Author,
 ) -> Result<bool> {
-    let [_, run, tool_call] = author::params(by);
+    let [_, _, tool_call] = author::params(by);
+    let said_by = match by {
+        Author::Run { run_id, .. } => run_id.0,
+        Author::Token { .. } | Author::System => Uuid::nil(),
+    };
     let added = tx.execute(
-        "INSERT INTO graph_sources (entity_id, chunk_id, kind, project_id, document_id, created_at, author_run,
+        "INSERT INTO graph_sources (entity_id, chunk_id, kind, project_id, document_id, created_at, said_by,
                                     author_tool_call)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (entity_id, chunk_id) DO NOTHING",
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (entity_id, chunk_id, said_by) DO NOTHING",
         &[
             entity.into(),
             source.chunk.into(),
@@ -79,7 +85,7 @@ pub fn add(
             project.into(),
             source.document.into(),
             at.into(),
-            run,
+            said_by.into(),
             tool_call,
         ],
     )?;
@@ -98,9 +104,13 @@ pub fn of(
         let sql = format!(
             "SELECT s.entity_id, c.id, c.document_id, d.title, c.idx, c.heading, d.deleted_at IS NOT NULL
              FROM (
-                 SELECT entity_id, chunk_id, created_at,
-                     row_number() OVER (PARTITION BY entity_id ORDER BY created_at DESC, chunk_id DESC) AS place
-                 FROM graph_sources WHERE project_id = $1 AND entity_id IN ({})
+                 SELECT entity_id, chunk_id,
+                     row_number() OVER (PARTITION BY entity_id ORDER BY first_said DESC, chunk_id DESC) AS place
+                 FROM (
+                     SELECT entity_id, chunk_id, min(created_at) AS first_said
+                     FROM graph_sources WHERE project_id = $1 AND entity_id IN ({})
+                     GROUP BY entity_id, chunk_id
+                 ) AS once
              ) AS s
              JOIN document_chunks AS c ON c.id = s.chunk_id JOIN documents AS d ON d.id = c.document_id
              WHERE s.place <= $2 ORDER BY s.entity_id, s.place",
@@ -126,17 +136,43 @@ pub fn object(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Optio
     tx.opt(&sql, params![id, project], |row| Ok((objects::read(row, 1)?, row.get(0)?)))
 }
 
-/// Whether any passage at all is noted for something.
-pub fn has_any(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid) -> Result<bool> {
+/// As [`object`], of a living relationship.
+pub fn relationship(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    id: RelationshipId,
+) -> Result<Option<(Relationship, bool)>> {
+    let sql = format!(
+        "SELECT EXISTS (SELECT 1 FROM graph_sources AS s WHERE s.entity_id = r.id), {}
+         FROM graph_relationships AS r WHERE r.id = $1 AND r.project_id = $2 AND r.deleted_at IS NULL",
+        relationships::columns("r")
+    );
+    tx.opt(&sql, params![id, project], |row| Ok((relationships::read(row, 1)?, row.get(0)?)))
+}
+
+/// Whether somebody else than a run noted a passage for something.
+pub fn has_others(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid, run: RunId) -> Result<bool> {
     let found = tx.opt(
-        "SELECT 1 FROM graph_sources WHERE entity_id = $1 AND project_id = $2 LIMIT 1",
-        params![entity, project],
-        |row| row.get::<i64>(0),
+        "SELECT 1 FROM graph_sources WHERE entity_id = $1 AND project_id = $2 AND said_by <> $3 LIMIT 1",
+        params![entity, project, run],
+        |_| Ok(()),
     )?;
     Ok(found.is_some())
 }
 
-/// Takes back what a run noted.
-pub fn forget_run(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<u64> {
-    tx.execute("DELETE FROM graph_sources WHERE author_run = $1 AND project_id = $2", params![run, project])
+/// Takes back what a run noted, except for what is kept.
+pub fn forget_run(tx: &mut Tx<'_>, project: ProjectId, run: RunId, kept: &HashSet<Uuid>) -> Result<()> {
+    let said = "SELECT DISTINCT entity_id FROM graph_sources WHERE said_by = $1 AND project_id = $2";
+    let mut entities: Vec<Uuid> = tx.query(said, params![run, project], |row| row.get(0))?;
+    entities.retain(|entity| !kept.contains(entity));
+    for list in page::in_lists(&entities) {
+        let sql = format!(
+            "DELETE FROM graph_sources WHERE said_by = $1 AND project_id = $2 AND entity_id IN ({})",
+            page::places(3, list.len())
+        );
+        let mut params = vec![Param::from(run), Param::from(project)];
+        params.extend(list.into_iter().map(Param::from));
+        tx.execute(&sql, &params)?;
+    }
+    Ok(())
 }

@@ -5,7 +5,7 @@ use emergent_domain::{
     event::FeedPosition,
     ids::{AgentId, ProjectId},
     time::Timestamp,
-    trigger::{EventKind, EventTrigger},
+    trigger::{EventKind, EventTrigger, Since},
 };
 
 use crate::{
@@ -18,20 +18,25 @@ use crate::{
 
 pub mod firings;
 
-const COLUMNS: &str = "agent_id, project_id, event, config, since_txid, since_seq";
+const COLUMNS: &str = "agent_id, project_id, event, config, since_txid, since_seq, since_open";
 /// A cursor that found nothing for its project is still moved on after this many places, so that
 /// the embedded engine does not walk other projects' changes again and again.
 const FAR_BEHIND: i64 = 1_000;
 
 fn read(row: &Row<'_>) -> Result<EventTrigger> {
     let (event, config): (String, String) = (row.get(2)?, row.get(3)?);
+    let open: String = row.get(6)?;
     Ok(EventTrigger {
         agent: row.get(0)?,
         project: row.get(1)?,
         event: EventKind::parse(&event).ok_or(Error::Column { column: 2, expected: "a kind of event" })?,
         config: serde_json::from_str(&config)
             .map_err(|_| Error::Column { column: 3, expected: "the settings of an event trigger" })?,
-        since: FeedPosition { txid: row.get(4)?, seq: row.get(5)? },
+        since: Since {
+            after: FeedPosition { txid: row.get(4)?, seq: row.get(5)? },
+            open: serde_json::from_str(&open)
+                .map_err(|_| Error::Column { column: 6, expected: "a list of transactions" })?,
+        },
     })
 }
 
@@ -39,18 +44,22 @@ fn read(row: &Row<'_>) -> Result<EventTrigger> {
 pub fn put(tx: &mut Tx<'_>, trigger: &EventTrigger) -> Result<()> {
     let config = serde_json::to_string(&trigger.config)
         .map_err(|_| Error::Column { column: 3, expected: "the settings of an event trigger" })?;
+    let open = serde_json::to_string(&trigger.since.open)
+        .map_err(|_| Error::Column { column: 6, expected: "a list of transactions" })?;
     tx.execute(
-        "INSERT INTO event_triggers (agent_id, project_id, event, config, since_txid, since_seq)
-         VALUES ($1, $2, $3, $4, $5, $6)
+        "INSERT INTO event_triggers (agent_id, project_id, event, config, since_txid, since_seq, since_open)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)
          ON CONFLICT (agent_id) DO UPDATE SET event = excluded.event, config = excluded.config,
-             since_txid = excluded.since_txid, since_seq = excluded.since_seq",
+             since_txid = excluded.since_txid, since_seq = excluded.since_seq,
+             since_open = excluded.since_open",
         &[
             Param::from(trigger.agent),
             Param::from(trigger.project),
             Param::from(trigger.event.as_str()),
             json(&config),
-            Param::from(trigger.since.txid),
-            Param::from(trigger.since.seq),
+            Param::from(trigger.since.after.txid),
+            Param::from(trigger.since.after.seq),
+            json(&open),
         ],
     )?;
     Ok(())
@@ -141,10 +150,10 @@ pub fn unread(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {
     tx.query(&sql, &[], |row| row.get(0))
 }
 
-/// The living projects with firings whose moment has come.
+/// The living projects with events whose moment has come.
 pub fn overdue(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<ProjectId>> {
     let sql = "SELECT DISTINCT f.project_id FROM trigger_firings AS f
                JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
-               WHERE f.status = 'pending' AND f.due_at <= $1";
+               WHERE f.status = 'pending' AND f.entity_id IS NOT NULL AND f.due_at <= $1";
     tx.query(sql, params![now], |row| row.get(0))
 }

@@ -85,6 +85,17 @@ impl ToolPool {
         named
     }
 
+    /// Every name that a whitelist may use for a built-in tool.
+    pub fn builtin_names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for tool in self.builtin.iter() {
+            let name = &tool.info().name;
+            names.extend(tool_name::aliases(name).map(str::to_owned));
+            names.push(name.clone());
+        }
+        names
+    }
+
     /// What a definition's whitelist may name in a project.
     pub async fn surroundings(&self, project: ProjectId, agents: Vec<String>) -> Surroundings {
         let mut tools = Vec::new();

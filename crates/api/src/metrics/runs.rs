@@ -4,11 +4,17 @@ use std::fmt::{Result, Write};
 
 use emergent_executor::telemetry::{BUCKETS, Figures, Histogram};
 
+use super::{
+    head,
+    triggers::{self, Waiting},
+};
+
 #[derive(Default)]
 pub(crate) struct Runs {
     pub figures: Figures,
     pub running: usize,
     pub queued: i64,
+    pub waiting: Waiting,
 }
 
 impl Runs {
@@ -23,6 +29,7 @@ impl Runs {
         writeln!(text, "emergent_runs_queued {}", self.queued)?;
         head(text, "emergent_run_steps_total", "counter", "Answers of models that were recorded.")?;
         writeln!(text, "emergent_run_steps_total {}", self.figures.steps)?;
+        triggers::write(text, &self.figures.triggers, &self.waiting)?;
         self.write_models(text)?;
         self.write_tools(text)
     }
@@ -86,10 +93,6 @@ impl Runs {
         }
         Ok(())
     }
-}
-
-fn head(text: &mut String, name: &str, kind: &str, help: &str) -> Result {
-    writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")
 }
 
 fn histogram(text: &mut String, name: &str, labels: &str, of: &Histogram) -> Result {

@@ -40,8 +40,8 @@ fn servers(app: &App) -> std::result::Result<&Servers, ApiError> {
 }
 
 fn seen(servers: &Servers, counted: Counted) -> McpServerView {
-    let status = servers.status(&counted.0);
-    (counted, status).into()
+    let (status, left_alone) = (servers.status(&counted.0), servers.left_alone_until(&counted.0));
+    (counted, status, left_alone).into()
 }
 
 /// The project's servers, newest first.

@@ -49,14 +49,19 @@ pub(crate) struct McpServerView {
     #[schema(value_type = Option<String>, format = DateTime)]
     listed_at: Option<Timestamp>,
     last_error: Option<String>,
+    /// Until when nothing is tried, after three failures in a row; null: it would be tried now.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    left_alone_until: Option<Timestamp>,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
 }
 
-impl From<(Counted, Status)> for McpServerView {
-    fn from(((server, tools, changed), status): (Counted, Status)) -> Self {
+impl From<(Counted, Status, Option<Timestamp>)> for McpServerView {
+    fn from(
+        ((server, tools, changed), status, left_alone_until): (Counted, Status, Option<Timestamp>),
+    ) -> Self {
         let (mut command, mut args, mut url, mut headers) = (None, None, None, None);
         match &server.spec {
             ServerSpec::Stdio { command: program, args: given, .. } => {
@@ -87,6 +92,7 @@ impl From<(Counted, Status)> for McpServerView {
             held_back: if server.pin_policy == PinPolicy::Pin { changed } else { 0 },
             listed_at: server.listed_at,
             last_error: server.last_error,
+            left_alone_until,
             created_at: server.created_at,
             updated_at: server.updated_at,
         }

@@ -1,6 +1,7 @@
 use emergent_domain::{
     ids::ObjectId,
     json::JsonObject,
+    merge::Source,
     relationship::{NewRelationship, Relationship, RelationshipPatch},
     time::Timestamp,
 };
@@ -9,7 +10,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{author::AuthorView, present, seen_version};
+use super::{author::AuthorView, present, seen_version, source::SourceView};
 
 /// One version of a relationship.
 #[derive(Serialize, ToSchema)]
@@ -38,6 +39,10 @@ pub(crate) struct RelationshipView {
     /// Why this version is what it is, when a merge wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// The newest passages that say it; shown when one relationship is read, and only if there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false, max_items = 50)]
+    sources: Vec<SourceView>,
 }
 
 impl From<Relationship> for RelationshipView {
@@ -55,7 +60,14 @@ impl From<Relationship> for RelationshipView {
             deleted_at: edge.deleted_at,
             author: edge.author.into(),
             reason: edge.reason,
+            sources: Vec::new(),
         }
+    }
+}
+
+impl From<(Relationship, Vec<Source>)> for RelationshipView {
+    fn from((edge, sources): (Relationship, Vec<Source>)) -> Self {
+        Self { sources: sources.into_iter().map(SourceView::from).collect(), ..Self::from(edge) }
     }
 }
 

@@ -59,9 +59,14 @@ pub(crate) struct ScheduleView {
     context: Option<Value>,
     max_steps: Option<i64>,
     timeout_seconds: Option<i64>,
-    /// Null: never again.
+    /// Null: never again, or set aside for what `error` says.
     #[schema(value_type = Option<String>, format = DateTime)]
     next_at: Option<Timestamp>,
+    /// Its time came then, and it waits because too many runs do.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    waiting_since: Option<Timestamp>,
+    /// Why it was set aside: it fires nothing until it is saved again.
+    error: Option<String>,
     /// The time of its last run.
     #[schema(value_type = Option<String>, format = DateTime)]
     last_at: Option<Timestamp>,
@@ -89,6 +94,8 @@ impl ScheduleView {
             max_steps: config.max_steps,
             timeout_seconds: config.timeout_seconds,
             next_at: schedule.next_at,
+            waiting_since: schedule.waiting_since,
+            error: schedule.error,
             last_at: schedule.last_at,
             last_run_id: schedule.last_run.map(Into::into),
             created_at: schedule.created_at,
@@ -240,7 +247,7 @@ impl From<ListedFiring> for FiringView {
             Fired::Schedule { schedule, at } => {
                 (view.schedule_id, view.scheduled_at) = (Some(schedule.0), Some(at));
             }
-            Fired::Event { event, entity, entity_type, version } => {
+            Fired::Event { event, entity, entity_type, version, at: _ } => {
                 view.event = Some(event);
                 view.entity_id = Some(entity);
                 view.entity_type = Some(entity_type);

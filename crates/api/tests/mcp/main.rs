@@ -4,7 +4,10 @@
 mod agents;
 #[path = "../common/mod.rs"]
 mod common;
+mod complete;
 mod peer;
+mod streams;
+mod subscribe;
 
 use axum::http::{Method, header};
 use common::Server;

@@ -100,6 +100,13 @@ impl Peer {
         assert_eq!(self.client.send(request.unwrap()).await.status, 202);
     }
 
+    /// The stream of a session.
+    pub async fn stream(&self) -> Response {
+        let session = self.session.as_deref().expect("a session");
+        let request = self.client.request(Method::GET, "/mcp").header("mcp-session-id", session);
+        self.client.open(request.body(Body::empty()).unwrap()).await
+    }
+
     pub async fn end(&self) -> u16 {
         let session = self.session.as_deref().expect("a session");
         let request = self.client.request(Method::DELETE, "/mcp").header("mcp-session-id", session);

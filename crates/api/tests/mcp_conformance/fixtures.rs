@@ -276,8 +276,8 @@ impl Host for Fixtures {
         Fields::of(&json!({ "completion": { "values": ["test1", "test2"], "total": 2, "hasMore": false } }))
     }
 
-    async fn subscribe(&self, _: &Who, _: &str) -> Result<(), Fault> {
-        Ok(())
+    async fn subscribe(&self, _: &Who, _: &str) -> Result<u64, Fault> {
+        Ok(1)
     }
 
     fn changes(&self, _: &Who) -> BoxStream<'static, Changed> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{EventKind, EventTrigger, Missed, Why};
+use super::{EventConfig, EventKind, EventTrigger, Fired, Firing, Missed, Why};
 use crate::{
     cron::{Cron, Zone},
     event::Change,
@@ -47,24 +47,51 @@ pub enum Decision {
 /// What a change is to a trigger.
 pub fn decide(seen: &Seen<'_>, trigger: &EventTrigger, now: Timestamp) -> Decision {
     let (change, config) = (seen.change, &trigger.config);
-    if EventKind::of(change.kind) != Some(trigger.event) || change.position <= trigger.since {
+    if EventKind::of(change.kind) != Some(trigger.event) || !trigger.since.hears(change.position) {
         return Decision::No;
     }
-    if !config.types.is_empty() && !config.types.contains(&change.entity_type) {
+    if !is_of_type(config, &change.entity_type) || !has_content(config, seen.content) {
         return Decision::No;
-    }
-    if config.asks_for_content() {
-        let Some(content) = seen.content else { return Decision::No };
-        let labelled = config.labels.iter().all(|label| content.labels.contains(label));
-        if !labelled || !config.conditions.iter().all(|one| one.matches(&content.properties)) {
-            return Decision::No;
-        }
     }
     let depth = seen.cause.map_or(0, |(_, depth)| depth + 1);
     if depth > config.max_depth() {
         return Decision::Skip { why: Why::Depth, depth };
     }
     Decision::Fire { due_at: now + config.window(trigger.event), depth }
+}
+
+fn is_of_type(config: &EventConfig, type_: &String) -> bool {
+    config.types.is_empty() || config.types.contains(type_)
+}
+
+/// Whether labels and properties are as asked for; where nothing is, nobody has to know them.
+fn has_content(config: &EventConfig, content: Option<&Content>) -> bool {
+    if !config.asks_for_content() {
+        return true;
+    }
+    content.is_some_and(|content| {
+        config.labels.iter().all(|label| content.labels.contains(label))
+            && config.conditions.iter().all(|one| one.matches(&content.properties))
+    })
+}
+
+/// Why a firing that waited starts nothing, by what its trigger says now that its moment has come.
+/// The content is that of the version the event tells of.
+pub fn objection(firing: &Firing, trigger: &EventTrigger, content: Option<&Content>) -> Option<Why> {
+    let Fired::Event { event, entity_type, at, .. } = &firing.fired else { return Some(Why::Changed) };
+    let config = &trigger.config;
+    let heard = at.is_none_or(|at| trigger.since.hears(at));
+    if *event != trigger.event || !heard || !is_of_type(config, entity_type) {
+        Some(Why::Changed)
+    } else if config.asks_for_content() && content.is_none() {
+        Some(Why::Gone)
+    } else if !has_content(config, content) {
+        Some(Why::Changed)
+    } else if firing.cause_depth > config.max_depth() {
+        Some(Why::Depth)
+    } else {
+        None
+    }
 }
 
 /// A schedule whose time has come.
@@ -75,6 +102,8 @@ pub struct Due<'a> {
     pub missed: Missed,
     /// The earliest of the times that were not looked at yet.
     pub next_at: Timestamp,
+    /// When it was seen to be due, and had to wait because too many runs did.
+    pub waiting_since: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -89,7 +118,8 @@ pub struct ScheduleStep {
 /// What becomes of a schedule that is due; `live` when its last run has not ended.
 pub fn due(schedule: &Due<'_>, live: bool, now: Timestamp) -> ScheduleStep {
     let at = schedule.cron.newest(schedule.next_at, now, schedule.zone);
-    let late = now.since(at).as_secs() > ON_TIME_SECONDS;
+    // One that had to wait was on time when it was seen.
+    let late = schedule.waiting_since.unwrap_or(now).since(at).as_secs() > ON_TIME_SECONDS;
     let skip = if live {
         Some(Why::StillRunning)
     } else if late && schedule.missed == Missed::Skip {

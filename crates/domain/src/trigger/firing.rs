@@ -26,8 +26,12 @@ pub struct Schedule {
     /// Checked when it was saved.
     pub cron: String,
     pub config: ScheduleConfig,
-    /// `None`: never again.
+    /// `None`: never again, or set aside: then `error` says why.
     pub next_at: Option<Timestamp>,
+    /// Its time came then, and too many runs waited already.
+    pub waiting_since: Option<Timestamp>,
+    /// What is wrong with it; it fires nothing until it is saved again.
+    pub error: Option<String>,
     pub last_at: Option<Timestamp>,
     pub last_run: Option<RunId>,
     pub created_at: Timestamp,
@@ -42,7 +46,23 @@ pub struct EventTrigger {
     pub event: EventKind,
     pub config: EventConfig,
     /// What was written before is not its business.
-    pub since: FeedPosition,
+    pub since: Since,
+}
+
+/// From where on a trigger hears of changes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Since {
+    /// Of everything after this place.
+    pub after: FeedPosition,
+    /// And of what these transactions write: they have their place before it, but were still open
+    /// when the trigger was saved.
+    pub open: Vec<i64>,
+}
+
+impl Since {
+    pub fn hears(&self, at: FeedPosition) -> bool {
+        at > self.after || self.open.contains(&at.txid)
+    }
 }
 
 words! {
@@ -68,7 +88,7 @@ words! {
         Depth = "depth",
         /// What the event told of, or the agent, was deleted meanwhile.
         Gone = "gone",
-        /// The agent is no longer triggered by this.
+        /// The agent is no longer triggered by this: its trigger went, is another, or was narrowed.
         Changed = "trigger_changed",
     }
 }
@@ -105,5 +125,7 @@ pub enum Fired {
         entity: Uuid,
         entity_type: String,
         version: i64,
+        /// Its place in the feed; not known of firings from before it was kept.
+        at: Option<FeedPosition>,
     },
 }

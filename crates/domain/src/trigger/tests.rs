@@ -91,12 +91,16 @@ fn change(kind: ChangeKind, type_: &str, seq: i64) -> Change {
     }
 }
 
+fn after(seq: i64) -> Since {
+    Since { after: FeedPosition { txid: 0, seq }, open: Vec::new() }
+}
+
 /// Whether a trigger with these settings fires at a new `Task`, labelled `urgent`, of priority 3.
 fn fires(event: &str, settings: Value) -> Decision {
     let Ok(Some(Triggering::Event { event, config })) = Triggering::of(&definition(event, settings)) else {
         panic!("an event trigger")
     };
-    let since = FeedPosition { txid: 0, seq: 10 };
+    let since = after(10);
     let trigger = EventTrigger { agent: AgentId::new(), project: ProjectId::new(), event, config, since };
     let properties = json!({ "priority": 3 }).as_object().unwrap().clone();
     let content = Content { labels: vec!["urgent".into(), "new".into()], properties };
@@ -125,7 +129,7 @@ fn an_event_fires_when_kind_type_labels_and_properties_fit() {
 #[test]
 fn what_was_written_before_the_trigger_is_not_its_business_and_gone_content_fits_nothing() {
     let config = EventConfig { labels: vec!["urgent".into()], ..EventConfig::default() };
-    let since = FeedPosition { txid: 0, seq: 10 };
+    let since = after(10);
     let event = EventKind::EntityCreated;
     let trigger = EventTrigger { agent: AgentId::new(), project: ProjectId::new(), event, config, since };
     let decided = |trigger: &EventTrigger, seq| {
@@ -143,7 +147,7 @@ fn a_chain_of_runs_ends_at_its_depth() {
     let decided = |cause: Option<i64>, most: Option<i64>| {
         let config = EventConfig { max_depth: most, ..EventConfig::default() };
         let event = EventKind::EntityCreated;
-        let since = FeedPosition::default();
+        let since = Since::default();
         let trigger = EventTrigger { agent: AgentId::new(), project: ProjectId::new(), event, config, since };
         let change = change(ChangeKind::ObjectCreated, "Task", 11);
         let cause = cause.map(|depth| (RunId::new(), depth));
@@ -165,7 +169,11 @@ fn a_chain_of_runs_ends_at_its_depth() {
 fn a_schedule_that_is_due_fires_for_the_newest_time_that_has_come() {
     let check = |cron: &str, missed, next: &str, live, now: &str, expected: (&str, Option<Why>, &str)| {
         let (cron, zone): (Cron, _) = (cron.parse().unwrap(), Zone::utc());
-        let step = due(&Due { cron: &cron, zone: &zone, missed, next_at: at(next) }, live, at(now));
+        let step = due(
+            &Due { cron: &cron, zone: &zone, missed, next_at: at(next), waiting_since: None },
+            live,
+            at(now),
+        );
         assert_eq!(
             (step.at, step.skip, step.next_at),
             (at(expected.0), expected.1, Some(at(expected.2))),
@@ -186,4 +194,69 @@ fn a_schedule_that_is_due_fires_for_the_newest_time_that_has_come() {
     // No second run beside one that lives, and none later to make up for it.
     check("0 * * * *", once, "09:00:00", true, "09:00:00", ("09:00:00", Some(Why::StillRunning), "10:00:00"));
     check("0 * * * *", skip, "09:00:00", true, "13:30:00", ("13:00:00", Some(Why::StillRunning), "14:00:00"));
+}
+
+#[test]
+fn a_schedule_that_had_to_wait_for_room_is_not_missed() {
+    let (cron, zone): (Cron, _) = ("0 * * * *".parse().unwrap(), Zone::utc());
+    let skip = |waiting_since: Option<Timestamp>| {
+        let (missed, next_at) = (Missed::Skip, at("09:00:00"));
+        due(&Due { cron: &cron, zone: &zone, missed, next_at, waiting_since }, false, at("09:30:00")).skip
+    };
+    assert_eq!(skip(None), Some(Why::Missed));
+    assert_eq!(skip(Some(at("09:00:01"))), None, "somebody looked, and there was no room");
+    assert_eq!(skip(Some(at("09:10:00"))), Some(Why::Missed), "nobody looked until it was late");
+}
+
+#[test]
+fn what_was_open_when_a_trigger_was_saved_is_heard_and_what_had_ended_is_not() {
+    let since = Since { after: FeedPosition { txid: 20, seq: i64::MAX }, open: vec![12, 15] };
+    let heard = |txid| since.hears(FeedPosition { txid, seq: 1 });
+    assert_eq!([11, 12, 13, 15, 20, 21].map(heard), [false, true, false, true, false, true]);
+}
+
+#[test]
+fn a_firing_that_waited_is_held_against_what_its_trigger_says_by_then() {
+    let objected = |settings: Value, content: Option<Content>| {
+        let Ok(Some(Triggering::Event { event, config })) =
+            Triggering::of(&definition("on_entity_created", settings))
+        else {
+            panic!("an event trigger")
+        };
+        let (agent, project) = (AgentId::new(), ProjectId::new());
+        let trigger = EventTrigger { agent, project, event, config, since: after(10) };
+        let firing = |seq| Firing {
+            id: crate::ids::FiringId::new(),
+            project,
+            agent,
+            fired: Fired::Event {
+                event,
+                entity: Uuid::now_v7(),
+                entity_type: "Task".into(),
+                version: 1,
+                at: Some(FeedPosition { txid: 0, seq }),
+            },
+            cause: Some(RunId::new()),
+            cause_depth: 2,
+            status: FiringStatus::Pending,
+            reason: None,
+            run: None,
+            due_at: at("08:00:00"),
+            created_at: at("08:00:00"),
+            settled_at: None,
+        };
+        assert_eq!(objection(&firing(10), &trigger, content.as_ref()), Some(Why::Changed), "made anew since");
+        objection(&firing(11), &trigger, content.as_ref())
+    };
+    let urgent = || Some(Content { labels: vec!["urgent".into()], properties: Map::new() });
+    assert_eq!(objected(json!({}), None), None);
+    assert_eq!(objected(json!({ "types": ["Task"] }), None), None);
+    assert_eq!(objected(json!({ "types": ["Note"] }), None), Some(Why::Changed));
+    assert_eq!(objected(json!({ "labels": ["urgent"] }), urgent()), None);
+    assert_eq!(objected(json!({ "labels": ["red"] }), urgent()), Some(Why::Changed));
+    assert_eq!(objected(json!({ "labels": ["urgent"] }), None), Some(Why::Gone));
+    let condition = json!([{ "path": "priority", "op": "gte", "value": 3 }]);
+    assert_eq!(objected(json!({ "conditions": condition }), urgent()), Some(Why::Changed));
+    assert_eq!(objected(json!({ "max_depth": 2 }), None), None);
+    assert_eq!(objected(json!({ "max_depth": 1 }), None), Some(Why::Depth));
 }

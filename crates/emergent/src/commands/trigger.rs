@@ -63,13 +63,17 @@ fn show(triggers: &Value) -> Result<()> {
                 text(&one["agentName"]).to_owned(),
                 text(&one["cron"]).to_owned(),
                 text(&one["timeZone"]).to_owned(),
-                moment(&one["nextAt"], "never"),
+                moment(&one["nextAt"], if one["error"].is_null() { "never" } else { "set aside" }),
                 moment(&one["lastAt"], "–"),
                 text(&one["product"]).to_owned(),
             ]
         };
         let rows: Vec<_> = schedules.iter().map(cells).collect();
         output::table(&["SCHEDULE", "AGENT", "CRON", "ZONE", "NEXT", "LAST", "PRODUCT"], &rows)?;
+        for one in schedules.iter().filter(|one| one["error"].is_string()) {
+            let (name, why) = (text(&one["name"]), text(&one["error"]));
+            output::line(&format!("{name} was set aside until it is saved again: {why}"))?;
+        }
     }
     if !events.is_empty() {
         if !schedules.is_empty() {

@@ -48,7 +48,7 @@ pub(super) fn told(
     firing: &Firing,
     group: &[Firing],
 ) -> Result<Option<Start>> {
-    let Fired::Event { event, entity, entity_type, version } = &firing.fired else { return Ok(None) };
+    let Fired::Event { event, entity, entity_type, version, .. } = &firing.fired else { return Ok(None) };
     let project = firing.project;
     let found = match event {
         EventKind::EntityCreated | EventKind::EntityUpdated => {

@@ -5,12 +5,16 @@
 //! transaction. Events go by a cursor per project: reading them writes firings and moves the cursor
 //! in one transaction, and firing admits the run and settles the firing in another, so a server
 //! that dies at any point leaves what the next pass of any server goes on with. Nothing is kept in
-//! memory, so a change of a trigger counts from its commit, everywhere.
+//! memory, so a change of a trigger counts from its commit, everywhere. No more is started than may
+//! wait for a runner: the rest stays due.
 
+mod backoff;
 mod content;
 mod events;
+mod fire;
 mod save;
 mod schedules;
+pub mod tally;
 
 use std::{
     collections::HashMap,
@@ -19,7 +23,7 @@ use std::{
 
 use emergent_domain::{
     cursor::{Page, Paged},
-    ids::{AgentId, ProjectId},
+    ids::{AgentId, ProjectId, ScheduleId},
     time::Timestamp,
     trigger::{EventTrigger, Schedule},
 };
@@ -29,10 +33,12 @@ use tokio::{sync::watch, time::sleep};
 use tracing::warn;
 
 use crate::{Error, Executor, Result};
+use backoff::Backoff;
+use tally::Tally;
 
 pub use emergent_store::triggers::firings::{FiringFilter, ListedFiring};
-pub(crate) use save::save;
 pub use save::{JobRow, drop_job, drop_jobs, save_job};
+pub(crate) use save::{save, save_again};
 
 /// How often to look without being woken.
 const NET: Duration = Duration::from_secs(1);
@@ -56,6 +62,27 @@ pub(crate) struct Refusal {
     pub why: String,
 }
 
+/// A schedule that nobody can go by, and what is wrong with it.
+pub(crate) struct SetAside {
+    pub id: ScheduleId,
+    pub name: String,
+    pub why: String,
+}
+
+/// What one transaction of firing came to.
+#[derive(Default)]
+pub(crate) struct Done {
+    /// Firings settled, or schedules looked at.
+    pub count: usize,
+    /// Runs queued.
+    pub admitted: usize,
+    /// Something is still due, and too many runs wait already.
+    pub full: bool,
+    pub refusals: Vec<Refusal>,
+    pub set_aside: Vec<SetAside>,
+    pub tally: Tally,
+}
+
 /// The triggers of a project.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Triggers {
@@ -71,8 +98,9 @@ impl Executor {
         let mut changed = self.db().waiter(schedule_rows::CHANGED);
         let mut told = self.db().waiter(feed_wake::ANY);
         let mut empty_looks = 0_u32;
+        let mut backoff = Backoff::default();
         while !*stop.borrow() {
-            let (did, next) = self.fire_what_is_due().await;
+            let (did, next) = self.fire_what_is_due(&mut backoff).await;
             empty_looks = if did { 0 } else { empty_looks.saturating_add(1) };
             let pause = if did { BREATH } else { self.until(next, empty_looks) };
             let woken = tokio::select! {
@@ -101,9 +129,9 @@ impl Executor {
     }
 
     /// One pass over everything; whether there was anything to do, and when there will be.
-    async fn fire_what_is_due(&self) -> (bool, Option<Timestamp>) {
+    async fn fire_what_is_due(&self, backoff: &mut Backoff) -> (bool, Option<Timestamp>) {
         let mut did = false;
-        match self.look_once(&mut did).await {
+        match self.look_once(&mut did, backoff).await {
             Ok(next) => (did, next),
             Err(error) => {
                 warn!(error = %error, "could not look for triggers, trying again");
@@ -112,27 +140,27 @@ impl Executor {
         }
     }
 
-    async fn look_once(&self, did: &mut bool) -> Result<Option<Timestamp>> {
-        let mut note = |done: Result<usize>| match done {
-            Ok(count) => *did |= count > 0,
-            // What waits is kept; it is taken up when there is room.
-            Err(Error::Overloaded { .. }) => {}
-            // One project's trouble is not the others'.
-            Err(error) => warn!(error = %error, "could not fire triggers, trying again"),
-        };
+    async fn look_once(&self, did: &mut bool, backoff: &mut Backoff) -> Result<Option<Timestamp>> {
         // A look first: a transaction that writes is only for what was seen.
         let seen = self.db().read(|tx| Ok::<_, Error>((schedule_rows::soonest(tx)?, rows::unread(tx)?)));
         let (schedule, unread) = seen.await?;
-        if schedule.is_some_and(|at| at <= self.clock().now()) {
-            note(self.fire_schedules(AT_ONCE).await);
+        if schedule.is_some_and(|at| at <= self.clock().now()) && !backoff.holds() {
+            let fired = self.fire_schedules(AT_ONCE).await;
+            backoff.heed(&fired);
+            *did |= did_any(fired);
         }
         for project in unread {
-            note(self.read_events(project).await);
+            *did |= did_any(self.read_events(project).await);
         }
         let now = self.clock().now();
         let overdue = self.db().read(move |tx| Ok::<_, Error>(rows::overdue(tx, now)?));
         for project in overdue.await? {
-            note(self.fire_events(project, AT_ONCE).await);
+            if backoff.holds() {
+                break;
+            }
+            let fired = self.fire_events(project, AT_ONCE).await;
+            backoff.heed(&fired);
+            *did |= did_any(fired);
         }
         let next =
             self.db().read(|tx| Ok::<_, Error>([schedule_rows::soonest(tx)?, rows::firings::soonest(tx)?]));
@@ -164,6 +192,24 @@ impl Executor {
         Ok(self.db().read(move |tx| rows::firings::list(tx, project, &filter, &page)).await?)
     }
 
+    /// What follows a committed transaction of firing; how much it settled. With nothing settled for
+    /// want of room, that is an error: whoever asked comes back later.
+    fn finish(&self, done: Done) -> Result<usize> {
+        self.queue().grew(done.admitted);
+        self.telemetry().triggered(done.tally);
+        self.tell_of(done.refusals);
+        for SetAside { id, name, why } in done.set_aside {
+            warn!(schedule.id = %id, schedule.name = %name, "set the schedule `{name}` aside until it is saved again: {why}");
+        }
+        match done.count {
+            0 if done.full => {
+                let waiting = i64::try_from(self.settings().max_queued).unwrap_or(i64::MAX);
+                Err(Error::Overloaded { limit: "max_queued", waiting })
+            }
+            count => Ok(count),
+        }
+    }
+
     /// Nobody watches a trigger, so the log says what it could not start; once an hour each.
     fn tell_of(&self, refusals: Vec<Refusal>) {
         let mut warned = self.warned().0.lock();
@@ -172,6 +218,20 @@ impl Executor {
                 warned.insert(agent, Instant::now());
                 warn!(agent.id = %agent, agent.name = %name, "a trigger could not start agent `{name}`: {why}");
             }
+        }
+    }
+}
+
+/// Whether there was anything to do.
+fn did_any(done: Result<usize>) -> bool {
+    match done {
+        Ok(count) => count > 0,
+        // What waits is kept; it is taken up when there is room.
+        Err(Error::Overloaded { .. }) => false,
+        // One project's trouble is not the others'.
+        Err(error) => {
+            warn!(error = %error, "could not fire triggers, trying again");
+            false
         }
     }
 }

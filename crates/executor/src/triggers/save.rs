@@ -62,8 +62,27 @@ pub fn drop_jobs(tx: &mut Tx<'_>, writer: &Writer, product: &str) -> Result<()> 
     Ok(())
 }
 
+/// Whether a trigger may be there already.
+#[derive(Clone, Copy, PartialEq)]
+enum Before {
+    /// Of a new agent there can be nothing to look for.
+    Nothing,
+    Perhaps,
+}
+
 /// Makes an agent's own trigger what its definition says. The caller holds the project.
 pub(crate) fn save(tx: &mut Tx<'_>, writer: &Writer, agent: &Agent) -> Result<()> {
+    let before = if agent.version == 1 { Before::Nothing } else { Before::Perhaps };
+    save_over(tx, writer, agent, before)
+}
+
+/// As [`save`], of a definition that says what it said before: a schedule that was set aside, or
+/// has no time to come any more, is taken up again.
+pub(crate) fn save_again(tx: &mut Tx<'_>, writer: &Writer, agent: &Agent) -> Result<()> {
+    save_over(tx, writer, agent, Before::Perhaps)
+}
+
+fn save_over(tx: &mut Tx<'_>, writer: &Writer, agent: &Agent, before: Before) -> Result<()> {
     // What is saved was checked; a definition from before there was a check may fire nothing.
     let wanted = match agent.deleted_at {
         None => Triggering::of(&agent.definition).unwrap_or_default(),
@@ -74,25 +93,29 @@ pub(crate) fn save(tx: &mut Tx<'_>, writer: &Writer, agent: &Agent) -> Result<()
         Some(Triggering::Event { event, config }) => (None, Some((event, config))),
         None => (None, None),
     };
-    save_schedule(tx, writer, agent, cron)?;
-    save_event(tx, writer, agent, event)
+    save_schedule(tx, writer, agent, before, cron)?;
+    save_event(tx, writer, agent, before, event)
 }
 
 fn save_schedule(
     tx: &mut Tx<'_>,
     writer: &Writer,
     agent: &Agent,
+    before: Before,
     wanted: Option<(Cron, ScheduleConfig)>,
 ) -> Result<()> {
     if agent.deleted_at.is_some() {
-        // Jobs of products that start it go along: there is nothing left to start.
-        if schedules::delete_of_agent(tx, agent.id)? > 0 {
+        // Jobs are their product's: whoever deletes an agent has seen to it that none is left behind.
+        if let Some(own) = schedules::own(tx, agent.id)? {
+            schedules::delete(tx, own.id)?;
             tx.wake(schedules::CHANGED)?;
         }
         return Ok(());
     }
-    // Of a new agent there can be nothing to look for.
-    let before = if agent.version == 1 { None } else { schedules::own(tx, agent.id)? };
+    let before = match before {
+        Before::Nothing => None,
+        Before::Perhaps => schedules::own(tx, agent.id)?,
+    };
     match (wanted, before) {
         (None, None) => Ok(()),
         (None, Some(before)) => {
@@ -128,6 +151,8 @@ fn put(tx: &mut Tx<'_>, writer: &Writer, before: Option<Schedule>, wanted: &Want
         cron: wanted.cron.to_string(),
         config: wanted.config.clone(),
         next_at,
+        waiting_since: None,
+        error: None,
         last_at: None,
         last_run: None,
         created_at: now,
@@ -137,11 +162,17 @@ fn put(tx: &mut Tx<'_>, writer: &Writer, before: Option<Schedule>, wanted: &Want
         schedules::insert(tx, &next)?;
         return Ok(tx.wake(schedules::CHANGED)?);
     };
-    // A time that has come and was not looked at yet is not lost to a change of something else.
-    let same_times = before.cron == next.cron && before.config.time_zone == next.config.time_zone;
-    let next = Schedule { next_at: if same_times { before.next_at } else { next_at }, ..next };
-    let same =
-        same_times && (before.agent, &before.name, &before.config) == (next.agent, &next.name, &next.config);
+    // A time that has come and was not looked at yet is not lost to a change of something else. One
+    // that was set aside has none, and gets the next.
+    let readable = before.error.is_none();
+    let same_times = readable && before.cron == next.cron && before.config.time_zone == next.config.time_zone;
+    let next = match same_times {
+        true => Schedule { next_at: before.next_at.or(next_at), waiting_since: before.waiting_since, ..next },
+        false => next,
+    };
+    let same = same_times
+        && (before.agent, &before.name, &before.config, before.next_at)
+            == (next.agent, &next.name, &next.config, next.next_at);
     if !same {
         schedules::update(tx, &next)?;
         tx.wake(schedules::CHANGED)?;
@@ -153,10 +184,14 @@ fn save_event(
     tx: &mut Tx<'_>,
     writer: &Writer,
     agent: &Agent,
+    before: Before,
     wanted: Option<(EventKind, EventConfig)>,
 ) -> Result<()> {
     let project = writer.project.id;
-    let before = if agent.version == 1 { None } else { rows::get(tx, agent.id)? };
+    let before = match before {
+        Before::Nothing => None,
+        Before::Perhaps => rows::get(tx, agent.id)?,
+    };
     let Some((event, config)) = wanted else {
         if before.is_some() {
             rows::hold_cursor(tx, project)?;

@@ -1,9 +1,10 @@
 //! Schedules: those that are due are held, looked at, and started, all in one transaction. That
 //! the row is held, that a firing is unique by (schedule, time) and that a live run is unique by
-//! schedule would each be enough alone.
+//! schedule would each be enough alone. One that nobody can go by is set aside, and says why; those
+//! there is no room for stay due.
 
 use emergent_domain::{
-    cron::Cron,
+    cron::{Cron, CronError, Zone},
     ids::FiringId,
     run::{Origin, Run},
     time::Timestamp,
@@ -12,48 +13,91 @@ use emergent_domain::{
 use emergent_store::{Tx, agents, schedules, triggers::firings};
 use serde_json::{Value, json};
 
-use super::Refusal;
+use super::{
+    Done, Refusal, SetAside,
+    tally::{Outcome, SCHEDULE},
+};
 use crate::{
     Error, Executor, Result,
     admit::{Door, Start, admit},
+    queue,
 };
 
 impl Executor {
     /// Fires the schedules of all projects whose time has come, `limit` at most; how many there
     /// were.
     pub async fn fire_schedules(&self, limit: usize) -> Result<usize> {
-        self.refuse_when_full().await?;
         let (executor, now) = (self.clone(), self.clock().now());
         let fired = self.db().write(move |tx| {
             let due = schedules::due(tx, now, limit)?;
-            let mut refusals = Vec::new();
-            for schedule in &due {
-                refusals.extend(fire(tx, &executor, schedule, now)?);
+            let mut done = Done::default();
+            if due.is_empty() {
+                return Ok(done);
             }
-            Ok::<_, Error>((due.len(), refusals))
+            let room = queue::room(tx, executor.settings().max_queued)?;
+            for schedule in &due {
+                if done.admitted == room {
+                    // Later than a minute is missed, unless somebody looked in time.
+                    schedules::note_waiting(tx, now)?;
+                    done.full = true;
+                    break;
+                }
+                match rule(schedule) {
+                    Ok(rule) => fire(tx, &executor, schedule, &rule, now, &mut done)?,
+                    Err(why) => {
+                        schedules::set_aside(tx, schedule.id, &why)?;
+                        done.set_aside.push(SetAside { id: schedule.id, name: schedule.name.clone(), why });
+                    }
+                }
+                done.count += 1;
+            }
+            Ok::<_, Error>(done)
         });
-        let (count, refusals) = fired.await?;
-        self.tell_of(refusals);
-        Ok(count)
+        self.finish(fired.await?)
     }
+}
+
+/// When a schedule comes due.
+struct Rule {
+    cron: Cron,
+    zone: Zone,
+}
+
+/// What a schedule goes by, or what is wrong with it. Everything was checked when it was saved:
+/// somebody else wrote such a row, or a newer program.
+fn rule(schedule: &Schedule) -> Result<Rule, String> {
+    if let Some(error) = &schedule.error {
+        return Err(error.clone());
+    }
+    let cron = schedule
+        .cron
+        .parse()
+        .map_err(|error: CronError| format!("its cron expression cannot be read: {error}"))?;
+    let zone = schedule.config.check().map_err(|invalid| format!("its settings are wrong: {invalid}"))?;
+    Ok(Rule { cron, zone })
 }
 
 fn fire(
     tx: &mut Tx<'_>,
     executor: &Executor,
     schedule: &Schedule,
+    rule: &Rule,
     now: Timestamp,
-) -> Result<Option<Refusal>> {
-    let (Ok(cron), Ok(zone), Some(next_at)) =
-        (schedule.cron.parse::<Cron>(), schedule.config.check(), schedule.next_at)
-    else {
-        // Both were checked when they were saved: somebody else wrote this row.
-        schedules::advance(tx, schedule.id, None, None)?;
-        let why = format!("the schedule `{}` cannot be read: save it again", schedule.name);
-        return Ok(Some(Refusal { agent: schedule.agent, name: schedule.name.clone(), why }));
-    };
+    done: &mut Done,
+) -> Result<()> {
     let live = schedules::live_run(tx, schedule.id)?.is_some();
-    let step = due(&Due { cron: &cron, zone: &zone, missed: schedule.config.missed, next_at }, live, now);
+    let step = due(
+        &Due {
+            cron: &rule.cron,
+            zone: &rule.zone,
+            missed: schedule.config.missed,
+            // It is due, so it has a time.
+            next_at: schedule.next_at.unwrap_or(now),
+            waiting_since: schedule.waiting_since,
+        },
+        live,
+        now,
+    );
     let agent = agents::get(tx, schedule.project, schedule.agent)?;
     let skip = step.skip.or(if agent.is_none() { Some(Why::Gone) } else { None });
     let firing = Firing {
@@ -72,8 +116,9 @@ fn fire(
     };
     let new = firings::insert(tx, std::slice::from_ref(&firing))? == 1;
     let (Some(agent), true, None) = (agent, new, skip) else {
-        schedules::advance(tx, schedule.id, step.next_at, None)?;
-        return Ok(None);
+        let outcome = if new { Outcome::Dropped } else { Outcome::Deduplicated };
+        done.tally.add(SCHEDULE, outcome, 1);
+        return Ok(schedules::advance(tx, schedule.id, step.next_at, None)?);
     };
     let door = Door { schedule: Some(schedule.id), ..Door::new(Origin::Schedule) };
     let admitted = admit(tx, executor, &agent, &door, &start(schedule, step.at));
@@ -81,17 +126,20 @@ fn fire(
         Ok(Run { id, .. }) => {
             firings::settle(tx, &[firing.id], FiringStatus::Admitted, None, Some(id), now)?;
             schedules::advance(tx, schedule.id, step.next_at, Some((step.at, id)))?;
-            Ok(None)
+            done.admitted += 1;
+            done.tally.add(SCHEDULE, Outcome::Fired, 1);
         }
-        Err(error @ (Error::Store(_) | Error::Graph(_))) => Err(error),
+        Err(error @ (Error::Store(_) | Error::Graph(_))) => return Err(error),
         // An admission refuses before its first write: the rest of this transaction holds.
         Err(error) => {
             let why = error.to_string();
             firings::settle(tx, &[firing.id], FiringStatus::Refused, Some(&why), None, now)?;
             schedules::advance(tx, schedule.id, step.next_at, None)?;
-            Ok(Some(Refusal { agent: agent.id, name: agent.definition.name, why }))
+            done.tally.add(SCHEDULE, Outcome::Refused, 1);
+            done.refusals.push(Refusal { agent: agent.id, name: agent.definition.name, why });
         }
     }
+    Ok(())
 }
 
 /// What the agent is told.

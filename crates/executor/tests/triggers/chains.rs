@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use emergent_domain::{run::RunStatus, trigger::EventKind};
-use emergent_executor::Settings;
 use emergent_testkit::{
     both,
     scripted::{Say, calls, says},
@@ -13,16 +12,16 @@ use tokio::{sync::watch, task::JoinHandle};
 use crate::{support::with_tools, *};
 
 /// Fires triggers until it is dropped.
-struct Firing(watch::Sender<bool>, JoinHandle<()>);
+pub(crate) struct Firing(watch::Sender<bool>, JoinHandle<()>);
 
 impl Firing {
-    fn at(house: &House) -> Self {
+    pub(crate) fn at(house: &House) -> Self {
         let (stop, stopping) = watch::channel(false);
         let executor = house.executor.clone();
         Self(stop, tokio::spawn(async move { executor.run_triggers(stopping).await }))
     }
 
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         let _ = self.0.send(true);
         tokio::time::timeout(Duration::from_secs(5), self.1).await.expect("it stops when told").unwrap();
     }
@@ -91,24 +90,5 @@ both! {
         assert_eq!(house.executor.list_triggers(house.project).await.unwrap().events[0].event, EventKind::EntityCreated);
         firing.stop().await;
         house.close().await;
-    }
-
-    async fn when_too_much_waits_already_firings_wait_as_well(db: TestDb) {
-        let clock = held_clock();
-        let settings = Settings { max_queued: 0, ..Settings::default() };
-        let full = House::build(&db, Plan { settings, clock: clock.clone(), ..Plan::new(Scripted::default()) }).await;
-        made(&full, "notes", "on_entity_created", json!({})).await;
-        made(&full, "every", "* * * * *", json!({})).await;
-        create(&full, "Note", json!({})).await;
-        clock.advance(Duration::from_secs(60));
-        full.executor.read_events(full.project).await.unwrap();
-        assert!(matches!(full.executor.fire_events(full.project, 10).await, Err(emergent_executor::Error::Overloaded { .. })));
-        assert!(matches!(full.executor.fire_schedules(10).await, Err(emergent_executor::Error::Overloaded { .. })));
-        assert!(runs(&full).await.is_empty());
-        let second = db.second().await;
-        let free = House::build(&second, Plan { clock, ..Plan::new(Scripted::default()) }).await;
-        assert_eq!(free.executor.fire_events(free.project, 10).await.unwrap(), 1);
-        assert_eq!(free.executor.fire_schedules(10).await.unwrap(), 1);
-        assert_eq!(runs(&free).await.len(), 2);
     }
 }

@@ -6,7 +6,12 @@ mod support;
 
 mod chains;
 mod events;
+mod figures;
+mod narrowed;
+mod overlap;
+mod room;
 mod schedules;
+mod set_aside;
 
 use std::time::Duration;
 
@@ -21,6 +26,7 @@ use emergent_domain::{
     trigger::{FiringStatus, Schedule},
 };
 use emergent_executor::{
+    Settings,
     history::RunFilter,
     triggers::{FiringFilter, ListedFiring},
 };
@@ -39,14 +45,40 @@ struct Two {
 
 impl Two {
     async fn open(db: &TestDb) -> Self {
+        Self::with(db, Settings::default()).await
+    }
+
+    async fn with(db: &TestDb, settings: Settings) -> Self {
         let clock = held_clock();
-        let plan = || Plan { clock: clock.clone(), ..Plan::new(Scripted::default()) };
+        let plan = || {
+            let settings = settings.clone();
+            Plan { clock: clock.clone(), settings, ..Plan::new(Scripted::default()) }
+        };
         let second = db.second().await;
         Self { here: House::build(db, plan()).await, there: House::build(&second, plan()).await, clock }
     }
 
     fn pass(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
+    }
+
+    /// Changes what an agent says, on the other server.
+    async fn change(
+        &self,
+        agent: &Agent,
+        change: impl Fn(AgentDefinition) -> AgentDefinition + Send + 'static,
+    ) {
+        let there = &self.there;
+        there.executor.update_agent(there.actor(), agent.id, None, change).await.unwrap();
+    }
+
+    /// Changes the settings of an agent's trigger.
+    async fn set(&self, agent: &Agent, settings: Value) {
+        let set = move |mut definition: AgentDefinition| {
+            definition.config.insert("trigger".into(), settings.clone());
+            definition
+        };
+        self.change(agent, set).await;
     }
 
     /// Both look at the schedules at once; how many either fired or skipped.

@@ -6,7 +6,9 @@ use emergent_domain::{
 };
 use emergent_store::{Tx, events, objects as object_rows, relationships as rows, revert, sources};
 
-use super::{FOUND, Kind, ObjectId, Plan, RelationshipId, Reverted, SINCE, Undo, refusal, things::replacing};
+use super::{
+    FOUND, Kind, ObjectId, Plan, RelationshipId, Reverted, RunId, SINCE, Undo, refusal, things::replacing,
+};
 use crate::{Writer, error::Result, relationships};
 
 /// The change that makes a living edge say what another version said; `None` when it does.
@@ -28,11 +30,12 @@ fn planned(plans: &[Plan<Relationship>], undo: Undo) -> impl Iterator<Item = &Pl
 pub(super) fn delete(
     tx: &mut Tx<'_>,
     writer: &Writer,
+    run: RunId,
     plans: &[Plan<Relationship>],
     report: &mut Reverted,
 ) -> Result<()> {
     for Plan { now, before, .. } in planned(plans, Undo::Deleted) {
-        if now.deleted_at.is_none() && sources::has_any(tx, writer.project.id, now.id.0)? {
+        if now.deleted_at.is_none() && sources::has_others(tx, writer.project.id, now.id.0, run)? {
             report.refuse(Kind::Relationship, now.id.0, now.version, FOUND);
             continue;
         }

@@ -9,7 +9,7 @@ use emergent_domain::{
 use emergent_store::{Tx, objects as rows, objects::Locked, relationships as edge_rows, sources};
 use serde_json::{Map, Value};
 
-use super::{FOUND, Kind, ObjectId, Plan, Reverted, Undo, refusal};
+use super::{FOUND, Kind, ObjectId, Plan, Reverted, RunId, Undo, refusal};
 use crate::{Error, Writer, error::Result, objects};
 
 /// The change that makes a living object say what another version said; `None` when it does.
@@ -51,6 +51,7 @@ fn planned(plans: &[Plan<Object>], undo: Undo) -> impl Iterator<Item = &Plan<Obj
 pub(super) fn delete(
     tx: &mut Tx<'_>,
     writer: &Writer,
+    run: RunId,
     plans: &[Plan<Object>],
     report: &mut Reverted,
 ) -> Result<()> {
@@ -60,7 +61,7 @@ pub(super) fn delete(
             report.refuse(Kind::Object, now.id.0, now.version, reason);
             continue;
         }
-        if sources::has_any(tx, writer.project.id, now.id.0)? {
+        if sources::has_others(tx, writer.project.id, now.id.0, run)? {
             report.refuse(Kind::Object, now.id.0, now.version, FOUND);
             continue;
         }

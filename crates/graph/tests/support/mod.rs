@@ -1,10 +1,14 @@
 //! What the graph's suites share.
-#![allow(dead_code, reason = "each suite uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each suite uses a part of it")]
+
+mod letters;
 
 use emergent_domain::{
     author::Author,
     cursor::{Page, Paged},
-    ids::{ObjectId, ProjectId, TokenId},
+    document::NewDocument,
+    ids::{ChunkId, DocumentId, ObjectId, ProjectId, RunId, TokenId, ToolCallId},
+    merge::Source,
     object::NewObject,
     relationship::{NewRelationship, Relationship},
 };
@@ -12,6 +16,9 @@ use emergent_graph::{Actor, Error, Graph};
 use emergent_store::{Engine, Param};
 use emergent_testkit::{TestDb, held_clock};
 use serde_json::{Map, Value};
+use uuid::Uuid;
+
+pub use letters::Letters;
 
 /// A graph with a project to write in, and an author to write as.
 pub struct World {
@@ -59,6 +66,32 @@ impl World {
 pub async fn project(graph: &Graph, name: &str, strict: bool) -> Actor {
     let project = graph.create_project(name, strict).await.unwrap().id;
     Actor { project, author: Author::Token { id: TokenId::new() } }
+}
+
+/// The same project, written to by a run.
+pub fn run_in(world: &World) -> (RunId, Actor) {
+    let run_id = RunId::new();
+    let author = Author::Run { run_id, tool_call_id: Some(ToolCallId::new()) };
+    (run_id, Actor { author, ..world.actor })
+}
+
+/// A new document, and its first chunk.
+pub async fn document(world: &World, title: &str, content: &str) -> (DocumentId, ChunkId) {
+    let new = NewDocument {
+        title: title.to_owned(),
+        content: content.as_bytes().to_vec(),
+        mime_type: Some("text/plain".to_owned()),
+        source_url: None,
+        metadata: Map::new(),
+    };
+    let (document, _) = world.graph.create_document(world.actor, new).await.unwrap();
+    let chunks = world.graph.document_chunks(world.project(), document.id, Page::first(1)).await.unwrap();
+    (document.id, chunks.items[0].id)
+}
+
+/// The passages that are noted of something, newest first.
+pub async fn said_in(world: &World, id: Uuid) -> Vec<Source> {
+    world.graph.sources_of(world.project(), vec![id]).await.unwrap().remove(&id).unwrap_or_default()
 }
 
 pub fn map(value: Value) -> Map<String, Value> {

@@ -26,6 +26,7 @@ mod lines;
 mod listing;
 mod pending;
 mod process;
+mod starter;
 mod stdio;
 mod tools;
 mod transport;

@@ -1,5 +1,5 @@
 //! A server's process: started with nothing but what it is given, in a group of its own, and ended
-//! together with everything it started.
+//! together with everything it started. When this process is killed, the system ends it (`starter`).
 
 use std::{collections::BTreeMap, ffi::OsString, process::Stdio, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::Error;
+use super::{Error, starter};
 
 /// A program and all that it gets to see.
 #[derive(Clone)]
@@ -53,7 +53,7 @@ impl Process {
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let mut child = starter::spawn(command).map_err(|error| failed(error.to_string()))?;
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let (Some(stdin), Some(stdout), Some(stderr), Some(group)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take(), group)

@@ -1,10 +1,11 @@
 //! Who stands behind the protocol: what there is to list, to call and to read.
 
-use std::{hash::Hash, sync::Arc};
+use std::{collections::BTreeMap, hash::Hash, sync::Arc};
 
 use async_trait::async_trait;
-use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, stream, stream::BoxStream};
 use serde_json::Value;
+use tokio::sync::watch;
 
 use super::{Era, Fault, Fields, Link, Offer};
 
@@ -25,6 +26,10 @@ pub enum Changed {
     Prompts,
     Resources,
 }
+
+/// The resources a client wants to hear of, by their URIs, each with what it read like when it was
+/// asked for.
+pub type Subscribed = BTreeMap<String, u64>;
 
 /// A call of a tool, or a prompt that is asked for.
 pub struct Call<C> {
@@ -76,8 +81,19 @@ pub trait Host: Send + Sync + 'static {
         Err(Fault::NoMethod)
     }
 
-    async fn subscribe(&self, _caller: &Self::Caller, _uri: &str) -> Result<(), Fault> {
+    /// Whether the caller may hear of a resource, and what that reads like now: a number that is
+    /// another when the resource is.
+    async fn subscribe(&self, _caller: &Self::Caller, _uri: &str) -> Result<u64, Fault> {
         Err(Fault::NoMethod)
+    }
+
+    /// The URIs of resources that no longer read as they did, while anybody wants to hear of them.
+    fn updates(
+        &self,
+        _caller: &Self::Caller,
+        _of: watch::Receiver<Subscribed>,
+    ) -> BoxStream<'static, String> {
+        stream::empty().boxed()
     }
 
     /// Goes on until it is dropped.

@@ -11,6 +11,7 @@ use super::{
     link,
     params::{self, Params},
     reply::when_done,
+    subscribe,
 };
 use crate::message::{RpcError, code};
 
@@ -45,10 +46,16 @@ impl<H: Host + ?Sized> Server<H> {
                 }
                 None => Err(Fault::invalid("`params.level` must be a level of RFC 5424, such as `info`")),
             },
-            ("resources/subscribe" | "resources/unsubscribe", Some(_)) => match needed(&params.uri, "uri") {
-                Ok(uri) => host.subscribe(caller, uri).await.map(|()| (Keep::Unsaid, Fields::default())),
-                Err(fault) => Err(fault),
-            },
+            ("resources/subscribe" | "resources/unsubscribe", Some(session)) => {
+                let done = match needed(&params.uri, "uri") {
+                    Ok(uri) if request.method == "resources/subscribe" => {
+                        subscribe::add(host, caller, session, uri).await
+                    }
+                    Ok(uri) => subscribe::remove(host, session, uri),
+                    Err(fault) => Err(fault),
+                };
+                done.map(|()| (Keep::Unsaid, Fields::default()))
+            }
             _ => Err(Fault::NoMethod),
         };
         finish(request.id, request.era, done)

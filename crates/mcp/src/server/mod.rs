@@ -16,6 +16,7 @@ mod params;
 mod reply;
 mod session;
 mod streams;
+mod subscribe;
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use serde_json::{Value, json, value::RawValue};
 pub use answer::Fields;
 pub use era::Era;
 pub use fault::Fault;
-pub use host::{About, Call, Changed, Host, Outcome};
+pub use host::{About, Call, Changed, Host, Outcome, Subscribed};
 pub use link::{Level, Link};
 pub use offer::{Annotations, Mirrored, Offer, Tool};
 pub use reply::{Reply, ReplyBody};
@@ -126,7 +127,9 @@ impl<H: Host + ?Sized> Server<H> {
             Ok(session) => {
                 let end = session.listen().ended();
                 let declared = self.host.about().capabilities.clone();
-                Reply::events(listen::of_session(declared, self.host.changes(caller), end))
+                let updates = self.host.updates(caller, session.subscribed.subscribe());
+                let heard = listen::heard(self.host.changes(caller), updates);
+                Reply::changes(listen::of_session(declared, heard, end))
             }
             Err(status) => not_found(status),
         }
@@ -204,13 +207,21 @@ impl<H: Host + ?Sized> Server<H> {
             }
             "subscriptions/listen" => {
                 let wanted = request.params.notifications.as_ref().unwrap_or(&Value::Null);
-                let accepted = listen::accepted(wanted, &about.capabilities);
+                let mut accepted = listen::accepted(wanted, &about.capabilities);
+                let subscribed = match subscribe::all(&*self.host, request.caller, wanted).await {
+                    Ok(subscribed) => subscribed,
+                    Err(fault) => return Reply::fault(request.id, request.era, &fault),
+                };
+                if !subscribed.is_empty() {
+                    accepted.insert(subscribe::WISH.to_owned(), subscribed.keys().cloned().collect());
+                }
                 let open = match self.streams.open(request.caller) {
                     Ok(open) => open,
                     Err(fault) => return Reply::fault(request.id, request.era, &fault),
                 };
-                let changes = open.over(self.host.changes(request.caller));
-                Reply::events(listen::subscription(request.id, accepted, changes))
+                let updates = subscribe::updates(&*self.host, request.caller, subscribed);
+                let heard = open.over(listen::heard(self.host.changes(request.caller), updates));
+                Reply::changes(listen::subscription(request.id, accepted, heard))
             }
             "tools/call" => {
                 let name = request.params.name.as_deref().unwrap_or_default();

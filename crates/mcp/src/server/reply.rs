@@ -27,8 +27,11 @@ pub struct Reply {
 pub enum ReplyBody {
     Empty,
     Json(Bytes),
-    /// Frames of an event stream. Dropping it cancels what is being worked on.
+    /// Frames of an event stream that ends with the result. Dropping it cancels what is being worked
+    /// on.
     Events(BoxStream<'static, Bytes>),
+    /// Frames of what changes, for as long as somebody listens.
+    Changes(BoxStream<'static, Bytes>),
 }
 
 impl Reply {
@@ -42,6 +45,10 @@ impl Reply {
 
     pub(super) fn events(frames: BoxStream<'static, Bytes>) -> Self {
         Self { status: 200, session: None, challenge: None, body: ReplyBody::Events(frames) }
+    }
+
+    pub(super) fn changes(frames: BoxStream<'static, Bytes>) -> Self {
+        Self { status: 200, session: None, challenge: None, body: ReplyBody::Changes(frames) }
     }
 
     pub(super) fn error(status: u16, id: Option<&RawValue>, error: &RpcError) -> Self {

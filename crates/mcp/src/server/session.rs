@@ -12,10 +12,10 @@ use std::{
 
 use parking_lot::Mutex;
 use serde_json::{Value, value::RawValue};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
-use super::{Fault, link::Level};
+use super::{Fault, Subscribed, link::Level};
 use crate::message::{Message, RpcError};
 
 /// A session that nobody used for so long is over.
@@ -32,6 +32,8 @@ pub(super) struct Session {
     pub id: String,
     pub capabilities: Option<Box<RawValue>>,
     pub level: Mutex<Option<Level>>,
+    /// The resources it wants to hear of.
+    pub subscribed: watch::Sender<Subscribed>,
     used: Mutex<Instant>,
     questions: AtomicU64,
     /// Questions to the client that wait for an answer.
@@ -182,6 +184,7 @@ impl<C: Eq + Hash> Sessions<C> {
             id: Uuid::now_v7().to_string(),
             capabilities: capabilities.map(ToOwned::to_owned),
             level: Mutex::default(),
+            subscribed: watch::Sender::default(),
             used: Mutex::new(Instant::now()),
             questions: AtomicU64::new(1),
             waiting: Mutex::default(),

@@ -6,7 +6,7 @@ use std::{collections::HashMap, hash::Hash, sync::Arc};
 use futures_util::{StreamExt, stream::BoxStream};
 use parking_lot::Mutex;
 
-use super::{Changed, Fault};
+use super::{Fault, listen::Heard};
 
 const OF_CALLER: usize = 20;
 
@@ -42,8 +42,8 @@ pub(super) struct Open<C: Eq + Hash> {
 
 impl<C: Eq + Hash + Send + 'static> Open<C> {
     /// Counts for as long as the changes are listened to.
-    pub fn over(self, changes: BoxStream<'static, Changed>) -> BoxStream<'static, Changed> {
-        changes
+    pub fn over(self, heard: BoxStream<'static, Heard>) -> BoxStream<'static, Heard> {
+        heard
             .inspect(move |_| {
                 let _counted = &self;
             })

@@ -8,6 +8,7 @@ use super::{Action, Change, Draft, Warning, What};
 use crate::{
     diff::{FieldDiff, diff},
     manifest::{Manifest, ManifestAgent},
+    problem::Problem,
     state::State,
 };
 
@@ -21,10 +22,11 @@ pub struct OwnChange {
 }
 
 /// How the agents of an installed product differ from its manifest. Who is the default agent is
-/// left out: that moves by itself.
+/// left out: that moves by itself. One that was given another name is there twice: as deleted by
+/// its old name, and as changed by its new one.
 pub fn own_changes(manifest: &Manifest, agents: &[Agent]) -> Vec<OwnChange> {
+    let own = |agent: &&Agent| agent.definition.product.as_deref() == Some(manifest.name.as_str());
     let changed = |wanted: AgentDefinition| {
-        let own = |agent: &&Agent| agent.definition.product.as_deref() == Some(manifest.name.as_str());
         let found = agents.iter().filter(own).find(|agent| agent.definition.name == wanted.name);
         let Some(found) = found else {
             return Some(OwnChange { agent: wanted.name, fields: Vec::new(), deleted: true });
@@ -32,7 +34,14 @@ pub fn own_changes(manifest: &Manifest, agents: &[Agent]) -> Vec<OwnChange> {
         let fields = without_default(diff(&json(&wanted), &json(&found.definition)));
         (!fields.is_empty()).then_some(OwnChange { agent: wanted.name, fields, deleted: false })
     };
-    manifest.definitions().filter_map(changed).collect()
+    let renamed = agents.iter().filter(own).map(|agent| &agent.definition.name);
+    let renamed = renamed.filter(|name| !manifest.agents.iter().any(|agent| agent.name == **name));
+    let renamed = renamed.map(|name| {
+        let after = Some(Value::from(name.as_str()));
+        let field = FieldDiff { pointer: "/name".to_owned(), before: None, after };
+        OwnChange { agent: name.clone(), fields: vec![field], deleted: false }
+    });
+    manifest.definitions().filter_map(changed).chain(renamed).collect()
 }
 
 fn json(definition: &AgentDefinition) -> Value {
@@ -42,6 +51,14 @@ fn json(definition: &AgentDefinition) -> Value {
 fn without_default(mut fields: Vec<FieldDiff>) -> Vec<FieldDiff> {
     fields.retain(|field| field.pointer != "/is_default");
     fields
+}
+
+/// Whether one of two pointers leads to the other's place or into it.
+fn overlap(one: &str, other: &str) -> bool {
+    let into = |deep: &str, place: &str| {
+        deep.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    into(one, other) || into(other, one)
 }
 
 impl<'a> Draft<'a> {
@@ -58,7 +75,11 @@ impl<'a> Draft<'a> {
             self.drop_agent(agent, &changes);
         }
         let default = self.takes_default(wanted);
-        for (index, agent) in wanted.iter().enumerate() {
+        let mut in_order: Vec<(usize, &'a ManifestAgent)> = wanted.iter().enumerate().collect();
+        // Who gives the flag of the default agent up comes before who takes it: the flag is not
+        // taken from an external agent by one that is not.
+        in_order.sort_by_key(|(_, agent)| agent.is_default);
+        for (index, agent) in in_order {
             let mut to = agent.definition(self.name);
             to.is_default = agent.is_default && default;
             match before.agents.iter().find(|one| one.definition.name == to.name) {
@@ -90,7 +111,7 @@ impl<'a> Draft<'a> {
         }
         if let Some(change) = changes.iter().find(|change| change.agent == to.name) {
             // What somebody changed to what is coming anyway is in nobody's way.
-            let lost = |own: &&FieldDiff| fields.iter().any(|field| field.pointer.starts_with(&own.pointer));
+            let lost = |own: &&FieldDiff| fields.iter().any(|field| overlap(&field.pointer, &own.pointer));
             let lost: Vec<String> =
                 change.fields.iter().filter(lost).map(|own| own.pointer.clone()).collect();
             if !lost.is_empty() {
@@ -112,24 +133,30 @@ impl<'a> Draft<'a> {
             let parts = other.definition.flow_config.as_ref().map_or(&[][..], |flow| &flow.agents);
             !self.is_ours(other) && parts.contains(name)
         };
-        let agents = self
-            .before
-            .agents
-            .iter()
-            .filter(uses)
-            .map(|other| format!("the agent `{}`", other.definition.name));
-        let mine = Some(self.name);
-        let schedules = self
-            .before
-            .schedules
-            .iter()
-            .filter(|one| one.agent == agent.id && one.product.is_some() && one.product.as_deref() != mine)
-            .map(|one| format!("the job `{}`", one.name));
-        let by: Vec<String> = agents.chain(schedules).collect();
+        let agents = self.before.agents.iter().filter(uses);
+        let by: Vec<String> = agents.map(|other| format!("the agent `{}`", other.definition.name)).collect();
+        self.refuse_if_started_by_others(agent);
         if !by.is_empty() {
             self.warnings.push(Warning::StillUsed { agent: name.clone(), by });
         }
         self.step(What::Agent, name.clone(), Change::Remove, Action::DropAgent(agent.id));
+    }
+
+    /// Another product's job would have nothing left to start, and would be gone with the agent.
+    fn refuse_if_started_by_others(&mut self, agent: &Agent) {
+        let before = self.before;
+        let pointer = self.list("/agents");
+        for job in before.schedules.iter().filter(|job| job.agent == agent.id) {
+            let Some(product) = job.product.as_deref().filter(|product| *product != self.name) else {
+                continue;
+            };
+            let (name, job) = (&agent.definition.name, &job.name);
+            let message = format!(
+                "the agent `{name}` would go, and the job `{job}` of the product `{product}` starts it"
+            );
+            let fix = format!("uninstall `{product}` first, or upgrade it to a version without that job");
+            self.problems.push(Problem::new(pointer.clone(), message).fix(fix));
+        }
     }
 
     /// Whether the agent that asks for it becomes the default one. Who has the flag keeps it,

@@ -116,10 +116,15 @@ pub(crate) enum Action {
         id: PackId,
         assigned: bool,
     },
-    /// Another product has the same pack: from now on it is that one's.
+    /// Assigned for the product, and brought by somebody else.
+    UnassignPack(PackId),
+    /// Another product has the same pack, or the project itself assigned it: from now on what the
+    /// product `brought`, and what is `assigned` for it, is that one's. Without `to`, the project's.
     HandOverPack {
         id: PackId,
-        to: String,
+        to: Option<String>,
+        brought: bool,
+        assigned: bool,
     },
     AddAgent(Box<AgentDefinition>),
     ChangeAgent {
@@ -307,5 +312,12 @@ impl Draft<'_> {
         };
         let problem = Problem::new(pointer, format!("the {what} `{name}` {whose}"));
         self.problems.push(problem.fix("choose another name, or take that one away first"));
+    }
+
+    /// A list of the manifest, or the whole of it where that has none: a pointer leads to what is
+    /// there.
+    fn list(&self, pointer: &str) -> String {
+        let found = self.after.and_then(|manifest| manifest.raw.pointer(pointer));
+        found.map_or_else(String::new, |_| pointer.to_owned())
     }
 }

@@ -1,5 +1,6 @@
 //! Template packs of a plan. A pack that is there already, to the letter, is used as it is, whoever
-//! brought it; only packs that are the product's own are ever taken away.
+//! brought it; only packs that are the product's own are ever taken away. What is assigned for the
+//! product goes out of use with it, and what the project assigned itself stays as it is.
 
 use emergent_domain::pack::{PackSet, TemplatePack};
 use emergent_store::packs::StoredPack;
@@ -9,6 +10,7 @@ use super::{Action, Change, Draft, What};
 use crate::{
     diff::{diff, same},
     problem::Problem,
+    state::Installed,
 };
 
 fn json(pack: &TemplatePack) -> Value {
@@ -24,9 +26,8 @@ impl<'a> Draft<'a> {
         }
         // Packs that cannot be compiled together would block every write.
         let stays = |stored: &&StoredPack| {
-            stored.assigned
-                && !self.goes(stored, wanted)
-                && !wanted.iter().any(|pack| pack.name == stored.pack.name)
+            let goes = self.lets_go_of(stored, wanted) && self.heir(stored).is_none();
+            stored.assigned && !goes && !wanted.iter().any(|pack| pack.name == stored.pack.name)
         };
         let mut all: Vec<TemplatePack> =
             self.before.packs.iter().filter(stays).map(|stored| stored.pack.clone()).collect();
@@ -84,64 +85,85 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Whether the pack is in use because of this product, and of no other.
+    /// Whether the pack is in use because of this product, and of nobody else.
     fn may_replace(&self, assigned: &StoredPack) -> bool {
-        let ours = assigned.product.as_deref() == Some(self.name)
-            || self.named_by(assigned).any(|one| one == self.name);
-        ours && self.named_by(assigned).all(|product| product == self.name)
+        self.is_assigned_for_us(assigned) && self.other_that_names(assigned).is_none()
     }
 
-    /// The installed products whose manifests have this pack in this version.
-    fn named_by(&self, stored: &'a StoredPack) -> impl Iterator<Item = &'a str> {
-        self.before.installed.iter().filter_map(move |installed| {
-            let packs = &installed.manifest.as_ref()?.template_packs;
-            let has =
-                |pack: &TemplatePack| pack.name == stored.pack.name && pack.version == stored.pack.version;
-            packs.iter().any(has).then_some(installed.name.as_str())
-        })
+    fn brought(&self, stored: &StoredPack) -> bool {
+        stored.product.as_deref() == Some(self.name)
     }
 
-    fn goes(&self, stored: &StoredPack, wanted: &[TemplatePack]) -> bool {
-        let ours = stored.product.as_deref() == Some(self.name);
-        ours && !wanted.iter().any(|pack| pack.name == stored.pack.name)
-            && self.named_by_another(stored).is_none()
+    fn is_assigned_for_us(&self, stored: &StoredPack) -> bool {
+        stored.assigned && stored.assigned_by.as_deref() == Some(self.name)
     }
 
-    fn named_by_another(&self, stored: &StoredPack) -> Option<String> {
-        let before = self.before;
-        let mut others = before.installed.iter().filter(|installed| installed.name != self.name);
+    /// Another product whose manifest has this pack in this version.
+    fn other_that_names(&self, stored: &StoredPack) -> Option<String> {
         let has = |pack: &TemplatePack| pack.name == stored.pack.name && pack.version == stored.pack.version;
-        others
-            .find(|installed| {
-                installed.manifest.as_ref().is_some_and(|one| one.template_packs.iter().any(has))
-            })
-            .map(|installed| installed.name.clone())
+        let names = |installed: &&Installed| {
+            installed.manifest.as_ref().is_some_and(|manifest| manifest.template_packs.iter().any(has))
+        };
+        let mut others = self.before.installed.iter().filter(|installed| installed.name != self.name);
+        others.find(names).map(|installed| installed.name.clone())
+    }
+
+    /// Whether the product brought the pack or has it assigned, and no longer asks for it.
+    fn lets_go_of(&self, stored: &StoredPack, wanted: &[TemplatePack]) -> bool {
+        (self.brought(stored) || self.is_assigned_for_us(stored))
+            && !wanted.iter().any(|pack| pack.name == stored.pack.name)
+    }
+
+    /// Who needs a pack that the product lets go of.
+    fn heir(&self, stored: &StoredPack) -> Option<Heir> {
+        if let Some(other) = self.other_that_names(stored) {
+            return Some(Heir::Product(other));
+        }
+        match &stored.assigned_by {
+            _ if !stored.assigned => None,
+            Some(product) if product == self.name => None,
+            Some(product) => Some(Heir::Product(product.clone())),
+            None => Some(Heir::Project),
+        }
     }
 
     fn drop_packs(&mut self, wanted: &[TemplatePack]) {
-        let before = self.before;
-        let ours = before.packs.iter().filter(|stored| stored.product.as_deref() == Some(self.name));
-        for stored in ours.filter(|stored| !wanted.iter().any(|pack| pack.name == stored.pack.name)) {
+        let packs = &self.before.packs;
+        let gone: Vec<_> = packs.iter().filter(|stored| self.lets_go_of(stored, wanted)).collect();
+        for stored in gone {
             let id = stored.id;
-            match self.named_by_another(stored) {
-                Some(to) => {
-                    self.step(
-                        What::TemplatePack,
-                        &stored.pack.name,
-                        Change::Keep,
-                        Action::HandOverPack { id, to },
-                    );
+            let (brought, assigned) = (self.brought(stored), self.is_assigned_for_us(stored));
+            let action = match self.heir(stored) {
+                Some(heir) => {
+                    let to = heir.product();
+                    let action = Action::HandOverPack { id, to, brought, assigned };
+                    self.step(What::TemplatePack, &stored.pack.name, Change::Keep, action);
+                    continue;
                 }
-                None => {
-                    let action = Action::DropPack { id, assigned: stored.assigned };
-                    // Older versions were kept for a way back.
-                    let name = match stored.assigned {
-                        true => stored.pack.name.clone(),
-                        false => format!("{}@{}", stored.pack.name, stored.pack.version),
-                    };
-                    self.step(What::TemplatePack, name, Change::Remove, action);
-                }
-            }
+                None if brought => Action::DropPack { id, assigned: stored.assigned },
+                None => Action::UnassignPack(id),
+            };
+            // Older versions were kept for a way back.
+            let name = match stored.assigned {
+                true => stored.pack.name.clone(),
+                false => format!("{}@{}", stored.pack.name, stored.pack.version),
+            };
+            self.step(What::TemplatePack, name, Change::Remove, action);
+        }
+    }
+}
+
+/// Whose a pack is when the product that had it goes.
+enum Heir {
+    Product(String),
+    Project,
+}
+
+impl Heir {
+    fn product(self) -> Option<String> {
+        match self {
+            Self::Product(name) => Some(name),
+            Self::Project => None,
         }
     }
 }

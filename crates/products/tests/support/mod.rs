@@ -8,14 +8,23 @@ use emergent_domain::{
     agent::{Agent, AgentDefinition},
     author::Author,
     ids::{ProjectId, TokenId},
+    mcp_server::{McpServer, ToolStatus},
+    time::{Clock, Timestamp},
 };
 use emergent_executor::Executor;
 use emergent_graph::{Actor, Graph};
 use emergent_llm::Models;
 use emergent_products::{Error, Outcome, Products, Settings, State, Wanted, builtin};
-use emergent_store::{Db, Engine, Tx};
+use emergent_secrets::{Keys, Secrets};
+use emergent_store::{
+    Db, Engine, Tx, mcp_servers,
+    mcp_tools::{self, KnownTool},
+};
 use emergent_testkit::TestDb;
-use emergent_tools::ToolPool;
+use emergent_tools::{
+    ToolPool,
+    remote::{RemoteSettings, Servers},
+};
 use serde_json::{Value, json};
 
 pub struct Shop {
@@ -33,10 +42,27 @@ impl Shop {
         for product in builtin::ALL {
             models.add_script(product.name, product.rehearsal.parse().expect("a script"));
         }
-        let graph = Graph::new(db.db.clone(), emergent_domain::time::Clock::system(), None);
+        let graph = Graph::new(db.db.clone(), Clock::system(), None);
         graph.ensure_builtin_packs().await.unwrap();
         let project = graph.ensure_default_project().await.unwrap().id;
         let tools = ToolPool::new(emergent_tools::builtin::all());
+        Self::around(graph, models, tools, settings, project)
+    }
+
+    /// With the tools of external servers in its pool. No program is started.
+    pub async fn with_servers(db: &TestDb) -> Self {
+        let keys = Keys::given("dGhlIGtleSBvZiB0aGUgdGVzdHMgb2YgdGhlIEFQSSE=").unwrap();
+        let clock = Clock::system();
+        let secrets = Secrets::open(db.db.clone(), clock.clone(), keys, Default::default()).await.unwrap();
+        let settings = RemoteSettings { allow_stdio: false, ..RemoteSettings::default() };
+        let servers = Servers::new(db.db.clone(), clock.clone(), secrets, settings);
+        let graph = Graph::new(db.db.clone(), clock, None);
+        let project = graph.ensure_default_project().await.unwrap().id;
+        let tools = ToolPool::new(emergent_tools::builtin::all()).with_remote(servers);
+        Self::around(graph, Models::default(), tools, Settings::default(), project)
+    }
+
+    fn around(graph: Graph, models: Models, tools: ToolPool, settings: Settings, project: ProjectId) -> Self {
         let executor = Executor::new(graph, models, tools, emergent_executor::Settings::default());
         let actor = Actor { project, author: Author::Token { id: TokenId::new() } };
         Self { products: Products::new(executor.clone(), settings), executor, actor }
@@ -94,6 +120,52 @@ impl Shop {
         self.executor.update_agent(self.actor, id, None, change).await.unwrap();
     }
 
+    /// What people do to a server of a product that they do not want to be used.
+    pub async fn switch_off(&self, server: &str) {
+        self.change_server(server, |tx, mut server| {
+            server.enabled = false;
+            mcp_servers::update(tx, &server)
+        })
+        .await;
+    }
+
+    /// As if a server had been asked for its tools.
+    pub async fn reached(&self, server: &str, tools: &[(&str, ToolStatus)]) {
+        let now = Timestamp::now();
+        let known = |(name, status): &(&str, ToolStatus)| KnownTool {
+            name: (*name).to_owned(),
+            tool: json!({ "name": name, "inputSchema": { "type": "object" } }).to_string(),
+            digest: "1".to_owned(),
+            pinned_digest: "1".to_owned(),
+            pinned_tool: "{}".to_owned(),
+            status: *status,
+            first_seen: now,
+            changed_at: None,
+            accepted_by: None,
+        };
+        let tools: Vec<KnownTool> = tools.iter().map(known).collect();
+        self.change_server(server, move |tx, server| {
+            tools.iter().try_for_each(|tool| mcp_tools::put(tx, server.id, tool))?;
+            mcp_servers::reached(tx, server.id, server.version, Some(now), None)?;
+            mcp_servers::changed(tx, server.project)
+        })
+        .await;
+    }
+
+    async fn change_server(
+        &self,
+        name: &str,
+        change: impl Fn(&mut Tx<'_>, McpServer) -> emergent_store::Result<()> + Send + 'static,
+    ) {
+        let (project, name) = (self.actor.project, name.to_owned());
+        let work = move |tx: &mut Tx<'_>| {
+            let server = mcp_servers::by_name(tx, project, &name)?.expect("a server");
+            change(tx, server)
+        };
+        let done: emergent_store::Result<()> = self.db().write(work).await;
+        done.unwrap();
+    }
+
     pub async fn default_agent(&self) -> Option<String> {
         let found = self.executor.default_agent(self.actor.project).await.unwrap();
         found.map(|agent| agent.definition.name)
@@ -140,7 +212,11 @@ pub async fn fingerprint(db: &Db, project: ProjectId) -> Value {
     let names: BTreeMap<_, _> =
         state.agents.iter().map(|agent| (agent.id, agent.definition.name.clone())).collect();
     let products = state.installed.iter().map(|one| json!([one.name, one.version.to_string(), one.raw]));
-    let packs = state.packs.iter().filter(|one| one.assigned).map(|one| json!([one.pack, one.product]));
+    let packs = state
+        .packs
+        .iter()
+        .filter(|one| one.assigned)
+        .map(|one| json!([one.pack, one.product, one.assigned_by]));
     let servers = state.servers.iter().map(|one| json!([one.product, one.spec, one.tool_filter]));
     let prompts = state.prompts.iter().map(|one| json!([one.product, one.prompt]));
     let schedules = state

@@ -86,7 +86,7 @@ fn near(object: &str, direction: Direction, state: &str) -> String {
 const LIVING: &str = "deleted_at IS NULL";
 const DELETED: &str = "deleted_at IS NOT NULL";
 
-fn columns(alias: &str) -> String {
+pub(crate) fn columns(alias: &str) -> String {
     let names: Vec<String> = COLUMNS.split(", ").map(|name| format!("{alias}.{name}")).collect();
     names.join(", ")
 }

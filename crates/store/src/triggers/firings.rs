@@ -3,6 +3,7 @@
 
 use emergent_domain::{
     cursor::{Cursor, Page, Paged},
+    event::FeedPosition,
     ids::{AgentId, FiringId, ProjectId, RunId},
     time::Timestamp,
     trigger::{EventKind, Fired, Firing, FiringStatus},
@@ -17,7 +18,8 @@ use crate::{
 };
 
 const COLUMNS: &str = "id, project_id, agent_id, schedule_id, scheduled_at, event, entity_id, entity_type, \
-     entity_version, cause_run_id, cause_depth, status, reason, run_id, due_at, created_at, settled_at";
+     entity_version, cause_run_id, cause_depth, status, reason, run_id, due_at, created_at, settled_at, \
+     event_txid, event_seq";
 
 fn read(row: &Row<'_>) -> Result<Firing> {
     let fired = match row.get(3)? {
@@ -30,6 +32,10 @@ fn read(row: &Row<'_>) -> Result<Firing> {
             entity: row.get(6)?,
             entity_type: row.get(7)?,
             version: row.get(8)?,
+            at: match (row.get(17)?, row.get(18)?) {
+                (Some(txid), Some(seq)) => Some(FeedPosition { txid, seq }),
+                _ => None,
+            },
         },
     };
     Ok(Firing {
@@ -56,7 +62,7 @@ fn row(firing: &Firing) -> Vec<Param<'_>> {
             row.extend([Param::from(*schedule), Param::from(*at)]);
             row.extend([Param::Null, Param::Null, Param::Null, Param::Null]);
         }
-        Fired::Event { event, entity, entity_type, version } => {
+        Fired::Event { event, entity, entity_type, version, .. } => {
             row.extend([Param::Null, Param::Null]);
             row.extend([event.as_str().into(), (*entity).into(), entity_type.into(), (*version).into()]);
         }
@@ -71,6 +77,11 @@ fn row(firing: &Firing) -> Vec<Param<'_>> {
         Param::from(firing.created_at),
         Param::from(firing.settled_at),
     ]);
+    let at = match firing.fired {
+        Fired::Event { at, .. } => at,
+        Fired::Schedule { .. } => None,
+    };
+    row.extend([Param::from(at.map(|at| at.txid)), Param::from(at.map(|at| at.seq))]);
     row
 }
 
@@ -78,19 +89,20 @@ fn row(firing: &Firing) -> Vec<Param<'_>> {
 pub fn insert(tx: &mut Tx<'_>, firings: &[Firing]) -> Result<u64> {
     let rows: Vec<Vec<Param<'_>>> = firings.iter().map(row).collect();
     let head = format!("INSERT INTO trigger_firings ({COLUMNS}) VALUES");
-    tx.insert_many(&head, 17, &rows, "ON CONFLICT DO NOTHING")
+    tx.insert_many(&head, 19, &rows, "ON CONFLICT DO NOTHING")
 }
 
-/// The pending firings of a project whose moment has come, the longest due first.
+/// The pending events of a project whose moment has come, the longest due first.
 pub fn due(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp, limit: usize) -> Result<Vec<Firing>> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM trigger_firings WHERE project_id = $1 AND status = 'pending' AND due_at <= $2
+        "SELECT {COLUMNS} FROM trigger_firings WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL
+             AND due_at <= $2
          ORDER BY due_at, id LIMIT $3"
     );
     tx.query(&sql, params![project, now, limit], read)
 }
 
-/// The pending firings of an agent, those about one object when it is named, oldest first.
+/// The pending events of an agent, those about one object when it is named, oldest first.
 pub fn pending_of(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -101,18 +113,32 @@ pub fn pending_of(
     let condition = if entity.is_some() { " AND entity_id = $4" } else { "" };
     let sql = format!(
         "SELECT {COLUMNS} FROM trigger_firings
-         WHERE project_id = $1 AND status = 'pending' AND agent_id = $2{condition} ORDER BY created_at, id LIMIT $3"
+         WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL AND agent_id = $2{condition}
+         ORDER BY created_at, id LIMIT $3"
     );
     let mut params = vec![Param::from(project), Param::from(agent), Param::from(limit)];
     params.extend(entity.map(Param::from));
     tx.query(&sql, &params, read)
 }
 
-/// When the next pending firing of a living project comes due.
+/// When the next pending event of a living project comes due.
 pub fn soonest(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
     let sql = "SELECT min(f.due_at) FROM trigger_firings AS f
-               JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL WHERE f.status = 'pending'";
+               JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
+               WHERE f.status = 'pending' AND f.entity_id IS NOT NULL";
     Ok(tx.opt(sql, &[], |row| row.get::<Option<Timestamp>>(0))?.flatten())
+}
+
+/// How many events of living projects wait, by the kind of event; those of which none waits are not
+/// told of.
+pub fn waiting(tx: &mut Tx<'_>) -> Result<Vec<(EventKind, i64)>> {
+    let sql = "SELECT f.event, count(*) FROM trigger_firings AS f
+               JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
+               WHERE f.status = 'pending' AND f.entity_id IS NOT NULL GROUP BY f.event";
+    tx.query(sql, &[], |row| {
+        let event = EventKind::parse(&row.get::<String>(0)?);
+        Ok((event.ok_or(Error::Column { column: 0, expected: "a kind of event" })?, row.get(1)?))
+    })
 }
 
 /// Says what became of pending firings; how many were still pending.
@@ -178,7 +204,7 @@ pub fn list(
         page::limit(page)
     );
     let rows = tx.query(&sql, &params, |row| {
-        let agent_name = row.get::<Option<String>>(17)?.unwrap_or_default();
+        let agent_name = row.get::<Option<String>>(19)?.unwrap_or_default();
         Ok(ListedFiring { firing: read(row)?, agent_name })
     })?;
     Ok(Paged::cut(rows, page.limit, |one| Cursor { created_at: one.firing.created_at, id: one.firing.id.0 }))

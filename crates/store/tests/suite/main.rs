@@ -5,6 +5,7 @@ mod cursors;
 mod jobs;
 mod leases;
 mod migrations;
+mod passages;
 mod transactions;
 mod values;
 mod wake;

@@ -67,8 +67,13 @@ impl Breaker {
         }
     }
 
+    /// Until when nothing is tried; `None` when something would be now.
+    pub fn shut_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.shut_until.filter(|until| now < *until)
+    }
+
     pub fn is_shut(&self, now: Timestamp) -> bool {
-        self.shut_until.is_some_and(|until| now < until)
+        self.shut_until(now).is_some()
     }
 
     pub fn last(&self) -> Option<&str> {
@@ -90,6 +95,7 @@ mod tests {
             breaker.failed(start, Failed::Calling, "no answer");
             breaker.connected();
         }
+        assert_eq!((breaker.shut_until(at(59)), breaker.shut_until(at(60))), (Some(at(60)), None));
         assert_eq!(breaker.may_try(at(59)), Err(Shut { until: at(60), last: "no answer".into() }));
         assert_eq!(breaker.may_try(at(60)), Ok(()), "one attempt");
         assert!(breaker.may_try(at(61)).is_err(), "and not two");

@@ -24,16 +24,20 @@ use tokio::sync::watch;
 use tracing::warn;
 
 pub mod address;
-mod admin;
 mod breaker;
+mod change;
 mod content;
+mod error;
 mod link;
+mod look;
 mod pins;
 mod target;
 mod tool;
 
-pub use admin::{Counted, Error, Inspection, NewServer, ServerPatch, Status, is_held_back};
+pub use change::{NewServer, ServerPatch};
+pub use error::Error;
 use link::Link;
+pub use look::{Counted, Inspection, Status, is_held_back};
 use tool::ServerTool;
 
 use crate::Tool;

@@ -3,5 +3,6 @@
 mod http;
 mod peers;
 mod pins;
+mod sse;
 mod stdio;
 mod support;

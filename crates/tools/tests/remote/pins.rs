@@ -120,7 +120,10 @@ both! {
         let error = site.call_tool(echo.as_ref(), json!({})).await.unwrap_err();
         assert!(error.contains("left alone until 2026-01-31T08:01:00") && error.contains("no answer"), "{error}");
         assert!(began.elapsed() < Duration::from_millis(500));
+        let (row, ..) = site.servers.get(site.project, server.id).await.unwrap();
+        assert_eq!(site.servers.left_alone_until(&row), Some(clock.now() + Duration::from_secs(60)));
         clock.advance(Duration::from_secs(61));
+        assert_eq!(site.servers.left_alone_until(&row), None);
         assert_eq!(site.call_tool(echo.as_ref(), json!({})).await, Ok(json!("{}")));
         site.close().await;
     }

@@ -41,7 +41,8 @@ pub(super) async fn update(
     ok(app.executor.update_agent(actor, agent, expected, move |before| body.applied(before)).await?)
 }
 
-/// Deletes an agent. Its runs stay readable, and those that wait go on.
+/// Deletes an agent. Its runs stay readable, and those that wait go on. An agent that a product's
+/// job starts stays as long as the job does.
 #[utoipa::path(
     delete, path = "/api/admin/agents/{agentId}", tag = "agents", operation_id = "deleteAgent",
     params(("agentId" = Uuid, Path)),

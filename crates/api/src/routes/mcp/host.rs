@@ -11,11 +11,12 @@ use emergent_domain::{
     token::{Scope, Token},
 };
 use emergent_executor::Executor;
-use emergent_mcp::server::{About, Call, Changed, Fault, Fields, Host, Offer, Outcome, Server};
+use emergent_mcp::server::{About, Call, Changed, Fault, Fields, Host, Offer, Outcome, Server, Subscribed};
 use futures_util::stream::BoxStream;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::sync::watch::Receiver;
 
-use super::{agents, answers, offering::Entry, resources, shelf::Shelf, watch};
+use super::{agents, answers, complete, offering::Entry, resources, shelf::Shelf, updates, watch};
 
 /// Who asks over MCP: a token, in a project.
 #[derive(Debug, Clone)]
@@ -73,7 +74,8 @@ impl ProjectHost {
             capabilities: json!({
                 "tools": { "listChanged": true },
                 "prompts": { "listChanged": true },
-                "resources": {},
+                "resources": { "subscribe": true },
+                "completions": {},
                 "logging": {},
             }),
             instructions: Some(INSTRUCTIONS.to_owned()),
@@ -120,6 +122,18 @@ impl Host for ProjectHost {
 
     async fn read(&self, who: &Who, uri: &str) -> Result<Fields, Fault> {
         resources::read(&self.executor, who, uri).await
+    }
+
+    async fn complete(&self, who: &Who, params: Value) -> Result<Fields, Fault> {
+        complete::complete(&self.executor, who, params).await
+    }
+
+    async fn subscribe(&self, who: &Who, uri: &str) -> Result<u64, Fault> {
+        updates::subscribe(&self.executor, who, uri).await
+    }
+
+    fn updates(&self, who: &Who, of: Receiver<Subscribed>) -> BoxStream<'static, String> {
+        updates::updates(&self.executor, who.clone(), of)
     }
 
     fn changes(&self, who: &Who) -> BoxStream<'static, Changed> {

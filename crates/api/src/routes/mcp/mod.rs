@@ -3,17 +3,20 @@
 
 mod agents;
 mod answers;
+mod complete;
 mod host;
 mod metadata;
 mod offering;
 mod origin;
 mod resources;
 mod shelf;
+mod updates;
 mod watch;
 
 use std::{convert::Infallible, sync::Arc};
 
 use axum::{
+    Extension,
     body::Body,
     extract::State,
     http::{HeaderMap, HeaderValue, StatusCode, header},
@@ -29,8 +32,11 @@ use crate::{
     ApiError, App,
     access::Routes,
     auth::{Caller, InProject},
+    error::Failure,
     extract::{has_content_type, read_limited},
     limits,
+    passage::Passage,
+    streams::{Place, holding},
 };
 
 pub(super) fn routes() -> Routes {
@@ -53,10 +59,13 @@ pub(super) fn routes() -> Routes {
         (status = 400, description = "A JSON-RPC error: the message, its headers or its version are wrong", body = Object),
         (status = 403, description = "The token lacks the tool's scope, or a page of another origin asks", body = Object),
         (status = 404, description = "There is no such method or session", body = Object),
+        (status = 429, description = "A JSON-RPC error: the token has as many sessions or subscriptions as it may. \
+            Or, in the envelope, `overloaded`: more requests or streams than there is room for", body = Object),
     ),
 )]
 async fn post(
     State(app): State<App>,
+    Extension(passage): Extension<Passage>,
     caller: Caller,
     InProject(project): InProject,
     headers: HeaderMap,
@@ -68,7 +77,16 @@ async fn post(
     }
     let body = read_limited(&headers, body, limits::BODY, "the body").await?;
     let who = Who { project, token: Arc::clone(&caller.token) };
-    Ok(respond(&app, &caller, app.mcp.post(&who, &headers, &body).await))
+    let reply = app.mcp.post(&who, &headers, &body).await;
+    let held = match &reply.body {
+        // Work that is under way is not lost for want of room: it stays among the requests.
+        ReplyBody::Events(_) => {
+            Some(app.streams.place().map_or_else(|_| Held::Request(passage), Held::Stream))
+        }
+        ReplyBody::Changes(_) => Some(Held::Stream(app.streams.place()?)),
+        ReplyBody::Empty | ReplyBody::Json(_) => None,
+    };
+    Ok(respond(&app, &caller, reply, held))
 }
 
 /// What has changed, for a client of the era of sessions.
@@ -80,6 +98,7 @@ async fn post(
         (status = 403, description = "A page of another origin asks", body = Object),
         (status = 404, description = "There is no such session", body = Object),
         (status = 405, description = "No session was named", body = Object),
+        (status = 429, description = "`overloaded`: more requests or streams than there is room for", body = Failure),
     ),
 )]
 async fn open(
@@ -90,7 +109,9 @@ async fn open(
 ) -> Result<Response, ApiError> {
     origin::check(&headers)?;
     let who = Who { project, token: Arc::clone(&caller.token) };
-    Ok(respond(&app, &caller, app.mcp.get(&who, &headers)))
+    // Before the session is asked: a stream that is opened ends the one before it.
+    let place = Held::Stream(app.streams.place()?);
+    Ok(respond(&app, &caller, app.mcp.get(&who, &headers), Some(place)))
 }
 
 /// Ends a session, and whatever is under way in it.
@@ -112,19 +133,25 @@ async fn end(
 ) -> Result<Response, ApiError> {
     origin::check(&headers)?;
     let who = Who { project, token: Arc::clone(&caller.token) };
-    Ok(respond(&app, &caller, app.mcp.delete(&who, &headers)))
+    Ok(respond(&app, &caller, app.mcp.delete(&who, &headers), None))
 }
 
-fn respond(app: &App, caller: &Caller, reply: Reply) -> Response {
+/// What a stream counts among for as long as it is open.
+enum Held {
+    Stream(#[allow(dead_code, reason = "held, not used")] Place),
+    Request(#[allow(dead_code, reason = "held, not used")] Passage),
+}
+
+fn respond(app: &App, caller: &Caller, reply: Reply, held: Option<Held>) -> Response {
     let Ok(status) = StatusCode::from_u16(reply.status) else {
         return ApiError::internal_text("an MCP answer has no status").into_response();
     };
     let (body, kind) = match reply.body {
         ReplyBody::Empty => (Body::empty(), None),
         ReplyBody::Json(text) => (Body::from(text), Some("application/json")),
-        ReplyBody::Events(frames) => {
+        ReplyBody::Events(frames) | ReplyBody::Changes(frames) => {
             let end = select(Box::pin(app.closed()), Box::pin(caller.ended(app)));
-            let frames = frames.map(Ok::<_, Infallible>).take_until(end);
+            let frames = holding(frames.map(Ok::<_, Infallible>).take_until(end), held);
             (Body::from_stream(frames), Some("text/event-stream"))
         }
     };

@@ -20,6 +20,9 @@ use super::host::Who;
 const SCHEMA: &str = "emergent://schema";
 const OBJECTS: &str = "emergent://objects/";
 const JSON: &str = "application/json";
+pub(super) const TYPE_TEMPLATE: &str = "emergent://schema/{type}";
+pub(super) const ID_TEMPLATE: &str = "emergent://objects/{id}";
+pub(super) const KEY_TEMPLATE: &str = "emergent://objects/{type}/{key}";
 
 pub(super) async fn list(executor: &Executor, who: &Who, cursor: Option<&str>) -> Result<Fields, Fault> {
     if !who.has(Scope::GraphRead) {
@@ -57,9 +60,9 @@ pub(super) fn templates(who: &Who) -> Result<Fields, Fault> {
     if who.has(Scope::GraphRead) {
         let template = |uri: &str, name: &str, about: &str| json!({ "uriTemplate": uri, "name": name, "description": about, "mimeType": JSON });
         templates = vec![
-            template("emergent://schema/{type}", "type", "What a type of entity or relationship looks like."),
-            template("emergent://objects/{id}", "object", "An entity by its id, with its properties."),
-            template("emergent://objects/{type}/{key}", "object-by-key", "An entity by its type and key."),
+            template(TYPE_TEMPLATE, "type", "What a type of entity or relationship looks like."),
+            template(ID_TEMPLATE, "object", "An entity by its id, with its properties."),
+            template(KEY_TEMPLATE, "object-by-key", "An entity by its type and key."),
         ];
     }
     Fields::of(&json!({ "resourceTemplates": templates }))
@@ -77,18 +80,29 @@ pub(super) async fn read(executor: &Executor, who: &Who, uri: &str) -> Result<Fi
         return Err(unknown());
     };
     who.must_have(Scope::GraphRead)?;
-    // The tools read the same things for agents; a resource is one of their answers.
+    let answer = ask(executor, who, tool, input).await.ok_or_else(unknown)?;
+    let content = json!({ "uri": uri, "mimeType": JSON, "text": answer.to_string() });
+    Fields::of(&json!({ "contents": [content] }))
+}
+
+/// The tools read the same things for agents; a resource is one of their answers.
+async fn ask(executor: &Executor, who: &Who, tool: &str, input: Value) -> Option<Value> {
     let known = executor.tools().of_project(who.project).await;
-    let tool = known.iter().find(|one| one.info().server.is_none() && one.info().name == tool);
-    let tool = tool.ok_or_else(unknown)?;
+    let tool = known.iter().find(|one| one.info().server.is_none() && one.info().name == tool)?;
     let context = ToolContext { graph: executor.graph().clone(), project: who.project, run: None };
     match executor.settings().guard.call(tool.as_ref(), &context, input).await {
-        Guarded::Answer(answer) => {
-            let content = json!({ "uri": uri, "mimeType": JSON, "text": answer.to_string() });
-            Fields::of(&json!({ "contents": [content] }))
-        }
-        _ => Err(unknown()),
+        Guarded::Answer(answer) => Some(answer),
+        _ => None,
     }
+}
+
+/// The names of the project's types; those of relationships come after those of objects.
+pub(super) async fn types(executor: &Executor, who: &Who, only_objects: bool) -> Result<Vec<String>, Fault> {
+    let known = ask(executor, who, "schema_list_types", json!({})).await;
+    let known = known.ok_or_else(|| Fault::internal("the types of a project could not be read"))?;
+    let lists: &[&str] = if only_objects { &["objectTypes"] } else { &["objectTypes", "relationshipTypes"] };
+    let all = lists.iter().flat_map(|list| known[*list].as_array().into_iter().flatten());
+    Ok(all.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect())
 }
 
 /// A part of a URI as it is meant; `None` when it is no text.
@@ -142,11 +156,16 @@ pub(super) async fn prompts(executor: &Executor, who: &Who) -> Result<Fields, Fa
     Fields::of(&json!({ "prompts": listed.collect::<Vec<_>>() }))
 }
 
+/// A prompt by the name it is listed with.
+pub(super) async fn prompt_named(executor: &Executor, who: &Who, name: &str) -> Result<Prompt, Fault> {
+    let all = of_project(executor, who).await?;
+    let found = all.into_iter().find(|(listed, _)| listed == name).map(|(_, prompt)| prompt);
+    found.ok_or_else(|| Fault::invalid(format!("there is no prompt `{name}`")))
+}
+
 pub(super) async fn prompt(executor: &Executor, call: &Call<Who>) -> Result<Outcome, Fault> {
     call.caller.must_have(Scope::AgentsRead)?;
-    let all = of_project(executor, &call.caller).await?;
-    let prompt = all.iter().find(|(name, _)| *name == call.name).map(|(_, prompt)| prompt);
-    let prompt = prompt.ok_or_else(|| Fault::invalid(format!("there is no prompt `{}`", call.name)))?;
+    let prompt = prompt_named(executor, &call.caller, &call.name).await?;
     let given: BTreeMap<String, String> = match &call.arguments {
         Value::Null => BTreeMap::new(),
         given => serde_json::from_value(given.clone())

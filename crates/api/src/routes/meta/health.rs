@@ -1,13 +1,13 @@
 use axum::{extract::State, http::header, response::IntoResponse};
 use emergent_graph as graph;
-use emergent_store::{self as store, Tx, embedding_queue, jobs, runs};
+use emergent_store::{self as store, Tx, embedding_queue, jobs, runs, schedules, triggers::firings};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
     ApiError, App,
     answer::{Envelope, Result, ok},
-    metrics::Runs,
+    metrics::{Runs, Waiting},
 };
 
 #[derive(Serialize, ToSchema)]
@@ -53,11 +53,12 @@ pub(super) async fn ready(State(app): State<App>) -> Result<HealthView> {
 pub(super) async fn metrics(State(app): State<App>) -> std::result::Result<impl IntoResponse, ApiError> {
     let most = app.executor.settings().max_queued;
     let count = move |tx: &mut Tx<'_>| -> store::Result<_> {
-        Ok((jobs::counts(tx)?, embedding_queue::depth(tx)?, runs::queued(tx, most)?))
+        let triggered = Waiting { events: firings::waiting(tx)?, schedules: schedules::waiting(tx)? };
+        Ok((jobs::counts(tx)?, embedding_queue::depth(tx)?, runs::queued(tx, most)?, triggered))
     };
-    let (jobs, waiting, queued) = app.graph.db().read(count).await?;
+    let (jobs, vectors, queued, waiting) = app.graph.db().read(count).await?;
     let running = app.executor.driving();
-    let runs = Runs { figures: app.executor.telemetry().figures(), running, queued };
-    let text = app.metrics.render(&jobs, waiting, &runs);
+    let runs = Runs { figures: app.executor.telemetry().figures(), running, queued, waiting };
+    let text = app.metrics.render(app.streams.open(), &jobs, vectors, &runs);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
 }

@@ -64,5 +64,5 @@ pub(super) async fn get(
     InProject(project): InProject,
     Path(id): Path<RelationshipId>,
 ) -> Result<RelationshipView> {
-    ok(app.graph.get_relationship(project, id).await?)
+    ok(app.graph.relationship_with_sources(project, id).await?)
 }

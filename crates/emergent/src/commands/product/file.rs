@@ -6,12 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use emergent_domain::{agent::Surroundings, tool_name};
+use emergent_domain::tool_name;
 use emergent_llm::Script;
 use emergent_products::{
-    Problem, Source,
+    Pool, Problem, Source, State,
     validate::{Around, core_version, parse, validate as check},
 };
+use emergent_tools::ToolPool;
 use serde_json::{Value, json};
 
 use crate::{
@@ -51,12 +52,8 @@ pub fn validate(source: &str, as_json: bool) -> Result<()> {
     let (folder, text) = read(source)?;
     let (name, mut problems) = match parse(&text) {
         Ok(manifest) => {
-            let around = Around {
-                core: core_version(),
-                tools: builtin_tools(),
-                agents: BTreeMap::new(),
-                servers_known: manifest.mcp.servers.is_empty(),
-            };
+            let tools = Pool::after(&builtin_tools(), &State::default(), &manifest).surroundings(&manifest);
+            let around = Around { core: core_version(), tools, agents: BTreeMap::new() };
             (format!("{} {}", manifest.name, manifest.version), check(&manifest, &around))
         }
         Err(problems) => (source.to_owned(), problems),
@@ -81,14 +78,10 @@ pub fn validate(source: &str, as_json: bool) -> Result<()> {
 }
 
 /// The tools that every project has. Those of a project's own servers are known to the project.
-fn builtin_tools() -> Surroundings {
-    let names = emergent_tools::builtin::all().into_iter().map(|tool| tool.info().name.clone());
-    let mut tools: Vec<String> =
-        names.chain(tool_name::COORDINATION.iter().map(|name| (*name).to_owned())).collect();
-    let aliases: Vec<String> =
-        tools.iter().flat_map(|name| tool_name::aliases(name)).map(str::to_owned).collect();
-    tools.extend(aliases);
-    Surroundings { tools, tools_are_complete: true, agents: Vec::new() }
+fn builtin_tools() -> Vec<String> {
+    let mut names = ToolPool::new(emergent_tools::builtin::all()).builtin_names();
+    names.extend(tool_name::COORDINATION.iter().map(|name| (*name).to_owned()));
+    names
 }
 
 /// What is wrong with the script beside a manifest, if there is one.

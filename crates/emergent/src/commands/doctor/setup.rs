@@ -1,76 +1,18 @@
-//! `emergent doctor`: what is configured, what is reachable, what is wrong and the fix.
+//! What a server would start with: settings, folder, database, models, embeddings.
 
 use emergent_llm::{EmbedTask, EmbedderSpec, Models};
 use emergent_store::Db;
-use serde::Serialize;
 
+use super::{Finding, bad, good};
 use crate::{
     client,
-    config::{Settings, StoreFlags},
+    config::Settings,
     datadir::{self, DataDir},
-    error::{Error, Result},
-    output,
+    error::Error,
 };
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Finding {
-    what: &'static str,
-    ok: bool,
-    found: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fix: Option<String>,
-}
-
-fn good(what: &'static str, found: impl Into<String>) -> Finding {
-    Finding { what, ok: true, found: found.into(), fix: None }
-}
-
-fn bad(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding { what, ok: false, found: found.into(), fix: Some(fix.into()) }
-}
-
-/// Looks at everything; fails when something is wrong, after showing all of it.
-pub async fn run(store: &StoreFlags, as_json: bool) -> Result<()> {
-    let mut findings = vec![good("version", env!("CARGO_PKG_VERSION"))];
-    match Settings::load(store, None) {
-        Err(error) => {
-            findings.push(bad("configuration", error.tell(), "correct emergent.toml or the variable"))
-        }
-        Ok(settings) => {
-            let file = settings
-                .file
-                .as_ref()
-                .map_or("no emergent.toml".to_owned(), |path| path.display().to_string());
-            findings.push(good("configuration", file));
-            let (folder, taken) = data_folder(&settings);
-            findings.push(folder);
-            findings.push(database(&settings, taken).await);
-            findings.push(server(&settings).await);
-            findings.push(embeddings(&settings).await);
-            findings.push(models(&settings));
-        }
-    }
-    if as_json {
-        output::json(&findings)?;
-    } else {
-        for finding in &findings {
-            let mark = if finding.ok { "✓" } else { "✗" };
-            output::line(&format!("{mark} {:<14} {}", finding.what, finding.found))?;
-            if let Some(fix) = &finding.fix {
-                output::line(&format!("  {:<14} {}", "", output::bold(&format!("→ {fix}"))))?;
-            }
-        }
-    }
-    match findings.iter().filter(|finding| !finding.ok).count() {
-        0 => Ok(()),
-        1 => Err(Error::Usage("one thing is wrong".to_owned())),
-        count => Err(Error::Usage(format!("{count} things are wrong"))),
-    }
-}
-
 /// The folder, and the hold on it if it is there and free.
-fn data_folder(settings: &Settings) -> (Finding, Option<DataDir>) {
+pub fn data_folder(settings: &Settings) -> (Finding, Option<DataDir>) {
     let path = settings.data_dir.display().to_string();
     if !settings.data_dir.exists() {
         return (good("data folder", format!("{path} (made at the first start)")), None);
@@ -89,29 +31,38 @@ fn data_folder(settings: &Settings) -> (Finding, Option<DataDir>) {
     }
 }
 
-async fn database(settings: &Settings, taken: Option<DataDir>) -> Finding {
+/// What can be told of the database, and whether there is something in it to look at.
+pub async fn database(settings: &Settings, taken: Option<DataDir>) -> (Finding, Data) {
     let embedded = settings.database_url.is_none();
-    // Opening the file takes the hold on its folder: a server that has it knows better than we do.
-    if embedded && (taken.is_none() || !settings.data_dir.join("emergent.db").exists()) {
-        return good("database", "embedded SQLite in the data folder");
+    if embedded && !settings.data_dir.join("emergent.db").exists() {
+        return (good("database", "embedded SQLite in the data folder"), Data::None);
     }
+    // Opening the file takes the hold on its folder: a server that has it knows better than we do.
+    if embedded && taken.is_none() {
+        return (good("database", "embedded SQLite in the data folder"), Data::Servers);
+    }
+    let fix = match embedded {
+        true => "put a backup of emergent.db in its place, or choose another folder with --data-dir",
+        false => "check EMERGENT_DATABASE_URL, and that the extension `vector` can be created",
+    };
     match Db::open(settings.database()).await {
-        Ok(_) if embedded => good("database", "embedded SQLite opens, its schema is up to date"),
-        Ok(_) => good("database", "PostgreSQL answers, its schema is up to date"),
-        Err(error) if embedded => bad(
-            "database",
-            Error::from(error).tell(),
-            "put a backup of emergent.db in its place, or choose another folder with --data-dir",
-        ),
-        Err(error) => bad(
-            "database",
-            Error::from(error).tell(),
-            "check EMERGENT_DATABASE_URL, and that the extension `vector` can be created",
-        ),
+        Ok(db) if embedded => {
+            (good("database", "embedded SQLite opens, its schema is up to date"), Data::Ours(db))
+        }
+        Ok(db) => (good("database", "PostgreSQL answers, its schema is up to date"), Data::Ours(db)),
+        Err(error) => (bad("database", Error::from(error).tell(), fix), Data::None),
     }
 }
 
-async fn server(settings: &Settings) -> Finding {
+/// Where there is something to look at.
+pub enum Data {
+    None,
+    /// A server has it.
+    Servers,
+    Ours(Db),
+}
+
+pub async fn server(settings: &Settings) -> Finding {
     let Some((address, _)) = datadir::running_server(&settings.data_dir) else {
         return good("server", "none on this data folder");
     };
@@ -129,7 +80,7 @@ async fn server(settings: &Settings) -> Finding {
 }
 
 /// Which providers agents can use. Nobody is asked: that would cost money.
-fn models(settings: &Settings) -> Finding {
+pub fn models(settings: &Settings) -> Finding {
     let models = match Models::from_settings(&settings.models()) {
         Ok(models) => models,
         Err(error) => return bad("models", Error::Models(error).tell(), "correct the setting it names"),
@@ -152,7 +103,7 @@ fn models(settings: &Settings) -> Finding {
     }
 }
 
-async fn embeddings(settings: &Settings) -> Finding {
+pub async fn embeddings(settings: &Settings) -> Finding {
     let fix = "set EMERGENT_EMBEDDINGS to `builtin`, `off`, `local:<dir>` or `provider/model`, with the provider's key";
     let spec = match settings.embedder() {
         Ok(EmbedderSpec::Off) => return good("embeddings", "off: search is by text alone"),

@@ -1,9 +1,6 @@
-//! Adding, changing and looking at a project's servers.
-
-use std::{sync::Arc, time::Instant};
+//! Adding and changing a project's servers, and accepting what became of their tools.
 
 use emergent_domain::{
-    cursor::{Page, Paged},
     ids::{McpServerId, ProjectId, TokenId},
     invalid::{Invalid, Problem},
     mcp_server::{
@@ -18,25 +15,11 @@ use emergent_store::{
 };
 use serde_json::{Map, Value};
 
-use super::{Servers, pins, target};
+use super::{Error, Servers};
 
 /// A project has no more servers than this.
 const MOST: usize = 100;
 const MOST_GLOBS: usize = 200;
-
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("there is no {what} `{id}`")]
-    NotFound { what: &'static str, id: String },
-    #[error(transparent)]
-    Invalid(#[from] Invalid),
-    #[error("{}", target::STDIO_IS_OFF)]
-    StdioDisabled,
-    #[error("{0}")]
-    Conflict(String),
-    #[error("could not reach the MCP servers in the database")]
-    Store(#[from] emergent_store::Error),
-}
 
 /// A server to be added.
 #[derive(Debug, Clone)]
@@ -70,47 +53,6 @@ pub struct ServerPatch {
     pub timeout_seconds: Option<i64>,
     pub enabled: Option<bool>,
 }
-
-/// How a server stands, as this process sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    Disabled,
-    /// A program, where programs are not run.
-    Blocked,
-    Connected,
-    /// It was reached before, and will be again when it is needed.
-    Idle,
-    /// The last attempt failed.
-    Failing,
-    /// Nobody needed it yet.
-    New,
-}
-
-impl Status {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Disabled => "disabled",
-            Self::Blocked => "blocked",
-            Self::Connected => "connected",
-            Self::Idle => "idle",
-            Self::Failing => "failing",
-            Self::New => "new",
-        }
-    }
-}
-
-/// What came of reaching for a server.
-#[derive(Debug, Clone)]
-pub struct Inspection {
-    /// The revision of MCP it speaks; `None` when it was not reached.
-    pub protocol: Option<String>,
-    pub tools: Vec<KnownTool>,
-    pub error: Option<String>,
-    pub millis: u64,
-}
-
-/// A server with how many tools it has, and how many of them differ from what was accepted.
-pub type Counted = (McpServer, i64, i64);
 
 impl Servers {
     pub async fn create(&self, project: ProjectId, new: NewServer) -> Result<McpServer, Error> {
@@ -157,7 +99,7 @@ impl Servers {
         self.db()
             .write(move |tx| {
                 hold(tx, project)?;
-                let before = mcp_servers::lock(tx, project, id)?.ok_or_else(|| not_found(id))?;
+                let before = mcp_servers::lock(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
                 if let Some(product) = &before.product
                     && (!patch.spec.is_empty() || patch.tool_filter.is_some())
                 {
@@ -187,7 +129,7 @@ impl Servers {
                     return Err(taken(after.name()));
                 }
                 mcp_servers::update(tx, &after)?;
-                mcp_servers::get(tx, project, id)?.ok_or_else(|| not_found(id))
+                mcp_servers::get(tx, project, id)?.ok_or_else(|| Error::no_server(id))
             })
             .await
     }
@@ -195,7 +137,7 @@ impl Servers {
     pub async fn delete(&self, project: ProjectId, id: McpServerId) -> Result<(), Error> {
         self.db()
             .write(move |tx| {
-                let server = mcp_servers::lock(tx, project, id)?.ok_or_else(|| not_found(id))?;
+                let server = mcp_servers::lock(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
                 if let Some(product) = server.product {
                     return Err(Error::Conflict(format!(
                         "this server belongs to the product `{product}` and goes with it: switch it off instead"
@@ -209,72 +151,6 @@ impl Servers {
         Ok(())
     }
 
-    pub async fn get(&self, project: ProjectId, id: McpServerId) -> Result<Counted, Error> {
-        let read = move |tx: &mut Tx<'_>| {
-            let server = mcp_servers::get(tx, project, id)?.ok_or_else(|| not_found(id))?;
-            let counts = mcp_tools::counts(tx, project)?;
-            Ok(counted(server, &counts))
-        };
-        self.db().read(read).await
-    }
-
-    pub async fn list(&self, project: ProjectId, page: Page) -> Result<Paged<Counted>, Error> {
-        let read = move |tx: &mut Tx<'_>| {
-            let servers = mcp_servers::list(tx, project, &page)?;
-            let counts = mcp_tools::counts(tx, project)?;
-            let items = servers.items.into_iter().map(|server| counted(server, &counts)).collect();
-            Ok(Paged { items, next: servers.next })
-        };
-        self.db().read(read).await
-    }
-
-    /// The tools of a server as they are known, those that are gone included.
-    pub async fn tools(
-        &self,
-        project: ProjectId,
-        id: McpServerId,
-    ) -> Result<(McpServer, Vec<KnownTool>), Error> {
-        let read = move |tx: &mut Tx<'_>| {
-            let server = mcp_servers::get(tx, project, id)?.ok_or_else(|| not_found(id))?;
-            Ok((server, mcp_tools::of_server(tx, id)?))
-        };
-        self.db().read(read).await
-    }
-
-    /// Reaches for a server now, whatever failed before, and lists its tools.
-    pub async fn inspect(&self, project: ProjectId, id: McpServerId) -> Result<Inspection, Error> {
-        let (server, ..) = self.get(project, id).await?;
-        if !server.enabled {
-            return Err(Error::Conflict(format!("`{}` is switched off: enable it first", server.name())));
-        }
-        let began = Instant::now();
-        let link = self.link(&server);
-        link.breaker.lock().succeeded();
-        let reached = match self.client_of(&link).await {
-            Ok(client) => match self.refresh(&link, &client).await {
-                Ok(()) => Ok(client.version()),
-                Err(why) => Err(why),
-            },
-            Err(why) => Err(why),
-        };
-        let (protocol, error) = match reached {
-            Ok(version) => (Some(version), None),
-            Err(why) => (None, Some(self.redactor().of(server.project).text(&why).into_owned())),
-        };
-        let tools = match &error {
-            None => self
-                .tools(project, id)
-                .await?
-                .1
-                .into_iter()
-                .filter(|tool| tool.status != ToolStatus::Gone)
-                .collect(),
-            Some(_) => Vec::new(),
-        };
-        let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(Inspection { protocol, tools, error, millis })
-    }
-
     /// Takes a changed tool as it is now.
     pub async fn accept(
         &self,
@@ -286,7 +162,7 @@ impl Servers {
         let name = name.to_owned();
         self.db()
             .write(move |tx| {
-                mcp_servers::lock(tx, project, id)?.ok_or_else(|| not_found(id))?;
+                mcp_servers::lock(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
                 let known = mcp_tools::of_server(tx, id)?.into_iter().find(|tool| tool.name == name);
                 let known =
                     known.ok_or_else(|| Error::NotFound { what: "tool of this server", id: name.clone() })?;
@@ -309,24 +185,6 @@ impl Servers {
                 Ok(accepted)
             })
             .await
-    }
-
-    pub fn status(&self, server: &McpServer) -> Status {
-        let link = self.0.links.lock().get(&server.id).map(Arc::clone);
-        let connected = link.is_some_and(|link| link.server.version == server.version && link.is_connected());
-        match server {
-            _ if !server.enabled => Status::Disabled,
-            _ if self.is_blocked(&server.spec) => Status::Blocked,
-            _ if connected => Status::Connected,
-            McpServer { last_error: Some(_), .. } => Status::Failing,
-            McpServer { listed_at: Some(_), .. } => Status::Idle,
-            _ => Status::New,
-        }
-    }
-
-    /// Whether it is a program, where programs are not run.
-    pub fn is_blocked(&self, spec: &ServerSpec) -> bool {
-        spec.transport() == TransportKind::Stdio && !self.settings().allow_stdio
     }
 
     fn check(&self, spec: &ServerSpec, filter: &[String], timeout: i64) -> Result<(), Error> {
@@ -380,29 +238,12 @@ fn patched(before: &ServerSpec, patch: &Map<String, Value>) -> Result<ServerSpec
     serde_json::from_value(spec).map_err(|error| Invalid::one("", error.to_string()).into())
 }
 
-fn counted(server: McpServer, counts: &[(McpServerId, i64, i64)]) -> Counted {
-    let (tools, changed) = counts
-        .iter()
-        .find(|(id, ..)| *id == server.id)
-        .map_or((0, 0), |(_, tools, changed)| (*tools, *changed));
-    (server, tools, changed)
-}
-
 /// Decisions about a project's servers wait for one another here.
 fn hold(tx: &mut Tx<'_>, project: ProjectId) -> Result<(), Error> {
     let found = projects::lock(tx, project)?;
     found.map(|_| ()).ok_or_else(|| Error::NotFound { what: "project", id: project.to_string() })
 }
 
-fn not_found(id: McpServerId) -> Error {
-    Error::NotFound { what: "MCP server", id: id.to_string() }
-}
-
 fn taken(name: &str) -> Error {
     Error::Conflict(format!("this project has an MCP server `{name}` already"))
-}
-
-/// Whether a known tool is held back from the project's agents.
-pub fn is_held_back(server: &McpServer, tool: &KnownTool) -> bool {
-    tool.status == ToolStatus::Changed && !pins::is_offered(tool, server.pin_policy)
 }

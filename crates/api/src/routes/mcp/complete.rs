@@ -1,0 +1,154 @@
+//! What could stand in an argument that somebody is typing: of a prompt, or of a resource's URI.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use emergent_domain::{cursor::Page, object::Object, query::ObjectFilter, token::Scope};
+use emergent_executor::Executor;
+use emergent_mcp::server::{Fault, Fields};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{host::Who, resources};
+
+/// As many as the protocol allows in one answer.
+const MOST: usize = 100;
+/// Pages of objects that are looked through, newest first, a hundred each.
+const PAGES: usize = 10;
+
+#[derive(Deserialize)]
+struct Asked {
+    r#ref: Whose,
+    argument: Argument,
+    #[serde(default)]
+    context: Context,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type")]
+enum Whose {
+    #[serde(rename = "ref/prompt")]
+    Prompt { name: String },
+    #[serde(rename = "ref/resource")]
+    Resource { uri: String },
+}
+
+#[derive(Deserialize)]
+struct Argument {
+    name: String,
+    value: String,
+}
+
+#[derive(Deserialize, Default)]
+struct Context {
+    #[serde(default)]
+    arguments: BTreeMap<String, String>,
+}
+
+/// What an argument holds.
+enum Kind {
+    /// A type of entities, or of relationships as well.
+    Type {
+        of_objects: bool,
+    },
+    /// A key of an entity, of this type if it is known.
+    Key {
+        type_: Option<String>,
+    },
+    Id,
+}
+
+pub(super) async fn complete(executor: &Executor, who: &Who, params: Value) -> Result<Fields, Fault> {
+    let asked: Asked = serde_json::from_value(params)
+        .map_err(|error| Fault::invalid(format!("`params` do not fit: {error}")))?;
+    let kind = match &asked.r#ref {
+        Whose::Prompt { name } => of_prompt(executor, who, name, &asked.argument.name).await?,
+        Whose::Resource { uri } => of_template(uri, &asked)?,
+    };
+    let (mut values, more) = match who.has(Scope::GraphRead) {
+        true => candidates(executor, who, kind, &asked.argument.value).await?,
+        false => (Vec::new(), false),
+    };
+    let more = more || values.len() > MOST;
+    values.truncate(MOST);
+    Fields::of(&json!({ "completion": { "values": values, "hasMore": more } }))
+}
+
+/// Arguments of prompts are free texts: most are about an entity, and some say a type.
+async fn of_prompt(executor: &Executor, who: &Who, name: &str, argument: &str) -> Result<Kind, Fault> {
+    who.must_have(Scope::AgentsRead)?;
+    let prompt = resources::prompt_named(executor, who, name).await?;
+    if !prompt.arguments.iter().any(|one| one.name == argument) {
+        return Err(Fault::invalid(format!("the prompt `{name}` has no argument `{argument}`")));
+    }
+    match argument == "type" || argument.ends_with("_type") {
+        true => Ok(Kind::Type { of_objects: true }),
+        false => Ok(Kind::Key { type_: None }),
+    }
+}
+
+fn of_template(uri: &str, asked: &Asked) -> Result<Kind, Fault> {
+    match (uri, asked.argument.name.as_str()) {
+        (resources::TYPE_TEMPLATE, "type") => Ok(Kind::Type { of_objects: false }),
+        (resources::KEY_TEMPLATE, "type") => Ok(Kind::Type { of_objects: true }),
+        (resources::KEY_TEMPLATE, "key") => {
+            Ok(Kind::Key { type_: asked.context.arguments.get("type").cloned() })
+        }
+        (resources::ID_TEMPLATE, "id") => Ok(Kind::Id),
+        (resources::TYPE_TEMPLATE | resources::KEY_TEMPLATE | resources::ID_TEMPLATE, other) => {
+            Err(Fault::invalid(format!("the template `{uri}` has no argument `{other}`")))
+        }
+        _ => Err(Fault::invalid(format!(
+            "there is no template `{uri}`: `resources/templates/list` has all there are"
+        ))),
+    }
+}
+
+/// Those that begin as what was typed, and whether there may be more.
+async fn candidates(
+    executor: &Executor,
+    who: &Who,
+    kind: Kind,
+    typed: &str,
+) -> Result<(Vec<String>, bool), Fault> {
+    let typed = typed.to_lowercase();
+    let fits = |text: &str| text.to_lowercase().starts_with(&typed);
+    match kind {
+        Kind::Type { of_objects } => {
+            let types = resources::types(executor, who, of_objects).await?;
+            Ok((types.into_iter().filter(|name| fits(name)).collect(), false))
+        }
+        Kind::Key { type_ } => {
+            let of_key = |object: &Object| object.key.clone().filter(|key| fits(key));
+            objects(executor, who, type_, of_key).await
+        }
+        Kind::Id => {
+            let of_id = |object: &Object| Some(object.id.to_string()).filter(|id| fits(id));
+            objects(executor, who, None, of_id).await
+        }
+    }
+}
+
+async fn objects(
+    executor: &Executor,
+    who: &Who,
+    type_: Option<String>,
+    value: impl Fn(&Object) -> Option<String>,
+) -> Result<(Vec<String>, bool), Fault> {
+    let filter = ObjectFilter { types: type_.into_iter().collect(), ..ObjectFilter::default() };
+    if filter.check().is_err() {
+        return Ok((Vec::new(), false));
+    }
+    let (mut values, mut known, mut cursor) = (Vec::new(), BTreeSet::new(), None::<String>);
+    for _ in 0..PAGES {
+        let page = Page::new(Some(Page::MAX as i64), cursor.as_deref());
+        let page = page.map_err(|wrong| Fault::invalid(wrong.to_string()))?;
+        let found = executor.graph().list_objects(who.project, filter.clone(), page).await;
+        let found = found.map_err(Fault::internal)?;
+        values.extend(found.items.iter().filter_map(&value).filter(|one| known.insert(one.clone())));
+        match found.next {
+            Some(next) if values.len() <= MOST => cursor = Some(next.encode()),
+            next => return Ok((values, next.is_some())),
+        }
+    }
+    Ok((values, true))
+}

@@ -1,0 +1,124 @@
+//! What the projects hold. It is asked for as every other command does: of the server that has the
+//! data, or of the data itself.
+
+use emergent_store::{Db, secrets as rows};
+use serde_json::Value;
+
+use super::{Finding, bad, good, products, secrets, servers, setup::Data, triggers};
+use crate::{
+    client::Client,
+    config::{Settings, env},
+    error::{Error, Result},
+};
+
+/// A project, as it is named to people: not at all where there is but one.
+pub struct Place {
+    name: Option<String>,
+}
+
+impl Place {
+    /// For the end of a sentence.
+    pub fn told(&self) -> String {
+        self.name.as_ref().map_or(String::new(), |name| format!(" (project `{name}`)"))
+    }
+
+    /// For the end of a command.
+    pub fn flag(&self) -> String {
+        self.name.as_ref().map_or(String::new(), |name| format!(" -p {name}"))
+    }
+}
+
+pub async fn look(settings: &Settings, data: Data) -> Vec<Finding> {
+    let key = match data {
+        Data::None => return Vec::new(),
+        // It would not run without its key.
+        Data::Servers => "the server has the key".to_owned(),
+        Data::Ours(db) => match key(settings, &db).await {
+            Ok(place) => place,
+            Err(finding) => return vec![finding],
+        },
+    };
+    // What is wrong with these has been told, and nothing here needs them.
+    let settings = Settings {
+        embeddings: "off".to_owned(),
+        model: None,
+        model_calls: None,
+        model_prices: None,
+        recordings: None,
+        ..settings.clone()
+    };
+    let client = match Client::of_data(&settings).await {
+        Ok(client) => client,
+        Err(error @ Error::Secrets(_)) => {
+            return vec![bad("secrets", error.tell(), "bring the key it names, as docs/secrets.md says")];
+        }
+        // Another command has it at the moment.
+        Err(Error::Locked { .. }) => return Vec::new(),
+        Err(error) => return vec![unseen(&error)],
+    };
+    all(client, &key).await.unwrap_or_else(|error| vec![unseen(&error)])
+}
+
+fn unseen(error: &Error) -> Finding {
+    let fix = match error {
+        Error::Refused { code, .. } if code == "unauthorized" => "set EMERGENT_ADMIN_TOKEN to the server's",
+        _ => "mend what it names, or look at the server's log",
+    };
+    bad("projects", error.tell(), fix)
+}
+
+/// Where the key of the secrets is. Without one there is nothing to look at, and to look must not
+/// make one.
+async fn key(settings: &Settings, db: &Db) -> Result<String, Finding> {
+    let file = settings.data_dir.join("secret-key");
+    if env("EMERGENT_SECRET_KEY").is_some() {
+        return Ok("the key is in EMERGENT_SECRET_KEY".to_owned());
+    }
+    if file.exists() {
+        return Ok(format!("the key is in {}", file.display()));
+    }
+    let known = db.read(|tx| rows::keys(tx, rows::Hold::No)).await;
+    let known = known.map_err(|error: emergent_store::Error| {
+        bad("secrets", Error::from(error).tell(), "look at the database")
+    })?;
+    Err(match known.iter().find(|key| key.is_live()) {
+        None => good("secrets", "no key yet; it is made at the first start"),
+        Some(wanted) => bad(
+            "secrets",
+            format!(
+                "the key `{}`, which the secrets of this database are sealed with, is not here",
+                wanted.id
+            ),
+            format!(
+                "set EMERGENT_SECRET_KEY, or bring the file of the server that made it to {}",
+                file.display()
+            ),
+        ),
+    })
+}
+
+async fn all(mut client: Client, key: &str) -> Result<Vec<Finding>> {
+    let mut projects = client.all("/api/projects").await?;
+    projects.reverse();
+    let (mut findings, mut set) = (Vec::new(), 0);
+    for project in &projects {
+        let place = Place { name: (projects.len() > 1).then(|| text(&project["name"]).to_owned()) };
+        client = client.in_project(text(&project["id"]));
+        let found = client.all("/api/admin/mcp-servers").await?;
+        let (count, missing) = secrets::look(&client, &place, &found).await?;
+        set += count;
+        findings.extend(missing);
+        findings.extend(servers::look(&client, &place, &found).await?);
+        findings.extend(products::look(&client, &place).await?);
+        findings.extend(triggers::look(&client, &place).await?);
+    }
+    findings.push(good("secrets", format!("{set} set; {key}")));
+    // One kind after the other, whichever project it was found in.
+    let order = ["secrets", "mcp servers", "products", "triggers"];
+    findings.sort_by_key(|finding| order.iter().position(|what| *what == finding.what));
+    Ok(findings)
+}
+
+pub fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

@@ -1,0 +1,75 @@
+//! `emergent doctor`: what is configured, what is reachable, what is wrong and the fix.
+
+mod contents;
+mod products;
+mod secrets;
+mod servers;
+mod setup;
+mod triggers;
+
+use serde::Serialize;
+
+use crate::{
+    config::{Settings, StoreFlags},
+    error::{Error, Result},
+    output,
+};
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Finding {
+    what: &'static str,
+    ok: bool,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+}
+
+fn good(what: &'static str, found: impl Into<String>) -> Finding {
+    Finding { what, ok: true, found: found.into(), fix: None }
+}
+
+fn bad(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Finding { what, ok: false, found: found.into(), fix: Some(fix.into()) }
+}
+
+/// Looks at everything; fails when something is wrong, after showing all of it.
+pub async fn run(store: &StoreFlags, as_json: bool) -> Result<()> {
+    let mut findings = vec![good("version", env!("CARGO_PKG_VERSION"))];
+    match Settings::load(store, None) {
+        Err(error) => {
+            findings.push(bad("configuration", error.tell(), "correct emergent.toml or the variable"))
+        }
+        Ok(settings) => {
+            let file = settings
+                .file
+                .as_ref()
+                .map_or("no emergent.toml".to_owned(), |path| path.display().to_string());
+            findings.push(good("configuration", file));
+            let (folder, taken) = setup::data_folder(&settings);
+            findings.push(folder);
+            let (database, data) = setup::database(&settings, taken).await;
+            findings.push(database);
+            findings.push(setup::server(&settings).await);
+            findings.push(setup::embeddings(&settings).await);
+            findings.push(setup::models(&settings));
+            findings.extend(contents::look(&settings, data).await);
+        }
+    }
+    if as_json {
+        output::json(&findings)?;
+    } else {
+        for finding in &findings {
+            let mark = if finding.ok { "✓" } else { "✗" };
+            output::line(&format!("{mark} {:<14} {}", finding.what, finding.found))?;
+            if let Some(fix) = &finding.fix {
+                output::line(&format!("  {:<14} {}", "", output::bold(&format!("→ {fix}"))))?;
+            }
+        }
+    }
+    match findings.iter().filter(|finding| !finding.ok).count() {
+        0 => Ok(()),
+        1 => Err(Error::Usage("one thing is wrong".to_owned())),
+        count => Err(Error::Usage(format!("{count} things are wrong"))),
+    }
+}

@@ -1,0 +1,190 @@
+//! `emergent doctor` on what projects hold: secrets, external servers, products, triggers; on a data
+//! folder, and on the server that has it.
+
+mod common;
+
+use std::{process::Output, time::Duration};
+
+use common::{Home, eventually};
+use serde_json::{Value, json};
+
+/// A server of one tool, which is described as a file says.
+const PROGRAM: &str = r#"
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}\n' "$id";;
+    *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"tell","description":"%s","inputSchema":{"type":"object"}}]}}\n' "$id" "$(cat "$SAYS")";;
+    *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id";;
+  esac
+done
+"#;
+
+#[track_caller]
+fn said(output: Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}\n{err}");
+    out.into_owned()
+}
+
+fn run(home: &Home, args: &[&str]) -> String {
+    said(home.run(args))
+}
+
+fn write(home: &Home, name: &str, content: &Value) {
+    std::fs::write(home.folder().join(name), content.to_string()).expect("a file");
+}
+
+/// What doctor says, and whether all is well.
+fn doctor(home: &Home) -> (String, bool) {
+    let output = home.run(&["doctor"]);
+    (String::from_utf8(output.stdout).expect("text"), output.status.success())
+}
+
+/// The line that has all of these, with the fix below it.
+#[track_caller]
+fn line(told: &str, mark: &str, parts: &[&str]) -> String {
+    let mut lines = told.lines();
+    while let Some(one) = lines.next() {
+        if one.starts_with(mark) && parts.iter().all(|part| one.contains(part)) {
+            return lines.next().filter(|fix| fix.contains('→')).unwrap_or_default().to_owned();
+        }
+    }
+    panic!("no line {mark} {parts:?} in:\n{told}");
+}
+
+fn change(home: &Home, statement: &str) -> usize {
+    let db = rusqlite::Connection::open(home.data().join("emergent.db")).expect("the database");
+    db.execute(statement, []).expect("a change")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_tells_how_external_servers_and_their_secrets_stand() {
+    let home = Home::sqlite().with("EMERGENT_ALLOW_PRIVATE_HOSTS", "true");
+    let says = home.folder().join("says");
+    std::fs::write(&says, "Tells.").expect("a file");
+    let program = json!({ "name": "stories", "transport": "stdio", "command": "sh", "args": ["-c", PROGRAM],
+                          "env": { "SAYS": says, "TOKEN": "${STORY_TOKEN}" } });
+    write(&home, "stories.json", &program);
+    write(
+        &home,
+        "gone.json",
+        &json!({ "name": "gone", "transport": "http", "url": "http://127.0.0.1:9/mcp" }),
+    );
+    write(
+        &home,
+        "off.json",
+        &json!({ "name": "off", "transport": "stdio", "command": "no-such-program",
+                                      "env": { "KEY": "${UNUSED}" }, "enabled": false }),
+    );
+    for file in ["stories.json", "gone.json", "off.json"] {
+        run(&home, &["mcp-server", "add", file]);
+    }
+
+    let (told, well) = doctor(&home);
+    assert!(!well, "{told}");
+    let fix = line(&told, "✗ secrets", &["`stories` mentions STORY_TOKEN"]);
+    assert!(fix.ends_with("emergent secret set STORY_TOKEN"), "{fix}");
+    let fix = line(&told, "✗ mcp servers", &["`gone`"]);
+    assert!(fix.contains("emergent mcp-server inspect gone") && fix.contains("--enabled false"), "{fix}");
+    line(&told, "✗ mcp servers", &["`stories`", "STORY_TOKEN"]);
+    line(&told, "✓ mcp servers", &["`off` is switched off"]);
+    assert!(!told.contains("UNUSED"), "what is switched off needs nothing: {told}");
+    line(&told, "✓ secrets", &["0 set", "secret-key"]);
+
+    let mut set = home.command(&["secret", "set", "STORY_TOKEN"]);
+    set.stdin(std::process::Stdio::from(
+        std::fs::File::open(home.folder().join("gone.json")).expect("a file"),
+    ));
+    said(common::finish(set));
+    run(&home, &["mcp-server", "remove", "gone"]);
+    let (told, well) = doctor(&home);
+    assert!(well, "{told}");
+    line(&told, "✓ mcp servers", &["`stories` answers", "MCP 2025-11-25", "1 tools"]);
+    line(&told, "✓ secrets", &["1 set"]);
+
+    // A tool that changed is held back, and is told of by a server as well. So is a project by its name.
+    std::fs::write(&says, "Deletes everything.").expect("a file");
+    run(&home, &["project", "create", "other"]);
+    let server = home.start().await;
+    let (told, well) = doctor(&home);
+    assert!(!well, "{told}");
+    let fix = line(&told, "✗ mcp servers", &["`stories`", "held back: tell", "project `default`"]);
+    assert!(fix.contains("emergent mcp-server accept stories tell -p default"), "{fix}");
+    line(&told, "✓ mcp servers", &["`stories` answers"]);
+    run(&home, &["mcp-server", "accept", "stories", "tell"]);
+    assert!(doctor(&home).1, "{}", doctor(&home).0);
+    server.kill();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_tells_of_products_and_of_what_was_changed_by_hand() {
+    let home = Home::sqlite();
+    run(&home, &["product", "install", "emergent.memory"]);
+    let (told, well) = doctor(&home);
+    assert!(well, "{told}");
+    line(&told, "✓ products", &["emergent.memory "]);
+    line(&told, "✓ products", &["emergent product check"]);
+    assert!(!told.contains("by hand"), "{told}");
+
+    let server = home.start().await;
+    let agents = server.api.get("/api/admin/agents?include_internal=true").await.data();
+    let of_product = |agent: &&Value| agent["product"] == "emergent.memory";
+    let agent = agents.as_array().expect("agents").iter().find(of_product).expect("one").clone();
+    let (id, name) = (agent["id"].as_str().expect("an id"), agent["name"].as_str().expect("a name"));
+    server.api.patch(&format!("/api/admin/agents/{id}"), &json!({ "maxSteps": 3 })).await.data();
+    let (told, well) = doctor(&home);
+    assert!(well, "{told}");
+    line(&told, "✓ products", &["emergent.memory ", "changed by hand", name]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_tells_of_schedules_that_will_not_come_and_of_firings_that_wait() {
+    let home = Home::sqlite();
+    for (name, trigger) in [("digest", "0 8 * * *"), ("greeter", "on_entity_created")] {
+        let definition =
+            json!({ "name": name, "trigger": trigger, "model": { "provider": "rehearsal", "name": "echo" } });
+        write(&home, "agent.json", &definition);
+        run(&home, &["agent", "create", "agent.json"]);
+    }
+    let (told, well) = doctor(&home);
+    assert!(well, "{told}");
+    line(&told, "✓ triggers", &["1 schedules, 1 agents wait for events"]);
+
+    let server = home.start().await;
+    server.api.post("/api/graph/objects", &json!({ "type": "Person", "properties": {} })).await.data();
+    eventually("the greeter was started", Duration::from_secs(20), async || {
+        !server
+            .api
+            .get("/api/admin/triggers/firings?status=admitted")
+            .await
+            .data()
+            .as_array()
+            .expect("a list")
+            .is_empty()
+    })
+    .await;
+    server.kill();
+    assert_eq!(change(&home, "UPDATE schedules SET next_at = NULL"), 1);
+    change(&home, "UPDATE trigger_firings SET status = 'pending', run_id = NULL, settled_at = NULL");
+    let (told, well) = doctor(&home);
+    assert!(!well, "{told}");
+    let fix = line(&told, "✗ triggers", &["`agent:digest`", "will not come again"]);
+    assert!(fix.contains("save the agent `digest` again"), "{fix}");
+    line(&told, "✓ triggers", &["1 firings wait since", "emergent serve"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_makes_no_key_and_says_which_one_is_missing() {
+    let home = Home::postgres().await;
+    run(&home, &["graph", "export"]);
+    let elsewhere = Home::on(home.postgres.clone().expect("an address")).without_key();
+    let output = elsewhere.run(&["doctor"]);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let fix = line(&told, "✗ secrets", &["is not here"]);
+    assert!(fix.contains("EMERGENT_SECRET_KEY"), "{fix}");
+    assert!(!elsewhere.data().exists(), "looking changes nothing");
+    let (told, well) = doctor(&home);
+    assert!(well, "{told}");
+    line(&told, "✓ secrets", &["0 set", "EMERGENT_SECRET_KEY"]);
+}

@@ -1,0 +1,90 @@
+//! Agents whose trigger was saved before there were tables of schedules and event triggers.
+
+mod support;
+
+use emergent_domain::agent::{AgentDefinition, Visibility};
+use emergent_executor::triggers::Triggers;
+use emergent_store::{Error, Tx, params};
+use emergent_testkit::{TestDb, both, scripted::Scripted};
+use support::{House, Plan};
+
+fn triggered(name: &str, trigger: &str) -> AgentDefinition {
+    AgentDefinition { trigger: Some(trigger.to_owned()), ..AgentDefinition::named(name) }
+}
+
+async fn house(db: &emergent_store::Db) -> House {
+    House::build(db, Plan::new(Scripted::new([]))).await
+}
+
+/// What the database was before the third migration: definitions, and nothing that fires them.
+async fn forget(db: &TestDb) {
+    let forget = |tx: &mut Tx<'_>| {
+        tx.execute("DELETE FROM schedules", params![])?;
+        tx.execute("DELETE FROM event_triggers", params![])?;
+        // Nobody would let such definitions in today.
+        let name = |tx: &mut Tx<'_>, name: &str, field: &str, value: &str| {
+            let sql = match tx.engine() {
+                emergent_store::Engine::Sqlite => "UPDATE agent_definition_versions SET definition = json_set(definition, '$.' || $2, $3)
+                    WHERE agent_id = (SELECT id FROM agent_definitions WHERE name = $1)",
+                emergent_store::Engine::Postgres => "UPDATE agent_definition_versions
+                    SET definition = jsonb_set(definition, ARRAY[CAST($2 AS text)], to_jsonb(CAST($3 AS text)))
+                    WHERE agent_id = (SELECT id FROM agent_definitions WHERE name = $1)",
+            };
+            tx.execute(sql, params![name, field, value])
+        };
+        name(tx, "unreadable", "trigger", "on_full_moon")?;
+        name(tx, "inside", "visibility", "internal")?;
+        Ok::<_, Error>(())
+    };
+    db.write(forget).await.unwrap();
+}
+
+async fn triggers(house: &House) -> (Triggers, Vec<String>, Vec<String>) {
+    let all = house.executor.list_triggers(house.project).await.unwrap();
+    let schedules = all.schedules.iter().map(|one| format!("{} {}", one.name, one.cron)).collect();
+    let events = all.events.iter().map(|one| format!("{} {}", all.agents[&one.agent], one.event)).collect();
+    (all, schedules, events)
+}
+
+both! {
+    async fn a_trigger_of_before_is_taken_up_once_by_servers_that_start_together(db: TestDb) {
+        let here = house(&db).await;
+        for (name, trigger) in [("daily", "0 8 * * *"), ("reader", "on_document_ingested"), ("unreadable", "0 9 * * *"), ("inside", "0 9 * * *")] {
+            here.agent(triggered(name, trigger)).await;
+        }
+        let gone = here.agent(triggered("gone", "0 8 * * *")).await;
+        here.executor.delete_agent(here.actor(), gone.id).await.unwrap();
+        here.agent(AgentDefinition { visibility: Visibility::External, ..AgentDefinition::named("by-hand") }).await;
+        forget(&db).await;
+        let there = house(&db.second().await).await;
+        let (one, other) = tokio::join!(here.executor.ensure_triggers(), there.executor.ensure_triggers());
+        one.unwrap();
+        other.unwrap();
+        let (first, schedules, events) = triggers(&here).await;
+        assert_eq!((schedules, events), (vec!["agent:daily 0 8 * * *".to_owned()], vec!["reader on_document_ingested".to_owned()]));
+        assert!(first.schedules[0].next_at.is_some());
+        there.executor.ensure_triggers().await.unwrap();
+        assert_eq!(triggers(&there).await.0, first, "asked again, it changes nothing");
+    }
+
+    async fn what_was_written_before_it_was_taken_up_does_not_fire(db: TestDb) {
+        let here = house(&db).await;
+        here.agent(triggered("greeter", "on_entity_created")).await;
+        forget(&db).await;
+        let note = || emergent_domain::object::NewObject { type_: "Note".into(), ..Default::default() };
+        here.executor.graph().create_object(here.actor(), note()).await.unwrap();
+        here.executor.ensure_triggers().await.unwrap();
+        let after = here.executor.graph().create_object(here.actor(), note()).await.unwrap();
+        let mut read = 0;
+        for _ in 0..200 {
+            read += here.executor.read_events(here.project).await.unwrap();
+            if read > 0 {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        let fired = db.read(|tx| tx.query("SELECT entity_id FROM trigger_firings", params![], |row| row.get(0))).await;
+        let fired: Result<Vec<uuid::Uuid>, Error> = fired;
+        assert_eq!(fired.unwrap(), [after.id.0]);
+    }
+}

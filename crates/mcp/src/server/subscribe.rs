@@ -1,0 +1,93 @@
+//! Which resources a client wants to hear of: added one by one to a session in the old era, named all
+//! at once in `subscriptions/listen` in the new one.
+
+use futures_util::{StreamExt, stream, stream::BoxStream};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::{Fault, Host, Subscribed, session::Session};
+
+/// What a modern client names them in.
+pub(super) const WISH: &str = "resourceSubscriptions";
+/// Each is read again whenever something changes.
+const MOST: usize = 20;
+
+fn is_offered<H: Host + ?Sized>(host: &H) -> bool {
+    host.about().capabilities["resources"]["subscribe"] == true
+}
+
+fn too_many() -> Fault {
+    Fault::TooMany { why: format!("at most {MOST} resources can be subscribed to at once") }
+}
+
+pub(super) async fn add<H: Host + ?Sized>(
+    host: &H,
+    caller: &H::Caller,
+    session: &Session,
+    uri: &str,
+) -> Result<(), Fault> {
+    if !is_offered(host) {
+        return Err(Fault::NoMethod);
+    }
+    let mark = host.subscribe(caller, uri).await?;
+    let mut full = false;
+    session.subscribed.send_if_modified(|all| {
+        full = all.len() >= MOST && !all.contains_key(uri);
+        // Asked for again, it is still what it was asked for first.
+        let new = !full && !all.contains_key(uri);
+        if new {
+            all.insert(uri.to_owned(), mark);
+        }
+        new
+    });
+    if full { Err(too_many()) } else { Ok(()) }
+}
+
+pub(super) fn remove<H: Host + ?Sized>(host: &H, session: &Session, uri: &str) -> Result<(), Fault> {
+    if !is_offered(host) {
+        return Err(Fault::NoMethod);
+    }
+    session.subscribed.send_if_modified(|all| all.remove(uri).is_some());
+    Ok(())
+}
+
+/// Those that a modern client names; none where none are offered.
+pub(super) async fn all<H: Host + ?Sized>(
+    host: &H,
+    caller: &H::Caller,
+    wanted: &Value,
+) -> Result<Subscribed, Fault> {
+    let named = match &wanted[WISH] {
+        Value::Array(named) if is_offered(host) => named,
+        _ => return Ok(Subscribed::new()),
+    };
+    if named.len() > MOST {
+        return Err(too_many());
+    }
+    let mut all = Subscribed::new();
+    for uri in named {
+        let wrong = || Fault::invalid(format!("`params.notifications.{WISH}` must be a list of URIs"));
+        let uri = uri.as_str().ok_or_else(wrong)?;
+        all.insert(uri.to_owned(), host.subscribe(caller, uri).await?);
+    }
+    Ok(all)
+}
+
+/// What becomes of those that were named once for all.
+pub(super) fn updates<H: Host + ?Sized>(
+    host: &H,
+    caller: &H::Caller,
+    subscribed: Subscribed,
+) -> BoxStream<'static, String> {
+    if subscribed.is_empty() {
+        return stream::empty().boxed();
+    }
+    let (keep, of) = watch::channel(subscribed);
+    // Whoever holds the sender might still change its mind: it is held as long as the stream.
+    let updates = host.updates(caller, of);
+    updates
+        .inspect(move |_| {
+            let _kept = &keep;
+        })
+        .boxed()
+}

@@ -1,0 +1,166 @@
+//! What a plan decides, as tables: values in, values out, no database.
+
+mod agents;
+mod packs;
+
+use emergent_domain::{
+    agent::{Agent, AgentDefinition},
+    ids::{AgentId, ProductId, ProjectId},
+    time::Timestamp,
+};
+use emergent_products::{
+    Installed, Manifest, Plan, State,
+    plan::{Change, Direction, What, plan},
+    validate::read,
+};
+use serde_json::{Value, json};
+
+fn manifest(name: &str, version: &str, more: Value) -> Manifest {
+    let mut value = json!({ "name": name, "version": version });
+    value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    read(value).unwrap_or_else(|found| panic!("{found:#?}"))
+}
+
+fn at() -> Timestamp {
+    "2026-01-31T08:00:00Z".parse().unwrap()
+}
+
+fn agent(definition: AgentDefinition) -> Agent {
+    Agent {
+        id: AgentId::new(),
+        project: ProjectId::new(),
+        version: 1,
+        definition,
+        created_at: at(),
+        updated_at: at(),
+        deleted_at: None,
+    }
+}
+
+/// An agent of the project's own.
+fn own(name: &str) -> Agent {
+    agent(AgentDefinition::named(name))
+}
+
+/// A project right after these manifests were installed.
+fn after(manifests: &[&Manifest]) -> State {
+    let mut state = State { allow_stdio: true, ..State::default() };
+    for manifest in manifests {
+        state.installed.push(Installed {
+            id: ProductId::new(),
+            name: manifest.name.clone(),
+            version: manifest.version.clone(),
+            raw: manifest.raw.clone(),
+            manifest: Some((*manifest).clone()),
+            source: None,
+            revision: 1,
+            installed_at: at(),
+            updated_at: at(),
+        });
+        state.agents.extend(manifest.definitions().map(agent));
+    }
+    state
+}
+
+fn change<'a>(plan: &'a Plan, what: What, name: &str) -> Option<&'a Change> {
+    plan.steps.iter().find(|step| step.what == what && step.name == name).map(|step| &step.change)
+}
+
+/// `add a, keep b, update c(/x), remove d`, agents only.
+fn agents(plan: &Plan) -> String {
+    let told = |step: &emergent_products::plan::Step| {
+        let fields = match &step.change {
+            Change::Update(fields) => {
+                fields.iter().map(|field| field.pointer.as_str()).collect::<Vec<_>>().join(" ")
+            }
+            _ => String::new(),
+        };
+        let fields = if fields.is_empty() { fields } else { format!("({fields})") };
+        format!("{} {}{fields}", step.change.as_str(), step.name)
+    };
+    plan.steps.iter().filter(|step| step.what == What::Agent).map(told).collect::<Vec<_>>().join(", ")
+}
+
+fn warnings(plan: &Plan) -> Vec<String> {
+    plan.warnings.iter().map(|warning| format!("{} {}", warning.kind(), warning.about())).collect()
+}
+
+#[track_caller]
+fn refused(name: &str, before: &State, after: &Manifest, pointer: &str, said: &str) {
+    let problems = plan(name, before, Some(after)).expect_err("something stands against it");
+    assert!(
+        problems.iter().any(|one| one.pointer == pointer && one.to_string().contains(said)),
+        "{problems:#?}"
+    );
+    assert!(problems.iter().all(|one| after.raw.pointer(&one.pointer).is_some()), "{problems:#?}");
+}
+
+#[test]
+fn an_upgrade_adds_overwrites_and_removes_and_leaves_the_rest_alone() {
+    let v1 = manifest(
+        "p",
+        "1.0.0",
+        json!({ "agents": [{ "name": "a", "system_prompt": "A" }, { "name": "b" }, { "name": "gone" }] }),
+    );
+    let v2 = manifest(
+        "p",
+        "1.1.0",
+        json!({ "agents": [{ "name": "a", "system_prompt": "AA" }, { "name": "b" }, { "name": "new" }] }),
+    );
+    let mut state = after(&[&v1]);
+    state.agents.push(own("mine"));
+    let plan = plan("p", &state, Some(&v2)).unwrap();
+    assert_eq!(agents(&plan), "remove gone, update a(/system_prompt), keep b, add new");
+    assert_eq!((plan.direction, warnings(&plan)), (Direction::Upgrade, vec![]));
+}
+
+#[test]
+fn a_plan_knows_its_direction() {
+    let manifest = |version| manifest("p", version, json!({}));
+    for (from, to, direction) in [
+        (None, Some("1.0.0"), Direction::Install),
+        (Some("1.0.0"), Some("1.0.1"), Direction::Upgrade),
+        (Some("1.0.0"), Some("1.0.0-rc.1"), Direction::Downgrade),
+        (Some("1.0.0"), Some("1.0.0+other"), Direction::Same),
+        (Some("2.0.0"), Some("1.9.0"), Direction::Downgrade),
+        (Some("1.0.0"), None, Direction::Uninstall),
+    ] {
+        let state = from.map_or_else(State::default, |version| after(&[&manifest(version)]));
+        let to = to.map(manifest);
+        assert_eq!(plan("p", &state, to.as_ref()).unwrap().direction, direction, "{from:?}");
+    }
+}
+
+#[test]
+fn a_name_that_is_anothers_stands_against_it() {
+    let other = manifest("other", "1.0.0", json!({ "agents": [{ "name": "theirs" }] }));
+    let mut state = after(&[&other]);
+    state.agents.push(own("mine"));
+    let wants = |name| manifest("p", "1.0.0", json!({ "agents": [{ "name": "fine" }, { "name": name }] }));
+    refused("p", &state, &wants("mine"), "/agents/1/name", "belongs to the project itself");
+    refused("p", &state, &wants("theirs"), "/agents/1/name", "belongs to the product `other`");
+}
+
+#[test]
+fn servers_prompts_and_jobs() {
+    let servers = json!([{ "name": "s", "transport": "stdio", "command": "x", "env": { "K": "${A_KEY} {{secrets.B}}" } }]);
+    let v1 = manifest(
+        "p",
+        "1.0.0",
+        json!({
+        "agents": [{ "name": "a" }], "jobs": [{ "name": "j", "cron": "0  8 * * *", "agent": "a" }],
+        "mcp": { "servers": servers, "prompts": [{ "name": "q", "messages": [{ "role": "user", "content": "hi" }] }] } }),
+    );
+    let mut state = State::default();
+    state.secrets.insert("B".into());
+    let made = plan("p", &state, Some(&v1)).unwrap();
+    for (what, name) in [(What::Server, "s"), (What::Prompt, "q"), (What::Job, "j")] {
+        assert_eq!(change(&made, what, name), Some(&Change::Add), "{name}");
+    }
+    assert_eq!(warnings(&made), ["secret_missing s", "server_blocked s"]);
+    assert!(made.warnings[0].to_string().contains("`A_KEY`"));
+    state.allow_stdio = true;
+    assert_eq!(warnings(&plan("p", &state, Some(&v1)).unwrap()), ["secret_missing s", "not_reached_yet s"]);
+    let last: Vec<_> = made.steps.iter().map(|step| step.what).collect();
+    assert_eq!(last.last(), Some(&What::Job), "a job comes after the agent it starts: {last:?}");
+}
