@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use emergent_coordination::Dispatcher;
 use emergent_domain::{ids::ProjectId, token::Token};
 use emergent_executor::Executor;
 use emergent_graph::Graph;
@@ -25,6 +26,7 @@ pub struct App(Arc<Inner>);
 pub struct Inner {
     pub graph: Graph,
     pub executor: Executor,
+    pub dispatcher: Dispatcher,
     pub products: Products,
     pub secrets: Secrets,
     pub(crate) tokens: Fresh<String, Arc<Token>>,
@@ -54,6 +56,7 @@ impl App {
         Self(Arc::new(Inner {
             graph: executor.graph().clone(),
             mcp: mcp::endpoint(&executor),
+            dispatcher: Dispatcher::new(executor.clone(), emergent_coordination::Settings::default()),
             products: Products::new(executor.clone(), emergent_products::Settings::default()),
             executor,
             secrets,
@@ -72,6 +75,15 @@ impl App {
     pub fn with_products(mut self, products: Products) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
             inner.products = products;
+        }
+        self
+    }
+
+    /// With a dispatcher under other settings. For an app that nobody shares yet.
+    #[must_use]
+    pub fn with_dispatcher(mut self, dispatcher: Dispatcher) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.dispatcher = dispatcher;
         }
         self
     }

@@ -7,6 +7,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use emergent_coordination as coordination;
 use emergent_domain::{invalid::Invalid, token::Scope};
 use emergent_executor as executor;
 use emergent_graph as graph;
@@ -231,6 +232,23 @@ impl From<executor::Error> for ApiError {
             }
             executor::Error::Graph(failure) => failure.into(),
             executor::Error::Store(failure) => failure.into(),
+        }
+    }
+}
+
+impl From<coordination::Error> for ApiError {
+    fn from(failure: coordination::Error) -> Self {
+        let message = failure.to_string();
+        match failure {
+            coordination::Error::NotFound { what, id } => Self::not_found(what, id),
+            coordination::Error::Invalid(invalid) => invalid.into(),
+            coordination::Error::Conflict(_)
+            | coordination::Error::Lost(_)
+            | coordination::Error::Stale(_)
+            | coordination::Error::Refused { .. } => Self::new(StatusCode::CONFLICT, "conflict", message),
+            coordination::Error::Executor(failure) => failure.into(),
+            coordination::Error::Graph(failure) => failure.into(),
+            coordination::Error::Store(failure) => failure.into(),
         }
     }
 }

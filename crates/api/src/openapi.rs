@@ -41,6 +41,10 @@ pub(crate) fn empty() -> OpenApi {
         ("runs", "What agents did and are doing: each run with its messages, tool calls and events."),
         ("tools", "What agents can do."),
         (
+            "coordination",
+            "Work for several agents: workflows, their tasks and discussions, and what they may cost.",
+        ),
+        (
             "products",
             "What a project is given as a whole: agents, schemas, jobs, servers and prompts of a manifest.",
         ),

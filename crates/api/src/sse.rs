@@ -3,12 +3,13 @@
 use std::{convert::Infallible, time::Duration};
 
 use axum::{
-    http::{HeaderName, HeaderValue},
+    http::{HeaderMap, HeaderName, HeaderValue},
     response::{
         IntoResponse, Response,
         sse::{Event, KeepAlive, Sse},
     },
 };
+use emergent_domain::invalid::Invalid;
 use futures_util::{Stream, StreamExt, future::select};
 use serde::Serialize;
 
@@ -16,6 +17,31 @@ use crate::{App, auth::Caller, streams::holding};
 
 /// Comments between events, so that nobody on the way takes a quiet stream for a dead one.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// After which place a stream begins: the header of a client that reconnects goes before the
+/// parameter `after`, and 0 is the beginning.
+pub(crate) fn after(headers: &HeaderMap, given: Option<i64>) -> Result<i64, Invalid> {
+    match last_seen(headers)? {
+        Some(seen) => Ok(seen),
+        None => place("after", given.unwrap_or(0)),
+    }
+}
+
+fn last_seen(headers: &HeaderMap) -> Result<Option<i64>, Invalid> {
+    let wrong = || Invalid::one("Last-Event-ID", "is not a place in these events");
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let text = value.to_str().map_err(|_| wrong())?;
+    // Browsers send an empty one when they have seen none.
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let seen = text.parse().map_err(|_| wrong())?;
+    place("Last-Event-ID", seen).map(Some)
+}
+
+fn place(field: &str, seq: i64) -> Result<i64, Invalid> {
+    if seq < 0 { Err(Invalid::one(field, "must be 0 or more")) } else { Ok(seq) }
+}
 
 /// One frame; the id is where a client goes on after it.
 pub(crate) fn frame(id: Option<String>, data: &impl Serialize) -> Event {

@@ -145,6 +145,10 @@ both! {
         let run = admin.run_to_end(&agent, "go").await["id"].as_str().unwrap().to_owned();
         let calls = admin.get(&format!("/api/admin/agents/{agent}/runs/{run}/tool-calls")).await;
         let call = calls.is(200)[0]["id"].as_str().expect("a call").to_owned();
+        let work = json!({ "tasks": [{ "key": "one", "title": "One" }] });
+        let workflow = admin.post("/api/coordination/dispatch", work).await.is(202)["workflowId"].as_str().unwrap().to_owned();
+        let task = admin.get(&format!("/api/coordination/workflows/{workflow}")).await.is(200)["tasks"][0]["id"].as_str().unwrap().to_owned();
+        let discussion = admin.object("Discussion", "d", json!({ "topic": "t", "status": "escalated" })).await;
         let mine = admin.object("Task", "a", json!({})).await;
         let second = admin.object("Task", "b", json!({})).await;
         let edge = admin.edge("blocks", &mine, &second).await;
@@ -171,6 +175,26 @@ both! {
                 name => panic!("{name} is new: say here what it is"),
             };
             let id = match operation.path.as_str() {
+                path if path.starts_with("/api/coordination/") => {
+                    let of_work = |name: &str| match name {
+                        "workflowId" => workflow.clone(),
+                        "taskId" => task.clone(),
+                        "discussionId" => discussion.clone(),
+                        name => panic!("{name} is new: say here what it is"),
+                    };
+                    let body = match path.rsplit('/').next() {
+                        Some("reassign") => r#"{"agent":"a"}"#,
+                        Some("decide") => r#"{"decision":"x"}"#,
+                        _ => "{}",
+                    };
+                    operation.call_at(&outsider, &operation.path_with(of_work), body).await.refused(404, "not_found");
+                    // A workflow that is under way is told without an end.
+                    if operation.method == Method::GET && !path.ends_with("/events") {
+                        operation.call_at(&admin, &operation.path_with(of_work), body).await.found();
+                    }
+                    walked += 1;
+                    continue;
+                }
                 path if path.starts_with("/api/admin/agents/") || path.starts_with("/api/admin/runs/") => {
                     let body = if path.ends_with("/trigger") { r#"{"input":"x"}"# } else { "{}" };
                     operation.call_at(&outsider, &operation.path_with(of_runs), body).await.refused(404, "not_found");
@@ -203,6 +227,9 @@ both! {
         assert!(walked > 15, "{walked}");
 
         // Ids inside bodies and parameters are no way in, either.
+        assert_eq!(outsider.get(&format!("/api/coordination/tasks?workflowId={workflow}")).await.is(200), &json!([]));
+        let more = json!({ "workflowId": workflow, "key": "two", "title": "Two" });
+        outsider.post("/api/coordination/tasks", more).await.refused(404, "not_found");
         assert_eq!(outsider.get(&format!("/api/admin/runs?parent_run_id={run}")).await.is(200), &json!([]));
         let edge = json!({ "type": "blocks", "fromId": mine, "toId": second });
         refused_as_absent(&outsider.post("/api/graph/relationships", edge.clone()).await);
@@ -286,6 +313,8 @@ async fn everything(client: &Client) -> Vec<Value> {
         "/api/tokens",
         "/api/admin/agents?include_internal=true",
         "/api/admin/runs",
+        "/api/coordination/workflows",
+        "/api/coordination/tasks",
     ] {
         all.push(client.get(path).await.is(200).clone());
     }

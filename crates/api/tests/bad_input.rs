@@ -39,6 +39,7 @@ async fn counts(client: &Client) -> Vec<usize> {
         "/api/projects",
         "/api/admin/agents",
         "/api/admin/runs",
+        "/api/coordination/workflows",
     ] {
         counts.push(client.get(&format!("{path}?limit=100")).await.is(200).as_array().unwrap().len());
     }
@@ -50,7 +51,10 @@ fn deep(levels: usize) -> String {
 }
 
 /// Every route that takes JSON.
-const WRITES: [(&str, &str); 18] = [
+const WRITES: [(&str, &str); 21] = [
+    ("POST", "/api/coordination/dispatch"),
+    ("POST", "/api/coordination/tasks"),
+    ("PUT", "/api/coordination/budgets"),
     ("POST", "/api/products/install"),
     ("POST", "/api/projects"),
     ("POST", "/api/tokens"),

@@ -46,6 +46,7 @@ async fn runs_models_and_tools_are_counted() {
         r#"emergent_runs_total{status="failed",reason="provider"} 1"#,
         r#"emergent_runs_total{status="cancelled",reason=""} 1"#,
         "emergent_runs_queued 0",
+        "emergent_workflows_walking 0",
         "emergent_run_steps_total 2",
         r#"emergent_model_calls_total{provider="scripted",model="lines",outcome="ok"} 2"#,
         r#"emergent_model_calls_total{provider="scripted",model="lines",outcome="auth"} 1"#,

@@ -8,11 +8,13 @@ mod data;
 mod http;
 mod insert;
 mod mcp;
+mod model;
 mod queries;
 mod raw;
 mod report;
 mod runs;
 mod server;
+mod workflows;
 
 use std::path::PathBuf;
 
@@ -25,14 +27,18 @@ struct Options {
     postgres: Option<String>,
     /// Only rows whose name contains this.
     only: Option<String>,
+    /// At most this many tasks in a workflow: to see that it works, not to measure.
+    tasks: Option<usize>,
 }
 
 fn main() {
     let options = Options::from_args();
     let mut report = Report::new(options.only.clone());
     runs::measure(&mut report, &options);
+    workflows::measure(&mut report, &options);
     mcp::measure(&mut report, &options);
-    if options.only.is_some() && (runs::wanted(&report) || mcp::wanted(&report)) {
+    let alone = runs::wanted(&report) || workflows::wanted(&report, &options) || mcp::wanted(&report);
+    if options.only.is_some() && alone {
         return report.table();
     }
     let data = data::read(&options.dataset);
@@ -63,6 +69,7 @@ impl Options {
             binary: PathBuf::from("target/release/emergent"),
             postgres: std::env::var("TEST_DATABASE_URL").ok(),
             only: None,
+            tasks: None,
         };
         while let Some(arg) = args.next() {
             let mut value = || args.next().unwrap_or_else(|| panic!("{arg} needs a value"));
@@ -71,7 +78,10 @@ impl Options {
                 "--binary" => options.binary = value().into(),
                 "--postgres" => options.postgres = Some(value()),
                 "--only" => options.only = Some(value()),
-                _ => panic!("unknown option {arg}; there are --dataset, --binary, --postgres, --only"),
+                "--tasks" => options.tasks = Some(value().parse().expect("--tasks takes a number")),
+                _ => {
+                    panic!("unknown option {arg}; there are --dataset, --binary, --postgres, --only, --tasks")
+                }
             }
         }
         options

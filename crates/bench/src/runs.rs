@@ -5,7 +5,6 @@ use std::{
     fs,
     io::{BufRead, BufReader, Write},
     net::TcpStream,
-    process::{Child, Command, Stdio},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -14,55 +13,10 @@ use serde_json::{Value, json};
 use crate::{
     Options,
     http::Http,
+    model::Model,
     report::{Goal, Report, p50},
     server::{Server, TOKEN},
 };
-
-struct Model {
-    child: Child,
-    address: String,
-}
-
-impl Drop for Model {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Model {
-    fn start(options: &Options) -> Self {
-        let binary = options.binary.with_file_name("emergent-model-server");
-        let mut child = Command::new(&binary)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
-        let mut address = String::new();
-        let out = child.stdout.take().expect("its output");
-        BufReader::new(out).read_line(&mut address).expect("its address");
-        Self { child, address: address.trim().to_owned() }
-    }
-
-    /// One call without any layer: the request as a run of `steps` steps would send it, to the last
-    /// byte of the answer.
-    fn raw_call_us(&self, steps: usize) -> f64 {
-        let mut http = Http::connect(&self.address, "none");
-        let turn = json!([
-            { "role": "assistant", "content": "I will look at the next one.", "tool_calls": [{ "id": "x", "type": "function",
-              "function": { "name": "entities_get", "arguments": "{\"id\":\"Fact/fact-1\"}" } }] },
-            { "role": "tool", "tool_call_id": "x", "content": "x".repeat(900) },
-        ]);
-        let turns: Vec<Value> =
-            (0..steps / 2).flat_map(|_| turn.as_array().cloned().unwrap_or_default()).collect();
-        let body = json!({ "model": format!("s{steps}-l0-read"), "messages": turns }).to_string();
-        let times = (0..200).map(|_| {
-            let start = Instant::now();
-            http.post("/v1/chat/completions", &body);
-            start.elapsed().as_secs_f64() * 1e6
-        });
-        p50(times.collect())
-    }
-}
 
 /// Whether any row about runs is asked for; `--only` takes the beginning of its name.
 pub fn wanted(report: &Report) -> bool {
@@ -92,7 +46,8 @@ pub fn measure(report: &mut Report, options: &Options) {
     }
 }
 
-fn start(options: &Options, model: &Model, postgres: Option<&str>) -> Server {
+/// A server whose agents talk to the model.
+pub fn start(options: &Options, model: &Model, postgres: Option<&str>) -> Server {
     let settings = [
         ("EMERGENT_OPENAI_BASE_URL", format!("http://{}", model.address)),
         ("OPENAI_API_KEY", "none".to_owned()),

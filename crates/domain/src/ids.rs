@@ -66,7 +66,8 @@ macro_rules! for_each_id {
             ProductId,
             McpServerId,
             ScheduleId,
-            FiringId
+            FiringId,
+            WorkflowId
         );
     };
 }

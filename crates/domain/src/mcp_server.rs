@@ -1,7 +1,7 @@
 //! External MCP servers: what a manifest or a caller says of one, what it may say, and the row it
 //! becomes. Values of secrets never stand here, only references to them.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 

@@ -251,7 +251,7 @@ impl<'de> Deserialize<'de> for Ends {
     }
 }
 
-/// The built-in pack of coordination: workflows, tasks, sessions, discussions and verdicts.
+/// The built-in pack of coordination: tasks, sessions, discussions and verdicts.
 pub fn coordination_pack() -> &'static TemplatePack {
     static PACK: LazyLock<TemplatePack> = LazyLock::new(|| {
         serde_json::from_str(include_str!("coordination_pack.json"))

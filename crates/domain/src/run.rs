@@ -8,6 +8,7 @@ use crate::{
     agent::{ModelConfig, words},
     ids::{AgentId, ProjectId, RunId, ScheduleId, TokenId, ToolCallId},
     time::Timestamp,
+    workflow::Duty,
 };
 
 words! {
@@ -86,6 +87,8 @@ pub struct Run {
     pub cause: Option<RunId>,
     /// How many runs set one another off before it.
     pub cause_depth: i64,
+    /// What it has to do with a workflow.
+    pub duty: Duty,
     pub model: ModelConfig,
     /// Over the whole resume chain.
     pub step_count: i64,

@@ -6,7 +6,7 @@ pub mod firing;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;

@@ -100,6 +100,13 @@ impl Client {
         Self { project: Some(project.to_owned()), ..self }
     }
 
+    /// On a data folder that is open already, as its owner.
+    pub fn here(opened: Opened) -> Self {
+        let router = emergent_api::router(opened.app.clone());
+        let token = opened.admin_token.clone();
+        Self { token, reach: Reach::Here(Box::new(opened), router), project: None }
+    }
+
     /// The same client, naming no project.
     pub fn without_project(self) -> Self {
         Self { project: None, ..self }
@@ -110,16 +117,20 @@ impl Client {
         matches!(self.reach, Reach::Here(..))
     }
 
-    /// On a data folder, drives runs and fires triggers in this process until the answer is dropped
+    /// On a data folder, drives runs and workflows and fires triggers in this process until the answer is dropped
     /// or stopped; a server does that by itself.
     pub fn drive_runs(&self) -> Driver {
         let Reach::Here(opened, _) = &self.reach else { return Driver(None) };
         let (stop, stopping) = watch::channel(false);
-        let executor = opened.executor.clone();
-        let both = async move {
-            tokio::join!(executor.run(stopping.clone()), executor.run_triggers(stopping));
+        let (executor, dispatcher) = (opened.executor.clone(), opened.dispatcher.clone());
+        let all = async move {
+            tokio::join!(
+                executor.run(stopping.clone()),
+                executor.run_triggers(stopping.clone()),
+                dispatcher.run(stopping)
+            );
         };
-        Driver(Some((stop, tokio::spawn(both))))
+        Driver(Some((stop, tokio::spawn(all))))
     }
 
     pub async fn get(&self, path: &str) -> Result<Answer> {
@@ -143,6 +154,10 @@ impl Client {
 
     pub async fn post(&self, path: &str, body: &Value) -> Result<Answer> {
         self.send(http::Method::POST, path, Some("application/json"), Content::Text(body.to_string())).await
+    }
+
+    pub async fn patch(&self, path: &str, body: &Value) -> Result<Answer> {
+        self.send(http::Method::PATCH, path, Some("application/json"), Content::Text(body.to_string())).await
     }
 
     pub async fn put(&self, path: &str, body: &Value) -> Result<Answer> {

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use emergent_domain::agent::ModelConfig;
 use emergent_llm::{Credentials, EmbedderSpec, ModelSettings};
 use emergent_store::DbConfig;
 use serde::Deserialize;
@@ -42,6 +43,8 @@ struct File {
     rehearsals: Option<String>,
     recordings: Option<String>,
     max_runs: Option<usize>,
+    max_tasks: Option<usize>,
+    judge_model: Option<String>,
     allow_stdio: Option<bool>,
     allow_private_hosts: Option<bool>,
     github_url: Option<String>,
@@ -56,6 +59,10 @@ pub struct Settings {
     pub statement_cache: bool,
     pub embeddings: String,
     pub max_runs: usize,
+    /// Tasks of workflows at work at once.
+    pub max_tasks: usize,
+    /// Chooses agents and looks at results where rules do not say, as `provider/name`.
+    pub judge_model: Option<String>,
     /// For everything, as `provider/name`.
     pub model: Option<String>,
     pub model_calls: Option<String>,
@@ -81,6 +88,10 @@ impl Settings {
         if max_runs == 0 {
             return Err(Error::setting("EMERGENT_MAX_RUNS", "must be 1 or more"));
         }
+        let max_tasks = number("EMERGENT_MAX_TASKS")?.or(file.max_tasks).unwrap_or(256);
+        if max_tasks == 0 {
+            return Err(Error::setting("EMERGENT_MAX_TASKS", "must be 1 or more"));
+        }
         Ok(Self {
             listen: listen
                 .or_else(|| env("EMERGENT_LISTEN"))
@@ -95,6 +106,8 @@ impl Settings {
                 .or(file.embeddings)
                 .unwrap_or_else(|| "builtin".to_owned()),
             max_runs,
+            max_tasks,
+            judge_model: env("EMERGENT_JUDGE_MODEL").or(file.judge_model),
             model: env("EMERGENT_MODEL").or(file.model),
             model_calls: env("EMERGENT_MODEL_CALLS").or(file.model_calls.map(|calls| calls.to_string())),
             model_prices: env("EMERGENT_MODEL_PRICES").or(file.model_prices),
@@ -129,6 +142,24 @@ impl Settings {
             allow_private_hosts: self.allow_private_hosts,
             ..Default::default()
         }
+    }
+
+    pub fn coordination(&self) -> Result<emergent_coordination::Settings> {
+        let judge = self.judge_model.as_deref().map(|text| match text.split_once('/') {
+            Some((provider, name)) if !provider.is_empty() && !name.is_empty() => {
+                let (provider, name) = (provider.to_owned(), name.to_owned());
+                Ok(ModelConfig { provider, name, temperature: None, max_tokens: None })
+            }
+            _ => Err(Error::setting(
+                "EMERGENT_JUDGE_MODEL",
+                format!("`{text}` is not of the form provider/name"),
+            )),
+        });
+        Ok(emergent_coordination::Settings {
+            max_tasks: self.max_tasks,
+            judge: judge.transpose()?,
+            ..Default::default()
+        })
     }
 
     pub fn products(&self) -> emergent_products::Settings {

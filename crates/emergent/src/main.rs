@@ -3,7 +3,9 @@
 mod client;
 mod commands;
 mod config;
+mod dag;
 mod datadir;
+mod demo;
 mod error;
 mod logs;
 mod open;
@@ -42,12 +44,28 @@ struct Cli {
 enum Command {
     /// Start the server
     Serve(serve::Serve),
+    /// See the whole of it: a workflow of five agents from plan to review, without a key
+    Demo(commands::demo::Demo),
     /// Define agents, start them, watch them work
     #[command(subcommand)]
     Agent(commands::agent::Agent),
     /// What agents did and are doing
     #[command(subcommand)]
     Run(commands::run::Run),
+    /// Work for several agents: described, or given as tasks
+    Dispatch(commands::dispatch::Dispatch),
+    /// Work under way, as a graph of tasks
+    #[command(subcommand)]
+    Workflow(commands::workflow::Workflow),
+    /// What agents are given to do, one by one
+    #[command(subcommand)]
+    Task(commands::task::Task),
+    /// What agents talked over, and what a person decides
+    #[command(subcommand)]
+    Discussion(commands::discussion::Discussion),
+    /// What a project and its agents may spend in a day
+    #[command(subcommand)]
+    Budget(commands::budget::Budget),
     /// What starts agents without anybody asking: schedules and events
     #[command(subcommand)]
     Trigger(commands::trigger::Trigger),
@@ -107,10 +125,22 @@ async fn run(cli: Cli) -> Result<()> {
     let json = cli.output.json;
     match cli.command {
         Command::Serve(serve) => serve.run(&cli.store).await,
+        Command::Demo(demo) => demo.run(&cli.store, json).await,
         Command::Mcp => commands::mcp::run(&cli.server, &cli.store).await,
         Command::Doctor => commands::doctor::run(&cli.store, json).await,
         Command::Agent(agent) => agent.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
         Command::Run(run) => run.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
+        Command::Dispatch(dispatch) => {
+            dispatch.run(&Client::connect(&cli.server, &cli.store).await?, json).await
+        }
+        Command::Workflow(workflow) => {
+            workflow.run(&Client::connect(&cli.server, &cli.store).await?, json).await
+        }
+        Command::Task(task) => task.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
+        Command::Discussion(discussion) => {
+            discussion.run(&Client::connect(&cli.server, &cli.store).await?, json).await
+        }
+        Command::Budget(budget) => budget.run(&Client::connect(&cli.server, &cli.store).await?, json).await,
         Command::Trigger(trigger) => {
             trigger.run(&Client::connect(&cli.server, &cli.store).await?, json).await
         }

@@ -1,6 +1,7 @@
-//! Puts the parts together: store, embedder, graph, models, tools, executor, API.
+//! Puts the parts together: store, embedder, graph, models, tools, executor, dispatcher, API.
 
 use emergent_api::App;
+use emergent_coordination::Dispatcher;
 use emergent_domain::time::Clock;
 use emergent_executor::Executor;
 use emergent_graph::Graph;
@@ -13,6 +14,7 @@ use emergent_tools::{ToolPool, remote::Servers};
 use crate::{
     config::Settings,
     datadir::DataDir,
+    demo,
     error::{Error, Result},
     logs, telemetry,
 };
@@ -22,6 +24,7 @@ pub struct Opened {
     pub app: App,
     pub graph: Graph,
     pub executor: Executor,
+    pub dispatcher: Dispatcher,
     pub servers: Servers,
     pub data: DataDir,
     pub admin_token: String,
@@ -41,6 +44,8 @@ pub async fn open(settings: &Settings) -> Result<Opened> {
         let script = Script::parse(product.rehearsal).map_err(|why| Error::setting(product.name, why))?;
         models.add_script(product.name, script);
     }
+    let (name, script) = demo::SCRIPT;
+    models.add_script(name, Script::parse(script).map_err(|why| Error::setting(name, why))?);
     let db = Db::open(settings.database()).await?;
     let clock = Clock::system();
     if data.is_ours_alone() {
@@ -64,11 +69,13 @@ pub async fn open(settings: &Settings) -> Result<Opened> {
     };
     let servers =
         Servers::new(graph.db().clone(), graph.clock().clone(), secrets.clone(), settings.external_servers());
-    let tools = ToolPool::new(emergent_tools::builtin::all()).with_remote(servers.clone());
+    let builtin = emergent_tools::builtin::all().into_iter().chain(emergent_coordination::tools::all());
+    let tools = ToolPool::new(builtin.collect::<Vec<_>>()).with_remote(servers.clone());
     let executor = Executor::new(graph.clone(), models, tools, limits);
     executor.ensure_triggers().await.map_err(Error::Triggers)?;
     telemetry::attach(&executor);
     let products = Products::new(executor.clone(), settings.products());
-    let app = App::new(executor.clone(), secrets).with_products(products);
-    Ok(Opened { app, graph, executor, servers, data, admin_token, token_is_new })
+    let dispatcher = Dispatcher::new(executor.clone(), settings.coordination()?);
+    let app = App::new(executor.clone(), secrets).with_products(products).with_dispatcher(dispatcher.clone());
+    Ok(Opened { app, graph, executor, dispatcher, servers, data, admin_token, token_is_new })
 }

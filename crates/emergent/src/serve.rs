@@ -52,6 +52,10 @@ async fn serve(listener: TcpListener, opened: Opened) -> Result<()> {
         let (executor, stop_runner) = (opened.executor.clone(), stopping.clone());
         tokio::spawn(async move { executor.run(stop_runner).await })
     };
+    let dispatcher = {
+        let (dispatcher, stop_dispatcher) = (opened.dispatcher.clone(), stopping.clone());
+        tokio::spawn(async move { dispatcher.run(stop_dispatcher).await })
+    };
     let triggers = {
         let (executor, stop_triggers) = (opened.executor.clone(), stopping.clone());
         tokio::spawn(async move { executor.run_triggers(stop_triggers).await })
@@ -90,7 +94,9 @@ async fn serve(listener: TcpListener, opened: Opened) -> Result<()> {
         () = signalled() => warn!("told twice: requests that had not ended were dropped"),
     }
     // What the workers had not finished is on record, and goes on at the next start.
-    let _ = tokio::time::timeout(GRACE, async { tokio::join!(worker, runner, triggers, servers) }).await;
+    let _ =
+        tokio::time::timeout(GRACE, async { tokio::join!(worker, runner, dispatcher, triggers, servers) })
+            .await;
     opened.data.withdraw();
     Ok(())
 }

@@ -10,12 +10,14 @@ use emergent_domain::{
         DEFAULT_TIMEOUT_SECONDS, MOST_DEPTH, MOST_STEPS, MessageRole, Origin, Run, RunStatus, SPAWNED_STEPS,
     },
     run_event::{MessageContent, RecordedMessage},
+    workflow::Duty,
 };
 use emergent_graph::Actor;
-use emergent_store::{Tx, agents, runs, schedules};
+use emergent_store::{Tx, agents, budget::NewCall, runs, schedules};
 use serde_json::Value;
+use uuid::Uuid;
 
-use crate::{Error, Executor, Result};
+use crate::{Error, Executor, Result, budget, sessions::Lines};
 
 /// What a resumed run is told before what was said at its resumption.
 const GO_ON_WITH: &str = "Continue your work. Here is additional context: ";
@@ -38,6 +40,8 @@ pub struct Start {
 /// How a run comes in.
 pub(crate) struct Door<'a> {
     pub origin: Origin,
+    /// Set by whoever has to know it before.
+    pub id: Option<RunId>,
     pub parent: Option<&'a Run>,
     pub parent_call: Option<ToolCallId>,
     pub part: i64,
@@ -46,6 +50,8 @@ pub(crate) struct Door<'a> {
     /// The caller holds it, and has seen that no run of it is live.
     pub schedule: Option<ScheduleId>,
     pub cause: Option<Cause>,
+    /// Set by the dispatcher; what a run starts has its workflow and task otherwise.
+    pub duty: Option<Duty>,
 }
 
 /// What set a run off, when other runs did.
@@ -61,6 +67,7 @@ impl<'a> Door<'a> {
     pub fn new(origin: Origin) -> Self {
         Self {
             origin,
+            id: None,
             parent: None,
             parent_call: None,
             part: 0,
@@ -68,6 +75,7 @@ impl<'a> Door<'a> {
             started_by: None,
             schedule: None,
             cause: None,
+            duty: None,
         }
     }
 
@@ -110,12 +118,28 @@ pub(crate) fn admit(
     // A chain that passes through children or resumptions is no shorter for it.
     let from = door.parent.or(door.resumes).map(|run| Cause { run: run.cause, depth: run.cause_depth });
     let cause = door.cause.or(from).unwrap_or_default();
+    let duty = door.duty.unwrap_or_else(|| {
+        let from = door.parent.or(door.resumes).map(|run| run.duty).unwrap_or_default();
+        Duty { workflow: from.workflow, task: from.task, ..Duty::default() }
+    });
     let definition = &agent.definition;
     let wanted = start.model.as_ref().or(definition.model.as_ref());
     let model = executor.models().choose(wanted).map_err(|error| Error::NoModel(error.to_string()))?;
     let now = executor.clock().now();
+    let call = NewCall {
+        id: Uuid::nil(),
+        project: agent.project,
+        workflow: duty.workflow,
+        task: duty.task,
+        agent: definition.name.clone(),
+        run: None,
+        at: now,
+    };
+    if let Some(why) = budget::used_up(tx, &call)? {
+        return Err(Error::Conflict(format!("agent `{}` is not started: {why}", definition.name)));
+    }
     let run = Run {
-        id: RunId::new(),
+        id: door.id.unwrap_or_else(RunId::new),
         project: agent.project,
         agent: agent.id,
         agent_version: agent.version,
@@ -131,6 +155,7 @@ pub(crate) fn admit(
         schedule: door.schedule,
         cause: cause.run,
         cause_depth: cause.depth,
+        duty,
         model,
         step_count: before,
         steps_before: before,
@@ -152,13 +177,14 @@ pub(crate) fn admit(
         started_at: None,
         completed_at: None,
     };
-    let run = first_messages(tx, run, agent, door, start)?;
+    let run = first_messages(tx, executor, run, agent, door, start)?;
     tx.wake(runs::QUEUED)?;
     Ok(run)
 }
 
 fn first_messages(
     tx: &mut Tx<'_>,
+    executor: &Executor,
     mut run: Run,
     agent: &Agent,
     door: &Door<'_>,
@@ -190,6 +216,11 @@ fn first_messages(
     runs::insert(tx, &run)?;
     for message in &first {
         runs::record::message(tx, run.id, message)?;
+    }
+    if let Some(session) = run.duty.session {
+        let mut lines = Lines::new(session, run.id);
+        first.iter().for_each(|message| lines.message(message));
+        lines.write(tx, executor.graph(), run.project)?;
     }
     Ok(run)
 }
@@ -295,7 +326,6 @@ impl Executor {
             Ok((found, cancelled))
         };
         let (found, cancelled) = self.db().write(work).await?;
-        self.telemetry().runs_cancelled(&cancelled);
         self.stop_driving(&cancelled);
         Ok(found)
     }

@@ -100,21 +100,9 @@ pub(crate) async fn run_all(executor: &Executor, parent: &Run, wanted: Wanted) -
 async fn cancel(executor: &Executor, parent: &Run, children: Vec<Run>) -> Result<()> {
     let (project, now) = (parent.project, executor.clock().now());
     let ids: Vec<_> = children.iter().filter(|run| !run.status.is_terminal()).map(|run| run.id).collect();
-    let work = move |tx: &mut Tx<'_>| {
-        let mut cancelled = Vec::new();
-        for id in &ids {
-            cancelled.extend(runs::record::cancel_tree(
-                tx,
-                project,
-                *id,
-                "the time of its parent was up",
-                now,
-            )?);
-        }
-        Ok::<_, Error>(cancelled)
-    };
+    let why = "the time of its parent was up";
+    let work = move |tx: &mut Tx<'_>| runs::record::cancel_trees(tx, project, ids.clone(), why, now);
     let cancelled = executor.db().write(work).await?;
-    executor.telemetry().runs_cancelled(&cancelled);
     executor.stop_driving(&cancelled);
     Ok(())
 }

@@ -97,6 +97,14 @@ impl Context {
         known + self.turns[covered.min(self.turns.len())..].iter().map(estimate).sum::<u64>()
     }
 
+    /// What the provider counted, with everything it was sent, and the turns it has not seen yet.
+    pub fn uncounted(&self) -> (Option<u64>, &[Turn]) {
+        match self.counted {
+            Some((known, covered)) => (Some(known), &self.turns[covered.min(self.turns.len())..]),
+            None => (None, &self.turns),
+        }
+    }
+
     pub fn is_full(&self, window: u64) -> bool {
         self.tokens() as f64 > window as f64 * FULL
     }
@@ -197,16 +205,16 @@ fn length(value: &Value) -> usize {
     }
 }
 
+/// About how many bytes a part is.
+pub fn bytes(part: &Part) -> usize {
+    match part {
+        Part::Text { text, .. } | Part::Thought { text, .. } => text.len(),
+        Part::Call(call) => call.name.len() + length(&call.input),
+        Part::Result(result) => result.name.len() + length(&result.output),
+    }
+}
+
 /// Four bytes make a token, about; a little too many rather than too few.
 fn estimate(turn: &Turn) -> u64 {
-    let bytes: usize = turn
-        .parts
-        .iter()
-        .map(|part| match part {
-            Part::Text { text, .. } | Part::Thought { text, .. } => text.len(),
-            Part::Call(call) => call.name.len() + length(&call.input),
-            Part::Result(result) => result.name.len() + length(&result.output),
-        })
-        .sum();
-    bytes as u64 / 4 + 4
+    turn.parts.iter().map(bytes).sum::<usize>() as u64 / 4 + 4
 }

@@ -19,8 +19,10 @@ use tokio::time::{Duration, Instant};
 
 use crate::{
     Executor, Result,
+    budget::{Bill, Heard, Outcome},
     context::{self, Context},
     machine::{Machine, Next, Said, Verdict},
+    purse::{Afforded, Purse, was_cut},
     recorder::{Batch, Recorder},
     runner::Slot,
     scrub,
@@ -41,6 +43,7 @@ pub(crate) struct Driver {
     pub slot: Slot,
     /// Shortening the conversation is tried again only after it has grown.
     pub shortened_at: u64,
+    pub purse: Purse,
 }
 
 /// What a run goes on from.
@@ -49,6 +52,8 @@ pub(crate) struct Loaded {
     /// Of the runs it resumes, the oldest first.
     pub before: Vec<Conversation>,
     pub own: Conversation,
+    /// Whether a budget concerns it.
+    pub limited: bool,
 }
 
 impl Driver {
@@ -77,6 +82,7 @@ impl Driver {
             run,
             slot,
             shortened_at: 0,
+            purse: Purse::new(loaded.limited),
         }
     }
 
@@ -132,21 +138,35 @@ impl Driver {
             return Ok(self.machine.time_is_up());
         }
         self.make_room(false).await?;
-        match self.ask_once(tools).await {
-            Asked::Answer(answer) => self.answered(*answer).await,
-            Asked::TooLate if tools => Ok(self.machine.time_is_up()),
-            Asked::TooLate => Ok(self.machine.grace_is_over()),
-            Asked::TooLong(why) => {
-                if self.make_room(true).await? {
+        let bill = match self.afford(|driver| driver.wish(tools), self.limit(tools)).await? {
+            Afforded::Yes(bill) => bill,
+            Afforded::No => return Ok(self.machine.over_budget()),
+            Afforded::TooLate => return Ok(self.too_late(tools)),
+        };
+        let mut heard = Heard::default();
+        let asked = self.ask_once(tools, bill.as_ref(), &mut heard).await;
+        match asked {
+            Asked::Answer(answer) => self.answered(*answer, bill.as_ref(), &heard).await,
+            Asked::TooLate => {
+                self.close(bill.as_ref(), &Outcome::GivenUp, &heard).await?;
+                Ok(self.too_late(tools))
+            }
+            Asked::Failed(error) => {
+                self.close(bill.as_ref(), &Outcome::Failed(&error), &heard).await?;
+                let too_long = matches!(error, emergent_llm::Error::ContextTooLong { .. });
+                if too_long && self.make_room(true).await? {
                     return Ok(Next::Ask { tools });
                 }
-                Ok(self.machine.not_answered(why))
+                Ok(self.machine.not_answered(error.to_string()))
             }
-            Asked::Failed(why) => Ok(self.machine.not_answered(why)),
         }
     }
 
-    async fn ask_once(&self, tools: bool) -> Asked {
+    fn too_late(&mut self, tools: bool) -> Next {
+        if tools { self.machine.time_is_up() } else { self.machine.grace_is_over() }
+    }
+
+    async fn ask_once(&self, tools: bool, bill: Option<&Bill>, heard: &mut Heard) -> Asked {
         let limit = self.limit(tools);
         let step = self.run.steps_before + self.machine.step();
         let request = ChatRequest {
@@ -155,18 +175,20 @@ impl Driver {
             turns: self.context.turns(),
             tools: if tools { &self.specs } else { &[] },
             temperature: self.run.model.temperature,
-            max_tokens: self.run.model.max_tokens,
+            max_tokens: bill.and_then(Bill::longest_answer).or(self.run.model.max_tokens),
             output_schema: None,
             kept: Some(self.context.kept()),
             about: About { agent: &self.run.agent_name, step, run: Some(self.run.id) },
         };
-        let mut tell = |delta| self.tell(step, delta);
+        let mut tell = |delta| {
+            heard.hear(&delta);
+            self.tell(step, delta);
+        };
         match self.chat(request, limit, &mut tell).await {
             Err(_) => Asked::TooLate,
             Ok(Ok(answer)) => Asked::Answer(Box::new(answer)),
             Ok(Err(_)) if Instant::now() >= limit => Asked::TooLate,
-            Ok(Err(error @ emergent_llm::Error::ContextTooLong { .. })) => Asked::TooLong(error.to_string()),
-            Ok(Err(error)) => Asked::Failed(error.to_string()),
+            Ok(Err(error)) => Asked::Failed(error),
         }
     }
 
@@ -186,12 +208,17 @@ impl Driver {
 
     /// Records an answer together with everything it settles: calls that are not made, loops, and
     /// the end of the run when it is that.
-    async fn answered(&mut self, mut answer: Answer) -> Result<Next> {
+    async fn answered(&mut self, mut answer: Answer, bill: Option<&Bill>, heard: &Heard) -> Result<Next> {
         self.clean(&mut answer.parts);
         let step = self.run.steps_before + self.machine.step();
         let text = text_of(&answer.parts);
         let said = Said { text: &text, calls: calls_of(&answer.parts), stop: &answer.stop };
-        let next = self.machine.answered(&said);
+        let next = match self.machine.answered(&said) {
+            Next::End { end: RunEnd::Completed { .. }, .. } if was_cut(bill, &answer) => {
+                self.machine.cut_by_budget()
+            }
+            next => next,
+        };
         let now = self.executor.clock().now();
         let message = RecordedMessage {
             id: MessageId::new(),
@@ -204,6 +231,9 @@ impl Driver {
             at: now,
         };
         let (id, mut batch) = (message.id, Batch::default());
+        if let Some(bill) = bill {
+            batch.settles(self.settlement(bill, &Outcome::Answered(&answer.usage), heard));
+        }
         self.recorder.message(&mut batch, message);
         let verdicts = match &next {
             Next::Call(verdicts) | Next::End { refused: verdicts, .. } => verdicts.as_slice(),
@@ -239,7 +269,7 @@ impl Driver {
             }
         }
         if let Next::End { end, .. } = &next {
-            Recorder::end(&mut batch, end.clone());
+            Recorder::end(&mut batch, self.account(end.clone()));
         }
         self.calls = calls;
         if self.answers_at_once() {
@@ -315,7 +345,7 @@ impl Driver {
             return Ok(());
         }
         let mut batch = Batch::default();
-        Recorder::end(&mut batch, end);
+        Recorder::end(&mut batch, self.account(end));
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
@@ -330,15 +360,14 @@ impl Driver {
 enum Asked {
     Answer(Box<Answer>),
     TooLate,
-    TooLong(String),
-    Failed(String),
+    Failed(emergent_llm::Error),
 }
 
 /// The place of the last message a run is admitted with.
 fn first_seq(own: &Conversation) -> i64 {
     own.messages
         .iter()
-        .take_while(|message| message.role != MessageRole::Assistant)
+        .take_while(|message| matches!(message.content, MessageContent::Text { injected: None, .. }))
         .map(|m| m.seq)
         .max()
         .unwrap_or(0)

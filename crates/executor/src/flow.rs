@@ -84,7 +84,7 @@ impl Flow {
     }
 
     pub async fn drive(mut self, loaded: &Loaded) -> Result<()> {
-        let Loaded { definition, before, own } = loaded;
+        let Loaded { definition, before, own, .. } = loaded;
         let mut batch = Batch::default();
         self.recorder.started(
             &mut batch,

@@ -6,22 +6,28 @@
 
 mod admit;
 pub mod agents;
+mod ask_once;
+mod budget;
 mod calls;
 mod children;
 mod context;
+mod dispatch;
 mod driver;
 pub mod error;
 mod flow;
 mod follow;
+mod hands;
 pub mod history;
 mod hub;
 mod invoke;
 pub mod machine;
+mod purse;
 mod queue;
 mod recorder;
 pub mod revert;
 mod runner;
 mod scrub;
+mod sessions;
 mod shorten;
 pub mod spans;
 mod spawn;
@@ -46,6 +52,8 @@ use crate::{
 };
 
 pub use admit::Start;
+pub use ask_once::{AskOnce, NoAnswer};
+pub use dispatch::{dispatch, dispatch_resume};
 pub use error::{Error, Result};
 pub use hub::Hub;
 

@@ -74,6 +74,18 @@ Your response MUST include:
 - List of any remaining tasks that were not completed
 - Recommendations for what should be done next";
 
+const BUDGET_REACHED: &str = "CRITICAL - BUDGET REACHED
+
+Tools are disabled. Respond with text only, in a few sentences: very little may still be spent.
+
+Your response MUST include:
+- Summary of what has been accomplished so far
+- List of any remaining tasks that were not completed
+- Recommendations for what should be done next";
+
+/// What is said of a run that its budget ended, when nothing closer is known.
+pub const BUDGET_IS_USED_UP: &str = "the budget does not allow another model call";
+
 const NO_TOOLS_LEFT: &str = "This call was not made: tools are disabled, only a summary was asked for.";
 const RUN_IS_OVER: &str =
     "This call was not made: the run ended because it went on with a loop after the warning.";
@@ -133,20 +145,38 @@ impl Machine {
         }
     }
 
+    /// The budget does not allow the next question. The model may still sum up, if it allows that;
+    /// one that was summing up has ended, at the limit it had reached first.
+    pub fn over_budget(&mut self) -> Next {
+        match self.wrapping {
+            Some(_) => self.grace_is_over(),
+            None => self.wrap_up(Reason::Budget),
+        }
+    }
+
+    /// The answer was cut where the budget ended: it is no result, but all there will be.
+    pub fn cut_by_budget(&self) -> Next {
+        self.end(at_limit(Reason::Budget, self.last_text.clone()))
+    }
+
     /// The grace after a limit has passed as well.
     pub fn grace_is_over(&self) -> Next {
         let reason = self.wrapping.unwrap_or(Reason::Timeout);
-        self.end(RunEnd::Paused { reason, summary: self.last_text.clone() })
+        self.end(at_limit(reason, self.last_text.clone()))
     }
 
     fn wrap_up(&mut self, reason: Reason) -> Next {
         self.wrapping = Some(reason);
-        let text = if reason == Reason::Timeout { TIME_IS_UP } else { STEPS_REACHED };
+        let text = match reason {
+            Reason::Timeout => TIME_IS_UP,
+            Reason::Budget => BUDGET_REACHED,
+            _ => STEPS_REACHED,
+        };
         Next::WrapUp { reason, text }
     }
 
     /// The provider failed for good. A run that was only to sum up has reached its limit all the
-    /// same, and can be resumed.
+    /// same.
     pub fn not_answered(&self, error: String) -> Next {
         match self.wrapping {
             Some(_) => self.grace_is_over(),
@@ -167,7 +197,7 @@ impl Machine {
         }
         if let Some(reason) = self.wrapping {
             let refused = said.calls.iter().map(|call| refuse(call, NO_TOOLS_LEFT)).collect();
-            return Next::End { end: RunEnd::Paused { reason, summary: self.last_text.clone() }, refused };
+            return Next::End { end: at_limit(reason, self.last_text.clone()), refused };
         }
         self.steps += 1;
         if said.calls.is_empty() {
@@ -222,6 +252,14 @@ impl Machine {
     /// Takes in a limit the model was told about already.
     pub fn replay_wrap_up(&mut self, reason: Reason) {
         self.wrapping = Some(reason);
+    }
+}
+
+/// How a run ends at a limit. Steps and time are fresh when it is resumed; money is not.
+fn at_limit(reason: Reason, summary: String) -> RunEnd {
+    match reason {
+        Reason::Budget => RunEnd::Failed { reason, error: BUDGET_IS_USED_UP.to_owned(), summary },
+        _ => RunEnd::Paused { reason, summary },
     }
 }
 

@@ -84,6 +84,45 @@ fn at_the_deadline_the_model_is_asked_to_sum_up_and_has_until_the_grace_is_over(
 }
 
 #[test]
+fn a_run_whose_budget_is_used_up_sums_up_and_has_failed() {
+    let mut machine = Machine::new(None, 0);
+    answer(&mut machine, "I looked at two", "a");
+    assert!(matches!(machine.over_budget(), Next::WrapUp { reason: Reason::Budget, .. }));
+    assert_eq!(machine.go_on(), Next::Ask { tools: false });
+    let Next::End { end, .. } = answer(&mut machine, "two of three", "") else { panic!() };
+    assert_eq!((end.status(), end.reason()), (RunStatus::Failed, Some(Reason::Budget)));
+    assert_eq!(end.summary(), "two of three");
+}
+
+#[test]
+fn a_summary_the_budget_does_not_allow_either_ends_the_run_with_what_is_known() {
+    let mut machine = Machine::new(None, 0);
+    answer(&mut machine, "I looked at two", "a");
+    machine.over_budget();
+    let Next::End { end, .. } = machine.over_budget() else { panic!() };
+    assert_eq!((end.status(), end.reason()), (RunStatus::Failed, Some(Reason::Budget)));
+    assert_eq!(end.summary(), "I looked at two");
+}
+
+#[test]
+fn a_limit_that_was_reached_before_the_budget_stays_the_reason() {
+    let mut machine = Machine::new(Some(1), 0);
+    answer(&mut machine, "one", "a");
+    assert!(matches!(machine.calls_done(), Next::WrapUp { reason: Reason::StepLimit, .. }));
+    let Next::End { end, .. } = machine.over_budget() else { panic!() };
+    assert_eq!(end, RunEnd::Paused { reason: Reason::StepLimit, summary: "one".into() });
+}
+
+#[test]
+fn an_answer_that_the_budget_cut_is_a_failure_with_its_text() {
+    let mut machine = Machine::new(None, 0);
+    let said = Said { text: "half of a", calls: vec![], stop: &Stop::MaxTokens };
+    machine.answered(&said);
+    let Next::End { end, .. } = machine.cut_by_budget() else { panic!() };
+    assert_eq!((end.reason(), end.summary()), (Some(Reason::Budget), "half of a"));
+}
+
+#[test]
 fn the_third_identical_call_is_refused_and_the_fourth_ends_the_run() {
     let mut machine = Machine::new(None, 0);
     assert_eq!(made(&answer(&mut machine, "", "a")), 1);
@@ -125,6 +164,7 @@ enum Whim {
     Answer { text: bool, calls: Vec<u8> },
     Fails,
     TimeIsUp,
+    OverBudget,
 }
 
 fn whims() -> impl Strategy<Value = Whim> {
@@ -133,6 +173,7 @@ fn whims() -> impl Strategy<Value = Whim> {
         1 => Just(Whim::Answer { text: true, calls: vec![] }),
         1 => Just(Whim::Fails),
         1 => Just(Whim::TimeIsUp),
+        1 => Just(Whim::OverBudget),
     ]
 }
 
@@ -149,12 +190,13 @@ proptest! {
         let mut next = machine.go_on();
         let mut whims = behaviour.iter().cycle();
         let (mut asked, mut wrapped) = (0, false);
+        let mut limit = None;
         let end = loop {
             next = match next {
                 Next::End { end, .. } => break end,
-                Next::WrapUp { .. } => {
+                Next::WrapUp { reason, .. } => {
                     prop_assert!(!wrapped, "summed up twice");
-                    wrapped = true;
+                    (wrapped, limit) = (true, Some(reason));
                     machine.go_on()
                 }
                 Next::Call(verdicts) => {
@@ -169,6 +211,7 @@ proptest! {
                         Whim::Fails => machine.not_answered("broken".into()),
                         Whim::TimeIsUp if wrapped => machine.grace_is_over(),
                         Whim::TimeIsUp => machine.time_is_up(),
+                        Whim::OverBudget => machine.over_budget(),
                         Whim::Answer { text, calls: names } => {
                             let calls: Vec<Call> = names.iter().map(|n| Call {
                                 id: ToolCallId::new(), name: n.to_string(), input: json!({ "n": n % 3 }), provider: None,
@@ -197,6 +240,12 @@ proptest! {
         prop_assert!(machine.steps() <= allowed);
         prop_assert!(asked <= allowed + 2);
         prop_assert!(end.status().is_terminal());
+        // The limit that was reached first is the reason; only money cannot be had by resuming.
+        if let Some(limit) = limit {
+            prop_assert_eq!(end.reason(), Some(limit));
+            let status = if limit == Reason::Budget { RunStatus::Failed } else { RunStatus::Paused };
+            prop_assert_eq!(end.status(), status);
+        }
     }
 
     #[test]

@@ -8,19 +8,30 @@ use std::{
 };
 
 use emergent_domain::{
+    agent::ModelConfig,
     author::Author,
-    ids::{RunId, ToolCallId},
+    ids::{ObjectId, RunId, ToolCallId},
     run::{CallStatus, Reason, Run, RunEnd},
     run_event::{RecordedCall, RecordedMessage, RunEvent, RunEventBody},
     time::Timestamp,
 };
 use emergent_graph::{Actor, Writer};
-use emergent_store::{Tx, runs::record};
+use emergent_store::{
+    Tx,
+    budget::{self as rows, NewCall},
+    runs::record,
+};
 use emergent_tools::{Change, Tool};
 use serde_json::{Value, json};
 use tracing::error;
 
-use crate::{Error, Executor, Result, spans};
+use crate::{
+    Error, Executor, Result,
+    budget::{self, Reserved, Settlement, Wish},
+    purse::prices,
+    sessions::Lines,
+    spans,
+};
 
 /// What one moment brings. Places among the events are given out in the order things are added.
 #[derive(Debug, Default)]
@@ -30,6 +41,9 @@ pub struct Batch {
     results: Vec<RecordedCall>,
     notes: Vec<Note>,
     end: Option<RunEnd>,
+    settles: Option<Settlement>,
+    /// Model calls that whoever drove the run before left open are settled in full.
+    loses: bool,
 }
 
 #[derive(Debug)]
@@ -54,6 +68,8 @@ pub struct Recorder {
     /// places it was given end at `held_upto`.
     held: Option<Arc<Batch>>,
     held_upto: i64,
+    /// Where what is said is written as well.
+    session: Option<ObjectId>,
 }
 
 impl Recorder {
@@ -69,6 +85,7 @@ impl Recorder {
             ended: false,
             held: None,
             held_upto: 0,
+            session: run.duty.session,
         }
     }
 
@@ -128,6 +145,7 @@ impl Recorder {
         if let Some(tools) = tools {
             data["tools"] = json!(tools);
         }
+        batch.loses = recovered;
         self.note(batch, RunEventBody::Started { recovered }, data);
     }
 
@@ -156,6 +174,11 @@ impl Recorder {
         batch.end = Some(end);
     }
 
+    /// For an end that is not the driver's own.
+    pub fn loses_open_calls(batch: &mut Batch) {
+        batch.loses = true;
+    }
+
     /// Keeps a batch to be written with the next one: a step whose calls take no time is one commit.
     /// Whatever leaves the house, or takes long, asks for [`Recorder::flush`] first.
     pub fn hold(&mut self, batch: Batch) {
@@ -176,11 +199,17 @@ impl Recorder {
     pub async fn commit(&mut self, batch: Batch, steps: i64) -> Result<()> {
         let batch = Arc::new(batch);
         let (writing, held, now, at) = (Arc::clone(&batch), self.held.clone(), self.now(), self.at(steps));
+        let (lines, graph, project) =
+            (self.lines(&[held.as_deref(), Some(&batch)], now), self.executor.graph().clone(), self.project);
         let work = move |tx: &mut Tx<'_>| {
             fence(tx, &at)?;
             write_held(tx, &at, held.as_deref(), &writing.results, now)?;
             let written = |call: &&RecordedCall| held.as_ref().is_some_and(|held| held.has(call.id));
-            write(tx, &at, &writing, writing.results.iter().filter(|call| !written(call)), now)
+            write(tx, &at, &writing, writing.results.iter().filter(|call| !written(call)), now)?;
+            if let Some(lines) = &lines {
+                lines.write(tx, &graph, project)?;
+            }
+            settle(tx, at.run, [held.as_deref(), Some(&*writing)])
         };
         let done = self.executor.db().write(work).await;
         self.settle(done, now)?;
@@ -204,6 +233,7 @@ impl Recorder {
         let actor = Actor { project: self.project, author };
         let (graph, guard, tool) =
             (self.executor.graph().clone(), self.executor.settings().guard.clone(), Arc::clone(tool));
+        let (project, session) = (self.project, self.session);
         let done = self
             .executor
             .db()
@@ -220,6 +250,13 @@ impl Recorder {
                     write_held(tx, &at, held.as_deref(), &[], now)?;
                     record::call_ends(tx, at.run, &call)?;
                 }
+                if let Some(session) = session {
+                    let mut lines = Lines::new(session, at.run);
+                    held.iter().for_each(|held| held.told(&mut lines, now));
+                    lines.result(&call, now);
+                    lines.write(tx, &graph, project)?;
+                }
+                settle(tx, at.run, [held.as_deref()])?;
                 Ok::<_, Error>(call)
             })
             .await;
@@ -240,6 +277,31 @@ impl Recorder {
         });
         let done = done.await;
         self.settle(done, now)
+    }
+
+    /// Reserves a model call for this run, or says why not.
+    pub async fn reserve(
+        &mut self,
+        call: NewCall,
+        model: ModelConfig,
+        wish: Wish,
+        steps: i64,
+    ) -> Result<Reserved> {
+        self.flush(steps).await?;
+        let (now, at, models) = (self.now(), self.at(steps), self.executor.models().clone());
+        let done = self.executor.db().write(move |tx| {
+            fence(tx, &at)?;
+            Ok::<_, Error>(budget::reserve(tx, prices(&models, &model), &call, wish)?)
+        });
+        let done = done.await;
+        self.settle(done, now)
+    }
+
+    /// What these add to the session, if there is one.
+    fn lines(&self, batches: &[Option<&Batch>], now: Timestamp) -> Option<Lines> {
+        let mut lines = Lines::new(self.session?, self.run);
+        batches.iter().flatten().for_each(|batch| batch.told(&mut lines, now));
+        Some(lines)
     }
 
     /// What a transaction about this run must begin with, for those that write other rows.
@@ -327,6 +389,16 @@ pub fn fence(tx: &mut Tx<'_>, at: &At) -> Result<()> {
 }
 
 impl Batch {
+    /// Adds what a model call came to.
+    pub fn settles(&mut self, settlement: Settlement) {
+        self.settles = Some(settlement);
+    }
+
+    fn told(&self, lines: &mut Lines, now: Timestamp) {
+        self.message.iter().for_each(|message| lines.message(message));
+        self.calls.iter().chain(&self.results).for_each(|call| lines.result(call, now));
+    }
+
     fn has(&self, call: ToolCallId) -> bool {
         self.calls.iter().any(|one| one.id == call)
     }
@@ -369,6 +441,19 @@ fn write<'a>(
         && !record::end(tx, at.run, &at.owner, at.seq, end, at.steps, now)?
     {
         return Err(Error::Lost(at.run));
+    }
+    Ok(())
+}
+
+/// Last of all: the counters are everybody's, and are held as short as can be.
+fn settle<const N: usize>(tx: &mut Tx<'_>, run: RunId, batches: [Option<&Batch>; N]) -> Result<()> {
+    for batch in batches.into_iter().flatten() {
+        if let Some(settlement) = &batch.settles {
+            settlement.write(tx)?;
+        }
+        if batch.loses {
+            rows::lose_of_runs(tx, &[run])?;
+        }
     }
     Ok(())
 }

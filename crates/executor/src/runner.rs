@@ -9,7 +9,7 @@ use emergent_domain::{
     run::{Reason, Run, RunEnd, RunStatus},
 };
 use emergent_store::{
-    Engine,
+    Engine, budget,
     runs::{self, claim},
 };
 use futures_util::FutureExt;
@@ -24,6 +24,7 @@ use crate::{
     Error, Executor, Result,
     driver::{Driver, Loaded},
     flow::{self, Flow},
+    hands,
     recorder::{Batch, Recorder},
     spans,
 };
@@ -88,8 +89,14 @@ impl Executor {
         }
     }
 
-    /// Stops driving runs that were cancelled. Nothing they still try can be written.
-    pub(crate) fn stop_driving(&self, ids: &[RunId]) {
+    /// Stops driving runs that were cancelled, once that is committed. Nothing they still try can be
+    /// written; those that other servers drive are stopped there.
+    pub fn stop_driving(&self, cancelled: &[RunId]) {
+        self.telemetry().runs_cancelled(cancelled);
+        self.drop_runs(cancelled);
+    }
+
+    fn drop_runs(&self, ids: &[RunId]) {
         let mut live = self.live().lock();
         for id in ids {
             if let Some(handle) = live.remove(id) {
@@ -229,7 +236,7 @@ impl Shift {
         }
         let owner = Arc::clone(&self.owner);
         match self.executor.db().read(move |tx| claim::lost(tx, &owner, &ids)).await {
-            Ok(lost) => self.executor.stop_driving(&lost),
+            Ok(lost) => self.executor.drop_runs(&lost),
             Err(error) => {
                 let error: emergent_store::Error = error;
                 warn!(error = %error, "could not look after the runs in hand");
@@ -338,6 +345,7 @@ async fn give_up(executor: &Executor, run: &Run, owner: &Arc<str>, why: &str) {
     let Ok(Some(run)) = newest else { return };
     let mut recorder = Recorder::new(executor, &run, Arc::clone(owner));
     let mut batch = Batch::default();
+    Recorder::loses_open_calls(&mut batch);
     Recorder::end(&mut batch, RunEnd::failed(Reason::Error, why));
     if let Err(error) = recorder.commit(batch, run.step_count - run.steps_before).await {
         warn!(run.id = %run.id, error = %error, "could not record that run `{}` failed", run.id);
@@ -349,6 +357,7 @@ async fn drive(executor: &Executor, run: Run, owner: Arc<str>, slot: Slot) -> Re
     let Some(loaded) = loaded else {
         let mut recorder = Recorder::new(executor, &run, owner);
         let mut batch = Batch::default();
+        Recorder::loses_open_calls(&mut batch);
         Recorder::end(&mut batch, RunEnd::failed(Reason::Definition, "the agent's definition is gone"));
         return recorder.commit(batch, 0).await;
     };
@@ -367,6 +376,7 @@ async fn drive(executor: &Executor, run: Run, owner: Arc<str>, slot: Slot) -> Re
     if let Some(names) = &loaded.own.tools {
         tools.keep(names);
     }
+    hands::give(&mut tools, run.duty.hands);
     let own = loaded.own.clone();
     Driver::new(executor, run, owner, loaded, tools, slot).drive(&own).await
 }
@@ -383,11 +393,13 @@ async fn load(executor: &Executor, run: &Run) -> Result<(Option<Loaded>, Option<
         let before =
             chain.into_iter().map(|id| runs::conversation::load(tx, id)).collect::<Result<_, _>>()?;
         let own = runs::conversation::load(tx, run.id)?;
+        let limits = budget::limits_for(tx, run.project, run.duty.workflow, &run.agent_name)?;
         let parent = match run.parent {
             Some(parent) => runs::get(tx, run.project, parent)?,
             None => None,
         };
-        Ok::<_, emergent_store::Error>((Some(Loaded { definition, before, own }), parent))
+        let limited = !limits.scopes().is_empty();
+        Ok::<_, emergent_store::Error>((Some(Loaded { definition, before, own, limited }), parent))
     };
     Ok(executor.db().read(work).await?)
 }

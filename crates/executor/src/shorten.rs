@@ -11,7 +11,13 @@ use emergent_domain::{
 use emergent_llm::{About, ChatRequest};
 use tracing::warn;
 
-use crate::{Result, driver::Driver, recorder::Batch};
+use crate::{
+    Result,
+    budget::{self, Bill, Heard, Outcome, Wish},
+    driver::Driver,
+    purse::{Afforded, was_cut},
+    recorder::Batch,
+};
 
 const SUM_UP: &str = "The conversation so far no longer fits. Write a summary from which you can go on without it: the \
                       task, what was found out (with ids and names), what was done, what remains, and decisions made. \
@@ -52,6 +58,10 @@ impl Driver {
         let before = self.context.tokens();
         let mut old: Vec<Turn> = self.context.turns()[..turns].to_vec();
         old.push(Turn::user(SUM_UP));
+        let input = budget::tokens_of(&self.definition.system_prompt, &[], &old);
+        let wish = |driver: &Driver| Wish::answer(input, &driver.run.model);
+        let Afforded::Yes(bill) = self.afford(wish, self.deadline).await? else { return Ok(false) };
+        let mut heard = Heard::default();
         let step = self.run.steps_before + self.machine.step();
         let request = ChatRequest {
             model: &self.run.model.name,
@@ -59,22 +69,34 @@ impl Driver {
             turns: &old,
             tools: &[],
             temperature: self.run.model.temperature,
-            max_tokens: self.run.model.max_tokens,
+            max_tokens: bill.as_ref().and_then(Bill::longest_answer).or(self.run.model.max_tokens),
             output_schema: None,
             kept: None,
             about: About { agent: &self.run.agent_name, step, run: Some(self.run.id) },
         };
-        let answer = match self.chat(request, self.deadline, &mut |_| {}).await {
-            Ok(Ok(answer)) if !answer.text().trim().is_empty() => answer,
+        let answer = match self.chat(request, self.deadline, &mut |delta| heard.hear(&delta)).await {
+            Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 warn!(run.id = %self.run.id, error = %error, "could not sum up the conversation, going on with all of it");
+                self.close(bill.as_ref(), &Outcome::Failed(&error), &heard).await?;
                 return Ok(false);
             }
-            _ => return Ok(false),
+            Err(_) => {
+                self.close(bill.as_ref(), &Outcome::GivenUp, &heard).await?;
+                return Ok(false);
+            }
         };
+        let outcome = Outcome::Answered(&answer.usage);
+        if answer.text().trim().is_empty() || was_cut(bill.as_ref(), &answer) {
+            self.close(bill.as_ref(), &outcome, &heard).await?;
+            return Ok(false);
+        }
         let mut text = answer.text();
         crate::scrub::text(&mut text);
         let mut batch = Batch::default();
+        if let Some(bill) = &bill {
+            batch.settles(self.settlement(bill, &outcome, &heard));
+        }
         let message = RecordedMessage {
             id: MessageId::new(),
             seq: 0,

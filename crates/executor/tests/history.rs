@@ -68,6 +68,7 @@ impl Archive {
             schedule: None,
             cause: None,
             cause_depth: 0,
+            duty: Default::default(),
             model: "rehearsal/x".parse().unwrap(),
             step_count: 0,
             steps_before: 0,

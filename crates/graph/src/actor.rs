@@ -27,6 +27,9 @@ pub struct Writer {
     pub packs: Arc<PackSet>,
     pub author: Author,
     pub now: Timestamp,
+    /// Whether this is the dispatcher, which makes moves of tasks that nobody else makes, and need
+    /// not be told of what it does itself.
+    pub dispatcher: bool,
     /// Whether changed texts are queued for new vectors.
     pub embeds: bool,
     /// Why, as every version written with it says; mostly nothing is said.
@@ -52,6 +55,7 @@ impl Graph {
             project,
             author: actor.author,
             now: self.clock().now(),
+            dispatcher: false,
             embeds: self.embedder().is_some(),
             reason: None,
         })

@@ -28,6 +28,7 @@ pub mod revert;
 pub mod search;
 pub mod sources;
 pub mod subgraph;
+mod tasks;
 pub mod tokens;
 pub mod transfer;
 pub mod traverse;

@@ -9,6 +9,7 @@ use emergent_domain::{
 use emergent_store::{Tx, packs as rows, projects};
 
 pub use emergent_store::packs::StoredPack;
+use tracing::{info, warn};
 
 use crate::{Error, Graph, error::Result};
 
@@ -49,16 +50,38 @@ impl Graph {
         self.db().write(move |tx| unassign(tx, project, id, graph.clock().now())).await
     }
 
-    /// Makes the packs this program ships; what is there already stays.
+    /// Makes the packs this program ships; what is there already stays. A project that uses an
+    /// older version of one gets the new one in its place.
     pub async fn ensure_builtin_packs(&self) -> Result<()> {
-        let now = self.clock().now();
-        self.db()
-            .write(move |tx| {
-                rows::insert(tx, None, coordination_pack(), now)?;
-                Ok(())
-            })
-            .await
+        let (pack, now) = (coordination_pack(), self.clock().now());
+        let ensure = move |tx: &mut Tx<'_>| {
+            rows::insert(tx, None, pack, now)?;
+            let id = rows::builtin(tx, &pack.name, &pack.version)?;
+            Ok::<_, Error>((id, rows::users_of_builtin(tx, &pack.name)?))
+        };
+        let (id, users) = self.db().write(ensure).await?;
+        let Some(id) = id else { return Ok(()) };
+        for (project, has) in users.into_iter().filter(|(_, has)| is_older(has, &pack.version)) {
+            match self.assign_pack(project, id).await {
+                Ok(_) => {
+                    info!(project = %project, "the pack `{}` went from {has} to {}", pack.name, pack.version)
+                }
+                // The project stays with what it has: better than a server that does not start.
+                Err(error @ (Error::Invalid(_) | Error::NotFound { .. })) => {
+                    warn!(project = %project, error = %error, "the pack `{}` stays at {has}", pack.name);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
+}
+
+/// Of versions that this program gave out: three numbers. Another server may be newer than this one.
+fn is_older(one: &str, other: &str) -> bool {
+    let numbers =
+        |version: &str| version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u64>>();
+    numbers(one) < numbers(other)
 }
 
 /// Keeps a pack that was checked, as [`Graph::create_pack`].

@@ -180,8 +180,9 @@ fn decide<Id>(written: &Written<Id>, state: &State) -> Decision {
 const SINCE: &str = "was changed since by someone else";
 const FOUND: &str = "was found in a document by someone else as well";
 
+/// Whether it is a call's work: what was written about a run is not.
 fn is_by(author: Author, run: RunId) -> bool {
-    matches!(author, Author::Run { run_id, .. } if run_id == run)
+    matches!(author, Author::Run { run_id, tool_call_id: Some(_) } if run_id == run)
 }
 
 fn objects_of(
@@ -254,7 +255,7 @@ fn before<Id, T>(
 fn refusal(error: Error) -> Result<String> {
     match error {
         Error::Invalid(invalid) => Ok(format!("what it was before is not allowed any more: {invalid}")),
-        Error::KeyTaken { .. } => Ok(error.to_string()),
+        Error::KeyTaken { .. } | Error::Conflict { .. } => Ok(error.to_string()),
         other => Err(other),
     }
 }

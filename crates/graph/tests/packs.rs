@@ -148,8 +148,54 @@ both! {
         graph.assign_pack(world.project(), builtin.id).await.unwrap();
         let other = project(graph, "other", false).await;
         assert!(!graph.get_pack(other.project, builtin.id).await.unwrap().assigned);
-        assert!(matches!(graph.create_object(world.actor, new("SpecTask", "", json!({ "status": "sleeping" }))).await, Err(Error::Invalid(_))));
-        graph.create_object(other, new("SpecTask", "", json!({ "status": "sleeping" }))).await.unwrap();
+        assert!(matches!(graph.create_object(world.actor, new("SpecTask", "", json!({ "priority": "urgent" }))).await, Err(Error::Invalid(_))));
+        graph.create_object(other, new("SpecTask", "", json!({ "priority": "urgent" }))).await.unwrap();
+    }
+
+    async fn a_project_with_an_older_built_in_pack_gets_the_new_one_in_its_place(db: TestDb) {
+        let world = World::new(&db).await;
+        let graph = &world.graph;
+        let now = graph.clock().now();
+        let builtin = |version: &str, rest: Value| pack("emergent-coordination", version, rest);
+        let with_workflows = builtin("1.0.0", json!({ "objectTypeSchemas": { "SpecTask": {}, "Workflow": {} } }));
+        // One that a server to come has made: an older server leaves it alone.
+        let of_later = builtin("9.0.0", json!({ "objectTypeSchemas": { "SpecTask": {} } }));
+        let ids = db
+            .write(move |tx| {
+                let first = emergent_store::packs::insert(tx, None, &with_workflows, now)?.unwrap();
+                let later = emergent_store::packs::insert(tx, None, &of_later, now)?.unwrap();
+                Ok::<_, emergent_store::Error>((first, later))
+            })
+            .await
+            .unwrap();
+        let (other, ahead, closed) =
+            (project(graph, "other", false).await, project(graph, "ahead", false).await, project(graph, "closed", false).await);
+        graph.assign_pack(world.project(), ids.0).await.unwrap();
+        graph.assign_pack(closed.project, ids.0).await.unwrap();
+        graph.assign_pack(ahead.project, ids.1).await.unwrap();
+        assigned(&world, tasks("1.0.0", 10)).await;
+        graph.delete_project(closed.project).await.unwrap();
+        let workflow = world.object(new("Workflow", "w", json!({ "title": "kept" }))).await;
+
+        for _ in 0..2 {
+            graph.ensure_builtin_packs().await.unwrap();
+        }
+        let of = async |project| {
+            let all = graph.list_packs(project, Page::first(10)).await.unwrap().items;
+            let mut assigned: Vec<String> = all
+                .into_iter()
+                .filter(|stored| stored.assigned)
+                .map(|stored| format!("{} {}", stored.pack.name, stored.pack.version))
+                .collect();
+            assigned.sort();
+            assigned
+        };
+        assert_eq!(of(world.project()).await, ["emergent-coordination 1.1.0", "tasks 1.0.0"]);
+        assert_eq!(of(ahead.project).await, ["emergent-coordination 9.0.0"]);
+        assert!(of(other.project).await.is_empty(), "who had none gets none");
+        // It counts at once, and what the old one described is still there.
+        assert!(matches!(graph.create_object(world.actor, new("SpecTask", "", json!({ "resumes": "often" }))).await, Err(Error::Invalid(_))));
+        assert_eq!(graph.get_object(world.project(), workflow).await.unwrap().version, 1);
     }
 
     async fn a_pack_of_another_project_is_not_found(db: TestDb) {

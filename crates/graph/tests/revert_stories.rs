@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use emergent_domain::{
     author::Author,
     cursor::Page,
-    ids::{ObjectId, RelationshipId, RunId},
+    ids::{ObjectId, RelationshipId, RunId, ToolCallId},
     object::{Object, ObjectPatch},
     relationship::{Relationship, RelationshipPatch},
 };
@@ -34,7 +34,8 @@ impl Story {
         let graph = Graph::new(db.db.clone(), emergent_testkit::held_clock(), None);
         let actor = project(&graph, &format!("story-{seed}"), false).await;
         let run = RunId::new();
-        let agent = Actor { author: Author::Run { run_id: run, tool_call_id: None }, ..actor };
+        let agent =
+            Actor { author: Author::Run { run_id: run, tool_call_id: Some(ToolCallId::new()) }, ..actor };
         let dice = StdRng::seed_from_u64(seed);
         Self { world: World { graph, actor }, run, agent, objects: Vec::new(), edges: Vec::new(), dice }
     }

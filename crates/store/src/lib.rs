@@ -3,6 +3,7 @@
 
 pub mod agents;
 pub(crate) mod author;
+pub mod budget;
 pub mod db;
 pub mod documents;
 pub mod embedding_queue;
@@ -31,6 +32,7 @@ pub mod schedules;
 pub mod search;
 pub mod secrets;
 pub mod sources;
+pub mod tasks;
 pub mod tokens;
 pub mod transfer;
 pub mod transition;
@@ -39,6 +41,7 @@ mod tx;
 mod value;
 pub mod wake;
 pub mod walk;
+pub mod workflows;
 
 pub use db::{Db, DbConfig};
 pub use engine::Engine;

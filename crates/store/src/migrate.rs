@@ -53,6 +53,13 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("migrations/0005_triggers.sqlite.sql"),
         postgres: include_str!("migrations/0005_triggers.postgres.sql"),
     },
+    Migration {
+        version: 6,
+        name: "coordination",
+        shared: include_str!("migrations/0006_coordination.sql"),
+        sqlite: include_str!("migrations/0006_coordination.sqlite.sql"),
+        postgres: "",
+    },
 ];
 
 /// The newest version this program knows.

@@ -131,6 +131,27 @@ pub fn assigned(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<TemplatePack>
     )
 }
 
+/// The projects that use a built-in pack, with the version each has.
+pub fn users_of_builtin(tx: &mut Tx<'_>, name: &str) -> Result<Vec<(ProjectId, String)>> {
+    tx.query(
+        "SELECT a.project_id, k.version FROM template_packs AS k
+         JOIN project_template_packs AS a ON a.pack_id = k.id JOIN projects AS p ON p.id = a.project_id
+         WHERE k.name = $1 AND k.project_id IS NULL AND k.deleted_at IS NULL AND p.deleted_at IS NULL",
+        params![name],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// The id of a built-in pack.
+pub fn builtin(tx: &mut Tx<'_>, name: &str, version: &str) -> Result<Option<PackId>> {
+    tx.opt(
+        "SELECT id FROM template_packs
+         WHERE name = $1 AND version = $2 AND project_id IS NULL AND deleted_at IS NULL",
+        params![name, version],
+        |row| row.get(0),
+    )
+}
+
 /// Assigns a pack in place of any other version of it, for a product or for the project itself.
 pub fn assign(
     tx: &mut Tx<'_>,

@@ -1,4 +1,5 @@
-//! What one run wrote, found by the columns that say who wrote a version.
+//! What one run wrote, found by the columns that say who wrote a version. What was written about the
+//! run, rather than by one of its calls, is not its work: its session stays.
 
 use emergent_domain::{
     ids::{DocumentId, ObjectId, ProjectId, RelationshipId, RunId},
@@ -31,9 +32,11 @@ fn written<Id: Column>(row: &Row<'_>) -> Result<Written<Id>> {
 pub fn objects(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Vec<Written<ObjectId>>> {
     tx.query(
         "SELECT id, min(version), count(*) FROM (
-             SELECT id, version FROM graph_objects WHERE author_run = $1 AND project_id = $2
+             SELECT id, version FROM graph_objects
+             WHERE author_run = $1 AND project_id = $2 AND author_tool_call IS NOT NULL
              UNION ALL
-             SELECT object_id, version FROM graph_object_versions WHERE author_run = $1 AND project_id = $2
+             SELECT object_id, version FROM graph_object_versions
+             WHERE author_run = $1 AND project_id = $2 AND author_tool_call IS NOT NULL
          ) AS written GROUP BY id ORDER BY id",
         params![run, project],
         written,
@@ -48,10 +51,11 @@ pub fn relationships(
 ) -> Result<Vec<Written<RelationshipId>>> {
     tx.query(
         "SELECT id, min(version), count(*) FROM (
-             SELECT id, version FROM graph_relationships WHERE author_run = $1 AND project_id = $2
+             SELECT id, version FROM graph_relationships
+             WHERE author_run = $1 AND project_id = $2 AND author_tool_call IS NOT NULL
              UNION ALL
              SELECT relationship_id, version FROM graph_relationship_versions
-             WHERE author_run = $1 AND project_id = $2
+             WHERE author_run = $1 AND project_id = $2 AND author_tool_call IS NOT NULL
          ) AS written GROUP BY id ORDER BY id",
         params![run, project],
         written,

@@ -210,6 +210,11 @@ impl ToolSet {
         known(name).or_else(|| known(tool_name::canonical(name)))
     }
 
+    /// Adds a tool that is in no pool, under its own name.
+    pub fn add(&mut self, tool: Arc<dyn Tool>) {
+        self.tools.insert(tool.info().name.clone(), tool);
+    }
+
     /// Lets go of every tool that is not among these.
     pub fn keep(&mut self, names: &[String]) {
         self.tools.retain(|name, _| names.contains(name));

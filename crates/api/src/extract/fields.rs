@@ -35,6 +35,14 @@ pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> R
     Ok(Vec::<Fields<T>>::deserialize(from)?.into_iter().map(|one| one.0).collect())
 }
 
+/// For `#[serde(deserialize_with)]`: a list of objects, or null.
+pub(crate) fn optional_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let list = Option::<Vec<Fields<T>>>::deserialize(from)?;
+    Ok(list.map(|list| list.into_iter().map(|one| one.0).collect()))
+}
+
 /// For `#[serde(deserialize_with)]`: an object, or null.
 pub(crate) fn optional<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,

@@ -14,6 +14,8 @@ pub(crate) struct Runs {
     pub figures: Figures,
     pub running: usize,
     pub queued: i64,
+    /// Workflows.
+    pub walking: usize,
     pub waiting: Waiting,
 }
 
@@ -27,6 +29,8 @@ impl Runs {
         writeln!(text, "emergent_runs_running {}", self.running)?;
         head(text, "emergent_runs_queued", "gauge", "Runs that wait for a place, on whatever server.")?;
         writeln!(text, "emergent_runs_queued {}", self.queued)?;
+        head(text, "emergent_workflows_walking", "gauge", "Workflows this process walks.")?;
+        writeln!(text, "emergent_workflows_walking {}", self.walking)?;
         head(text, "emergent_run_steps_total", "counter", "Answers of models that were recorded.")?;
         writeln!(text, "emergent_run_steps_total {}", self.figures.steps)?;
         triggers::write(text, &self.figures.triggers, &self.waiting)?;

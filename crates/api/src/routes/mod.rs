@@ -1,6 +1,7 @@
 //! Every route, with the scope it needs.
 
 mod agents;
+mod coordination;
 mod documents;
 mod graph;
 pub(crate) mod mcp;
@@ -34,6 +35,7 @@ pub(crate) fn all() -> (axum::Router<App>, utoipa::openapi::OpenApi) {
         .merge(runs::routes())
         .merge(tools::routes())
         .merge(triggers::routes())
+        .merge(coordination::routes())
         .merge(products::routes())
         .merge(secrets::routes())
         .merge(mcp_servers::routes())

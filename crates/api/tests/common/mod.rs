@@ -67,7 +67,8 @@ impl Server {
         let secrets =
             Secrets::open(db.db.clone(), clock.clone(), keys, Default::default()).await.expect("secrets");
         let servers = Servers::new(db.db.clone(), clock, secrets.clone(), RemoteSettings::default());
-        let tools = ToolPool::new(emergent_tools::builtin::all()).with_remote(servers);
+        let builtin = emergent_tools::builtin::all().into_iter().chain(emergent_coordination::tools::all());
+        let tools = ToolPool::new(builtin.collect::<Vec<_>>()).with_remote(servers);
         let executor = Executor::new(graph.clone(), models, tools, Settings::default());
         let app = App::with_places(executor.clone(), secrets, places);
         let router = emergent_api::router(app.clone());
@@ -79,6 +80,15 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let executor = self.executor.clone();
         tokio::spawn(async move { executor.run(stopping).await });
+        stop
+    }
+
+    /// Drives runs and walks workflows until the answer is dropped.
+    pub fn dispatch(&self) -> watch::Sender<bool> {
+        let (stop, stopping) = watch::channel(false);
+        let (executor, dispatcher) = (self.executor.clone(), self.app.dispatcher.clone());
+        let both = async move { tokio::join!(executor.run(stopping.clone()), dispatcher.run(stopping)) };
+        tokio::spawn(both);
         stop
     }
 

@@ -1,8 +1,5 @@
 //! What is kept of triggers: the schedules, the event triggers, and every firing of either.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{EventConfig, EventKind, ScheduleConfig};

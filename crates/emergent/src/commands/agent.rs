@@ -163,7 +163,7 @@ fn read(path: &PathBuf) -> Result<Value> {
 
 /// A manifest writes `system_prompt`, the API `systemPrompt`: either will do in a file. What is
 /// below `config` is the agent's own business.
-fn camel(value: Value) -> Value {
+pub fn camel(value: Value) -> Value {
     let Value::Object(fields) = value else { return value };
     let renamed = fields.into_iter().map(|(name, value)| {
         let value = if name == "config" { value } else { camel(value) };

@@ -1,6 +1,10 @@
 //! The commands, one file each.
 
 pub mod agent;
+pub mod budget;
+pub mod demo;
+pub mod discussion;
+pub mod dispatch;
 pub mod doctor;
 pub mod graph;
 mod live;
@@ -10,10 +14,13 @@ pub mod product;
 pub mod project;
 pub mod run;
 pub mod secret;
+pub mod task;
 pub mod token;
 pub mod transfer;
 mod tree;
 pub mod trigger;
+mod watch;
+pub mod workflow;
 
 /// Percent-encodes what goes into a path or a query.
 pub fn encode(text: &str) -> String {

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub mod bursar;
+pub mod duties;
 pub mod server;
 pub mod tools;
 

@@ -18,7 +18,7 @@ use emergent_store::{
 };
 
 use super::write::{enqueue, event, lock_living, text_of};
-use crate::{Error, Writer, error::Result};
+use crate::{Error, Writer, error::Result, tasks};
 
 /// Deletes a living object and its edges; returns the tombstone.
 pub fn delete(
@@ -29,6 +29,7 @@ pub fn delete(
 ) -> Result<Object> {
     let Locked { no, object: before } = lock_living(tx, writer, id, expected_version)?;
     let edges = edge_rows::lock_living_of(tx, id)?;
+    tasks::gone(tx, writer, &before, &edges)?;
     let now = writer.after(latest(&before, &edges));
     let next = Object {
         version: before.version + 1,
@@ -67,6 +68,7 @@ pub(crate) fn bring_back(tx: &mut Tx<'_>, writer: &Writer, dead: Locked) -> Resu
         return Err(Error::KeyTaken { type_: before.type_, key: key.clone(), id });
     }
     let edges = edges_to_restore(tx, &before)?;
+    tasks::coming(tx, writer, &before, &edges)?;
     let text = text_of(&before);
     let now = writer.after(latest(&before, &edges));
     let next = Object {

@@ -7,7 +7,9 @@ use emergent_domain::{
     object::{IndexedText, NewObject, Object, ObjectPatch, indexed_text},
 };
 
-use crate::Writer;
+use serde_json::{Map, Value};
+
+use crate::{Writer, tasks};
 
 /// A new object that was checked, with everything that can be made of it outside a transaction.
 #[derive(Debug, Clone)]
@@ -16,14 +18,16 @@ pub struct Draft {
     pub(super) new: NewObject,
     properties: JsonObject,
     pub(super) text: IndexedText,
+    imported: bool,
 }
 
 impl Draft {
     pub fn new(new: NewObject) -> Result<Self, Invalid> {
-        let new = new.check()?;
+        let mut new = new.check()?;
+        tasks::complete(&mut new);
         let properties = JsonObject::from_map(&new.properties);
         let text = indexed_text(new.key.as_deref(), &new.labels, &new.properties);
-        Ok(Self { id: None, new, properties, text })
+        Ok(Self { id: None, new, properties, text, imported: false })
     }
 
     /// With an id that nobody has, instead of a new one.
@@ -31,6 +35,28 @@ impl Draft {
     pub fn with_id(mut self, id: ObjectId) -> Self {
         self.id = Some(id);
         self
+    }
+
+    /// The same with something added to it.
+    pub(crate) fn with(&self, change: impl FnOnce(&mut NewObject)) -> Result<Self, Invalid> {
+        let mut new = self.new.clone();
+        change(&mut new);
+        Ok(Self { id: self.id, imported: self.imported, ..Self::new(new)? })
+    }
+
+    /// From a file that says how it is: nothing has to begin with it.
+    #[must_use]
+    pub(crate) fn imported(mut self) -> Self {
+        self.imported = true;
+        self
+    }
+
+    pub(crate) fn is_imported(&self) -> bool {
+        self.imported
+    }
+
+    pub(crate) fn properties(&self) -> &Map<String, Value> {
+        &self.new.properties
     }
 
     pub fn type_(&self) -> &str {

@@ -3,7 +3,6 @@
 use emergent_domain::{
     event::ChangeKind,
     ids::ObjectId,
-    invalid::Invalid,
     object::{IndexedText, Object, ObjectPatch, indexed_text},
 };
 use emergent_store::{
@@ -15,16 +14,27 @@ use emergent_store::{
 };
 
 use super::{Draft, Upsert, Written};
-use crate::{Error, Writer, error::Result, relationships};
+use crate::{
+    Error, Writer,
+    error::Result,
+    relationships,
+    tasks::{self, Gate, joining},
+};
 
 pub fn create(tx: &mut Tx<'_>, writer: &Writer, draft: &Draft) -> Result<Object> {
+    let joined = joining::own_workflow(tx, writer, std::slice::from_ref(draft))?;
+    let draft = &joined[0];
     draft.check(writer)?;
+    Gate::open(tx, writer, std::iter::once(draft))?.admit(draft)?;
     insert(tx, writer, &[draft])?.remove(0)
 }
 
 /// Each on its own: what is wrong with one does not keep the others out.
 pub fn create_each(tx: &mut Tx<'_>, writer: &Writer, drafts: &[Draft]) -> Result<Vec<Result<Object>>> {
-    let checked: Vec<Result<(), Invalid>> = drafts.iter().map(|draft| draft.check(writer)).collect();
+    let drafts = &*joining::own_workflow(tx, writer, drafts)?;
+    let mut gate = Gate::open(tx, writer, drafts.iter())?;
+    let mut check = |draft: &Draft| Ok(draft.check(writer)?).and_then(|()| gate.admit(draft));
+    let checked: Vec<Result<()>> = drafts.iter().map(&mut check).collect();
     let good: Vec<&Draft> =
         drafts.iter().zip(&checked).filter(|(_, checked)| checked.is_ok()).map(|(draft, _)| draft).collect();
     let mut made = insert(tx, writer, &good)?.into_iter();
@@ -32,15 +42,18 @@ pub fn create_each(tx: &mut Tx<'_>, writer: &Writer, drafts: &[Draft]) -> Result
         .into_iter()
         .map(|checked| match checked {
             Ok(()) => made.next().unwrap_or(Err(Error::Store(emergent_store::Error::Closed))),
-            Err(invalid) => Err(invalid.into()),
+            Err(error) => Err(error),
         })
         .collect())
 }
 
 /// All or none: the first that is wrong is the error, as `objects[3]`.
 pub fn create_all(tx: &mut Tx<'_>, writer: &Writer, drafts: &[Draft]) -> Result<Vec<Object>> {
+    let drafts = &*joining::own_workflow(tx, writer, drafts)?;
+    let mut gate = Gate::open(tx, writer, drafts.iter())?;
     for (at, draft) in drafts.iter().enumerate() {
         draft.check(writer).map_err(|invalid| Error::from(invalid).at("objects", at))?;
+        gate.admit(draft).map_err(|error| error.at("objects", at))?;
     }
     let made = insert(tx, writer, &drafts.iter().collect::<Vec<_>>())?;
     made.into_iter().enumerate().map(|(at, made)| made.map_err(|error| error.at("objects", at))).collect()
@@ -100,7 +113,11 @@ pub fn upsert(tx: &mut Tx<'_>, writer: &Writer, upsert: &Upsert) -> Result<(Obje
 pub fn check_restored(tx: &mut Tx<'_>, writer: &Writer, id: ObjectId, patch: &ObjectPatch) -> Result<()> {
     let found = rows::lock(tx, writer.project.id, id)?.ok_or_else(|| Error::not_found("object", id))?;
     match patch.apply(&found.object) {
-        Some(after) => Ok(Draft::new(after)?.check(writer)?),
+        Some(after) => {
+            let draft = Draft::new(after)?;
+            draft.check(writer)?;
+            tasks::check_restored(writer, &found.object, &draft)
+        }
         None => Ok(()),
     }
 }
@@ -131,6 +148,7 @@ fn apply(
     {
         return Err(Error::KeyTaken { type_: after.type_.clone(), key: key.clone(), id });
     }
+    tasks::change(tx, writer, &before, &draft)?;
 
     let now = writer.after(before.updated_at);
     let next = Object {

@@ -17,7 +17,7 @@ mod draft;
 mod write;
 
 pub use draft::Draft;
-pub(crate) use write::{check_edges_of, create_between};
+pub(crate) use write::{announce, check_edges_of, create_between};
 pub use write::{create, create_all, create_each, delete, update};
 
 pub(crate) fn check_types(types: &[String]) -> Result<(), Invalid> {

@@ -15,13 +15,15 @@ use emergent_store::{
 };
 
 use super::{Draft, draft::Ends};
-use crate::{Error, Writer, error::Result};
+use crate::{Error, Writer, error::Result, tasks};
 
 /// The edge, and whether it was made now.
 pub fn create(tx: &mut Tx<'_>, writer: &Writer, draft: &Draft) -> Result<(Relationship, bool)> {
     let ends = hold_ends(tx, writer, std::slice::from_ref(draft))?;
-    let edge = draft.relationship(writer, &ends)?;
-    Ok(insert(tx, writer, vec![edge])?.remove(0))
+    let mut edge = [draft.relationship(writer, &ends)];
+    tasks::refuse_circles(tx, writer, &mut edge)?;
+    let [edge] = edge;
+    Ok(insert(tx, writer, vec![edge?])?.remove(0))
 }
 
 /// Each on its own: what is wrong with one does not keep the others out.
@@ -41,10 +43,13 @@ pub(crate) fn create_between(
     drafts: &[Draft],
     ends: &Ends,
 ) -> Result<Vec<Result<(Relationship, bool)>>> {
+    let mut checked: Vec<Result<Relationship, Invalid>> =
+        drafts.iter().map(|draft| draft.relationship(writer, ends)).collect();
+    tasks::refuse_circles(tx, writer, &mut checked)?;
     let mut good = Vec::with_capacity(drafts.len());
-    let refused: Vec<Option<Invalid>> = drafts
-        .iter()
-        .map(|draft| match draft.relationship(writer, ends) {
+    let refused: Vec<Option<Invalid>> = checked
+        .into_iter()
+        .map(|checked| match checked {
             Ok(edge) => {
                 good.push(edge);
                 None
@@ -65,12 +70,21 @@ pub(crate) fn create_between(
 /// All or none: the first that is wrong is the error, as `relationships[3]`.
 pub fn create_all(tx: &mut Tx<'_>, writer: &Writer, drafts: &[Draft]) -> Result<Vec<(Relationship, bool)>> {
     let ends = hold_ends(tx, writer, drafts)?;
-    let edges =
-        crate::bulk::all(drafts.iter().map(|draft| draft.relationship(writer, &ends)), "relationships")?;
+    let mut edges: Vec<Result<Relationship, Invalid>> =
+        drafts.iter().map(|draft| draft.relationship(writer, &ends)).collect();
+    tasks::refuse_circles(tx, writer, &mut edges)?;
+    let edges = crate::bulk::all(edges.into_iter(), "relationships")?;
     insert(tx, writer, edges)
 }
 
+/// Tells workflows of the edges that are to come between their tasks, before those are held.
+pub(crate) fn announce(tx: &mut Tx<'_>, writer: &Writer, drafts: &[Draft]) -> Result<()> {
+    let edges = drafts.iter().map(|draft| (draft.type_(), draft.new.from, draft.new.to));
+    tasks::announce_edges(tx, writer, edges)
+}
+
 fn hold_ends(tx: &mut Tx<'_>, writer: &Writer, drafts: &[Draft]) -> Result<Ends> {
+    announce(tx, writer, drafts)?;
     let ids: Vec<ObjectId> = drafts.iter().flat_map(|draft| [draft.new.from, draft.new.to]).collect();
     Ok(object_rows::hold_living(tx, writer.project.id, &ids)?)
 }
@@ -121,6 +135,7 @@ pub fn update(
             )?;
         }
     }
+    tasks::announce_edge(tx, writer, &before)?;
     let next = Relationship {
         properties: JsonObject::from_map(&properties),
         weight,
@@ -143,6 +158,7 @@ pub fn delete(
     expected_version: Option<i64>,
 ) -> Result<Relationship> {
     let before = lock_living(tx, writer, id, expected_version)?;
+    tasks::announce_edge(tx, writer, &before)?;
     let now = writer.after(before.updated_at);
     let next = Relationship {
         version: before.version + 1,

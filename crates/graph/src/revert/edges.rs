@@ -9,7 +9,7 @@ use emergent_store::{Tx, events, objects as object_rows, relationships as rows, 
 use super::{
     FOUND, Kind, ObjectId, Plan, RelationshipId, Reverted, RunId, SINCE, Undo, refusal, things::replacing,
 };
-use crate::{Writer, error::Result, relationships};
+use crate::{Writer, error::Result, relationships, tasks};
 
 /// The change that makes a living edge say what another version said; `None` when it does.
 fn differences(now: &Relationship, before: &Relationship) -> Option<RelationshipPatch> {
@@ -49,6 +49,7 @@ pub(super) fn delete(
             reason: writer.reason.clone(),
             ..now.clone()
         };
+        tasks::announce_edge(tx, writer, now)?;
         write(tx, &next, ChangeKind::RelationshipDeleted)?;
         report.done(Kind::Relationship, now.id.0, Undo::Deleted, next.version);
     }
@@ -176,6 +177,8 @@ fn bring_back(
         let strict = writer.project.strict;
         writer.packs.check_relationship(&before.type_, &from.type_, &to.type_, &properties, strict)?;
     }
+    tasks::announce_edge(tx, writer, &dead)?;
+    tasks::check_coming_edge(tx, writer, &dead)?;
     // Never before its ends, or the past would show an edge that leads nowhere.
     let ends_at = ends.values().map(|end| end.updated_at).max();
     let next = Relationship {

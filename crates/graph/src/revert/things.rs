@@ -10,7 +10,7 @@ use emergent_store::{Tx, objects as rows, objects::Locked, relationships as edge
 use serde_json::{Map, Value};
 
 use super::{FOUND, Kind, ObjectId, Plan, Reverted, RunId, Undo, refusal};
-use crate::{Error, Writer, error::Result, objects};
+use crate::{Error, Writer, error::Result, objects, tasks};
 
 /// The change that makes a living object say what another version said; `None` when it does.
 fn differences(now: &Object, before: &Object) -> Option<ObjectPatch> {
@@ -151,5 +151,5 @@ fn check(writer: &Writer, now: &Object, before: &Object) -> Result<()> {
     if !same {
         writer.packs.check_object(&before.type_, &properties, writer.project.strict)?;
     }
-    Ok(())
+    tasks::check_reverted(writer, now, before)
 }

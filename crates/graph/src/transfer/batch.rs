@@ -465,6 +465,7 @@ fn write_edges(
             }
         }
     }
+    relationships::announce(tx, writer, &drafts)?;
     for ((number, line), made) in
         new.into_iter().zip(relationships::create_between(tx, writer, &drafts, &ends.rows)?)
     {

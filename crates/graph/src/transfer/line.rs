@@ -172,7 +172,8 @@ fn object(wire: Wire) -> Result<ObjectLine, Invalid> {
         status: wire.status.flatten(),
         labels: wire.labels.unwrap_or_default(),
         properties: wire.properties,
-    })?;
+    })?
+    .imported();
     Ok(ObjectLine { id: wire.id.map(ObjectId), draft, patch: patch.check()? })
 }
 

@@ -11,7 +11,9 @@ use emergent_domain::{
     agent::ModelConfig,
     ids::{ProjectId, RunId, ToolCallId},
     run::{Origin, Reason, Run, RunStatus},
+    workflow::{Duty, Hands},
 };
+use serde_json::Value;
 
 use crate::{
     error::Result,
@@ -23,7 +25,8 @@ use crate::{
 pub(crate) const COLUMNS: &str = "id, project_id, agent_id, agent_version, agent_name, status, reason, origin, \
      parent_run_id, parent_tool_call_id, part, depth, resumed_from, model_config, step_count, steps_before, \
      max_steps, timeout_seconds, clock_from, owner, seq, summary, error_message, author_token, created_at, \
-     started_at, completed_at, schedule_id, cause_run_id, cause_depth";
+     started_at, completed_at, schedule_id, cause_run_id, cause_depth, \
+     workflow_id, task_id, session_id, discussion_id, hands";
 
 pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
     let word = |at: usize| row.get::<String>(at);
@@ -65,6 +68,13 @@ pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
         schedule: row.get(27)?,
         cause: row.get(28)?,
         cause_depth: row.get(29)?,
+        duty: Duty {
+            workflow: row.get(30)?,
+            task: row.get(31)?,
+            session: row.get(32)?,
+            discussion: row.get(33)?,
+            hands: row.get::<Option<String>>(34)?.and_then(|word| Hands::parse(&word)),
+        },
     })
 }
 
@@ -75,9 +85,10 @@ pub fn insert(tx: &mut Tx<'_>, run: &Run) -> Result<()> {
         "INSERT INTO agent_runs (id, project_id, agent_id, agent_version, agent_name, status, reason, origin,
              parent_run_id, parent_tool_call_id, part, depth, resumed_from, model, model_config, step_count,
              steps_before, max_steps, timeout_seconds, clock_from, owner, seq, summary, error_message, author_token,
-             created_at, started_at, completed_at, schedule_id, cause_run_id, cause_depth)
+             created_at, started_at, completed_at, schedule_id, cause_run_id, cause_depth, workflow_id, task_id,
+             session_id, discussion_id, hands)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-             $22, $23, $24, $25, $26, $27, $28, $29, $30, $31)",
+             $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36)",
         &[
             Param::from(run.id),
             Param::from(run.project),
@@ -110,6 +121,11 @@ pub fn insert(tx: &mut Tx<'_>, run: &Run) -> Result<()> {
             Param::from(run.schedule),
             Param::from(run.cause),
             Param::from(run.cause_depth),
+            Param::from(run.duty.workflow),
+            Param::from(run.duty.task),
+            Param::from(run.duty.session),
+            Param::from(run.duty.discussion),
+            Param::from(run.duty.hands.map(Hands::as_str)),
         ],
     )?;
     Ok(())
@@ -155,6 +171,20 @@ pub fn resume_chain(tx: &mut Tx<'_>, run: &Run) -> Result<Vec<RunId>> {
             .flatten();
     }
     Ok(chain)
+}
+
+/// What a run handed in: the input of the last call of its tool for that which went well. `None`
+/// while there is none, and for a run that has nothing to hand in.
+pub fn handed_in(tx: &mut Tx<'_>, run: RunId) -> Result<Option<Value>> {
+    let sql = format!(
+        "SELECT {} FROM agent_run_tool_calls
+         WHERE run_id = $1 AND status = 'completed' AND tool_name = (
+             SELECT CASE WHEN hands = 'vote' THEN 'submit_vote' WHEN hands IS NOT NULL THEN 'submit_verdict' END
+             FROM agent_runs WHERE id = $1)
+         ORDER BY seq DESC LIMIT 1",
+        conversation::CALL_COLUMNS
+    );
+    Ok(tx.opt(&sql, params![run], conversation::call)?.map(|call| call.input))
 }
 
 /// How many runs set one another off before this one.

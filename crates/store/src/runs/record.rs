@@ -4,7 +4,7 @@
 
 use emergent_domain::{
     chat::Part,
-    ids::{ProjectId, RunId},
+    ids::{ProjectId, RunId, WorkflowId},
     run::{CallStatus, RunEnd},
     run_event::{MessageContent, RecordedCall, RecordedMessage},
     time::Timestamp,
@@ -12,10 +12,12 @@ use emergent_domain::{
 use serde_json::{Value, json};
 
 use crate::{
+    budget,
     error::Result,
     params,
     tx::Tx,
     value::{self, Param},
+    workflows,
 };
 
 /// Moves a run on from `seen` to `seq`; false when it is no longer this runner's to write.
@@ -137,11 +139,11 @@ pub fn end(
     steps: i64,
     now: Timestamp,
 ) -> Result<bool> {
-    let parent: Option<Option<RunId>> = tx.opt(
+    let above: Option<Above> = tx.opt(
         "UPDATE agent_runs SET status = $4, reason = $5, summary = $6, error_message = $7, completed_at = $8,
              step_count = $9, seq = seq + 1
          WHERE id = $1 AND owner = $2 AND status = 'running' AND seq = $3
-         RETURNING parent_run_id",
+         RETURNING parent_run_id, workflow_id",
         params![
             id,
             owner,
@@ -153,17 +155,20 @@ pub fn end(
             now,
             steps
         ],
-        |row| row.get(0),
+        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    let Some(parent) = parent else { return Ok(false) };
-    told_of_end(tx, id, parent, seen + 1, end, now)?;
+    let Some(above) = above else { return Ok(false) };
+    told_of_end(tx, id, above, seen + 1, end, now)?;
     Ok(true)
 }
+
+/// Whom the end of a run concerns: its parent, and its workflow.
+type Above = (Option<RunId>, Option<WorkflowId>);
 
 fn told_of_end(
     tx: &mut Tx<'_>,
     id: RunId,
-    parent: Option<RunId>,
+    (parent, workflow): Above,
     seq: i64,
     end: &RunEnd,
     now: Timestamp,
@@ -171,13 +176,12 @@ fn told_of_end(
     let data = json!({ "status": end.status(), "reason": end.reason() });
     event(tx, id, seq, "run_ended", &data, now)?;
     tx.wake(&super::ended(id))?;
+    workflow.map_or(Ok(()), |workflow| tx.wake(&workflows::changed(workflow)))?;
     // A parent waits for any of its children to end.
     parent.map_or(Ok(()), |parent| tx.wake(&super::ended(parent)))
 }
 
-/// Cancels a run and everything below it that has not ended; which runs that were. Level by
-/// level, each parent before its children are looked for: a child that is being admitted holds its
-/// parent's row, and is seen once that is ours.
+/// Cancels a run and everything below it that has not ended; which runs that were.
 pub fn cancel_tree(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -185,20 +189,33 @@ pub fn cancel_tree(
     why: &str,
     now: Timestamp,
 ) -> Result<Vec<RunId>> {
+    cancel_trees(tx, project, vec![id], why, now)
+}
+
+/// Cancels runs and everything below them that has not ended; which runs that were. Level by
+/// level, each parent before its children are looked for: a child that is being admitted holds its
+/// parent's row, and is seen once that is ours. What they were asking a model counts in full.
+pub fn cancel_trees(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    roots: Vec<RunId>,
+    why: &str,
+    now: Timestamp,
+) -> Result<Vec<RunId>> {
     let mut cancelled = Vec::new();
-    let mut level = vec![id];
+    let mut level = roots;
     while !level.is_empty() {
         let mut below = Vec::new();
         for id in level {
-            let moved: Option<(i64, Option<RunId>)> = tx.opt(
+            let moved: Option<(i64, Above)> = tx.opt(
                 "UPDATE agent_runs SET status = 'cancelled', error_message = $3, completed_at = $4, seq = seq + 1
                  WHERE id = $1 AND project_id = $2 AND status IN ('queued', 'running')
-                 RETURNING seq, parent_run_id",
+                 RETURNING seq, parent_run_id, workflow_id",
                 params![id, project, why, now],
-                |row| Ok((row.get(0)?, row.get(1)?)),
+                |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))),
             )?;
-            if let Some((seq, parent)) = moved {
-                told_of_end(tx, id, parent, seq, &RunEnd::Cancelled { summary: String::new() }, now)?;
+            if let Some((seq, above)) = moved {
+                told_of_end(tx, id, above, seq, &RunEnd::Cancelled { summary: String::new() }, now)?;
                 cancelled.push(id);
             }
             below.extend(tx.query(
@@ -210,6 +227,8 @@ pub fn cancel_tree(
         level = below;
     }
     if !cancelled.is_empty() {
+        // After every run: counters come last in the order of locks.
+        budget::lose_of_runs(tx, &cancelled)?;
         tx.wake(super::CANCELLED)?;
     }
     Ok(cancelled)

@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::{Done, Effect, Tool, ToolContext, ToolError, ToolInfo};
 
-pub(super) type Outcome = Result<Done, ToolError>;
+pub type Outcome = Result<Done, ToolError>;
 
 /// A tool that reads the graph.
-pub(super) fn reads<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
+pub fn reads<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
 where
     I: DeserializeOwned + 'static,
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
@@ -24,13 +24,7 @@ where
 }
 
 /// A tool that reads what a scope opens.
-pub(super) fn reads_as<I, F, A>(
-    scope: Scope,
-    name: &str,
-    description: &str,
-    schema: Value,
-    call: F,
-) -> Arc<dyn Tool>
+pub fn reads_as<I, F, A>(scope: Scope, name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
 where
     I: DeserializeOwned + 'static,
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
@@ -44,7 +38,7 @@ where
 }
 
 /// A tool that prepares a change of the graph.
-pub(super) fn writes<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
+pub fn writes<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
 where
     I: DeserializeOwned + 'static,
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
@@ -55,7 +49,7 @@ where
 }
 
 /// As [`writes`], for what takes something away.
-pub(super) fn destroys<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
+pub fn destroys<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
 where
     I: DeserializeOwned + 'static,
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
@@ -86,18 +80,18 @@ where
 }
 
 /// A change for the caller's transaction.
-pub(super) fn change(
+pub fn change(
     work: impl Fn(&mut Tx<'_>, &Writer) -> emergent_graph::Result<Value> + Send + Sync + 'static,
 ) -> Outcome {
     Ok(Done::Change(Box::new(work)))
 }
 
-pub(super) fn refused(why: impl Into<String>) -> ToolError {
+pub fn refused(why: impl Into<String>) -> ToolError {
     ToolError::Refused(why.into())
 }
 
 /// For `#[serde(deserialize_with)]`: tells null, which takes a value away, from absent.
-pub(super) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(from).map(Some)

@@ -1,24 +1,27 @@
 //! The tools that every project has: one file for each family.
 //!
+//! `define`, `schema`, `view` and `reference` are what they are put together from; tools of other
+//! crates use them, too.
+//!
 //! Answers are objects in camelCase. Wherever an object is named, its id or `Type/key` will do.
 
 use std::sync::Arc;
 
 use crate::Tool;
 
-mod define;
+pub mod define;
 mod documents;
 mod entities;
 mod packs;
 mod project;
-mod reference;
+pub mod reference;
 mod relationships;
 mod runs;
-mod schema;
+pub mod schema;
 mod search;
 mod source;
 mod types;
-mod view;
+pub mod view;
 mod walk;
 
 /// Every built-in tool over a project's data. Those that start or coordinate agents are the executor's,

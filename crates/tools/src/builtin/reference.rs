@@ -15,7 +15,7 @@ use crate::ToolContext;
 /// A type has no slash in its name, so the first one ends it; a key may have more.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) enum ObjectRef {
+pub enum ObjectRef {
     Id(ObjectId),
     Key { type_: String, key: String },
 }
@@ -54,12 +54,12 @@ impl fmt::Display for ObjectRef {
 
 impl ObjectRef {
     /// The id of a living object. An id is not looked up: whoever uses it does, in the project.
-    pub(super) fn resolve(&self, tx: &mut Tx<'_>, project: ProjectId) -> Result<ObjectId> {
+    pub fn resolve(&self, tx: &mut Tx<'_>, project: ProjectId) -> Result<ObjectId> {
         self.find(tx, project, objects::key_holder)
     }
 
     /// As [`ObjectRef::resolve`], and of a deleted object when no living one has the key.
-    pub(super) fn resolve_any(&self, tx: &mut Tx<'_>, project: ProjectId) -> Result<ObjectId> {
+    pub fn resolve_any(&self, tx: &mut Tx<'_>, project: ProjectId) -> Result<ObjectId> {
         self.find(tx, project, objects::last_with_key)
     }
 
@@ -75,12 +75,12 @@ impl ObjectRef {
         }
     }
 
-    pub(super) fn not_found(&self) -> Error {
+    pub fn not_found(&self) -> Error {
         Error::NotFound { what: "object", id: self.to_string() }
     }
 
     /// As [`ObjectRef::resolve`], in a read of its own.
-    pub(super) async fn look_up(&self, context: &ToolContext) -> Result<ObjectId> {
+    pub async fn look_up(&self, context: &ToolContext) -> Result<ObjectId> {
         let (this, project) = (self.clone(), context.project);
         match self {
             Self::Id(id) => Ok(*id),
@@ -90,7 +90,7 @@ impl ObjectRef {
 }
 
 /// The ids of several, in their order.
-pub(super) async fn look_up_all(context: &ToolContext, refs: Vec<ObjectRef>) -> Result<Vec<ObjectId>> {
+pub async fn look_up_all(context: &ToolContext, refs: Vec<ObjectRef>) -> Result<Vec<ObjectId>> {
     let project = context.project;
     let read = move |tx: &mut Tx<'_>| refs.iter().map(|one| one.resolve(tx, project)).collect();
     context.graph.db().read(read).await

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 /// An object that takes these properties and no others.
-pub(super) fn object(required: &[&str], properties: Value) -> Value {
+pub fn object(required: &[&str], properties: Value) -> Value {
     json!({
         "type": "object",
         "properties": properties,
@@ -13,7 +13,7 @@ pub(super) fn object(required: &[&str], properties: Value) -> Value {
 }
 
 /// The properties of several lists together.
-pub(super) fn and(some: Value, others: &[Value]) -> Value {
+pub fn and(some: Value, others: &[Value]) -> Value {
     let mut all = match some {
         Value::Object(map) => map,
         _ => Map::new(),
@@ -27,7 +27,7 @@ pub(super) fn and(some: Value, others: &[Value]) -> Value {
 const UUID: &str = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}";
 
 /// Names an object.
-pub(super) fn object_ref(what: &str) -> Value {
+pub fn object_ref(what: &str) -> Value {
     json!({
         "type": "string",
         "description": format!("{what}: its id (a UUID), or `Type/key`, for example `Task/login`."),
@@ -37,7 +37,7 @@ pub(super) fn object_ref(what: &str) -> Value {
     })
 }
 
-pub(super) fn object_refs(what: &str, least: usize, most: usize) -> Value {
+pub fn object_refs(what: &str, least: usize, most: usize) -> Value {
     json!({
         "type": "array",
         "description": format!("{what}; {least} to {most}, each an id (a UUID) or `Type/key`."),
@@ -47,7 +47,7 @@ pub(super) fn object_refs(what: &str, least: usize, most: usize) -> Value {
     })
 }
 
-pub(super) fn uuid(what: &str) -> Value {
+pub fn uuid(what: &str) -> Value {
     json!({
         "type": "string",
         "description": format!("{what} (a UUID)."),
@@ -56,16 +56,16 @@ pub(super) fn uuid(what: &str) -> Value {
     })
 }
 
-pub(super) fn text(description: &str, longest: usize) -> Value {
+pub fn text(description: &str, longest: usize) -> Value {
     json!({ "type": "string", "description": description, "minLength": 1, "maxLength": longest })
 }
 
 /// As [`text`], or null to take it away.
-pub(super) fn text_or_null(description: &str, longest: usize) -> Value {
+pub fn text_or_null(description: &str, longest: usize) -> Value {
     json!({ "type": ["string", "null"], "description": description, "minLength": 1, "maxLength": longest })
 }
 
-pub(super) fn type_name(description: &str) -> Value {
+pub fn type_name(description: &str) -> Value {
     json!({
         "type": "string",
         "description": description,
@@ -75,7 +75,7 @@ pub(super) fn type_name(description: &str) -> Value {
     })
 }
 
-pub(super) fn type_names(description: &str) -> Value {
+pub fn type_names(description: &str) -> Value {
     json!({
         "type": "array",
         "description": description,
@@ -84,7 +84,7 @@ pub(super) fn type_names(description: &str) -> Value {
     })
 }
 
-pub(super) fn labels(description: &str) -> Value {
+pub fn labels(description: &str) -> Value {
     json!({
         "type": "array",
         "description": description,
@@ -93,11 +93,11 @@ pub(super) fn labels(description: &str) -> Value {
     })
 }
 
-pub(super) fn properties(description: &str) -> Value {
+pub fn properties(description: &str) -> Value {
     json!({ "type": "object", "description": description, "examples": [{ "title": "Login" }] })
 }
 
-pub(super) fn count(description: &str, least: usize, most: usize, default: usize) -> Value {
+pub fn count(description: &str, least: usize, most: usize, default: usize) -> Value {
     json!({
         "type": "integer",
         "description": format!("{description} {least} to {most}, {default} when absent."),
@@ -107,7 +107,7 @@ pub(super) fn count(description: &str, least: usize, most: usize, default: usize
     })
 }
 
-pub(super) fn expected_version() -> Value {
+pub fn expected_version() -> Value {
     json!({
         "type": "integer",
         "description": "The version you have seen; when it has changed since, nothing is done and you are told.",
@@ -115,7 +115,7 @@ pub(super) fn expected_version() -> Value {
     })
 }
 
-pub(super) fn direction() -> Value {
+pub fn direction() -> Value {
     json!({
         "type": "string",
         "description": "Which edges: `out` from the object, `in` to it, or `both` (when absent).",
@@ -124,7 +124,7 @@ pub(super) fn direction() -> Value {
 }
 
 /// `limit` and `cursor`.
-pub(super) fn paging(default: usize) -> Value {
+pub fn paging(default: usize) -> Value {
     json!({
         "limit": count("How many at most:", 1, 100, default),
         "cursor": text("Goes on after a page: its `nextCursor`, with the same other inputs.", 2_000),
@@ -132,7 +132,7 @@ pub(super) fn paging(default: usize) -> Value {
 }
 
 /// `fields` for objects.
-pub(super) fn fields() -> Value {
+pub fn fields() -> Value {
     let description = "Only these parts of each object, to keep the answer small: `key`, `status`, `labels`, \
                        `properties`, single properties such as `title` or `properties.title`, `version`, \
                        `createdAt`, `updatedAt`, `author`, `reason`. `id` and `type` always come. Absent: all but `author`.";
@@ -140,7 +140,7 @@ pub(super) fn fields() -> Value {
 }
 
 /// `fields` for anything else.
-pub(super) fn fields_of(known: &str) -> Value {
+pub fn fields_of(known: &str) -> Value {
     let description =
         format!("Only these parts of each, to keep the answer small: {known}. `id` always comes.");
     json!({ "fields": names(&description) })
@@ -157,7 +157,7 @@ fn names(description: &str) -> Value {
 }
 
 /// Which objects: `types`, `labels`, `status` and `filters`.
-pub(super) fn object_filter() -> Value {
+pub fn object_filter() -> Value {
     let filter = object(
         &["path", "op"],
         json!({

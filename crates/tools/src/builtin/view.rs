@@ -9,18 +9,18 @@ use serde_json::{Map, Value, json};
 /// The parts an answer is to have; none named is what is mostly wanted.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Fields(BTreeSet<String>);
+pub struct Fields(BTreeSet<String>);
 
 /// The parts of an object that are not properties.
 const OBJECT: [&str; 9] =
     ["key", "status", "labels", "properties", "version", "createdAt", "updatedAt", "deletedAt", "author"];
 
 impl Fields {
-    pub(super) fn these<const N: usize>(names: [&str; N]) -> Self {
+    pub fn these<const N: usize>(names: [&str; N]) -> Self {
         Self(names.map(str::to_owned).into())
     }
 
-    pub(super) fn wants(&self, name: &str) -> bool {
+    pub fn wants(&self, name: &str) -> bool {
         self.0.contains(name) || (self.0.is_empty() && name != "author")
     }
 
@@ -40,7 +40,7 @@ impl Fields {
         all.into_iter().filter(|(name, _)| wanted.contains(name.as_str())).collect()
     }
 
-    pub(super) fn object(&self, object: &Object) -> Value {
+    pub fn object(&self, object: &Object) -> Value {
         let mut view = Map::new();
         view.insert("id".into(), json!(object.id));
         view.insert("type".into(), json!(object.type_));
@@ -64,12 +64,12 @@ impl Fields {
         Value::Object(view)
     }
 
-    pub(super) fn objects<'a>(&self, objects: impl IntoIterator<Item = &'a Object>) -> Vec<Value> {
+    pub fn objects<'a>(&self, objects: impl IntoIterator<Item = &'a Object>) -> Vec<Value> {
         objects.into_iter().map(|object| self.object(object)).collect()
     }
 
     /// Of anything else: `id` and what is wanted of its parts.
-    pub(super) fn of(&self, whole: Value) -> Value {
+    pub fn of(&self, whole: Value) -> Value {
         match whole {
             Value::Object(map) => Value::Object(
                 map.into_iter()
@@ -80,7 +80,7 @@ impl Fields {
         }
     }
 
-    pub(super) fn relationship(&self, edge: &Relationship) -> Value {
+    pub fn relationship(&self, edge: &Relationship) -> Value {
         self.of(json!({
             "id": edge.id,
             "type": edge.type_,
@@ -96,11 +96,11 @@ impl Fields {
         }))
     }
 
-    pub(super) fn relationships<'a>(&self, edges: impl IntoIterator<Item = &'a Relationship>) -> Vec<Value> {
+    pub fn relationships<'a>(&self, edges: impl IntoIterator<Item = &'a Relationship>) -> Vec<Value> {
         edges.into_iter().map(|edge| self.relationship(edge)).collect()
     }
 
-    pub(super) fn document(&self, document: &Document) -> Value {
+    pub fn document(&self, document: &Document) -> Value {
         self.of(json!({
             "id": document.id,
             "title": document.title,
@@ -115,11 +115,11 @@ impl Fields {
 }
 
 /// A list under its name, and where the next page begins if there is one.
-pub(super) fn page(name: &str, items: Vec<Value>, next: Option<Cursor>) -> Value {
+pub fn page(name: &str, items: Vec<Value>, next: Option<Cursor>) -> Value {
     page_at(name, items, next.map(|cursor| cursor.encode()))
 }
 
-pub(super) fn page_at(name: &str, items: Vec<Value>, next: Option<String>) -> Value {
+pub fn page_at(name: &str, items: Vec<Value>, next: Option<String>) -> Value {
     let mut view = Map::from_iter([(name.to_owned(), Value::Array(items))]);
     if let Some(next) = next {
         view.insert("nextCursor".to_owned(), Value::from(next));

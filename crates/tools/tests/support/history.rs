@@ -40,6 +40,7 @@ pub fn record(tx: &mut Tx<'_>, project: ProjectId, name: &str, says: &str, now: 
         schedule: None,
         cause: None,
         cause_depth: 0,
+        duty: Default::default(),
         model: ModelConfig {
             provider: "rehearsal".into(),
             name: "script".into(),

@@ -58,7 +58,8 @@ pub(super) async fn metrics(State(app): State<App>) -> std::result::Result<impl 
     };
     let (jobs, vectors, queued, waiting) = app.graph.db().read(count).await?;
     let running = app.executor.driving();
-    let runs = Runs { figures: app.executor.telemetry().figures(), running, queued, waiting };
+    let walking = app.dispatcher.walking();
+    let runs = Runs { figures: app.executor.telemetry().figures(), running, queued, walking, waiting };
     let text = app.metrics.render(app.streams.open(), &jobs, vectors, &runs);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
 }

@@ -5,7 +5,6 @@ use axum::{
 };
 use emergent_domain::{
     ids::{AgentId, RunId},
-    invalid::Invalid,
     run_event::RunEvent,
 };
 use emergent_executor as executor;
@@ -53,29 +52,10 @@ pub(super) async fn follow(
     Query(from): Query<From>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let after = match last_seen(&headers)? {
-        Some(seen) => seen,
-        None => place("after", from.after.unwrap_or(0))?,
-    };
+    let after = sse::after(&headers, from.after)?;
     run_of(&app, project, agent, run).await?;
     let events = app.executor.follow(project, run, after).map(frame);
     Ok(sse::stream(&app, &caller, events))
-}
-
-fn last_seen(headers: &HeaderMap) -> Result<Option<i64>, Invalid> {
-    let wrong = || Invalid::one("Last-Event-ID", "is not a place in a run");
-    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
-    let text = value.to_str().map_err(|_| wrong())?;
-    // Browsers send an empty one when they have seen none.
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let seen = text.parse().map_err(|_| wrong())?;
-    place("Last-Event-ID", seen).map(Some)
-}
-
-fn place(field: &str, seq: i64) -> Result<i64, Invalid> {
-    if seq < 0 { Err(Invalid::one(field, "must be 0 or more")) } else { Ok(seq) }
 }
 
 fn frame(event: executor::Result<RunEvent>) -> Event {

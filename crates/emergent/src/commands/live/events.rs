@@ -1,4 +1,4 @@
-//! The events of a run, from its beginning to its end, over as many connections as that takes.
+//! The events of a run or a workflow, from its beginning to its end, over as many connections as that takes.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -26,8 +26,8 @@ pub struct Events<'a> {
 }
 
 impl<'a> Events<'a> {
-    pub fn of(client: &'a Client, run: &str) -> Self {
-        let path = format!("{run}/events");
+    pub fn of(client: &'a Client, of: &str) -> Self {
+        let path = format!("{of}/events");
         Self { client, path, seen: 0, open: None, frames: Frames::default(), failures: 0 }
     }
 
@@ -72,7 +72,7 @@ impl<'a> Events<'a> {
             Err(error) => return Err(error),
         }
         if self.failures >= MOST_FAILURES {
-            return Err(Error::Unexpected("the run's events ended before the run did".to_owned()));
+            return Err(Error::Unexpected("the events ended before what they tell of did".to_owned()));
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use crate::{
     output,
 };
 use children::Children;
-use events::Events;
+pub use events::Events;
 use view::View;
 
 /// How often the tree below a run is looked at: what children do is not among its own events.

@@ -79,7 +79,8 @@ pub fn validate(source: &str, as_json: bool) -> Result<()> {
 
 /// The tools that every project has. Those of a project's own servers are known to the project.
 fn builtin_tools() -> Vec<String> {
-    let mut names = ToolPool::new(emergent_tools::builtin::all()).builtin_names();
+    let all = emergent_tools::builtin::all().into_iter().chain(emergent_coordination::tools::all());
+    let mut names = ToolPool::new(all.collect::<Vec<_>>()).builtin_names();
     names.extend(tool_name::COORDINATION.iter().map(|name| (*name).to_owned()));
     names
 }

@@ -1,0 +1,38 @@
+use axum::extract::State;
+
+use crate::{
+    ApiError, App,
+    answer::{Envelope, Result, ok},
+    auth::{Acting, InProject},
+    extract::Json,
+    views::coordination_budget::{BudgetsView, PutBudget},
+};
+
+/// What the project and its agents may spend in a day (UTC), and have spent today.
+#[utoipa::path(
+    get, path = "/api/coordination/budgets", tag = "coordination", operation_id = "getBudgets",
+    responses((status = 200, description = "Every limit", body = Envelope<BudgetsView>)),
+)]
+pub(super) async fn get(State(app): State<App>, InProject(project): InProject) -> Result<BudgetsView> {
+    ok(app.dispatcher.budgets(project).await?)
+}
+
+/// Sets what the project, or one of its agents, may spend in a day. Without dollars and tokens, the
+/// limit goes.
+#[utoipa::path(
+    put, path = "/api/coordination/budgets", tag = "coordination", operation_id = "putBudget",
+    request_body = PutBudget,
+    responses((status = 200, description = "Every limit", body = Envelope<BudgetsView>)),
+)]
+pub(super) async fn put(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Json(body): Json<PutBudget>,
+) -> Result<BudgetsView> {
+    let limit = body.limit()?;
+    // An empty name stands for the project, inside.
+    if body.agent.as_deref().is_some_and(|name| name.trim().is_empty()) {
+        return Err(ApiError::invalid("agent", "is empty"));
+    }
+    ok(app.dispatcher.set_budget(actor.project, body.agent, limit).await?)
+}

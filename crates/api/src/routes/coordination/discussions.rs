@@ -1,0 +1,47 @@
+use axum::extract::State;
+use emergent_domain::ids::ObjectId;
+
+use crate::{
+    ApiError, App,
+    answer::{Envelope, Result, ok},
+    auth::{Acting, InProject},
+    extract::{Json, Path},
+    views::coordination_discussion::{DecideDiscussion, DiscussionView},
+};
+
+/// A discussion: what was said by whom, and what came of it.
+#[utoipa::path(
+    get, path = "/api/coordination/discussions/{discussionId}", tag = "coordination",
+    operation_id = "getDiscussion", params(("discussionId" = Uuid, Path)),
+    responses((status = 200, description = "The discussion", body = Envelope<DiscussionView>)),
+)]
+pub(super) async fn get(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<ObjectId>,
+) -> Result<DiscussionView> {
+    ok(app.dispatcher.discussion(project, id).await?)
+}
+
+/// Settles a discussion that is escalated; its workflow goes on.
+#[utoipa::path(
+    post, path = "/api/coordination/discussions/{discussionId}/decide", tag = "coordination",
+    operation_id = "decideDiscussion", params(("discussionId" = Uuid, Path)), request_body = DecideDiscussion,
+    responses((status = 200, description = "The discussion", body = Envelope<DiscussionView>)),
+)]
+pub(super) async fn decide(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path(id): Path<ObjectId>,
+    Json(body): Json<DecideDiscussion>,
+) -> Result<DiscussionView> {
+    let says_nothing = match &body.decision {
+        serde_json::Value::Null => true,
+        serde_json::Value::String(text) => text.trim().is_empty(),
+        _ => false,
+    };
+    if says_nothing {
+        return Err(ApiError::invalid("decision", "is empty"));
+    }
+    ok(app.dispatcher.decide(actor, id, body.decision, body.reason).await?)
+}

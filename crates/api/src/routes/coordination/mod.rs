@@ -1,0 +1,32 @@
+//! `/api/coordination`: workflows, their tasks and discussions, and what they may cost.
+
+mod budgets;
+mod discussions;
+mod dispatch;
+mod events;
+mod tasks;
+mod workflows;
+
+use emergent_domain::token::Scope::{AdminWrite, AgentsInvoke, AgentsRead};
+use utoipa_axum::routes;
+
+use crate::access::Routes;
+
+pub(super) fn routes() -> Routes {
+    Routes::new()
+        .scoped(AgentsInvoke, routes!(dispatch::dispatch))
+        .scoped(AgentsRead, routes!(workflows::list))
+        .scoped(AgentsRead, routes!(workflows::get))
+        .scoped(AgentsRead, routes!(events::follow))
+        .scoped(AgentsInvoke, routes!(workflows::cancel))
+        .scoped(AgentsInvoke, routes!(workflows::resume))
+        .scoped(AgentsRead, routes!(tasks::list))
+        .scoped(AgentsInvoke, routes!(tasks::add))
+        .scoped(AgentsInvoke, routes!(tasks::retry))
+        .scoped(AgentsInvoke, routes!(tasks::reassign))
+        .scoped(AgentsInvoke, routes!(tasks::skip))
+        .scoped(AgentsRead, routes!(discussions::get))
+        .scoped(AgentsInvoke, routes!(discussions::decide))
+        .scoped(AgentsRead, routes!(budgets::get))
+        .scoped(AdminWrite, routes!(budgets::put))
+}

@@ -1,0 +1,114 @@
+use axum::extract::State;
+use emergent_domain::{
+    cursor::Page,
+    ids::{ObjectId, WorkflowId},
+    task::TaskStatus,
+};
+use emergent_store::tasks::Wanted;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::{
+    App,
+    answer::{Envelope, Result, created, ok, page},
+    auth::{Acting, InProject},
+    extract::{Json, MaybeJson, Path, Query},
+    views::coordination_task::{AddTask, ReassignTask, RetryTask, SkipTask, TaskStatusView, TaskView},
+};
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    #[param(value_type = Option<TaskStatusView>, inline)]
+    status: Option<TaskStatus>,
+    /// Only those that could start now: pending, waiting for nothing, nobody at them.
+    #[serde(default)]
+    available: bool,
+    /// Only of this workflow.
+    #[serde(rename = "workflowId")]
+    #[param(value_type = Option<Uuid>, rename = "workflowId")]
+    workflow: Option<WorkflowId>,
+    /// How many at most, 50 when not said.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<i64>,
+    /// Where to go on: the `x-next-cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// The project's tasks, of whatever workflow, newest first.
+#[utoipa::path(
+    get, path = "/api/coordination/tasks", tag = "coordination", operation_id = "listTasks", params(Which),
+    responses((status = 200, description = "A page of tasks", body = Envelope<Vec<TaskView>>)),
+)]
+pub(super) async fn list(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Query(which): Query<Which>,
+) -> Result<Vec<TaskView>> {
+    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
+    let filter = Wanted { workflow: which.workflow, status: which.status, available: which.available };
+    page(app.dispatcher.tasks(project, filter, wanted).await?)
+}
+
+/// Adds a task to a workflow that is not over; without one, it is for whoever takes it.
+#[utoipa::path(
+    post, path = "/api/coordination/tasks", tag = "coordination", operation_id = "addTask",
+    request_body = AddTask,
+    responses((status = 201, description = "The task", body = Envelope<TaskView>)),
+)]
+pub(super) async fn add(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Json(body): Json<AddTask>,
+) -> Result<TaskView> {
+    let workflow = body.workflow_id;
+    created(app.dispatcher.add_task(actor, workflow, body.into()).await?)
+}
+
+/// Tries a task again that failed or was skipped, and goes on with its workflow if that waited for
+/// it.
+#[utoipa::path(
+    post, path = "/api/coordination/tasks/{taskId}/retry", tag = "coordination", operation_id = "retryTask",
+    params(("taskId" = Uuid, Path)), request_body = Option<RetryTask>,
+    responses((status = 200, description = "The task", body = Envelope<TaskView>)),
+)]
+pub(super) async fn retry(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path(task): Path<ObjectId>,
+    MaybeJson(body): MaybeJson<RetryTask>,
+) -> Result<TaskView> {
+    ok(app.dispatcher.steer(actor, task, body.into()).await?)
+}
+
+/// Gives a task to another agent, and goes on with its workflow if that waited for it.
+#[utoipa::path(
+    post, path = "/api/coordination/tasks/{taskId}/reassign", tag = "coordination",
+    operation_id = "reassignTask", params(("taskId" = Uuid, Path)), request_body = ReassignTask,
+    responses((status = 200, description = "The task", body = Envelope<TaskView>)),
+)]
+pub(super) async fn reassign(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path(task): Path<ObjectId>,
+    Json(body): Json<ReassignTask>,
+) -> Result<TaskView> {
+    ok(app.dispatcher.steer(actor, task, body.into()).await?)
+}
+
+/// Does without a task, and goes on with its workflow if that waited for it. What waits for the task
+/// is skipped as well.
+#[utoipa::path(
+    post, path = "/api/coordination/tasks/{taskId}/skip", tag = "coordination", operation_id = "skipTask",
+    params(("taskId" = Uuid, Path)), request_body = Option<SkipTask>,
+    responses((status = 200, description = "The task", body = Envelope<TaskView>)),
+)]
+pub(super) async fn skip(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path(task): Path<ObjectId>,
+    MaybeJson(body): MaybeJson<SkipTask>,
+) -> Result<TaskView> {
+    ok(app.dispatcher.steer(actor, task, body.into()).await?)
+}

@@ -1,0 +1,94 @@
+use axum::extract::State;
+use emergent_domain::{
+    cursor::Page,
+    ids::WorkflowId,
+    workflow::{Workflow, WorkflowStatus},
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::{
+    App,
+    answer::{Envelope, Result, accepted, ok, page},
+    auth::{Acting, InProject},
+    extract::{MaybeJson, Path, Query},
+    views::{
+        coordination::{WorkflowFacts, WorkflowStatusView, WorkflowView},
+        coordination_dispatch::ResumeWorkflow,
+    },
+};
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    #[param(value_type = Option<WorkflowStatusView>, inline)]
+    status: Option<WorkflowStatus>,
+    /// How many at most, 50 when not said.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<i64>,
+    /// Where to go on: the `x-next-cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// The project's workflows, newest first.
+#[utoipa::path(
+    get, path = "/api/coordination/workflows", tag = "coordination", operation_id = "listWorkflows",
+    params(Which),
+    responses((status = 200, description = "A page of workflows", body = Envelope<Vec<WorkflowFacts>>)),
+)]
+pub(super) async fn list(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Query(which): Query<Which>,
+) -> Result<Vec<WorkflowFacts>> {
+    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
+    page(app.dispatcher.workflows(project, which.status, wanted).await?)
+}
+
+/// A workflow: its tasks with each one's state, and what it cost.
+#[utoipa::path(
+    get, path = "/api/coordination/workflows/{workflowId}", tag = "coordination", operation_id = "getWorkflow",
+    params(("workflowId" = Uuid, Path)),
+    responses((status = 200, description = "The workflow", body = Envelope<WorkflowView>)),
+)]
+pub(super) async fn get(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Path(id): Path<WorkflowId>,
+) -> Result<WorkflowView> {
+    ok(app.dispatcher.workflow(project, id).await?)
+}
+
+/// Ends a workflow and every run of it.
+#[utoipa::path(
+    post, path = "/api/coordination/workflows/{workflowId}/cancel", tag = "coordination",
+    operation_id = "cancelWorkflow", params(("workflowId" = Uuid, Path)),
+    responses((status = 200, description = "The workflow, cancelled", body = Envelope<WorkflowFacts>)),
+)]
+pub(super) async fn cancel(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path(id): Path<WorkflowId>,
+) -> Result<WorkflowFacts> {
+    ok::<WorkflowFacts>(app.dispatcher.cancel(actor, id).await?)
+}
+
+/// Goes on with a workflow that waits for a person, or has failed: what failed or was skipped is
+/// tried again. A budget that is given takes the place of the one it had.
+#[utoipa::path(
+    post, path = "/api/coordination/workflows/{workflowId}/resume", tag = "coordination",
+    operation_id = "resumeWorkflow", params(("workflowId" = Uuid, Path)),
+    request_body = Option<ResumeWorkflow>,
+    responses((status = 202, description = "The workflow, under way again", body = Envelope<WorkflowFacts>)),
+)]
+pub(super) async fn resume(
+    State(app): State<App>,
+    Acting(actor): Acting,
+    Path(id): Path<WorkflowId>,
+    MaybeJson(body): MaybeJson<ResumeWorkflow>,
+) -> Result<WorkflowFacts> {
+    let budget = body.budget()?;
+    let resumed: Workflow = app.dispatcher.resume(actor, id, body.note, budget).await?;
+    accepted(resumed)
+}

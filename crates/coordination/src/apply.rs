@@ -1,0 +1,516 @@
+//! Writes what was decided: everything of one look at a workflow is one transaction, behind the
+//! fence that only its dispatcher passes. Whoever else changed a task in between makes it stale,
+//! and nothing is written.
+
+use std::sync::Arc;
+
+use emergent_domain::{
+    agent::Agent,
+    author::Author,
+    ids::{AgentId, ObjectId, ProjectId, RunId, WorkflowId},
+    object::{NewObject, ObjectPatch},
+    relationship::NewRelationship,
+    run::{Run, RunStatus},
+    task::{Task, TaskStatus},
+    time::Timestamp,
+    verdict::Verdict,
+    workflow::{Duty, Escalation, Hands, Workflow, WorkflowStatus},
+};
+use emergent_executor::{Executor, Start};
+use emergent_graph::{Actor, Writer, objects, relationships};
+use emergent_store::{
+    Tx, agents, runs,
+    workflows::{self, NewEvent},
+};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Error, Result,
+    plan::Trouble,
+    settle::{Move, To},
+    talk,
+};
+
+/// What is to be written, as it was decided on a snapshot at `seen`.
+pub(crate) struct Work {
+    pub project: ProjectId,
+    pub workflow: WorkflowId,
+    pub owner: Arc<str>,
+    pub seen: i64,
+    pub items: Vec<Item>,
+}
+
+pub(crate) enum Item {
+    Begin(Box<Begin>),
+    Settle(Box<Settle>),
+    /// A task that is not started, or not done: skipped, or failed before its first step.
+    Decide {
+        task: ObjectId,
+        version: i64,
+        from: TaskStatus,
+        to: TaskStatus,
+        why: String,
+    },
+    Talk(Box<talk::Step>),
+    /// Who plans is started, or started again.
+    Plan {
+        agent: AgentId,
+        prompt: String,
+        run: RunId,
+    },
+    Trouble(Trouble),
+    /// The workflow moves on or ends.
+    Workflow {
+        to: WorkflowStatus,
+        why: String,
+        summary: Option<String>,
+        escalation: Option<Trouble>,
+    },
+    /// A plan that will not do.
+    Refused {
+        why: String,
+    },
+    /// What such a plan left behind.
+    Discard {
+        task: ObjectId,
+    },
+}
+
+/// An attempt at a task: its session and its run.
+pub(crate) struct Begin {
+    pub task: Task,
+    pub agent: AgentId,
+    pub agent_name: String,
+    pub why: String,
+    pub prompt: String,
+    pub run: RunId,
+    pub session: ObjectId,
+    /// Of the attempt before.
+    pub before: Option<ObjectId>,
+    pub informed_by: Vec<ObjectId>,
+    pub hands: Option<Hands>,
+    /// The run that goes on, instead of a new conversation.
+    pub resumes: Option<RunId>,
+}
+
+/// An attempt that has ended, and what follows.
+pub(crate) struct Settle {
+    pub task: ObjectId,
+    pub run: RunId,
+    pub status: RunStatus,
+    pub session: Option<ObjectId>,
+    /// With the version each task had.
+    pub moves: Vec<(Move, Task)>,
+    pub verdict: Option<Verdict>,
+    pub summary: String,
+}
+
+/// What a transaction left: the tasks' new versions, and the workflow's.
+#[derive(Debug, Default)]
+pub(crate) struct Applied {
+    pub versions: Vec<(ObjectId, i64)>,
+    pub revision: i64,
+}
+
+/// The transaction under way.
+pub(crate) struct Writing<'a, 'b> {
+    pub tx: &'a mut Tx<'b>,
+    pub executor: &'a Executor,
+    pub writer: Writer,
+    pub workflow: Workflow,
+    pub now: Timestamp,
+    pub events: Vec<NewEvent>,
+    pub applied: Applied,
+}
+
+pub(crate) fn apply(tx: &mut Tx<'_>, executor: &Executor, work: &Work) -> Result<Applied> {
+    let id = work.workflow;
+    let Some((revision, _)) = workflows::fence(tx, id, &work.owner)? else { return Err(Error::Lost(id)) };
+    if revision != work.seen + 1 {
+        return Err(Error::Stale(id));
+    }
+    let workflow = workflows::get(tx, work.project, id)?.ok_or(Error::Lost(id))?;
+    let mut writer = executor.graph().writer(tx, Actor { project: work.project, author: Author::System })?;
+    writer.dispatcher = true;
+    let now = writer.now;
+    let applied = Applied { revision, ..Applied::default() };
+    let mut writing = Writing { tx, executor, writer, workflow, now, events: Vec::new(), applied };
+    for item in &work.items {
+        writing.write(item)?;
+    }
+    let events = std::mem::take(&mut writing.events);
+    let applied = std::mem::take(&mut writing.applied);
+    workflows::record(tx, id, &events)?;
+    Ok(applied)
+}
+
+impl Writing<'_, '_> {
+    fn write(&mut self, item: &Item) -> Result<()> {
+        match item {
+            Item::Begin(begin) => self.begin(begin),
+            Item::Settle(settle) => self.settle(settle),
+            Item::Decide { task, version, from, to, why } => {
+                let changes = json!({ "status": to.as_str() });
+                self.change(*task, *version, changes, why)?;
+                let kind = match to {
+                    TaskStatus::Skipped => "task_skipped",
+                    _ => "task_failed",
+                };
+                self.tell(kind, Some(*task), None, json!({ "reason": why, "from": from.as_str() }));
+                Ok(())
+            }
+            Item::Talk(step) => talk::write(self, step),
+            Item::Plan { agent, prompt, run } => self.plan(*agent, prompt, *run),
+            Item::Trouble(trouble) => self.trouble(trouble),
+            Item::Workflow { to, why, summary, escalation } => {
+                self.move_to(*to, why, summary.clone(), escalation.as_ref())
+            }
+            Item::Refused { why } => {
+                let run = self.workflow.planner_run;
+                self.tell("plan_refused", None, run, json!({ "reason": why }));
+                Ok(())
+            }
+            Item::Discard { task } => {
+                objects::delete(self.tx, &self.writer, *task, None)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Changes a task and remembers its new version.
+    pub fn change(&mut self, task: ObjectId, version: i64, properties: Value, why: &str) -> Result<()> {
+        let Value::Object(properties) = properties else { return Ok(()) };
+        // A task may change more than once in one transaction.
+        let newest = self.applied.versions.iter().rev().find(|(id, _)| *id == task);
+        let expected = newest.map_or(version, |(_, version)| *version);
+        let patch = ObjectPatch {
+            properties: Some(properties),
+            expected_version: Some(expected),
+            ..ObjectPatch::default()
+        };
+        self.writer.reason = Some(why.to_owned());
+        let changed = objects::update(self.tx, &self.writer, task, &patch);
+        self.writer.reason = None;
+        let changed = changed.map_err(|error| match error {
+            emergent_graph::Error::VersionConflict { .. } | emergent_graph::Error::NotFound { .. } => {
+                Error::Stale(self.workflow.id)
+            }
+            other => other.into(),
+        })?;
+        self.applied.versions.push((task, changed.version));
+        Ok(())
+    }
+
+    pub fn tell(&mut self, kind: &'static str, task: Option<ObjectId>, run: Option<RunId>, data: Value) {
+        self.events.push(NewEvent { kind, task, run, data, at: self.now });
+    }
+
+    /// As this run: sessions, entries and verdicts are its own, though no tool of it wrote them.
+    pub fn as_run(&self, run: RunId) -> Writer {
+        Writer { author: Author::Run { run_id: run, tool_call_id: None }, ..self.writer.clone() }
+    }
+
+    pub fn make(&mut self, writer: &Writer, id: ObjectId, type_: &str, properties: Value) -> Result<()> {
+        let Value::Object(properties) = properties else { return Ok(()) };
+        let new = NewObject { type_: type_.to_owned(), properties, ..NewObject::default() };
+        let draft = objects::Draft::new(new).map_err(emergent_graph::Error::from)?.with_id(id);
+        objects::create(self.tx, writer, &draft)?;
+        Ok(())
+    }
+
+    /// Joins objects; several at once are one statement.
+    pub fn join(&mut self, writer: &Writer, edges: &[(&str, ObjectId, ObjectId, Option<i64>)]) -> Result<()> {
+        let mut drafts = Vec::with_capacity(edges.len());
+        for (type_, from, to, sequence) in edges {
+            let mut properties = Map::new();
+            if let Some(sequence) = sequence {
+                properties.insert("sequence".to_owned(), json!(sequence));
+            }
+            let (type_, from, to) = ((*type_).to_owned(), *from, *to);
+            let new = NewRelationship { type_, from, to, properties, weight: None };
+            drafts.push(relationships::Draft::new(new).map_err(emergent_graph::Error::from)?);
+        }
+        relationships::create_all(self.tx, writer, &drafts)?;
+        Ok(())
+    }
+
+    pub fn agent(&mut self, id: AgentId) -> Result<Agent> {
+        let found = agents::get(self.tx, self.workflow.project, id)?;
+        found.filter(|agent| agent.deleted_at.is_none()).ok_or(Error::Stale(self.workflow.id))
+    }
+
+    fn begin(&mut self, begin: &Begin) -> Result<()> {
+        let (task, run, session) = (&begin.task, begin.run, begin.session);
+        let attempt = task.retry_count + 1;
+        let changes = json!({
+            "status": TaskStatus::InProgress.as_str(),
+            "assigned_agent": begin.agent_name,
+            "run_id": run.to_string(),
+            "resumes": if begin.resumes.is_some() { task.resumes + 1 } else { 0 },
+            "metrics": { "start_time": self.now },
+        });
+        let why = format!("attempt {attempt} by `{}`: {}", begin.agent_name, begin.why);
+        self.change(task.id, task.version, changes, &why)?;
+        let writer = self.as_run(run);
+        let mut properties = json!({
+            "status": "active",
+            "agent_name": begin.agent_name,
+            "task_context": cut(&begin.prompt, 1_000),
+            "started_at": self.now,
+            "run_id": run.to_string(),
+        });
+        if let Some(before) = begin.before {
+            properties["retry_of"] = json!(before.to_string());
+            let reason = match begin.resumes {
+                Some(_) => "its run ended at a limit".to_owned(),
+                None => last_failure(&task.failure_context),
+            };
+            properties["retry_reason"] = json!(reason);
+        }
+        // Found by its words; a vector for each attempt would cost more than the attempt.
+        let wordless = Writer { embeds: false, ..writer.clone() };
+        self.make(&wordless, session, "Session", properties)?;
+        let mut edges = vec![("has_session", task.id, session, None)];
+        edges.extend(begin.before.map(|before| ("follows_up", session, before, None)));
+        edges.extend(begin.informed_by.iter().map(|other| ("informed_by", session, *other, None)));
+        self.join(&writer, &edges)?;
+        let duty = Duty {
+            workflow: Some(self.workflow.id),
+            task: Some(task.id),
+            session: Some(session),
+            discussion: None,
+            hands: begin.hands,
+        };
+        let start = Start { input: begin.prompt.clone(), ..Start::default() };
+        self.admit(begin.agent, begin.resumes, start, duty, 0, run, Some(task.id))?;
+        let kind = if begin.resumes.is_some() { "task_resumed" } else { "task_started" };
+        let data = json!({ "agent": begin.agent_name, "attempt": attempt, "reason": begin.why });
+        self.tell(kind, Some(task.id), Some(run), data);
+        Ok(())
+    }
+
+    /// Queues a run. Why one cannot be started is its task's failure, not the workflow's.
+    #[expect(clippy::too_many_arguments, reason = "what a run is started with, once")]
+    pub fn admit(
+        &mut self,
+        agent: AgentId,
+        resumes: Option<RunId>,
+        start: Start,
+        duty: Duty,
+        part: i64,
+        run: RunId,
+        task: Option<ObjectId>,
+    ) -> Result<Run> {
+        let started_by = self.workflow.started_by;
+        let admitted = match resumes {
+            Some(paused) => {
+                let found = runs::get_for_update(self.tx, self.workflow.project, paused)?;
+                let found = found.ok_or_else(|| Error::not_found("run", paused))?;
+                emergent_executor::dispatch_resume(self.tx, self.executor, &found, duty, run, start.input)
+            }
+            None => {
+                let agent = self.agent(agent)?;
+                emergent_executor::dispatch(
+                    self.tx,
+                    self.executor,
+                    &agent,
+                    start,
+                    duty,
+                    part,
+                    run,
+                    started_by,
+                )
+            }
+        };
+        admitted.map_err(|error| match error {
+            emergent_executor::Error::Store(error) => Error::Store(error),
+            other => Error::Refused { task, why: other.to_string() },
+        })
+    }
+
+    fn settle(&mut self, settle: &Settle) -> Result<()> {
+        let run = runs::get(self.tx, self.workflow.project, settle.run)?;
+        let (messages, tokens_in, tokens_out, answers) = workflows::told(self.tx, settle.run)?;
+        let writer = self.as_run(settle.run);
+        if let Some(session) = settle.session {
+            let status = match settle.status {
+                RunStatus::Completed | RunStatus::Paused => "completed",
+                RunStatus::Cancelled => "cancelled",
+                _ => "failed",
+            };
+            let properties = json!({
+                "status": status,
+                "completed_at": self.now,
+                "message_count": messages,
+                "tokens_in": tokens_in,
+                "tokens_out": tokens_out,
+            });
+            let Value::Object(properties) = properties else { return Ok(()) };
+            let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
+            objects::update(self.tx, &Writer { embeds: false, ..writer.clone() }, session, &patch).map_err(
+                |error| match error {
+                    // Somebody took it away this moment: look again, it is not known then.
+                    emergent_graph::Error::NotFound { .. } => Error::Stale(self.workflow.id),
+                    other => other.into(),
+                },
+            )?;
+            if let Some(verdict) = &settle.verdict {
+                let result = ObjectId::new();
+                let mut properties = verdict.properties();
+                properties["run_id"] = json!(settle.run.to_string());
+                self.make(&writer, result, verdict.type_(), properties)?;
+                self.join(&writer, &[("has_result", session, result, None)])?;
+            }
+        }
+        let started = run.as_ref().and_then(|run| run.started_at).unwrap_or(self.now);
+        let ended = run.as_ref().and_then(|run| run.completed_at).unwrap_or(self.now);
+        let metrics = json!({
+            "start_time": started,
+            "completion_time": ended,
+            "duration_seconds": ended.since(started).as_secs_f64(),
+            "llm_calls": answers,
+            "tokens_used": tokens_in + tokens_out,
+        });
+        for (step, task) in &settle.moves {
+            let own = step.task == settle.task;
+            let mut changes = changes(step, task);
+            if own {
+                changes["summary"] = json!(cut(&settle.summary, 2_000));
+                changes["metrics"] = metrics.clone();
+            }
+            self.change(step.task, task.version, changes, &step.why)?;
+            let mut data = json!({ "reason": step.why });
+            if let Some(verdict) = settle.verdict.as_ref().filter(|_| own) {
+                data["verdict"] = json!(verdict.word.as_str());
+            }
+            self.tell(event_of(step, own), Some(step.task), own.then_some(settle.run), data);
+        }
+        Ok(())
+    }
+
+    fn plan(&mut self, agent: AgentId, prompt: &str, run: RunId) -> Result<()> {
+        let duty = Duty { workflow: Some(self.workflow.id), ..Duty::default() };
+        let start = Start { input: prompt.to_owned(), ..Start::default() };
+        self.admit(agent, None, start, duty, 0, run, None)?;
+        let from = self.workflow.status;
+        self.workflow.planner_run = Some(run);
+        self.workflow.plan_attempts += 1;
+        self.save(from)?;
+        let data = json!({ "attempt": self.workflow.plan_attempts });
+        self.tell("planning_started", None, Some(run), data);
+        Ok(())
+    }
+
+    /// Notes why a person will be asked; the rest goes on first.
+    fn trouble(&mut self, trouble: &Trouble) -> Result<()> {
+        let from = self.workflow.status;
+        self.workflow.escalation = Some(self.escalation(trouble));
+        self.save(from)
+    }
+
+    fn escalation(&self, trouble: &Trouble) -> Escalation {
+        Escalation {
+            reason: trouble.reason.clone(),
+            task: trouble.task,
+            discussion: trouble.discussion,
+            options: trouble.options.iter().map(|&option| option.to_owned()).collect(),
+            at: self.now,
+        }
+    }
+
+    fn move_to(
+        &mut self,
+        to: WorkflowStatus,
+        why: &str,
+        summary: Option<String>,
+        escalation: Option<&Trouble>,
+    ) -> Result<()> {
+        let from = self.workflow.status;
+        self.workflow.status = to;
+        let mut data = json!({ "status": to.as_str(), "reason": why });
+        if let Some(trouble) = escalation {
+            self.workflow.escalation = Some(self.escalation(trouble));
+            data["options"] = json!(trouble.options);
+        }
+        if to.is_over() {
+            self.workflow.completed_at = Some(self.now);
+            self.workflow.escalation = None;
+        }
+        if summary.is_some() {
+            self.workflow.summary = summary;
+            data["summary"] = json!(self.workflow.summary);
+        }
+        self.save(from)?;
+        let kind = match to {
+            WorkflowStatus::Running => "plan_made",
+            WorkflowStatus::Escalated => "escalated",
+            _ => "workflow_ended",
+        };
+        let task = escalation.and_then(|trouble| trouble.task);
+        self.tell(kind, task, None, data);
+        Ok(())
+    }
+
+    fn save(&mut self, from: WorkflowStatus) -> Result<()> {
+        self.workflow.updated_at = self.now;
+        match workflows::update(self.tx, from, &self.workflow)? {
+            true => Ok(()),
+            false => Err(Error::Lost(self.workflow.id)),
+        }
+    }
+}
+
+/// What a move writes on its task.
+fn changes(step: &Move, task: &Task) -> Value {
+    let agent = if task.agent_is_named { json!(task.assigned_agent) } else { Value::Null };
+    let again = |failure_context: &str, agent: Value| {
+        json!({
+            "status": TaskStatus::Pending.as_str(),
+            "retry_count": task.retry_count + 1,
+            "failure_context": failure_context,
+            "assigned_agent": agent,
+            "run_id": null,
+        })
+    };
+    match &step.to {
+        To::Completed { output } => json!({ "status": TaskStatus::Completed.as_str(), "output": output }),
+        To::Retry { failure_context, agent: Some(other) } => again(failure_context, json!(other)),
+        To::Retry { failure_context, agent: None } | To::SentBack { failure_context } => {
+            again(failure_context, agent)
+        }
+        To::Noted { failure_context } => json!({ "failure_context": failure_context }),
+        To::Reopened => {
+            json!({ "status": TaskStatus::Pending.as_str(), "assigned_agent": agent, "run_id": null })
+        }
+        To::Failed { failure_context } => {
+            json!({ "status": TaskStatus::Failed.as_str(), "failure_context": failure_context })
+        }
+        To::Paused => json!({ "status": TaskStatus::Paused.as_str() }),
+    }
+}
+
+fn event_of(step: &Move, own: bool) -> &'static str {
+    match &step.to {
+        To::Completed { .. } => "task_completed",
+        To::Retry { .. } => "task_retried",
+        To::SentBack { .. } | To::Noted { .. } => "task_sent_back",
+        To::Reopened if own => "task_verdict",
+        To::Reopened => "task_reopened",
+        To::Failed { .. } => "task_failed",
+        To::Paused => "task_paused",
+    }
+}
+
+/// The newest of the failures, for the session that comes after it.
+fn last_failure(context: &str) -> String {
+    let at = context.rfind("Attempt ").unwrap_or(0);
+    cut(&context[at..], 500)
+}
+
+/// At most this many characters, with a mark where it was cut.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((at, _)) => format!("{}…", &text[..at]),
+    }
+}

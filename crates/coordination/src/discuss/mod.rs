@@ -1,0 +1,121 @@
+//! Discussions: several agents come to one decision, in turns.
+//!
+//! One engine for every kind. It knows no clock, model or database: [`next`] is told what was said
+//! so far and says who is asked next, or what came of it. A turn is a run; its place is its index
+//! in the order of asking. The same turns always give the same answer, so a discussion that is
+//! taken up again after a restart asks nobody twice and goes on where it was.
+//!
+//! `settings` is what a discussion is about, `kinds` how each kind goes, `walk` how a phase is
+//! gone through, `tally` and `read` how votes are counted and found, `prompt` the wording.
+
+mod kinds;
+mod outcome;
+mod prompt;
+mod read;
+mod settings;
+mod tally;
+mod tasks;
+mod walk;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use outcome::{Dissent, Outcome, Ranked};
+pub use settings::{EntryType, Kind, Participant, Phase, Settings};
+
+use walk::Walk;
+
+/// One turn: a run that was started for a place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Turn {
+    pub place: i64,
+    pub agent: String,
+    pub phase: String,
+    pub round: i64,
+    /// `None` while it runs.
+    pub ended: Option<Ended>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Ended {
+    /// False for one that failed, timed out or was cancelled: it abstains.
+    pub ok: bool,
+    pub text: String,
+    /// What it gave to `submit_vote`.
+    pub vote: Option<Vote>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Vote {
+    pub option: String,
+    #[serde(default)]
+    pub confidence: Option<f64>,
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// What a person decided about a discussion that could not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    pub decision: Value,
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// A turn to be started.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ask {
+    pub place: i64,
+    pub agent: String,
+    pub phase: String,
+    pub round: i64,
+    pub prompt: String,
+    /// Whether it is given `submit_vote`.
+    pub hands_vote: bool,
+    /// As what its answer is kept.
+    pub entry_type: EntryType,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Start these, side by side. Other turns may still be running.
+    Ask(Vec<Ask>),
+    /// Turns are running, and nobody else is to be asked before they end.
+    Wait,
+    /// It is over. Turns that are still running change nothing any more.
+    Resolve(Box<Outcome>),
+    /// A person has to decide; `so_far` is what there is to go by.
+    Escalate { reason: String, options: Vec<String>, so_far: Box<Outcome> },
+}
+
+/// What is next in a discussion. `turns` are all that were started, in any order.
+pub fn next(settings: &Settings, turns: &[Turn], decided_by_person: Option<&Decision>) -> Next {
+    let mut walk = Walk::new(settings, turns);
+    let next = match kinds::go(&mut walk) {
+        Ok(outcome) => Next::Resolve(Box::new(outcome)),
+        Err(next) => next,
+    };
+    let Some(decision) = decided_by_person else { return next };
+    let before = match next {
+        Next::Resolve(outcome) => *outcome,
+        Next::Escalate { so_far, .. } => *so_far,
+        Next::Ask(_) | Next::Wait => Outcome::so_far(&walk),
+    };
+    Next::Resolve(Box::new(before.decided_by(decision)))
+}
+
+/// Every turn that was or has to be asked up to here, in the order of places: for whoever has a
+/// run's place only and needs to know its phase, round and type again.
+pub fn asked(settings: &Settings, turns: &[Turn]) -> Vec<Ask> {
+    let mut walk = Walk::new(settings, turns);
+    let _ = kinds::go(&mut walk);
+    walk.asked
+}
+
+/// No discussion with these settings has more turns, whatever its participants do.
+pub fn most_turns(settings: &Settings) -> usize {
+    kinds::most_turns(settings)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! What a discussion is about, who takes part, and how it goes.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// One proposes, the others approve or suggest changes.
+    ReviewLoop,
+    Consensus,
+    Debate,
+    Brainstorm,
+    ProblemSolving,
+    /// Phases of its own: review, synthesis, decision unless `phases` says otherwise.
+    Collaboration,
+}
+
+impl Kind {
+    pub const ALL: &[Kind] = &[
+        Kind::ReviewLoop,
+        Kind::Consensus,
+        Kind::Debate,
+        Kind::Brainstorm,
+        Kind::ProblemSolving,
+        Kind::Collaboration,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::ReviewLoop => "review_loop",
+            Kind::Consensus => "consensus",
+            Kind::Debate => "debate",
+            Kind::Brainstorm => "brainstorm",
+            Kind::ProblemSolving => "problem_solving",
+            Kind::Collaboration => "collaboration",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.as_str() == text)
+    }
+
+    fn rounds(self) -> i64 {
+        match self {
+            Kind::ReviewLoop => 3,
+            Kind::Debate => 2,
+            _ => 1,
+        }
+    }
+}
+
+/// What a `DiscussionEntry` is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryType {
+    #[default]
+    Argument,
+    Proposal,
+    Vote,
+    Feedback,
+    Decision,
+}
+
+impl EntryType {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EntryType::Argument => "argument",
+            EntryType::Proposal => "proposal",
+            EntryType::Vote => "vote",
+            EntryType::Feedback => "feedback",
+            EntryType::Decision => "decision",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Participant {
+    pub agent: String,
+    #[serde(default = "one")]
+    pub weight: f64,
+    /// A free word that the agent is told. These mean something here: `proposer`, `judge`, `for`,
+    /// `against`, `moderator`, `synthesizer`, `decider`, `reviewer`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+}
+
+impl Participant {
+    pub fn named(agent: impl Into<String>) -> Self {
+        Self { agent: agent.into(), weight: 1.0, role: None }
+    }
+
+    /// What its vote counts. What is no weight counts nothing.
+    pub(super) fn counts(&self) -> f64 {
+        if self.weight.is_finite() { self.weight.clamp(0.0, 1e6) } else { 0.0 }
+    }
+
+    pub(super) fn is(&self, role: &str) -> bool {
+        self.role.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(role))
+    }
+}
+
+/// A phase of a collaboration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    pub name: String,
+    /// Who is asked; nobody named is everybody.
+    #[serde(default)]
+    pub agents: Vec<String>,
+    #[serde(default = "once")]
+    pub max_rounds: i64,
+    #[serde(default)]
+    pub output_type: EntryType,
+}
+
+/// Kept with the discussion: a walk that is taken up again goes by what was set at its start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    pub kind: Kind,
+    pub topic: String,
+    #[serde(default)]
+    pub context: String,
+    /// In a review loop the first one proposes, unless one has the role `proposer`.
+    pub participants: Vec<Participant>,
+    /// What can be voted for; none are found by the participants.
+    #[serde(default)]
+    pub options: Vec<String>,
+    /// Of feedback, of argument and vote, or of debate; without it what the kind is used to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<i64>,
+    /// The share of weight an option needs.
+    #[serde(default = "seventy_percent")]
+    pub threshold: f64,
+    #[serde(default)]
+    pub criteria: Vec<String>,
+    #[serde(default)]
+    pub phases: Vec<Phase>,
+    /// How many have to be left; without it half of them, at least two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quorum: Option<usize>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn once() -> i64 {
+    1
+}
+
+fn seventy_percent() -> f64 {
+    0.7
+}
+
+pub const MOST_PARTICIPANTS: usize = 20;
+const MOST_ROUNDS: i64 = 10;
+const MOST_PHASES: usize = 10;
+const MOST_OPTIONS: usize = 50;
+
+impl Settings {
+    pub fn new(kind: Kind, topic: impl Into<String>, agents: &[&str]) -> Self {
+        Self {
+            kind,
+            topic: topic.into(),
+            context: String::new(),
+            participants: agents.iter().map(|agent| Participant::named(*agent)).collect(),
+            options: Vec::new(),
+            rounds: None,
+            threshold: seventy_percent(),
+            criteria: Vec::new(),
+            phases: Vec::new(),
+            quorum: None,
+        }
+    }
+
+    /// What stands against a discussion like this, said to whoever wants to start it. The engine
+    /// itself makes the best of anything.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let everybody = self.everybody();
+        let least = if self.kind == Kind::Debate { 3 } else { 2 };
+        if self.topic.trim().is_empty() {
+            problems.push("`topic` is empty".to_owned());
+        }
+        if everybody.len() < least {
+            problems.push(format!("a {} needs at least {least} participants", self.kind.as_str()));
+        }
+        if everybody.len() > MOST_PARTICIPANTS {
+            problems.push(format!("a discussion has at most {MOST_PARTICIPANTS} participants"));
+        }
+        for (at, one) in self.participants.iter().enumerate() {
+            if self.participants[..at].iter().any(|other| other.agent == one.agent) {
+                problems.push(format!("`{}` takes part twice", one.agent));
+            }
+            if !one.weight.is_finite() || one.weight < 0.0 || one.weight > 1e6 {
+                problems.push(format!("the weight of `{}` must be a number from 0 to 1000000", one.agent));
+            }
+        }
+        if self.options.len() == 1 || self.options.len() > MOST_OPTIONS {
+            problems.push(format!("`options` must be 2 to {MOST_OPTIONS}, or none"));
+        }
+        if self.rounds.is_some_and(|rounds| !(1..=MOST_ROUNDS).contains(&rounds)) {
+            problems.push(format!("`rounds` must be 1 to {MOST_ROUNDS}"));
+        }
+        if !(self.threshold > 0.0 && self.threshold <= 1.0) {
+            problems.push("`threshold` must be above 0 and at most 1".to_owned());
+        }
+        if self.phases.len() > MOST_PHASES {
+            problems.push(format!("a collaboration has at most {MOST_PHASES} phases"));
+        }
+        if !self.phases.is_empty() && self.kind != Kind::Collaboration {
+            problems.push("`phases` are only for a collaboration".to_owned());
+        }
+        if self.quorum.is_some_and(|quorum| quorum == 0 || quorum > everybody.len()) {
+            problems.push("`quorum` must be 1 to the number of participants".to_owned());
+        }
+        problems
+    }
+
+    /// The participants, and those that only a phase names.
+    pub(super) fn everybody(&self) -> Vec<Participant> {
+        let mut all = self.participants.clone();
+        let phases = if self.kind == Kind::Collaboration { &self.phases[..] } else { &[] };
+        for agent in phases.iter().flat_map(|phase| &phase.agents) {
+            if !all.iter().any(|one| one.agent == *agent) {
+                all.push(Participant::named(agent.clone()));
+            }
+        }
+        all
+    }
+
+    pub(super) fn rounds(&self) -> i64 {
+        self.rounds.unwrap_or(self.kind.rounds()).clamp(1, MOST_ROUNDS)
+    }
+
+    pub(super) fn phases(&self) -> Vec<Phase> {
+        if !self.phases.is_empty() {
+            return self.phases.iter().take(MOST_PHASES).cloned().collect();
+        }
+        let everybody = self.everybody();
+        let named = |role: &str, otherwise: Option<&Participant>| -> Vec<String> {
+            let own: Vec<_> =
+                everybody.iter().filter(|one| one.is(role)).map(|one| one.agent.clone()).collect();
+            if own.is_empty() { otherwise.map(|one| one.agent.clone()).into_iter().collect() } else { own }
+        };
+        let phase =
+            |name: &str, agents, output_type| Phase { name: name.into(), agents, max_rounds: 1, output_type };
+        vec![
+            phase("review", named("reviewer", None), EntryType::Argument),
+            phase("synthesis", named("synthesizer", everybody.first()), EntryType::Proposal),
+            phase("decision", named("decider", everybody.last()), EntryType::Vote),
+        ]
+    }
+
+    pub(super) fn max_rounds(phase: &Phase) -> i64 {
+        phase.max_rounds.clamp(1, MOST_ROUNDS)
+    }
+
+    /// How many of so many have to be there.
+    pub(super) fn quorum_of(&self, seats: usize) -> usize {
+        match self.quorum {
+            Some(quorum) => quorum.clamp(1, seats.max(1)),
+            None if seats < 2 => 1,
+            None => seats.div_ceil(2).max(2),
+        }
+    }
+}

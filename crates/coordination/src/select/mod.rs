@@ -1,0 +1,105 @@
+//! Who does a task that names nobody: rules first, a model where they are not clear.
+//!
+//! The rules know no agent by name. They compare what a task wants done, to what, with what an
+//! agent says of itself: its name and description, its tools, and `config.handles` if its author
+//! wrote down what it is for.
+
+mod ask;
+mod concepts;
+mod handles;
+mod weigh;
+
+use emergent_domain::{
+    agent::{AgentDefinition, FlowType, Visibility},
+    task::Task,
+};
+use serde_json::{Map, Value};
+
+pub use ask::{llm_prompt, read_answer};
+
+/// What is known of an agent when one is chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentCard {
+    pub name: String,
+    pub description: String,
+    /// `config.tags`.
+    pub tags: Vec<String>,
+    /// Names and globs.
+    pub tools: Vec<String>,
+    pub flow_type: FlowType,
+    pub visibility: Visibility,
+    pub is_default: bool,
+    pub config: Map<String, Value>,
+}
+
+impl AgentCard {
+    pub fn of(definition: &AgentDefinition) -> Self {
+        Self {
+            name: definition.name.clone(),
+            description: definition.description.clone(),
+            tags: handles::texts(definition.config.get("tags")),
+            tools: definition.tools.clone(),
+            flow_type: definition.flow_type,
+            visibility: definition.visibility,
+            is_default: definition.is_default,
+            config: definition.config.clone(),
+        }
+    }
+}
+
+/// Who was chosen, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// `None`: nothing speaks for anybody.
+    pub agent: Option<String>,
+    pub score: f64,
+    pub reason: String,
+    /// Whether a model need not be asked.
+    pub clear: bool,
+}
+
+/// The best must lead the second by this share of its own score to be clear.
+const CLEAR_LEAD: f64 = 0.25;
+const LEAST_SCORE: f64 = 0.5;
+
+/// Chooses by rules alone. The same task and agents give the same choice, whatever their order.
+pub fn rules(task: &Task, agents: &[AgentCard]) -> Choice {
+    if let Some(name) = &task.assigned_agent {
+        let known = agents.iter().any(|agent| agent.name == *name);
+        let reason = match known {
+            true => format!("the task names `{name}`"),
+            false => format!("the task names `{name}`, which is not an agent of this project"),
+        };
+        return Choice { agent: known.then(|| name.clone()), score: 1.0, reason, clear: known };
+    }
+    let mut scored: Vec<(f64, Vec<String>, &AgentCard)> = weigh::all(task, agents);
+    for (score, reasons, agent) in &mut scored {
+        let (more, reason) = handles::score(task, agent);
+        *score += more;
+        reasons.splice(0..0, reason);
+    }
+    scored.sort_by(|a, b| {
+        b.0.total_cmp(&a.0).then_with(|| prior(b.2).cmp(&prior(a.2))).then(a.2.name.cmp(&b.2.name))
+    });
+    let Some((score, reasons, agent)) = scored.first().filter(|(score, ..)| *score > 0.0) else {
+        let default = agents.iter().filter(|agent| agent.is_default).min_by_key(|agent| &agent.name);
+        let reason = "nothing in the task points to one agent".to_owned();
+        return Choice {
+            agent: default.map(|agent| agent.name.clone()),
+            score: 0.0,
+            reason,
+            clear: agents.len() == 1,
+        };
+    };
+    let second = scored.get(1).map_or(0.0, |(score, ..)| *score);
+    let clear = agents.len() == 1 || (*score >= LEAST_SCORE && score - second >= CLEAR_LEAD * score);
+    Choice { agent: Some(agent.name.clone()), score: *score, reason: reasons.join("; "), clear }
+}
+
+/// Among equals: the default one, then one that is meant to be seen.
+fn prior(agent: &AgentCard) -> (bool, bool) {
+    (agent.is_default, agent.visibility != Visibility::Internal)
+}
+
+#[cfg(test)]
+mod tests;

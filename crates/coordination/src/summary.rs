@@ -1,0 +1,72 @@
+//! What is said of a workflow once it is over: what was done, what failed and why, what it cost,
+//! how long it took, and where the results are.
+
+use emergent_domain::{
+    task::{Task, TaskStatus},
+    time::Timestamp,
+    workflow::{Amount, WorkflowStatus},
+};
+use emergent_store::{Db, Tx, budget};
+
+use crate::{Result, apply::cut, known::Known, state::Snapshot};
+
+pub(crate) async fn of(db: &Db, known: &Known, status: WorkflowStatus, now: Timestamp) -> Result<String> {
+    let (project, id) = (known.workflow().project, known.workflow().id);
+    let read = move |tx: &mut Tx<'_>| budget::spent_of(tx, project, id);
+    let spent: Result<budget::Spent, emergent_store::Error> = db.read(read).await;
+    Ok(text(&known.snapshot, status, spent?.spent, now))
+}
+
+pub fn text(snapshot: &Snapshot, status: WorkflowStatus, spent: Amount, now: Timestamp) -> String {
+    let all = snapshot.tasks();
+    let of = |wanted: TaskStatus| all.iter().filter(move |task| task.status == wanted);
+    let count = |wanted: TaskStatus| of(wanted).count();
+    let workflow = &snapshot.workflow;
+    let mut lines = vec![format!(
+        "{} of {} tasks completed, {} failed, {} skipped; {status} after {:.1} s, {} tokens, ${:.6}.",
+        count(TaskStatus::Completed),
+        all.len(),
+        count(TaskStatus::Failed),
+        count(TaskStatus::Skipped),
+        now.since(workflow.created_at).as_secs_f64(),
+        spent.tokens,
+        microusd(spent.microusd),
+    )];
+    let named = |task: &Task| format!("`{}`", task.key);
+    for task in of(TaskStatus::Completed) {
+        let tries = match task.retry_count {
+            0 => String::new(),
+            retries => format!(", attempt {}", retries + 1),
+        };
+        let said = task.summary.as_deref().or_else(|| task.output.as_ref()?.as_str()).unwrap_or_default();
+        lines.push(format!("- {} by {}{tries}: {}", named(task), who(task), first_line(said)));
+    }
+    for task in of(TaskStatus::Failed) {
+        lines.push(format!("- {} failed: {}", named(task), first_line(last(&task.failure_context))));
+    }
+    for task in of(TaskStatus::Skipped) {
+        lines.push(format!("- {} was skipped", named(task)));
+    }
+    lines.push(format!(
+        "The tasks, their sessions and what they wrote are in the graph: SpecTask objects with workflow_id {}.",
+        workflow.id
+    ));
+    lines.join("\n")
+}
+
+fn who(task: &Task) -> &str {
+    task.assigned_agent.as_deref().unwrap_or("nobody")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people to read")]
+fn microusd(amount: i64) -> f64 {
+    amount as f64 / 1e6
+}
+
+fn last(context: &str) -> &str {
+    context.rfind("Attempt ").map_or(context, |at| &context[at..])
+}
+
+fn first_line(text: &str) -> String {
+    cut(text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim(), 200)
+}

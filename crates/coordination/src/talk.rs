@@ -1,0 +1,460 @@
+//! The discussion of a task: what was said is read from its runs, the engine says who is next, and
+//! both go into the graph as they happen.
+
+use std::collections::HashSet;
+
+use emergent_domain::{
+    ids::{AgentId, ObjectId, ProjectId, RunId},
+    object::Object,
+    run::RunStatus,
+    task::Task,
+    workflow::{Duty, Hands},
+};
+use emergent_executor::Start;
+use emergent_store::{Tx, runs, workflows};
+use serde_json::{Value, json};
+
+use crate::{
+    Result,
+    apply::{Item, Writing, cut},
+    discuss::{
+        self, Ask, Decision, Ended, EntryType, Kind, Next, Outcome, Participant, Settings, Turn, Vote,
+    },
+    known::Known,
+    select,
+    service::set,
+    start,
+    state::Talk,
+};
+
+/// A discussion as it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Talking {
+    pub id: ObjectId,
+    /// The attempt it is about.
+    pub of_run: Option<RunId>,
+    status: String,
+    settings: Settings,
+    turns: Vec<Turn>,
+    /// The run of each turn, by place.
+    runs: Vec<(i64, RunId, RunStatus)>,
+    /// The places whose turns are in the graph.
+    entered: HashSet<i64>,
+    decided: Option<Decision>,
+    /// What it came to, once it has.
+    pub outcome: String,
+}
+
+impl Talking {
+    /// Reads a `Discussion`; `None` for one that is not the dispatcher's.
+    pub fn read(
+        tx: &mut Tx<'_>,
+        project: ProjectId,
+        object: &Object,
+    ) -> Result<Option<Self>, emergent_store::Error> {
+        let map = object.properties.to_map();
+        let kept = map.get("settings").and_then(|kept| serde_json::from_value::<Settings>(kept.clone()).ok());
+        let Some(settings) = kept else { return Ok(None) };
+        let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let of_run: Option<RunId> = text("run_id").parse().ok();
+        let mut found = Vec::new();
+        // In a review loop the attempt itself is the first word.
+        if settings.kind == Kind::ReviewLoop
+            && let Some(run) = of_run
+        {
+            found.extend(runs::get(tx, project, run)?.map(|run| (0, run)));
+        }
+        found.extend(workflows::turns(tx, object.id)?.into_iter().map(|run| (run.part, run)));
+        let mut turns = Vec::with_capacity(found.len());
+        let mut of_place = Vec::with_capacity(found.len());
+        for (place, run) in found {
+            let ended = match run.status.is_terminal() {
+                true => Some(Ended {
+                    ok: matches!(run.status, RunStatus::Completed | RunStatus::Paused),
+                    text: run.summary.clone().unwrap_or_default(),
+                    vote: match run.duty.hands {
+                        Some(Hands::Vote) => runs::handed_in(tx, run.id)?
+                            .and_then(|given| serde_json::from_value::<Vote>(given).ok()),
+                        _ => None,
+                    },
+                }),
+                false => None,
+            };
+            of_place.push((place, run.id, run.status));
+            turns.push(Turn { place, agent: run.agent_name, phase: String::new(), round: 0, ended });
+        }
+        let places = map.get("entered").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let decided =
+            map.get("decided_by_person").and_then(|given| serde_json::from_value(given.clone()).ok());
+        let decision = map.get("final_decision");
+        Ok(Some(Self {
+            id: object.id,
+            of_run,
+            status: text("status"),
+            settings,
+            turns,
+            runs: of_place,
+            entered: places.iter().filter_map(Value::as_i64).collect(),
+            decided,
+            outcome: decision
+                .and_then(|one| one.get("text"))
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+        }))
+    }
+
+    pub fn talk(&self) -> Talk {
+        match self.status.as_str() {
+            "active" => Talk::Open,
+            "escalated" if self.decided.is_some() => Talk::Open,
+            "escalated" => Talk::Escalated,
+            _ => Talk::Resolved,
+        }
+    }
+
+    /// What the task hands on once it is resolved: the proposal that was approved; after any other
+    /// discussion, the decision as well.
+    pub fn conclude(&self, summary: &mut String) {
+        match self.settings.kind {
+            Kind::ReviewLoop => summary.clone_from(&self.outcome),
+            _ => summary.push_str(&format!("\n\nDecided in a discussion of it: {}", self.outcome)),
+        }
+    }
+
+    pub fn open_turns(&self) -> impl Iterator<Item = RunId> {
+        let open = self.runs.iter().filter(|(_, _, status)| !status.is_terminal());
+        open.map(|(_, run, _)| *run).filter(|_| self.talk() == Talk::Open)
+    }
+
+    pub fn topic(&self) -> &str {
+        &self.settings.topic
+    }
+
+    pub fn kind(&self) -> &'static str {
+        self.settings.kind.as_str()
+    }
+
+    /// What those who build on it are told: who said what, and what came of it.
+    pub fn told(&self) -> String {
+        let said = |turn: &Turn| {
+            let text = &turn.ended.as_ref()?.text;
+            Some(format!("{}: {}", turn.agent, cut(text, 500)))
+        };
+        let turns: Vec<String> = self.turns.iter().filter_map(said).collect();
+        format!("{}\nDecided: {}", turns.join("\n"), self.outcome)
+    }
+}
+
+/// What a transaction does about a discussion.
+pub(crate) enum Step {
+    /// It begins, with the attempt as its first word.
+    Open { id: ObjectId, task: ObjectId, run: RunId, agent: String, said: String, settings: Box<Settings> },
+    Go {
+        id: ObjectId,
+        task: ObjectId,
+        entered: Vec<i64>,
+        entries: Vec<Entry>,
+        asks: Vec<Asked>,
+        end: Option<End>,
+    },
+}
+
+pub(crate) struct Entry {
+    run: RunId,
+    sequence: i64,
+    ask: Ask,
+    content: String,
+    vote: Option<Vote>,
+}
+
+pub(crate) struct Asked {
+    ask: Ask,
+    agent: AgentId,
+    run: RunId,
+}
+
+pub(crate) enum End {
+    Resolved(Box<Outcome>),
+    Escalated { reason: String, options: Vec<String>, so_far: Box<Outcome> },
+}
+
+/// Others look at what an attempt brought; `None` when there are no others.
+pub(crate) fn open(known: &Known, id: ObjectId) -> Option<Item> {
+    let (task, attempt) = (known.snapshot.get(id)?, known.snapshot.attempts.get(&id)?);
+    let others = others(known, task, &attempt.agent);
+    if others.is_empty() {
+        return None;
+    }
+    let mut participants =
+        vec![Participant { role: Some("proposer".into()), ..Participant::named(&attempt.agent) }];
+    participants.extend(others.into_iter().map(Participant::named));
+    let settings = Settings {
+        context: task.description.clone(),
+        participants,
+        ..Settings::new(Kind::ReviewLoop, topic(task), &[])
+    };
+    let step = Step::Open {
+        id: ObjectId::new(),
+        task: id,
+        run: attempt.run,
+        agent: attempt.agent.clone(),
+        said: attempt.summary.clone(),
+        settings: Box::new(settings),
+    };
+    Some(Item::Talk(Box::new(step)))
+}
+
+fn topic(task: &Task) -> String {
+    if task.title.is_empty() { task.key.clone() } else { task.title.clone() }
+}
+
+/// Those the task names, else the one who fits it best after its own agent.
+fn others(known: &Known, task: &Task, agent: &str) -> Vec<String> {
+    let there =
+        |name: &&String| known.agents.iter().any(|one| &one.definition.name == *name) && *name != agent;
+    let named: Vec<String> = task.collaborators.iter().filter(there).cloned().collect();
+    if !named.is_empty() {
+        return named;
+    }
+    let mut cards = known.cards();
+    cards.retain(|card| card.name != agent);
+    let open = Task { assigned_agent: None, ..task.clone() };
+    select::rules(&open, &cards).agent.into_iter().collect()
+}
+
+/// What is next in a discussion that is under way.
+pub(crate) fn next(known: &Known, task: ObjectId) -> Option<Item> {
+    let talking = known.talking.get(&task)?;
+    let turns = turns(known, talking);
+    let asked = discuss::asked(&talking.settings, &turns);
+    let mut sequence = i64::try_from(talking.entered.len()).unwrap_or(0);
+    let mut entered: Vec<i64> = talking.entered.iter().copied().collect();
+    let mut entries = Vec::new();
+    for (place, run, _) in &talking.runs {
+        let turn = talking.turns.iter().find(|turn| turn.place == *place);
+        let (Some(ended), Some(ask)) =
+            (turn.and_then(|turn| turn.ended.as_ref()), asked.iter().find(|ask| ask.place == *place))
+        else {
+            continue;
+        };
+        if talking.entered.contains(place) || !ended.ok {
+            continue;
+        }
+        sequence += 1;
+        entered.push(*place);
+        entries.push(Entry {
+            run: *run,
+            sequence,
+            ask: ask.clone(),
+            content: ended.text.clone(),
+            vote: ended.vote.clone(),
+        });
+    }
+    entered.sort_unstable();
+    let (mut asks, mut end) = (Vec::new(), None);
+    match discuss::next(&talking.settings, &turns, talking.decided.as_ref()) {
+        Next::Wait => {}
+        Next::Ask(wanted) => {
+            for ask in wanted {
+                let agent = known.agents.iter().find(|agent| agent.definition.name == ask.agent);
+                asks.extend(agent.map(|agent| Asked { ask, agent: agent.id, run: RunId::new() }));
+            }
+        }
+        Next::Resolve(outcome) => end = Some(End::Resolved(outcome)),
+        Next::Escalate { reason, options, so_far } => end = Some(End::Escalated { reason, options, so_far }),
+    }
+    if entries.is_empty() && asks.is_empty() && end.is_none() {
+        return None;
+    }
+    let step = Step::Go { id: talking.id, task, entered, entries, asks, end };
+    Some(Item::Talk(Box::new(step)))
+}
+
+/// A turn could not be started: a person decides.
+pub(crate) fn give_up(known: &Known, task: ObjectId, why: String) -> Option<Item> {
+    let talking = known.talking.get(&task)?;
+    let mut entered: Vec<i64> = talking.entered.iter().copied().collect();
+    entered.sort_unstable();
+    let reason = format!("a turn could not be started: {why}");
+    let end = End::Escalated { reason, options: Vec::new(), so_far: Box::default() };
+    let (entries, asks) = (Vec::new(), Vec::new());
+    Some(Item::Talk(Box::new(Step::Go { id: talking.id, task, entered, entries, asks, end: Some(end) })))
+}
+
+/// What was said so far. Who is not there any more abstains.
+fn turns(known: &Known, talking: &Talking) -> Vec<Turn> {
+    let mut turns = talking.turns.clone();
+    while let Next::Ask(asks) = discuss::next(&talking.settings, &turns, None) {
+        let there = |ask: &Ask| known.agents.iter().any(|agent| agent.definition.name == ask.agent);
+        let before = turns.len();
+        turns.extend(asks.into_iter().filter(|ask| !there(ask)).map(|ask| Turn {
+            place: ask.place,
+            agent: ask.agent,
+            phase: ask.phase,
+            round: ask.round,
+            ended: Some(Ended::default()),
+        }));
+        if turns.len() == before {
+            break;
+        }
+    }
+    turns
+}
+
+pub(crate) fn write(writing: &mut Writing<'_, '_>, step: &Step) -> Result<()> {
+    match step {
+        Step::Open { id, task, run, agent, said, settings } => {
+            let writer = writing.as_run(*run);
+            let names: Vec<&str> = settings.participants.iter().map(|one| one.agent.as_str()).collect();
+            let properties = json!({
+                "topic": settings.topic,
+                "status": "active",
+                "discussion_type": settings.kind.as_str(),
+                "context": cut(&settings.context, 2_000),
+                "participating_agents": names,
+                "decision_criteria": settings.criteria,
+                "settings": settings,
+                "run_id": run.to_string(),
+                "task_id": task.to_string(),
+                "entered": [0],
+            });
+            writing.make(&writer, *id, "Discussion", properties)?;
+            writing.join(&writer, &[("spawned_discussion", *task, *id, None)])?;
+            let first = Ask {
+                place: 0,
+                agent: agent.clone(),
+                phase: "propose".into(),
+                round: 1,
+                prompt: String::new(),
+                hands_vote: false,
+                entry_type: EntryType::Proposal,
+            };
+            let entry = Entry { run: *run, sequence: 1, ask: first, content: said.clone(), vote: None };
+            enter(writing, *id, &entry)?;
+            let data = json!({ "discussion": id, "topic": settings.topic, "participants": names });
+            writing.tell("discussion_started", Some(*task), Some(*run), data);
+            Ok(())
+        }
+        Step::Go { id, task, entered, entries, asks, end } => {
+            for entry in entries {
+                enter(writing, *id, entry)?;
+                let data = json!({
+                    "discussion": id, "agent": entry.ask.agent, "entryType": entry.ask.entry_type.as_str(),
+                    "round": entry.ask.round, "text": cut(&entry.content, 300),
+                });
+                writing.tell("discussion_entry", Some(*task), Some(entry.run), data);
+            }
+            for Asked { ask, agent, run } in asks {
+                let duty = Duty {
+                    workflow: Some(writing.workflow.id),
+                    task: Some(*task),
+                    session: None,
+                    discussion: Some(*id),
+                    hands: ask.hands_vote.then_some(Hands::Vote),
+                };
+                let start = Start { input: ask.prompt.clone(), ..Start::default() };
+                writing.admit(*agent, None, start, duty, ask.place, *run, Some(*task))?;
+                let data =
+                    json!({ "discussion": id, "agent": ask.agent, "phase": ask.phase, "round": ask.round });
+                writing.tell("discussion_turn", Some(*task), Some(*run), data);
+            }
+            finish(writing, *id, *task, entered, end.as_ref())
+        }
+    }
+}
+
+fn enter(writing: &mut Writing<'_, '_>, discussion: ObjectId, entry: &Entry) -> Result<()> {
+    let writer = writing.as_run(entry.run);
+    let id = ObjectId::new();
+    let mut properties = json!({
+        "agent_name": entry.ask.agent,
+        "content": entry.content,
+        "entry_type": entry.ask.entry_type.as_str(),
+        "phase": entry.ask.phase,
+        "round": entry.ask.round,
+        "timestamp": writing.now,
+        "run_id": entry.run.to_string(),
+    });
+    if let Some(vote) = &entry.vote {
+        properties["option"] = json!(vote.option);
+        properties["reason"] = json!(vote.reason);
+        if let Some(confidence) = vote.confidence {
+            properties["confidence"] = json!(confidence.clamp(0.0, 1.0));
+        }
+    }
+    writing.make(&writer, id, "DiscussionEntry", properties)?;
+    writing.join(&writer, &[("has_entry", discussion, id, Some(entry.sequence))])
+}
+
+fn finish(
+    writing: &mut Writing<'_, '_>,
+    id: ObjectId,
+    task: ObjectId,
+    entered: &[i64],
+    end: Option<&End>,
+) -> Result<()> {
+    let mut properties = json!({ "entered": entered });
+    match end {
+        None => {}
+        Some(End::Resolved(outcome)) => {
+            properties["status"] = json!("resolved");
+            properties["consensus_level"] = json!(outcome.consensus_level.clamp(0.0, 1.0));
+            properties["final_decision"] = decision(outcome);
+            let data = json!({
+                "discussion": id, "consensusLevel": outcome.consensus_level, "text": cut(&outcome.text, 300),
+            });
+            writing.tell("discussion_resolved", Some(task), None, data);
+        }
+        Some(End::Escalated { reason, options, so_far }) => {
+            properties["status"] = json!("escalated");
+            properties["consensus_level"] = json!(so_far.consensus_level.clamp(0.0, 1.0));
+            properties["escalation"] =
+                json!({ "reason": reason, "options": options, "so_far": decision(so_far) });
+            let data = json!({ "discussion": id, "reason": reason, "options": options });
+            writing.tell("discussion_escalated", Some(task), None, data);
+        }
+    }
+    set(writing.tx, &writing.writer, id, properties)?;
+    if let Some(End::Resolved(outcome)) = end {
+        follow_up(writing, id, outcome)?;
+    }
+    Ok(())
+}
+
+/// The decision as it is kept: an object with its words, who thought otherwise, and the ranking.
+fn decision(outcome: &Outcome) -> Value {
+    let mut decision = match &outcome.decision {
+        Value::Object(map) => Value::Object(map.clone()),
+        Value::Null => json!({}),
+        other => json!({ "decision": other }),
+    };
+    decision["text"] = json!(outcome.text);
+    if !outcome.dissent.is_empty() {
+        decision["dissent"] = json!(outcome.dissent);
+    }
+    if !outcome.ranked.is_empty() {
+        decision["ranked"] = json!(outcome.ranked);
+    }
+    decision
+}
+
+/// Work that the decision asks for becomes tasks of the workflow.
+fn follow_up(writing: &mut Writing<'_, '_>, discussion: ObjectId, outcome: &Outcome) -> Result<()> {
+    if outcome.tasks.is_empty() {
+        return Ok(());
+    }
+    let made = match start::add_tasks(writing.tx, &writing.writer, writing.workflow.id, &outcome.tasks) {
+        Ok(made) => made,
+        // Checked before anything is written: what was decided stands, without the tasks.
+        Err(emergent_graph::Error::Invalid(invalid)) => {
+            let data = json!({ "discussion": discussion, "reason": invalid.to_string() });
+            writing.tell("tasks_refused", None, None, data);
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let edges: Vec<_> = made.iter().map(|task| ("resulted_in_task", discussion, task.id, None)).collect();
+    let writer = writing.writer.clone();
+    writing.join(&writer, &edges)
+}

@@ -1,0 +1,292 @@
+//! What a task is told: itself, what came before it, and what went wrong so far.
+//!
+//! In this order, each with its source named: the task; the outputs of its direct blockers; the
+//! outcomes of their discussions; the failure context; outputs of indirect blockers, nearest first.
+//! All of it fits a budget of tokens, except that the task and its failures are never left out.
+
+use std::fmt::Write;
+
+use emergent_documents::count_tokens;
+use emergent_domain::{
+    ids::ObjectId,
+    task::{Task, VerdictKind},
+};
+use serde_json::{Value, json};
+
+use crate::question::{Question, cut, object_with};
+
+/// Something that was done or decided before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Source {
+    /// Of the task or discussion.
+    pub id: ObjectId,
+    pub title: String,
+    /// The kind of task, or of discussion.
+    pub kind: String,
+    /// Who did it.
+    pub agent: Option<String>,
+    pub text: String,
+    /// Whether the task this is for has to judge it.
+    pub verified: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Threaded {
+    pub prompt: String,
+    /// Sources whose text is in the prompt, in its order.
+    pub used: Vec<ObjectId>,
+    /// Sources that did not fit.
+    pub dropped: Vec<ObjectId>,
+}
+
+/// Less of a source than this says nothing.
+const LEAST_PART: usize = 40;
+/// Each attempt in a failure context.
+const LONGEST_ATTEMPT: usize = 2_000;
+
+/// Puts together the prompt of a task. `indirect` has the nearest first.
+pub fn thread(
+    budget_tokens: usize,
+    task: &Task,
+    direct: &[Source],
+    discussions: &[Source],
+    failure_context: &str,
+    indirect: &[Source],
+) -> Threaded {
+    let head = head(task);
+    let failures = failures(failure_context);
+    let tail = tail(task);
+    let mut left =
+        budget_tokens.saturating_sub(count_tokens(&head) + count_tokens(&failures) + count_tokens(&tail));
+    let mut threaded = Threaded { prompt: head, used: Vec::new(), dropped: Vec::new() };
+    threaded.add(side_by_side(task, direct, &mut left, what_it_is));
+    threaded.add(side_by_side(task, discussions, &mut left, |_, _| "DECIDED IN DISCUSSION"));
+    threaded.prompt += &failures;
+    for source in indirect {
+        threaded.add(side_by_side(task, std::slice::from_ref(source), &mut left, |_, _| "EARLIER WORK"));
+    }
+    threaded.prompt += &tail;
+    threaded
+}
+
+impl Threaded {
+    fn add(&mut self, parts: Vec<(ObjectId, Option<String>)>) {
+        for (id, part) in parts {
+            match part {
+                Some(part) => {
+                    self.prompt += &part;
+                    self.used.push(id);
+                }
+                None => self.dropped.push(id),
+            }
+        }
+    }
+}
+
+fn what_it_is(task: &Task, source: &Source) -> &'static str {
+    match (task.verdict, source.verified) {
+        (VerdictKind::None, _) => "RESULT OF",
+        (VerdictKind::Test, true) => "IMPLEMENTED",
+        (VerdictKind::Test, false) => "EXPECTED",
+        (VerdictKind::Review, true) => "TO REVIEW",
+        (VerdictKind::Review, false) => "BACKGROUND",
+    }
+}
+
+/// Shares what is left among sources of one rank: the short ones are taken whole, and what they
+/// leave goes to the long ones.
+fn side_by_side(
+    task: &Task,
+    sources: &[Source],
+    left: &mut usize,
+    label: impl Fn(&Task, &Source) -> &'static str,
+) -> Vec<(ObjectId, Option<String>)> {
+    let heads: Vec<String> = sources.iter().map(|source| named(label(task, source), source)).collect();
+    let sizes: Vec<(usize, usize)> = sources
+        .iter()
+        .zip(&heads)
+        .map(|(source, head)| (count_tokens(head), count_tokens(&source.text)))
+        .collect();
+    let mut by_size: Vec<usize> = (0..sources.len()).collect();
+    by_size.sort_by_key(|at| (sizes[*at].1, *at));
+    let mut parts: Vec<(ObjectId, Option<String>)> = sources.iter().map(|source| (source.id, None)).collect();
+    for (done, at) in by_size.iter().enumerate() {
+        let (head, text) = sizes[*at];
+        let share = *left / (sources.len() - done);
+        let room = share.saturating_sub(head);
+        if text == 0 || (text > room && room < LEAST_PART) {
+            continue;
+        }
+        let shown = within(&sources[*at].text, room);
+        *left = left.saturating_sub(head + count_tokens(&shown));
+        parts[*at].1 = Some(format!("\n{}{shown}\n", heads[*at]));
+    }
+    parts
+}
+
+fn named(label: &str, source: &Source) -> String {
+    let mut head = format!("{label} \"{}\"", source.title);
+    match (source.kind.as_str(), &source.agent) {
+        ("", None) => {}
+        ("", Some(agent)) => drop(write!(head, " (by {agent})")),
+        (kind, None) => drop(write!(head, " ({kind})")),
+        (kind, Some(agent)) => drop(write!(head, " ({kind}, by {agent})")),
+    }
+    head + ":\n"
+}
+
+const CUT: &str = "\n[… cut; the rest is in the graph]";
+
+/// As much of a text as so many tokens hold, with a note where it was cut.
+fn within(text: &str, tokens: usize) -> String {
+    let text = text.trim();
+    if count_tokens(text) <= tokens {
+        return text.to_owned();
+    }
+    let room = tokens.saturating_sub(count_tokens(CUT));
+    // Tokens only grow with a text, so its longest beginning that fits is found by halving.
+    let (mut fits, mut too_long) = (0, text.len());
+    while too_long - fits > 1 {
+        let middle = text.floor_char_boundary(fits + (too_long - fits) / 2);
+        if middle <= fits {
+            break;
+        }
+        if count_tokens(&text[..middle]) <= room { fits = middle } else { too_long = middle }
+    }
+    let end = text[..fits].rfind(char::is_whitespace).filter(|end| *end > fits / 2).unwrap_or(fits);
+    format!("{}{CUT}", text[..end].trim_end())
+}
+
+fn head(task: &Task) -> String {
+    let label = match task.verdict {
+        VerdictKind::None => "TASK",
+        VerdictKind::Test => "TESTING TASK",
+        VerdictKind::Review => "REVIEW",
+    };
+    let mut head = format!("{label}: {}\n", task.title.trim());
+    if !task.description.trim().is_empty() {
+        let _ = write!(head, "\n{}\n", task.description.trim());
+    }
+    head
+}
+
+fn failures(context: &str) -> String {
+    match context.trim() {
+        "" => String::new(),
+        context => format!("\nPREVIOUS ATTEMPT FAILED:\n{context}\nFix the specific issues listed above.\n"),
+    }
+}
+
+/// What is wanted in the end.
+fn tail(task: &Task) -> String {
+    let verified = match task.verifies.is_empty() {
+        true => "what is handed to you above".to_owned(),
+        false => format!("the tasks {}", task.verifies.join(", ")),
+    };
+    match task.verdict {
+        VerdictKind::None => {
+            "\nWrite results to the knowledge graph using the provided tools. End with a summary of \
+                              what you did and found: it is handed on to the tasks that wait for this one.\n"
+                .to_owned()
+        }
+        VerdictKind::Test => format!(
+            "\nVERIFY {verified}: look at what is really there, not only at what was said about it. Look for edge cases.\n\n\
+             Report:\n\
+             - PASS or FAIL for each verification step\n\
+             - If FAIL: specific issue and suggested fix\n\
+             - Overall verdict: PASS, FAIL, or NEEDS_CHANGES\n\n\
+             Hand in the verdict with the tool `submit_verdict` before you end: `verdict`, `steps`, `issues`, `summary`.\n"
+        ),
+        VerdictKind::Review => format!(
+            "\nREVIEW {verified} for:\n\
+             1. Quality and consistency with existing patterns\n\
+             2. Completeness of the design\n\
+             3. Edge case handling\n\
+             4. Design decision traceability (can we understand WHY?)\n\n\
+             Provide:\n\
+             - Overall assessment: APPROVE, REQUEST_CHANGES, or COMMENT\n\
+             - Specific issues (if any)\n\
+             - Suggestions for improvement\n\n\
+             Hand in the verdict with the tool `submit_verdict` before you end: `verdict`, `comments`, \
+             `required_changes`, `suggestions`, `summary`.\n"
+        ),
+    }
+}
+
+/// Said to a verifying run that ended without a verdict that could be read.
+pub fn verdict_again(kind: VerdictKind, said: &str) -> String {
+    let words = match kind {
+        VerdictKind::Review => "APPROVE, REQUEST_CHANGES or COMMENT",
+        _ => "PASS, FAIL or NEEDS_CHANGES",
+    };
+    format!(
+        "You ended without a verdict that could be read. You wrote:\n{}\n\n\
+         Call `submit_verdict` now, with `verdict` one of {words}, and what it is based on.",
+        cut(said, LONGEST_ATTEMPT)
+    )
+}
+
+/// The failure context with one more attempt in it, the newest last.
+pub fn failure_note(previous: &str, attempt: i64, text: &str) -> String {
+    let text = match text.trim() {
+        "" => "it ended without saying why",
+        text => text,
+    };
+    let note = format!("Attempt {attempt}: {}", cut(text, LONGEST_ATTEMPT));
+    match previous.trim_end() {
+        "" => note,
+        previous => format!("{previous}\n\n{note}"),
+    }
+}
+
+/// Asks a model which sources a task needs.
+pub fn narrow_prompt(task: &Task, sources: &[Source]) -> Question {
+    let mut prompt = format!("TASK: {}\n{}\n\nSOURCES:\n", task.title, cut(&task.description, 4_000));
+    for (at, source) in sources.iter().enumerate() {
+        let _ = writeln!(
+            prompt,
+            "{}. {}{}",
+            at + 1,
+            named("from", source).replace('\n', " "),
+            cut(&source.text, 400)
+        );
+    }
+    prompt += "\nWhich of them does the task need? Give their numbers, the most important first.";
+    Question {
+        system: "You choose what a task is told of the work before it. You leave out what it does not need."
+            .to_owned(),
+        prompt,
+        schema: json!({
+            "type": "object",
+            "properties": { "keep": { "type": "array", "items": { "type": "integer" } } },
+            "required": ["keep"],
+            "additionalProperties": false,
+        }),
+    }
+}
+
+/// The sources a model chose, in its order. It can only drop and reorder: a number that is none of
+/// them or comes twice is passed over, and an answer that cannot be read changes nothing.
+pub fn narrow(answer: &str, sources: &[Source]) -> Vec<Source> {
+    let Some(Value::Array(keep)) =
+        object_with(answer, "keep").and_then(|mut value| value.get_mut("keep").map(Value::take))
+    else {
+        return sources.to_vec();
+    };
+    let mut kept: Vec<usize> = Vec::new();
+    for number in &keep {
+        let at = number.as_u64().and_then(|number| usize::try_from(number).ok()?.checked_sub(1));
+        match at {
+            Some(at) if at < sources.len() && !kept.contains(&at) => kept.push(at),
+            _ => {}
+        }
+    }
+    // Numbers were given, and none of them means anything: that is not a choice.
+    if kept.is_empty() && !keep.is_empty() {
+        return sources.to_vec();
+    }
+    kept.into_iter().map(|at| sources[at].clone()).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+use emergent_domain::{
+    author::Author, ids::ProjectId, json::JsonObject, object::Object, task::NewTask, time::Timestamp,
+};
+use proptest::prelude::*;
+
+use super::*;
+
+fn task(new: NewTask) -> Task {
+    let made = new.object(None);
+    Task::of(&Object {
+        id: ObjectId::new(),
+        project: ProjectId::new(),
+        type_: made.type_,
+        key: made.key,
+        status: None,
+        labels: Vec::new(),
+        properties: JsonObject::from_map(&made.properties),
+        version: 1,
+        created_at: Timestamp::now(),
+        updated_at: Timestamp::now(),
+        deleted_at: None,
+        author: Author::System,
+        reason: None,
+    })
+}
+
+fn implement() -> Task {
+    task(NewTask {
+        title: "Implement tagging".into(),
+        description: "As designed.".into(),
+        ..NewTask::default()
+    })
+}
+
+fn source(title: &str, text: &str) -> Source {
+    Source {
+        id: ObjectId::new(),
+        title: title.into(),
+        kind: "design".into(),
+        agent: Some("spec-writer".into()),
+        text: text.into(),
+        verified: false,
+    }
+}
+
+fn ids(sources: &[Source]) -> Vec<ObjectId> {
+    sources.iter().map(|source| source.id).collect()
+}
+
+#[test]
+fn what_came_before_is_told_in_order_with_its_source() {
+    let direct = [source("Design", "A Tag entity.")];
+    let discussions = [source("Tag types", "Two of them.")];
+    let indirect = [source("Research", "No tags yet."), source("Interviews", "They want colours.")];
+    let threaded = thread(8_000, &implement(), &direct, &discussions, "Attempt 1: no cycle check", &indirect);
+    let order = [
+        "TASK: Implement tagging",
+        "As designed.",
+        "RESULT OF \"Design\" (design, by spec-writer):\nA Tag entity.",
+        "DECIDED IN DISCUSSION \"Tag types\"",
+        "PREVIOUS ATTEMPT FAILED:\nAttempt 1: no cycle check",
+        "Fix the specific issues listed above.",
+        "EARLIER WORK \"Research\"",
+        "EARLIER WORK \"Interviews\"",
+        "Write results to the knowledge graph",
+    ];
+    let places: Vec<_> = order.iter().map(|part| threaded.prompt.find(part)).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}\n{}", threaded.prompt);
+    let all: Vec<ObjectId> = [ids(&direct), ids(&discussions), ids(&indirect)].concat();
+    assert_eq!((threaded.used, threaded.dropped), (all, Vec::new()));
+}
+
+#[test]
+fn what_is_far_away_goes_first_and_the_failures_never() {
+    let long = "word ".repeat(2_000);
+    let direct = [source("Design", &long), source("Short", "Four words, no more.")];
+    let indirect = [source("Research", &long)];
+    let threaded = thread(600, &implement(), &direct, &[], "Attempt 1: no cycle check", &indirect);
+    assert_eq!((threaded.used, threaded.dropped), (ids(&direct), ids(&indirect)));
+    assert!(threaded.prompt.contains("Four words, no more.") && threaded.prompt.contains("[… cut"));
+    assert!(threaded.prompt.contains("no cycle check"));
+    let nothing = thread(0, &implement(), &direct, &[], "Attempt 1: no cycle check", &[]);
+    assert!(nothing.prompt.contains("Implement tagging") && nothing.prompt.contains("no cycle check"));
+    assert!(nothing.used.is_empty());
+}
+
+#[test]
+fn a_verifying_task_is_told_what_to_verify_and_how_to_say_it() {
+    let new = NewTask {
+        title: "Test tagging".into(),
+        verdict: VerdictKind::Test,
+        verifies: vec!["implement".into()],
+        ..NewTask::default()
+    };
+    let built = Source { verified: true, ..source("Implement", "Done.") };
+    let prompt = thread(8_000, &task(new), &[built, source("Design", "A Tag.")], &[], "", &[]).prompt;
+    for part in [
+        "TESTING TASK: Test tagging",
+        "IMPLEMENTED \"Implement\"",
+        "EXPECTED \"Design\"",
+        "VERIFY the tasks implement",
+        "`submit_verdict`",
+    ] {
+        assert!(prompt.contains(part), "{part} is missing in\n{prompt}");
+    }
+    let review = NewTask { title: "Review".into(), verdict: VerdictKind::Review, ..NewTask::default() };
+    let prompt = thread(8_000, &task(review), &[], &[], "", &[]).prompt;
+    assert!(prompt.contains("APPROVE, REQUEST_CHANGES, or COMMENT") && !prompt.contains("PREVIOUS ATTEMPT"));
+}
+
+#[test]
+fn every_attempt_is_kept_the_newest_last() {
+    let first = failure_note("", 1, &"x".repeat(3_000));
+    let second = failure_note(&first, 2, "no index");
+    assert!(first.chars().count() < 2_020);
+    assert!(second.starts_with("Attempt 1: xxx") && second.ends_with("\n\nAttempt 2: no index"));
+    assert_eq!(failure_note("", 3, " "), "Attempt 3: it ended without saying why");
+}
+
+#[test]
+fn a_model_can_only_drop_and_reorder() {
+    let sources = [source("a", "1"), source("b", "2"), source("c", "3")];
+    let titles =
+        |answer: &str| narrow(answer, &sources).iter().map(|source| source.title.clone()).collect::<String>();
+    assert_eq!(titles("{\"keep\": [3, 1]}"), "ca");
+    assert_eq!(titles("{\"keep\": [2, 2, 9, 0, \"x\"]}"), "b");
+    assert_eq!(titles("{\"keep\": []}"), "");
+    assert_eq!(titles("{\"keep\": [7]}"), "abc");
+    assert_eq!(titles("all of them"), "abc");
+    assert!(narrow_prompt(&implement(), &sources).prompt.contains("3. from \"c\""));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_budget_holds(
+        budget in 300..2_000usize,
+        texts in prop::collection::vec("(word |süß |漢字|--- |\\PC){0,400}", 0..8),
+    ) {
+        let sources: Vec<Source> = texts.iter().map(|text| source("s", text)).collect();
+        let (direct, indirect) = sources.split_at(sources.len() / 2);
+        let threaded = thread(budget, &implement(), direct, &[], "Attempt 1: it failed", indirect);
+        prop_assert!(count_tokens(&threaded.prompt) <= budget, "{}", count_tokens(&threaded.prompt));
+        let told = threaded.used.len() + threaded.dropped.len();
+        prop_assert_eq!(told, sources.len());
+    }
+}

@@ -1,0 +1,131 @@
+//! Who calls a tool, which workflow that means, and how a task is named.
+
+use emergent_domain::{
+    ids::{ObjectId, ProjectId, RunId, WorkflowId},
+    object::Object,
+    pack::nearest,
+    task::{TASK_TYPE, Task},
+    workflow::Duty,
+};
+use emergent_graph::{Error, Result};
+use emergent_store::{Tx, objects, runs, tasks, workflows};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A call's place among workflows.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Caller {
+    pub run: Option<RunId>,
+    pub duty: Duty,
+}
+
+impl Caller {
+    pub fn of(tx: &mut Tx<'_>, project: ProjectId, run: Option<RunId>) -> Result<Self> {
+        let found = match run {
+            Some(run) => runs::get(tx, project, run)?,
+            None => None,
+        };
+        Ok(Self { run, duty: found.map(|run| run.duty).unwrap_or_default() })
+    }
+
+    /// The workflow a call means: the one it names, the run's own, or the one the run started.
+    pub fn workflow(
+        &self,
+        tx: &mut Tx<'_>,
+        project: ProjectId,
+        named: Option<WorkflowId>,
+    ) -> Result<Option<WorkflowId>> {
+        if let Some(id) = named {
+            let there = workflows::get(tx, project, id)?.is_some();
+            return if there { Ok(Some(id)) } else { Err(not_found("workflow", id)) };
+        }
+        match (self.duty.workflow, self.run) {
+            (Some(own), _) => Ok(Some(own)),
+            (None, Some(run)) => Ok(workflows::started_by(tx, project, run)?),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+pub(super) fn not_found(what: &'static str, id: impl ToString) -> Error {
+    Error::NotFound { what, id: id.to_string() }
+}
+
+/// How an input names a task.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(transparent)]
+pub(super) struct TaskRef(pub String);
+
+impl TaskRef {
+    pub fn schema(what: &str) -> Value {
+        json!({
+            "type": "string",
+            "description": format!("{what}: its key in the workflow, or its id (a UUID)."),
+            "minLength": 1,
+            "maxLength": 700,
+            "examples": ["implement"],
+        })
+    }
+
+    pub fn resolve(
+        &self,
+        tx: &mut Tx<'_>,
+        project: ProjectId,
+        workflow: Option<WorkflowId>,
+    ) -> Result<Object> {
+        let id = self.id(tx, project, workflow)?;
+        let found = objects::get(tx, project, id)?.filter(|object| object.type_ == TASK_TYPE);
+        found.ok_or_else(|| not_found("task", &self.0))
+    }
+
+    fn id(&self, tx: &mut Tx<'_>, project: ProjectId, workflow: Option<WorkflowId>) -> Result<ObjectId> {
+        let text = self.0.as_str();
+        if text.contains('\0') {
+            return Err(not_found("task", text.replace('\0', "")));
+        }
+        if let Ok(id) = text.parse() {
+            return Ok(id);
+        }
+        let of_object = text.strip_prefix(TASK_TYPE).and_then(|rest| rest.strip_prefix('/'));
+        if let Some(id) = objects::key_holder(tx, project, TASK_TYPE, of_object.unwrap_or(text))? {
+            return Ok(id);
+        }
+        let Some(workflow) = workflow else {
+            let message = format!("there is no task `{text}`: give its id, or `workflowId` with its key");
+            return Err(Error::Conflict { message });
+        };
+        let known = tasks::keys(tx, project, workflow)?;
+        if let Some((_, id)) = known.iter().find(|(key, _)| key == text) {
+            return Ok(*id);
+        }
+        let hint = nearest(text, known.iter().map(|(key, _)| key.as_str()));
+        let hint = hint.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default();
+        Err(Error::Conflict { message: format!("this workflow has no task `{text}`{hint}") })
+    }
+
+    /// The name in a workflow of the task that is meant. One that is not there stays as it is, to be
+    /// told with its place.
+    pub fn key_in(
+        &self,
+        tx: &mut Tx<'_>,
+        project: ProjectId,
+        workflow: Option<WorkflowId>,
+    ) -> Result<String> {
+        let is_key = !self.0.contains('/') && self.0.parse::<ObjectId>().is_err();
+        if is_key {
+            return Ok(self.0.clone());
+        }
+        match self.resolve(tx, project, None) {
+            Ok(object) => {
+                let task = Task::of(&object);
+                Ok(if task.workflow.is_some() && task.workflow == workflow {
+                    task.key
+                } else {
+                    self.0.clone()
+                })
+            }
+            Err(Error::NotFound { .. } | Error::Conflict { .. }) => Ok(self.0.clone()),
+            Err(error) => Err(error),
+        }
+    }
+}

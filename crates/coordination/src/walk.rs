@@ -1,0 +1,326 @@
+//! One workflow, walked from task to task: look, decide, write, wait. What is known is kept in
+//! memory while nobody else changes it; a change from outside makes it look again.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use emergent_domain::{
+    ids::{ObjectId, ProjectId, RunId, WorkflowId},
+    task::{Task, TaskStatus},
+    workflow::{Workflow, WorkflowStatus},
+};
+use emergent_store::{Db, Tx, workflows};
+use tokio::{task::JoinSet, time::Duration};
+
+use crate::{
+    Dispatcher, Error, Result,
+    apply::{self, Applied, Item, Settle, Work},
+    begin,
+    dispatcher::Share,
+    known::{self, Known},
+    plan::{self, Next, Trouble},
+    planning,
+    settle::{Enacted, enact},
+    summary, talk,
+    think::{Thought, Thoughts},
+};
+
+/// How often to look without being woken.
+const POLL: Duration = Duration::from_secs(1);
+
+pub(crate) struct Walk {
+    pub dispatcher: Dispatcher,
+    pub project: ProjectId,
+    pub id: WorkflowId,
+    owner: Arc<str>,
+    share: Share,
+    /// What a model was asked, and what it said.
+    pub thoughts: Thoughts,
+    thinking: JoinSet<(ObjectId, Thought)>,
+    /// Tasks whose run could not be started, and why.
+    refused: HashMap<ObjectId, String>,
+    /// The planner could not be started.
+    no_plan: Option<String>,
+    /// More could start if this server had more slots.
+    starved: bool,
+}
+
+impl Walk {
+    pub fn new(dispatcher: &Dispatcher, workflow: &Workflow, owner: &Arc<str>) -> Self {
+        Self {
+            dispatcher: dispatcher.clone(),
+            project: workflow.project,
+            id: workflow.id,
+            owner: Arc::clone(owner),
+            share: Share::new(dispatcher),
+            thoughts: Thoughts::default(),
+            thinking: JoinSet::new(),
+            refused: HashMap::new(),
+            no_plan: None,
+            starved: false,
+        }
+    }
+
+    fn db(&self) -> &Db {
+        self.dispatcher.executor().graph().db()
+    }
+
+    /// Until the workflow is over, waits for a person, or is another server's.
+    pub async fn go(mut self) -> Result<()> {
+        let mut changed = self.db().waiter(&workflows::changed(self.id));
+        let mut known = None;
+        loop {
+            let mut now = match known.take() {
+                Some(known) => known,
+                None => match self.load().await? {
+                    Some(known) if known.workflow().status.is_live() => known,
+                    _ => return Ok(()),
+                },
+            };
+            if !self.look(&mut now).await? {
+                continue;
+            }
+            let items = self.decide(&mut now).await?;
+            if !items.is_empty() {
+                let reload = items.iter().any(|item| !matches!(item, Item::Begin(_) | Item::Settle(_)));
+                match self.write(&now, items).await {
+                    Ok(applied) if !reload => {
+                        settled(&mut now, &applied);
+                        known = Some(now);
+                    }
+                    Ok(_) | Err(Error::Stale(_)) => {}
+                    Err(Error::Refused { task: Some(task), why }) => {
+                        self.refused.insert(task, why);
+                    }
+                    Err(Error::Refused { task: None, why }) => self.no_plan = Some(why),
+                    Err(Error::Lost(_)) => return Ok(()),
+                    Err(error) => return Err(error),
+                }
+                continue;
+            }
+            self.share.keep(now.snapshot.busy());
+            tokio::select! {
+                () = changed.wait(POLL) => {}
+                () = self.dispatcher.slots().freed.notified(), if self.starved => {}
+                Some(thought) = self.thinking.join_next() => self.thoughts.came(thought),
+            }
+            known = (!now.snapshot.looks_outside()).then_some(now);
+        }
+    }
+
+    async fn load(&self) -> Result<Option<Known>> {
+        let (project, id) = (self.project, self.id);
+        Ok(self.db().snapshot(move |tx| known::load(tx, project, id)).await?)
+    }
+
+    /// Which runs have ended meanwhile; false when tasks were changed by others.
+    async fn look(&self, known: &mut Known) -> Result<bool> {
+        let (project, id, seen, awaited) =
+            (self.project, self.id, known.workflow().revision, known.awaited());
+        let waits: HashSet<RunId> = awaited.iter().copied().collect();
+        let at_work = known.snapshot.tasks().iter().filter_map(|task| Some((task.run?, task)));
+        let tasks: HashMap<RunId, Task> =
+            at_work.filter(|(run, _)| waits.contains(run)).map(|(run, task)| (run, task.clone())).collect();
+        let read = move |tx: &mut Tx<'_>| {
+            let Some(workflow) = workflows::get(tx, project, id)? else { return Ok(None) };
+            if workflow.revision != seen || !workflow.status.is_live() {
+                return Ok(None);
+            }
+            let mut attempts = Vec::new();
+            let mut others = Vec::new();
+            for run in workflows::ended_among(tx, project, &awaited)? {
+                match tasks.get(&run.id) {
+                    Some(task) => attempts.push((task.id, known::attempt(tx, task, &run)?)),
+                    None => others.push(run),
+                }
+            }
+            Ok::<_, emergent_store::Error>(Some((attempts, others)))
+        };
+        let Some((attempts, others)) = self.db().read(read).await? else { return Ok(false) };
+        known.snapshot.attempts.extend(attempts);
+        if !others.is_empty() {
+            // A turn of a discussion, or the planner: read what it said with everything else.
+            let fresh = self.load().await?;
+            match fresh {
+                Some(fresh) if fresh.workflow().revision == seen => *known = fresh,
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// What is to be written now, in order. The snapshot is moved along as if it were.
+    async fn decide(&mut self, known: &mut Known) -> Result<Vec<Item>> {
+        if known.workflow().status == WorkflowStatus::Planning {
+            return planning::next(self, known, self.no_plan.clone()).await;
+        }
+        let mut items = Vec::new();
+        for next in plan::ended(&known.snapshot) {
+            match next {
+                Next::Settle(task) => items.extend(self.settle(known, task)),
+                Next::Discuss(task) => match talk::open(known, task) {
+                    Some(item) => items.push(item),
+                    // Nobody to talk to: what it brought stands.
+                    None => items.extend(self.settle(known, task)),
+                },
+                Next::Talk(task) => items.extend(match self.refused.remove(&task) {
+                    Some(why) => talk::give_up(known, task, why),
+                    None => talk::next(known, task),
+                }),
+                _ => {}
+            }
+        }
+        self.start(known, &mut items);
+        if items.is_empty() && self.thinking.is_empty() && !self.starved {
+            for next in plan::at_rest(&known.snapshot) {
+                items.extend(self.rest(known, next).await?);
+            }
+        }
+        Ok(items)
+    }
+
+    fn settle(&mut self, known: &mut Known, id: ObjectId) -> Vec<Item> {
+        let (Some(task), Some(attempt)) =
+            (known.snapshot.get(id).cloned(), known.snapshot.attempts.get(&id).cloned())
+        else {
+            return Vec::new();
+        };
+        let Some(judged) = self.thoughts.on(&mut self.thinking, &self.dispatcher, known, &task, &attempt)
+        else {
+            return Vec::new();
+        };
+        let Some(Enacted { attempt, moves, trouble }) = enact(&mut known.snapshot, id, judged.as_ref())
+        else {
+            return Vec::new();
+        };
+        let mut items = vec![Item::Settle(Box::new(Settle {
+            task: id,
+            run: attempt.run,
+            status: attempt.status,
+            session: known.sessions.get(&id).copied(),
+            moves,
+            verdict: attempt.verdict,
+            summary: attempt.summary,
+        }))];
+        items.extend(trouble.map(Item::Trouble));
+        items
+    }
+
+    fn start(&mut self, known: &mut Known, items: &mut Vec<Item>) {
+        self.share.keep(known.snapshot.busy());
+        let mut wanted = plan::start(&known.snapshot, usize::MAX);
+        let thinking: HashSet<ObjectId> = self.thoughts.about().collect();
+        wanted.retain(|next| match next {
+            Next::Start(task) => !thinking.contains(task),
+            _ => true,
+        });
+        let got = self.share.take(wanted.len());
+        self.starved = got < wanted.len();
+        wanted.truncate(got);
+        for next in wanted {
+            let (Next::Start(id) | Next::Resume(id)) = next else { continue };
+            let Some(task) = known.snapshot.get(id).cloned() else { continue };
+            if let Some(why) = self.refused.remove(&id) {
+                items.extend(not_started(known, &task, why));
+                continue;
+            }
+            let begun = match next {
+                Next::Resume(_) => begin::resume(self, known, &task),
+                _ => begin::attempt(self, known, &task),
+            };
+            match begun {
+                begin::Begun::Now(begun) => {
+                    began(known, &begun);
+                    items.push(Item::Begin(begun));
+                }
+                begin::Begun::Thinking => {}
+                begin::Begun::Nobody(why) => items.extend(not_started(known, &task, why)),
+            }
+        }
+    }
+
+    /// Asks a model about a task, beside everything else.
+    pub fn think(&mut self, about: ObjectId, thought: impl Future<Output = Thought> + Send + 'static) {
+        self.thoughts.begun(about);
+        self.thinking.spawn(async move { (about, thought.await) });
+    }
+
+    async fn rest(&mut self, known: &mut Known, next: Next) -> Result<Vec<Item>> {
+        Ok(match next {
+            Next::Skip { task, why } => {
+                let Some(found) = known.snapshot.get_mut(task) else { return Ok(Vec::new()) };
+                let (version, from) = (found.version, found.status);
+                found.status = TaskStatus::Skipped;
+                vec![Item::Decide { task, version, from, to: TaskStatus::Skipped, why }]
+            }
+            Next::Escalate(mut trouble) => {
+                trouble.discussion =
+                    trouble.task.and_then(|task| known.talking.get(&task)).map(|talking| talking.id);
+                let why = trouble.reason.clone();
+                vec![Item::Workflow {
+                    to: WorkflowStatus::Escalated,
+                    why,
+                    summary: None,
+                    escalation: Some(trouble),
+                }]
+            }
+            Next::End { status, why } => {
+                let summary =
+                    summary::of(self.db(), known, status, self.dispatcher.executor().graph().clock().now())
+                        .await?;
+                vec![Item::Workflow { to: status, why, summary: Some(summary), escalation: None }]
+            }
+            _ => Vec::new(),
+        })
+    }
+
+    async fn write(&self, known: &Known, items: Vec<Item>) -> Result<Applied> {
+        let work = Work {
+            project: self.project,
+            workflow: self.id,
+            owner: Arc::clone(&self.owner),
+            seen: known.workflow().revision,
+            items,
+        };
+        let executor = self.dispatcher.executor().clone();
+        let db = self.db().clone();
+        db.write(move |tx| apply::apply(tx, &executor, &work)).await
+    }
+}
+
+/// A task that nobody can do, or whose run was refused.
+fn not_started(known: &mut Known, task: &Task, why: String) -> Vec<Item> {
+    if let Some(found) = known.snapshot.get_mut(task.id) {
+        found.status = TaskStatus::Failed;
+    }
+    let reason = format!("task `{}` could not be started: {why}", task.key);
+    let trouble =
+        Trouble { reason: reason.clone(), task: Some(task.id), discussion: None, options: plan::FOR_A_TASK };
+    let failed = Item::Decide {
+        task: task.id,
+        version: task.version,
+        from: task.status,
+        to: TaskStatus::Failed,
+        why: reason,
+    };
+    vec![failed, Item::Trouble(trouble)]
+}
+
+/// The attempt is on its way: the snapshot knows it as queued.
+fn began(known: &mut Known, begun: &apply::Begin) {
+    let id = begun.task.id;
+    known.snapshot.began(id, begun.run, &begun.agent_name, begun.resumes.is_some());
+    known.sessions.insert(id, begun.session);
+}
+
+/// What was decided is written: the snapshot's versions are the graph's.
+fn settled(known: &mut Known, applied: &Applied) {
+    for (task, version) in &applied.versions {
+        if let Some(task) = known.snapshot.get_mut(*task) {
+            task.version = *version;
+        }
+    }
+    known.snapshot.workflow.revision = applied.revision;
+}

@@ -1,0 +1,89 @@
+//! What people do to workflows: cancel, help, add.
+
+use std::time::Duration;
+
+use emergent_coordination::{Error, Steer};
+use emergent_domain::{
+    run::RunStatus,
+    task::{NewTask, TaskStatus},
+    workflow::WorkflowStatus,
+};
+use emergent_store::{Tx, runs};
+use emergent_testkit::{
+    both,
+    scripted::{Scripted, hangs, says},
+};
+
+use crate::house::{House, task};
+
+both! {
+    async fn cancelling_reaches_every_run(db: TestDb) {
+        let house = House::open(&db, Scripted::default().agent("builder", [hangs(), hangs()])).await;
+        house.agents(&["builder"]).await;
+        let id = house.dispatch(vec![task("a", "builder", &[]), task("b", "builder", &[]), task("c", "builder", &["a"])]).await;
+        for _ in 0..500 {
+            if house.model.open() == 2 { break }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        house.dispatcher.cancel(house.actor(), id).await.unwrap();
+        let shown = house.ended(id).await;
+        assert_eq!(shown.workflow.status, WorkflowStatus::Cancelled);
+        for one in &shown.tasks {
+            assert!(one.task.status.is_over(), "{:?}", one.task.status);
+            for run in one.runs.clone() {
+                let project = house.project;
+                let found = house.graph().db().read(move |tx: &mut Tx<'_>| runs::get(tx, project, run)).await;
+                let found: Result<_, emergent_store::Error> = found;
+                assert_eq!(found.unwrap().unwrap().status, RunStatus::Cancelled);
+            }
+        }
+        let again = house.dispatcher.cancel(house.actor(), id).await;
+        assert!(matches!(again, Err(Error::Conflict(_))));
+        house.close().await;
+    }
+
+    async fn a_task_that_failed_is_tried_again_with_a_persons_note(db: TestDb) {
+        let house = House::open(&db, Scripted::default()).await;
+        house.agents(&["builder"]).await;
+        let build = NewTask { max_retries: Some(0), ..task("build", "builder", &[]) };
+        let id = house.dispatch(vec![build, task("tell", "builder", &["build"])]).await;
+        let shown = house.ended(id).await;
+        assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
+        let escalation = shown.workflow.escalation.unwrap();
+        assert_eq!(escalation.options, ["retry", "reassign", "skip", "cancel"]);
+        house.model.add("builder", [says("Built."), says("Told.")]);
+        let steer = Steer::Retry { note: Some("use the small schema".into()) };
+        house.dispatcher.steer(house.actor(), escalation.task.unwrap(), steer).await.unwrap();
+        let shown = house.completed(id).await;
+        let build = shown.tasks.iter().find(|one| one.task.key == "build").unwrap();
+        let prompt = house.prompt(*build.runs.last().unwrap()).await;
+        assert!(prompt.contains("use the small schema"), "{prompt}");
+        house.close().await;
+    }
+
+    async fn a_skipped_task_takes_along_what_waits_for_it(db: TestDb) {
+        let house = House::open(&db, Scripted::default().agent("other", [says("Fine.")])).await;
+        house.agents(&["builder", "other"]).await;
+        let build = NewTask { max_retries: Some(0), ..task("build", "builder", &[]) };
+        let id = house.dispatch(vec![build, task("tell", "builder", &["build"]), task("else", "other", &[])]).await;
+        let shown = house.ended(id).await;
+        let failed = shown.workflow.escalation.unwrap().task.unwrap();
+        house.dispatcher.steer(house.actor(), failed, Steer::Skip { reason: None }).await.unwrap();
+        let shown = house.completed(id).await;
+        let skipped = shown.tasks.iter().filter(|one| one.task.status == TaskStatus::Skipped).count();
+        assert_eq!(skipped, 2);
+        house.close().await;
+    }
+
+    async fn tasks_that_are_added_on_the_way_are_done_too(db: TestDb) {
+        let slow = says("One.").after(Duration::from_millis(300));
+        let house = House::open(&db, Scripted::default().agent("builder", [slow, says("Two.")])).await;
+        house.agents(&["builder"]).await;
+        let id = house.dispatch(vec![task("one", "builder", &[])]).await;
+        house.reaches(id, "one", TaskStatus::InProgress).await;
+        house.dispatcher.add_task(house.actor(), Some(id), task("two", "builder", &["one"])).await.unwrap();
+        let shown = house.completed(id).await;
+        assert_eq!(shown.tasks.len(), 2);
+        house.close().await;
+    }
+}

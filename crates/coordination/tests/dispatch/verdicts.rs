@@ -1,0 +1,114 @@
+//! Tasks that judge others, and send them back.
+
+use emergent_domain::{
+    task::{NewTask, TaskStatus, VerdictKind},
+    workflow::WorkflowStatus,
+};
+use emergent_testkit::{
+    both,
+    scripted::{Scripted, calls, says},
+};
+use serde_json::{Value, json};
+
+use crate::house::{House, task, text};
+
+fn verdict(word: &str, issue: &str) -> emergent_testkit::scripted::Say {
+    let issues: Vec<&str> = if issue.is_empty() { Vec::new() } else { vec![issue] };
+    calls("submit_verdict", json!({ "verdict": word, "issues": issues, "summary": "as found" }))
+}
+
+fn judged(max_retries: i64) -> Vec<NewTask> {
+    let build = NewTask { max_retries: Some(max_retries), ..task("build", "builder", &[]) };
+    let test = NewTask { verdict: VerdictKind::Test, ..task("test", "tester", &["build"]) };
+    vec![build, test]
+}
+
+both! {
+    async fn a_test_that_fails_sends_back_what_it_tested_with_the_issue(db: TestDb) {
+        let model = Scripted::default()
+            .agent("builder", [says("Built it."), says("Built it, with a check for loops.")])
+            .agent("tester", [
+                verdict("NEEDS_CHANGES", "Missing PARENT_TAG cycle detection"), says("Not yet."),
+                verdict("PASS", ""), says("All good."),
+            ]);
+        let house = House::open(&db, model).await;
+        house.agents(&["builder", "tester"]).await;
+        let id = house.dispatch(judged(2)).await;
+        let shown = house.completed(id).await;
+        let of = |key: &str| shown.tasks.iter().find(|one| one.task.key == key).unwrap();
+        assert_eq!((of("build").runs.len(), of("test").runs.len()), (2, 2));
+        assert_eq!((of("build").task.retry_count, of("test").task.retry_count), (1, 0));
+        let prompt = house.prompt(of("build").runs[1]).await;
+        assert!(prompt.contains("Missing PARENT_TAG cycle detection"), "{prompt}");
+        let sessions = house.beyond(of("test").task.id, "has_session").await;
+        let mut found = Vec::new();
+        for session in &sessions {
+            let results = house.beyond(session.id, "has_result").await;
+            assert_eq!(results.len(), 1);
+            assert_eq!(results[0].type_, "TestResult");
+            found.push(text(&results[0], "verdict"));
+        }
+        assert_eq!(found, ["NEEDS_CHANGES", "PASS"]);
+        house.close().await;
+    }
+
+    async fn only_one_who_has_to_judge_can_hand_in_a_verdict(db: TestDb) {
+        let model = Scripted::default()
+            .agent("builder", [says("Built it.")])
+            .agent("tester", [says("Everything fits.\nVERDICT: PASS")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["builder", "tester"]).await;
+        let id = house.dispatch(judged(2)).await;
+        house.completed(id).await;
+        assert!(house.model.asked_of("builder")[0].tools.is_empty());
+        assert_eq!(house.model.asked_of("tester")[0].tools, ["submit_verdict"]);
+        house.close().await;
+    }
+
+    async fn when_retries_are_used_up_the_task_has_failed_and_a_person_is_asked(db: TestDb) {
+        let model = Scripted::default()
+            .agent("builder", [says("Built it.")])
+            .agent("tester", [verdict("FAIL", "It does not start"), says("No.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["builder", "tester"]).await;
+        let id = house.dispatch(judged(0)).await;
+        let shown = house.ended(id).await;
+        assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
+        let escalation = shown.workflow.escalation.unwrap();
+        assert!(escalation.reason.contains("It does not start"), "{}", escalation.reason);
+        let build = &shown.tasks.iter().find(|one| one.task.key == "build").unwrap().task;
+        assert_eq!((build.status, escalation.task), (TaskStatus::Failed, Some(build.id)));
+        house.close().await;
+    }
+
+    async fn a_review_that_asks_for_changes_has_everything_in_between_done_again(db: TestDb) {
+        let review = NewTask {
+            verdict: VerdictKind::Review,
+            verifies: vec!["build".into()],
+            ..task("review", "reviewer", &["test"])
+        };
+        let mut tasks = judged(2);
+        tasks.push(review);
+        let model = Scripted::default()
+            .agent("builder", [says("One."), says("Two.")])
+            .agent("tester", [verdict("PASS", ""), says("Ok."), verdict("PASS", ""), says("Ok.")])
+            .agent("reviewer", [
+                calls("submit_verdict", json!({ "verdict": "REQUEST_CHANGES", "required_changes": ["name it better"] })),
+                says("Please."),
+                calls("submit_verdict", json!({ "verdict": "COMMENT", "suggestions": ["add usage analytics"] })),
+                says("Fine."),
+            ]);
+        let house = House::open(&db, model).await;
+        house.agents(&["builder", "tester", "reviewer"]).await;
+        let id = house.dispatch(tasks).await;
+        let shown = house.completed(id).await;
+        let runs: Vec<usize> = shown.tasks.iter().map(|one| one.runs.len()).collect();
+        assert_eq!(runs, [2, 2, 2]);
+        let review = shown.tasks.iter().find(|one| one.task.key == "review").unwrap();
+        let sessions = house.beyond(review.task.id, "has_session").await;
+        let last = house.beyond(sessions[1].id, "has_result").await;
+        assert_eq!((last[0].type_.as_str(), text(&last[0], "verdict")), ("CodeReview", "COMMENT".to_owned()));
+        assert_eq!(last[0].properties.to_map()["suggestions"], Value::from(vec!["add usage analytics"]));
+        house.close().await;
+    }
+}

@@ -1,0 +1,78 @@
+//! Discussions: started by a run for its task, and read.
+
+use emergent_domain::{
+    ids::ObjectId, object::NewObject, relationship::NewRelationship, task::TaskStatus, workflow::Duty,
+};
+use emergent_graph::{objects, relationships};
+use emergent_testkit::both;
+use serde_json::{Value, json};
+
+use super::world::*;
+
+fn map(value: Value) -> serde_json::Map<String, Value> {
+    value.as_object().expect("an object").clone()
+}
+
+both! {
+    async fn a_run_starts_a_discussion_about_its_task(db: TestDb) {
+        let world = World::new(&db).await;
+        let started = world.start(vec![task("a", &[]), task("b", &[])], 9).await.unwrap();
+        let (id, a) = (started.workflow.id, started.tasks[0].id);
+        world.walk(a, TaskStatus::InProgress).await;
+        let duty = Duty { workflow: Some(id), task: Some(a), session: Some(ObjectId::new()), ..Duty::default() };
+        let run = world.as_run(duty).await;
+        let made = run.ok("discussions_start", json!({
+            "topic": "Rows or a list?", "options": ["rows", "list"],
+            "participants": ["researcher", { "agent": "reviewer", "weight": 2 }],
+        })).await["discussion"].clone();
+        assert_eq!((&made["status"], &made["kind"], &made["taskId"]), (&json!("active"), &json!("consensus"), &json!(a)));
+        let object = world.graph.get_object(world.project, crate::world::id(&made)).await.unwrap().properties.to_map();
+        assert_eq!(object["run_id"], json!(run.run));
+        let settings: emergent_coordination::discuss::Settings = serde_json::from_value(object["settings"].clone()).unwrap();
+        assert_eq!(settings.participants[1].weight, 2.0);
+        assert!(world.told(id).await.contains(&"discussion_started".to_owned()));
+        let read = run.ok("discussions_get", json!({})).await["discussion"].clone();
+        assert_eq!((&read["id"], &read["entries"]), (&made["id"], &json!([])));
+
+        for (wrong, why) in [
+            (json!({ "topic": "x", "participants": ["researcher", "reviewr"] }), "`participants[1]`: there is no agent `reviewr`; did you mean `reviewer`?"),
+            (json!({ "topic": "x", "participants": ["researcher", "researcher"] }), "takes part twice"),
+            (json!({ "topic": "x", "kind": "debate", "participants": ["researcher", "reviewer"] }), "at least 3 participants"),
+            (json!({ "topic": "x", "participants": ["researcher", "reviewer"], "task": "b" }), "only one that is in progress is discussed"),
+        ] {
+            let said = run.err("discussions_start", wrong).await;
+            assert!(said.contains(why), "{said}");
+        }
+        let said = world.err("discussions_start", json!({ "topic": "x", "participants": ["researcher", "reviewer"] })).await;
+        assert!(said.contains("name a `task`"), "{said}");
+    }
+
+    async fn a_discussion_is_read_in_the_order_of_what_was_said(db: TestDb) {
+        let world = World::new(&db).await;
+        let discussion = world.write(|tx, writer| {
+            let make = |tx: &mut emergent_store::Tx<'_>, type_: &str, properties: Value| {
+                let new = NewObject { type_: type_.into(), properties: map(properties), ..NewObject::default() };
+                objects::create(tx, writer, &objects::Draft::new(new)?)
+            };
+            let discussion = make(tx, "Discussion", json!({
+                "topic": "Rows?", "status": "resolved", "discussion_type": "consensus", "consensus_level": 0.75,
+                "final_decision": { "option": "rows" },
+            }))?;
+            for (sequence, content) in [(2, "second"), (10, "third"), (1, "first")] {
+                let entry = make(tx, "DiscussionEntry", json!({ "agent_name": "reviewer", "content": content, "entry_type": "argument" }))?;
+                let joined = NewRelationship {
+                    type_: "has_entry".into(), from: discussion.id, to: entry.id,
+                    properties: map(json!({ "sequence": sequence })), weight: None,
+                };
+                relationships::create(tx, writer, &relationships::Draft::new(joined)?)?;
+            }
+            Ok(discussion.id)
+        }).await.unwrap();
+        let read = world.ok("discussions_get", json!({ "id": discussion })).await["discussion"].clone();
+        let said: Vec<&str> = read["entries"].as_array().unwrap().iter().map(|one| one["content"].as_str().unwrap()).collect();
+        assert_eq!(said, ["first", "second", "third"]);
+        assert_eq!((&read["decision"], &read["consensusLevel"]), (&json!({ "option": "rows" }), &json!(0.75)));
+        let small = world.ok("discussions_get", json!({ "id": discussion, "fields": ["status"] })).await;
+        assert_eq!(small["discussion"], json!({ "id": discussion, "status": "resolved" }));
+    }
+}

@@ -1,0 +1,61 @@
+//! `emergent demo`: the walkthrough from plan to review, in the terminal, without a key.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::watch;
+use crate::{
+    client::Client,
+    config::{Settings, StoreFlags},
+    demo,
+    error::{Error, Result},
+    open,
+    output::{self, bold, dim},
+};
+
+/// Plays a whole workflow: a planner, five tasks, a discussion, a test that fails, a retry, a review
+///
+/// Needs no key: a script stands for the models. What is left behind is an ordinary data folder that
+/// `emergent serve` opens. Started again after an interruption, it goes on where it was.
+#[derive(Debug, clap::Args)]
+pub struct Demo {
+    /// Play it with a real model, as `provider/name`, instead of the script
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+}
+
+impl Demo {
+    pub async fn run(self, store: &StoreFlags, as_json: bool) -> Result<()> {
+        if store.database_url.is_some() {
+            return Err(Error::Usage("the demo plays on a data folder: leave --database-url out".to_owned()));
+        }
+        let mut settings = Settings::load(store, None)?;
+        settings.database_url = None;
+        if store.data_dir.is_none() {
+            settings.data_dir = PathBuf::from(demo::FOLDER);
+        }
+        settings.model = Some(self.model.unwrap_or_else(|| demo::MODEL.to_owned()));
+        let folder = settings.data_dir.clone();
+        let client = Client::here(open::open(&settings).await?);
+        let id = match demo::found(&client).await? {
+            Some(workflow) => workflow,
+            None => demo::start(&client).await?,
+        };
+        if !as_json {
+            output::line(&format!("{}\n", bold(demo::REQUEST)))?;
+        }
+        watch::follow(&client, &id, as_json).await?;
+        let graph = demo::graph(&client, &id).await?;
+        if as_json {
+            return output::json(&json!({ "workflowId": id, "graph": graph }));
+        }
+        output::line(&format!("\n{}", bold("What is in the graph now")))?;
+        for line in demo::lines(&graph) {
+            output::line(&line)?;
+        }
+        let folder = folder.display();
+        output::line(&dim(&format!("\nLook around: emergent serve --data-dir {folder}")))?;
+        output::line(&dim(&format!("             emergent workflow show {id} --data-dir {folder}")))
+    }
+}

@@ -1,0 +1,37 @@
+//! What a person can do about a workflow that waits for one, as commands to copy.
+
+use serde_json::Value;
+
+use super::text;
+
+/// One line for each way on; none for a workflow that does not wait.
+pub fn advice(workflow: &Value) -> Vec<String> {
+    let escalation = &workflow["escalation"];
+    if !escalation.is_object() {
+        return Vec::new();
+    }
+    let id = text(&workflow["id"]);
+    let (task, discussion) = (escalation["taskId"].as_str(), escalation["discussionId"].as_str());
+    let offered: Vec<&str> = escalation["options"].as_array().into_iter().flatten().map(text).collect();
+    let mut ways = Vec::new();
+    for option in offered {
+        match (option, task, discussion) {
+            ("retry", Some(task), _) => ways.push(("try again", format!("task retry {task} --note TEXT"))),
+            ("reassign", Some(task), _) => {
+                ways.push(("another agent", format!("task reassign {task} AGENT")));
+            }
+            ("skip", Some(task), _) => ways.push(("do without", format!("task skip {task}"))),
+            ("decide", _, Some(discussion)) => {
+                ways.push(("read", format!("discussion show {discussion}")));
+                ways.push(("decide", format!("discussion decide {discussion} DECISION --reason TEXT")));
+            }
+            _ => {}
+        }
+    }
+    ways.push(("everything again", format!("workflow resume {id}")));
+    if text(&escalation["reason"]).contains("budget") {
+        ways.push(("with more money", format!("workflow resume {id} --budget-usd N")));
+    }
+    ways.push(("give up", format!("workflow cancel {id}")));
+    ways.into_iter().map(|(what, command)| format!("{what:<17} emergent {command}")).collect()
+}

@@ -1,0 +1,232 @@
+//! The picture itself. When it does not fit, layers that are done, then layers that wait, become
+//! one line; what is at work stays.
+
+use std::time::Duration;
+
+use emergent_domain::time::Timestamp;
+
+use super::{Dag, Task, layers::layers};
+use crate::output::{duration, short};
+
+const LONGEST_KEY: usize = 32;
+const LONGEST_AGENT: usize = 24;
+const LONGEST_WAITS: usize = 48;
+
+/// How it is drawn.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    pub colour: bool,
+    pub width: usize,
+    /// Lines there are room for.
+    pub height: usize,
+    pub now: Timestamp,
+}
+
+impl Look {
+    /// For a page that has no end.
+    pub fn plain(now: Timestamp) -> Self {
+        Self { colour: false, width: usize::MAX, height: usize::MAX, now }
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.colour && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// One or more layers in the picture.
+enum Row<'a> {
+    Tasks { layer: usize, tasks: Vec<&'a Task> },
+    Folded { first: usize, last: usize, sign: &'static str, count: usize, word: &'static str },
+}
+
+impl Row<'_> {
+    fn height(&self) -> usize {
+        match self {
+            Row::Tasks { tasks, .. } => tasks.len(),
+            Row::Folded { .. } => 1,
+        }
+    }
+}
+
+impl Dag {
+    /// The whole picture: what it is about, then its tasks.
+    pub fn lines(&self, look: &Look) -> Vec<String> {
+        let mut lines = vec![self.head(look)];
+        if self.tasks.is_empty() {
+            let waits = if self.status == "planning" { "its tasks are being planned" } else { "no tasks" };
+            lines.push(look.paint("2", waits));
+        }
+        let rows = self.fitting(look.height.saturating_sub(1));
+        let widths = Widths::of(&self.tasks);
+        let last = rows.iter().map(last_layer).max().unwrap_or(0);
+        let number = last.to_string().len().max(if rows.iter().any(spans) {
+            2 * last.to_string().len() + 1
+        } else {
+            0
+        });
+        for row in &rows {
+            match row {
+                Row::Tasks { layer, tasks } => {
+                    for (at, task) in tasks.iter().enumerate() {
+                        let label = if at == 0 { layer.to_string() } else { String::new() };
+                        let joint = match (at, tasks.len()) {
+                            (_, 1) => "─",
+                            (0, _) => "┬",
+                            (at, all) if at + 1 == all => "└",
+                            _ => "├",
+                        };
+                        let frame = look.paint("2", &format!("{label:>number$} {joint}"));
+                        lines.push(format!("{frame} {}", self.task(task, &widths, look)));
+                    }
+                }
+                Row::Folded { first, last, sign, count, word } => {
+                    let label = if first == last { first.to_string() } else { format!("{first}–{last}") };
+                    let frame = look.paint("2", &format!("{label:>number$} ─"));
+                    lines.push(format!("{frame} {sign} {count} {word}"));
+                }
+            }
+        }
+        if lines.len() > look.height {
+            let room = look.height.saturating_sub(1).max(1);
+            let left = lines.len() - room;
+            lines.truncate(room);
+            lines.push(look.paint("2", &format!("… {left} lines more")));
+        }
+        if look.width < usize::MAX {
+            for line in &mut lines {
+                *line = console::truncate_str(line, look.width, "…").into_owned();
+            }
+        }
+        lines
+    }
+
+    fn head(&self, look: &Look) -> String {
+        let done = self.tasks.iter().filter(|task| task.status == "completed").count();
+        let sign = match self.status.as_str() {
+            "completed" => look.paint("32", "✓"),
+            "failed" | "cancelled" => look.paint("31", "✗"),
+            "escalated" => look.paint("33", "⚑"),
+            _ => "▸".to_owned(),
+        };
+        let mut facts = vec![self.status.clone(), format!("{done} of {} done", self.tasks.len())];
+        if let Some(began) = self.began {
+            facts.push(time(self.ended.unwrap_or(look.now).since(began)));
+        }
+        facts.extend(Some(self.spent.clone()).filter(|spent| !spent.is_empty()));
+        let title = look.paint("1", &short(&self.description, 60));
+        format!("{sign} {title}  {}", look.paint("2", &facts.join("  ")))
+    }
+
+    fn task(&self, task: &Task, widths: &Widths, look: &Look) -> String {
+        let waits = self.waits(task);
+        let (sign, colour) = match task.status.as_str() {
+            "completed" => ("✓", "32"),
+            "failed" => ("✗", "31"),
+            "skipped" => ("⊘", "2"),
+            "paused" => ("⏸", "33"),
+            "in_progress" if task.talk.as_deref() == Some("waits for a decision") => ("⚑", "33"),
+            "in_progress" => ("▸", "36"),
+            _ if waits => ("·", "2"),
+            _ => ("◦", "0"),
+        };
+        let key = fill(&task.key, widths.key);
+        let key = if task.status == "in_progress" { look.paint("1", &key) } else { key };
+        let agent = look.paint("2", &fill(&task.agent, widths.agent));
+        let again = if task.attempt > 1 { format!("×{}", task.attempt) } else { String::new() };
+        let under_way = task.began.map_or(Duration::ZERO, |began| look.now.since(began));
+        let took = task.took + under_way;
+        let took = if task.began.is_none() && took.is_zero() { String::new() } else { time(took) };
+        let mut line = format!("{} {key}  {agent}  {again:<3}  {took:>7}", look.paint(colour, sign));
+        if let Some(talk) = &task.talk {
+            line.push_str(&format!("  {talk}"));
+        }
+        if !task.blocked_by.is_empty() {
+            let waits = short(&task.blocked_by.join(", "), LONGEST_WAITS);
+            line.push_str(&format!("  {}", look.paint("2", &format!("← {waits}"))));
+        }
+        line.trim_end().to_owned()
+    }
+
+    /// Whether something it waits for is not completed. What is of another workflow is not known.
+    fn waits(&self, task: &Task) -> bool {
+        let completed = |key: &String| {
+            let found = self.tasks.iter().find(|one| &one.key == key);
+            found.is_some_and(|one| one.status == "completed")
+        };
+        !task.blocked_by.iter().all(completed)
+    }
+
+    /// The layers, folded as far as there is need.
+    fn fitting(&self, height: usize) -> Vec<Row<'_>> {
+        let mut rows: Vec<Row<'_>> = layers(&self.tasks)
+            .into_iter()
+            .enumerate()
+            .map(|(at, layer)| Row::Tasks {
+                layer: at + 1,
+                tasks: layer.into_iter().map(|place| &self.tasks[place]).collect(),
+            })
+            .collect();
+        for (status, sign, word) in [("completed", "✓", "done"), ("pending", "·", "waiting")] {
+            if rows.iter().map(Row::height).sum::<usize>() <= height {
+                break;
+            }
+            rows = fold(rows, status, sign, word);
+        }
+        rows
+    }
+}
+
+/// Makes one line of layers beside one another whose tasks all have this status.
+fn fold<'a>(rows: Vec<Row<'a>>, status: &str, sign: &'static str, word: &'static str) -> Vec<Row<'a>> {
+    let mut folded: Vec<Row<'a>> = Vec::new();
+    for row in rows {
+        match row {
+            Row::Tasks { layer, tasks } if tasks.iter().all(|task| task.status == status) => {
+                match folded.last_mut() {
+                    Some(Row::Folded { last, count, word: of, .. }) if *of == word => {
+                        (*last, *count) = (layer, *count + tasks.len());
+                    }
+                    _ => {
+                        folded.push(Row::Folded { first: layer, last: layer, sign, count: tasks.len(), word })
+                    }
+                }
+            }
+            other => folded.push(other),
+        }
+    }
+    folded
+}
+
+fn last_layer(row: &Row<'_>) -> usize {
+    match row {
+        Row::Tasks { layer, .. } => *layer,
+        Row::Folded { last, .. } => *last,
+    }
+}
+
+fn spans(row: &Row<'_>) -> bool {
+    matches!(row, Row::Folded { first, last, .. } if first != last)
+}
+
+struct Widths {
+    key: usize,
+    agent: usize,
+}
+
+impl Widths {
+    fn of(tasks: &[Task]) -> Self {
+        let widest = |of: fn(&Task) -> &str, most: usize| {
+            let widths = tasks.iter().map(|task| console::measure_text_width(of(task)));
+            widths.max().unwrap_or(0).min(most)
+        };
+        Self { key: widest(|task| &task.key, LONGEST_KEY), agent: widest(|task| &task.agent, LONGEST_AGENT) }
+    }
+}
+
+fn fill(text: &str, width: usize) -> String {
+    console::pad_str(text, width, console::Alignment::Left, Some("…")).into_owned()
+}
+
+fn time(took: Duration) -> String {
+    duration(u64::try_from(took.as_millis()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,177 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn task(id: &str, status: &str, blocked_by: &[&str]) -> Value {
+    json!({ "id": format!("id-{id}"), "key": id, "status": status, "agent": null, "attempts": 0,
+        "blockedBy": blocked_by })
+}
+
+fn workflow(status: &str, tasks: &[Value]) -> Value {
+    json!({ "id": "w", "status": status, "description": "Build tagging", "createdAt": "2026-01-01T00:00:00Z",
+        "completedAt": null, "tasks": tasks, "budget": { "spent": { "tokens": 0, "usd": 0.0 } } })
+}
+
+fn diamond() -> Value {
+    workflow(
+        "running",
+        &[
+            task("research", "pending", &[]),
+            task("design", "pending", &["research"]),
+            task("docs", "pending", &["research"]),
+            task("ship", "pending", &["design", "docs"]),
+        ],
+    )
+}
+
+fn event(kind: &str, task: &str, second: u32, data: Value) -> Value {
+    json!({ "type": kind, "taskId": format!("id-{task}"), "at": format!("2026-01-01T00:00:{second:02}Z"), "data": data })
+}
+
+fn at(second: u32) -> Look {
+    Look::plain(format!("2026-01-01T00:00:{second:02}Z").parse().unwrap())
+}
+
+fn drawn(dag: &Dag, look: &Look) -> String {
+    dag.lines(look).join("\n")
+}
+
+#[test]
+fn tasks_stand_in_layers_behind_what_they_wait_for() {
+    let dag = Dag::new(&diamond());
+    assert_eq!(
+        drawn(&dag, &at(0)),
+        "\
+▸ Build tagging  running  0 of 4 done  0ms
+1 ─ ◦ research
+2 ┬ · design                    ← research
+  └ · docs                      ← research
+3 ─ · ship                      ← design, docs"
+    );
+}
+
+#[test]
+fn events_move_tasks_and_count_the_time() {
+    let mut dag = Dag::new(&diamond());
+    for one in [
+        event("task_started", "research", 1, json!({ "agent": "researcher", "attempt": 1 })),
+        event("task_completed", "research", 3, json!({})),
+        event("task_started", "design", 3, json!({ "agent": "architect", "attempt": 1 })),
+        event("task_started", "docs", 4, json!({ "agent": "writer", "attempt": 1 })),
+        event("task_retried", "docs", 5, json!({ "reason": "the run failed" })),
+        event("task_started", "docs", 6, json!({ "agent": "writer", "attempt": 2 })),
+        event("discussion_started", "design", 7, json!({ "topic": "design" })),
+        event("discussion_turn", "design", 8, json!({ "round": 2 })),
+    ] {
+        assert!(dag.event(&one), "{one}");
+    }
+    assert_eq!(
+        drawn(&dag, &at(9)),
+        "\
+▸ Build tagging  running  1 of 4 done  9.0s
+1 ─ ✓ research  researcher          2.0s
+2 ┬ ▸ design    architect           6.0s  discussed, round 2  ← research
+  └ ▸ docs      writer      ×2      4.0s  ← research
+3 ─ · ship                                ← design, docs"
+    );
+    dag.event(&event("task_failed", "design", 9, json!({})));
+    dag.event(&event("task_skipped", "ship", 9, json!({})));
+    dag.event(
+        &json!({ "type": "workflow_ended", "at": "2026-01-01T00:00:10Z", "data": { "status": "failed" } }),
+    );
+    let end = drawn(&dag, &at(30));
+    assert!(end.starts_with("✗ Build tagging  failed  1 of 4 done  10.0s\n"), "{end}");
+    assert!(end.contains("✗ design") && end.contains("⊘ ship"), "{end}");
+}
+
+#[test]
+fn what_is_new_asks_for_another_look_and_keeps_the_times() {
+    let mut dag = Dag::new(&diamond());
+    dag.event(&event("task_started", "research", 1, json!({ "agent": "researcher", "attempt": 1 })));
+    assert!(!dag.event(&event("task_added", "later", 2, json!({ "key": "later" }))));
+    assert!(!dag.event(&event("task_started", "later", 2, json!({}))));
+    let mut grown = diamond();
+    grown["tasks"][0]["status"] = json!("in_progress");
+    grown["tasks"].as_array_mut().unwrap().push(task("later", "pending", &["ship"]));
+    dag.refresh(&grown);
+    let now = drawn(&dag, &at(4));
+    assert!(now.contains("1 ─ ▸ research") && now.contains("3.0s") && now.contains("4 ─ · later"), "{now}");
+}
+
+#[test]
+fn a_picture_that_does_not_fit_folds_what_is_done_then_what_waits() {
+    let mut tasks = Vec::new();
+    for at in 0..30 {
+        let status = match at {
+            0..10 => "completed",
+            10..12 => "in_progress",
+            _ => "pending",
+        };
+        let before = format!("t{}", at - at % 5 - 5);
+        let waits: Vec<&str> = if at < 5 { Vec::new() } else { vec![&before] };
+        tasks.push(task(&format!("t{at}"), status, &waits));
+    }
+    let dag = Dag::new(&workflow("running", &tasks));
+    let look = |height| Look { width: 40, height, ..at(0) };
+    assert_eq!(dag.lines(&look(100)).len(), 31);
+    let some = dag.lines(&look(25));
+    assert!(some[1].starts_with("1–2 ─ ✓ 10 done"), "{some:#?}");
+    assert_eq!(some.len(), 22);
+    let few = dag.lines(&look(10));
+    assert_eq!(few.len(), 8, "{few:#?}");
+    assert!(few[7].starts_with("4–6 ─ · 15 waiting"), "{few:#?}");
+    let least = dag.lines(&look(5));
+    assert_eq!((least.len(), least[4].as_str()), (5, "… 4 lines more"));
+    assert!(dag.lines(&look(100)).iter().all(|line| console::measure_text_width(line) <= 40));
+}
+
+#[test]
+fn colour_is_only_where_it_is_wanted() {
+    let dag = Dag::new(&diamond());
+    assert!(!drawn(&dag, &at(0)).contains('\x1b'));
+    assert!(drawn(&dag, &Look { colour: true, ..at(0) }).contains("\x1b[1mBuild tagging\x1b[0m"));
+}
+
+#[test]
+fn a_plan_that_is_not_there_yet_says_so() {
+    let dag = Dag::new(&workflow("planning", &[]));
+    assert_eq!(
+        drawn(&dag, &at(1)),
+        "▸ Build tagging  planning  0 of 0 done  1.0s\nits tasks are being planned"
+    );
+}
+
+#[test]
+fn each_event_is_one_line_with_its_reason() {
+    let dag = Dag::new(&diamond());
+    let told = |one: &Value| dag.tell(one).unwrap();
+    let started =
+        event("task_started", "docs", 1, json!({ "agent": "writer", "attempt": 2, "reason": "it fits" }));
+    assert_eq!(told(&started), "▸ docs  writer, attempt 2: it fits");
+    assert_eq!(told(&event("task_failed", "docs", 1, json!({ "reason": "no\nluck" }))), "✗ docs: no");
+    let ended = json!({ "type": "workflow_ended", "data": { "status": "completed", "reason": "every task is done" } });
+    assert_eq!(told(&ended), "✓ completed: every task is done");
+    assert_eq!(dag.tell(&json!({ "type": "something_new", "data": {} })), None);
+}
+
+#[test]
+fn whoever_is_asked_gets_the_commands() {
+    let mut waits = diamond();
+    assert!(advice(&waits).is_empty());
+    waits["escalation"] = json!({ "reason": "task `docs` failed", "taskId": "T", "options": ["retry", "reassign", "skip", "cancel"] });
+    assert_eq!(
+        advice(&waits),
+        [
+            "try again         emergent task retry T --note TEXT",
+            "another agent     emergent task reassign T AGENT",
+            "do without        emergent task skip T",
+            "everything again  emergent workflow resume w",
+            "give up           emergent workflow cancel w",
+        ]
+    );
+    waits["escalation"] =
+        json!({ "reason": "no end", "taskId": "T", "discussionId": "D", "options": ["decide", "cancel"] });
+    assert_eq!(advice(&waits)[1], "decide            emergent discussion decide D DECISION --reason TEXT");
+    waits["escalation"] = json!({ "reason": "the budget is used up", "options": ["cancel"] });
+    assert!(advice(&waits)[1].ends_with("workflow resume w --budget-usd N"));
+}

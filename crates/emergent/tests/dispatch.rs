@@ -1,0 +1,239 @@
+//! `emergent dispatch`, `workflow`, `task`, `discussion` and `budget`, against a server and against
+//! the data folder itself.
+
+mod common;
+
+use std::process::Output;
+
+use common::Home;
+use serde_json::{Value, json};
+
+const SCRIPT: &str = r#"
+rules:
+  - when: { agent: broken }
+    fault: auth
+  - when: { agent: planner, turn: 1 }
+    answer:
+      calls:
+        - tool: tasks_create
+          input:
+            tasks:
+              - { key: look, title: Look around, assignedAgent: worker }
+              - { key: tell, title: Tell about it, assignedAgent: worker, blockedBy: [look] }
+  - when: { agent: planner }
+    answer: { text: Two tasks. }
+  - answer: { text: Done. }
+"#;
+
+const PLAN: &str = "
+- key: research
+  title: Look for patterns
+  assigned_agent: worker
+- key: design
+  title: Design it
+  assigned_agent: worker
+  blocked_by: [research]
+- key: docs
+  title: Write it down
+  assigned_agent: worker
+  blocked_by: [research]
+";
+
+const BAD_PLAN: &str = "
+max_concurrent: 1
+tasks:
+  - { key: bad, title: Cannot be done, assigned_agent: broken, max_retries: 0 }
+  - { key: after, title: Comes after, assigned_agent: worker, blocked_by: [bad] }
+";
+
+fn home() -> Home {
+    let home = Home::sqlite();
+    let scripts = home.data().join("rehearsals");
+    std::fs::create_dir_all(&scripts).expect("a folder");
+    std::fs::write(scripts.join("work.yaml"), SCRIPT).expect("a script");
+    std::fs::write(home.folder().join("plan.yaml"), PLAN).expect("a plan");
+    std::fs::write(home.folder().join("bad.yaml"), BAD_PLAN).expect("a plan");
+    home
+}
+
+fn agents(home: &Home) {
+    for (name, tools) in [("worker", json!([])), ("broken", json!([])), ("planner", json!(["tasks_create"]))]
+    {
+        let model = json!({ "provider": "rehearsal", "name": "work" });
+        let definition = json!({ "name": name, "model": model, "tools": tools });
+        std::fs::write(home.folder().join("agent.json"), definition.to_string()).expect("a file");
+        said(home.run(&["agent", "create", "agent.json"]));
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[track_caller]
+fn said(output: Output) -> String {
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[track_caller]
+fn json_of(output: Output) -> Value {
+    serde_json::from_str(&said(output)).expect("JSON")
+}
+
+/// What was told before it failed, and why it did.
+#[track_caller]
+fn failed(output: &Output) -> (String, String) {
+    assert!(!output.status.success(), "{}", text(&output.stdout));
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[track_caller]
+fn has(told: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(told.contains(part), "{part:?} in\n{told}");
+    }
+}
+
+/// The same tour, wherever the commands go.
+fn tour(home: &Home) {
+    agents(home);
+    let checked = said(home.run(&["dispatch", "--tasks", "plan.yaml", "--dry-run"]));
+    has(&checked, &["LAYER", "research", "the task names `worker`", "first: research"]);
+    assert!(said(home.run(&["workflow", "list"])).lines().count() == 1, "nothing was started");
+
+    let live =
+        said(home.run(&["dispatch", "--tasks", "plan.yaml", "--follow", "--budget-tokens", "1000000"]));
+    has(
+        &live,
+        &["▸ research  worker", "✓ research", "✓ design", "✓ docs", "3 of 3 done", "3 of 3 tasks completed"],
+    );
+    has(&live, &["1 ─ ✓ research", "2 ┬ ✓ design", "  └ ✓ docs", "← research"]);
+    assert!(!live.contains('\x1b'), "colour is for terminals");
+
+    let all = json_of(home.run(&["workflow", "list", "--status", "completed", "--json"]));
+    let id = all[0]["id"].as_str().expect("an id");
+    has(&said(home.run(&["workflow", "list"])), &[id, "completed", "Look for patterns"]);
+    has(
+        &said(home.run(&["workflow", "show", id])),
+        &["1 ─ ✓ research", "worker", "the budget is 1000000 tokens"],
+    );
+    has(
+        &said(home.run(&["workflow", "events", id])),
+        &["▸ Look for patterns", "✓ completed: every task is done"],
+    );
+    let events = said(home.run(&["workflow", "events", id, "--json"]));
+    let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(events.last().expect("an end")["type"], "workflow_ended");
+    // What is over is told from its beginning.
+    has(&said(home.run(&["workflow", "follow", id])), &["▸ docs  worker", "✓ completed"]);
+    let tasks = json_of(home.run(&["task", "list", "--workflow", id, "--status", "completed", "--json"]));
+    assert_eq!(tasks.as_array().expect("tasks").len(), 3);
+
+    steering(home);
+
+    let planned = said(home.run(&["dispatch", "Tell what is there", "--planner", "planner", "--follow"]));
+    has(&planned, &["▸ planning", "✓ planned", "+ look", "✓ tell", "2 of 2 tasks completed"]);
+    let (_, refused) = failed(&home.run(&["dispatch", "Tell what is there"]));
+    has(&refused, &["task-planner", "emergent.code"]);
+
+    has(&said(home.run(&["budget", "set", "--usd", "2.5"])), &["(project)", "$2.5"]);
+    has(
+        &said(home.run(&["budget", "set", "--agent", "worker", "--tokens", "5000"])),
+        &["worker", "5000 tokens"],
+    );
+    has(&failed(&home.run(&["budget", "set", "--agent", "nobody", "--usd", "1"])).1, &["`nobody`"]);
+    has(&said(home.run(&["budget", "set", "--none"])), &["no limit"]);
+    let shown = json_of(home.run(&["budget", "show", "--json"]));
+    assert_eq!(shown["agents"][0]["limit"]["tokens"], 5000);
+}
+
+/// A workflow that stops says which commands go on, and they do.
+fn steering(home: &Home) {
+    let (told, why) = failed(&home.run(&["dispatch", "--tasks", "bad.yaml", "--follow"]));
+    has(&told, &["✗ bad", "It waits for you:", "emergent task retry", "emergent workflow cancel"]);
+    has(&why, &["waits for a person"]);
+    let command = told.lines().find_map(|line| line.trim().strip_prefix("another agent")).expect("a way on");
+    let command = command.trim().trim_start_matches("emergent ").replace("AGENT", "worker");
+    let words: Vec<&str> = command.split(' ').collect();
+    has(&said(home.run(&words)), &["task bad", "pending", "for worker"]);
+    let id = json_of(home.run(&["workflow", "list", "--limit", "1", "--json"]))[0]["id"].clone();
+    let id = id.as_str().expect("an id");
+    let live = said(home.run(&["workflow", "follow", id]));
+    has(&live, &["⚑ a person has to say", "▸ goes on", "✓ after", "2 of 2 done"]);
+
+    let (_, why) = failed(&home.run(&["task", "skip", &format!("{id}/bad")]));
+    has(&why, &["completed"]);
+    has(&failed(&home.run(&["task", "skip", &format!("{id}/zz")])).1, &["`zz`", "bad, after"]);
+    has(&failed(&home.run(&["workflow", "resume", id])).1, &["completed"]);
+    has(&failed(&home.run(&["workflow", "cancel", id])).1, &["over"]);
+
+    let (_, _) = failed(&home.run(&["dispatch", "--tasks", "bad.yaml", "--follow", "--on-failure", "skip"]));
+    let last = json_of(home.run(&["workflow", "list", "--limit", "1", "--json"]))[0].clone();
+    assert_eq!(last["status"], "failed");
+
+    let alone = said(home.run(&["task", "add", "later", "--title", "Some day", "--priority", "low"]));
+    has(&alone, &["task later", "pending"]);
+    has(&said(home.run(&["task", "list", "--available"])), &["later", "Some day"]);
+}
+
+#[test]
+fn a_data_folder_alone_is_enough_for_a_workflow() {
+    let home = home();
+    tour(&home);
+    // What is only started waits, and says what for.
+    let waiting = home.run(&["dispatch", "--tasks", "plan.yaml", "--json"]);
+    has(&text(&waiting.stderr), &["emergent workflow follow"]);
+    let id = json_of(waiting)["workflowId"].as_str().expect("an id").to_owned();
+    has(&said(home.run(&["workflow", "show", &id])), &["1 ─ ◦ research", "2 ┬ · design", "0 of 3 done"]);
+    has(
+        &said(home.run(&[
+            "task",
+            "add",
+            "more",
+            "--workflow",
+            &id,
+            "--blocked-by",
+            "docs",
+            "--agent",
+            "worker",
+        ])),
+        &["more"],
+    );
+    has(&said(home.run(&["workflow", "follow", &id])), &["3 ─ ✓ more", "4 of 4 done"]);
+    has(&said(home.run(&["dispatch", "--tasks", "plan.yaml"])), &["is started"]);
+    let id = json_of(home.run(&["workflow", "list", "--limit", "1", "--json"]))[0]["id"].clone();
+    has(&said(home.run(&["workflow", "cancel", id.as_str().expect("an id")])), &["cancelled"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_watch_workflows_of_a_server() {
+    let home = home();
+    let _server = home.start().await;
+    tour(&home);
+}
+
+#[test]
+fn what_cannot_be_read_or_makes_no_sense_is_told_by_name() {
+    let home = home();
+    agents(&home);
+    std::fs::write(home.folder().join("odd.yaml"), "- { key: a, title: A, blocked_by: [b], surprise: 1 }")
+        .expect("a file");
+    has(&failed(&home.run(&["dispatch", "--tasks", "odd.yaml"])).1, &["surprise"]);
+    std::fs::write(home.folder().join("lost.yaml"), "- { key: a, title: A, blocked_by: [b] }")
+        .expect("a file");
+    has(&failed(&home.run(&["dispatch", "--tasks", "lost.yaml"])).1, &["`b`"]);
+    std::fs::write(home.folder().join("words.yaml"), "just words").expect("a file");
+    has(&failed(&home.run(&["dispatch", "--tasks", "words.yaml"])).1, &["words.yaml", "tasks"]);
+    has(&failed(&home.run(&["dispatch", "--tasks", "nowhere.yaml"])).1, &["nowhere.yaml"]);
+    has(&failed(&home.run(&["dispatch"])).1, &["--tasks"]);
+    has(&failed(&home.run(&["dispatch", "x", "--tasks", "plan.yaml"])).1, &["cannot be used with"]);
+    let nobody = "01890000-0000-7000-8000-000000000000";
+    for command in ["workflow show", "workflow cancel", "task retry", "discussion show"] {
+        let words: Vec<&str> = command.split(' ').chain([nobody]).collect();
+        has(&failed(&home.run(&words)).1, &[nobody]);
+    }
+    let mut judge = home.command(&["workflow", "list"]);
+    judge.env("EMERGENT_JUDGE_MODEL", "nonsense");
+    has(&failed(&common::finish(judge)).1, &["EMERGENT_JUDGE_MODEL", "provider/name"]);
+}

@@ -1,0 +1,86 @@
+//! The research scenario: a parent finds out which agents there are, gives each part of a question
+//! to the kind that fits, goes on although one of them fails, and keeps what it made of their
+//! answers together with where it comes from.
+
+mod support;
+
+use emergent_domain::{cursor::Page, query::Direction, run::RunStatus};
+use emergent_store::{Tx, runs};
+use emergent_testkit::{
+    both,
+    scripted::{Scripted, calls, fails, replies, says},
+};
+use serde_json::{Value, json};
+use support::{House, with_tools};
+
+const QUESTION: &str = "How do others tag documents?";
+
+both! {
+    async fn a_parent_spawns_four_of_two_kinds_and_keeps_the_report_with_its_sources(db: TestDb) {
+        let tasks = json!({ "tasks": [
+            { "agent_name": "web-browser", "task": "Look at how wikis tag pages." },
+            { "agent_name": "web-browser", "task": "Look at how shops tag goods." },
+            { "agent_name": "paper-reader", "task": "Read about folksonomies." },
+            { "agent_name": "paper-reader", "task": "Read about ontologies." },
+        ] });
+        let report = |answers: String| {
+            calls("entities_create", json!({
+                "objects": [
+                    { "ref": "report", "type": "ResearchReport", "key": "tagging", "properties": { "title": QUESTION, "findings": answers } },
+                    { "ref": "wikis", "type": "Source", "properties": { "title": "Wikis" } },
+                    { "ref": "papers", "type": "Source", "properties": { "title": "Folksonomies" } },
+                ],
+                "relationships": [
+                    { "type": "cites", "fromRef": "report", "toRef": "wikis" },
+                    { "type": "cites", "fromRef": "report", "toRef": "papers" },
+                ],
+            }))
+        };
+        let refused = emergent_llm::Error::BadRequest { model: "scripted/lines".into(), status: 400, message: "no".into() };
+        let model = Scripted::default()
+            .agent("research-assistant", [
+                calls("list_available_agents", json!({})),
+                calls("spawn_agents", tasks),
+                // Only what came back goes into the report.
+                replies(move |asked| report(asked.last())),
+                says("Kept as `tagging`, with two sources; one of four could not be asked."),
+            ])
+            .agent("web-browser", [says("Wikis use flat tags."), says("Shops use facets.")])
+            .agent("paper-reader", [says("Folksonomies grow by use."), fails(refused)]);
+        let house = House::open(&db, model).await;
+        let tools = ["list_available_agents", "spawn_agents", "entities_create"];
+        let parent = house.agent(with_tools("research-assistant", &tools)).await;
+        for name in ["web-browser", "paper-reader"] {
+            house.agent(with_tools(name, &[])).await;
+        }
+        let run = house.run(&parent, QUESTION).await;
+        assert_eq!(run.status, RunStatus::Completed, "{:?}", run.error);
+
+        let listed = house.model.asked_of("research-assistant")[1].last();
+        assert!(listed.contains("web-browser") && listed.contains("paper-reader"), "{listed}");
+        let id = run.id;
+        let children = house.executor.graph().db().read(move |tx: &mut Tx<'_>| runs::children(tx, id, None)).await;
+        let children: Result<_, emergent_store::Error> = children;
+        let children = children.unwrap();
+        assert_eq!(children.len(), 4);
+        let failed = children.iter().filter(|child| child.status == RunStatus::Failed).count();
+        assert_eq!(failed, 1, "one failed, the others went on");
+
+        let graph = house.executor.graph();
+        let filter = emergent_domain::query::ObjectFilter { types: vec!["ResearchReport".into()], ..Default::default() };
+        let found = graph.list_objects(house.project, filter, Page::first(10)).await.unwrap().items;
+        assert_eq!(found.len(), 1);
+        let findings = found[0].properties.to_map()["findings"].to_string();
+        for said in ["Wikis use flat tags.", "Shops use facets.", "Folksonomies grow by use."] {
+            assert!(findings.contains(said), "{findings}");
+        }
+        let cites = graph
+            .object_edges(house.project, found[0].id, Direction::Out, vec!["cites".into()], Page::first(10))
+            .await
+            .unwrap();
+        assert_eq!(cites.items.len(), 2);
+        let author = serde_json::to_value(found[0].author).unwrap();
+        assert_eq!(author["runId"], Value::from(run.id.to_string()), "the report knows who wrote it");
+        house.close().await;
+    }
+}

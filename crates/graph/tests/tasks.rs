@@ -1,0 +1,441 @@
+//! What holds for tasks, whichever way they are written.
+
+mod support;
+
+use emergent_domain::{
+    author::Author,
+    cursor::Page,
+    ids::{ObjectId, RunId, ToolCallId, WorkflowId},
+    object::{Object, ObjectPatch},
+    query::Direction,
+    workflow::{Workflow, WorkflowSettings, WorkflowStatus},
+};
+use emergent_graph::{
+    Actor, End, Error, Graph, NewSubgraph, NewSubgraphEdge, Result, Writer, objects, relationships,
+};
+use emergent_store::{Engine, tasks, tasks::Wanted, workflows};
+use emergent_testkit::{TestDb, both};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use serde_json::{Map, json};
+use support::*;
+
+async fn task(world: &World, key: &str) -> ObjectId {
+    world.object(new("SpecTask", "", json!({ "key": key, "title": key }))).await
+}
+
+async fn tasks_named<const N: usize>(world: &World, keys: [&str; N]) -> [ObjectId; N] {
+    let mut ids = [ObjectId(uuid::Uuid::nil()); N];
+    for (id, key) in ids.iter_mut().zip(keys) {
+        *id = task(world, key).await;
+    }
+    ids
+}
+
+fn moved(status: &str) -> ObjectPatch {
+    ObjectPatch { properties: Some(map(json!({ "status": status }))), ..ObjectPatch::default() }
+}
+
+fn status(object: &Object) -> String {
+    object.properties.to_map()["status"].as_str().unwrap().to_owned()
+}
+
+async fn become_(world: &World, id: ObjectId, to: &str) -> Result<Object> {
+    world.graph.update_object(world.actor, id, moved(to)).await
+}
+
+/// A write as the dispatcher makes it.
+async fn as_dispatcher<T: Send + 'static>(
+    graph: &Graph,
+    actor: Actor,
+    work: impl Fn(&mut emergent_store::Tx<'_>, &Writer) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let inner = graph.clone();
+    graph
+        .db()
+        .write(move |tx| {
+            let writer = Writer { dispatcher: true, ..inner.writer(tx, actor)? };
+            work(tx, &writer)
+        })
+        .await
+}
+
+async fn workflow(world: &World, max_tasks: usize) -> WorkflowId {
+    let now = world.graph.clock().now();
+    let workflow = Workflow {
+        id: WorkflowId::new(),
+        project: world.project(),
+        description: String::new(),
+        status: WorkflowStatus::Running,
+        settings: WorkflowSettings { max_tasks, ..WorkflowSettings::default() },
+        escalation: None,
+        summary: None,
+        planner_run: None,
+        plan_attempts: 0,
+        owner: None,
+        revision: 0,
+        event_seq: 0,
+        started_by: None,
+        started_by_run: None,
+        created_at: now,
+        updated_at: now,
+        completed_at: None,
+    };
+    let id = workflow.id;
+    world
+        .graph
+        .db()
+        .write(move |tx| workflows::insert(tx, &workflow))
+        .await
+        .unwrap_or_else(|error: emergent_store::Error| panic!("{error}"));
+    id
+}
+
+async fn revision(world: &World, id: WorkflowId) -> i64 {
+    let project = world.project();
+    let found: emergent_store::Result<_> =
+        world.graph.db().read(move |tx| workflows::get(tx, project, id)).await;
+    found.unwrap().unwrap().revision
+}
+
+fn in_workflow(id: WorkflowId, key: &str) -> emergent_domain::object::NewObject {
+    new("SpecTask", &format!("{id}/{key}"), json!({ "key": key, "workflow_id": id }))
+}
+
+/// A run that writes, so that what it wrote can be undone.
+fn by_run(world: &World) -> (Actor, RunId) {
+    let run_id = RunId::new();
+    let author = Author::Run { run_id, tool_call_id: Some(ToolCallId::new()) };
+    (Actor { author, ..world.actor }, run_id)
+}
+
+fn conflict<T: std::fmt::Debug>(outcome: Result<T>) -> String {
+    match outcome {
+        Err(error @ Error::Conflict { .. }) => error.to_string(),
+        other => panic!("expected a conflict, got {other:?}"),
+    }
+}
+
+both! {
+    async fn a_task_begins_pending_and_moves_only_as_tasks_move(db: TestDb) {
+        let world = World::new(&db).await;
+        let id = task(&world, "build").await;
+        assert_eq!(status(&world.graph.get_object(world.project(), id).await.unwrap()), "pending");
+        assert_eq!(
+            problem(world.graph.create_object(world.actor, new("SpecTask", "", json!({ "status": "completed" }))).await),
+            "properties.status: a new task is pending, not completed: make it so, and move it on from there"
+        );
+        assert_eq!(
+            problem(become_(&world, id, "done").await),
+            "properties.status: \"done\" is not one of pending, in_progress, completed, failed, paused, skipped"
+        );
+        assert_eq!(
+            conflict(become_(&world, id, "failed").await),
+            "the task `build` is pending and can only become in_progress, completed or skipped, not failed"
+        );
+        assert_eq!(status(&become_(&world, id, "in_progress").await.unwrap()), "in_progress");
+        assert_eq!(status(&become_(&world, id, "completed").await.unwrap()), "completed");
+        assert_eq!(
+            conflict(become_(&world, id, "pending").await),
+            "the task `build` is completed and stays so, not pending"
+        );
+        // Taking the status away is to send it back; everything else of it may change.
+        let none = ObjectPatch { properties: Some(map(json!({ "status": null }))), ..ObjectPatch::default() };
+        conflict(world.graph.update_object(world.actor, id, none).await);
+        let other = ObjectPatch { properties: Some(map(json!({ "summary": "s" }))), ..ObjectPatch::default() };
+        assert_eq!(status(&world.graph.update_object(world.actor, id, other).await.unwrap()), "completed");
+        // What becomes a task begins like one.
+        let thing = world.object(new("Thing", "", json!({ "status": "completed" }))).await;
+        let turn = ObjectPatch { type_: Some("SpecTask".into()), ..ObjectPatch::default() };
+        assert!(problem(world.graph.update_object(world.actor, thing, turn).await).starts_with("properties.status"));
+        world.object(new("Thing", "", json!({ "status": "whatever" }))).await;
+    }
+
+    async fn the_dispatcher_makes_moves_of_its_own(db: TestDb) {
+        let world = World::new(&db).await;
+        let id = task(&world, "build").await;
+        for to in ["in_progress", "completed", "pending", "failed", "pending"] {
+            let step = moved(to);
+            let after = as_dispatcher(&world.graph, world.actor, move |tx, writer| {
+                objects::update(tx, writer, id, &step)
+            });
+            assert_eq!(status(&after.await.unwrap()), to);
+        }
+        let back = as_dispatcher(&world.graph, world.actor, move |tx, writer| {
+            objects::update(tx, writer, id, &moved("paused"))
+        });
+        assert_eq!(
+            conflict(back.await),
+            "the task `build` is pending and can only become in_progress, completed, failed or skipped, not paused"
+        );
+    }
+
+    async fn an_import_brings_tasks_as_they_are_and_moves_them_as_tasks_move(db: TestDb) {
+        let world = World::new(&db).await;
+        let line = |key: &str, status: &str| {
+            json!({ "kind": "object", "type": "SpecTask", "key": key, "properties": { "status": status } }).to_string()
+        };
+        let lines = vec![(1, line("a", "failed")), (2, line("b", "completed")), (3, line("c", "in_progress"))];
+        let first = world.graph.import_batch(world.actor, lines).await.unwrap();
+        assert_eq!((first.objects.created, first.errors.len()), (3, 0));
+        let lines = vec![(1, line("a", "failed")), (2, line("b", "pending")), (3, line("c", "completed"))];
+        let again = world.graph.import_batch(world.actor, lines).await.unwrap();
+        assert_eq!((again.objects.unchanged, again.objects.updated), (1, 1));
+        assert_eq!(again.errors.iter().map(|error| error.line).collect::<Vec<_>>(), [2]);
+        let edge = |from: &str, to: &str| {
+            let end = |key: &str| json!({ "type": "SpecTask", "key": key });
+            json!({ "kind": "relationship", "type": "blocks", "from": end(from), "to": end(to) }).to_string()
+        };
+        let lines = vec![(1, edge("a", "b")), (2, edge("b", "c")), (3, edge("c", "a")), (4, edge("a", "c"))];
+        let edges = world.graph.import_batch(world.actor, lines).await.unwrap();
+        assert_eq!(edges.relationships.created, 3);
+        assert_eq!(edges.errors.len(), 1);
+        assert_eq!(edges.errors[0].line, 3);
+        assert!(edges.errors[0].message.contains("in a circle: "), "{}", edges.errors[0].message);
+    }
+
+    async fn tasks_do_not_wait_for_one_another_in_a_circle(db: TestDb) {
+        let world = World::new(&db).await;
+        let graph = &world.graph;
+        let [a, b, c] = tasks_named(&world, ["a", "b", "c"]).await;
+        let block = async |from, to| graph.create_relationship(world.actor, edge("blocks", from, to)).await;
+        block(a, b).await.unwrap();
+        block(b, c).await.unwrap();
+        let round = "would let tasks wait for one another in a circle: ";
+        assert_eq!(problem(block(c, a).await), format!("toId: {round}c → a → b → c"));
+        assert_eq!(problem(block(b, b).await), format!("toId: {round}b → b"));
+        assert!(!block(a, b).await.unwrap().1, "the same edge again is the one that is there");
+
+        // Several at once, also those that close it only together.
+        let d = task(&world, "d").await;
+        let some = || vec![edge("blocks", c, d), edge("blocks", d, a), edge("likes", d, a), edge("blocks", a, d)];
+        let all = graph.bulk_create_relationships(world.actor, some(), true).await;
+        assert_eq!(problem(all), format!("relationships[1].toId: {round}d → a → b → c → d"));
+        let each = graph.bulk_create_relationships(world.actor, some(), false).await.unwrap();
+        assert_eq!(each.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true, true]);
+
+        let task_of = |key: &str| (Some(key.to_owned()), new("SpecTask", "", json!({ "title": key })));
+        let joined = |from: End, to: End| NewSubgraphEdge {
+            type_: "blocks".into(), from, to, properties: Map::new(), weight: None,
+        };
+        let name = |name: &str| End::Ref(name.into());
+        let subgraph = NewSubgraph {
+            objects: vec![task_of("x"), task_of("y")],
+            relationships: vec![
+                joined(name("x"), name("y")),
+                joined(name("y"), End::Id(a)),
+                joined(End::Id(d), name("x")),
+            ],
+        };
+        let before = world.change_kinds().await;
+        assert_eq!(
+            problem(graph.create_subgraph(world.actor, subgraph).await),
+            format!("relationships[2].toId: {round}d → x → y → a → d")
+        );
+        assert_eq!(world.change_kinds().await, before, "nothing of it is left");
+
+        // Others than tasks may go round as they like.
+        let [p, q] = [world.object(new("Thing", "", json!({}))).await, world.object(new("Thing", "", json!({}))).await];
+        block(p, q).await.unwrap();
+        block(q, p).await.unwrap();
+        // Until they become tasks.
+        let turn = || ObjectPatch { type_: Some("SpecTask".into()), ..ObjectPatch::default() };
+        assert!(conflict(graph.update_object(world.actor, p, turn()).await).contains("in a circle: "));
+    }
+
+    async fn what_comes_back_closes_no_circle(db: TestDb) {
+        let world = World::new(&db).await;
+        let graph = &world.graph;
+        let [a, b, c] = tasks_named(&world, ["a", "b", "c"]).await;
+        world.edge("blocks", a, b).await;
+        world.edge("blocks", b, c).await;
+        graph.delete_object(world.actor, b, None).await.unwrap();
+        let back = world.edge("blocks", c, a).await;
+        assert_eq!(
+            conflict(graph.restore_object(world.actor, b).await),
+            "it cannot come back: it would let tasks wait for one another in a circle: b → c → a → b"
+        );
+        graph.delete_relationship(world.actor, back.id, None).await.unwrap();
+        graph.restore_object(world.actor, b).await.unwrap();
+        assert_eq!(world.neighbours(b).await.len(), 2);
+
+        // A run took an edge and a task away; others built on that.
+        let (actor, run) = by_run(&world);
+        let edges = graph.object_edges(world.project(), b, Direction::Out, vec![], Page::first(9)).await.unwrap().items;
+        graph.delete_relationship(actor, edges[0].id, None).await.unwrap();
+        let e = task(&world, "e").await;
+        world.edge("blocks", c, e).await;
+        world.edge("blocks", e, a).await;
+        graph.delete_object(actor, e, None).await.unwrap();
+        world.edge("blocks", a, c).await;
+        let reverted = graph.revert_run(world.actor, run).await.unwrap();
+        let reasons: Vec<&str> = reverted.conflicts.iter().map(|one| one.reason.as_str()).collect();
+        assert!(reasons[0].contains("in a circle: "), "{reasons:?}");
+        let ahead = db.read(move |tx| tasks::ahead(tx, &[a, b, c, e])).await.unwrap();
+        assert_eq!(emergent_domain::task::cycle(&ahead), None);
+    }
+
+    async fn undoing_a_run_moves_tasks_as_tasks_move(db: TestDb) {
+        let world = World::new(&db).await;
+        let graph = &world.graph;
+        let [a, b, c] = tasks_named(&world, ["a", "b", "c"]).await;
+        let (actor, run) = by_run(&world);
+        for id in [a, b, c] {
+            become_(&world, id, "in_progress").await.unwrap();
+        }
+        graph.update_object(actor, a, moved("completed")).await.unwrap();
+        graph.update_object(actor, b, moved("pending")).await.unwrap();
+        graph.update_object(actor, c, moved("completed")).await.unwrap();
+        graph.delete_object(actor, c, None).await.unwrap();
+        let reverted = graph.revert_run(world.actor, run).await.unwrap();
+        let told: Vec<(ObjectId, &str)> =
+            reverted.conflicts.iter().map(|one| (ObjectId(one.id), one.reason.as_str())).collect();
+        assert_eq!(told, [
+            (a, "the task `a` is completed and stays so, not in_progress"),
+            (c, "the task `c` is completed and stays so, not in_progress"),
+        ]);
+        assert_eq!(status(&graph.get_object(world.project(), b).await.unwrap()), "in_progress");
+        assert_eq!(status(&graph.get_object(world.project(), a).await.unwrap()), "completed");
+    }
+
+    async fn whoever_walks_a_workflow_hears_of_every_change_of_its_tasks(db: TestDb) {
+        let world = World::new(&db).await;
+        let graph = &world.graph;
+        let (flow, other) = (workflow(&world, 10).await, workflow(&world, 10).await);
+        let mut seen = 0;
+        let mut heard = async |what: &str, whether: bool| {
+            let now = revision(&world, flow).await;
+            assert_eq!(now > seen, whether, "{what}");
+            seen = now;
+        };
+        let a = world.object(in_workflow(flow, "a")).await;
+        heard("a new task", true).await;
+        let b = world.object(in_workflow(other, "b")).await;
+        heard("a task of another workflow", false).await;
+        let edge = world.edge("blocks", b, a).await;
+        heard("a new edge", true).await;
+        let weight = emergent_domain::relationship::RelationshipPatch { weight: Some(Some(0.5)), ..Default::default() };
+        graph.update_relationship(world.actor, edge.id, weight).await.unwrap();
+        heard("a changed edge", true).await;
+        become_(&world, b, "in_progress").await.unwrap();
+        heard("a move elsewhere", false).await;
+        become_(&world, a, "skipped").await.unwrap();
+        heard("a move", true).await;
+        let (actor, run) = by_run(&world);
+        graph.delete_relationship(actor, edge.id, None).await.unwrap();
+        heard("an edge that goes", true).await;
+        graph.revert_run(world.actor, run).await.unwrap();
+        heard("an edge that comes back", true).await;
+        graph.delete_object(world.actor, b, None).await.unwrap();
+        heard("a blocker that goes", true).await;
+        graph.restore_object(world.actor, b).await.unwrap();
+        heard("a blocker that comes back", true).await;
+        let leaves = ObjectPatch { properties: Some(map(json!({ "workflow_id": other }))), ..ObjectPatch::default() };
+        graph.update_object(world.actor, a, leaves).await.unwrap();
+        heard("a task that leaves", true).await;
+        world.object(new("Thing", "", json!({ "workflow_id": flow }))).await;
+        heard("something that is no task", false).await;
+        let draft = objects::Draft::new(in_workflow(flow, "c")).unwrap();
+        let c = as_dispatcher(graph, world.actor, move |tx, writer| objects::create(tx, writer, &draft)).await.unwrap();
+        let draft = relationships::Draft::new(support::edge("blocks", b, c.id)).unwrap();
+        as_dispatcher(graph, world.actor, move |tx, writer| relationships::create(tx, writer, &draft)).await.unwrap();
+        heard("what the dispatcher does itself", false).await;
+    }
+
+    async fn a_workflow_takes_so_many_tasks_and_no_more(db: TestDb) {
+        let world = World::new(&db).await;
+        let graph = &world.graph;
+        let (flow, wide) = (workflow(&world, 2).await, workflow(&world, 10).await);
+        let made = graph
+            .bulk_create_objects(world.actor, ["a", "b", "c"].map(|key| in_workflow(flow, key)).into(), false)
+            .await
+            .unwrap();
+        assert_eq!(made.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
+        let full = format!("the workflow `{flow}` has 2 tasks, and max_tasks is 2: it takes no more");
+        assert_eq!(conflict(graph.create_object(world.actor, in_workflow(flow, "d")).await), full);
+        let from_wide = world.object(in_workflow(wide, "x")).await;
+        let joins = ObjectPatch { properties: Some(map(json!({ "workflow_id": flow }))), ..ObjectPatch::default() };
+        assert_eq!(conflict(graph.update_object(world.actor, from_wide, joins).await), full);
+        become_(&world, made[0].as_ref().unwrap().id, "in_progress").await.unwrap();
+    }
+
+    async fn two_who_would_close_a_circle_together_do_not(db: TestDb) {
+        let world = World::new(&db).await;
+        let rounds = if db.engine() == Engine::Postgres { 40 } else { 10 };
+        for round in 0..rounds {
+            let [a, b] = tasks_named(&world, ["a", "b"]).await;
+            let close = |from, to| {
+                let (graph, actor) = (world.graph.clone(), world.actor);
+                tokio::spawn(async move { graph.create_relationship(actor, edge("blocks", from, to)).await })
+            };
+            let (one, other) = (close(a, b), close(b, a));
+            let (one, other) = (one.await.unwrap(), other.await.unwrap());
+            assert!(one.is_ok() != other.is_ok(), "round {round}: {one:?} {other:?}");
+            let error = one.err().or(other.err()).unwrap();
+            assert!(error.to_string().contains("in a circle: "), "{error}");
+        }
+    }
+
+    async fn however_many_write_at_once_there_is_never_a_circle(db: TestDb) {
+        let seed = rand::random::<u64>();
+        println!("seed {seed}");
+        let mut chance = StdRng::seed_from_u64(seed);
+        let world = World::new(&db).await;
+        let flow = workflow(&world, 100).await;
+        let mut ids = Vec::new();
+        for at in 0..8 {
+            ids.push(world.object(in_workflow(flow, &format!("t{at}"))).await);
+        }
+        let mut writers = Vec::new();
+        for _ in 0..4 {
+            let mut chance = StdRng::seed_from_u64(chance.random());
+            let (graph, actor, ids) = (world.graph.clone(), world.actor, ids.clone());
+            writers.push(tokio::spawn(async move {
+                for _ in 0..25 {
+                    let mut one = || ids[chance.random_range(0..ids.len())];
+                    let (from, to) = (one(), one());
+                    let done = match chance.random_range(0..10) {
+                        0 => graph.delete_object(actor, from, None).await.map(|_| ()),
+                        1 | 2 => graph.restore_object(actor, from).await.map(|_| ()),
+                        3 => {
+                            let edges = vec![edge("blocks", from, to), edge("blocks", to, ids[0])];
+                            graph.bulk_create_relationships(actor, edges, false).await.map(|_| ())
+                        }
+                        _ => graph.create_relationship(actor, edge("blocks", from, to)).await.map(|_| ()),
+                    };
+                    match done {
+                        Ok(()) | Err(Error::Invalid(_) | Error::NotFound { .. } | Error::Conflict { .. }) => {}
+                        Err(error) => panic!("{error:?}"),
+                    }
+                }
+            }));
+        }
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        let ahead = db.read(move |tx| tasks::ahead(tx, &ids)).await.unwrap();
+        assert!(ahead.len() > 3, "{ahead:?}");
+        assert_eq!(emergent_domain::task::cycle(&ahead), None);
+    }
+}
+
+#[tokio::test]
+async fn what_can_start_is_found_by_the_index_of_tasks() {
+    let db = TestDb::sqlite().await;
+    let world = World::new(&db).await;
+    let project = world.project();
+    for (workflow, index) in
+        [(Some(WorkflowId::new()), "graph_objects_tasks ("), (None, "graph_objects_tasks_page (")]
+    {
+        let wanted = Wanted { workflow, status: None, available: true };
+        let (sql, params) = tasks::statement(project, &wanted, &Page::first(20));
+        let plan: Vec<String> = db
+            .read(move |tx| {
+                tx.query(&format!("EXPLAIN QUERY PLAN {sql}"), &params, |row| row.get::<String>(3))
+            })
+            .await
+            .unwrap_or_else(|error: emergent_store::Error| panic!("{error}"));
+        assert!(plan[0].contains(index), "{wanted:?}: {plan:#?}");
+        assert!(plan.iter().any(|step| step.contains("graph_relationships_to")), "{plan:#?}");
+        assert!(!plan.iter().any(|step| step.starts_with("SCAN")), "{plan:#?}");
+    }
+}

@@ -1,0 +1,106 @@
+//! What may be spent: by a workflow in all, by a project or one of its agents in a day.
+
+use emergent_domain::{
+    ids::{ProjectId, WorkflowId},
+    time::Timestamp,
+    workflow::{Limit, WorkflowSettings},
+};
+
+use super::{SCOPES, Scope};
+use crate::{error::Result, params, tx::Tx, value::Row};
+
+/// The limits a call is under.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    pub workflow: Limit,
+    pub project_day: Limit,
+    pub agent_day: Limit,
+}
+
+impl Limits {
+    pub fn get(&self, scope: Scope) -> Limit {
+        match scope {
+            Scope::Workflow => self.workflow,
+            Scope::ProjectDay => self.project_day,
+            Scope::AgentDay => self.agent_day,
+        }
+    }
+
+    /// The scopes that have one.
+    pub fn scopes(&self) -> Vec<Scope> {
+        SCOPES.into_iter().filter(|scope| !self.get(*scope).is_none()).collect()
+    }
+}
+
+/// The limits of a call by an agent, for a workflow if it is one.
+pub fn limits_for(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    workflow: Option<WorkflowId>,
+    agent: &str,
+) -> Result<Limits> {
+    let mut limits = Limits::default();
+    let found = tx.query(
+        "SELECT agent, microusd, tokens FROM budget_limits WHERE project_id = $1 AND agent IN ('', $2)",
+        params![project, agent],
+        read,
+    )?;
+    for (of, limit) in found {
+        // An agent has a name: what has none is the project.
+        if of.is_empty() {
+            limits.project_day = limit;
+        } else {
+            limits.agent_day = limit;
+        }
+    }
+    if let Some(id) = workflow {
+        let sql = "SELECT settings FROM workflows WHERE id = $1 AND project_id = $2";
+        let settings = tx.opt(sql, params![id, project], |row| row.get::<String>(0))?;
+        let settings = settings.and_then(|text| serde_json::from_str::<WorkflowSettings>(&text).ok());
+        limits.workflow = settings.map(|settings| settings.budget).unwrap_or_default();
+    }
+    Ok(limits)
+}
+
+fn read(row: &Row<'_>) -> Result<(String, Limit)> {
+    Ok((row.get(0)?, Limit { microusd: row.get(1)?, tokens: row.get(2)? }))
+}
+
+/// What a project may spend in a day, or one of its agents when it is named.
+pub fn get(tx: &mut Tx<'_>, project: ProjectId, agent: Option<&str>) -> Result<Limit> {
+    let sql = "SELECT agent, microusd, tokens FROM budget_limits WHERE project_id = $1 AND agent = $2";
+    let found = tx.opt(sql, params![project, agent.unwrap_or_default()], read)?;
+    Ok(found.map(|(_, limit)| limit).unwrap_or_default())
+}
+
+/// Sets it; a limit of nothing takes it away.
+pub fn set(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    agent: Option<&str>,
+    limit: Limit,
+    now: Timestamp,
+) -> Result<()> {
+    let agent = agent.unwrap_or_default();
+    if limit.is_none() {
+        tx.execute(
+            "DELETE FROM budget_limits WHERE project_id = $1 AND agent = $2",
+            params![project, agent],
+        )?;
+        return Ok(());
+    }
+    tx.execute(
+        "INSERT INTO budget_limits (project_id, agent, microusd, tokens, updated_at) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (project_id, agent) DO UPDATE
+         SET microusd = excluded.microusd, tokens = excluded.tokens, updated_at = excluded.updated_at",
+        params![project, agent, limit.microusd, limit.tokens, now],
+    )?;
+    Ok(())
+}
+
+/// Every limit of a project by day; `None` is the project itself, and comes first.
+pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(Option<String>, Limit)>> {
+    let sql = "SELECT agent, microusd, tokens FROM budget_limits WHERE project_id = $1 ORDER BY agent";
+    let found = tx.query(sql, params![project], read)?;
+    Ok(found.into_iter().map(|(agent, limit)| (Some(agent).filter(|name| !name.is_empty()), limit)).collect())
+}

@@ -1,0 +1,212 @@
+//! Tasks as the dispatcher asks for them. They are rows of the graph; only the questions are here.
+
+use std::collections::{HashMap, HashSet};
+
+use emergent_domain::{
+    cursor::{Cursor, Page, Paged},
+    ids::{ObjectId, ProjectId, WorkflowId},
+    object::Object,
+    task::TaskStatus,
+};
+
+use crate::{
+    error::Result,
+    objects::{columns, read},
+    page, params,
+    tx::Tx,
+    value::{Param, Row},
+};
+
+/// A task `t` is held up while one that blocks it lives and is not completed.
+const HELD_UP: &str = "EXISTS (
+    SELECT 1 FROM graph_relationships AS b JOIN graph_objects AS p ON p.id = b.from_id
+    WHERE b.to_id = t.id AND b.type = 'blocks' AND b.deleted_at IS NULL
+      AND p.deleted_at IS NULL AND p.properties->>'status' <> 'completed')";
+const LIVING: &str = "t.type = 'SpecTask' AND t.deleted_at IS NULL";
+
+/// What to look for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Wanted {
+    pub workflow: Option<WorkflowId>,
+    pub status: Option<TaskStatus>,
+    /// Pending and not held up. The run of an attempt before may still be named.
+    pub available: bool,
+}
+
+/// Tasks of a project, newest first.
+pub fn list(tx: &mut Tx<'_>, project: ProjectId, wanted: &Wanted, page: &Page) -> Result<Paged<Object>> {
+    let (sql, params) = statement(project, wanted, page);
+    let rows = tx.query(&sql, &params, |row| read(row, 0))?;
+    Ok(Paged::cut(rows, page.limit, |one| Cursor { created_at: one.created_at, id: one.id.0 }))
+}
+
+/// How [`list`] asks, for whoever wants to see the plan of it.
+pub fn statement(project: ProjectId, wanted: &Wanted, page: &Page) -> (String, Vec<Param<'static>>) {
+    let mut params = vec![Param::from(project)];
+    let mut sql =
+        format!("SELECT {} FROM graph_objects AS t WHERE t.project_id = $1 AND {LIVING}", columns("t"));
+    if let Some(workflow) = wanted.workflow {
+        params.push(Param::from(workflow.to_string()));
+        sql.push_str(&format!(" AND t.properties->>'workflow_id' = ${}", params.len()));
+    }
+    let status = wanted.status.or(wanted.available.then_some(TaskStatus::Pending));
+    if let Some(status) = status {
+        params.push(Param::from(status.as_str()));
+        sql.push_str(&format!(" AND t.properties->>'status' = ${}", params.len()));
+    }
+    if wanted.available {
+        sql.push_str(&format!(" AND NOT {HELD_UP}"));
+    }
+    let (after, values) = page::after(page, "t.created_at", "t.id", params.len() + 1);
+    params.extend(values);
+    sql.push_str(&format!("{after} ORDER BY t.created_at DESC, t.id DESC{}", page::limit(page)));
+    (sql, params)
+}
+
+/// Every task of a workflow, the oldest first.
+pub fn of_workflow(tx: &mut Tx<'_>, project: ProjectId, workflow: WorkflowId) -> Result<Vec<Object>> {
+    let sql = format!(
+        "SELECT {} FROM graph_objects AS t WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2
+             AND {LIVING} ORDER BY t.created_at, t.id",
+        columns("t")
+    );
+    tx.query(&sql, params![project, workflow.to_string()], |row| read(row, 0))
+}
+
+/// How many tasks a workflow has.
+pub fn count(tx: &mut Tx<'_>, project: ProjectId, workflow: WorkflowId) -> Result<i64> {
+    let sql = format!(
+        "SELECT count(*) FROM graph_objects AS t WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2
+             AND {LIVING}"
+    );
+    Ok(tx.opt(&sql, params![project, workflow.to_string()], |row| row.get(0))?.unwrap_or(0))
+}
+
+/// The tasks of a workflow by the names they have in it.
+pub fn keys(tx: &mut Tx<'_>, project: ProjectId, workflow: WorkflowId) -> Result<Vec<(String, ObjectId)>> {
+    let sql = format!(
+        "SELECT t.properties->>'key', t.id FROM graph_objects AS t
+         WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2 AND {LIVING}"
+    );
+    let read = |row: &Row<'_>| Ok((row.get::<Option<String>>(0)?, row.get::<ObjectId>(1)?));
+    let rows = tx.query(&sql, params![project, workflow.to_string()], read)?;
+    Ok(rows.into_iter().map(|(key, id)| (key.unwrap_or_else(|| id.to_string()), id)).collect())
+}
+
+/// The tasks directly at one along `blocks`: those it waits for, and those that wait for it.
+pub fn around(tx: &mut Tx<'_>, project: ProjectId, task: ObjectId) -> Result<(Vec<Object>, Vec<Object>)> {
+    let mut at = |this: &str, other: &str| {
+        let sql = format!(
+            "SELECT {} FROM graph_relationships AS b JOIN graph_objects AS t ON t.id = b.{other}
+             WHERE b.{this} = $1 AND b.type = 'blocks' AND b.deleted_at IS NULL AND t.project_id = $2 AND {LIVING}
+             ORDER BY t.created_at, t.id",
+            columns("t")
+        );
+        tx.query(&sql, params![task, project], |row| read(row, 0))
+    };
+    Ok((at("to_id", "from_id")?, at("from_id", "to_id")?))
+}
+
+/// Who blocks whom among a workflow's tasks, as (blocker, blocked).
+pub fn blocks(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    workflow: WorkflowId,
+) -> Result<Vec<(ObjectId, ObjectId)>> {
+    let sql = format!(
+        "SELECT b.from_id, b.to_id FROM graph_objects AS t JOIN graph_relationships AS b ON b.to_id = t.id
+         WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2 AND {LIVING}
+             AND b.type = 'blocks' AND b.deleted_at IS NULL"
+    );
+    tx.query(&sql, params![project, workflow.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+/// Whether something that is not completed blocks a task.
+pub fn is_held_up(tx: &mut Tx<'_>, task: ObjectId) -> Result<bool> {
+    let sql = format!("SELECT 1 FROM graph_objects AS t WHERE t.id = $1 AND {HELD_UP}");
+    Ok(tx.opt(&sql, params![task], |row| row.get::<i64>(0))?.is_some())
+}
+
+/// Every `blocks` edge that can be reached from these tasks along `blocks`, as (blocker, blocked).
+/// One statement for each step away.
+pub fn ahead(tx: &mut Tx<'_>, from: &[ObjectId]) -> Result<Vec<(ObjectId, ObjectId)>> {
+    let mut seen: HashSet<ObjectId> = HashSet::new();
+    let mut level: Vec<ObjectId> = from.iter().copied().filter(|id| seen.insert(*id)).collect();
+    let mut edges = Vec::new();
+    while !level.is_empty() {
+        let mut next = Vec::new();
+        for list in page::in_lists(&level) {
+            let sql = format!(
+                "SELECT from_id, to_id FROM graph_relationships
+                 WHERE type = 'blocks' AND deleted_at IS NULL AND from_id IN ({})",
+                page::places(1, list.len())
+            );
+            let params: Vec<Param<'_>> = list.iter().map(|id| Param::from(*id)).collect();
+            tx.each(&sql, &params, |row| {
+                let (before, after) = (row.get(0)?, row.get(1)?);
+                edges.push((before, after));
+                if seen.insert(after) {
+                    next.push(after);
+                }
+                Ok(())
+            })?;
+        }
+        level = next;
+    }
+    Ok(edges)
+}
+
+/// Of these objects, those that are tasks, living or dead: what people call them, and their
+/// workflow as they say it.
+pub fn called(tx: &mut Tx<'_>, project: ProjectId, ids: &[ObjectId]) -> Result<HashMap<ObjectId, Called>> {
+    let mut found = HashMap::new();
+    for list in page::in_lists(ids) {
+        let sql = format!(
+            "SELECT id, properties->>'key', properties->>'title', properties->>'workflow_id' FROM graph_objects
+             WHERE project_id = $1 AND type = 'SpecTask' AND id IN ({})",
+            page::places(2, list.len())
+        );
+        let mut params = vec![Param::from(project)];
+        params.extend(list.iter().map(|id| Param::from(*id)));
+        tx.each(&sql, &params, |row| {
+            let id: ObjectId = row.get(0)?;
+            let (key, title, workflow): (Option<String>, Option<String>, Option<String>) =
+                (row.get(1)?, row.get(2)?, row.get(3)?);
+            let name = [key, title].into_iter().flatten().find(|name| !name.is_empty());
+            let workflow = workflow.and_then(|id| id.parse().ok());
+            found.insert(id, Called { name: name.unwrap_or_else(|| id.to_string()), workflow });
+            Ok(())
+        })?;
+    }
+    Ok(found)
+}
+
+/// A task, as far as messages about it go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Called {
+    /// Its key, or its title, or its id.
+    pub name: String,
+    pub workflow: Option<WorkflowId>,
+}
+
+/// The discussions of these tasks, each with its task, the oldest first.
+pub fn discussions(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    tasks: &[ObjectId],
+) -> Result<Vec<(ObjectId, Object)>> {
+    let mut found = Vec::new();
+    for list in page::in_lists(tasks) {
+        let sql = format!(
+            "SELECT r.from_id, {} FROM graph_relationships AS r JOIN graph_objects AS o ON o.id = r.to_id
+             WHERE r.type = 'spawned_discussion' AND r.deleted_at IS NULL AND o.deleted_at IS NULL
+                 AND o.project_id = $1 AND r.from_id IN ({}) ORDER BY o.created_at, o.id",
+            columns("o"),
+            page::places(2, list.len())
+        );
+        let mut params = vec![Param::from(project)];
+        params.extend(list.iter().map(|id| Param::from(*id)));
+        found.extend(tx.query(&sql, &params, |row| Ok((row.get(0)?, read(row, 1)?)))?);
+    }
+    Ok(found)
+}

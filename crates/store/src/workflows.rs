@@ -1,0 +1,389 @@
+//! Workflows: their rows, who walks them, what happened. Whatever decides for one begins with
+//! [`fence`], which only the dispatcher that has it in hand gets past.
+
+use emergent_domain::{
+    cursor::{Cursor, Page, Paged},
+    ids::{ObjectId, ProjectId, RunId, WorkflowId},
+    run::Run,
+    time::Timestamp,
+    workflow::{Escalation, Workflow, WorkflowEvent, WorkflowSettings, WorkflowStatus},
+};
+use serde_json::Value;
+
+use crate::{
+    engine::Engine,
+    error::{Error, Result},
+    page, params, runs,
+    tx::Tx,
+    value::{Param, Row, json},
+};
+
+/// The channel that is woken when a workflow waits for a dispatcher.
+pub const WAITING: &str = "workflows";
+
+/// The channel that is woken when a workflow, its tasks or its runs change.
+pub fn changed(id: WorkflowId) -> String {
+    format!("workflow:{id}")
+}
+
+const COLUMNS: &str = "id, project_id, description, status, settings, escalation, summary, planner_run_id, \
+     plan_attempts, owner, revision, event_seq, author_token, author_run, created_at, updated_at, completed_at";
+
+fn read(row: &Row<'_>) -> Result<Workflow> {
+    let (settings, escalation): (String, Option<String>) = (row.get(4)?, row.get(5)?);
+    Ok(Workflow {
+        id: row.get(0)?,
+        project: row.get(1)?,
+        description: row.get(2)?,
+        status: WorkflowStatus::parse(&row.get::<String>(3)?).unwrap_or(WorkflowStatus::Failed),
+        settings: serde_json::from_str(&settings)
+            .map_err(|_| Error::Column { column: 4, expected: "the settings of a workflow" })?,
+        escalation: escalation.and_then(|text| serde_json::from_str(&text).ok()),
+        summary: row.get(6)?,
+        planner_run: row.get(7)?,
+        plan_attempts: row.get(8)?,
+        owner: row.get(9)?,
+        revision: row.get(10)?,
+        event_seq: row.get(11)?,
+        started_by: row.get(12)?,
+        started_by_run: row.get(13)?,
+        created_at: row.get(14)?,
+        updated_at: row.get(15)?,
+        completed_at: row.get(16)?,
+    })
+}
+
+/// Adds a workflow as it stands, to be taken by whichever dispatcher is free.
+pub fn insert(tx: &mut Tx<'_>, workflow: &Workflow) -> Result<()> {
+    let settings = serde_json::to_string(&workflow.settings).unwrap_or_else(|_| "{}".to_owned());
+    tx.execute(
+        "INSERT INTO workflows (id, project_id, description, status, settings, planner_run_id, plan_attempts,
+             lease_until, revision, event_seq, author_token, author_run, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13)",
+        &[
+            Param::from(workflow.id),
+            Param::from(workflow.project),
+            Param::from(&workflow.description),
+            Param::from(workflow.status.as_str()),
+            json(&settings),
+            Param::from(workflow.planner_run),
+            Param::from(workflow.plan_attempts),
+            Param::from(workflow.created_at),
+            Param::from(workflow.revision),
+            Param::from(workflow.event_seq),
+            Param::from(workflow.started_by),
+            Param::from(workflow.started_by_run),
+            Param::from(workflow.created_at),
+        ],
+    )?;
+    tx.wake(WAITING)
+}
+
+pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Option<Workflow>> {
+    let sql = format!("SELECT {COLUMNS} FROM workflows WHERE id = $1 AND project_id = $2");
+    tx.opt(&sql, params![id, project], read)
+}
+
+/// As [`get`], kept from changing until this transaction ends.
+pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Option<Workflow>> {
+    let lock = tx.for_update();
+    let sql = format!("SELECT {COLUMNS} FROM workflows WHERE id = $1 AND project_id = $2{lock}");
+    tx.opt(&sql, params![id, project], read)
+}
+
+/// The newest that a run started and that is not over.
+pub fn started_by(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Option<WorkflowId>> {
+    tx.opt(
+        "SELECT id FROM workflows WHERE author_run = $1 AND project_id = $2
+             AND status IN ('planning', 'running', 'escalated')
+         ORDER BY created_at DESC, id DESC LIMIT 1",
+        params![run, project],
+        |row| row.get(0),
+    )
+}
+
+/// Newest first.
+pub fn list(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    status: Option<WorkflowStatus>,
+    page: &Page,
+) -> Result<Paged<Workflow>> {
+    let mut params = vec![Param::from(project)];
+    let mut conditions = String::from("project_id = $1");
+    if let Some(status) = status {
+        params.push(Param::from(status.as_str()));
+        conditions.push_str(" AND status = $2");
+    }
+    let (after, values) = page::after(page, "created_at", "id", params.len() + 1);
+    params.extend(values);
+    let sql = format!(
+        "SELECT {COLUMNS} FROM workflows WHERE {conditions}{after} ORDER BY created_at DESC, id DESC{}",
+        page::limit(page)
+    );
+    let rows = tx.query(&sql, &params, read)?;
+    Ok(Paged::cut(rows, page.limit, |one| Cursor { created_at: one.created_at, id: one.id.0 }))
+}
+
+/// Takes workflows that nobody walks, the longest waiting first.
+pub fn claim(
+    tx: &mut Tx<'_>,
+    owner: &str,
+    now: Timestamp,
+    until: Timestamp,
+    most: usize,
+) -> Result<Vec<Workflow>> {
+    let skip = match tx.engine() {
+        Engine::Sqlite => "",
+        Engine::Postgres => " FOR UPDATE SKIP LOCKED",
+    };
+    let sql = format!(
+        "UPDATE workflows SET owner = $1, lease_until = $3 WHERE id IN (
+             SELECT id FROM workflows WHERE status IN ('planning', 'running') AND lease_until <= $2
+             ORDER BY lease_until LIMIT $4{skip})
+         RETURNING {COLUMNS}"
+    );
+    tx.query(&sql, params![owner, now, until, most], read)
+}
+
+/// Keeps what a dispatcher has in hand; which that still is.
+pub fn renew(tx: &mut Tx<'_>, owner: &str, until: Timestamp) -> Result<Vec<WorkflowId>> {
+    tx.query(
+        "UPDATE workflows SET lease_until = $2 WHERE owner = $1 AND status IN ('planning', 'running') RETURNING id",
+        params![owner, until],
+        |row| row.get(0),
+    )
+}
+
+/// Gives back what a dispatcher has in hand.
+pub fn retire(tx: &mut Tx<'_>, owner: &str, now: Timestamp) -> Result<()> {
+    tx.execute("UPDATE workflows SET owner = NULL, lease_until = $2 WHERE owner = $1", params![owner, now])?;
+    tx.wake(WAITING)
+}
+
+/// Lets only the dispatcher through that has the workflow in hand, and keeps the row until the end
+/// of the transaction. Returns the revision and the newest event's place; `None` when it is not
+/// its any more.
+pub fn fence(tx: &mut Tx<'_>, id: WorkflowId, owner: &str) -> Result<Option<(i64, i64)>> {
+    tx.opt(
+        "UPDATE workflows SET revision = revision + 1 WHERE id = $1 AND owner = $2
+             AND status IN ('planning', 'running')
+         RETURNING revision, event_seq",
+        params![id, owner],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// Says that tasks or edges of a workflow changed, and keeps its row until the end of the
+/// transaction. False when there is no such workflow in the project.
+pub fn touch(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<bool> {
+    let touched = tx.execute(
+        "UPDATE workflows SET revision = revision + 1 WHERE id = $1 AND project_id = $2",
+        params![id, project],
+    )?;
+    tx.wake(&changed(id))?;
+    Ok(touched == 1)
+}
+
+/// Writes what moves in a workflow: status, escalation, summary, planning. A compare-and-set on
+/// the status it had. Whoever is not its dispatcher says so with [`touch`] as well.
+pub fn update(tx: &mut Tx<'_>, from: WorkflowStatus, workflow: &Workflow) -> Result<bool> {
+    let escalation = match &workflow.escalation {
+        Some(escalation) => Some(text_of(escalation)?),
+        None => None,
+    };
+    let moved = tx.execute(
+        "UPDATE workflows SET status = $3, escalation = $4, summary = $5, planner_run_id = $6, plan_attempts = $7,
+             updated_at = $8, completed_at = $9
+         WHERE id = $1 AND status = $2",
+        &[
+            Param::from(workflow.id),
+            Param::from(from.as_str()),
+            Param::from(workflow.status.as_str()),
+            escalation.as_deref().map_or(Param::Null, json),
+            Param::from(workflow.summary.as_deref()),
+            Param::from(workflow.planner_run),
+            Param::from(workflow.plan_attempts),
+            Param::from(workflow.updated_at),
+            Param::from(workflow.completed_at),
+        ],
+    )?;
+    tx.wake(&changed(workflow.id))?;
+    Ok(moved == 1)
+}
+
+/// How a workflow is walked from now on.
+pub fn set_settings(tx: &mut Tx<'_>, id: WorkflowId, settings: &WorkflowSettings) -> Result<()> {
+    let text = serde_json::to_string(settings).unwrap_or_else(|_| "{}".to_owned());
+    tx.execute("UPDATE workflows SET settings = $2 WHERE id = $1", &[Param::from(id), json(&text)])?;
+    Ok(())
+}
+
+/// Lets a dispatcher take a workflow again that was over or waited for a person.
+pub fn release(tx: &mut Tx<'_>, id: WorkflowId, now: Timestamp) -> Result<()> {
+    tx.execute("UPDATE workflows SET owner = NULL, lease_until = $2 WHERE id = $1", params![id, now])?;
+    tx.wake(WAITING)
+}
+
+fn text_of(escalation: &Escalation) -> Result<String> {
+    serde_json::to_string(escalation).map_err(|_| Error::Column { column: 5, expected: "an escalation" })
+}
+
+/// Adds events; their places follow the newest. The caller holds the workflow's row.
+pub fn record(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewEvent]) -> Result<()> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    let count = i64::try_from(events.len()).unwrap_or(i64::MAX);
+    let newest: i64 = tx
+        .opt(
+            "UPDATE workflows SET event_seq = event_seq + $2 WHERE id = $1 RETURNING event_seq",
+            params![id, count],
+            |row| row.get(0),
+        )?
+        .unwrap_or(count);
+    // PostgreSQL has no NUL in its texts; what a model said may.
+    let text = |event: &NewEvent| event.data.to_string().replace("\\u0000", "\\ufffd");
+    let texts: Vec<String> = events.iter().map(text).collect();
+    let rows: Vec<Vec<Param<'_>>> = events
+        .iter()
+        .zip(&texts)
+        .zip(newest - count + 1..)
+        .map(|((event, data), seq)| {
+            vec![
+                Param::from(id),
+                Param::from(seq),
+                Param::from(event.kind),
+                Param::from(event.task),
+                Param::from(event.run),
+                json(data),
+                Param::from(event.at),
+            ]
+        })
+        .collect();
+    tx.insert_many(
+        "INSERT INTO workflow_events (workflow_id, seq, type, task_id, run_id, data, at) VALUES",
+        7,
+        &rows,
+        "",
+    )?;
+    tx.wake(&changed(id))
+}
+
+/// An event to be recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewEvent {
+    pub kind: &'static str,
+    pub task: Option<ObjectId>,
+    pub run: Option<RunId>,
+    pub data: Value,
+    pub at: Timestamp,
+}
+
+/// Events after a place, in order.
+pub fn events(tx: &mut Tx<'_>, id: WorkflowId, after: i64, most: usize) -> Result<Vec<WorkflowEvent>> {
+    tx.query(
+        "SELECT seq, type, task_id, run_id, data, at FROM workflow_events
+         WHERE workflow_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+        params![id, after, most],
+        |row| {
+            let data: String = row.get(4)?;
+            Ok(WorkflowEvent {
+                seq: row.get(0)?,
+                kind: row.get(1)?,
+                task: row.get(2)?,
+                run: row.get(3)?,
+                data: serde_json::from_str(&data).unwrap_or(Value::Null),
+                at: row.get(5)?,
+            })
+        },
+    )
+}
+
+/// The sessions of each task of a workflow that are still there, the newest last.
+pub fn sessions(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, ObjectId)>> {
+    tx.query(
+        "SELECT r.task_id, r.session_id FROM agent_runs AS r JOIN graph_objects AS o ON o.id = r.session_id
+         WHERE r.workflow_id = $1 AND r.session_id IS NOT NULL AND r.task_id IS NOT NULL AND o.deleted_at IS NULL
+         ORDER BY r.created_at, r.id",
+        params![id],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// Those of these runs that have ended.
+pub fn ended_among(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId]) -> Result<Vec<Run>> {
+    among(tx, project, ids, " AND status NOT IN ('queued', 'running')")
+}
+
+/// These runs, as they stand.
+pub fn runs_of(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId]) -> Result<Vec<Run>> {
+    among(tx, project, ids, "")
+}
+
+fn among(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId], condition: &str) -> Result<Vec<Run>> {
+    let mut found = Vec::new();
+    for list in page::in_lists(ids) {
+        let sql = format!(
+            "SELECT {} FROM agent_runs WHERE project_id = $1 AND id IN ({}){condition}",
+            runs::COLUMNS,
+            page::places(2, list.len())
+        );
+        let mut params = vec![Param::from(project)];
+        params.extend(list.iter().map(|id| Param::from(*id)));
+        found.extend(tx.query(&sql, &params, runs::run)?);
+    }
+    Ok(found)
+}
+
+/// The turns of a discussion, in order.
+pub fn turns(tx: &mut Tx<'_>, discussion: ObjectId) -> Result<Vec<Run>> {
+    let sql = format!("SELECT {} FROM agent_runs WHERE discussion_id = $1 ORDER BY part", runs::COLUMNS);
+    tx.query(&sql, params![discussion], runs::run)
+}
+
+/// Live runs that were started for a workflow, those they spawned not among them.
+pub fn live_runs(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<RunId>> {
+    tx.query(
+        "SELECT id FROM agent_runs WHERE workflow_id = $1 AND parent_run_id IS NULL
+             AND status IN ('queued', 'running') ORDER BY created_at, id",
+        params![id],
+        |row| row.get(0),
+    )
+}
+
+/// The runs of each task's attempts, discussions not included, the oldest first.
+pub fn attempts(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, RunId)>> {
+    tx.query(
+        "SELECT task_id, id FROM agent_runs WHERE workflow_id = $1 AND task_id IS NOT NULL
+             AND session_id IS NOT NULL ORDER BY created_at, id",
+        params![id],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )
+}
+
+/// What a run's conversation came to: messages, tokens in, tokens out, answers of the model.
+pub fn told(tx: &mut Tx<'_>, run: RunId) -> Result<(i64, i64, i64, i64)> {
+    let sql = "SELECT count(*), CAST(coalesce(sum(input_tokens), 0) AS bigint),
+                   CAST(coalesce(sum(output_tokens), 0) AS bigint),
+                   coalesce(sum(CASE WHEN role = 'assistant' THEN 1 ELSE 0 END), 0)
+               FROM agent_run_messages WHERE run_id = $1";
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+    Ok(tx.opt(sql, params![run], read)?.unwrap_or_default())
+}
+
+/// Which of these tasks, of whatever workflow, are not completed.
+pub fn open_among(tx: &mut Tx<'_>, project: ProjectId, ids: &[ObjectId]) -> Result<Vec<ObjectId>> {
+    let mut open = Vec::new();
+    for list in page::in_lists(ids) {
+        let sql = format!(
+            "SELECT id FROM graph_objects WHERE project_id = $1 AND deleted_at IS NULL
+                 AND properties->>'status' <> 'completed' AND id IN ({})",
+            page::places(2, list.len())
+        );
+        let mut params = vec![Param::from(project)];
+        params.extend(list.iter().map(|id| Param::from(*id)));
+        open.extend(tx.query(&sql, &params, |row| row.get::<ObjectId>(0))?);
+    }
+    Ok(open)
+}
