@@ -18,7 +18,7 @@ use crate::{
 
 /// How many tasks further back are told at most: in a wide graph nearly everything lies behind a task,
 /// and little of it says more than what is near.
-const MOST_INDIRECT: usize = 16;
+const MOST_INDIRECT: usize = 8;
 
 pub(crate) enum Begun {
     Now(Box<Begin>),

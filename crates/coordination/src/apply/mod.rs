@@ -2,6 +2,10 @@
 //! fence that only its dispatcher passes. Whoever else changed a task in between makes it stale,
 //! and nothing is written.
 
+mod attempt;
+mod moved;
+mod settled;
+
 use std::sync::Arc;
 
 use emergent_domain::{
@@ -14,7 +18,7 @@ use emergent_domain::{
     task::{Task, TaskStatus},
     time::Timestamp,
     verdict::Verdict,
-    workflow::{Duty, Escalation, Hands, Workflow, WorkflowStatus},
+    workflow::{Duty, Hands, Workflow, WorkflowStatus},
 };
 use emergent_executor::{Executor, Start};
 use emergent_graph::{Actor, Writer, objects, relationships};
@@ -24,12 +28,7 @@ use emergent_store::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::{
-    Error, Result,
-    plan::Trouble,
-    settle::{Move, To},
-    talk,
-};
+use crate::{Error, Result, plan::Trouble, settle::Move, talk};
 
 /// What is to be written, as it was decided on a snapshot at `seen`.
 pub(crate) struct Work {
@@ -239,56 +238,6 @@ impl Writing<'_, '_> {
         found.filter(|agent| agent.deleted_at.is_none()).ok_or(Error::Stale(self.workflow.id))
     }
 
-    fn begin(&mut self, begin: &Begin) -> Result<()> {
-        let (task, run, session) = (&begin.task, begin.run, begin.session);
-        let attempt = task.retry_count + 1;
-        let changes = json!({
-            "status": TaskStatus::InProgress.as_str(),
-            "assigned_agent": begin.agent_name,
-            "run_id": run.to_string(),
-            "resumes": if begin.resumes.is_some() { task.resumes + 1 } else { 0 },
-            "metrics": { "start_time": self.now },
-        });
-        let why = format!("attempt {attempt} by `{}`: {}", begin.agent_name, begin.why);
-        self.change(task.id, task.version, changes, &why)?;
-        let writer = self.as_run(run);
-        let mut properties = json!({
-            "status": "active",
-            "agent_name": begin.agent_name,
-            "task_context": cut(&begin.prompt, 1_000),
-            "started_at": self.now,
-            "run_id": run.to_string(),
-        });
-        if let Some(before) = begin.before {
-            properties["retry_of"] = json!(before.to_string());
-            let reason = match begin.resumes {
-                Some(_) => "its run ended at a limit".to_owned(),
-                None => last_failure(&task.failure_context),
-            };
-            properties["retry_reason"] = json!(reason);
-        }
-        // Found by its words; a vector for each attempt would cost more than the attempt.
-        let wordless = Writer { embeds: false, ..writer.clone() };
-        self.make(&wordless, session, "Session", properties)?;
-        let mut edges = vec![("has_session", task.id, session, None)];
-        edges.extend(begin.before.map(|before| ("follows_up", session, before, None)));
-        edges.extend(begin.informed_by.iter().map(|other| ("informed_by", session, *other, None)));
-        self.join(&writer, &edges)?;
-        let duty = Duty {
-            workflow: Some(self.workflow.id),
-            task: Some(task.id),
-            session: Some(session),
-            discussion: None,
-            hands: begin.hands,
-        };
-        let start = Start { input: begin.prompt.clone(), ..Start::default() };
-        self.admit(begin.agent, begin.resumes, start, duty, 0, run, Some(task.id))?;
-        let kind = if begin.resumes.is_some() { "task_resumed" } else { "task_started" };
-        let data = json!({ "agent": begin.agent_name, "attempt": attempt, "reason": begin.why });
-        self.tell(kind, Some(task.id), Some(run), data);
-        Ok(())
-    }
-
     /// Queues a run. Why one cannot be started is its task's failure, not the workflow's.
     #[expect(clippy::too_many_arguments, reason = "what a run is started with, once")]
     pub fn admit(
@@ -327,184 +276,6 @@ impl Writing<'_, '_> {
             other => Error::Refused { task, why: other.to_string() },
         })
     }
-
-    fn settle(&mut self, settle: &Settle) -> Result<()> {
-        let run = runs::get(self.tx, self.workflow.project, settle.run)?;
-        let (messages, tokens_in, tokens_out, answers) = workflows::told(self.tx, settle.run)?;
-        let writer = self.as_run(settle.run);
-        if let Some(session) = settle.session {
-            let status = match settle.status {
-                RunStatus::Completed | RunStatus::Paused => "completed",
-                RunStatus::Cancelled => "cancelled",
-                _ => "failed",
-            };
-            let properties = json!({
-                "status": status,
-                "completed_at": self.now,
-                "message_count": messages,
-                "tokens_in": tokens_in,
-                "tokens_out": tokens_out,
-            });
-            let Value::Object(properties) = properties else { return Ok(()) };
-            let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
-            objects::update(self.tx, &Writer { embeds: false, ..writer.clone() }, session, &patch).map_err(
-                |error| match error {
-                    // Somebody took it away this moment: look again, it is not known then.
-                    emergent_graph::Error::NotFound { .. } => Error::Stale(self.workflow.id),
-                    other => other.into(),
-                },
-            )?;
-            if let Some(verdict) = &settle.verdict {
-                let result = ObjectId::new();
-                let mut properties = verdict.properties();
-                properties["run_id"] = json!(settle.run.to_string());
-                self.make(&writer, result, verdict.type_(), properties)?;
-                self.join(&writer, &[("has_result", session, result, None)])?;
-            }
-        }
-        let started = run.as_ref().and_then(|run| run.started_at).unwrap_or(self.now);
-        let ended = run.as_ref().and_then(|run| run.completed_at).unwrap_or(self.now);
-        let metrics = json!({
-            "start_time": started,
-            "completion_time": ended,
-            "duration_seconds": ended.since(started).as_secs_f64(),
-            "llm_calls": answers,
-            "tokens_used": tokens_in + tokens_out,
-        });
-        for (step, task) in &settle.moves {
-            let own = step.task == settle.task;
-            let mut changes = changes(step, task);
-            if own {
-                changes["summary"] = json!(cut(&settle.summary, 2_000));
-                changes["metrics"] = metrics.clone();
-            }
-            self.change(step.task, task.version, changes, &step.why)?;
-            let mut data = json!({ "reason": step.why });
-            if let Some(verdict) = settle.verdict.as_ref().filter(|_| own) {
-                data["verdict"] = json!(verdict.word.as_str());
-            }
-            self.tell(event_of(step, own), Some(step.task), own.then_some(settle.run), data);
-        }
-        Ok(())
-    }
-
-    fn plan(&mut self, agent: AgentId, prompt: &str, run: RunId) -> Result<()> {
-        let duty = Duty { workflow: Some(self.workflow.id), ..Duty::default() };
-        let start = Start { input: prompt.to_owned(), ..Start::default() };
-        self.admit(agent, None, start, duty, 0, run, None)?;
-        let from = self.workflow.status;
-        self.workflow.planner_run = Some(run);
-        self.workflow.plan_attempts += 1;
-        self.save(from)?;
-        let data = json!({ "attempt": self.workflow.plan_attempts });
-        self.tell("planning_started", None, Some(run), data);
-        Ok(())
-    }
-
-    /// Notes why a person will be asked; the rest goes on first.
-    fn trouble(&mut self, trouble: &Trouble) -> Result<()> {
-        let from = self.workflow.status;
-        self.workflow.escalation = Some(self.escalation(trouble));
-        self.save(from)
-    }
-
-    fn escalation(&self, trouble: &Trouble) -> Escalation {
-        Escalation {
-            reason: trouble.reason.clone(),
-            task: trouble.task,
-            discussion: trouble.discussion,
-            options: trouble.options.iter().map(|&option| option.to_owned()).collect(),
-            at: self.now,
-        }
-    }
-
-    fn move_to(
-        &mut self,
-        to: WorkflowStatus,
-        why: &str,
-        summary: Option<String>,
-        escalation: Option<&Trouble>,
-    ) -> Result<()> {
-        let from = self.workflow.status;
-        self.workflow.status = to;
-        let mut data = json!({ "status": to.as_str(), "reason": why });
-        if let Some(trouble) = escalation {
-            self.workflow.escalation = Some(self.escalation(trouble));
-            data["options"] = json!(trouble.options);
-        }
-        if to.is_over() {
-            self.workflow.completed_at = Some(self.now);
-            self.workflow.escalation = None;
-        }
-        if summary.is_some() {
-            self.workflow.summary = summary;
-            data["summary"] = json!(self.workflow.summary);
-        }
-        self.save(from)?;
-        let kind = match to {
-            WorkflowStatus::Running => "plan_made",
-            WorkflowStatus::Escalated => "escalated",
-            _ => "workflow_ended",
-        };
-        let task = escalation.and_then(|trouble| trouble.task);
-        self.tell(kind, task, None, data);
-        Ok(())
-    }
-
-    fn save(&mut self, from: WorkflowStatus) -> Result<()> {
-        self.workflow.updated_at = self.now;
-        match workflows::update(self.tx, from, &self.workflow)? {
-            true => Ok(()),
-            false => Err(Error::Lost(self.workflow.id)),
-        }
-    }
-}
-
-/// What a move writes on its task.
-fn changes(step: &Move, task: &Task) -> Value {
-    let agent = if task.agent_is_named { json!(task.assigned_agent) } else { Value::Null };
-    let again = |failure_context: &str, agent: Value| {
-        json!({
-            "status": TaskStatus::Pending.as_str(),
-            "retry_count": task.retry_count + 1,
-            "failure_context": failure_context,
-            "assigned_agent": agent,
-            "run_id": null,
-        })
-    };
-    match &step.to {
-        To::Completed { output } => json!({ "status": TaskStatus::Completed.as_str(), "output": output }),
-        To::Retry { failure_context, agent: Some(other) } => again(failure_context, json!(other)),
-        To::Retry { failure_context, agent: None } | To::SentBack { failure_context } => {
-            again(failure_context, agent)
-        }
-        To::Noted { failure_context } => json!({ "failure_context": failure_context }),
-        To::Reopened => {
-            json!({ "status": TaskStatus::Pending.as_str(), "assigned_agent": agent, "run_id": null })
-        }
-        To::Failed { failure_context } => {
-            json!({ "status": TaskStatus::Failed.as_str(), "failure_context": failure_context })
-        }
-        To::Paused => json!({ "status": TaskStatus::Paused.as_str() }),
-    }
-}
-
-fn event_of(step: &Move, own: bool) -> &'static str {
-    match &step.to {
-        To::Completed { .. } => "task_completed",
-        To::Retry { .. } => "task_retried",
-        To::SentBack { .. } | To::Noted { .. } => "task_sent_back",
-        To::Reopened if own => "task_verdict",
-        To::Reopened => "task_reopened",
-        To::Failed { .. } => "task_failed",
-        To::Paused => "task_paused",
-    }
-}
-
-/// The newest of the failures, for the session that comes after it.
-fn last_failure(context: &str) -> String {
-    let at = context.rfind("Attempt ").unwrap_or(0);
-    cut(&context[at..], 500)
 }
 
 /// At most this many characters, with a mark where it was cut.
