@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, fs, time::Instant};
 
-use emergent_domain::object::indexed_text;
+use emergent_domain::words::indexed_text;
 use rusqlite::{Connection, params};
 use uuid::Uuid;
 
@@ -51,7 +51,7 @@ pub fn open(dir: &std::path::Path) -> Connection {
 pub fn insert_object(conn: &Connection, project: Uuid, object: &data::Object, key: &str) -> Uuid {
     let id = Uuid::now_v7();
     let labels: Vec<String> = serde_json::from_value(object.labels.clone()).unwrap_or_default();
-    let text = indexed_text(Some(key), &labels, &object.properties);
+    let text = indexed_text(&object.type_, Some(key), &labels, &object.properties);
     let properties = serde_json::to_string(&object.properties).expect("JSON");
     let now = emergent_domain::time::Timestamp::now().micros();
     conn.prepare_cached(

@@ -285,8 +285,9 @@ impl Walk {
             items,
         };
         let executor = self.dispatcher.executor().clone();
-        let db = self.db().clone();
-        db.write(move |tx| apply::apply(tx, &executor, &work)).await
+        let places = executor.places(work.items.iter().map(Item::runs).sum());
+        let on = executor.clone();
+        executor.write_and_drive(places, move |tx, doorman| apply::apply(tx, doorman, &on, &work)).await
     }
 }
 

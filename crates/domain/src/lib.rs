@@ -35,4 +35,5 @@ pub mod token;
 pub mod tool_name;
 pub mod trigger;
 pub mod verdict;
+pub mod words;
 pub mod workflow;

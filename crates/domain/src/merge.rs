@@ -8,9 +8,10 @@ use serde_json::{Map, Value};
 
 use crate::{
     ids::{ChunkId, DocumentId, ObjectId},
-    object::{NAMING, NewObject, Object, ObjectPatch, limits},
+    object::{NewObject, Object, ObjectPatch, limits},
     patch::canonical,
     relationship::{NewRelationship, Relationship, RelationshipPatch},
+    words::NAMING,
 };
 
 #[cfg(test)]

@@ -97,9 +97,13 @@ impl ObjectPatch {
 
     /// What the object would be; `None` when nothing changes.
     pub fn apply(&self, current: &Object) -> Option<NewObject> {
-        let before = current.properties.to_map();
+        self.apply_to(current, &current.properties.to_map())
+    }
+
+    /// As [`Self::apply`], for whoever has looked into its properties.
+    pub fn apply_to(&self, current: &Object, before: &Map<String, Value>) -> Option<NewObject> {
         let properties = match &self.properties {
-            Some(changes) => patch::merge(&before, changes),
+            Some(changes) => patch::merge(before, changes),
             None => before.clone(),
         };
         let after = NewObject {
@@ -113,43 +117,8 @@ impl ObjectPatch {
             && after.key == current.key
             && after.status == current.status
             && after.labels == current.labels
-            && patch::canonical(&Value::Object(after.properties.clone()))
-                == patch::canonical(&Value::Object(before));
+            && self.properties.as_ref().is_none_or(|changes| patch::changes_nothing(before, changes));
         if same { None } else { Some(after) }
-    }
-}
-
-/// The text that full-text search and embeddings see: what names the object, and the rest.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct IndexedText {
-    pub name: String,
-    pub body: String,
-}
-
-/// Properties that name a thing weigh more in a search than those that describe it.
-pub const NAMING: [&str; 4] = ["name", "title", "label", "topic"];
-
-pub fn indexed_text(key: Option<&str>, labels: &[String], properties: &Map<String, Value>) -> IndexedText {
-    let mut text = IndexedText { name: key.unwrap_or_default().to_owned(), body: labels.join(" ") };
-    for (property, value) in properties {
-        let into = if NAMING.contains(&property.as_str()) { &mut text.name } else { &mut text.body };
-        push_strings(into, value);
-    }
-    text
-}
-
-/// Every string inside a value. Depth is bounded by [`limits::DEPTH`] when it is written.
-fn push_strings(into: &mut String, value: &Value) {
-    match value {
-        Value::String(text) => {
-            if !into.is_empty() {
-                into.push('\n');
-            }
-            into.push_str(text);
-        }
-        Value::Array(items) => items.iter().for_each(|item| push_strings(into, item)),
-        Value::Object(map) => map.values().for_each(|item| push_strings(into, item)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

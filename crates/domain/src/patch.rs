@@ -22,6 +22,17 @@ pub fn merge(current: &Map<String, Value>, patch: &Map<String, Value>) -> Map<St
     merged
 }
 
+/// Whether merging a patch changes nothing.
+pub fn changes_nothing(current: &Map<String, Value>, patch: &Map<String, Value>) -> bool {
+    patch.iter().all(|(key, value)| match (current.get(key), value) {
+        (None, _) => value.is_null(),
+        (Some(before), _) if before == value => true,
+        // Texts have one spelling; of all else the same may be written otherwise.
+        (Some(Value::String(_)), _) | (_, Value::String(_)) => false,
+        (Some(before), _) => !value.is_null() && canonical(before) == canonical(value),
+    })
+}
+
 /// One text for every way of writing the same JSON: keys sorted by code point, no whitespace,
 /// and one spelling per number. Two values have the same canonical text exactly when they are
 /// equal as JSON, so it serves to compare and to hash.

@@ -1,6 +1,8 @@
 //! The one way in: every run, however it is started, is checked and queued here, in the
 //! transaction of whatever started it.
 
+use std::sync::Arc;
+
 use emergent_domain::{
     agent::{Agent, ModelConfig, Visibility},
     author::Author,
@@ -13,11 +15,23 @@ use emergent_domain::{
     workflow::Duty,
 };
 use emergent_graph::Actor;
-use emergent_store::{Tx, agents, budget::NewCall, runs, schedules};
-use serde_json::Value;
+use emergent_store::{
+    Tx, agents,
+    budget::NewCall,
+    runs::{self, conversation::Conversation},
+    schedules,
+};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{Error, Executor, Result, budget, sessions::Lines};
+use crate::{
+    Error, Executor, Result, budget,
+    drive::Loaded,
+    driver::has_patterns,
+    flow,
+    place::{Admitted, Doorman},
+    sessions::Lines,
+};
 
 /// What a resumed run is told before what was said at its resumption.
 const GO_ON_WITH: &str = "Continue your work. Here is additional context: ";
@@ -99,6 +113,38 @@ pub(crate) fn admit(
     door: &Door<'_>,
     start: &Start,
 ) -> Result<Run> {
+    let Admitted { run, lines, .. } = let_in(tx, executor, agent, door, start, None)?;
+    if let Some(lines) = lines {
+        lines.write(tx, executor.graph(), run.project)?;
+    }
+    Ok(run)
+}
+
+/// As [`admit`], into the next place on this server; without one, into the queue. Its first lines are
+/// the doorman's to write.
+pub(crate) fn admit_into(
+    tx: &mut Tx<'_>,
+    executor: &Executor,
+    doorman: &mut Doorman,
+    agent: &Agent,
+    door: &Door<'_>,
+    start: &Start,
+) -> Result<Run> {
+    let admitted = let_in(tx, executor, agent, door, start, doorman.next())?;
+    let run = admitted.run.clone();
+    doorman.admitted(admitted);
+    Ok(run)
+}
+
+/// `here`: the runner that drives it at once.
+fn let_in(
+    tx: &mut Tx<'_>,
+    executor: &Executor,
+    agent: &Agent,
+    door: &Door<'_>,
+    start: &Start,
+    here: Option<Arc<str>>,
+) -> Result<Admitted> {
     check(start)?;
     may_start(agent, door.origin)?;
     // What goes on from a child stays as deep as it was: it must not gain tools by being resumed.
@@ -135,16 +181,21 @@ pub(crate) fn admit(
         run: None,
         at: now,
     };
-    if let Some(why) = budget::used_up(tx, &call)? {
+    let standing = budget::standing(tx, &call)?;
+    if let Some(why) = standing.used_up {
         return Err(Error::Conflict(format!("agent `{}` is not started: {why}", definition.name)));
     }
+    let (status, since) = match here {
+        Some(_) => (RunStatus::Running, Some(now)),
+        None => (RunStatus::Queued, None),
+    };
     let run = Run {
         id: door.id.unwrap_or_else(RunId::new),
         project: agent.project,
         agent: agent.id,
         agent_version: agent.version,
         agent_name: definition.name.clone(),
-        status: RunStatus::Queued,
+        status,
         reason: None,
         origin: door.origin,
         parent: door.parent.map(|run| run.id),
@@ -167,29 +218,52 @@ pub(crate) fn admit(
             .timeout_seconds
             .or(definition.default_timeout.map(i64::from))
             .unwrap_or(DEFAULT_TIMEOUT_SECONDS),
-        clock_from: None,
-        owner: None,
+        clock_from: since,
+        owner: here.as_deref().map(str::to_owned),
         seq: 0,
         summary: None,
         error: None,
         started_by: door.started_by,
         created_at: now,
-        started_at: None,
+        started_at: since,
         completed_at: None,
     };
-    let run = first_messages(tx, executor, run, agent, door, start)?;
-    tx.wake(runs::QUEUED)?;
-    Ok(run)
+    let (mut run, first) = first_messages(run, agent, door, start);
+    // What is known already need not be read again by whoever drives it.
+    let starts = here.is_some()
+        && door.resumes.is_none()
+        && !has_patterns(definition)
+        && !flow::is_flow(&run, definition, door.parent);
+    run.seq += i64::from(starts);
+    runs::insert(tx, &run)?;
+    runs::record::messages(tx, run.id, &first)?;
+    let lines = run.duty.session.map(|session| {
+        let mut lines = Lines::new(session, run.id);
+        first.iter().for_each(|message| lines.message(message));
+        lines
+    });
+    if here.is_none() {
+        tx.wake(runs::QUEUED)?;
+    }
+    if !starts {
+        return Ok(Admitted { run, lines, ready: None });
+    }
+    runs::record::event(tx, run.id, run.seq, "run_started", &json!({ "recovered": false }), now)?;
+    let ready = Loaded {
+        definition: definition.clone(),
+        before: Vec::new(),
+        own: Conversation { messages: first, ..Conversation::default() },
+        limited: standing.limited,
+    };
+    Ok(Admitted { run, lines, ready: Some(ready) })
 }
 
 fn first_messages(
-    tx: &mut Tx<'_>,
-    executor: &Executor,
     mut run: Run,
     agent: &Agent,
     door: &Door<'_>,
     start: &Start,
-) -> Result<Run> {
+) -> (Run, Vec<RecordedMessage>) {
     let message = |seq, role, step, text| RecordedMessage {
         id: MessageId::new(),
         seq,
@@ -213,16 +287,7 @@ fn first_messages(
     };
     first.push(message(seq, MessageRole::User, run.steps_before + 1, text));
     run.seq = seq;
-    runs::insert(tx, &run)?;
-    for message in &first {
-        runs::record::message(tx, run.id, message)?;
-    }
-    if let Some(session) = run.duty.session {
-        let mut lines = Lines::new(session, run.id);
-        first.iter().for_each(|message| lines.message(message));
-        lines.write(tx, executor.graph(), run.project)?;
-    }
-    Ok(run)
+    (run, first)
 }
 
 /// What was said at a resumption, out of the message it became; empty when that was nothing.
@@ -339,6 +404,29 @@ pub(crate) fn resume(
     door: Door<'_>,
     start: &Start,
 ) -> Result<Run> {
+    let (agent, door, start) = going_on(tx, paused, door, start)?;
+    admit(tx, executor, &agent, &door, &start)
+}
+
+/// As [`resume`], into the next place on this server.
+pub(crate) fn resume_into(
+    tx: &mut Tx<'_>,
+    executor: &Executor,
+    doorman: &mut Doorman,
+    paused: &Run,
+    door: Door<'_>,
+    start: &Start,
+) -> Result<Run> {
+    let (agent, door, start) = going_on(tx, paused, door, start)?;
+    admit_into(tx, executor, doorman, &agent, &door, &start)
+}
+
+fn going_on<'a>(
+    tx: &mut Tx<'_>,
+    paused: &'a Run,
+    door: Door<'a>,
+    start: &Start,
+) -> Result<(Agent, Door<'a>, Start)> {
     if paused.status != RunStatus::Paused {
         return Err(Error::Conflict(format!(
             "run `{}` is {}: only a paused run can be resumed",
@@ -359,7 +447,7 @@ pub(crate) fn resume(
         ..start.clone()
     };
     let schedule = schedule_of(tx, paused)?;
-    admit(tx, executor, &agent, &Door { resumes: Some(paused), schedule, ..door }, &start)
+    Ok((agent, Door { resumes: Some(paused), schedule, ..door }, start))
 }
 
 /// The schedule whose run a resumption goes on with; a schedule has one live run at most.

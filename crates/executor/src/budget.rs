@@ -197,20 +197,30 @@ pub(crate) fn reserve(
     })
 }
 
-/// Why no run is admitted for this call: a limit it would be under is used up. One that only does
-/// not hold another answer is for the run to find out, which can still say something.
-pub(crate) fn used_up(tx: &mut Tx<'_>, call: &NewCall) -> Result<Option<String>, emergent_store::Error> {
+/// How a run stands towards the budgets it would be under.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Standing {
+    /// Whether any concerns it.
+    pub limited: bool,
+    /// Why it is not admitted. A limit that only does not hold another answer is for the run to find
+    /// out, which can still say something.
+    pub used_up: Option<String>,
+}
+
+pub(crate) fn standing(tx: &mut Tx<'_>, call: &NewCall) -> Result<Standing, emergent_store::Error> {
     let limits = budget::limits_for(tx, call.project, call.workflow, &call.agent)?;
     let scopes = limits.scopes();
     if scopes.is_empty() {
-        return Ok(None);
+        return Ok(Standing::default());
     }
     let used = budget::look(tx, call)?;
     let over = |scope: &Scope| {
         let (Limit { microusd, tokens }, spent) = (limits.get(*scope), used.get(*scope).spent);
         microusd.is_some_and(|most| spent.microusd >= most) || tokens.is_some_and(|most| spent.tokens >= most)
     };
-    Ok(scopes.into_iter().find(over).map(|scope| refusal(scope, limits.get(scope), &call.agent)))
+    let over = scopes.into_iter().find(over);
+    let used_up = over.map(|scope| refusal(scope, limits.get(scope), &call.agent));
+    Ok(Standing { limited: true, used_up })
 }
 
 fn refusal(scope: Scope, limit: Limit, agent: &str) -> String {

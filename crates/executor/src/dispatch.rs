@@ -12,14 +12,16 @@ use emergent_store::{Tx, runs, workflows};
 use crate::{
     Executor, Result, Start,
     admit::{self, Door},
+    place::Doorman,
 };
 
-/// Queues a run for a workflow, under an id that nobody has: its session refers to it before it is
+/// Starts a run for a workflow where there is a place, and queues it otherwise, under an id that nobody has: its session refers to it before it is
 /// there. `part` is its place in a discussion.
 #[expect(clippy::too_many_arguments, reason = "what a run is started with, once")]
 pub fn dispatch(
     tx: &mut Tx<'_>,
     executor: &Executor,
+    doorman: &mut Doorman,
     agent: &Agent,
     start: Start,
     duty: Duty,
@@ -28,14 +30,15 @@ pub fn dispatch(
     started_by: Option<TokenId>,
 ) -> Result<Run> {
     let door = Door { id: Some(run), part, started_by, duty: Some(duty), ..Door::new(Origin::Dispatch) };
-    admit::admit(tx, executor, agent, &door, &start)
+    admit::admit_into(tx, executor, doorman, agent, &door, &start)
 }
 
-/// Queues the run that goes on with a paused one of a workflow, with a session of its own. The
+/// Starts or queues the run that goes on with a paused one of a workflow, with a session of its own. The
 /// caller holds the paused one. It stays with its workflow and its task.
 pub fn dispatch_resume(
     tx: &mut Tx<'_>,
     executor: &Executor,
+    doorman: &mut Doorman,
     paused: &Run,
     duty: Duty,
     run: RunId,
@@ -49,7 +52,7 @@ pub fn dispatch_resume(
         duty: Some(duty),
         ..Door::new(Origin::Resume)
     };
-    admit::resume(tx, executor, paused, door, &Start { input, ..Start::default() })
+    admit::resume_into(tx, executor, doorman, paused, door, &Start { input, ..Start::default() })
 }
 
 impl Executor {

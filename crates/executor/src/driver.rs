@@ -21,10 +21,11 @@ use crate::{
     Executor, Result,
     budget::{Bill, Heard, Outcome},
     context::{self, Context},
+    drive::Loaded,
     machine::{Machine, Next, Said, Verdict},
+    place::Slot,
     purse::{Afforded, Purse, was_cut},
     recorder::{Batch, Recorder},
-    runner::Slot,
     scrub,
 };
 
@@ -44,16 +45,6 @@ pub(crate) struct Driver {
     /// Shortening the conversation is tried again only after it has grown.
     pub shortened_at: u64,
     pub purse: Purse,
-}
-
-/// What a run goes on from.
-pub(crate) struct Loaded {
-    pub definition: AgentDefinition,
-    /// Of the runs it resumes, the oldest first.
-    pub before: Vec<Conversation>,
-    pub own: Conversation,
-    /// Whether a budget concerns it.
-    pub limited: bool,
 }
 
 impl Driver {
@@ -87,13 +78,11 @@ impl Driver {
     }
 
     /// From where the record ends to the end of the run.
-    pub async fn drive(mut self, own: &Conversation) -> Result<()> {
-        let recovered = self.run.seq > first_seq(own);
-        let mut batch = Batch::default();
-        let patterns = self.definition.tools.iter().any(|entry| tool_name::is_glob(entry));
-        let tools = (patterns && own.tools.is_none()).then(|| self.tools.names().collect());
-        self.recorder.started(&mut batch, recovered, tools);
-        self.recorder.commit(batch, self.machine.steps()).await?;
+    /// `started`: that was recorded when the run was admitted.
+    pub async fn drive(mut self, own: &Conversation, started: bool) -> Result<()> {
+        if !started {
+            self.start(own).await?;
+        }
         let mut next = self.replay(own);
         loop {
             next = match next {
@@ -103,6 +92,15 @@ impl Driver {
                 Next::End { end, .. } => return self.end(end).await,
             };
         }
+    }
+
+    async fn start(&mut self, own: &Conversation) -> Result<()> {
+        let recovered = self.run.seq > first_seq(own);
+        let mut batch = Batch::default();
+        let tools =
+            (has_patterns(&self.definition) && own.tools.is_none()).then(|| self.tools.names().collect());
+        self.recorder.started(&mut batch, recovered, tools);
+        self.recorder.commit(batch, self.machine.steps()).await
     }
 
     /// Puts the machine where the record says it was, and says what is next.
@@ -361,6 +359,11 @@ enum Asked {
     Answer(Box<Answer>),
     TooLate,
     Failed(emergent_llm::Error),
+}
+
+/// Whether which tools it has is only known once the pool is asked.
+pub(crate) fn has_patterns(definition: &AgentDefinition) -> bool {
+    definition.tools.iter().any(|entry| tool_name::is_glob(entry))
 }
 
 /// The place of the last message a run is admitted with.

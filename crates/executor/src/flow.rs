@@ -18,9 +18,9 @@ use crate::{
     Error, Executor, Result,
     admit::{self, Door, Start},
     children::{self, Child, Wanted},
-    driver::Loaded,
+    drive::Loaded,
+    place::Slot,
     recorder::{Batch, Recorder},
-    runner::Slot,
 };
 
 /// Rounds of a loop whose definition does not say.

@@ -12,6 +12,7 @@ mod calls;
 mod children;
 mod context;
 mod dispatch;
+mod drive;
 mod driver;
 pub mod error;
 mod flow;
@@ -21,6 +22,7 @@ pub mod history;
 mod hub;
 mod invoke;
 pub mod machine;
+mod place;
 mod purse;
 mod queue;
 mod recorder;
@@ -46,6 +48,7 @@ use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::{
+    place::Runner,
     queue::Queue,
     spawn::{ListAvailableAgents, SpawnAgents},
     telemetry::Telemetry,
@@ -56,6 +59,8 @@ pub use ask_once::{AskOnce, NoAnswer};
 pub use dispatch::{dispatch, dispatch_resume};
 pub use error::{Error, Result};
 pub use hub::Hub;
+pub use place::{Doorman, Place};
+pub use sessions::News;
 
 /// A handle on agents and runs of every project; clones share it.
 #[derive(Clone)]
@@ -69,6 +74,8 @@ struct Inner {
     hub: Hub,
     /// The runs this process drives.
     live: Mutex<HashMap<RunId, AbortHandle>>,
+    /// The runner of this process, while it has its lease.
+    runner: Mutex<Option<Runner>>,
     queue: Queue,
     telemetry: Telemetry,
     warned: triggers::Warned,
@@ -108,6 +115,7 @@ impl Executor {
             settings,
             hub: Hub::default(),
             live: Mutex::default(),
+            runner: Mutex::default(),
             queue: Queue::default(),
             telemetry: Telemetry::default(),
             warned: triggers::Warned::default(),
@@ -144,6 +152,10 @@ impl Executor {
 
     pub(crate) fn live(&self) -> &Mutex<HashMap<RunId, AbortHandle>> {
         &self.0.live
+    }
+
+    pub(crate) fn runner(&self) -> &Mutex<Option<Runner>> {
+        &self.0.runner
     }
 
     pub(crate) fn queue(&self) -> &Queue {

@@ -23,7 +23,7 @@ use crate::Result;
 const LONGEST: usize = 1_000;
 
 /// What is added to a session in one moment, prepared outside the transaction.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Lines {
     session: ObjectId,
     run: RunId,
@@ -91,45 +91,72 @@ impl Lines {
         };
         match (objects::Draft::new(new), relationships::Draft::new(edge)) {
             (Ok(message), Ok(edge)) => {
-                self.messages.push(message.with_id(id));
-                self.edges.push(edge);
+                let author = Author::Run { run_id: self.run, tool_call_id: None };
+                // Found by their words; a vector for each would cost more than the attempt.
+                self.messages.push(message.with_id(id).by(author).without_vector());
+                self.edges.push(edge.by(author));
             }
-            (Err(invalid), _) | (_, Err(invalid)) => self.left_out(&invalid),
+            (Err(why), _) | (_, Err(why)) => {
+                warn!(run.id = %self.run, error = %why, "a message could not be added to its session");
+            }
         }
     }
 
-    /// Writes the lines. The record of the run is whole without them: a session that somebody
-    /// deleted, or packs that do not allow its messages, do not stand in its way.
+    /// Writes the lines, unless somebody deleted their session.
     pub fn write(&self, tx: &mut Tx<'_>, graph: &Graph, project: ProjectId) -> Result<()> {
         if self.messages.is_empty() || rows::find_living(tx, project, &[self.session])?.is_empty() {
             return Ok(());
         }
         let author = Author::Run { run_id: self.run, tool_call_id: None };
-        let writer = match graph.writer(tx, Actor { project, author }) {
-            Ok(writer) => Writer { dispatcher: true, embeds: false, ..writer },
-            Err(Error::NotFound { .. }) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        match objects::create_all(tx, &writer, &self.messages) {
-            Ok(_) => {}
-            Err(Error::Invalid(invalid)) => {
-                self.left_out(&invalid);
-                return Ok(());
+        match graph.writer(tx, Actor { project, author }) {
+            Ok(writer) => {
+                Ok(write_all(tx, &Writer { dispatcher: true, ..writer }, News::default(), [self.clone()])?)
             }
-            Err(error) => return Err(error.into()),
+            Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
         }
-        for joined in relationships::create_each(tx, &writer, &self.edges)? {
-            match joined {
-                Ok(_) => {}
-                Err(Error::Invalid(invalid)) => self.left_out(&invalid),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
     }
+}
 
-    fn left_out(&self, why: &dyn std::fmt::Display) {
-        warn!(run.id = %self.run, error = %why, "a message could not be added to session `{}`", self.session);
+/// Objects and edges that are to be there.
+#[derive(Debug, Default)]
+pub struct News {
+    pub objects: Vec<objects::Draft>,
+    pub edges: Vec<relationships::Draft>,
+}
+
+/// Writes what is new in the graph, with the lines of sessions. The record of a run is whole without
+/// those: what packs do not allow of them does not stand in the way.
+pub(crate) fn write_all(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    News { mut objects, mut edges }: News,
+    lines: impl IntoIterator<Item = Lines>,
+) -> Result<(), Error> {
+    let must = (objects.len(), edges.len());
+    for one in lines {
+        objects.extend(one.messages);
+        edges.extend(one.edges);
+    }
+    if !objects.is_empty() {
+        let made = objects::create_each(tx, writer, &objects)?;
+        made.into_iter().enumerate().try_for_each(|(at, made)| let_go(made, at < must.0))?;
+    }
+    if !edges.is_empty() {
+        let joined = relationships::create_each(tx, writer, &edges)?;
+        joined.into_iter().enumerate().try_for_each(|(at, joined)| let_go(joined, at < must.1))?;
+    }
+    Ok(())
+}
+
+fn let_go<T>(made: Result<T, Error>, must: bool) -> Result<(), Error> {
+    match made {
+        Ok(_) => Ok(()),
+        Err(Error::Invalid(why)) if !must => {
+            warn!(error = %why, "a message could not be added to its session");
+            Ok(())
+        }
+        Err(error) => Err(error),
     }
 }
 

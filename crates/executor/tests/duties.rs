@@ -9,7 +9,7 @@ use emergent_domain::{
     run::{CallStatus, Origin, RunStatus},
     workflow::{Duty, Hands, Limit},
 };
-use emergent_executor::{Error, dispatch_resume};
+use emergent_executor::{Doorman, Error, dispatch_resume};
 use emergent_store::{Tx, runs};
 use emergent_testkit::{
     both,
@@ -18,7 +18,7 @@ use emergent_testkit::{
 use serde_json::{Value, json};
 use support::{
     House, Plan, agent, assert_ended,
-    duties::{dispatched, hands, object, session, told, workflow},
+    duties::{at_the_door, dispatched, hands, object, session, told, workflow},
     server::Server,
     until, with_tools,
 };
@@ -180,17 +180,17 @@ both! {
         let paused = house.ended(paused.id).await;
         assert_eq!(paused.status, RunStatus::Paused);
         let (executor, id) = (house.executor.clone(), RunId::new());
-        let work = move |tx: &mut Tx<'_>| {
+        let work = move |tx: &mut Tx<'_>, doorman: &mut Doorman| {
             let duty = Duty { session: Some(second), hands: Some(Hands::Vote), ..Duty::default() };
-            dispatch_resume(tx, &executor, &paused, duty, id, "Go on.".into())
+            dispatch_resume(tx, &executor, doorman, &paused, duty, id, "Go on.".into())
         };
-        let resumed = house.executor.graph().db().write(work.clone()).await.unwrap();
+        let resumed = at_the_door(&house, work.clone()).await.unwrap();
         assert_eq!(resumed.id, id);
         assert_eq!((resumed.duty.workflow, resumed.duty.task), (Some(flow), Some(task)));
         assert_ended(&house.ended(id).await, RunStatus::Completed, None);
         let said = told(&house, second).await;
         assert_eq!(said, ["user: Continue your work. Here is additional context: Go on.", "assistant: All."]);
-        let again: Result<_, Error> = house.executor.graph().db().write(work).await;
+        let again: Result<_, Error> = at_the_door(&house, work).await;
         assert!(matches!(again, Err(Error::Conflict(_))), "{again:?}");
         house.close().await;
     }

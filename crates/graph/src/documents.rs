@@ -9,8 +9,9 @@ use emergent_domain::{
     ids::{ChunkId, DocumentId, ProjectId},
     invalid::Invalid,
     json::JsonObject,
-    object::{IndexedText, check_properties, check_text},
+    object::{check_properties, check_text},
     time::Timestamp,
+    words::IndexedText,
 };
 use emergent_store::{
     Tx, documents,

@@ -11,10 +11,11 @@ use emergent_domain::{
     fusion::Ranked,
     ids::{ObjectId, ProjectId},
     merge::{self, By, Candidate, Conflict, Merged, Source},
-    object::{NewObject, Object, indexed_text},
+    object::{NewObject, Object},
     query::ObjectFilter,
     relationship::{NewRelationship, Relationship},
     text_query::TextQuery,
+    words::indexed_text,
 };
 use emergent_llm::EmbedTask;
 use emergent_store::{
@@ -135,7 +136,7 @@ fn by_name(
 
 /// The text a vector is made of, once the object is there.
 fn text(new: &NewObject) -> String {
-    let text = indexed_text(merge::key_of(new).as_deref(), &new.labels, &new.properties);
+    let text = indexed_text(&new.type_, merge::key_of(new).as_deref(), &new.labels, &new.properties);
     if text.name.is_empty() { text.body } else { format!("{}\n{}", text.name, text.body) }
 }
 

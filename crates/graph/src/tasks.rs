@@ -132,8 +132,12 @@ fn check_new(properties: &Map<String, Value>) -> Result<(), Invalid> {
 }
 
 /// Whether a task's status may move like this.
-fn check_move(writer: &Writer, before: &Object, after: &Map<String, Value>) -> Result<()> {
-    let was = before.properties.to_map();
+fn check_move(
+    writer: &Writer,
+    before: &Object,
+    was: &Map<String, Value>,
+    after: &Map<String, Value>,
+) -> Result<()> {
     let (from, to) = (was.get(STATUS), after.get(STATUS));
     let Some(to) = to.filter(|to| from != Some(*to)) else { return Ok(()) };
     // What was written before there were rules is taken as the dispatcher takes it.
@@ -141,7 +145,7 @@ fn check_move(writer: &Writer, before: &Object, after: &Map<String, Value>) -> R
     let to = parse(to)?;
     let run = was.get("run_id").and_then(Value::as_str).filter(|run| !run.is_empty());
     if let Some(run) = run.filter(|_| from == TaskStatus::InProgress && !writer.dispatcher) {
-        let name = name_of(before.id, &was);
+        let name = name_of(before.id, was);
         return Err(Error::Conflict {
             message: format!(
                 "the task `{name}` is worked on by the run `{run}`: wait for its end, or cancel it"
@@ -161,14 +165,14 @@ fn check_move(writer: &Writer, before: &Object, after: &Map<String, Value>) -> R
         [one] => format!("and can only become {one}"),
         [most @ .., last] => format!("and can only become {} or {last}", most.join(", ")),
     };
-    let name = name_of(before.id, &was);
+    let name = name_of(before.id, was);
     Err(Error::Conflict { message: format!("the task `{name}` is {from} {then}, not {to}") })
 }
 
 /// As [`check_move`], of a dead object that is to come back changed.
 pub(crate) fn check_restored(writer: &Writer, before: &Object, after: &Draft) -> Result<()> {
     if is_task(&before.type_) && is_task(after.type_()) {
-        check_move(writer, before, after.properties())?;
+        check_move(writer, before, &before.properties.to_map(), after.properties())?;
     }
     Ok(())
 }
@@ -176,7 +180,7 @@ pub(crate) fn check_restored(writer: &Writer, before: &Object, after: &Draft) ->
 /// As [`check_move`], of a dead object that is to come back as it was before.
 pub(crate) fn check_reverted(writer: &Writer, now: &Object, before: &Object) -> Result<()> {
     if is_task(&now.type_) && is_task(&before.type_) {
-        check_move(writer, now, &before.properties.to_map())?;
+        check_move(writer, now, &now.properties.to_map(), &before.properties.to_map())?;
     }
     Ok(())
 }
@@ -187,23 +191,30 @@ fn name_of(id: ObjectId, properties: &Map<String, Value>) -> String {
 }
 
 /// Before a living object is changed.
-pub(crate) fn change(tx: &mut Tx<'_>, writer: &Writer, before: &Object, after: &Draft) -> Result<()> {
-    let (was, is) = (is_task(&before.type_), is_task(after.type_()));
-    if !was && !is {
+/// `was`: the properties it had.
+pub(crate) fn change(
+    tx: &mut Tx<'_>,
+    writer: &Writer,
+    before: &Object,
+    was: &Map<String, Value>,
+    after: &Draft,
+) -> Result<()> {
+    let (was_task, is_task) = (is_task(&before.type_), is_task(after.type_()));
+    if !was_task && !is_task {
         return Ok(());
     }
-    match (was, is) {
-        (true, true) => check_move(writer, before, after.properties())?,
+    match (was_task, is_task) {
+        (true, true) => check_move(writer, before, was, after.properties())?,
         (_, true) if !writer.dispatcher => check_new(after.properties())?,
         _ => {}
     }
-    let left = if was { workflow_of(&before.properties.to_map()) } else { None };
-    let joined = if is { workflow_of(after.properties()) } else { None };
+    let left = if was_task { workflow_of(was) } else { None };
+    let joined = if is_task { workflow_of(after.properties()) } else { None };
     let mut gate = Gate::of(tx, writer, left.into_iter().chain(joined).collect())?;
     if joined != left {
         gate.seat(joined)?;
     }
-    if !was { circles::check_newcomer(tx, writer, before.id) } else { Ok(()) }
+    if !was_task { circles::check_newcomer(tx, writer, before.id) } else { Ok(()) }
 }
 
 /// When an object goes with its edges.

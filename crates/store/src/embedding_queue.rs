@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use emergent_domain::{ids::ProjectId, json::JsonObject, object::indexed_text, time::Timestamp};
+use emergent_domain::{ids::ProjectId, json::JsonObject, time::Timestamp, words::indexed_text};
 
 use crate::{
     engine::Engine,
@@ -141,7 +141,7 @@ pub fn is_empty(tx: &mut Tx<'_>, project: ProjectId) -> Result<bool> {
 pub fn texts(tx: &mut Tx<'_>, kind: Kind, nos: &[i64]) -> Result<Vec<(i64, String)>> {
     let sql = match kind {
         Kind::Object => {
-            "SELECT no, key, labels, properties FROM graph_objects WHERE deleted_at IS NULL AND no IN"
+            "SELECT no, key, labels, properties, type FROM graph_objects WHERE deleted_at IS NULL AND no IN"
         }
         Kind::Chunk => {
             "SELECT c.no, c.heading, c.text FROM document_chunks AS c JOIN documents AS d ON d.id = c.document_id
@@ -168,7 +168,7 @@ pub fn texts(tx: &mut Tx<'_>, kind: Kind, nos: &[i64]) -> Result<Vec<(i64, Strin
 fn object_text(row: &Row<'_>) -> Result<String> {
     let (key, labels): (Option<String>, Vec<String>) = (row.get(1)?, row.get(2)?);
     let properties = row.get::<JsonObject>(3)?.to_map();
-    let text = indexed_text(key.as_deref(), &labels, &properties);
+    let text = indexed_text(&row.get::<String>(4)?, key.as_deref(), &labels, &properties);
     Ok(joined(&text.name, &text.body))
 }
 

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use crate::{
     engine::Engine,
     error::{Error, Result},
-    search::vectors::{VectorChange, VectorIndexes},
+    search::{
+        late::Late,
+        vectors::{VectorChange, VectorIndexes},
+    },
     value::{Param, Row},
     wake::Wake,
 };
@@ -31,8 +34,13 @@ pub struct Tx<'a> {
 }
 
 pub(crate) enum Conn<'a> {
-    Sqlite(&'a rusqlite::Connection),
-    Postgres { client: &'a deadpool_postgres::Object, runtime: tokio::runtime::Handle, cache: bool },
+    /// The writer's changes of the full-text index come late.
+    Sqlite(&'a rusqlite::Connection, Option<&'a Late>),
+    Postgres {
+        client: &'a deadpool_postgres::Object,
+        runtime: tokio::runtime::Handle,
+        cache: bool,
+    },
 }
 
 impl<'a> Tx<'a> {
@@ -50,7 +58,7 @@ impl<'a> Tx<'a> {
     /// Which engine this is, for the few places where the SQL truly differs.
     pub fn engine(&self) -> Engine {
         match self.conn {
-            Conn::Sqlite(_) => Engine::Sqlite,
+            Conn::Sqlite(..) => Engine::Sqlite,
             Conn::Postgres { .. } => Engine::Postgres,
         }
     }
@@ -58,7 +66,7 @@ impl<'a> Tx<'a> {
     /// Runs a statement and counts the rows it changed.
     pub fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64> {
         let done = match &self.conn {
-            Conn::Sqlite(conn) => sqlite_execute(conn, sql, params),
+            Conn::Sqlite(conn, _) => sqlite_execute(conn, sql, params),
             Conn::Postgres { client, runtime, cache } => runtime.block_on(async {
                 let statement = prepare(client, sql, *cache).await?;
                 let params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> =
@@ -92,7 +100,7 @@ impl<'a> Tx<'a> {
         mut visit: impl FnMut(&Row<'_>) -> Result<()>,
     ) -> Result<()> {
         let done = match &self.conn {
-            Conn::Sqlite(conn) => sqlite_each(conn, sql, params, &mut visit),
+            Conn::Sqlite(conn, _) => sqlite_each(conn, sql, params, &mut visit),
             Conn::Postgres { client, runtime, cache } => {
                 let rows = runtime.block_on(async {
                     let statement = prepare(client, sql, *cache).await?;
@@ -180,13 +188,9 @@ impl<'a> Tx<'a> {
 
     /// Wakes whoever waits on a channel, on every server, once this is committed.
     pub fn wake(&mut self, channel: &str) -> Result<()> {
-        if self.wakes.iter().any(|one| one == channel) {
-            return Ok(());
+        if !self.wakes.iter().any(|one| one == channel) {
+            self.wakes.push(channel.to_owned());
         }
-        if self.engine() == Engine::Postgres {
-            self.each("SELECT pg_notify('emergent', $1)", &[Param::from(channel)], |_| Ok(()))?;
-        }
-        self.wakes.push(channel.to_owned());
         Ok(())
     }
 
@@ -199,8 +203,24 @@ impl<'a> Tx<'a> {
     /// The embedded engine's connection, for the few statements that need it.
     pub fn sqlite(&self) -> Option<&rusqlite::Connection> {
         match &self.conn {
-            Conn::Sqlite(conn) => Some(conn),
+            Conn::Sqlite(conn, _) => Some(conn),
             Conn::Postgres { .. } => None,
+        }
+    }
+
+    /// Where changes of the full-text index wait, if they do.
+    pub(crate) fn late(&self) -> Option<&'a Late> {
+        match self.conn {
+            Conn::Sqlite(_, late) => late,
+            Conn::Postgres { .. } => None,
+        }
+    }
+
+    /// Lets a search see what was written before it, by this and by others.
+    pub(crate) fn write_late(&mut self) -> Result<()> {
+        match &self.conn {
+            Conn::Sqlite(conn, Some(late)) => late.write(conn),
+            _ => Ok(()),
         }
     }
 
@@ -239,6 +259,11 @@ pub(crate) struct Followups {
 }
 
 impl Followups {
+    /// The channels to be woken.
+    pub(crate) fn wakes(&self) -> &[String] {
+        &self.wakes
+    }
+
     pub(crate) fn run(self, wake: &Arc<Wake>, indexes: Option<&VectorIndexes>) {
         if let Some(indexes) = indexes {
             indexes.apply(self.vectors);

@@ -2,10 +2,9 @@
 
 use emergent_domain::{task::TaskStatus, workflow::Duty};
 use emergent_executor::Start;
-use emergent_graph::Writer;
 use serde_json::json;
 
-use super::{Begin, Writing, cut};
+use super::{Begin, Writing, as_run, cut};
 use crate::Result;
 
 impl Writing<'_, '_> {
@@ -21,7 +20,7 @@ impl Writing<'_, '_> {
         });
         let why = format!("attempt {attempt} by `{}`: {}", begin.agent_name, begin.why);
         self.change(task.id, task.version, changes, &why)?;
-        let writer = self.as_run(run);
+        let author = as_run(run);
         let mut properties = json!({
             "status": "active",
             "agent_name": begin.agent_name,
@@ -37,13 +36,11 @@ impl Writing<'_, '_> {
             };
             properties["retry_reason"] = json!(reason);
         }
-        // Found by its words; a vector for each attempt would cost more than the attempt.
-        let wordless = Writer { embeds: false, ..writer.clone() };
-        self.make(&wordless, session, "Session", properties)?;
+        self.make(author, session, "Session", properties)?;
         let mut edges = vec![("has_session", task.id, session, None)];
         edges.extend(begin.before.map(|before| ("follows_up", session, before, None)));
         edges.extend(begin.informed_by.iter().map(|other| ("informed_by", session, *other, None)));
-        self.join(&writer, &edges)?;
+        self.join(author, &edges)?;
         let duty = Duty {
             workflow: Some(self.workflow.id),
             task: Some(task.id),

@@ -6,7 +6,7 @@ mod attempt;
 mod moved;
 mod settled;
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use emergent_domain::{
     agent::Agent,
@@ -20,7 +20,7 @@ use emergent_domain::{
     verdict::Verdict,
     workflow::{Duty, Hands, Workflow, WorkflowStatus},
 };
-use emergent_executor::{Executor, Start};
+use emergent_executor::{Doorman, Executor, News, Start};
 use emergent_graph::{Actor, Writer, objects, relationships};
 use emergent_store::{
     Tx, agents, runs,
@@ -75,6 +75,17 @@ pub(crate) enum Item {
     },
 }
 
+impl Item {
+    /// How many runs it starts.
+    pub fn runs(&self) -> usize {
+        match self {
+            Item::Begin(_) | Item::Plan { .. } => 1,
+            Item::Talk(step) => step.runs(),
+            _ => 0,
+        }
+    }
+}
+
 /// An attempt at a task: its session and its run.
 pub(crate) struct Begin {
     pub task: Task,
@@ -115,14 +126,23 @@ pub(crate) struct Applied {
 pub(crate) struct Writing<'a, 'b> {
     pub tx: &'a mut Tx<'b>,
     pub executor: &'a Executor,
+    pub doorman: &'a mut Doorman,
     pub writer: Writer,
     pub workflow: Workflow,
     pub now: Timestamp,
     pub events: Vec<NewEvent>,
     pub applied: Applied,
+    /// New objects and edges, written together at the end.
+    news: News,
+    agents: HashMap<AgentId, Agent>,
 }
 
-pub(crate) fn apply(tx: &mut Tx<'_>, executor: &Executor, work: &Work) -> Result<Applied> {
+pub(crate) fn apply(
+    tx: &mut Tx<'_>,
+    doorman: &mut Doorman,
+    executor: &Executor,
+    work: &Work,
+) -> Result<Applied> {
     let id = work.workflow;
     let Some((revision, _)) = workflows::fence(tx, id, &work.owner)? else { return Err(Error::Lost(id)) };
     if revision != work.seen + 1 {
@@ -133,12 +153,23 @@ pub(crate) fn apply(tx: &mut Tx<'_>, executor: &Executor, work: &Work) -> Result
     writer.dispatcher = true;
     let now = writer.now;
     let applied = Applied { revision, ..Applied::default() };
-    let mut writing = Writing { tx, executor, writer, workflow, now, events: Vec::new(), applied };
+    let mut writing = Writing {
+        tx,
+        executor,
+        doorman,
+        writer,
+        workflow,
+        now,
+        events: Vec::new(),
+        applied,
+        news: News::default(),
+        agents: HashMap::new(),
+    };
     for item in &work.items {
         writing.write(item)?;
     }
-    let events = std::mem::take(&mut writing.events);
-    let applied = std::mem::take(&mut writing.applied);
+    let Writing { tx, doorman, writer, events, applied, news, .. } = writing;
+    doorman.write(tx, &writer, news)?;
     workflows::record(tx, id, &events)?;
     Ok(applied)
 }
@@ -204,22 +235,18 @@ impl Writing<'_, '_> {
         self.events.push(NewEvent { kind, task, run, data, at: self.now });
     }
 
-    /// As this run: sessions, entries and verdicts are its own, though no tool of it wrote them.
-    pub fn as_run(&self, run: RunId) -> Writer {
-        Writer { author: Author::Run { run_id: run, tool_call_id: None }, ..self.writer.clone() }
-    }
-
-    pub fn make(&mut self, writer: &Writer, id: ObjectId, type_: &str, properties: Value) -> Result<()> {
+    /// A new object, written at the end.
+    pub fn make(&mut self, author: Author, id: ObjectId, type_: &str, properties: Value) -> Result<()> {
         let Value::Object(properties) = properties else { return Ok(()) };
         let new = NewObject { type_: type_.to_owned(), properties, ..NewObject::default() };
-        let draft = objects::Draft::new(new).map_err(emergent_graph::Error::from)?.with_id(id);
-        objects::create(self.tx, writer, &draft)?;
+        let draft = objects::Draft::new(new).map_err(emergent_graph::Error::from)?.with_id(id).by(author);
+        // Sessions are found by their words; a vector for each would cost more than the attempt.
+        self.news.objects.push(if type_ == "Session" { draft.without_vector() } else { draft });
         Ok(())
     }
 
-    /// Joins objects; several at once are one statement.
-    pub fn join(&mut self, writer: &Writer, edges: &[(&str, ObjectId, ObjectId, Option<i64>)]) -> Result<()> {
-        let mut drafts = Vec::with_capacity(edges.len());
+    /// New edges, written at the end.
+    pub fn join(&mut self, author: Author, edges: &[(&str, ObjectId, ObjectId, Option<i64>)]) -> Result<()> {
         for (type_, from, to, sequence) in edges {
             let mut properties = Map::new();
             if let Some(sequence) = sequence {
@@ -227,15 +254,20 @@ impl Writing<'_, '_> {
             }
             let (type_, from, to) = ((*type_).to_owned(), *from, *to);
             let new = NewRelationship { type_, from, to, properties, weight: None };
-            drafts.push(relationships::Draft::new(new).map_err(emergent_graph::Error::from)?);
+            let draft = relationships::Draft::new(new).map_err(emergent_graph::Error::from)?;
+            self.news.edges.push(draft.by(author));
         }
-        relationships::create_all(self.tx, writer, &drafts)?;
         Ok(())
     }
 
     pub fn agent(&mut self, id: AgentId) -> Result<Agent> {
+        if let Some(known) = self.agents.get(&id) {
+            return Ok(known.clone());
+        }
         let found = agents::get(self.tx, self.workflow.project, id)?;
-        found.filter(|agent| agent.deleted_at.is_none()).ok_or(Error::Stale(self.workflow.id))
+        let found = found.filter(|agent| agent.deleted_at.is_none()).ok_or(Error::Stale(self.workflow.id))?;
+        self.agents.insert(id, found.clone());
+        Ok(found)
     }
 
     /// Queues a run. Why one cannot be started is its task's failure, not the workflow's.
@@ -255,13 +287,22 @@ impl Writing<'_, '_> {
             Some(paused) => {
                 let found = runs::get_for_update(self.tx, self.workflow.project, paused)?;
                 let found = found.ok_or_else(|| Error::not_found("run", paused))?;
-                emergent_executor::dispatch_resume(self.tx, self.executor, &found, duty, run, start.input)
+                emergent_executor::dispatch_resume(
+                    self.tx,
+                    self.executor,
+                    self.doorman,
+                    &found,
+                    duty,
+                    run,
+                    start.input,
+                )
             }
             None => {
                 let agent = self.agent(agent)?;
                 emergent_executor::dispatch(
                     self.tx,
                     self.executor,
+                    self.doorman,
                     &agent,
                     start,
                     duty,
@@ -276,6 +317,11 @@ impl Writing<'_, '_> {
             other => Error::Refused { task, why: other.to_string() },
         })
     }
+}
+
+/// As this run: sessions, entries and verdicts are its own, though no tool of it wrote them.
+pub(crate) fn as_run(run: RunId) -> Author {
+    Author::Run { run_id: run, tool_call_id: None }
 }
 
 /// At most this many characters, with a mark where it was cut.

@@ -10,7 +10,7 @@ use emergent_graph::{Writer, objects};
 use emergent_store::{runs, workflows};
 use serde_json::{Value, json};
 
-use super::{Settle, Writing, cut};
+use super::{Settle, Writing, as_run, cut};
 use crate::{
     Error, Result,
     settle::{Move, To},
@@ -20,7 +20,7 @@ impl Writing<'_, '_> {
     pub(super) fn settle(&mut self, settle: &Settle) -> Result<()> {
         let run = runs::get(self.tx, self.workflow.project, settle.run)?;
         let (messages, tokens_in, tokens_out, answers) = workflows::told(self.tx, settle.run)?;
-        let writer = self.as_run(settle.run);
+        let author = as_run(settle.run);
         if let Some(session) = settle.session {
             let status = match settle.status {
                 RunStatus::Completed | RunStatus::Paused => "completed",
@@ -36,19 +36,18 @@ impl Writing<'_, '_> {
             });
             let Value::Object(properties) = properties else { return Ok(()) };
             let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
-            objects::update(self.tx, &Writer { embeds: false, ..writer.clone() }, session, &patch).map_err(
-                |error| match error {
-                    // Somebody took it away this moment: look again, it is not known then.
-                    emergent_graph::Error::NotFound { .. } => Error::Stale(self.workflow.id),
-                    other => other.into(),
-                },
-            )?;
+            let writer = Writer { author, embeds: false, ..self.writer.clone() };
+            objects::update(self.tx, &writer, session, &patch).map_err(|error| match error {
+                // Somebody took it away this moment: look again, it is not known then.
+                emergent_graph::Error::NotFound { .. } => Error::Stale(self.workflow.id),
+                other => other.into(),
+            })?;
             if let Some(verdict) = &settle.verdict {
                 let result = ObjectId::new();
                 let mut properties = verdict.properties();
                 properties["run_id"] = json!(settle.run.to_string());
-                self.make(&writer, result, verdict.type_(), properties)?;
-                self.join(&writer, &[("has_result", session, result, None)])?;
+                self.make(author, result, verdict.type_(), properties)?;
+                self.join(author, &[("has_result", session, result, None)])?;
             }
         }
         let started = run.as_ref().and_then(|run| run.started_at).unwrap_or(self.now);

@@ -159,6 +159,16 @@ pub(crate) enum Step {
     },
 }
 
+impl Step {
+    /// How many runs it starts.
+    pub fn runs(&self) -> usize {
+        match self {
+            Step::Open { .. } => 0,
+            Step::Go { asks, .. } => asks.len(),
+        }
+    }
+}
+
 pub(crate) struct Entry {
     run: RunId,
     sequence: i64,

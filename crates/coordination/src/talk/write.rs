@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Asked, End, Entry, Step};
 use crate::{
     Result,
-    apply::{Writing, cut},
+    apply::{Writing, as_run, cut},
     discuss::{Ask, EntryType, Outcome},
     service::set,
     start,
@@ -19,7 +19,7 @@ use crate::{
 pub(crate) fn write(writing: &mut Writing<'_, '_>, step: &Step) -> Result<()> {
     match step {
         Step::Open { id, task, run, agent, said, settings } => {
-            let writer = writing.as_run(*run);
+            let author = as_run(*run);
             let names: Vec<&str> = settings.participants.iter().map(|one| one.agent.as_str()).collect();
             let properties = json!({
                 "topic": settings.topic,
@@ -33,8 +33,8 @@ pub(crate) fn write(writing: &mut Writing<'_, '_>, step: &Step) -> Result<()> {
                 "task_id": task.to_string(),
                 "entered": [0],
             });
-            writing.make(&writer, *id, "Discussion", properties)?;
-            writing.join(&writer, &[("spawned_discussion", *task, *id, None)])?;
+            writing.make(author, *id, "Discussion", properties)?;
+            writing.join(author, &[("spawned_discussion", *task, *id, None)])?;
             let first = Ask {
                 place: 0,
                 agent: agent.clone(),
@@ -79,7 +79,7 @@ pub(crate) fn write(writing: &mut Writing<'_, '_>, step: &Step) -> Result<()> {
 }
 
 fn enter(writing: &mut Writing<'_, '_>, discussion: ObjectId, entry: &Entry) -> Result<()> {
-    let writer = writing.as_run(entry.run);
+    let author = as_run(entry.run);
     let id = ObjectId::new();
     let mut properties = json!({
         "agent_name": entry.ask.agent,
@@ -97,8 +97,8 @@ fn enter(writing: &mut Writing<'_, '_>, discussion: ObjectId, entry: &Entry) -> 
             properties["confidence"] = json!(confidence.clamp(0.0, 1.0));
         }
     }
-    writing.make(&writer, id, "DiscussionEntry", properties)?;
-    writing.join(&writer, &[("has_entry", discussion, id, Some(entry.sequence))])
+    writing.make(author, id, "DiscussionEntry", properties)?;
+    writing.join(author, &[("has_entry", discussion, id, Some(entry.sequence))])
 }
 
 fn finish(
@@ -169,6 +169,5 @@ fn follow_up(writing: &mut Writing<'_, '_>, discussion: ObjectId, outcome: &Outc
         Err(error) => return Err(error.into()),
     };
     let edges: Vec<_> = made.iter().map(|task| ("resulted_in_task", discussion, task.id, None)).collect();
-    let writer = writing.writer.clone();
-    writing.join(&writer, &edges)
+    writing.join(writing.writer.author, &edges)
 }

@@ -2,6 +2,7 @@
 
 use emergent_domain::{
     agent::Agent,
+    author::Author,
     cursor::Page,
     ids::{ObjectId, RunId, WorkflowId},
     object::{NewObject, Object},
@@ -9,8 +10,8 @@ use emergent_domain::{
     time::Timestamp,
     workflow::{Duty, Hands, Limit, Workflow, WorkflowSettings, WorkflowStatus},
 };
-use emergent_executor::{Error, Start, dispatch};
-use emergent_graph::RelationshipFilter;
+use emergent_executor::{Doorman, Error, News, Start, dispatch};
+use emergent_graph::{Actor, RelationshipFilter, Writer};
 use emergent_store::{Tx, workflows};
 use serde_json::{Value, json};
 
@@ -56,14 +57,30 @@ pub fn hands(hands: Hands) -> Duty {
     Duty { hands: Some(hands), ..Duty::default() }
 }
 
-/// Queues a run as the dispatcher does.
+/// Starts a run as the dispatcher does.
 pub async fn dispatched(house: &House, agent: &Agent, duty: Duty, part: i64) -> Result<Run, Error> {
     let (executor, agent) = (house.executor.clone(), agent.clone());
-    let work = move |tx: &mut Tx<'_>| {
+    at_the_door(house, move |tx, doorman| {
         let start = Start { input: "Do your part.".into(), ..Start::default() };
-        dispatch(tx, &executor, &agent, start, duty, part, RunId::new(), None)
+        dispatch(tx, &executor, doorman, &agent, start, duty, part, RunId::new(), None)
+    })
+    .await
+}
+
+/// Admits into a place, with the session's first lines.
+pub async fn at_the_door(
+    house: &House,
+    work: impl Fn(&mut Tx<'_>, &mut Doorman) -> Result<Run, Error> + Send + 'static,
+) -> Result<Run, Error> {
+    let executor = house.executor.clone();
+    let work = move |tx: &mut Tx<'_>, doorman: &mut Doorman| {
+        let run = work(tx, doorman)?;
+        let actor = Actor { project: run.project, author: Author::System };
+        let writer = Writer { dispatcher: true, ..executor.graph().writer(tx, actor)? };
+        doorman.write(tx, &writer, News::default())?;
+        Ok(run)
     };
-    house.executor.graph().db().write(work).await
+    house.executor.write_and_drive(house.executor.places(1), work).await
 }
 
 /// What a session holds, in order: its sequence and the message.

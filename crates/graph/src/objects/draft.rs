@@ -1,10 +1,12 @@
 //! New objects, checked and prepared before a transaction begins.
 
 use emergent_domain::{
+    author::Author,
     ids::ObjectId,
     invalid::Invalid,
     json::JsonObject,
-    object::{IndexedText, NewObject, Object, ObjectPatch, indexed_text},
+    object::{NewObject, Object, ObjectPatch},
+    words::{IndexedText, indexed_text},
 };
 
 use serde_json::{Map, Value};
@@ -19,6 +21,8 @@ pub struct Draft {
     properties: JsonObject,
     pub(super) text: IndexedText,
     imported: bool,
+    author: Option<Author>,
+    pub(super) has_vector: bool,
 }
 
 impl Draft {
@@ -26,8 +30,8 @@ impl Draft {
         let mut new = new.check()?;
         tasks::complete(&mut new);
         let properties = JsonObject::from_map(&new.properties);
-        let text = indexed_text(new.key.as_deref(), &new.labels, &new.properties);
-        Ok(Self { id: None, new, properties, text, imported: false })
+        let text = indexed_text(&new.type_, new.key.as_deref(), &new.labels, &new.properties);
+        Ok(Self { id: None, new, properties, text, imported: false, author: None, has_vector: true })
     }
 
     /// With an id that nobody has, instead of a new one.
@@ -37,11 +41,26 @@ impl Draft {
         self
     }
 
+    /// Written by somebody else than the writer.
+    #[must_use]
+    pub fn by(mut self, author: Author) -> Self {
+        self.author = Some(author);
+        self
+    }
+
+    /// Found by its words alone.
+    #[must_use]
+    pub fn without_vector(mut self) -> Self {
+        self.has_vector = false;
+        self
+    }
+
     /// The same with something added to it.
     pub(crate) fn with(&self, change: impl FnOnce(&mut NewObject)) -> Result<Self, Invalid> {
         let mut new = self.new.clone();
         change(&mut new);
-        Ok(Self { id: self.id, imported: self.imported, ..Self::new(new)? })
+        let Self { id, imported, author, has_vector, .. } = *self;
+        Ok(Self { id, imported, author, has_vector, ..Self::new(new)? })
     }
 
     /// From a file that says how it is: nothing has to begin with it.
@@ -84,7 +103,7 @@ impl Draft {
             created_at: writer.now,
             updated_at: writer.now,
             deleted_at: None,
-            author: writer.author,
+            author: self.author.unwrap_or(writer.author),
             reason: writer.reason.clone(),
         }
     }

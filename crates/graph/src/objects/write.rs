@@ -3,7 +3,8 @@
 use emergent_domain::{
     event::ChangeKind,
     ids::ObjectId,
-    object::{IndexedText, Object, ObjectPatch, indexed_text},
+    object::{Object, ObjectPatch},
+    words::{IndexedText, indexed_text},
 };
 use emergent_store::{
     Tx,
@@ -69,7 +70,9 @@ fn insert(tx: &mut Tx<'_>, writer: &Writer, drafts: &[&Draft]) -> Result<Vec<Res
     let told: Vec<NewEvent<'_>> =
         made().map(|(object, _)| event(ChangeKind::ObjectCreated, object)).collect();
     events::record(tx, writer.project.id, &told)?;
-    let queued: Vec<(i64, i64)> = made().map(|(object, no)| (no, object.version)).collect();
+    let vectors = objects.iter().zip(&numbers).zip(drafts).filter(|(_, draft)| draft.has_vector);
+    let queued: Vec<(i64, i64)> =
+        vectors.filter_map(|((object, no), _)| Some(((*no)?, object.version))).collect();
     enqueue(tx, writer, &queued)?;
 
     let mut outcomes = Vec::with_capacity(objects.len());
@@ -135,7 +138,8 @@ fn apply(
     patch: &ObjectPatch,
 ) -> Result<(Object, Written)> {
     let Locked { no, object: before } = current;
-    let Some(after) = patch.apply(&before) else { return Ok((before, Written::Unchanged)) };
+    let properties = before.properties.to_map();
+    let Some(after) = patch.apply_to(&before, &properties) else { return Ok((before, Written::Unchanged)) };
     let draft = Draft::new(after)?;
     draft.check(writer)?;
     let after = &draft.new;
@@ -148,7 +152,7 @@ fn apply(
     {
         return Err(Error::KeyTaken { type_: after.type_.clone(), key: key.clone(), id });
     }
-    tasks::change(tx, writer, &before, &draft)?;
+    tasks::change(tx, writer, &before, &properties, &draft)?;
 
     let now = writer.after(before.updated_at);
     let next = Object {
@@ -159,7 +163,7 @@ fn apply(
         ..draft.object(writer)
     };
     rows::update(tx, no, &next)?;
-    if draft.text != text_of(&before) {
+    if draft.text != indexed_text(&before.type_, before.key.as_deref(), &before.labels, &properties) {
         index::replace(tx, Index::Objects, next.project, &Entry { no, text: &draft.text })?;
         enqueue(tx, writer, &[(no, next.version)])?;
     }
@@ -187,7 +191,7 @@ pub(super) fn lock_living(
 }
 
 pub(super) fn text_of(object: &Object) -> IndexedText {
-    indexed_text(object.key.as_deref(), &object.labels, &object.properties.to_map())
+    indexed_text(&object.type_, object.key.as_deref(), &object.labels, &object.properties.to_map())
 }
 
 pub(super) fn enqueue(tx: &mut Tx<'_>, writer: &Writer, rows: &[(i64, i64)]) -> Result<()> {

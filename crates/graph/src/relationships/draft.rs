@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use emergent_domain::{
+    author::Author,
     ids::{ObjectId, RelationshipId},
     invalid::{Invalid, Problem},
     json::JsonObject,
@@ -19,6 +20,7 @@ pub struct Draft {
     id: Option<RelationshipId>,
     pub(super) new: NewRelationship,
     properties: JsonObject,
+    author: Option<Author>,
 }
 
 /// The living objects that edges are to join.
@@ -28,13 +30,20 @@ impl Draft {
     pub fn new(new: NewRelationship) -> Result<Self, Invalid> {
         let new = new.check()?;
         let properties = JsonObject::from_map(&new.properties);
-        Ok(Self { id: None, new, properties })
+        Ok(Self { id: None, new, properties, author: None })
     }
 
     /// With an id that nobody has, instead of a new one.
     #[must_use]
     pub fn with_id(mut self, id: RelationshipId) -> Self {
         self.id = Some(id);
+        self
+    }
+
+    /// Written by somebody else than the writer.
+    #[must_use]
+    pub fn by(mut self, author: Author) -> Self {
+        self.author = Some(author);
         self
     }
 
@@ -75,7 +84,7 @@ impl Draft {
             updated_at: now,
             deleted_at: None,
             deleted_with: None,
-            author: writer.author,
+            author: self.author.unwrap_or(writer.author),
             reason: writer.reason.clone(),
         })
     }

@@ -1,5 +1,4 @@
-//! PostgreSQL: a pool of connections, transactions that are tried again when two meet, and a
-//! connection that listens for wakes.
+//! PostgreSQL: a pool of connections, and transactions that are tried again when two meet.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -12,12 +11,16 @@ use std::{
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use tokio_postgres::{
-    AsyncMessage, Config, NoTls, Socket,
+    Config, NoTls, Socket,
     tls::{MakeTlsConnect, TlsConnect},
 };
 
 use crate::{
-    engine::{sqlite::panicked, tls},
+    engine::{
+        announce::{self, Announcer},
+        sqlite::panicked,
+        tls,
+    },
     error::{Error, Result},
     tx::{Conn, Tx},
     wake::Wake,
@@ -30,6 +33,7 @@ pub(crate) struct Postgres {
     pool: Pool,
     cache: bool,
     wake: Arc<Wake>,
+    announcer: Arc<Announcer>,
     commits: Arc<AtomicU64>,
     listener: tokio::task::JoinHandle<()>,
 }
@@ -45,16 +49,17 @@ impl Postgres {
         let place = crate::db::without_password(url);
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| Error::Open { place, source };
         let wanted = tls::wanted(url);
+        let announcer = Arc::<Announcer>::default();
         let opened = match wanted.url.parse::<Config>() {
             Ok(config) => match wanted.tls.map(|roots| tls::connector(&roots)) {
-                None => connect(config, NoTls, connections, &wake).await,
-                Some(Ok(tls)) => connect(config, tls, connections, &wake).await,
+                None => connect(config, NoTls, connections, &wake, &announcer).await,
+                Some(Ok(tls)) => connect(config, tls, connections, &wake, &announcer).await,
                 Some(Err(error)) => Err(error),
             },
             Err(error) => Err(error.into()),
         };
         let (pool, mut first, listener) = opened.map_err(failed)?;
-        let opened = Self { pool, cache, wake, commits: Arc::default(), listener };
+        let opened = Self { pool, cache, wake, announcer, commits: Arc::default(), listener };
         crate::migrate::postgres(&mut first).await?;
         Ok(opened)
     }
@@ -70,7 +75,8 @@ impl Postgres {
         E: From<Error> + Send + 'static,
     {
         let client = self.client().await?;
-        let (wake, cache, commits) = (Arc::clone(&self.wake), self.cache, Arc::clone(&self.commits));
+        let (wake, announcer) = (Arc::clone(&self.wake), Arc::clone(&self.announcer));
+        let (cache, commits) = (self.cache, Arc::clone(&self.commits));
         let runtime = tokio::runtime::Handle::current();
         let done = tokio::task::spawn_blocking(move || {
             let mut attempt = 1;
@@ -78,6 +84,7 @@ impl Postgres {
                 match try_write(&client, &runtime, cache, &work) {
                     Attempt::Done(value, followups) => {
                         commits.fetch_add(1, Ordering::Relaxed);
+                        announcer.say(followups.wakes());
                         followups.run(&wake, None);
                         return Ok(value);
                     }
@@ -135,6 +142,7 @@ async fn connect<T>(
     tls: T,
     connections: usize,
     wake: &Arc<Wake>,
+    announcer: &Arc<Announcer>,
 ) -> Result<Opened, Box<dyn std::error::Error + Send + Sync>>
 where
     T: MakeTlsConnect<Socket> + Clone + Sync + Send + 'static,
@@ -151,7 +159,7 @@ where
     let manager = Manager::from_config(config.clone(), tls.clone(), recycling);
     let pool = Pool::builder(manager).max_size(connections).build()?;
     let first = pool.get().await?;
-    let listener = tokio::spawn(listen(config, tls, Arc::clone(wake)));
+    let listener = tokio::spawn(announce::run(config, tls, Arc::clone(wake), Arc::clone(announcer)));
     Ok((pool, first, listener))
 }
 
@@ -192,48 +200,4 @@ fn try_write<T, E: From<Error>>(
 fn pause(attempt: u32) -> Duration {
     let spread = uuid::Uuid::now_v7().as_u128() as u64 % 1_000;
     Duration::from_micros((500 << attempt.min(8)) + spread * u64::from(attempt))
-}
-
-/// Passes on what other servers (and this one) announce; after a lost connection everybody is
-/// woken, since nobody knows what was missed.
-async fn listen<T>(config: Config, tls: T, wake: Arc<Wake>)
-where
-    T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
-    T::Stream: Send,
-    T::TlsConnect: Send,
-    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
-{
-    let mut failures = 0_u32;
-    loop {
-        if let Ok((client, connection)) = config.connect(tls.clone()).await {
-            failures = 0;
-            follow(client, connection, &wake).await;
-        }
-        failures = (failures + 1).min(6);
-        wake.notify_all();
-        tokio::time::sleep(Duration::from_millis(100 << failures)).await;
-    }
-}
-
-async fn follow<S, T>(
-    client: tokio_postgres::Client,
-    mut connection: tokio_postgres::Connection<S, T>,
-    wake: &Wake,
-) where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
-    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
-{
-    let messages = async {
-        while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
-            if let AsyncMessage::Notification(note) = message {
-                wake.notify(note.payload());
-            }
-        }
-    };
-    let listen = async {
-        let _ = client.batch_execute("LISTEN emergent").await;
-        wake.notify_all();
-        std::future::pending::<()>().await;
-    };
-    tokio::select! { () = messages => {}, () = listen => {} }
 }

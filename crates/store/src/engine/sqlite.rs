@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::{
     error::{Error, Result},
-    search::vectors::VectorIndexes,
+    search::{late::Late, vectors::VectorIndexes},
     tx::{Conn, Followups, Tx},
     wake::Wake,
 };
@@ -96,7 +96,7 @@ impl Sqlite {
                     .and_then(|mut s| s.raw_execute())
                     .map_err(Error::from)?;
             }
-            let done = catch_unwind(AssertUnwindSafe(|| work(&mut Tx::new(Conn::Sqlite(&conn)))));
+            let done = catch_unwind(AssertUnwindSafe(|| work(&mut Tx::new(Conn::Sqlite(&conn, None)))));
             if snapshot {
                 conn.prepare_cached("COMMIT").and_then(|mut s| s.raw_execute()).map_err(Error::from)?;
             }
@@ -170,7 +170,7 @@ fn connect(path: &Path) -> Result<Connection> {
 /// One transaction that waits for the writer.
 trait Work: Send {
     /// Runs it; true when it went well. May be called again after a rollback.
-    fn run(&mut self, conn: &Connection) -> bool;
+    fn run(&mut self, conn: &Connection, late: &Late) -> bool;
     /// Tells the caller, and does what the commit was waited for.
     fn finish(self: Box<Self>, committed: Result<(), String>, wake: &Arc<Wake>);
 }
@@ -188,8 +188,8 @@ where
     T: Send,
     E: From<Error> + Send,
 {
-    fn run(&mut self, conn: &Connection) -> bool {
-        let mut tx = Tx::new(Conn::Sqlite(conn));
+    fn run(&mut self, conn: &Connection, late: &Late) -> bool {
+        let mut tx = Tx::new(Conn::Sqlite(conn, Some(late)));
         let done = catch_unwind(AssertUnwindSafe(|| (self.work)(&mut tx)))
             .unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()));
         self.outcome = Some(tx.verdict(done).map(|value| (value, tx.into_followups())));
@@ -256,7 +256,7 @@ fn write_group(
     queue: &mut mpsc::Receiver<Box<dyn Work>>,
     expected: usize,
 ) -> Group {
-    let started = Instant::now();
+    let (started, late) = (Instant::now(), Late::default());
     let mut good: Vec<Box<dyn Work>> = Vec::new();
     // Those that failed and left no trace; they are told with the others.
     let mut failed: Vec<Box<dyn Work>> = Vec::new();
@@ -265,13 +265,14 @@ fn write_group(
     }
     let mut next = Some(first);
     while let Some(mut work) = next.take() {
-        let before = conn.total_changes();
-        if work.run(conn) {
+        let (before, waiting) = (conn.total_changes(), late.len());
+        if work.run(conn, &late) {
             good.push(work);
         } else {
             let left_traces = conn.total_changes() != before || conn.is_autocommit();
             failed.push(work);
-            if left_traces && !replay_without(conn, &mut good, &mut failed) {
+            late.keep(waiting);
+            if left_traces && !replay_without(conn, &late, &mut good, &mut failed) {
                 break;
             }
         }
@@ -284,7 +285,7 @@ fn write_group(
     } else if good.is_empty() {
         step(conn, "ROLLBACK").map_err(|error| error.to_string())
     } else {
-        step(conn, "COMMIT").map_err(|error| {
+        late.write(conn).and_then(|()| step(conn, "COMMIT")).map_err(|error| {
             let _ = step(conn, "ROLLBACK");
             error.to_string()
         })
@@ -313,8 +314,14 @@ fn next_of(queue: &mut mpsc::Receiver<Box<dyn Work>>, more_expected: bool) -> Op
 /// Takes back what a failed transaction left behind. Savepoints would do it more directly, but
 /// each one makes the full-text index write a segment: too dear for what seldom happens. So the
 /// group is rolled back and those that had succeeded run again.
-fn replay_without(conn: &Connection, good: &mut Vec<Box<dyn Work>>, failed: &mut Vec<Box<dyn Work>>) -> bool {
+fn replay_without(
+    conn: &Connection,
+    late: &Late,
+    good: &mut Vec<Box<dyn Work>>,
+    failed: &mut Vec<Box<dyn Work>>,
+) -> bool {
     loop {
+        late.keep(0);
         if !conn.is_autocommit() && step(conn, "ROLLBACK").is_err() {
             return false;
         }
@@ -324,7 +331,7 @@ fn replay_without(conn: &Connection, good: &mut Vec<Box<dyn Work>>, failed: &mut
         let again = std::mem::take(good);
         let mut clean = true;
         for mut work in again {
-            if clean && !work.run(conn) {
+            if clean && !work.run(conn, late) {
                 clean = false;
                 failed.push(work);
             } else {

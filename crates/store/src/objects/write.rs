@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use emergent_domain::object::{IndexedText, Object};
+use emergent_domain::{object::Object, words::IndexedText};
 
 use crate::{
     author,

@@ -31,28 +31,41 @@ pub fn advance(tx: &mut Tx<'_>, id: RunId, owner: &str, seen: i64, seq: i64, ste
 }
 
 pub fn message(tx: &mut Tx<'_>, run: RunId, message: &RecordedMessage) -> Result<()> {
-    let content = write_content(&message.content);
-    let usage = message.usage;
+    messages(tx, run, std::slice::from_ref(message))
+}
+
+pub fn messages(tx: &mut Tx<'_>, run: RunId, messages: &[RecordedMessage]) -> Result<()> {
+    let contents: Vec<String> = messages.iter().map(|message| write_content(&message.content)).collect();
     let tokens = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    tx.execute(
+    let rows: Vec<Vec<Param<'_>>> = messages
+        .iter()
+        .zip(&contents)
+        .map(|(message, content)| {
+            let usage = message.usage;
+            vec![
+                Param::from(run),
+                Param::from(message.seq),
+                Param::from(message.id),
+                Param::from(message.role.as_str()),
+                Param::from(message.step),
+                value::json(content),
+                Param::from(usage.map(|usage| tokens(usage.input))),
+                Param::from(usage.map(|usage| tokens(usage.output))),
+                Param::from(usage.map(|usage| tokens(usage.reasoning))),
+                Param::from(usage.map(|usage| tokens(usage.cache_read))),
+                Param::from(usage.map(|usage| tokens(usage.cache_write))),
+                Param::from(message.cost),
+                Param::from(message.at),
+            ]
+        })
+        .collect();
+    tx.insert_many(
         "INSERT INTO agent_run_messages (run_id, seq, id, role, step_number, content, input_tokens, output_tokens,
              reasoning_tokens, cache_read_tokens, cache_write_tokens, cost, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
-        &[
-            Param::from(run),
-            Param::from(message.seq),
-            Param::from(message.id),
-            Param::from(message.role.as_str()),
-            Param::from(message.step),
-            value::json(&content),
-            Param::from(usage.map(|usage| tokens(usage.input))),
-            Param::from(usage.map(|usage| tokens(usage.output))),
-            Param::from(usage.map(|usage| tokens(usage.reasoning))),
-            Param::from(usage.map(|usage| tokens(usage.cache_read))),
-            Param::from(usage.map(|usage| tokens(usage.cache_write))),
-            Param::from(message.cost),
-            Param::from(message.at),
-        ],
+         VALUES",
+        13,
+        &rows,
+        "",
     )?;
     Ok(())
 }

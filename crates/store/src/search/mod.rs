@@ -25,6 +25,7 @@ use crate::{
 };
 
 pub mod embeddings;
+pub(crate) mod late;
 pub(crate) mod postgres;
 mod quantised;
 mod rank;
@@ -104,6 +105,7 @@ pub fn text(
     query: &TextQuery,
     wanted: Wanted,
 ) -> Result<Vec<Ranked<i64>>> {
+    tx.write_late()?;
     let query = &query.without_stop_words();
     let mut hits = text_in(tx, project, among, query, Mode::All, wanted.most)?;
     let words = query.terms().iter().filter(|term| !term.excluded).count();

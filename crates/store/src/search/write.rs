@@ -1,7 +1,7 @@
 //! Keeping the full-text index true: a row for each living object and each chunk, written in the
 //! transaction that changes it.
 
-use emergent_domain::{ids::ProjectId, object::IndexedText, text_query};
+use emergent_domain::{ids::ProjectId, text_query, words::IndexedText};
 
 use super::postgres::without_accents;
 use crate::{engine::Engine, error::Result, params, tx::Tx, value::Param};
@@ -42,9 +42,12 @@ pub fn replace(tx: &mut Tx<'_>, index: Index, project: ProjectId, entry: &Entry<
 }
 
 pub fn remove(tx: &mut Tx<'_>, index: Index, no: i64) -> Result<()> {
+    if let Some(late) = tx.late() {
+        late.remove(index, no);
+        return Ok(());
+    }
     let sql = match (tx.engine(), index) {
-        (Engine::Sqlite, Index::Objects) => "DELETE FROM graph_objects_fts WHERE rowid = $1",
-        (Engine::Sqlite, Index::Chunks) => "DELETE FROM document_chunks_fts WHERE rowid = $1",
+        (Engine::Sqlite, _) => delete_sql(index),
         (Engine::Postgres, Index::Objects) => "DELETE FROM graph_objects_fts WHERE no = $1",
         (Engine::Postgres, Index::Chunks) => "DELETE FROM document_chunks_fts WHERE no = $1",
     };
@@ -53,12 +56,29 @@ pub fn remove(tx: &mut Tx<'_>, index: Index, no: i64) -> Result<()> {
 }
 
 fn sqlite_insert(tx: &mut Tx<'_>, index: Index, entry: &Entry<'_>) -> Result<()> {
-    let sql = match index {
+    let (name, body) = (cut(&entry.text.name, NAME), cut(&entry.text.body, BODY));
+    match tx.late() {
+        Some(late) => late.insert(index, entry.no, name, body),
+        None => {
+            tx.execute(insert_sql(index), params![entry.no, name, body])?;
+        }
+    }
+    Ok(())
+}
+
+/// In the embedded engine.
+pub(super) fn insert_sql(index: Index) -> &'static str {
+    match index {
         Index::Objects => "INSERT INTO graph_objects_fts (rowid, name, body) VALUES ($1, $2, $3)",
         Index::Chunks => "INSERT INTO document_chunks_fts (rowid, name, body) VALUES ($1, $2, $3)",
-    };
-    tx.execute(sql, params![entry.no, cut(&entry.text.name, NAME), cut(&entry.text.body, BODY)])?;
-    Ok(())
+    }
+}
+
+pub(super) fn delete_sql(index: Index) -> &'static str {
+    match index {
+        Index::Objects => "DELETE FROM graph_objects_fts WHERE rowid = $1",
+        Index::Chunks => "DELETE FROM document_chunks_fts WHERE rowid = $1",
+    }
 }
 
 fn postgres_insert(tx: &mut Tx<'_>, index: Index, project: ProjectId, entries: &[Entry<'_>]) -> Result<()> {

@@ -1,0 +1,52 @@
+//! Changes of the embedded engine's full-text index, kept until the end of the group of transactions
+//! they belong to. FTS5 writes what it has gathered to its tables, as a segment to be merged later,
+//! before every statement that the database could have to take back: within a group that would be a
+//! segment or two for each transaction, instead of one for all of them.
+
+use std::cell::RefCell;
+
+use rusqlite::Connection;
+
+use super::write::{Index, delete_sql, insert_sql};
+use crate::error::Result;
+
+#[derive(Default)]
+pub(crate) struct Late(RefCell<Vec<Change>>);
+
+enum Change {
+    Insert { index: Index, no: i64, name: String, body: String },
+    Remove { index: Index, no: i64 },
+}
+
+impl Late {
+    pub fn insert(&self, index: Index, no: i64, name: &str, body: &str) {
+        let (name, body) = (name.to_owned(), body.to_owned());
+        self.0.borrow_mut().push(Change::Insert { index, no, name, body });
+    }
+
+    pub fn remove(&self, index: Index, no: i64) {
+        self.0.borrow_mut().push(Change::Remove { index, no });
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+
+    /// Forgets all but the first: what a transaction that failed wanted.
+    pub fn keep(&self, first: usize) {
+        self.0.borrow_mut().truncate(first);
+    }
+
+    pub fn write(&self, conn: &Connection) -> Result<()> {
+        for change in self.0.take() {
+            match change {
+                Change::Insert { index, no, name, body } => {
+                    conn.prepare_cached(insert_sql(index))?.execute((no, name, body))?
+                }
+                Change::Remove { index, no } => conn.prepare_cached(delete_sql(index))?.execute((no,))?,
+            };
+        }
+        Ok(())
+    }
+}
