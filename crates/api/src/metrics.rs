@@ -8,9 +8,11 @@ use parking_lot::Mutex;
 
 mod runs;
 mod triggers;
+mod workflows;
 
 pub(crate) use runs::Runs;
 pub(crate) use triggers::Waiting;
+pub(crate) use workflows::Workflows;
 
 /// Upper bounds of the latency buckets, in seconds.
 const BUCKETS: [f64; 12] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];

@@ -108,8 +108,9 @@ both! {
         let client = server.admin();
         let id = client.start(json!({ "tasks": [
             task("research", "researcher", &[]), task("write", "writer", &["research"]), task("check", "writer", &["write"]),
-        ], "budgetTokens": 1_000_000, "maxConcurrent": 2 })).await;
+        ], "budgetTokens": 1_000_000, "maxConcurrent": 2, "threading": "llm" })).await;
         let done = client.reaches(&id, "completed").await;
+        assert_eq!((&done["settings"]["threading"], &done["settings"]["selector"]), (&json!("llm"), &json!("hybrid")));
         for field in ["id", "status", "description", "tasks", "budget", "summary", "createdAt", "completedAt", "eventSeq", "settings"] {
             assert!(!done[field].is_null(), "`{field}` in {done:#}");
         }
@@ -217,6 +218,28 @@ both! {
         client.reaches(&id, "failed").await;
     }
 
+    async fn a_task_taken_by_hand_says_so_and_can_be_taken_back(db: TestDb) {
+        let server = server(&db).await;
+        let client = server.admin();
+        let id = client.start(json!({ "tasks": [task("write", "writer", &[])] })).await;
+        let write = client.workflow(&id).await["tasks"][0]["id"].as_str().unwrap().to_owned();
+        client.patch(&format!("/api/graph/objects/{write}"), json!({ "properties": { "status": "in_progress" } })).await.is(200);
+        let _stop = server.dispatch();
+        let mut told = Value::Null;
+        for _ in 0..500 {
+            let shown = client.workflow(&id).await;
+            told = find(&shown, "write")["waiting"].clone();
+            if shown["eventSeq"].as_i64() > Some(2) { break }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(told.as_str().unwrap().contains("by hand"), "{told}");
+        client.post(&format!("/api/coordination/tasks/{write}/retry"), json!({})).await.is(200);
+        let done = client.reaches(&id, "completed").await;
+        assert_eq!(find(&done, "write").get("waiting"), None);
+        let events = client.events(&id, None).await;
+        assert_eq!(kinds(&events).into_iter().filter(|kind| *kind == "task_waiting").count(), 1, "{events:?}");
+    }
+
     async fn a_dry_run_tells_what_would_be_done_and_does_nothing(db: TestDb) {
         let server = server(&db).await;
         let client = server.admin();
@@ -284,6 +307,7 @@ both! {
             (also("budgetUsd", json!(1e300)), "budgetUsd"),
             (also("budgetTokens", json!(0)), "budgetTokens"),
             (also("selector", json!("dice")), "selector"),
+            (also("threading", json!("hybrid")), "threading"),
             (also("onFailure", json!("shrug")), "onFailure"),
             (also("planner", json!("nobody")), "planner"),
             (also("dryRun", json!("yes")), "dryRun"),

@@ -89,3 +89,71 @@ async fn firings_of_triggers_are_counted_and_so_is_what_waits() {
         assert!(text.contains(&format!("{line}\n")), "{line} in\n{text}");
     }
 }
+
+#[tokio::test]
+async fn workflows_attempts_and_decisions_are_counted() {
+    let db = TestDb::sqlite().await;
+    let model = Scripted::default()
+        .agent(
+            "builder",
+            [fails(Error::Auth { model: "scripted/lines".into(), message: "no".into() }), says("Built.")],
+        )
+        .agent(
+            "tester",
+            [says("I looked."), calls("submit_verdict", json!({ "verdict": "PASS" })), says("Good.")],
+        )
+        .agent("slow", [hangs()]);
+    let server = Server::with_models(&db, 1_024, model.models()).await;
+    let client = server.admin();
+    for name in ["builder", "tester", "slow"] {
+        client.agent(name, json!({})).await;
+    }
+    let dispatch = async |tasks| {
+        let started = client.post("/api/coordination/dispatch", json!({ "tasks": tasks })).await;
+        started.is(202)["workflowId"].as_str().expect("an id").to_owned()
+    };
+    dispatch(json!([
+        { "key": "build", "title": "Build", "assignedAgent": "builder" },
+        { "key": "test", "title": "Test", "assignedAgent": "tester", "verdict": "test", "blockedBy": ["build"] },
+    ]))
+    .await;
+    let slow = dispatch(json!([{ "key": "wait", "title": "Wait", "assignedAgent": "slow" }])).await;
+    let text = client.get("/metrics").await.text;
+    for line in [
+        r#"emergent_workflows_live{status="running"} 2"#,
+        r#"emergent_workflows_live{status="planning"} 0"#,
+        r#"emergent_task_wait_seconds_bucket{le="+Inf"} 0"#,
+        "emergent_workflows_walking 0",
+    ] {
+        assert!(text.contains(&format!("{line}\n")), "{line} in\n{text}");
+    }
+    let _stop = server.dispatch();
+    // What ended is counted a moment after it can be seen.
+    let metrics_with = async |line: &str| {
+        for _ in 0..2_000 {
+            let text = client.get("/metrics").await.text;
+            if text.contains(&format!("{line}\n")) {
+                return text;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        panic!("{line} is not in\n{}", client.get("/metrics").await.text);
+    };
+    metrics_with(r#"emergent_workflows_ended_total{status="completed"} 1"#).await;
+    metrics_with("emergent_runs_running 1").await;
+    client.post(&format!("/api/coordination/workflows/{slow}/cancel"), json!({})).await.is(200);
+    let text = metrics_with(r#"emergent_workflows_ended_total{status="cancelled"} 1"#).await;
+    for line in [
+        r#"emergent_workflows_live{status="running"} 0"#,
+        r#"emergent_task_attempts_total{outcome="retried"} 1"#,
+        r#"emergent_task_attempts_total{outcome="asked_again"} 1"#,
+        r#"emergent_task_attempts_total{outcome="completed"} 2"#,
+        r#"emergent_dispatch_decisions_total{decision="start"} 4"#,
+        r#"emergent_dispatch_decisions_total{decision="resume"} 1"#,
+        r#"emergent_dispatch_decisions_total{decision="settle"} 4"#,
+        r#"emergent_dispatch_decisions_total{decision="end"} 1"#,
+        "emergent_task_wait_seconds_count 4",
+    ] {
+        assert!(text.contains(&format!("{line}\n")), "{line} in\n{text}");
+    }
+}

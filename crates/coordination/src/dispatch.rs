@@ -1,6 +1,6 @@
 //! The ways in for people: a workflow is started, or only checked; a task is added.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use emergent_domain::{
     agent::Agent,
@@ -68,7 +68,7 @@ impl Dispatcher {
             let tasks: Vec<Task> = started.tasks.iter().map(Task::of).collect();
             let blocks = tasks::blocks(tx, actor.project, started.workflow.id)?;
             let agents = agents::all(tx, actor.project)?;
-            let snapshot = Snapshot::new(started.workflow, tasks, &blocks, &HashSet::new());
+            let snapshot = Snapshot::new(started.workflow, tasks, &blocks, &[]);
             Err(Undone::Checked(Box::new(checked(&snapshot, planner, &blocks, &agents))))
         };
         match self.executor().graph().db().write(work).await {

@@ -25,7 +25,7 @@ use tokio::{
 };
 use tracing::{error, warn};
 
-use crate::{Error, Result, service::event, walk::Walk};
+use crate::{Error, Figures, Result, figures::Counters, service::event, walk::Walk};
 
 /// How long a server that has gone silent keeps its workflows.
 const LEASE: Duration = Duration::from_secs(9);
@@ -62,6 +62,7 @@ struct Inner {
     /// With a number of its own, so that one that was replaced does not take out its successor.
     walks: Mutex<HashMap<WorkflowId, (u64, AbortHandle)>>,
     started: AtomicU64,
+    counters: Counters,
 }
 
 impl Dispatcher {
@@ -73,6 +74,7 @@ impl Dispatcher {
             slots,
             walks: Mutex::default(),
             started: AtomicU64::new(0),
+            counters: Counters::default(),
         }))
     }
 
@@ -91,6 +93,15 @@ impl Dispatcher {
     /// How many workflows this process walks.
     pub fn walking(&self) -> usize {
         self.0.walks.lock().len()
+    }
+
+    /// What this process counted of the workflows it walks.
+    pub fn figures(&self) -> Figures {
+        self.0.counters.figures()
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.0.counters
     }
 
     /// Walks workflows until `stop` says true. What is not finished then stays as it is: the next
@@ -217,9 +228,9 @@ impl Dispatcher {
         let now = self.executor().graph().clock().now();
         let work = move |tx: &mut Tx<'_>| {
             if workflows::fence(tx, id, &owner)?.is_none() {
-                return Ok(());
+                return Ok(false);
             }
-            let Some(mut workflow) = workflows::get(tx, project, id)? else { return Ok(()) };
+            let Some(mut workflow) = workflows::get(tx, project, id)? else { return Ok(false) };
             let from = workflow.status;
             let options = ["retry", "skip", "cancel"].map(str::to_owned).to_vec();
             workflow.status = WorkflowStatus::Escalated;
@@ -228,9 +239,13 @@ impl Dispatcher {
             let data = json!({ "status": "escalated", "reason": reason, "options": options });
             workflow.escalation = Some(Escalation { reason, task: None, discussion: None, options, at: now });
             workflows::update(tx, from, &workflow)?;
-            workflows::record(tx, id, &[event("escalated", None, data, now)])
+            workflows::record(tx, id, &[event("escalated", None, data, now)])?;
+            Ok(true)
         };
-        let done: Result<(), emergent_store::Error> = self.executor().graph().db().write(work).await;
+        let done: Result<bool, emergent_store::Error> = self.executor().graph().db().write(work).await;
+        if let Ok(true) = done {
+            self.counters().handed_over();
+        }
         done.inspect_err(|error| warn!(workflow.id = %id, error = %error, "could not hand it over")).is_ok()
     }
 

@@ -8,7 +8,10 @@ use emergent_domain::{
     workflow::{OnFailure, WorkflowStatus},
 };
 
-use crate::state::{Snapshot, Talk};
+use crate::{
+    state::{Snapshot, Talk},
+    summary,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
@@ -45,6 +48,9 @@ pub struct Trouble {
 
 /// What a person can do about a task that failed.
 pub const FOR_A_TASK: &[&str] = &["retry", "reassign", "skip", "cancel"];
+/// What a person can do about a task that waits in vain for another workflow: look again once that is
+/// mended, or do without.
+pub const FOR_A_WAIT: &[&str] = &["retry", "skip", "cancel"];
 /// What a person can do about a discussion that did not come to an end.
 pub const FOR_A_DISCUSSION: &[&str] = &["decide", "cancel"];
 
@@ -81,26 +87,28 @@ pub fn start(snapshot: &Snapshot, free_here: usize) -> Vec<Next> {
     resumed.chain(started).take(slots).collect()
 }
 
-/// What follows when nothing is under way and nothing can start.
+/// What waits for something that nobody walks here, and for what: worth telling once. A blocker that
+/// is in vain is told when a person is asked.
+pub fn waits(snapshot: &Snapshot) -> Vec<(ObjectId, String)> {
+    let is_next = |task: &Task| match task.status {
+        TaskStatus::Pending => {
+            snapshot.outside(task.id).iter().all(|one| one.in_vain.is_none())
+                && snapshot.blockers(task.id).all(|blocker| blocker.status == TaskStatus::Completed)
+        }
+        _ => true,
+    };
+    let waiting = |task: &Task| Some((task.id, snapshot.waiting(task)?));
+    snapshot.tasks().iter().filter(|task| is_next(task)).filter_map(waiting).collect()
+}
+
+/// What follows when nothing is under way and nothing can start. A task that somebody took by hand is
+/// under way, however long that takes.
 pub fn at_rest(snapshot: &Snapshot) -> Vec<Next> {
-    let tasks = snapshot.tasks();
-    let on_failure = snapshot.workflow.settings.on_failure;
-    // Skipping one is skipping what waits for it; a failure is only where that is wanted.
-    let in_vain = |blocker: &Task| match blocker.status {
-        TaskStatus::Skipped => true,
-        TaskStatus::Failed => on_failure == OnFailure::Skip,
-        _ => false,
-    };
-    let skip = |task: &Task| {
-        let blocker = snapshot.blockers(task.id).find(|blocker| in_vain(blocker))?;
-        let why = format!("`{}`, which it waits for, is {}", blocker.key, blocker.status);
-        Some(Next::Skip { task: task.id, why })
-    };
-    let pending = || tasks.iter().filter(|task| task.status == TaskStatus::Pending);
-    let skipped: Vec<Next> = pending().filter_map(skip).collect();
+    let skipped = in_vain(snapshot);
     if !skipped.is_empty() {
         return skipped;
     }
+    let tasks = snapshot.tasks();
     let can_move = |task: &&Task| match task.status {
         TaskStatus::InProgress => snapshot.talks.get(&task.id) != Some(&Talk::Escalated),
         TaskStatus::Paused => true,
@@ -110,48 +118,101 @@ pub fn at_rest(snapshot: &Snapshot) -> Vec<Next> {
     if tasks.iter().any(|task| can_move(&task)) {
         return Vec::new();
     }
-    let escalated = tasks.iter().find(|task| snapshot.talks.get(&task.id) == Some(&Talk::Escalated));
-    if let Some(task) = escalated {
+    if let Some(trouble) = trouble(snapshot) {
+        return vec![Next::Escalate(trouble)];
+    }
+    // Held up from another workflow, where it may still be done: time will tell.
+    if tasks.iter().any(|task| task.status == TaskStatus::Pending) {
+        return Vec::new();
+    }
+    vec![match failure(snapshot) {
+        Some(why) => Next::End { status: WorkflowStatus::Failed, why },
+        None => Next::End { status: WorkflowStatus::Completed, why: "every task is done".to_owned() },
+    }]
+}
+
+/// What is skipped with what it waits for. Skipping one is skipping what waits for it; a failure is
+/// only where that is wanted, and no person is asked about it.
+fn in_vain(snapshot: &Snapshot) -> Vec<Next> {
+    let skips = snapshot.workflow.settings.on_failure == OnFailure::Skip;
+    let asked_about = snapshot.workflow.escalation.as_ref().and_then(|waits| waits.task);
+    let is_in_vain = |blocker: &&Task| match blocker.status {
+        TaskStatus::Skipped => true,
+        TaskStatus::Failed => skips && asked_about != Some(blocker.id),
+        _ => false,
+    };
+    let skip = |task: &Task| {
+        let beside = snapshot.blockers(task.id).find(is_in_vain);
+        let why = match beside {
+            Some(blocker) => format!("`{}`, which it waits for, is {}", blocker.key, blocker.status),
+            None => never(snapshot, task).filter(|_| skips)?,
+        };
+        Some(Next::Skip { task: task.id, why })
+    };
+    let pending = snapshot.tasks().iter().filter(|task| task.status == TaskStatus::Pending);
+    pending.filter_map(skip).collect()
+}
+
+/// Why a task waits in vain for one of another workflow.
+fn never(snapshot: &Snapshot, task: &Task) -> Option<String> {
+    let blocker = snapshot.outside(task.id).iter().find(|one| one.in_vain.is_some())?;
+    let why = blocker.in_vain.as_deref().unwrap_or_default();
+    Some(format!("`{}` waits for {}, which {why}", task.key, blocker.name))
+}
+
+/// What a person is asked, if anything.
+fn trouble(snapshot: &Snapshot) -> Option<Trouble> {
+    let tasks = snapshot.tasks();
+    let about = |task: &Task, reason: String, options| {
+        Some(Trouble { reason, task: Some(task.id), discussion: None, options })
+    };
+    let undecided = tasks.iter().find(|task| snapshot.talks.get(&task.id) == Some(&Talk::Escalated));
+    if let Some(task) = undecided {
         let reason = format!("the discussion of `{}` did not come to an end by itself", task.key);
-        return vec![Next::Escalate(Trouble {
-            reason,
-            task: Some(task.id),
-            discussion: None,
-            options: FOR_A_DISCUSSION,
-        })];
+        return about(task, reason, FOR_A_DISCUSSION);
     }
     let still_so = |task: ObjectId| snapshot.get(task).is_some_and(|task| task.status == TaskStatus::Failed);
     // What a person has mended meanwhile is no trouble any more.
-    let escalation = snapshot.workflow.escalation.as_ref().filter(|waits| waits.task.is_none_or(still_so));
-    if let Some(waits) = escalation {
-        let trouble = Trouble {
+    let noted = snapshot.workflow.escalation.as_ref().filter(|waits| waits.task.is_none_or(still_so));
+    if let Some(waits) = noted {
+        return Some(Trouble {
             reason: waits.reason.clone(),
             task: waits.task,
             discussion: waits.discussion,
             options: FOR_A_TASK,
-        };
-        return vec![Next::Escalate(trouble)];
+        });
+    }
+    if snapshot.workflow.settings.on_failure == OnFailure::Skip {
+        return None;
     }
     let failed: Vec<&Task> = tasks.iter().filter(|task| task.status == TaskStatus::Failed).collect();
-    match failed.first() {
-        Some(first) if on_failure == OnFailure::Escalate => {
-            let reason = match failed.len() {
-                1 => format!("task `{}` failed", first.key),
-                many => format!("{many} tasks failed, `{}` among them", first.key),
-            };
-            vec![Next::Escalate(Trouble {
-                reason,
-                task: Some(first.id),
-                discussion: None,
-                options: FOR_A_TASK,
-            })]
-        }
-        Some(first) => {
-            let why = format!("task `{}` failed", first.key);
-            vec![Next::End { status: WorkflowStatus::Failed, why }]
-        }
-        // Held up from another workflow: time will tell.
-        None if pending().next().is_some() => Vec::new(),
-        None => vec![Next::End { status: WorkflowStatus::Completed, why: "every task is done".to_owned() }],
+    if let Some(first) = failed.first() {
+        let reason = match failed.len() {
+            1 => format!("task `{}` failed", first.key),
+            many => format!("{many} tasks failed, `{}` among them", first.key),
+        };
+        return about(first, reason, FOR_A_TASK);
     }
+    let mut pending = tasks.iter().filter(|task| task.status == TaskStatus::Pending);
+    let (task, reason) = pending.find_map(|task| Some((task, never(snapshot, task)?)))?;
+    about(task, reason, FOR_A_WAIT)
 }
+
+/// Why a workflow that asks nobody has failed, if it has.
+fn failure(snapshot: &Snapshot) -> Option<String> {
+    let of = |status: TaskStatus| snapshot.tasks().iter().filter(move |task| task.status == status);
+    if let Some(first) = of(TaskStatus::Failed).next() {
+        return Some(match summary::failure_of(first).as_str() {
+            "" => format!("task `{}` failed", first.key),
+            why => format!("task `{}` failed: {why}", first.key),
+        });
+    }
+    if snapshot.workflow.settings.on_failure == OnFailure::Escalate {
+        // A person was asked, and wanted it so.
+        return None;
+    }
+    of(TaskStatus::Skipped).find_map(|task| never(snapshot, task))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,5 @@
-//! Workflows as people see and steer them: what they are, cancelled, taken up again, decided.
+//! Workflows as people see them, and as people end them or take them up again. Single tasks are
+//! steered in `steer`.
 
 use std::collections::HashMap;
 
@@ -8,17 +9,21 @@ use emergent_domain::{
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
     invalid::Invalid,
     object::{Object, ObjectPatch},
-    task::{TASK_TYPE, Task, TaskStatus},
+    task::{Task, TaskStatus},
     workflow::{Limit, Workflow, WorkflowEvent, WorkflowStatus},
 };
 use emergent_graph::{Actor, Writer, objects};
 use emergent_store::{
-    Tx, agents, budget, objects as rows, tasks,
+    Tx, budget, tasks,
     workflows::{self, NewEvent},
 };
 use serde_json::{Value, json};
 
-use crate::{Dispatcher, Error, Result, threading::failure_note};
+use crate::{
+    Dispatcher, Error, Result,
+    outside::{self, Outside},
+    steer::again,
+};
 
 const LONGEST_WORDS: usize = 20_000;
 
@@ -37,22 +42,8 @@ pub struct ShownTask {
     pub runs: Vec<RunId>,
     /// Keys of the tasks it waits for; ids of those that are of another workflow.
     pub blocked_by: Vec<String>,
-}
-
-/// What a person wants done with a task that is in the way.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Steer {
-    /// Tried again, with a note for the next attempt.
-    Retry {
-        note: Option<String>,
-    },
-    Reassign {
-        agent: String,
-        note: Option<String>,
-    },
-    Skip {
-        reason: Option<String>,
-    },
+    /// What it waits for that is not done in this workflow, in words.
+    pub waiting: Option<String>,
 }
 
 impl Dispatcher {
@@ -133,6 +124,7 @@ impl Dispatcher {
         };
         let (workflow, cancelled) = self.executor().graph().db().write(work).await?;
         self.executor().stop_driving(&cancelled);
+        self.counters().workflow_ended(WorkflowStatus::Cancelled);
         Ok(workflow)
     }
 
@@ -167,49 +159,6 @@ impl Dispatcher {
         };
         self.executor().graph().db().write(work).await
     }
-
-    /// Does with one task what a person wants, and goes on with its workflow if that waited for it.
-    pub async fn steer(&self, actor: Actor, task: ObjectId, steer: Steer) -> Result<Task> {
-        match &steer {
-            Steer::Retry { note } | Steer::Reassign { note, .. } => check_words("note", note.as_deref())?,
-            Steer::Skip { reason } => check_words("reason", reason.as_deref())?,
-        }
-        let graph = self.executor().graph().clone();
-        let work = move |tx: &mut Tx<'_>| {
-            let object = rows::get(tx, actor.project, task)?.filter(|object| object.type_ == TASK_TYPE);
-            let object = object.ok_or_else(|| Error::not_found("task", task))?;
-            let before = Task::of(&object);
-            let workflow = match before.workflow {
-                Some(id) => Some(held(tx, actor.project, id)?),
-                None => None,
-            };
-            workflow.as_ref().map_or(Ok(()), is_not_over)?;
-            let mut writer = graph.writer(tx, actor)?;
-            writer.dispatcher = true;
-            let (changes, why) = changes(tx, actor.project, &before, &steer)?;
-            writer.reason = Some(why.clone());
-            let changed = set(tx, &writer, task, changes)?;
-            if let Some(workflow) = workflow {
-                let now = graph.clock().now();
-                let kind = match steer {
-                    Steer::Skip { .. } => "task_skipped",
-                    _ => "task_retried",
-                };
-                let data = json!({ "reason": why, "by": "person" });
-                workflows::record(tx, workflow.id, &[event(kind, Some(task), data, now)])?;
-                match workflow.status {
-                    WorkflowStatus::Escalated | WorkflowStatus::Failed => {
-                        go_on(tx, &writer, workflow, None)?;
-                    }
-                    _ => {
-                        workflows::touch(tx, actor.project, workflow.id)?;
-                    }
-                }
-            }
-            Ok(Task::of(&changed))
-        };
-        self.executor().graph().db().write(work).await
-    }
 }
 
 fn shown(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Shown> {
@@ -217,22 +166,27 @@ fn shown(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Shown> {
     let all: Vec<Task> = tasks::of_workflow(tx, project, id)?.iter().map(Task::of).collect();
     let keys: HashMap<ObjectId, String> = all.iter().map(|task| (task.id, task.key.clone())).collect();
     let mut blocked: HashMap<ObjectId, Vec<String>> = HashMap::new();
-    for (from, to) in tasks::blocks(tx, project, id)? {
+    let blocks = tasks::blocks(tx, project, id)?;
+    let elsewhere = outside::read(tx, project, &all, &blocks)?;
+    let mut outside: HashMap<ObjectId, Vec<Outside>> = HashMap::new();
+    for (from, to) in blocks {
         let name = keys.get(&from).cloned().unwrap_or_else(|| from.to_string());
         blocked.entry(to).or_default().push(name);
+        let open = elsewhere.iter().filter(|one| one.id == from).cloned();
+        outside.entry(to).or_default().extend(open);
     }
     let mut runs: HashMap<ObjectId, Vec<RunId>> = HashMap::new();
     for (task, run) in workflows::attempts(tx, id)? {
         runs.entry(task).or_default().push(run);
     }
-    let tasks = all
-        .into_iter()
-        .map(|task| ShownTask {
-            runs: runs.remove(&task.id).unwrap_or_default(),
-            blocked_by: blocked.remove(&task.id).unwrap_or_default(),
-            task,
-        })
-        .collect();
+    let shown = |task: Task| {
+        let runs = runs.remove(&task.id).unwrap_or_default();
+        let attempted = task.run.is_some_and(|run| runs.contains(&run));
+        let outside = outside.remove(&task.id).unwrap_or_default();
+        let waiting = outside::waiting(&task, attempted, &outside);
+        ShownTask { runs, blocked_by: blocked.remove(&task.id).unwrap_or_default(), waiting, task }
+    };
+    let tasks = all.into_iter().map(shown).collect();
     let spent = budget::spent_of(tx, project, id)?;
     Ok(Shown { workflow, tasks, spent })
 }
@@ -321,63 +275,4 @@ pub(crate) fn set(tx: &mut Tx<'_>, writer: &Writer, id: ObjectId, properties: Va
     let Value::Object(properties) = properties else { return Err(Error::not_found("object", id)) };
     let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
     Ok(objects::update(tx, writer, id, &patch)?)
-}
-
-/// A task that is to be tried once more, whatever its retries said.
-fn again(task: &Task, note: Option<&str>, agent: Option<&str>) -> Value {
-    let failure_context = match note {
-        Some(note) => {
-            failure_note(&task.failure_context, task.retry_count + 1, &format!("A person says: {note}"))
-        }
-        None => task.failure_context.clone(),
-    };
-    let assigned = match agent {
-        Some(agent) => json!(agent),
-        None if task.agent_is_named => json!(task.assigned_agent),
-        None => Value::Null,
-    };
-    json!({
-        "status": TaskStatus::Pending.as_str(),
-        "assigned_agent": assigned,
-        "agent_is_named": agent.is_some() || task.agent_is_named,
-        "max_retries": task.max_retries.max(task.retry_count + 1),
-        "failure_context": failure_context,
-        "run_id": null,
-    })
-}
-
-fn changes(tx: &mut Tx<'_>, project: ProjectId, task: &Task, steer: &Steer) -> Result<(Value, String)> {
-    let refuse = |what: &str, possible: &str| {
-        Err(Error::Conflict(format!("task `{}` is {}: {what} is for {possible}", task.key, task.status)))
-    };
-    match steer {
-        Steer::Skip { reason } => {
-            if !matches!(task.status, TaskStatus::Pending | TaskStatus::Failed | TaskStatus::Paused) {
-                return refuse("skipping", "one that is pending, failed or paused");
-            }
-            let why = reason.clone().unwrap_or_else(|| "a person skipped it".to_owned());
-            Ok((json!({ "status": TaskStatus::Skipped.as_str() }), why))
-        }
-        Steer::Retry { note } => {
-            if !matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped) {
-                return refuse("trying again", "one that failed or was skipped");
-            }
-            Ok((
-                again(task, note.as_deref(), None),
-                note.clone().unwrap_or_else(|| "a person wants it".into()),
-            ))
-        }
-        Steer::Reassign { agent, note } => {
-            if !matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped | TaskStatus::Pending) {
-                return refuse("another agent", "one that is pending, failed or was skipped");
-            }
-            if agents::get_by_name(tx, project, agent)?.is_none() {
-                let names = agents::names(tx, project)?.join(", ");
-                return Err(
-                    Invalid::one("agent", format!("there is no agent `{agent}`; there are {names}")).into()
-                );
-            }
-            Ok((again(task, note.as_deref(), Some(agent)), format!("a person gave it to `{agent}`")))
-        }
-    }
 }

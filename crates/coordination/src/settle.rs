@@ -4,6 +4,7 @@ use emergent_domain::{
     ids::ObjectId,
     run::{Reason, RunStatus},
     task::{Task, TaskStatus, VerdictKind},
+    workflow::OnFailure,
 };
 use serde_json::Value;
 
@@ -45,6 +46,8 @@ pub enum To {
         failure_context: String,
     },
     Paused,
+    /// Paused until it is asked, in the same conversation, for the verdict it owes.
+    AskedAgain,
 }
 
 /// What a look at an attempt came to, where somebody looked.
@@ -62,7 +65,12 @@ pub enum Judged {
         agent: String,
         why: String,
     },
+    /// Somebody said that a person has to look at it.
     Escalate {
+        why: String,
+    },
+    /// Rules say that trying again cannot help.
+    GiveUp {
         why: String,
     },
 }
@@ -80,7 +88,7 @@ pub fn settle(snapshot: &Snapshot, task: &Task, attempt: &Attempt, judged: Optio
         RunStatus::Completed if task.verdict != VerdictKind::None => verdict(snapshot, task, attempt),
         RunStatus::Completed => match judged {
             Some(Judged::Redo { why }) => {
-                failed(task, format!("what it brought will not do: {why}"), attempt, judged)
+                failed(snapshot, task, format!("what it brought will not do: {why}"), attempt, judged)
             }
             _ => completed(task, attempt, "its run completed".to_owned()),
         },
@@ -94,16 +102,17 @@ pub fn settle(snapshot: &Snapshot, task: &Task, attempt: &Attempt, judged: Optio
                 word(attempt.reason),
                 task.resumes
             );
-            failed(task, why, attempt, judged)
+            failed(snapshot, task, why, attempt, judged)
         }
-        RunStatus::Cancelled => gone(task, "its run was cancelled".to_owned(), attempt),
+        RunStatus::Cancelled => gone(snapshot, task, "its run was cancelled".to_owned(), attempt),
         // Another try would meet the same wall.
         RunStatus::Failed if attempt.reason == Some(Reason::Budget) => {
-            gone(task, "the budget is used up".to_owned(), attempt)
+            gone(snapshot, task, "the budget is used up".to_owned(), attempt)
         }
         _ => {
             let error = attempt.error.as_deref().unwrap_or("no reason given");
-            failed(task, format!("its run failed ({}): {error}", word(attempt.reason)), attempt, judged)
+            let why = format!("its run failed ({}): {error}", word(attempt.reason));
+            failed(snapshot, task, why, attempt, judged)
         }
     }
 }
@@ -117,7 +126,13 @@ fn one(task: &Task, to: To, why: String) -> Settlement {
 }
 
 /// An attempt that failed is tried again while there are retries, then the task has failed.
-fn failed(task: &Task, why: String, attempt: &Attempt, judged: Option<&Judged>) -> Settlement {
+fn failed(
+    snapshot: &Snapshot,
+    task: &Task,
+    why: String,
+    attempt: &Attempt,
+    judged: Option<&Judged>,
+) -> Settlement {
     let why = match judged {
         Some(Judged::Retry { note }) if !note.is_empty() => format!("{why}. {note}"),
         _ => why,
@@ -131,6 +146,7 @@ fn failed(task: &Task, why: String, attempt: &Attempt, judged: Option<&Judged>) 
                 Some(Trouble { reason, task: Some(task.id), discussion: None, options: FOR_A_TASK });
             settlement
         }
+        Some(Judged::GiveUp { why: more }) => gone(snapshot, task, format!("{why}; {more}"), attempt),
         _ if !task.has_retries_left() => {
             let why = format!("{why}; {} retries are used up", task.max_retries);
             one(task, To::Failed { failure_context: context }, why)
@@ -143,19 +159,31 @@ fn failed(task: &Task, why: String, attempt: &Attempt, judged: Option<&Judged>) 
     }
 }
 
-/// A failure that no retry mends.
-fn gone(task: &Task, why: String, attempt: &Attempt) -> Settlement {
+/// A failure that no retry mends: a person is asked, unless what waits for it is to be skipped.
+fn gone(snapshot: &Snapshot, task: &Task, why: String, attempt: &Attempt) -> Settlement {
     let failure_context = note(task, &why, attempt);
     let mut settlement = one(task, To::Failed { failure_context }, why.clone());
-    let reason = format!("task `{}` failed: {why}", task.key);
-    settlement.trouble = Some(Trouble { reason, task: Some(task.id), discussion: None, options: FOR_A_TASK });
+    if snapshot.workflow.settings.on_failure == OnFailure::Escalate {
+        let reason = format!("task `{}` failed: {why}", task.key);
+        settlement.trouble =
+            Some(Trouble { reason, task: Some(task.id), discussion: None, options: FOR_A_TASK });
+    }
     settlement
 }
 
 /// A verifying task says what becomes of those it judges.
 fn verdict(snapshot: &Snapshot, task: &Task, attempt: &Attempt) -> Settlement {
     let Some(verdict) = &attempt.verdict else {
-        return failed(task, "its run ended without a verdict".to_owned(), attempt, None);
+        if !attempt.asked_again {
+            return one(task, To::AskedAgain, "its run ended without a verdict".to_owned());
+        }
+        return failed(
+            snapshot,
+            task,
+            "its run ended without a verdict, asked twice".to_owned(),
+            attempt,
+            None,
+        );
     };
     let word = verdict.word;
     if !word.sends_back() {
@@ -166,7 +194,8 @@ fn verdict(snapshot: &Snapshot, task: &Task, attempt: &Attempt) -> Settlement {
     judged.retain(|one| snapshot.waits_for(task.id, one.id));
     judged.retain(|one| !matches!(one.status, TaskStatus::Failed | TaskStatus::Skipped));
     if judged.is_empty() {
-        return gone(task, format!("its verdict is {word}, and there is nothing to send back"), attempt);
+        let why = format!("its verdict is {word}, and there is nothing to send back");
+        return gone(snapshot, task, why, attempt);
     }
     let issues = match verdict.issues.is_empty() {
         true if verdict.summary.is_empty() => attempt.summary.clone(),
@@ -248,9 +277,10 @@ pub fn enact(snapshot: &mut Snapshot, id: ObjectId, judged: Option<&Judged>) -> 
         make(moved, &step.to);
         made.push((step, before));
     }
-    snapshot.talks.remove(&id);
+    // A run that goes on takes along what was discussed in it.
     if snapshot.get(id).is_some_and(|task| task.status != TaskStatus::Paused) {
         snapshot.attempts.remove(&id);
+        snapshot.talks.remove(&id);
     }
     Some(Enacted { attempt, moves: made, trouble })
 }
@@ -293,6 +323,9 @@ fn make(task: &mut Task, to: &To) {
             task.status = TaskStatus::Failed;
             task.failure_context.clone_from(failure_context);
         }
-        To::Paused => task.status = TaskStatus::Paused,
+        To::Paused | To::AskedAgain => task.status = TaskStatus::Paused,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,8 @@ use emergent_domain::{
     workflow::Workflow,
 };
 
+use crate::outside::{self, Outside};
+
 /// The run of a task that is in progress, as it stands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
@@ -21,17 +23,19 @@ pub struct Attempt {
     pub error: Option<String>,
     /// What a verifying task found, once it has ended.
     pub verdict: Option<Verdict>,
+    /// It goes on from a run that completed without one.
+    pub asked_again: bool,
 }
 
-/// How far the discussion of a task has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How far the discussions of a task have come; of several, the first of these that one is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Talk {
     /// Somebody speaks, or is to be asked.
     Open,
-    /// The outcome is there: the task is done with it.
-    Resolved,
     /// A person has to decide.
     Escalated,
+    /// The outcome is there: the task is done with it.
+    Resolved,
 }
 
 /// A workflow with its tasks, indexed for the questions that are asked again and again.
@@ -42,8 +46,8 @@ pub struct Snapshot {
     place: HashMap<ObjectId, usize>,
     before: Vec<Vec<usize>>,
     after: Vec<Vec<usize>>,
-    /// Blockers in other workflows, or in none, that are not completed.
-    held_from_outside: HashSet<ObjectId>,
+    /// What each task waits for in other workflows, or in none.
+    outside: HashMap<ObjectId, Vec<Outside>>,
     /// How many wait for each, directly or not.
     waiting: Vec<usize>,
     pub attempts: HashMap<ObjectId, Attempt>,
@@ -52,29 +56,31 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// `blocks`: (blocker, blocked). A blocker that is not among the tasks holds up when it is among
-    /// `open_outside`.
+    /// those `outside`.
     pub fn new(
         workflow: Workflow,
         tasks: Vec<Task>,
         blocks: &[(ObjectId, ObjectId)],
-        open_outside: &HashSet<ObjectId>,
+        outside: &[Outside],
     ) -> Self {
         let place: HashMap<ObjectId, usize> =
             tasks.iter().enumerate().map(|(place, task)| (task.id, place)).collect();
         let (mut before, mut after) = (vec![Vec::new(); tasks.len()], vec![Vec::new(); tasks.len()]);
-        let mut held_from_outside = HashSet::new();
+        let mut held: HashMap<ObjectId, Vec<Outside>> = HashMap::new();
         for (from, to) in blocks {
             match (place.get(from), place.get(to)) {
                 (Some(from), Some(to)) => {
                     before[*to].push(*from);
                     after[*from].push(*to);
                 }
-                (None, Some(_)) if open_outside.contains(from) => {
-                    held_from_outside.insert(*to);
+                (None, Some(_)) => {
+                    let open = outside.iter().filter(|one| one.id == *from).cloned();
+                    held.entry(*to).or_default().extend(open);
                 }
                 _ => {}
             }
         }
+        held.retain(|_, blockers| !blockers.is_empty());
         let waiting = waiting(&after);
         Self {
             workflow,
@@ -82,7 +88,7 @@ impl Snapshot {
             place,
             before,
             after,
-            held_from_outside,
+            outside: held,
             waiting,
             attempts: HashMap::new(),
             talks: HashMap::new(),
@@ -136,13 +142,23 @@ impl Snapshot {
 
     /// Whether everything a task waits for is completed.
     pub fn is_free(&self, task: &Task) -> bool {
-        !self.held_from_outside.contains(&task.id)
+        self.outside(task.id).is_empty()
             && self.blockers(task.id).all(|blocker| blocker.status == TaskStatus::Completed)
+    }
+
+    /// What a task waits for in other workflows, or in none.
+    pub fn outside(&self, id: ObjectId) -> &[Outside] {
+        self.outside.get(&id).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Whether any blocker is in another workflow: nobody tells when that one is done.
     pub fn looks_outside(&self) -> bool {
-        !self.held_from_outside.is_empty()
+        !self.outside.is_empty()
+    }
+
+    /// What a task waits for that nobody walks here, in words.
+    pub fn waiting(&self, task: &Task) -> Option<String> {
+        outside::waiting(task, self.attempts.contains_key(&task.id), self.outside(task.id))
     }
 
     /// Pending tasks that can start, in the order in which they should: the most urgent, then what
@@ -186,6 +202,7 @@ impl Snapshot {
             summary: String::new(),
             error: None,
             verdict: None,
+            asked_again: false,
         };
         self.attempts.insert(id, attempt);
     }

@@ -8,7 +8,7 @@ use emergent_domain::{
 };
 use emergent_store::{Db, Tx, budget};
 
-use crate::{Result, apply::cut, known::Known, state::Snapshot};
+use crate::{Result, known::Known, question::cut, state::Snapshot};
 
 pub(crate) async fn of(db: &Db, known: &Known, status: WorkflowStatus, now: Timestamp) -> Result<String> {
     let (project, id) = (known.workflow().project, known.workflow().id);
@@ -61,6 +61,13 @@ fn who(task: &Task) -> &str {
 #[expect(clippy::cast_precision_loss, reason = "for people to read")]
 fn microusd(amount: i64) -> f64 {
     amount as f64 / 1e6
+}
+
+/// Why a task failed, in a line: what its last attempt came to. Empty for one that was not tried.
+pub(crate) fn failure_of(task: &Task) -> String {
+    let last = last(&task.failure_context);
+    let said = last.strip_prefix("Attempt ").and_then(|rest| rest.split_once(": "));
+    first_line(said.map_or(last, |(_, said)| said))
 }
 
 fn last(context: &str) -> &str {

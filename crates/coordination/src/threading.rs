@@ -11,9 +11,12 @@ use emergent_domain::{
     ids::ObjectId,
     task::{Task, VerdictKind},
 };
-use serde_json::{Value, json};
 
-use crate::question::{Question, cut, object_with};
+use crate::question::cut;
+
+mod narrow;
+
+pub use narrow::{Sources, narrow, narrow_prompt};
 
 /// Something that was done or decided before.
 #[derive(Debug, Clone, PartialEq)]
@@ -213,16 +216,16 @@ fn tail(task: &Task) -> String {
     }
 }
 
-/// Said to a verifying run that ended without a verdict that could be read.
-pub fn verdict_again(kind: VerdictKind, said: &str) -> String {
+/// Said to a verifying run that ended without a verdict that could be read. It goes on in the same
+/// conversation: what it found is there.
+pub fn verdict_again(kind: VerdictKind) -> String {
     let words = match kind {
         VerdictKind::Review => "APPROVE, REQUEST_CHANGES or COMMENT",
         _ => "PASS, FAIL or NEEDS_CHANGES",
     };
     format!(
-        "You ended without a verdict that could be read. You wrote:\n{}\n\n\
-         Call `submit_verdict` now, with `verdict` one of {words}, and what it is based on.",
-        cut(said, LONGEST_ATTEMPT)
+        "You ended without a verdict that could be read. Look at nothing anew: call `submit_verdict` now, \
+         with `verdict` one of {words}, and what you base it on."
     )
 }
 
@@ -237,55 +240,6 @@ pub fn failure_note(previous: &str, attempt: i64, text: &str) -> String {
         "" => note,
         previous => format!("{previous}\n\n{note}"),
     }
-}
-
-/// Asks a model which sources a task needs.
-pub fn narrow_prompt(task: &Task, sources: &[Source]) -> Question {
-    let mut prompt = format!("TASK: {}\n{}\n\nSOURCES:\n", task.title, cut(&task.description, 4_000));
-    for (at, source) in sources.iter().enumerate() {
-        let _ = writeln!(
-            prompt,
-            "{}. {}{}",
-            at + 1,
-            named("from", source).replace('\n', " "),
-            cut(&source.text, 400)
-        );
-    }
-    prompt += "\nWhich of them does the task need? Give their numbers, the most important first.";
-    Question {
-        system: "You choose what a task is told of the work before it. You leave out what it does not need."
-            .to_owned(),
-        prompt,
-        schema: json!({
-            "type": "object",
-            "properties": { "keep": { "type": "array", "items": { "type": "integer" } } },
-            "required": ["keep"],
-            "additionalProperties": false,
-        }),
-    }
-}
-
-/// The sources a model chose, in its order. It can only drop and reorder: a number that is none of
-/// them or comes twice is passed over, and an answer that cannot be read changes nothing.
-pub fn narrow(answer: &str, sources: &[Source]) -> Vec<Source> {
-    let Some(Value::Array(keep)) =
-        object_with(answer, "keep").and_then(|mut value| value.get_mut("keep").map(Value::take))
-    else {
-        return sources.to_vec();
-    };
-    let mut kept: Vec<usize> = Vec::new();
-    for number in &keep {
-        let at = number.as_u64().and_then(|number| usize::try_from(number).ok()?.checked_sub(1));
-        match at {
-            Some(at) if at < sources.len() && !kept.contains(&at) => kept.push(at),
-            _ => {}
-        }
-    }
-    // Numbers were given, and none of them means anything: that is not a choice.
-    if kept.is_empty() && !keep.is_empty() {
-        return sources.to_vec();
-    }
-    kept.into_iter().map(|at| sources[at].clone()).collect()
 }
 
 #[cfg(test)]

@@ -18,7 +18,12 @@ pub enum Triage {
         agent: String,
         note: String,
     },
+    /// A model says that a person has to look at it.
     Escalate {
+        reason: String,
+    },
+    /// Trying again cannot help.
+    GiveUp {
         reason: String,
     },
 }
@@ -41,7 +46,7 @@ impl Failure {
     }
 }
 
-/// By code alone: again while there are retries, then a person.
+/// By code alone: again while there are retries and it could help.
 pub fn fallback(task: &Task, failure: &Failure) -> Triage {
     if failure.needs_a_person() {
         let why = if failure.reason == Some(Reason::Budget) {
@@ -49,17 +54,17 @@ pub fn fallback(task: &Task, failure: &Failure) -> Triage {
         } else {
             "its agent cannot be used"
         };
-        return Triage::Escalate { reason: format!("{why}: {}", cut(&failure.error, 500)) };
+        return Triage::GiveUp { reason: format!("{why}: {}", cut(&failure.error, 500)) };
     }
     if task.has_retries_left() {
         return Triage::Retry { note: String::new() };
     }
     let attempts = task.retry_count + 1;
     let error = if failure.error.trim().is_empty() { &failure.text } else { &failure.error };
-    Triage::Escalate { reason: format!("failed after {attempts} attempts; the last: {}", cut(error, 500)) }
+    Triage::GiveUp { reason: format!("failed after {attempts} attempts; the last: {}", cut(error, 500)) }
 }
 
-/// Asks a model, where one is used for this. Not worth asking when [`fallback`] escalates.
+/// Asks a model, where one is used for this. Not worth asking when [`fallback`] gives up.
 pub fn prompt(task: &Task, failure: &Failure, agents: &[AgentCard]) -> Question {
     let reason = failure.reason.map_or("its result was not accepted", Reason::as_str);
     let mut prompt = format!(
@@ -129,7 +134,7 @@ pub fn read(answer: &str, task: &Task, failure: &Failure, agents: &[AgentCard]) 
         _ => return None,
     };
     match fallback(task, failure) {
-        stop @ Triage::Escalate { .. } if !matches!(decided, Triage::Escalate { .. }) => Some(stop),
+        stop @ Triage::GiveUp { .. } if !matches!(decided, Triage::Escalate { .. }) => Some(stop),
         _ => Some(decided),
     }
 }

@@ -9,22 +9,23 @@ use std::{
 use emergent_domain::{
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
     task::{Task, TaskStatus},
-    workflow::{Workflow, WorkflowStatus},
+    workflow::{OnFailure, Workflow, WorkflowStatus},
 };
 use emergent_store::{Db, Tx, workflows};
-use tokio::{task::JoinSet, time::Duration};
+use tokio::time::Duration;
 
 use crate::{
     Dispatcher, Error, Result,
     apply::{self, Applied, Item, Settle, Work},
     begin,
     dispatcher::Share,
+    figures::Tally,
     known::{self, Known},
     plan::{self, Next, Trouble},
     planning,
     settle::{Enacted, enact},
     summary, talk,
-    think::{Thought, Thoughts},
+    think::{self, Judge, Thoughts},
 };
 
 /// How often to look without being woken.
@@ -38,7 +39,6 @@ pub(crate) struct Walk {
     share: Share,
     /// What a model was asked, and what it said.
     pub thoughts: Thoughts,
-    thinking: JoinSet<(ObjectId, Thought)>,
     /// Tasks whose run could not be started, and why.
     refused: HashMap<ObjectId, String>,
     /// The planner could not be started.
@@ -56,7 +56,6 @@ impl Walk {
             owner: Arc::clone(owner),
             share: Share::new(dispatcher),
             thoughts: Thoughts::default(),
-            thinking: JoinSet::new(),
             refused: HashMap::new(),
             no_plan: None,
             starved: false,
@@ -84,13 +83,18 @@ impl Walk {
             }
             let items = self.decide(&mut now).await?;
             if !items.is_empty() {
+                let (answered, tally) = (think::behind(&items), Tally::of(&items));
                 let reload = items.iter().any(|item| !matches!(item, Item::Begin(_) | Item::Settle(_)));
                 match self.write(&now, items).await {
-                    Ok(applied) if !reload => {
-                        settled(&mut now, &applied);
-                        known = Some(now);
+                    Ok(applied) => {
+                        self.thoughts.written(&answered);
+                        self.dispatcher.counters().written(tally, &applied);
+                        if !reload {
+                            settled(&mut now, &applied);
+                            known = Some(now);
+                        }
                     }
-                    Ok(_) | Err(Error::Stale(_)) => {}
+                    Err(Error::Stale(_)) => {}
                     Err(Error::Refused { task: Some(task), why }) => {
                         self.refused.insert(task, why);
                     }
@@ -104,7 +108,7 @@ impl Walk {
             tokio::select! {
                 () = changed.wait(POLL) => {}
                 () = self.dispatcher.slots().freed.notified(), if self.starved => {}
-                Some(thought) = self.thinking.join_next() => self.thoughts.came(thought),
+                true = self.thoughts.hear() => {}
             }
             known = (!now.snapshot.looks_outside()).then_some(now);
         }
@@ -139,7 +143,7 @@ impl Walk {
             Ok::<_, emergent_store::Error>(Some((attempts, others)))
         };
         let Some((attempts, others)) = self.db().read(read).await? else { return Ok(false) };
-        known.snapshot.attempts.extend(attempts);
+        attempts.into_iter().for_each(|(task, attempt)| known.ended(task, attempt));
         if !others.is_empty() {
             // A turn of a discussion, or the planner: read what it said with everything else.
             let fresh = self.load().await?;
@@ -156,7 +160,8 @@ impl Walk {
         if known.workflow().status == WorkflowStatus::Planning {
             return planning::next(self, known, self.no_plan.clone()).await;
         }
-        let mut items = Vec::new();
+        let told = known.untold.drain(..).map(|(task, why)| Item::Waits { task, why });
+        let mut items: Vec<Item> = told.collect();
         for next in plan::ended(&known.snapshot) {
             match next {
                 Next::Settle(task) => items.extend(self.settle(known, task)),
@@ -166,14 +171,14 @@ impl Walk {
                     None => items.extend(self.settle(known, task)),
                 },
                 Next::Talk(task) => items.extend(match self.refused.remove(&task) {
-                    Some(why) => talk::give_up(known, task, why),
+                    Some(why) => talk::give_up(known, task, &why),
                     None => talk::next(known, task),
                 }),
                 _ => {}
             }
         }
         self.start(known, &mut items);
-        if items.is_empty() && self.thinking.is_empty() && !self.starved {
+        if items.is_empty() && self.thoughts.is_idle() && !self.starved {
             for next in plan::at_rest(&known.snapshot) {
                 items.extend(self.rest(known, next).await?);
             }
@@ -187,10 +192,9 @@ impl Walk {
         else {
             return Vec::new();
         };
-        let Some(judged) = self.thoughts.on(&mut self.thinking, &self.dispatcher, known, &task, &attempt)
-        else {
-            return Vec::new();
-        };
+        let judge = self.judge();
+        let judged = think::attempt(judge.as_ref(), &mut self.thoughts, known, &task, &attempt);
+        let Some(judged) = judged else { return Vec::new() };
         let Some(Enacted { attempt, moves, trouble }) = enact(&mut known.snapshot, id, judged.as_ref())
         else {
             return Vec::new();
@@ -211,9 +215,8 @@ impl Walk {
     fn start(&mut self, known: &mut Known, items: &mut Vec<Item>) {
         self.share.keep(known.snapshot.busy());
         let mut wanted = plan::start(&known.snapshot, usize::MAX);
-        let thinking: HashSet<ObjectId> = self.thoughts.about().collect();
         wanted.retain(|next| match next {
-            Next::Start(task) => !thinking.contains(task),
+            Next::Start(task) => !self.thoughts.hold_up(*task),
             _ => true,
         });
         let got = self.share.take(wanted.len());
@@ -241,10 +244,9 @@ impl Walk {
         }
     }
 
-    /// Asks a model about a task, beside everything else.
-    pub fn think(&mut self, about: ObjectId, thought: impl Future<Output = Thought> + Send + 'static) {
-        self.thoughts.begun(about);
-        self.thinking.spawn(async move { (about, thought.await) });
+    /// The model that is asked where rules leave something open, if there is one.
+    pub fn judge(&self) -> Option<Judge> {
+        Judge::of(&self.dispatcher, self.project, self.id)
     }
 
     async fn rest(&mut self, known: &mut Known, next: Next) -> Result<Vec<Item>> {
@@ -256,8 +258,7 @@ impl Walk {
                 vec![Item::Decide { task, version, from, to: TaskStatus::Skipped, why }]
             }
             Next::Escalate(mut trouble) => {
-                trouble.discussion =
-                    trouble.task.and_then(|task| known.talking.get(&task)).map(|talking| talking.id);
+                trouble.discussion = trouble.task.and_then(|task| known.undecided(task));
                 let why = trouble.reason.clone();
                 vec![Item::Workflow {
                     to: WorkflowStatus::Escalated,
@@ -287,7 +288,11 @@ impl Walk {
         let executor = self.dispatcher.executor().clone();
         let places = executor.places(work.items.iter().map(Item::runs).sum());
         let on = executor.clone();
-        executor.write_and_drive(places, move |tx, doorman| apply::apply(tx, doorman, &on, &work)).await
+        let applied = executor
+            .write_and_drive(places, move |tx, doorman| apply::apply(tx, doorman, &on, &work))
+            .await?;
+        executor.stop_driving(&applied.cancelled);
+        Ok(applied)
     }
 }
 
@@ -306,7 +311,10 @@ fn not_started(known: &mut Known, task: &Task, why: String) -> Vec<Item> {
         to: TaskStatus::Failed,
         why: reason,
     };
-    vec![failed, Item::Trouble(trouble)]
+    match known.workflow().settings.on_failure {
+        OnFailure::Skip => vec![failed],
+        OnFailure::Escalate => vec![failed, Item::Trouble(trouble)],
+    }
 }
 
 /// The attempt is on its way: the snapshot knows it as queued.

@@ -8,13 +8,9 @@ use std::{collections::BTreeMap, fs, path::Path};
 use emergent_coordination::select::{AgentCard, rules};
 use emergent_domain::{
     agent::AgentDefinition,
-    author::Author,
-    ids::{ObjectId, ProjectId},
-    json::JsonObject,
-    object::Object,
     task::{NewTask, Task},
-    time::Timestamp,
 };
+use emergent_testkit::made;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -39,22 +35,7 @@ impl Pair {
             kind: self.kind.clone(),
             ..NewTask::default()
         };
-        let made = new.object(None);
-        Task::of(&Object {
-            id: ObjectId::new(),
-            project: ProjectId::new(),
-            type_: made.type_,
-            key: made.key,
-            status: None,
-            labels: Vec::new(),
-            properties: JsonObject::from_map(&made.properties),
-            version: 1,
-            created_at: Timestamp::now(),
-            updated_at: Timestamp::now(),
-            deleted_at: None,
-            author: Author::System,
-            reason: None,
-        })
+        made::task(new)
     }
 }
 

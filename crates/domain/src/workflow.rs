@@ -48,6 +48,18 @@ words! {
 }
 
 words! {
+    /// Who chooses what a task is told of the work before it.
+    #[derive(Default)]
+    ThreadingKind {
+        /// What is nearest, as much as fits.
+        #[default]
+        Rules = "rules",
+        /// A model leaves out and reorders where there is much to tell.
+        Llm = "llm",
+    }
+}
+
+words! {
     /// What a task that failed for good means for the rest.
     #[derive(Default)]
     OnFailure {
@@ -113,6 +125,8 @@ pub struct WorkflowSettings {
     pub selector: SelectorKind,
     /// Whether a model looks at what a task brought before it counts as done.
     pub evaluate: bool,
+    /// Settings that were stored before it existed read as rules.
+    pub threading: ThreadingKind,
     pub on_failure: OnFailure,
     /// Who plans; `None`: the agent called `task-planner`.
     pub planner: Option<String>,
@@ -130,6 +144,7 @@ impl Default for WorkflowSettings {
             budget: Limit::default(),
             selector: SelectorKind::Hybrid,
             evaluate: false,
+            threading: ThreadingKind::Rules,
             on_failure: OnFailure::Escalate,
             planner: None,
             context_tokens: 8_000,
@@ -183,9 +198,10 @@ pub struct Escalation {
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkflowEvent {
     pub seq: i64,
-    /// `workflow_started`, `plan_made`, `plan_refused`, `task_added`, `task_started`,
-    /// `task_completed`, `task_retried`, `task_sent_back`, `task_failed`, `task_skipped`,
-    /// `task_paused`, `task_resumed`, `discussion_started`, `discussion_entry`,
+    /// `workflow_started`, `planning_started`, `plan_made`, `plan_refused`, `task_added`,
+    /// `task_started`, `task_completed`, `task_retried`, `task_verdict`, `task_asked_again`,
+    /// `task_sent_back`, `task_reopened`, `task_failed`, `task_skipped`, `task_paused`,
+    /// `task_resumed`, `discussion_started`, `discussion_entry`,
     /// `discussion_resolved`, `discussion_escalated`, `escalated`, `workflow_resumed`,
     /// `workflow_ended`.
     pub kind: String,
@@ -215,4 +231,22 @@ pub struct Duty {
     /// Set for a turn in a discussion, whose place is the run's `part`.
     pub discussion: Option<ObjectId>,
     pub hands: Option<Hands>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn settings_that_were_stored_before_one_existed_still_read() {
+        let stored = json!({ "max_concurrent": 2, "selector": "rules", "evaluate": true });
+        let settings: WorkflowSettings = serde_json::from_value(stored).unwrap();
+        assert_eq!((settings.max_concurrent, settings.evaluate), (2, true));
+        assert_eq!(settings.threading, ThreadingKind::Rules);
+        let whole = WorkflowSettings { threading: ThreadingKind::Llm, ..settings };
+        let again: WorkflowSettings = serde_json::from_value(serde_json::to_value(&whole).unwrap()).unwrap();
+        assert_eq!(again, whole);
+    }
 }

@@ -102,8 +102,8 @@ fn tour(home: &Home) {
     has(&checked, &["LAYER", "research", "the task names `worker`", "first: research"]);
     assert!(said(home.run(&["workflow", "list"])).lines().count() == 1, "nothing was started");
 
-    let live =
-        said(home.run(&["dispatch", "--tasks", "plan.yaml", "--follow", "--budget-tokens", "1000000"]));
+    let settings = ["--budget-tokens", "1000000", "--threading", "llm"];
+    let live = said(home.run(&[&["dispatch", "--tasks", "plan.yaml", "--follow"][..], &settings].concat()));
     has(
         &live,
         &["▸ research  worker", "✓ research", "✓ design", "✓ docs", "3 of 3 done", "3 of 3 tasks completed"],
@@ -113,6 +113,8 @@ fn tour(home: &Home) {
 
     let all = json_of(home.run(&["workflow", "list", "--status", "completed", "--json"]));
     let id = all[0]["id"].as_str().expect("an id");
+    let shown = json_of(home.run(&["workflow", "show", id, "--json"]));
+    assert_eq!(shown["settings"]["threading"], "llm");
     has(&said(home.run(&["workflow", "list"])), &[id, "completed", "Look for patterns"]);
     has(
         &said(home.run(&["workflow", "show", id])),
@@ -226,6 +228,7 @@ fn what_cannot_be_read_or_makes_no_sense_is_told_by_name() {
     std::fs::write(home.folder().join("words.yaml"), "just words").expect("a file");
     has(&failed(&home.run(&["dispatch", "--tasks", "words.yaml"])).1, &["words.yaml", "tasks"]);
     has(&failed(&home.run(&["dispatch", "--tasks", "nowhere.yaml"])).1, &["nowhere.yaml"]);
+    has(&failed(&home.run(&["dispatch", "x", "--threading", "dice"])).1, &["threading", "dice"]);
     has(&failed(&home.run(&["dispatch"])).1, &["--tasks"]);
     has(&failed(&home.run(&["dispatch", "x", "--tasks", "plan.yaml"])).1, &["cannot be used with"]);
     let nobody = "01890000-0000-7000-8000-000000000000";

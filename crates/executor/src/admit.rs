@@ -396,7 +396,8 @@ impl Executor {
     }
 }
 
-/// Queues the run that goes on with a paused one.
+/// Queues the run that goes on with a paused one. One that completed is gone on with only by whoever
+/// it owes something: the dispatcher, for what it had to hand in.
 pub(crate) fn resume(
     tx: &mut Tx<'_>,
     executor: &Executor,
@@ -427,7 +428,8 @@ fn going_on<'a>(
     door: Door<'a>,
     start: &Start,
 ) -> Result<(Agent, Door<'a>, Start)> {
-    if paused.status != RunStatus::Paused {
+    let owes = paused.status == RunStatus::Completed && door.duty.is_some_and(|duty| duty.hands.is_some());
+    if paused.status != RunStatus::Paused && !owes {
         return Err(Error::Conflict(format!(
             "run `{}` is {}: only a paused run can be resumed",
             paused.id, paused.status

@@ -33,8 +33,9 @@ pub fn dispatch(
     admit::admit_into(tx, executor, doorman, agent, &door, &start)
 }
 
-/// Starts or queues the run that goes on with a paused one of a workflow, with a session of its own. The
-/// caller holds the paused one. It stays with its workflow and its task.
+/// Starts or queues the run that goes on with a paused one of a workflow, or with one that completed and owes
+/// what it had to hand in, with a session of its own. The caller holds that one. It stays with its
+/// workflow and its task.
 pub fn dispatch_resume(
     tx: &mut Tx<'_>,
     executor: &Executor,

@@ -88,7 +88,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    fn add(&mut self, took: Duration) {
+    pub fn add(&mut self, took: Duration) {
         let seconds = took.as_secs_f64();
         if let Some(bucket) = BUCKETS.iter().position(|bound| seconds <= *bound) {
             self.by_bucket[bucket] += 1;

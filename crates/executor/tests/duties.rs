@@ -195,6 +195,31 @@ both! {
         house.close().await;
     }
 
+    async fn only_one_who_owes_something_goes_on_after_it_completed(db: TestDb) {
+        let verdict = calls("submit_verdict", json!({ "verdict": "PASS" }));
+        let house = House::open(&db, Scripted::new([says("I looked."), verdict, says("Good.")])).await;
+        let worker = house.agent(agent("worker")).await;
+        let owes = Duty { hands: Some(Hands::TestVerdict), ..Duty::default() };
+        let done = dispatched(&house, &worker, owes, 0).await.unwrap();
+        let done = house.ended(done.id).await;
+        assert_eq!(done.status, RunStatus::Completed);
+        let go_on = |duty: Duty| {
+            let (executor, done) = (house.executor.clone(), done.clone());
+            let said = "Your verdict, please.";
+            at_the_door(&house, move |tx, doorman| {
+                dispatch_resume(tx, &executor, doorman, &done, duty, RunId::new(), said.into())
+            })
+        };
+        assert!(matches!(go_on(Duty::default()).await, Err(Error::Conflict(_))), "it owes nothing");
+        assert!(matches!(house.executor.resume(house.actor(), done.id, None).await, Err(Error::Conflict(_))));
+        let again = house.ended(go_on(owes).await.unwrap().id).await;
+        assert_ended(&again, RunStatus::Completed, None);
+        assert_eq!(again.resumed_from, Some(done.id));
+        let asked = house.model.asked();
+        assert!(asked[1].turns.len() == 3 && asked[1].last().contains("Your verdict, please."), "{:?}", asked[1].turns);
+        house.close().await;
+    }
+
     async fn the_runs_of_a_workflow_are_cancelled_with_everything_below_them(db: TestDb) {
         let spawn = json!({ "tasks": [{ "agent_name": "worker", "task": "Work." }, { "agent_name": "worker", "task": "Work." }] });
         let model = Scripted::default().agent("lead", [calls("spawn_agents", spawn)]).agent("worker", (0..4).map(|_| hangs()));

@@ -8,13 +8,13 @@ use emergent_domain::{
     ids::{ObjectId, RunId, ToolCallId, WorkflowId},
     object::{Object, ObjectPatch},
     query::Direction,
-    workflow::{Workflow, WorkflowSettings, WorkflowStatus},
+    workflow::WorkflowSettings,
 };
 use emergent_graph::{
     Actor, End, Error, Graph, NewSubgraph, NewSubgraphEdge, Result, Writer, objects, relationships,
 };
 use emergent_store::{Engine, tasks, tasks::Wanted, workflows};
-use emergent_testkit::{TestDb, both};
+use emergent_testkit::{TestDb, both, made};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::{Map, json};
 use support::*;
@@ -60,26 +60,8 @@ async fn as_dispatcher<T: Send + 'static>(
 }
 
 async fn workflow(world: &World, max_tasks: usize) -> WorkflowId {
-    let now = world.graph.clock().now();
-    let workflow = Workflow {
-        id: WorkflowId::new(),
-        project: world.project(),
-        description: String::new(),
-        status: WorkflowStatus::Running,
-        settings: WorkflowSettings { max_tasks, ..WorkflowSettings::default() },
-        escalation: None,
-        summary: None,
-        planner_run: None,
-        plan_attempts: 0,
-        owner: None,
-        revision: 0,
-        event_seq: 0,
-        started_by: None,
-        started_by_run: None,
-        created_at: now,
-        updated_at: now,
-        completed_at: None,
-    };
+    let settings = WorkflowSettings { max_tasks, ..WorkflowSettings::default() };
+    let workflow = made::workflow(world.project(), settings, world.graph.clock().now());
     let id = workflow.id;
     world
         .graph

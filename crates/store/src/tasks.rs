@@ -107,7 +107,7 @@ pub fn around(tx: &mut Tx<'_>, project: ProjectId, task: ObjectId) -> Result<(Ve
     Ok((at("to_id", "from_id")?, at("from_id", "to_id")?))
 }
 
-/// Who blocks whom among a workflow's tasks, as (blocker, blocked).
+/// Who blocks whom among a workflow's tasks, as (blocker, blocked), in an order that stays.
 pub fn blocks(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -116,7 +116,8 @@ pub fn blocks(
     let sql = format!(
         "SELECT b.from_id, b.to_id FROM graph_objects AS t JOIN graph_relationships AS b ON b.to_id = t.id
          WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2 AND {LIVING}
-             AND b.type = 'blocks' AND b.deleted_at IS NULL"
+             AND b.type = 'blocks' AND b.deleted_at IS NULL
+         ORDER BY b.from_id, b.to_id"
     );
     tx.query(&sql, params![project, workflow.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))
 }

@@ -300,6 +300,18 @@ pub fn events(tx: &mut Tx<'_>, id: WorkflowId, after: i64, most: usize) -> Resul
     )
 }
 
+/// The newest event about a task: its type and what it says.
+pub fn newest_event_of(tx: &mut Tx<'_>, id: WorkflowId, task: ObjectId) -> Result<Option<(String, Value)>> {
+    tx.opt(
+        "SELECT type, data FROM workflow_events WHERE workflow_id = $1 AND task_id = $2 ORDER BY seq DESC LIMIT 1",
+        params![id, task],
+        |row| {
+            let data: String = row.get(1)?;
+            Ok((row.get(0)?, serde_json::from_str(&data).unwrap_or(Value::Null)))
+        },
+    )
+}
+
 /// The sessions of each task of a workflow that are still there, the newest last.
 pub fn sessions(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, ObjectId)>> {
     tx.query(
@@ -372,18 +384,13 @@ pub fn told(tx: &mut Tx<'_>, run: RunId) -> Result<(i64, i64, i64, i64)> {
     Ok(tx.opt(sql, params![run], read)?.unwrap_or_default())
 }
 
-/// Which of these tasks, of whatever workflow, are not completed.
-pub fn open_among(tx: &mut Tx<'_>, project: ProjectId, ids: &[ObjectId]) -> Result<Vec<ObjectId>> {
-    let mut open = Vec::new();
-    for list in page::in_lists(ids) {
-        let sql = format!(
-            "SELECT id FROM graph_objects WHERE project_id = $1 AND deleted_at IS NULL
-                 AND properties->>'status' <> 'completed' AND id IN ({})",
-            page::places(2, list.len())
-        );
-        let mut params = vec![Param::from(project)];
-        params.extend(list.iter().map(|id| Param::from(*id)));
-        open.extend(tx.query(&sql, &params, |row| row.get::<ObjectId>(0))?);
-    }
-    Ok(open)
+/// How many workflows are live, over all projects: each status that has any.
+pub fn live(tx: &mut Tx<'_>) -> Result<Vec<(WorkflowStatus, i64)>> {
+    let sql =
+        "SELECT status, count(*) FROM workflows WHERE status IN ('planning', 'running') GROUP BY status";
+    let counted = tx.query(sql, params![], |row| Ok((row.get::<String>(0)?, row.get::<i64>(1)?)))?;
+    Ok(counted
+        .into_iter()
+        .filter_map(|(status, count)| Some((WorkflowStatus::parse(&status)?, count)))
+        .collect())
 }

@@ -1,5 +1,7 @@
-//! What tests stand on: a fresh database of either engine, and a model that plays a script.
+//! What tests stand on: a fresh database of either engine, a model that plays a script, and bare
+//! values of what has many fields.
 
+pub mod made;
 pub mod scripted;
 
 use std::sync::Arc;

@@ -32,6 +32,7 @@ pub struct Say {
 }
 
 type Make = Box<dyn FnOnce(&Asked) -> Say + Send>;
+type Always = Box<dyn Fn(&Asked) -> Say + Send + Sync>;
 
 /// The model answers with a text.
 pub fn says(text: impl Into<String>) -> Say {
@@ -114,6 +115,8 @@ struct Inner {
     /// Questions that wait for their answer, and the most there ever were.
     open: AtomicUsize,
     most_open: AtomicUsize,
+    /// Where there are no lines.
+    always: Option<Always>,
 }
 
 /// A question that is no longer open once this is dropped, however its call ended.
@@ -132,6 +135,11 @@ impl Scripted {
     /// Lines for whoever asks.
     pub fn new(lines: impl IntoIterator<Item = Say>) -> Self {
         Self::default().agent("", lines)
+    }
+
+    /// Never without an answer: it depends on the question alone.
+    pub fn always(make: impl Fn(&Asked) -> Say + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner { always: Some(Box::new(make)), ..Inner::default() }))
     }
 
     /// More lines, for one agent alone.
@@ -201,7 +209,8 @@ impl Provider for Scripted {
         let open = self.0.open.fetch_add(1, Ordering::SeqCst) + 1;
         self.0.most_open.fetch_max(open, Ordering::SeqCst);
         let _open = Open(&self.0.open);
-        let Some(mut line) = self.next(agent) else {
+        let line = self.next(agent).or_else(|| self.0.always.as_ref().map(|make| make(&asked)));
+        let Some(mut line) = line else {
             let message = format!("the test has no more lines for `{agent}`");
             return Err(Error::BadRequest { model: Self::MODEL.to_owned(), status: 400, message });
         };

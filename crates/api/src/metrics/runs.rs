@@ -7,6 +7,7 @@ use emergent_executor::telemetry::{BUCKETS, Figures, Histogram};
 use super::{
     head,
     triggers::{self, Waiting},
+    workflows::Workflows,
 };
 
 #[derive(Default)]
@@ -14,8 +15,7 @@ pub(crate) struct Runs {
     pub figures: Figures,
     pub running: usize,
     pub queued: i64,
-    /// Workflows.
-    pub walking: usize,
+    pub workflows: Workflows,
     pub waiting: Waiting,
 }
 
@@ -29,8 +29,7 @@ impl Runs {
         writeln!(text, "emergent_runs_running {}", self.running)?;
         head(text, "emergent_runs_queued", "gauge", "Runs that wait for a place, on whatever server.")?;
         writeln!(text, "emergent_runs_queued {}", self.queued)?;
-        head(text, "emergent_workflows_walking", "gauge", "Workflows this process walks.")?;
-        writeln!(text, "emergent_workflows_walking {}", self.walking)?;
+        self.workflows.write(text)?;
         head(text, "emergent_run_steps_total", "counter", "Answers of models that were recorded.")?;
         writeln!(text, "emergent_run_steps_total {}", self.figures.steps)?;
         triggers::write(text, &self.figures.triggers, &self.waiting)?;
@@ -99,15 +98,20 @@ impl Runs {
     }
 }
 
-fn histogram(text: &mut String, name: &str, labels: &str, of: &Histogram) -> Result {
+/// A histogram, with labels or without.
+pub(super) fn histogram(text: &mut String, name: &str, labels: &str, of: &Histogram) -> Result {
+    let (more, own) = match labels {
+        "" => (String::new(), String::new()),
+        labels => (format!("{labels},"), format!("{{{labels}}}")),
+    };
     let mut below = 0;
     for (bound, count) in BUCKETS.iter().zip(of.by_bucket) {
         below += count;
-        writeln!(text, r#"{name}_bucket{{{labels},le="{bound}"}} {below}"#)?;
+        writeln!(text, r#"{name}_bucket{{{more}le="{bound}"}} {below}"#)?;
     }
-    writeln!(text, r#"{name}_bucket{{{labels},le="+Inf"}} {}"#, of.count)?;
-    writeln!(text, "{name}_sum{{{labels}}} {}", of.sum)?;
-    writeln!(text, "{name}_count{{{labels}}} {}", of.count)
+    writeln!(text, r#"{name}_bucket{{{more}le="+Inf"}} {}"#, of.count)?;
+    writeln!(text, "{name}_sum{own} {}", of.sum)?;
+    writeln!(text, "{name}_count{own} {}", of.count)
 }
 
 /// Names come from definitions: one with a quote in it must not end the label.

@@ -8,7 +8,9 @@ use emergent_domain::{
     ids::ObjectId,
     task::{Priority, TaskStatus, VerdictKind},
     time::Timestamp,
-    workflow::{Escalation, OnFailure, SelectorKind, Workflow, WorkflowSettings, WorkflowStatus},
+    workflow::{
+        Escalation, OnFailure, SelectorKind, ThreadingKind, Workflow, WorkflowSettings, WorkflowStatus,
+    },
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -46,6 +48,16 @@ pub(crate) enum SelectorView {
     Rules,
     Llm,
     Hybrid,
+}
+
+/// Who chooses what a task is told of the work before it: what is nearest and fits, or a model where
+/// there is much to tell.
+#[derive(ToSchema)]
+#[schema(as = Threading, rename_all = "lowercase")]
+#[allow(dead_code, reason = "describes the domain's type")]
+pub(crate) enum ThreadingView {
+    Rules,
+    Llm,
 }
 
 /// What a task that failed for good means for the rest: what waits for it is skipped, or a person
@@ -115,6 +127,8 @@ pub(crate) struct SettingsView {
     #[schema(value_type = SelectorView)]
     selector: SelectorKind,
     evaluate: bool,
+    #[schema(value_type = ThreadingView)]
+    threading: ThreadingKind,
     #[schema(value_type = OnFailureView)]
     on_failure: OnFailure,
     planner: Option<String>,
@@ -127,6 +141,7 @@ impl From<WorkflowSettings> for SettingsView {
             max_concurrent: settings.max_concurrent,
             selector: settings.selector,
             evaluate: settings.evaluate,
+            threading: settings.threading,
             on_failure: settings.on_failure,
             planner: settings.planner,
             budget: settings.budget.into(),
@@ -210,6 +225,10 @@ pub(crate) struct WorkflowTaskView {
     run_ids: Vec<Uuid>,
     /// Keys of the tasks it waits for; ids of those of another workflow.
     blocked_by: Vec<String>,
+    /// What it waits for that is not done in this workflow: a task of another one, or whoever took it
+    /// by hand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting: Option<String>,
     requires_collaboration: bool,
     #[schema(value_type = VerdictKindView)]
     verdict: VerdictKind,
@@ -232,6 +251,7 @@ impl From<ShownTask> for WorkflowTaskView {
             max_retries: task.max_retries,
             run_ids: shown.runs.into_iter().map(Into::into).collect(),
             blocked_by: shown.blocked_by,
+            waiting: shown.waiting,
             requires_collaboration: task.requires_collaboration,
             verdict: task.verdict,
             summary: task.summary,

@@ -4,13 +4,13 @@ use emergent_coordination::{Checked, CheckedTask, start::NewWorkflow};
 use emergent_domain::{
     invalid::Invalid,
     task::{NewTask, Priority},
-    workflow::{Limit, OnFailure, SelectorKind, WorkflowSettings},
+    workflow::{Limit, OnFailure, SelectorKind, ThreadingKind, WorkflowSettings},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    coordination::{OnFailureView, SelectorView, StartedWorkflow},
+    coordination::{OnFailureView, SelectorView, StartedWorkflow, ThreadingView},
     coordination_budget::limit,
     coordination_task::{DispatchTask, PriorityView},
 };
@@ -41,6 +41,9 @@ pub(crate) struct Dispatch {
     /// Whether a model looks at what a task brought before it counts as done.
     #[serde(default)]
     evaluate: bool,
+    /// Who chooses what a task is told of the work before it: `rules` when not said.
+    #[schema(value_type = Option<ThreadingView>)]
+    threading: Option<ThreadingKind>,
     /// `escalate` when not said.
     #[schema(value_type = Option<OnFailureView>)]
     on_failure: Option<OnFailure>,
@@ -76,6 +79,7 @@ impl TryFrom<Dispatch> for NewWorkflow {
             budget,
             selector: body.selector.unwrap_or(usual.selector),
             evaluate: body.evaluate,
+            threading: body.threading.unwrap_or(usual.threading),
             on_failure: body.on_failure.unwrap_or(usual.on_failure),
             planner: body.planner,
             ..usual

@@ -4,8 +4,8 @@ use emergent_domain::{task::TaskStatus, workflow::Duty};
 use emergent_executor::Start;
 use serde_json::json;
 
-use super::{Begin, Writing, as_run, cut};
-use crate::Result;
+use super::{Begin, Writing, as_run};
+use crate::{Result, question::cut};
 
 impl Writing<'_, '_> {
     pub(super) fn begin(&mut self, begin: &Begin) -> Result<()> {
@@ -31,7 +31,9 @@ impl Writing<'_, '_> {
         if let Some(before) = begin.before {
             properties["retry_of"] = json!(before.to_string());
             let reason = match begin.resumes {
-                Some(_) => "its run ended at a limit".to_owned(),
+                Some(_) => begin.why.clone(),
+                // A judge that is asked again has not failed.
+                None if task.failure_context.is_empty() => "what it stands on was done again".to_owned(),
                 None => last_failure(&task.failure_context),
             };
             properties["retry_reason"] = json!(reason);

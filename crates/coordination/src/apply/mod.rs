@@ -6,7 +6,7 @@ mod attempt;
 mod moved;
 mod settled;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use emergent_domain::{
     agent::Agent,
@@ -28,7 +28,7 @@ use emergent_store::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::{Error, Result, plan::Trouble, settle::Move, talk};
+use crate::{Error, Result, known::WAITING, plan::Trouble, settle::Move, talk};
 
 /// What is to be written, as it was decided on a snapshot at `seen`.
 pub(crate) struct Work {
@@ -58,6 +58,11 @@ pub(crate) enum Item {
         run: RunId,
     },
     Trouble(Trouble),
+    /// A task waits for something that nobody walks here.
+    Waits {
+        task: ObjectId,
+        why: String,
+    },
     /// The workflow moves on or ends.
     Workflow {
         to: WorkflowStatus,
@@ -115,11 +120,14 @@ pub(crate) struct Settle {
     pub summary: String,
 }
 
-/// What a transaction left: the tasks' new versions, and the workflow's.
+/// What a transaction left: the tasks' new versions, and the workflow's; the runs it cancelled.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     pub versions: Vec<(ObjectId, i64)>,
     pub revision: i64,
+    pub cancelled: Vec<RunId>,
+    /// How long the runs of attempts that ended were queued.
+    pub waited: Vec<Duration>,
 }
 
 /// The transaction under way.
@@ -192,6 +200,10 @@ impl Writing<'_, '_> {
             Item::Talk(step) => talk::write(self, step),
             Item::Plan { agent, prompt, run } => self.plan(*agent, prompt, *run),
             Item::Trouble(trouble) => self.trouble(trouble),
+            Item::Waits { task, why } => {
+                self.tell(WAITING, Some(*task), None, json!({ "reason": why }));
+                Ok(())
+            }
             Item::Workflow { to, why, summary, escalation } => {
                 self.move_to(*to, why, summary.clone(), escalation.as_ref())
             }
@@ -322,12 +334,4 @@ impl Writing<'_, '_> {
 /// As this run: sessions, entries and verdicts are its own, though no tool of it wrote them.
 pub(crate) fn as_run(run: RunId) -> Author {
     Author::Run { run_id: run, tool_call_id: None }
-}
-
-/// At most this many characters, with a mark where it was cut.
-pub(crate) fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        None => text.to_owned(),
-        Some((at, _)) => format!("{}…", &text[..at]),
-    }
 }

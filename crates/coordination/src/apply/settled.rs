@@ -10,15 +10,18 @@ use emergent_graph::{Writer, objects};
 use emergent_store::{runs, workflows};
 use serde_json::{Value, json};
 
-use super::{Settle, Writing, as_run, cut};
+use super::{Settle, Writing, as_run};
 use crate::{
     Error, Result,
+    question::cut,
     settle::{Move, To},
 };
 
 impl Writing<'_, '_> {
     pub(super) fn settle(&mut self, settle: &Settle) -> Result<()> {
         let run = runs::get(self.tx, self.workflow.project, settle.run)?;
+        let queued = run.as_ref().and_then(|run| Some(run.started_at?.since(run.created_at)));
+        self.applied.waited.extend(queued);
         let (messages, tokens_in, tokens_out, answers) = workflows::told(self.tx, settle.run)?;
         let author = as_run(settle.run);
         if let Some(session) = settle.session {
@@ -102,7 +105,7 @@ fn changes(step: &Move, task: &Task) -> Value {
         To::Failed { failure_context } => {
             json!({ "status": TaskStatus::Failed.as_str(), "failure_context": failure_context })
         }
-        To::Paused => json!({ "status": TaskStatus::Paused.as_str() }),
+        To::Paused | To::AskedAgain => json!({ "status": TaskStatus::Paused.as_str() }),
     }
 }
 
@@ -115,5 +118,6 @@ fn event_of(step: &Move, own: bool) -> &'static str {
         To::Reopened => "task_reopened",
         To::Failed { .. } => "task_failed",
         To::Paused => "task_paused",
+        To::AskedAgain => "task_asked_again",
     }
 }

@@ -1,26 +1,8 @@
-use emergent_domain::{ids::ObjectId, object::Object, task::NewTask, time::Timestamp};
+use emergent_domain::task::NewTask;
+use emergent_testkit::made::task;
 use serde_json::json;
 
 use super::*;
-
-fn task(new: NewTask) -> Task {
-    let made = new.object(None);
-    Task::of(&Object {
-        id: ObjectId::new(),
-        project: emergent_domain::ids::ProjectId::new(),
-        type_: made.type_,
-        key: made.key,
-        status: None,
-        labels: Vec::new(),
-        properties: emergent_domain::json::JsonObject::from_map(&made.properties),
-        version: 1,
-        created_at: Timestamp::now(),
-        updated_at: Timestamp::now(),
-        deleted_at: None,
-        author: emergent_domain::author::Author::System,
-        reason: None,
-    })
-}
 
 fn titled(title: &str) -> Task {
     task(NewTask { title: title.into(), ..NewTask::default() })

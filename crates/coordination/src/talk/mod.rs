@@ -17,9 +17,10 @@ use serde_json::Value;
 
 use crate::{
     Result,
-    apply::{Item, cut},
+    apply::Item,
     discuss::{self, Ask, Decision, Ended, Kind, Next, Outcome, Participant, Settings, Turn, Vote},
-    known::Known,
+    known::{self, Known},
+    question::cut,
     select,
     state::Talk,
 };
@@ -30,8 +31,8 @@ pub(crate) use write::write;
 #[derive(Debug, Clone)]
 pub(crate) struct Talking {
     pub id: ObjectId,
-    /// The attempt it is about.
-    pub of_run: Option<RunId>,
+    /// The first run of the attempt it is about.
+    pub attempt: Option<RunId>,
     status: String,
     settings: Settings,
     turns: Vec<Turn>,
@@ -56,6 +57,10 @@ impl Talking {
         let Some(settings) = kept else { return Ok(None) };
         let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let of_run: Option<RunId> = text("run_id").parse().ok();
+        let attempt = match of_run {
+            Some(run) => known::first_run(tx, project, run)?,
+            None => None,
+        };
         let mut found = Vec::new();
         // In a review loop the attempt itself is the first word.
         if settings.kind == Kind::ReviewLoop
@@ -88,7 +93,7 @@ impl Talking {
         let decision = map.get("final_decision");
         Ok(Some(Self {
             id: object.id,
-            of_run,
+            attempt,
             status: text("status"),
             settings,
             turns,
@@ -109,15 +114,6 @@ impl Talking {
             "escalated" if self.decided.is_some() => Talk::Open,
             "escalated" => Talk::Escalated,
             _ => Talk::Resolved,
-        }
-    }
-
-    /// What the task hands on once it is resolved: the proposal that was approved; after any other
-    /// discussion, the decision as well.
-    pub fn conclude(&self, summary: &mut String) {
-        match self.settings.kind {
-            Kind::ReviewLoop => summary.clone_from(&self.outcome),
-            _ => summary.push_str(&format!("\n\nDecided in a discussion of it: {}", self.outcome)),
         }
     }
 
@@ -142,6 +138,18 @@ impl Talking {
         };
         let turns: Vec<String> = self.turns.iter().filter_map(said).collect();
         format!("{}\nDecided: {}", turns.join("\n"), self.outcome)
+    }
+}
+
+/// What a task hands on once its discussions are resolved: the proposal that was approved; after any
+/// other discussion, the decision as well.
+pub(crate) fn conclude(talking: &[Talking], summary: &mut String) {
+    let approved = talking.iter().find(|one| one.settings.kind == Kind::ReviewLoop);
+    if let Some(review) = approved {
+        summary.clone_from(&review.outcome);
+    }
+    for other in talking.iter().filter(|one| approved.is_none_or(|review| review.id != one.id)) {
+        summary.push_str(&format!("\n\nDecided in a discussion of it: {}", other.outcome));
     }
 }
 
@@ -232,9 +240,17 @@ fn others(known: &Known, task: &Task, agent: &str) -> Vec<String> {
     select::rules(&open, &cards).agent.into_iter().collect()
 }
 
-/// What is next in a discussion that is under way.
-pub(crate) fn next(known: &Known, task: ObjectId) -> Option<Item> {
-    let talking = known.talking.get(&task)?;
+/// The discussions of a task that are under way.
+fn open_ones(known: &Known, task: ObjectId) -> impl Iterator<Item = &Talking> {
+    known.talking.get(&task).into_iter().flatten().filter(|one| one.talk() == Talk::Open)
+}
+
+/// What is next in the discussions of a task.
+pub(crate) fn next(known: &Known, task: ObjectId) -> Vec<Item> {
+    open_ones(known, task).filter_map(|talking| next_in(known, task, talking)).collect()
+}
+
+fn next_in(known: &Known, task: ObjectId, talking: &Talking) -> Option<Item> {
     let turns = turns(known, talking);
     let asked = discuss::asked(&talking.settings, &turns);
     let mut sequence = i64::try_from(talking.entered.len()).unwrap_or(0);
@@ -281,14 +297,21 @@ pub(crate) fn next(known: &Known, task: ObjectId) -> Option<Item> {
 }
 
 /// A turn could not be started: a person decides.
-pub(crate) fn give_up(known: &Known, task: ObjectId, why: String) -> Option<Item> {
-    let talking = known.talking.get(&task)?;
-    let mut entered: Vec<i64> = talking.entered.iter().copied().collect();
-    entered.sort_unstable();
-    let reason = format!("a turn could not be started: {why}");
-    let end = End::Escalated { reason, options: Vec::new(), so_far: Box::default() };
-    let (entries, asks) = (Vec::new(), Vec::new());
-    Some(Item::Talk(Box::new(Step::Go { id: talking.id, task, entered, entries, asks, end: Some(end) })))
+pub(crate) fn give_up(known: &Known, task: ObjectId, why: &str) -> Vec<Item> {
+    let asks = |talking: &&Talking| {
+        let next = discuss::next(&talking.settings, &turns(known, talking), talking.decided.as_ref());
+        matches!(next, Next::Ask(_))
+    };
+    let given_up = |talking: &Talking| {
+        let mut entered: Vec<i64> = talking.entered.iter().copied().collect();
+        entered.sort_unstable();
+        let reason = format!("a turn could not be started: {why}");
+        let end = End::Escalated { reason, options: Vec::new(), so_far: Box::default() };
+        let (entries, asks) = (Vec::new(), Vec::new());
+        let step = Step::Go { id: talking.id, task, entered, entries, asks, end: Some(end) };
+        Item::Talk(Box::new(step))
+    };
+    open_ones(known, task).filter(asks).map(given_up).collect()
 }
 
 /// What was said so far. Who is not there any more abstains.

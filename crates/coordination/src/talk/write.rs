@@ -1,17 +1,19 @@
 //! What a discussion comes to in the graph: its object, its entries, its turns, its outcome.
 
 use emergent_domain::{
-    ids::ObjectId,
+    ids::{ObjectId, RunId},
     workflow::{Duty, Hands},
 };
 use emergent_executor::Start;
+use emergent_store::{runs, workflows};
 use serde_json::{Value, json};
 
 use super::{Asked, End, Entry, Step};
 use crate::{
     Result,
-    apply::{Writing, as_run, cut},
+    apply::{Writing, as_run},
     discuss::{Ask, EntryType, Outcome},
+    question::cut,
     service::set,
     start,
 };
@@ -130,9 +132,30 @@ fn finish(
         }
     }
     set(writing.tx, &writing.writer, id, properties)?;
+    if let Some(end) = end {
+        stop_turns(writing, id, end)?;
+    }
     if let Some(End::Resolved(outcome)) = end {
         follow_up(writing, id, outcome)?;
     }
+    Ok(())
+}
+
+/// Whoever still speaks when it is over speaks to nobody.
+fn stop_turns(writing: &mut Writing<'_, '_>, id: ObjectId, end: &End) -> Result<()> {
+    let turns = workflows::turns(writing.tx, id)?;
+    let open: Vec<RunId> =
+        turns.into_iter().filter(|run| !run.status.is_terminal()).map(|run| run.id).collect();
+    if open.is_empty() {
+        return Ok(());
+    }
+    let why = match end {
+        End::Resolved(_) => "its discussion was decided without it".to_owned(),
+        End::Escalated { reason, .. } => format!("its discussion ended without it: {reason}"),
+    };
+    let project = writing.workflow.project;
+    let stopped = runs::record::cancel_trees(writing.tx, project, open, &why, writing.now)?;
+    writing.applied.cancelled.extend(stopped);
     Ok(())
 }
 

@@ -120,14 +120,56 @@ fn every_attempt_is_kept_the_newest_last() {
 #[test]
 fn a_model_can_only_drop_and_reorder() {
     let sources = [source("a", "1"), source("b", "2"), source("c", "3")];
-    let titles =
-        |answer: &str| narrow(answer, &sources).iter().map(|source| source.title.clone()).collect::<String>();
-    assert_eq!(titles("{\"keep\": [3, 1]}"), "ca");
-    assert_eq!(titles("{\"keep\": [2, 2, 9, 0, \"x\"]}"), "b");
-    assert_eq!(titles("{\"keep\": []}"), "");
-    assert_eq!(titles("{\"keep\": [7]}"), "abc");
-    assert_eq!(titles("all of them"), "abc");
+    let titles = |answer: &str| {
+        let kept = narrow(answer, &ids(&sources))?;
+        let title = |id: &ObjectId| sources.iter().find(|source| source.id == *id).unwrap().title.clone();
+        Some(kept.iter().map(title).collect::<String>())
+    };
+    for (answer, kept) in [
+        ("{\"keep\": [3, 1]}", Some("ca")),
+        ("{\"keep\": [2, 2, 9, 0, \"x\"]}", Some("b")),
+        ("{\"keep\": []}", Some("")),
+        ("{\"keep\": [7]}", None),
+        ("{\"keep\": 2}", None),
+        ("all of them", None),
+    ] {
+        assert_eq!(titles(answer).as_deref(), kept, "{answer}");
+    }
     assert!(narrow_prompt(&implement(), &sources).prompt.contains("3. from \"c\""));
+}
+
+#[test]
+fn what_a_task_has_to_judge_cannot_be_left_out_and_ranks_stay() {
+    let judged = Source { verified: true, ..source("built", "It is built.") };
+    let mut sources = Sources {
+        direct: vec![source("a", "1"), judged, source("b", "2"), source("silent", " ")],
+        discussions: vec![source("talk", "We agreed.")],
+        indirect: vec![source("far", "3"), source("farther", "4")],
+    };
+    let titles =
+        |sources: &[Source]| -> Vec<String> { sources.iter().map(|source| source.title.clone()).collect() };
+    let open = sources.open();
+    assert_eq!(titles(&open), ["a", "b", "talk", "far", "farther"]);
+    let id = |title: &str| open.iter().find(|source| source.title == title).unwrap().id;
+    sources.keep(&ids(&open), &[id("farther"), id("b"), id("far"), id("a")]);
+    assert_eq!(titles(&sources.direct), ["built", "silent", "b", "a"]);
+    assert_eq!(
+        (titles(&sources.discussions), titles(&sources.indirect)),
+        (vec![], vec!["farther".into(), "far".into()])
+    );
+}
+
+#[test]
+fn there_is_much_to_tell_when_it_does_not_fit_or_comes_from_many() {
+    let of = |count: usize, words: usize| Sources {
+        direct: (0..count).map(|_| source("s", &"word ".repeat(words))).collect(),
+        ..Sources::default()
+    };
+    for (count, words, many) in
+        [(0, 0, false), (6, 10, false), (7, 1, true), (2, 600, true), (1, 2_000, false)]
+    {
+        assert_eq!(of(count, words).are_many(1_000), many, "{count} sources of {words} words");
+    }
 }
 
 proptest! {

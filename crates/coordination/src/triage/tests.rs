@@ -1,12 +1,5 @@
-use emergent_domain::{
-    agent::AgentDefinition,
-    author::Author,
-    ids::{ObjectId, ProjectId},
-    json::JsonObject,
-    object::Object,
-    task::NewTask,
-    time::Timestamp,
-};
+use emergent_domain::{agent::AgentDefinition, task::NewTask};
+use emergent_testkit::made;
 
 use super::*;
 
@@ -17,22 +10,7 @@ fn task(retries: i64, named: Option<&str>) -> Task {
         assigned_agent: named.map(str::to_owned),
         ..NewTask::default()
     };
-    let made = new.object(None);
-    Task::of(&Object {
-        id: ObjectId::new(),
-        project: ProjectId::new(),
-        type_: made.type_,
-        key: made.key,
-        status: None,
-        labels: Vec::new(),
-        properties: JsonObject::from_map(&made.properties),
-        version: 1,
-        created_at: Timestamp::now(),
-        updated_at: Timestamp::now(),
-        deleted_at: None,
-        author: Author::System,
-        reason: None,
-    })
+    made::task(new)
 }
 
 fn failure(reason: Option<Reason>) -> Failure {
@@ -50,9 +28,9 @@ fn code_tries_again_while_it_may() {
         Triage::Retry { note: String::new() }
     );
     let reason = "failed after 1 attempts; the last: no answer".to_owned();
-    assert_eq!(fallback(&task(0, None), &failure(None)), Triage::Escalate { reason });
+    assert_eq!(fallback(&task(0, None), &failure(None)), Triage::GiveUp { reason });
     for reason in [Reason::Budget, Reason::Definition] {
-        assert!(matches!(fallback(&task(5, None), &failure(Some(reason))), Triage::Escalate { .. }));
+        assert!(matches!(fallback(&task(5, None), &failure(Some(reason))), Triage::GiveUp { .. }));
     }
 }
 
@@ -72,7 +50,7 @@ fn a_model_decides_within_the_rules() {
     );
     assert_eq!(decide(&to("nobody"), &free), Some(Triage::Retry { note: note() }));
     assert_eq!(decide(&to("b"), &task(1, Some("a"))), Some(Triage::Retry { note: note() }));
-    assert!(matches!(decide(&to("b"), &task(0, None)), Some(Triage::Escalate { .. })), "no retry is left");
+    assert!(matches!(decide(&to("b"), &task(0, None)), Some(Triage::GiveUp { .. })), "no retry is left");
     let escalate = "{\"action\": \"escalate\", \"note\": \"needs a key\"}";
     assert_eq!(decide(escalate, &free), Some(Triage::Escalate { reason: "needs a key".into() }));
     assert_eq!(decide("retry it", &free), None);

@@ -8,7 +8,7 @@ use emergent_domain::{
     agent::AgentDefinition,
     author::Author,
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
-    object::Object,
+    object::{Object, ObjectPatch},
     query::Direction,
     run_event::MessageContent,
     task::{NewTask, Task, TaskStatus},
@@ -134,6 +134,13 @@ impl House {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("`{key}` does not become {status}");
+    }
+
+    /// Somebody changes an object by hand.
+    pub async fn change(&self, id: ObjectId, properties: Value) {
+        let Value::Object(properties) = properties else { panic!("properties are an object") };
+        let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
+        self.graph().update_object(self.actor(), id, patch).await.unwrap();
     }
 
     /// What lies at the other end of an object's edges of one type, in the order of `sequence`, then

@@ -1,14 +1,18 @@
 //! Where a model is asked: who does a task, whether the result will do, what to do after a failure.
 
+use std::time::Duration;
+
 use emergent_coordination::Settings;
 use emergent_domain::{
-    task::NewTask,
-    workflow::{SelectorKind, WorkflowSettings, WorkflowStatus},
+    ids::WorkflowId,
+    task::{NewTask, TaskStatus},
+    workflow::{SelectorKind, ThreadingKind, WorkflowSettings, WorkflowStatus},
 };
 use emergent_testkit::{
     both,
     scripted::{Scripted, fails, says},
 };
+use serde_json::json;
 
 use crate::house::{House, task};
 
@@ -94,4 +98,95 @@ both! {
         assert_eq!(shown.tasks[0].runs.len(), 1, "it was not tried again");
         house.close().await;
     }
+
+    async fn nobody_is_asked_twice_while_others_keep_changing_tasks(db: TestDb) {
+        const MANY: usize = 12;
+        let choice = || says(r#"{"agent": "builder", "reason": "it builds"}"#).after(Duration::from_millis(5));
+        let verdict = || says(r#"{"verdict": "accept", "why": ""}"#).after(Duration::from_millis(5));
+        let model = Scripted::default()
+            .agent("builder", (0..MANY).map(|_| says("Built.")))
+            .agent("selector", (0..MANY * 3).map(|_| choice()))
+            .agent("evaluator", (0..MANY * 3).map(|_| verdict()));
+        let house = House::with(&db, model, judged()).await;
+        house.agents(&["builder", "other"]).await;
+        let settings = WorkflowSettings {
+            selector: SelectorKind::Llm, evaluate: true, max_concurrent: 4, ..WorkflowSettings::default()
+        };
+        let keys: Vec<String> = (0..MANY).map(|at| format!("t{at}")).collect();
+        let mut tasks: Vec<NewTask> = keys.iter().map(|key| task(key, "", &[])).collect();
+        // Nobody's to do before the others are done, so that only its words change.
+        let before: Vec<&str> = keys.iter().map(String::as_str).collect();
+        tasks.push(task("last", "other", &before));
+        house.model.add("other", [says("The end.")]);
+        house.model.add("evaluator", [verdict()]);
+        let id = house.dispatch_with(settings, tasks).await;
+        let last = house.reaches(id, "last", TaskStatus::Pending).await.id;
+        for at in 0..100 {
+            house.change(last, json!({ "tags": [format!("change {at}")] })).await;
+            tokio::time::sleep(Duration::from_millis(3)).await;
+        }
+        let shown = house.completed(id).await;
+        assert!(shown.tasks.iter().all(|one| one.runs.len() == 1));
+        assert_eq!(house.model.asked_of("selector").len(), MANY);
+        assert_eq!(house.model.asked_of("evaluator").len(), MANY + 1);
+        house.close().await;
+    }
+
+    async fn a_model_chooses_what_a_task_is_told_where_there_is_much_to_tell(db: TestDb) {
+        let model = Scripted::default().agent("threader", [says(r#"{"keep": [5, 2]}"#)]);
+        let house = House::with(&db, model, judged()).await;
+        house.agents(&["finder", "builder"]).await;
+        let (id, prompt) = told(&house, ThreadingKind::Llm, 7).await;
+        assert!(prompt.find("Found in t4.") < prompt.find("Found in t1."), "in its order: {prompt}");
+        assert!(prompt.contains("Found in t4.") && !prompt.contains("Found in t0."), "{prompt}");
+        let asked = &house.model.asked_of("threader")[0];
+        assert!(asked.last().contains("Found in t6.") && asked.last().contains("The build"), "{}", asked.last());
+        let events = house.events(id).await;
+        let last = events.iter().rfind(|event| event.kind == "task_started").unwrap();
+        assert!(last.data["reason"].as_str().unwrap().contains("a model chose 2 of 7"), "{}", last.data);
+        let shown = house.dispatcher.workflow(house.project, id).await.unwrap();
+        let build = shown.tasks.iter().find(|one| one.task.key == "build").unwrap();
+        let session = &house.beyond(build.task.id, "has_session").await[0];
+        assert_eq!(house.beyond(session.id, "informed_by").await.len(), 2, "by what it was told");
+        house.close().await;
+    }
+
+    async fn without_an_answer_that_can_be_used_rules_say_what_is_told(db: TestDb) {
+        let house = House::with(&db, Scripted::default(), judged()).await;
+        house.agents(&["finder", "builder"]).await;
+        for line in [says("All of them, I think."), fails(refused())] {
+            house.model.add("threader", [line]);
+            let (id, prompt) = told(&house, ThreadingKind::Llm, 7).await;
+            assert!((0..7).all(|at| prompt.contains(&format!("Found in t{at}."))), "{prompt}");
+            let events = house.events(id).await;
+            assert!(!events.iter().any(|event| event.data.to_string().contains("a model chose")));
+        }
+        assert_eq!(house.model.asked_of("threader").len(), 2);
+        house.close().await;
+    }
+
+    async fn no_model_is_asked_what_to_tell_unless_the_workflow_wants_it_and_there_is_much(db: TestDb) {
+        let house = House::with(&db, Scripted::default(), judged()).await;
+        house.agents(&["finder", "builder"]).await;
+        told(&house, ThreadingKind::Rules, 7).await;
+        told(&house, ThreadingKind::Llm, 6).await;
+        assert!(house.model.asked_of("threader").is_empty());
+        house.close().await;
+    }
+}
+
+/// What a task is told that waits for so many others. They are done one after the other, as the
+/// script has their lines.
+async fn told(house: &House, threading: ThreadingKind, many: usize) -> (WorkflowId, String) {
+    let keys: Vec<String> = (0..many).map(|at| format!("t{at}")).collect();
+    house.model.add("finder", keys.iter().map(|key| says(format!("Found in {key}."))));
+    house.model.add("builder", [says("Built.")]);
+    let mut tasks: Vec<NewTask> = keys.iter().map(|key| task(key, "finder", &[])).collect();
+    let before: Vec<&str> = keys.iter().map(String::as_str).collect();
+    tasks.push(task("build", "builder", &before));
+    let settings = WorkflowSettings { threading, max_concurrent: 1, ..WorkflowSettings::default() };
+    let id = house.dispatch_with(settings, tasks).await;
+    let shown = house.completed(id).await;
+    let build = shown.tasks.iter().find(|one| one.task.key == "build").unwrap();
+    (id, house.prompt(build.runs[0]).await)
 }

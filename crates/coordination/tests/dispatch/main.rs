@@ -1,5 +1,7 @@
 //! Workflows as a whole: tasks, agents, verdicts, discussions, failures, budgets, people.
 
+mod elsewhere;
+mod failures;
 mod house;
 mod judges;
 mod people;

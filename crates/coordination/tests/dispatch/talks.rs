@@ -1,12 +1,16 @@
 //! Tasks that others have a say in.
 
+use std::time::Duration;
+
 use emergent_domain::{
+    agent::AgentDefinition,
+    run::RunStatus,
     task::{NewTask, TaskStatus},
     workflow::WorkflowStatus,
 };
 use emergent_testkit::{
     both,
-    scripted::{Scripted, calls, says},
+    scripted::{Asked, Say, Scripted, calls, hangs, replies, says},
 };
 use serde_json::json;
 
@@ -18,6 +22,10 @@ fn design() -> Vec<NewTask> {
         collaborators: vec!["researcher".into()],
         ..task("design", "writer", &[])
     }]
+}
+
+fn vote(option: &str) -> Say {
+    calls("submit_vote", json!({ "option": option, "confidence": 0.9, "reason": "it is simpler" }))
 }
 
 both! {
@@ -71,7 +79,6 @@ both! {
     }
 
     async fn an_agent_has_others_vote_on_what_it_cannot_decide(db: TestDb) {
-        let vote = |option: &str| calls("submit_vote", json!({ "option": option, "confidence": 0.9, "reason": "it is simpler" }));
         let ask = json!({ "topic": "Rows or a list?", "participants": ["one", "two", "three"], "options": ["rows", "list"] });
         let model = Scripted::default()
             .agent("lead", [calls("discussions_start", ask), says("I leave that to the others.")])
@@ -98,6 +105,155 @@ both! {
         let blind = house.model.asked_of("two");
         let asked = blind[1].turns[0].text();
         assert!(!asked.contains("simpler"), "votes are given blind: {asked}");
+        house.close().await;
+    }
+
+    async fn a_discussion_begun_before_a_limit_is_held_when_the_run_goes_on(db: TestDb) {
+        let ask = json!({ "topic": "Rows or a list?", "participants": ["one", "two"], "options": ["rows", "list"] });
+        let model = Scripted::default()
+            .agent("lead", [calls("discussions_start", ask), says("I got half way."), says("Done now.")])
+            .agent("one", [says("Rows."), vote("rows"), says("Voted.")])
+            .agent("two", [says("Rows as well."), vote("rows"), says("Voted.")]);
+        let house = House::open(&db, model).await;
+        let lead = AgentDefinition {
+            model: Scripted::MODEL.parse().ok(),
+            tools: vec!["discussions_start".into()],
+            max_steps: Some(1),
+            ..AgentDefinition::named("lead")
+        };
+        house.dispatcher.executor().create_agent(house.actor(), lead).await.unwrap();
+        house.agents(&["one", "two"]).await;
+        let id = house.dispatch(vec![task("choose", "lead", &[])]).await;
+        let shown = house.completed(id).await;
+        let choose = &shown.tasks[0];
+        assert_eq!(choose.runs.len(), 2, "its run met a limit, and went on");
+        let discussions = house.beyond(choose.task.id, "spawned_discussion").await;
+        assert_eq!(text(&discussions[0], "status"), "resolved");
+        let output = choose.task.output.clone().unwrap().to_string();
+        assert!(output.contains("Done now.") && output.contains("rows"), "{output}");
+        house.close().await;
+    }
+
+    async fn everything_an_agent_has_discussed_is_held_and_handed_on(db: TestDb) {
+        let ask = |topic: &str, options: [&str; 2]| {
+            calls("discussions_start", json!({ "topic": topic, "participants": ["one", "two"], "options": options }))
+        };
+        // Two discussions at once: each participant answers the one it is asked in.
+        let voter = || (0..6).map(|_| replies(|asked: &Asked| {
+            let about = asked.turns[0].text();
+            let option = if about.contains("Rows or a list?") { "rows" } else { "red" };
+            match (asked.tools.is_empty(), asked.turns.len()) {
+                (false, 1) => vote(option),
+                _ => says(format!("I am for {option}.")),
+            }
+        }));
+        let model = Scripted::default()
+            .agent("lead", [
+                ask("Rows or a list?", ["rows", "list"]).and(ask("Red or blue?", ["red", "blue"])),
+                says("I leave both to the others."),
+            ])
+            .agent("one", voter())
+            .agent("two", voter())
+            .agent("builder", [says("Built.")]);
+        let house = House::open(&db, model).await;
+        house.agent("lead", &["discussions_start"]).await;
+        house.agents(&["one", "two", "builder"]).await;
+        let id = house.dispatch(vec![task("choose", "lead", &[]), task("build", "builder", &["choose"])]).await;
+        let shown = house.completed(id).await;
+        let of = |key: &str| shown.tasks.iter().find(|one| one.task.key == key).unwrap();
+        let choose = of("choose");
+        for discussion in house.beyond(choose.task.id, "spawned_discussion").await {
+            assert_eq!(text(&discussion, "status"), "resolved", "{}", text(&discussion, "topic"));
+        }
+        let output = choose.task.output.clone().unwrap().to_string();
+        for part in ["I leave both to the others.", "rows", "red"] {
+            assert!(output.contains(part), "{part}: {output}");
+        }
+        let prompt = house.prompt(of("build").runs[0]).await;
+        assert!(prompt.contains("Rows or a list?") && prompt.contains("Red or blue?"), "{prompt}");
+        house.close().await;
+    }
+
+    async fn of_two_discussions_without_an_end_each_is_decided_by_a_person(db: TestDb) {
+        let ask = |topic: &str| {
+            calls("discussions_start", json!({ "topic": topic, "participants": ["one", "two"], "options": ["yes", "no"] }))
+        };
+        let voter = |option: &'static str| (0..6).map(move |_| replies(move |asked: &Asked| {
+            match (asked.tools.is_empty(), asked.turns.len()) {
+                (false, 1) => vote(option),
+                _ => says(format!("I say {option}.")),
+            }
+        }));
+        let model = Scripted::default()
+            .agent("lead", [ask("First?").and(ask("Second?")), says("I cannot say.")])
+            .agent("one", voter("yes"))
+            .agent("two", voter("no"));
+        let house = House::open(&db, model).await;
+        house.agent("lead", &["discussions_start"]).await;
+        house.agents(&["one", "two"]).await;
+        let id = house.dispatch(vec![task("choose", "lead", &[])]).await;
+        let mut decided = Vec::new();
+        for decision in ["yes", "no"] {
+            let shown = house.ended(id).await;
+            assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
+            let escalation = shown.workflow.escalation.unwrap();
+            assert_eq!(escalation.options, ["decide", "cancel"]);
+            let discussion = escalation.discussion.unwrap();
+            assert!(!decided.contains(&discussion), "each is asked for once");
+            decided.push(discussion);
+            house.dispatcher.decide(house.actor(), discussion, json!(decision), None).await.unwrap();
+        }
+        house.completed(id).await;
+        house.close().await;
+    }
+
+    async fn who_still_speaks_when_it_is_decided_is_stopped(db: TestDb) {
+        let who = json!([{ "agent": "one", "weight": 5 }, { "agent": "two", "weight": 5 }, { "agent": "three", "weight": 1 }]);
+        let ask = json!({ "topic": "Rows or a list?", "participants": who, "options": ["rows", "list"] });
+        let model = Scripted::default()
+            .agent("lead", [calls("discussions_start", ask), says("I leave that to the others.")])
+            .agent("one", [says("Rows."), vote("rows"), says("Voted.")])
+            .agent("two", [says("Rows as well."), vote("rows"), says("Voted.")])
+            .agent("three", [says("A list."), hangs()]);
+        let house = House::open(&db, model).await;
+        house.agent("lead", &["discussions_start"]).await;
+        house.agents(&["one", "two", "three"]).await;
+        let id = house.dispatch(vec![task("choose", "lead", &[])]).await;
+        let shown = house.completed(id).await;
+        let discussion = house.beyond(shown.tasks[0].task.id, "spawned_discussion").await[0].id;
+        let told = house.dispatcher.discussion(house.project, discussion).await.unwrap();
+        let last: Vec<_> = told.runs.iter().filter(|run| run.agent_name == "three").collect();
+        assert_eq!(last[1].status, RunStatus::Cancelled);
+        assert!(last[1].error.as_deref().unwrap().contains("decided without it"), "{:?}", last[1].error);
+        // The model is not waited for any more either.
+        for _ in 0..200 {
+            if house.model.open() == 0 { break }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(house.model.open(), 0);
+        house.close().await;
+    }
+
+    async fn who_still_speaks_when_nobody_can_win_any_more_is_stopped_too(db: TestDb) {
+        let ask = json!({ "topic": "Rows or a list?", "participants": ["one", "two", "three"], "options": ["rows", "list"] });
+        let model = Scripted::default()
+            .agent("lead", [calls("discussions_start", ask), says("I leave that to the others.")])
+            .agent("one", [says("Rows."), vote("rows"), says("Voted.")])
+            .agent("two", [says("A list."), vote("list"), says("Voted.")])
+            .agent("three", [says("Hm."), hangs()]);
+        let house = House::open(&db, model).await;
+        house.agent("lead", &["discussions_start"]).await;
+        house.agents(&["one", "two", "three"]).await;
+        let id = house.dispatch(vec![task("choose", "lead", &[])]).await;
+        let shown = house.ended(id).await;
+        assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
+        let discussion = shown.workflow.escalation.unwrap().discussion.unwrap();
+        let told = house.dispatcher.discussion(house.project, discussion).await.unwrap();
+        assert!(told.runs.iter().all(|run| run.status.is_terminal()), "{:?}", told.runs);
+        house.dispatcher.decide(house.actor(), discussion, json!("list"), None).await.unwrap();
+        let shown = house.completed(id).await;
+        let output = shown.tasks[0].task.output.clone().unwrap().to_string();
+        assert!(output.contains("list"), "{output}");
         house.close().await;
     }
 }

@@ -111,4 +111,65 @@ both! {
         assert_eq!(last[0].properties.to_map()["suggestions"], Value::from(vec!["add usage analytics"]));
         house.close().await;
     }
+
+    async fn one_who_ends_without_a_verdict_is_asked_once_more_in_the_same_conversation(db: TestDb) {
+        let model = Scripted::default()
+            .agent("builder", [says("Built it.")])
+            .agent("tester", [says("I looked at everything there is."), verdict("PASS", ""), says("All good.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["builder", "tester"]).await;
+        let mut tasks = judged(2);
+        tasks[1].max_retries = Some(0);
+        let id = house.dispatch(tasks).await;
+        let shown = house.completed(id).await;
+        let test = shown.tasks.iter().find(|one| one.task.key == "test").unwrap();
+        assert_eq!((test.runs.len(), test.task.retry_count), (2, 0), "it costs no retry");
+        let asked = &house.model.asked_of("tester")[1];
+        assert!(asked.last().contains("`submit_verdict`") && asked.last().contains("PASS, FAIL or NEEDS_CHANGES"), "{}", asked.last());
+        assert!(asked.turns.len() >= 3, "it sees what it said before: {:?}", asked.turns);
+        let events = house.events(id).await;
+        let again = events.iter().find(|event| event.kind == "task_asked_again").unwrap();
+        assert!(again.data["reason"].as_str().unwrap().contains("without a verdict"), "{}", again.data);
+        let sessions = house.beyond(test.task.id, "has_session").await;
+        assert_eq!(house.beyond(sessions[1].id, "follows_up").await[0].id, sessions[0].id);
+        assert_eq!(house.beyond(sessions[1].id, "has_result").await.len(), 1);
+        house.close().await;
+    }
+
+    async fn one_who_says_it_in_words_when_asked_again_is_read(db: TestDb) {
+        let model = Scripted::default()
+            .agent("builder", [says("Built it."), says("Built it again.")])
+            .agent("tester", [
+                says("I looked at everything there is."), says("Verdict: FAIL\nIssues:\n- It does not start"),
+                verdict("PASS", ""), says("All good."),
+            ]);
+        let house = House::open(&db, model).await;
+        house.agents(&["builder", "tester"]).await;
+        let id = house.dispatch(judged(2)).await;
+        let shown = house.completed(id).await;
+        let build = shown.tasks.iter().find(|one| one.task.key == "build").unwrap();
+        assert!(house.prompt(build.runs[1]).await.contains("It does not start"));
+        house.close().await;
+    }
+
+    async fn one_who_never_comes_to_a_verdict_has_failed_after_its_second_chance(db: TestDb) {
+        let model = Scripted::default()
+            .agent("builder", [says("Built it.")])
+            .agent("tester", [
+                says("I looked."), says("As I said, I looked."),
+                says("I looked anew."), verdict("PASS", ""), says("All good."),
+            ]);
+        let house = House::open(&db, model).await;
+        house.agents(&["builder", "tester"]).await;
+        let id = house.dispatch(judged(2)).await;
+        let shown = house.completed(id).await;
+        let test = shown.tasks.iter().find(|one| one.task.key == "test").unwrap();
+        assert_eq!((test.runs.len(), test.task.retry_count), (4, 1), "each attempt has its second chance");
+        let kinds: Vec<String> = house.events(id).await.into_iter().filter(|event| event.task == Some(test.task.id)).map(|event| event.kind).collect();
+        assert_eq!(kinds, [
+            "task_added", "task_started", "task_asked_again", "task_resumed", "task_retried",
+            "task_started", "task_asked_again", "task_resumed", "task_completed",
+        ]);
+        house.close().await;
+    }
 }

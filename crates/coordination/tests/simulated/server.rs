@@ -65,7 +65,7 @@ impl Server {
             Some(known) if known.workflow.revision == world.db.workflow.revision => known,
             // Now and then a server does not hear of a change before it writes.
             Some(known) if world.rng.random_bool(0.3) => known,
-            _ => world.snapshot(),
+            _ => world.db.snapshot(),
         };
         for (task, attempt) in &mut known.attempts {
             if let Some(run) = world.db.runs.get(&attempt.run).filter(|run| run.task == *task) {

@@ -48,6 +48,9 @@ pub struct Dispatch {
     /// Let a model look at what each task brought
     #[arg(long)]
     evaluate: bool,
+    /// Who chooses what a task is told of the work before it: rules or llm
+    #[arg(long, value_name = "WAY")]
+    threading: Option<String>,
     /// What a failure means for the rest: skip or escalate
     #[arg(long, value_name = "WAY")]
     on_failure: Option<String>,
@@ -93,6 +96,7 @@ impl Dispatch {
         put("budgetTokens", self.budget_tokens.map(Value::from));
         put("selector", self.selector.map(Value::from));
         put("evaluate", self.evaluate.then_some(Value::Bool(true)));
+        put("threading", self.threading.map(Value::from));
         put("onFailure", self.on_failure.map(Value::from));
         put("planner", self.planner.map(Value::from));
         put("dryRun", self.dry_run.then_some(Value::Bool(true)));

@@ -144,6 +144,9 @@ impl Dag {
             let waits = short(&task.blocked_by.join(", "), LONGEST_WAITS);
             line.push_str(&format!("  {}", look.paint("2", &format!("← {waits}"))));
         }
+        if let Some(waiting) = &task.waiting {
+            line.push_str(&format!("  {}", look.paint("33", waiting)));
+        }
         line.trim_end().to_owned()
     }
 

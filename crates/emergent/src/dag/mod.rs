@@ -38,6 +38,8 @@ struct Task {
     agent: String,
     attempt: i64,
     blocked_by: Vec<String>,
+    /// What it waits for that is not done in this workflow.
+    waiting: Option<String>,
     /// When its attempt under way began.
     began: Option<Timestamp>,
     /// How long attempts took that are over.
@@ -80,6 +82,7 @@ impl Dag {
             task.attempt = task.attempt.max(shown["attempts"].as_i64().unwrap_or(0));
             let waits = shown["blockedBy"].as_array().into_iter().flatten();
             task.blocked_by = waits.map(|key| text(key).to_owned()).collect();
+            task.waiting = shown["waiting"].as_str().map(str::to_owned);
             self.tasks.push(task);
         }
         self.place = self.tasks.iter().enumerate().map(|(at, task)| (task.id.clone(), at)).collect();
@@ -107,13 +110,16 @@ impl Dag {
                 task.status = "in_progress".to_owned();
                 task.agent = text(&data["agent"]).to_owned();
                 task.attempt = data["attempt"].as_i64().unwrap_or(task.attempt + 1);
+                task.waiting = None;
                 task.began = at;
             }
             "task_completed" => task.ends("completed", at),
             "task_failed" => task.ends("failed", at),
             "task_skipped" => task.ends("skipped", at),
-            "task_paused" => task.ends("paused", at),
+            "task_paused" | "task_asked_again" => task.ends("paused", at),
             "task_retried" | "task_sent_back" | "task_reopened" | "task_verdict" => task.ends("pending", at),
+            // What is taken by hand moves without an event of its own.
+            "task_waiting" => return false,
             "discussion_started" => task.talk = Some("discussed".to_owned()),
             "discussion_turn" | "discussion_entry" => {
                 let round = data["round"].as_i64().filter(|round| *round > 1);
@@ -137,6 +143,7 @@ impl Task {
     fn ends(&mut self, status: &str, at: Option<Timestamp>) {
         self.status = status.to_owned();
         self.talk = None;
+        self.waiting = None;
         if let (Some(began), Some(at)) = (self.began.take(), at) {
             self.took += at.since(began);
         }

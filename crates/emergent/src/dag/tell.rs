@@ -31,6 +31,8 @@ impl Dag {
             "task_failed" => format!("✗ {task}{because}"),
             "task_skipped" => format!("⊘ {task}{because}"),
             "task_paused" => format!("⏸ {task}{because}"),
+            "task_asked_again" => format!("↻ {task} is asked again{because}"),
+            "task_waiting" => format!("· {task}{because}"),
             "task_retried" => format!("↻ {task} is tried again{because}"),
             "task_sent_back" => format!("↻ {task} is sent back{because}"),
             "task_reopened" => format!("↻ {task} is open again{because}"),

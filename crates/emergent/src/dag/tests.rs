@@ -99,6 +99,18 @@ fn what_is_new_asks_for_another_look_and_keeps_the_times() {
 }
 
 #[test]
+fn what_a_task_waits_for_elsewhere_is_said_beside_it() {
+    let mut waits = task("ship", "pending", &["8f1c"]);
+    waits["waiting"] = json!("it waits for `api` of workflow `w2`");
+    let mut dag = Dag::new(&workflow("running", &[waits]));
+    let shown = "1 ─ · ship                  ← 8f1c  it waits for `api` of workflow `w2`";
+    assert_eq!(dag.lines(&at(0))[1], shown);
+    assert!(!dag.event(&event("task_waiting", "ship", 1, json!({ "reason": "it was taken by hand" }))));
+    dag.event(&event("task_skipped", "ship", 2, json!({})));
+    assert!(!drawn(&dag, &at(2)).contains("it waits"));
+}
+
+#[test]
 fn a_picture_that_does_not_fit_folds_what_is_done_then_what_waits() {
     let mut tasks = Vec::new();
     for at in 0..30 {

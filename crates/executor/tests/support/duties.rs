@@ -8,37 +8,20 @@ use emergent_domain::{
     object::{NewObject, Object},
     run::Run,
     time::Timestamp,
-    workflow::{Duty, Hands, Limit, Workflow, WorkflowSettings, WorkflowStatus},
+    workflow::{Duty, Hands, Limit, WorkflowSettings},
 };
 use emergent_executor::{Doorman, Error, News, Start, dispatch};
 use emergent_graph::{Actor, RelationshipFilter, Writer};
 use emergent_store::{Tx, workflows};
+use emergent_testkit::made;
 use serde_json::{Value, json};
 
 use super::House;
 
 /// A workflow that may spend this much.
 pub async fn workflow(house: &House, budget: Limit) -> WorkflowId {
-    let now = Timestamp::now();
-    let workflow = Workflow {
-        id: WorkflowId::new(),
-        project: house.project,
-        description: "A feature.".into(),
-        status: WorkflowStatus::Running,
-        settings: WorkflowSettings { budget, ..WorkflowSettings::default() },
-        escalation: None,
-        summary: None,
-        planner_run: None,
-        plan_attempts: 0,
-        owner: None,
-        revision: 0,
-        event_seq: 0,
-        started_by: None,
-        started_by_run: None,
-        created_at: now,
-        updated_at: now,
-        completed_at: None,
-    };
+    let settings = WorkflowSettings { budget, ..WorkflowSettings::default() };
+    let workflow = made::workflow(house.project, settings, Timestamp::now());
     let id = workflow.id;
     let done: Result<(), emergent_store::Error> =
         house.executor.graph().db().write(move |tx| workflows::insert(tx, &workflow)).await;

@@ -66,8 +66,8 @@ pub(super) async fn add(
     created(app.dispatcher.add_task(actor, workflow, body.into()).await?)
 }
 
-/// Tries a task again that failed or was skipped, and goes on with its workflow if that waited for
-/// it.
+/// Tries a task again that failed, was skipped or was taken by hand, or looks again at one that waits
+/// for another workflow, and goes on with its workflow if that waited for it.
 #[utoipa::path(
     post, path = "/api/coordination/tasks/{taskId}/retry", tag = "coordination", operation_id = "retryTask",
     params(("taskId" = Uuid, Path)), request_body = Option<RetryTask>,

@@ -1,13 +1,15 @@
 use axum::{extract::State, http::header, response::IntoResponse};
 use emergent_graph as graph;
-use emergent_store::{self as store, Tx, embedding_queue, jobs, runs, schedules, triggers::firings};
+use emergent_store::{
+    self as store, Tx, embedding_queue, jobs, runs, schedules, triggers::firings, workflows,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
     ApiError, App,
     answer::{Envelope, Result, ok},
-    metrics::{Runs, Waiting},
+    metrics::{Runs, Waiting, Workflows},
 };
 
 #[derive(Serialize, ToSchema)]
@@ -54,12 +56,14 @@ pub(super) async fn metrics(State(app): State<App>) -> std::result::Result<impl 
     let most = app.executor.settings().max_queued;
     let count = move |tx: &mut Tx<'_>| -> store::Result<_> {
         let triggered = Waiting { events: firings::waiting(tx)?, schedules: schedules::waiting(tx)? };
-        Ok((jobs::counts(tx)?, embedding_queue::depth(tx)?, runs::queued(tx, most)?, triggered))
+        let (queued, live) = (runs::queued(tx, most)?, workflows::live(tx)?);
+        Ok((jobs::counts(tx)?, embedding_queue::depth(tx)?, queued, live, triggered))
     };
-    let (jobs, vectors, queued, waiting) = app.graph.db().read(count).await?;
+    let (jobs, vectors, queued, live, waiting) = app.graph.db().read(count).await?;
     let running = app.executor.driving();
-    let walking = app.dispatcher.walking();
-    let runs = Runs { figures: app.executor.telemetry().figures(), running, queued, walking, waiting };
+    let (figures, walking) = (app.dispatcher.figures(), app.dispatcher.walking());
+    let workflows = Workflows { figures, walking, live };
+    let runs = Runs { figures: app.executor.telemetry().figures(), running, queued, workflows, waiting };
     let text = app.metrics.render(app.streams.open(), &jobs, vectors, &runs);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
 }

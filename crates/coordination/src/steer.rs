@@ -1,0 +1,174 @@
+//! What a person does about one task that is in the way: tried again, given to another, skipped.
+
+use emergent_domain::{
+    ids::{ObjectId, ProjectId},
+    invalid::Invalid,
+    task::{TASK_TYPE, Task, TaskStatus},
+    workflow::{Workflow, WorkflowStatus},
+};
+use emergent_graph::Actor;
+use emergent_store::{Tx, agents, objects as rows, runs, workflows};
+use serde_json::{Value, json};
+
+use crate::{
+    Dispatcher, Error, Result,
+    service::{check_words, event, go_on, held, is_not_over, set},
+    threading::failure_note,
+};
+
+/// What a person wants done with a task that is in the way.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Steer {
+    /// Tried again, with a note for the next attempt.
+    Retry {
+        note: Option<String>,
+    },
+    Reassign {
+        agent: String,
+        note: Option<String>,
+    },
+    Skip {
+        reason: Option<String>,
+    },
+}
+
+impl Dispatcher {
+    /// Does with one task what a person wants, and goes on with its workflow if that waited for it.
+    pub async fn steer(&self, actor: Actor, task: ObjectId, steer: Steer) -> Result<Task> {
+        match &steer {
+            Steer::Retry { note } | Steer::Reassign { note, .. } => check_words("note", note.as_deref())?,
+            Steer::Skip { reason } => check_words("reason", reason.as_deref())?,
+        }
+        let graph = self.executor().graph().clone();
+        let work = move |tx: &mut Tx<'_>| {
+            // The workflow's row is held before its task is looked at, as a walk does.
+            let workflow = match found(tx, actor.project, task)?.workflow {
+                Some(id) => Some(held(tx, actor.project, id)?),
+                None => None,
+            };
+            workflow.as_ref().map_or(Ok(()), is_not_over)?;
+            let mut before = found(tx, actor.project, task)?;
+            let (moves, why) = moves(tx, actor.project, &before, workflow.as_ref(), &steer)?;
+            let mut writer = graph.writer(tx, actor)?;
+            writer.dispatcher = true;
+            writer.reason = Some(why.clone());
+            for changes in moves {
+                before = Task::of(&set(tx, &writer, task, changes)?);
+            }
+            if let Some(workflow) = workflow {
+                let now = graph.clock().now();
+                let kind = match steer {
+                    Steer::Skip { .. } => "task_skipped",
+                    _ => "task_retried",
+                };
+                let data = json!({ "reason": why, "by": "person" });
+                workflows::record(tx, workflow.id, &[event(kind, Some(task), data, now)])?;
+                match workflow.status {
+                    WorkflowStatus::Escalated | WorkflowStatus::Failed => {
+                        go_on(tx, &writer, workflow, None)?;
+                    }
+                    _ => {
+                        workflows::touch(tx, actor.project, workflow.id)?;
+                    }
+                }
+            }
+            Ok(before)
+        };
+        self.executor().graph().db().write(work).await
+    }
+}
+
+fn found(tx: &mut Tx<'_>, project: ProjectId, task: ObjectId) -> Result<Task> {
+    let object = rows::get(tx, project, task)?.filter(|object| object.type_ == TASK_TYPE);
+    Ok(Task::of(&object.ok_or_else(|| Error::not_found("task", task))?))
+}
+
+/// A task that is to be tried once more, whatever its retries said.
+pub(crate) fn again(task: &Task, note: Option<&str>, agent: Option<&str>) -> Value {
+    let failure_context = match note {
+        Some(note) => {
+            failure_note(&task.failure_context, task.retry_count + 1, &format!("A person says: {note}"))
+        }
+        None => task.failure_context.clone(),
+    };
+    let assigned = match agent {
+        Some(agent) => json!(agent),
+        None if task.agent_is_named => json!(task.assigned_agent),
+        None => Value::Null,
+    };
+    // Nothing went wrong yet with one that was not settled.
+    let max_retries = match task.status {
+        TaskStatus::Failed | TaskStatus::Skipped => task.max_retries.max(task.retry_count + 1),
+        _ => task.max_retries,
+    };
+    json!({
+        "status": TaskStatus::Pending.as_str(),
+        "assigned_agent": assigned,
+        "agent_is_named": agent.is_some() || task.agent_is_named,
+        "max_retries": max_retries,
+        "failure_context": failure_context,
+        "run_id": null,
+    })
+}
+
+/// What is written on a task, one after the other, and why.
+fn moves(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    task: &Task,
+    workflow: Option<&Workflow>,
+    steer: &Steer,
+) -> Result<(Vec<Value>, String)> {
+    let by_hand = task.status == TaskStatus::InProgress && !is_attempted(tx, project, task)?;
+    let refuse = |what: &str, possible: &str| {
+        Err(Error::Conflict(format!("task `{}` is {}: {what} is for {possible}", task.key, task.status)))
+    };
+    match steer {
+        Steer::Skip { reason } => {
+            let open = matches!(task.status, TaskStatus::Pending | TaskStatus::Failed | TaskStatus::Paused);
+            if !open && !by_hand {
+                return refuse("skipping", "one that is pending, failed, paused or taken by hand");
+            }
+            let why = reason.clone().unwrap_or_else(|| "a person skipped it".to_owned());
+            let skipped = json!({ "status": TaskStatus::Skipped.as_str() });
+            // Only what is not begun is skipped: it is taken back first.
+            let taken_back = by_hand.then(|| again(task, None, None));
+            Ok((taken_back.into_iter().chain([skipped]).collect(), why))
+        }
+        Steer::Retry { note } => {
+            // One that waits in vain for another workflow is looked at again.
+            let asked = workflow.and_then(|workflow| workflow.escalation.as_ref()?.task);
+            let waits = task.status == TaskStatus::Pending && asked == Some(task.id);
+            let settled = matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped);
+            if !settled && !by_hand && !waits {
+                return refuse(
+                    "trying again",
+                    "one that failed, was skipped or taken by hand, or is asked about",
+                );
+            }
+            let why = note.clone().unwrap_or_else(|| "a person wants it".to_owned());
+            Ok((vec![again(task, note.as_deref(), None)], why))
+        }
+        Steer::Reassign { agent, note } => {
+            let open = matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped | TaskStatus::Pending);
+            if !open && !by_hand {
+                return refuse("another agent", "one that is pending, failed, was skipped or taken by hand");
+            }
+            if agents::get_by_name(tx, project, agent)?.is_none() {
+                let names = agents::names(tx, project)?.join(", ");
+                return Err(
+                    Invalid::one("agent", format!("there is no agent `{agent}`; there are {names}")).into()
+                );
+            }
+            Ok((vec![again(task, note.as_deref(), Some(agent))], format!("a person gave it to `{agent}`")))
+        }
+    }
+}
+
+/// Whether a run of the dispatcher is at a task.
+fn is_attempted(tx: &mut Tx<'_>, project: ProjectId, task: &Task) -> Result<bool> {
+    Ok(match task.run {
+        Some(run) => runs::get(tx, project, run)?.is_some(),
+        None => false,
+    })
+}
