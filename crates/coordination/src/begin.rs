@@ -55,6 +55,7 @@ pub(crate) fn attempt(walk: &mut Walk, known: &Known, task: &Task) -> Begun {
         informed_by,
         hands: hands(task),
         resumes: None,
+        has_outside: known.snapshot.has_outside(task.id),
     }))
 }
 
@@ -86,6 +87,7 @@ pub(crate) fn resume(walk: &mut Walk, known: &Known, task: &Task) -> Begun {
         informed_by: Vec::new(),
         hands: hands(task),
         resumes: task.run,
+        has_outside: false,
     }))
 }
 

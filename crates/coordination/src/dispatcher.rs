@@ -28,7 +28,7 @@ use tracing::{error, warn};
 use crate::{Error, Figures, Result, figures::Counters, service::event, walk::Walk};
 
 /// How long a server that has gone silent keeps its workflows.
-const LEASE: Duration = Duration::from_secs(9);
+pub(crate) const LEASE: Duration = Duration::from_secs(9);
 const HEARTBEAT: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_secs(1);
 const CLAIM_AT_ONCE: usize = 64;
@@ -203,8 +203,9 @@ impl Dispatcher {
         let mut walks = self.0.walks.lock();
         let task = tokio::spawn(async move {
             let _gone = Gone(dispatcher.clone(), id, number);
+            let mut walk = Walk::new(&dispatcher, &workflow, &owner);
             for failures in 0u32.. {
-                let error = match Walk::new(&dispatcher, &workflow, &owner).go().await {
+                let error = match walk.go().await {
                     Ok(()) => return,
                     Err(error) => error,
                 };
@@ -227,12 +228,13 @@ impl Dispatcher {
         let reason = format!("it could not go on: {error}");
         let now = self.executor().graph().clock().now();
         let work = move |tx: &mut Tx<'_>| {
-            if workflows::fence(tx, id, &owner)?.is_none() {
+            if workflows::fence(tx, id, &owner, now + LEASE)?.is_none() {
                 return Ok(false);
             }
             let Some(mut workflow) = workflows::get(tx, project, id)? else { return Ok(false) };
             let from = workflow.status;
-            let options = ["retry", "skip", "cancel"].map(str::to_owned).to_vec();
+            // No task is in the way: what there is to do is to go on once it is mended.
+            let options = ["resume", "cancel"].map(str::to_owned).to_vec();
             workflow.status = WorkflowStatus::Escalated;
             workflow.updated_at = now;
             let reason = reason.clone();

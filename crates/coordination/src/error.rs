@@ -22,9 +22,10 @@ pub enum Error {
     /// Somebody changed tasks in between: look again.
     #[error("workflow `{0}` has changed")]
     Stale(WorkflowId),
-    /// A run could not be started: its task fails.
+    /// A run could not be started: its task fails. A turn of a discussion, by its place there, abstains.
+    /// `budget`: what the workflow may spend is spent.
     #[error("{why}")]
-    Refused { task: Option<ObjectId>, why: String },
+    Refused { task: Option<ObjectId>, turn: Option<(ObjectId, i64)>, budget: bool, why: String },
     #[error(transparent)]
     Executor(#[from] emergent_executor::Error),
     #[error(transparent)]

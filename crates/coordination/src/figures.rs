@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use emergent_domain::{task::TaskStatus, workflow::WorkflowStatus};
+use emergent_domain::workflow::WorkflowStatus;
 use emergent_executor::telemetry::Histogram;
 use parking_lot::Mutex;
 
 use crate::{
     apply::{Applied, Item, Settle},
-    settle::To,
+    settle::{Move, To},
 };
 
 const ESCALATE: &str = "escalate";
@@ -92,7 +92,7 @@ fn kind(item: &Item) -> Option<&'static str> {
         Item::Begin(begun) if begun.resumes.is_some() => "resume",
         Item::Begin(_) => "start",
         Item::Settle(_) => "settle",
-        Item::Decide { to: TaskStatus::Skipped, .. } => "skip",
+        Item::Decide { step: Move { to: To::Skipped, .. }, .. } => "skip",
         Item::Decide { .. } => "fail",
         Item::Talk(_) => "discuss",
         Item::Plan { .. } => "plan",

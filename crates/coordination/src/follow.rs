@@ -42,7 +42,7 @@ impl Dispatcher {
             id,
             last: after,
             // Before the first look, so that nothing falls between looking and listening.
-            changed: self.executor().graph().db().waiter(&workflows::changed(id)),
+            changed: self.executor().graph().db().waiter(&workflows::told_of(id)),
             ready: VecDeque::new(),
             over: false,
         };

@@ -9,6 +9,7 @@ use emergent_domain::{
     task::{Task, TaskStatus, VerdictKind},
     workflow::{Workflow, WorkflowStatus},
 };
+use emergent_executor::Ended;
 use emergent_store::{Tx, agents, runs, tasks, workflows};
 use serde_json::Value;
 
@@ -27,11 +28,11 @@ pub(crate) struct Known {
     pub snapshot: Snapshot,
     /// The newest session of each task.
     pub sessions: HashMap<ObjectId, ObjectId>,
-    /// The discussions of each task's newest attempt that had any, the oldest first.
+    /// The discussions of each task's attempt, the oldest first.
     pub talking: HashMap<ObjectId, Vec<Talking>>,
     pub agents: Vec<Agent>,
-    /// What waits for something that nobody walks here, and was not told yet.
-    pub untold: Vec<(ObjectId, String)>,
+    /// What waits for something that nobody walks here; `None` once it was looked through.
+    pub waits: Option<Vec<(ObjectId, String)>>,
 }
 
 /// Reads a workflow as it stands; `None` when it is gone.
@@ -50,9 +51,10 @@ pub(crate) fn load(
     let agents = agents::all(tx, project)?;
     let mut snapshot = Snapshot::new(workflow, all, &blocks, &outside);
     snapshot.attempts = attempts;
-    let untold = untold(tx, &snapshot)?;
-    let mut known = Known { snapshot, sessions, talking, agents, untold };
-    known.join_talks(tx)?;
+    let runs = snapshot.workflow.status == WorkflowStatus::Running;
+    let waits = runs.then(|| plan::waits(&snapshot));
+    let mut known = Known { snapshot, sessions, talking, agents, waits };
+    known.join_talks();
     Ok(Some(known))
 }
 
@@ -62,31 +64,24 @@ fn discussions(
     all: &[Task],
 ) -> Result<HashMap<ObjectId, Vec<Talking>>, emergent_store::Error> {
     let about: Vec<ObjectId> = all.iter().map(|task| task.id).collect();
+    let at: HashMap<ObjectId, RunId> = all.iter().filter_map(|task| Some((task.id, task.run?))).collect();
+    let mut begun: HashMap<ObjectId, Option<RunId>> = HashMap::new();
     let mut talking: HashMap<ObjectId, Vec<Talking>> = HashMap::new();
     for (task, object) in tasks::discussions(tx, project, &about)? {
-        if let Some(found) = Talking::read(tx, project, &object)? {
+        let Some(run) = at.get(&task) else { continue };
+        let attempt = match begun.get(&task) {
+            Some(known) => *known,
+            None => *begun.entry(task).or_insert(first_run(tx, project, *run)?),
+        };
+        // What was discussed in attempts before is over.
+        let found = Talking::read(tx, project, &object)?;
+        if let Some(mut found) = found.filter(|one| one.attempt.is_some() && one.attempt == attempt) {
             let of_task = talking.entry(task).or_default();
-            // What was discussed in attempts before is over.
-            of_task.retain(|one| one.attempt == found.attempt);
+            found.comes_after(of_task);
             of_task.push(found);
         }
     }
     Ok(talking)
-}
-
-/// What waits, as far as the newest event about it does not say so already.
-fn untold(tx: &mut Tx<'_>, snapshot: &Snapshot) -> Result<Vec<(ObjectId, String)>, emergent_store::Error> {
-    let mut untold = Vec::new();
-    if snapshot.workflow.status != WorkflowStatus::Running {
-        return Ok(untold);
-    }
-    for (task, why) in plan::waits(snapshot) {
-        let newest = workflows::newest_event_of(tx, snapshot.workflow.id, task)?;
-        if !newest.is_some_and(|(kind, data)| kind == WAITING && data["reason"] == why.as_str()) {
-            untold.push((task, why));
-        }
-    }
-    Ok(untold)
 }
 
 fn attempts(
@@ -111,25 +106,42 @@ fn attempts(
 
 /// A task's run as the rules see it; what it handed in is read once it has ended.
 pub(crate) fn attempt(tx: &mut Tx<'_>, task: &Task, run: &Run) -> Result<Attempt, emergent_store::Error> {
-    let summary = run.summary.clone().unwrap_or_default();
-    let verdict = if task.verdict != VerdictKind::None && run.status.is_terminal() {
-        let handed_in: Option<Value> = runs::handed_in(tx, run.id)?;
-        verdict_of(task.verdict, handed_in.as_ref(), &summary)
-    } else {
-        None
-    };
-    let owes = task.verdict != VerdictKind::None && verdict.is_none();
-    let asked_again = owes && goes_on_from_completed(tx, run)?;
-    Ok(Attempt {
+    let mut attempt = plain(run);
+    if task.verdict != VerdictKind::None {
+        if run.status.is_terminal() {
+            let handed_in = handed_in(tx, run)?;
+            attempt.verdict = verdict_of(task.verdict, handed_in.as_ref(), &attempt.summary);
+        }
+        attempt.asked_again = attempt.verdict.is_none() && goes_on_from_completed(tx, run)?;
+    }
+    Ok(attempt)
+}
+
+/// As [`attempt`], of a task that has nothing to hand in.
+fn plain(run: &Run) -> Attempt {
+    Attempt {
         run: run.id,
         agent: run.agent_name.clone(),
         status: run.status,
         reason: run.reason,
-        summary,
+        summary: run.summary.clone().unwrap_or_default(),
         error: run.error.clone(),
-        verdict,
-        asked_again,
-    })
+        verdict: None,
+        asked_again: false,
+    }
+}
+
+/// What an attempt handed in last: its run, or one that this goes on from.
+fn handed_in(tx: &mut Tx<'_>, run: &Run) -> Result<Option<Value>, emergent_store::Error> {
+    if let Some(given) = runs::handed_in(tx, run.id)? {
+        return Ok(Some(given));
+    }
+    for before in runs::resume_chain(tx, run)? {
+        if let Some(given) = runs::handed_in(tx, before)? {
+            return Ok(Some(given));
+        }
+    }
+    Ok(None)
 }
 
 /// Only a run that owed something is gone on with after it completed, so one such says that it was
@@ -162,26 +174,27 @@ impl Known {
 
     /// Tells the snapshot how far each task's discussions are. What they came to is what the task
     /// hands on.
-    fn join_talks(&mut self, tx: &mut Tx<'_>) -> Result<(), emergent_store::Error> {
+    fn join_talks(&mut self) {
         for (task, talking) in &self.talking {
             let Some(attempt) = self.snapshot.attempts.get_mut(task) else { continue };
-            let begun = first_run(tx, self.snapshot.workflow.project, attempt.run)?;
-            let of_attempt = talking.iter().filter(|one| one.attempt.is_some() && one.attempt == begun);
-            let Some(talk) = of_attempt.map(Talking::talk).min() else { continue };
-            if talk == Talk::Resolved {
+            let Some(talk) = talk::of_all(talking) else { continue };
+            if talk >= Talk::Resolved {
                 talk::conclude(talking, &mut attempt.summary);
             }
             self.snapshot.talks.insert(*task, talk);
         }
-        Ok(())
     }
 
     /// The run of an attempt has ended. Discussions of the runs it goes on from are its own.
     pub fn ended(&mut self, task: ObjectId, mut attempt: Attempt) {
-        if self.snapshot.talks.get(&task) == Some(&Talk::Resolved)
-            && let Some(talking) = self.talking.get(&task)
-        {
-            talk::conclude(talking, &mut attempt.summary);
+        match self.snapshot.talks.get(&task) {
+            Some(talk) if *talk >= Talk::Resolved => {
+                let talking = self.talking.get(&task).map(Vec::as_slice).unwrap_or_default();
+                talk::conclude(talking, &mut attempt.summary);
+            }
+            Some(_) => {}
+            // Those that are still known were of an attempt before.
+            None => drop(self.talking.remove(&task)),
         }
         self.snapshot.attempts.insert(task, attempt);
     }
@@ -191,6 +204,25 @@ impl Known {
         self.snapshot.talks.get(&task).filter(|talk| **talk == Talk::Escalated)?;
         let talking = self.talking.get(&task)?;
         talking.iter().find(|one| one.talk() == Talk::Escalated).map(|one| one.id)
+    }
+
+    /// Takes in runs that ended here; false when there is more to know than that, or nothing was
+    /// heard: it is looked for in the database then. What is taken in for nothing does no harm: a
+    /// change by others makes what is decided on it stale.
+    pub fn hear(&mut self, ended: &mut Ended) -> bool {
+        let mut heard = false;
+        while let Some(run) = ended.take() {
+            let task = self.snapshot.tasks().iter().find(|task| task.run == Some(run.id));
+            // A verdict was handed in, and a discussion has turns: they are read.
+            let Some(task) = task.filter(|task| task.verdict == VerdictKind::None) else { return false };
+            let (task, attempt) = (task.id, plain(&run));
+            if self.talking.contains_key(&task) || !self.snapshot.attempts.contains_key(&task) {
+                return false;
+            }
+            self.snapshot.attempts.insert(task, attempt);
+            heard = true;
+        }
+        heard
     }
 
     /// The runs whose end would change something.

@@ -4,7 +4,7 @@
 use emergent_domain::{
     ids::ObjectId,
     run::RunStatus,
-    task::{Task, TaskStatus},
+    task::{NeedsPerson, Task, TaskStatus},
     workflow::{OnFailure, WorkflowStatus},
 };
 
@@ -43,16 +43,28 @@ pub struct Trouble {
     pub reason: String,
     pub task: Option<ObjectId>,
     pub discussion: Option<ObjectId>,
-    pub options: &'static [&'static str],
+    pub options: Vec<String>,
 }
 
 /// What a person can do about a task that failed.
 pub const FOR_A_TASK: &[&str] = &["retry", "reassign", "skip", "cancel"];
+/// What a person can do about a task that could not be paid: go on with more budget, or do without.
+pub const FOR_A_BUDGET: &[&str] = &["resume", "skip", "cancel"];
 /// What a person can do about a task that waits in vain for another workflow: look again once that is
 /// mended, or do without.
 pub const FOR_A_WAIT: &[&str] = &["retry", "skip", "cancel"];
 /// What a person can do about a discussion that did not come to an end.
 pub const FOR_A_DISCUSSION: &[&str] = &["decide", "cancel"];
+
+/// That a person has to look at a task that failed. It is kept on the task until somebody has, so that
+/// each is asked about, one after the other.
+pub fn needs_person(task: &Task, why: &str, options: &[&str]) -> NeedsPerson {
+    NeedsPerson { reason: format!("task `{}` failed: {why}", task.key), options: owned(options) }
+}
+
+fn owned(options: &[&str]) -> Vec<String> {
+    options.iter().map(|&option| option.to_owned()).collect()
+}
 
 /// What ended, before anything new is started: it may change what can be.
 pub fn ended(snapshot: &Snapshot) -> Vec<Next> {
@@ -72,9 +84,10 @@ fn what_ended(snapshot: &Snapshot, task: &Task) -> Option<Next> {
     match snapshot.talks.get(&task.id) {
         Some(Talk::Open) => Some(Next::Talk(task.id)),
         Some(Talk::Escalated) => None,
-        Some(Talk::Resolved) => Some(Next::Settle(task.id)),
-        None if task.requires_collaboration => Some(Next::Discuss(task.id)),
-        None => Some(Next::Settle(task.id)),
+        Some(Talk::Reviewed) => Some(Next::Settle(task.id)),
+        // What its agent had discussed is not the review that the task wants.
+        Some(Talk::Resolved) | None if task.requires_collaboration => Some(Next::Discuss(task.id)),
+        Some(Talk::Resolved) | None => Some(Next::Settle(task.id)),
     }
 }
 
@@ -135,10 +148,9 @@ pub fn at_rest(snapshot: &Snapshot) -> Vec<Next> {
 /// only where that is wanted, and no person is asked about it.
 fn in_vain(snapshot: &Snapshot) -> Vec<Next> {
     let skips = snapshot.workflow.settings.on_failure == OnFailure::Skip;
-    let asked_about = snapshot.workflow.escalation.as_ref().and_then(|waits| waits.task);
     let is_in_vain = |blocker: &&Task| match blocker.status {
         TaskStatus::Skipped => true,
-        TaskStatus::Failed => skips && asked_about != Some(blocker.id),
+        TaskStatus::Failed => skips && blocker.needs_person.is_none(),
         _ => false,
     };
     let skip = |task: &Task| {
@@ -163,29 +175,22 @@ fn never(snapshot: &Snapshot, task: &Task) -> Option<String> {
 /// What a person is asked, if anything.
 fn trouble(snapshot: &Snapshot) -> Option<Trouble> {
     let tasks = snapshot.tasks();
-    let about = |task: &Task, reason: String, options| {
-        Some(Trouble { reason, task: Some(task.id), discussion: None, options })
+    let about = |task: &Task, reason: String, options: &[&str]| {
+        Some(Trouble { reason, task: Some(task.id), discussion: None, options: owned(options) })
     };
     let undecided = tasks.iter().find(|task| snapshot.talks.get(&task.id) == Some(&Talk::Escalated));
     if let Some(task) = undecided {
         let reason = format!("the discussion of `{}` did not come to an end by itself", task.key);
         return about(task, reason, FOR_A_DISCUSSION);
     }
-    let still_so = |task: ObjectId| snapshot.get(task).is_some_and(|task| task.status == TaskStatus::Failed);
-    // What a person has mended meanwhile is no trouble any more.
-    let noted = snapshot.workflow.escalation.as_ref().filter(|waits| waits.task.is_none_or(still_so));
-    if let Some(waits) = noted {
-        return Some(Trouble {
-            reason: waits.reason.clone(),
-            task: waits.task,
-            discussion: waits.discussion,
-            options: FOR_A_TASK,
-        });
+    let failed: Vec<&Task> = tasks.iter().filter(|task| task.status == TaskStatus::Failed).collect();
+    if let Some((task, needs)) = failed.iter().find_map(|task| Some((task, task.needs_person.clone()?))) {
+        let NeedsPerson { reason, options } = needs;
+        return Some(Trouble { reason, task: Some(task.id), discussion: None, options });
     }
     if snapshot.workflow.settings.on_failure == OnFailure::Skip {
         return None;
     }
-    let failed: Vec<&Task> = tasks.iter().filter(|task| task.status == TaskStatus::Failed).collect();
     if let Some(first) = failed.first() {
         let reason = match failed.len() {
             1 => format!("task `{}` failed", first.key),

@@ -3,13 +3,13 @@
 use emergent_domain::{
     ids::ObjectId,
     run::{Reason, RunStatus},
-    task::{Task, TaskStatus, VerdictKind},
+    task::{NeedsPerson, Task, TaskStatus, VerdictKind},
     workflow::OnFailure,
 };
 use serde_json::Value;
 
 use crate::{
-    plan::{FOR_A_TASK, Trouble},
+    plan::{FOR_A_BUDGET, FOR_A_TASK, needs_person},
     state::{Attempt, Snapshot},
     threading::failure_note,
 };
@@ -44,7 +44,10 @@ pub enum To {
     Reopened,
     Failed {
         failure_context: String,
+        /// Set when a person has to look at it, once everything else is done.
+        needs_person: Option<NeedsPerson>,
     },
+    Skipped,
     Paused,
     /// Paused until it is asked, in the same conversation, for the verdict it owes.
     AskedAgain,
@@ -75,15 +78,8 @@ pub enum Judged {
     },
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Settlement {
-    pub moves: Vec<Move>,
-    /// Set when a person has to look at it, once everything else is done.
-    pub trouble: Option<Trouble>,
-}
-
 /// The attempt at `task` has ended.
-pub fn settle(snapshot: &Snapshot, task: &Task, attempt: &Attempt, judged: Option<&Judged>) -> Settlement {
+pub fn settle(snapshot: &Snapshot, task: &Task, attempt: &Attempt, judged: Option<&Judged>) -> Vec<Move> {
     match attempt.status {
         RunStatus::Completed if task.verdict != VerdictKind::None => verdict(snapshot, task, attempt),
         RunStatus::Completed => match judged {
@@ -104,10 +100,10 @@ pub fn settle(snapshot: &Snapshot, task: &Task, attempt: &Attempt, judged: Optio
             );
             failed(snapshot, task, why, attempt, judged)
         }
-        RunStatus::Cancelled => gone(snapshot, task, "its run was cancelled".to_owned(), attempt),
+        RunStatus::Cancelled => gone(snapshot, task, "its run was cancelled".to_owned(), attempt, FOR_A_TASK),
         // Another try would meet the same wall.
         RunStatus::Failed if attempt.reason == Some(Reason::Budget) => {
-            gone(snapshot, task, "the budget is used up".to_owned(), attempt)
+            gone(snapshot, task, "the budget is used up".to_owned(), attempt, FOR_A_BUDGET)
         }
         _ => {
             let error = attempt.error.as_deref().unwrap_or("no reason given");
@@ -117,12 +113,12 @@ pub fn settle(snapshot: &Snapshot, task: &Task, attempt: &Attempt, judged: Optio
     }
 }
 
-fn completed(task: &Task, attempt: &Attempt, why: String) -> Settlement {
+fn completed(task: &Task, attempt: &Attempt, why: String) -> Vec<Move> {
     one(task, To::Completed { output: Value::String(attempt.summary.clone()) }, why)
 }
 
-fn one(task: &Task, to: To, why: String) -> Settlement {
-    Settlement { moves: vec![Move { task: task.id, to, why }], trouble: None }
+fn one(task: &Task, to: To, why: String) -> Vec<Move> {
+    vec![Move { task: task.id, to, why }]
 }
 
 /// An attempt that failed is tried again while there are retries, then the task has failed.
@@ -132,7 +128,7 @@ fn failed(
     why: String,
     attempt: &Attempt,
     judged: Option<&Judged>,
-) -> Settlement {
+) -> Vec<Move> {
     let why = match judged {
         Some(Judged::Retry { note }) if !note.is_empty() => format!("{why}. {note}"),
         _ => why,
@@ -140,16 +136,15 @@ fn failed(
     let context = note(task, &why, attempt);
     match judged {
         Some(Judged::Escalate { why: more }) => {
-            let mut settlement = one(task, To::Failed { failure_context: context }, format!("{why}; {more}"));
-            let reason = format!("task `{}` failed: {more}", task.key);
-            settlement.trouble =
-                Some(Trouble { reason, task: Some(task.id), discussion: None, options: FOR_A_TASK });
-            settlement
+            let needs_person = Some(needs_person(task, more, FOR_A_TASK));
+            one(task, To::Failed { failure_context: context, needs_person }, format!("{why}; {more}"))
         }
-        Some(Judged::GiveUp { why: more }) => gone(snapshot, task, format!("{why}; {more}"), attempt),
+        Some(Judged::GiveUp { why: more }) => {
+            gone(snapshot, task, format!("{why}; {more}"), attempt, FOR_A_TASK)
+        }
         _ if !task.has_retries_left() => {
             let why = format!("{why}; {} retries are used up", task.max_retries);
-            one(task, To::Failed { failure_context: context }, why)
+            one(task, To::Failed { failure_context: context, needs_person: None }, why)
         }
         Some(Judged::Reassign { agent, why: more }) if !task.agent_is_named => {
             let to = To::Retry { failure_context: context, agent: Some(agent.clone()) };
@@ -160,19 +155,15 @@ fn failed(
 }
 
 /// A failure that no retry mends: a person is asked, unless what waits for it is to be skipped.
-fn gone(snapshot: &Snapshot, task: &Task, why: String, attempt: &Attempt) -> Settlement {
+fn gone(snapshot: &Snapshot, task: &Task, why: String, attempt: &Attempt, options: &[&str]) -> Vec<Move> {
     let failure_context = note(task, &why, attempt);
-    let mut settlement = one(task, To::Failed { failure_context }, why.clone());
-    if snapshot.workflow.settings.on_failure == OnFailure::Escalate {
-        let reason = format!("task `{}` failed: {why}", task.key);
-        settlement.trouble =
-            Some(Trouble { reason, task: Some(task.id), discussion: None, options: FOR_A_TASK });
-    }
-    settlement
+    let asks = snapshot.workflow.settings.on_failure == OnFailure::Escalate;
+    let needs_person = asks.then(|| needs_person(task, &why, options));
+    one(task, To::Failed { failure_context, needs_person }, why)
 }
 
 /// A verifying task says what becomes of those it judges.
-fn verdict(snapshot: &Snapshot, task: &Task, attempt: &Attempt) -> Settlement {
+fn verdict(snapshot: &Snapshot, task: &Task, attempt: &Attempt) -> Vec<Move> {
     let Some(verdict) = &attempt.verdict else {
         if !attempt.asked_again {
             return one(task, To::AskedAgain, "its run ended without a verdict".to_owned());
@@ -195,7 +186,7 @@ fn verdict(snapshot: &Snapshot, task: &Task, attempt: &Attempt) -> Settlement {
     judged.retain(|one| !matches!(one.status, TaskStatus::Failed | TaskStatus::Skipped));
     if judged.is_empty() {
         let why = format!("its verdict is {word}, and there is nothing to send back");
-        return gone(snapshot, task, why, attempt);
+        return gone(snapshot, task, why, attempt, FOR_A_TASK);
     }
     let issues = match verdict.issues.is_empty() {
         true if verdict.summary.is_empty() => attempt.summary.clone(),
@@ -203,31 +194,25 @@ fn verdict(snapshot: &Snapshot, task: &Task, attempt: &Attempt) -> Settlement {
         false => verdict.issues.join("\n"),
     };
     let why = format!("`{}` says {word}: {issues}", task.key);
-    let mut settlement = Settlement::default();
+    let mut moves = Vec::new();
     for one in &judged {
         let failure_context = failure_note(&one.failure_context, one.retry_count + 1, &why);
         // Another verdict was faster.
         if one.status != TaskStatus::Completed {
             if one.status == TaskStatus::Pending {
                 let failure_context = failure_note(&one.failure_context, one.retry_count, &why);
-                settlement.moves.push(Move {
-                    task: one.id,
-                    to: To::Noted { failure_context },
-                    why: why.clone(),
-                });
+                moves.push(Move { task: one.id, to: To::Noted { failure_context }, why: why.clone() });
             }
             continue;
         }
         if one.has_retries_left() {
             let to = To::SentBack { failure_context };
-            settlement.moves.push(Move { task: one.id, to, why: why.clone() });
+            moves.push(Move { task: one.id, to, why: why.clone() });
             continue;
         }
         let used = format!("{why}; {} retries are used up", one.max_retries);
-        let reason = format!("task `{}` failed: {used}", one.key);
-        settlement.trouble =
-            Some(Trouble { reason, task: Some(one.id), discussion: None, options: FOR_A_TASK });
-        settlement.moves.push(Move { task: one.id, to: To::Failed { failure_context }, why: used });
+        let needs_person = Some(needs_person(one, &used, FOR_A_TASK));
+        moves.push(Move { task: one.id, to: To::Failed { failure_context, needs_person }, why: used });
     }
     // What was built on it in between is done again, and so is the verdict.
     let mut again: Vec<&Task> = judged.iter().flat_map(|one| snapshot.between(one.id, task.id)).collect();
@@ -237,11 +222,11 @@ fn verdict(snapshot: &Snapshot, task: &Task, attempt: &Attempt) -> Settlement {
     for one in again {
         if one.status == TaskStatus::Completed && !sent_back.contains(&one.id) {
             let why = format!("what it stands on goes back: {why}");
-            settlement.moves.push(Move { task: one.id, to: To::Reopened, why });
+            moves.push(Move { task: one.id, to: To::Reopened, why });
         }
     }
-    settlement.moves.push(Move { task: task.id, to: To::Reopened, why });
-    settlement
+    moves.push(Move { task: task.id, to: To::Reopened, why });
+    moves
 }
 
 fn note(task: &Task, why: &str, attempt: &Attempt) -> String {
@@ -261,7 +246,6 @@ fn word(reason: Option<Reason>) -> &'static str {
 pub struct Enacted {
     pub attempt: Attempt,
     pub moves: Vec<(Move, Task)>,
-    pub trouble: Option<Trouble>,
 }
 
 /// Settles an attempt that has ended and moves the snapshot along, as the transaction will move the
@@ -269,7 +253,7 @@ pub struct Enacted {
 pub fn enact(snapshot: &mut Snapshot, id: ObjectId, judged: Option<&Judged>) -> Option<Enacted> {
     let task = snapshot.get(id)?.clone();
     let attempt = snapshot.attempts.get(&id)?.clone();
-    let Settlement { moves, trouble } = settle(snapshot, &task, &attempt, judged);
+    let moves = settle(snapshot, &task, &attempt, judged);
     let mut made = Vec::with_capacity(moves.len());
     for step in moves {
         let Some(moved) = snapshot.get_mut(step.task) else { continue };
@@ -282,11 +266,14 @@ pub fn enact(snapshot: &mut Snapshot, id: ObjectId, judged: Option<&Judged>) -> 
         snapshot.attempts.remove(&id);
         snapshot.talks.remove(&id);
     }
-    Some(Enacted { attempt, moves: made, trouble })
+    Some(Enacted { attempt, moves: made })
 }
 
 /// Makes a move in memory, as the transaction makes it in the graph.
 fn make(task: &mut Task, to: &To) {
+    if !matches!(to, To::Noted { .. }) {
+        task.needs_person = None;
+    }
     let leave = |task: &mut Task| {
         task.run = None;
         task.resumes = 0;
@@ -319,10 +306,12 @@ fn make(task: &mut Task, to: &To) {
             leave(task);
             task.status = TaskStatus::Pending;
         }
-        To::Failed { failure_context } => {
+        To::Failed { failure_context, needs_person } => {
             task.status = TaskStatus::Failed;
             task.failure_context.clone_from(failure_context);
+            task.needs_person.clone_from(needs_person);
         }
+        To::Skipped => task.status = TaskStatus::Skipped,
         To::Paused | To::AskedAgain => task.status = TaskStatus::Paused,
     }
 }

@@ -34,8 +34,10 @@ pub enum Talk {
     Open,
     /// A person has to decide.
     Escalated,
-    /// The outcome is there: the task is done with it.
+    /// The outcome is there: the task is done with it, unless it wants a review besides.
     Resolved,
+    /// As before, and the review that a task wants was among them.
+    Reviewed,
 }
 
 /// A workflow with its tasks, indexed for the questions that are asked again and again.
@@ -48,6 +50,8 @@ pub struct Snapshot {
     after: Vec<Vec<usize>>,
     /// What each task waits for in other workflows, or in none.
     outside: HashMap<ObjectId, Vec<Outside>>,
+    /// Tasks with such a blocker, whether it is completed or not.
+    has_outside: HashSet<ObjectId>,
     /// How many wait for each, directly or not.
     waiting: Vec<usize>,
     pub attempts: HashMap<ObjectId, Attempt>,
@@ -80,6 +84,7 @@ impl Snapshot {
                 _ => {}
             }
         }
+        let has_outside = held.keys().copied().collect();
         held.retain(|_, blockers| !blockers.is_empty());
         let waiting = waiting(&after);
         Self {
@@ -89,6 +94,7 @@ impl Snapshot {
             before,
             after,
             outside: held,
+            has_outside,
             waiting,
             attempts: HashMap::new(),
             talks: HashMap::new(),
@@ -149,6 +155,12 @@ impl Snapshot {
     /// What a task waits for in other workflows, or in none.
     pub fn outside(&self, id: ObjectId) -> &[Outside] {
         self.outside.get(&id).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Whether a task has a blocker that is not of its workflow, even one that is completed: it may be
+    /// taken back there.
+    pub fn has_outside(&self, id: ObjectId) -> bool {
+        self.has_outside.contains(&id)
     }
 
     /// Whether any blocker is in another workflow: nobody tells when that one is done.

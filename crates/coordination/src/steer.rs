@@ -107,6 +107,7 @@ pub(crate) fn again(task: &Task, note: Option<&str>, agent: Option<&str>) -> Val
         "agent_is_named": agent.is_some() || task.agent_is_named,
         "max_retries": max_retries,
         "failure_context": failure_context,
+        "needs_person": null,
         "run_id": null,
     })
 }
@@ -130,7 +131,7 @@ fn moves(
                 return refuse("skipping", "one that is pending, failed, paused or taken by hand");
             }
             let why = reason.clone().unwrap_or_else(|| "a person skipped it".to_owned());
-            let skipped = json!({ "status": TaskStatus::Skipped.as_str() });
+            let skipped = json!({ "status": TaskStatus::Skipped.as_str(), "needs_person": null });
             // Only what is not begun is skipped: it is taken back first.
             let taken_back = by_hand.then(|| again(task, None, None));
             Ok((taken_back.into_iter().chain([skipped]).collect(), why))

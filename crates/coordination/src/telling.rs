@@ -3,13 +3,14 @@
 
 use emergent_domain::{
     ids::ObjectId,
-    task::{Task, VerdictKind},
+    task::{Task, TaskStatus, VerdictKind},
     workflow::ThreadingKind,
 };
 use serde_json::Value;
 
 use crate::{
     known::Known,
+    state::{Snapshot, Talk},
     think::{self, Asked, Thought},
     threading::{self, Source, Sources, Threaded},
     walk::Walk,
@@ -67,23 +68,40 @@ fn sources(known: &Known, task: &Task) -> Sources {
         text: text_of(other.output.as_ref()).or_else(|| other.summary.clone()).unwrap_or_default(),
         verified: verified.contains(&other.id),
     };
-    let discussions = snapshot
-        .blockers(task.id)
-        .flat_map(|blocker| known.talking.get(&blocker.id).into_iter().flatten())
-        .map(|talking| Source {
+    let direct = direct(snapshot, task, &verified);
+    let discussions = direct
+        .iter()
+        .flat_map(|one| known.talking.get(&one.id).into_iter().flatten().map(|talking| (one.id, talking)))
+        .filter(|(_, talking)| talking.talk() == Talk::Resolved)
+        .map(|(of, talking)| Source {
             id: talking.id,
             title: talking.topic().to_owned(),
             kind: talking.kind().to_owned(),
             agent: None,
             text: talking.told(),
-            verified: false,
+            verified: verified.contains(&of),
         })
         .collect();
+    let mut indirect = snapshot.indirect_blockers(task.id, MOST_INDIRECT + verified.len());
+    indirect.retain(|far| direct.iter().all(|one| one.id != far.id));
+    indirect.truncate(MOST_INDIRECT);
     Sources {
-        direct: snapshot.blockers(task.id).map(source).collect(),
+        direct: direct.into_iter().map(source).collect(),
         discussions,
-        indirect: snapshot.indirect_blockers(task.id, MOST_INDIRECT).into_iter().map(source).collect(),
+        indirect: indirect.into_iter().map(source).collect(),
     }
+}
+
+/// What a task builds on itself, and what it has to judge, however far back that is.
+fn direct<'a>(snapshot: &'a Snapshot, task: &Task, verified: &[ObjectId]) -> Vec<&'a Task> {
+    let mut direct: Vec<&Task> = snapshot.blockers(task.id).collect();
+    let far = verified.iter().filter_map(|id| snapshot.get(*id));
+    for one in far.filter(|one| one.status == TaskStatus::Completed) {
+        if direct.iter().all(|known| known.id != one.id) {
+            direct.push(one);
+        }
+    }
+    direct
 }
 
 fn named(task: &Task) -> String {

@@ -2,9 +2,10 @@
 //!
 //! In this order, each with its source named: the task; the outputs of its direct blockers; the
 //! outcomes of their discussions; the failure context; outputs of indirect blockers, nearest first.
-//! All of it fits a budget of tokens, except that the task and its failures are never left out.
+//! All of it fits a budget of tokens, except that the task, its failures and some of each that it has
+//! to judge are never left out.
 
-use std::fmt::Write;
+use std::{collections::HashMap, fmt::Write};
 
 use emergent_documents::count_tokens;
 use emergent_domain::{
@@ -62,25 +63,35 @@ pub fn thread(
     let mut left =
         budget_tokens.saturating_sub(count_tokens(&head) + count_tokens(&failures) + count_tokens(&tail));
     let mut threaded = Threaded { prompt: head, used: Vec::new(), dropped: Vec::new() };
-    threaded.add(side_by_side(task, direct, &mut left, what_it_is));
-    threaded.add(side_by_side(task, discussions, &mut left, |_, _| "DECIDED IN DISCUSSION"));
+    let mut parts: HashMap<ObjectId, String> = HashMap::new();
+    // What it has to judge gets its room before anything else does.
+    for verified in [true, false] {
+        let [direct, discussions] = [direct, discussions].map(|rank| -> Vec<&Source> {
+            rank.iter().filter(|source| source.verified == verified).collect()
+        });
+        parts.extend(side_by_side(task, &direct, &mut left, what_it_is));
+        parts.extend(side_by_side(task, &discussions, &mut left, |_, _| "DECIDED IN DISCUSSION"));
+    }
+    threaded.add(direct, &mut parts);
+    threaded.add(discussions, &mut parts);
     threaded.prompt += &failures;
     for source in indirect {
-        threaded.add(side_by_side(task, std::slice::from_ref(source), &mut left, |_, _| "EARLIER WORK"));
+        parts.extend(side_by_side(task, &[source], &mut left, |_, _| "EARLIER WORK"));
+        threaded.add(std::slice::from_ref(source), &mut parts);
     }
     threaded.prompt += &tail;
     threaded
 }
 
 impl Threaded {
-    fn add(&mut self, parts: Vec<(ObjectId, Option<String>)>) {
-        for (id, part) in parts {
-            match part {
+    fn add(&mut self, sources: &[Source], parts: &mut HashMap<ObjectId, String>) {
+        for Source { id, .. } in sources {
+            match parts.remove(id) {
                 Some(part) => {
                     self.prompt += &part;
-                    self.used.push(id);
+                    self.used.push(*id);
                 }
-                None => self.dropped.push(id),
+                None => self.dropped.push(*id),
             }
         }
     }
@@ -100,10 +111,10 @@ fn what_it_is(task: &Task, source: &Source) -> &'static str {
 /// leave goes to the long ones.
 fn side_by_side(
     task: &Task,
-    sources: &[Source],
+    sources: &[&Source],
     left: &mut usize,
     label: impl Fn(&Task, &Source) -> &'static str,
-) -> Vec<(ObjectId, Option<String>)> {
+) -> Vec<(ObjectId, String)> {
     let heads: Vec<String> = sources.iter().map(|source| named(label(task, source), source)).collect();
     let sizes: Vec<(usize, usize)> = sources
         .iter()
@@ -112,17 +123,18 @@ fn side_by_side(
         .collect();
     let mut by_size: Vec<usize> = (0..sources.len()).collect();
     by_size.sort_by_key(|at| (sizes[*at].1, *at));
-    let mut parts: Vec<(ObjectId, Option<String>)> = sources.iter().map(|source| (source.id, None)).collect();
+    let mut parts = Vec::new();
     for (done, at) in by_size.iter().enumerate() {
         let (head, text) = sizes[*at];
         let share = *left / (sources.len() - done);
-        let room = share.saturating_sub(head);
+        let least = if sources[*at].verified { LEAST_PART } else { 0 };
+        let room = share.saturating_sub(head).max(least);
         if text == 0 || (text > room && room < LEAST_PART) {
             continue;
         }
         let shown = within(&sources[*at].text, room);
         *left = left.saturating_sub(head + count_tokens(&shown));
-        parts[*at].1 = Some(format!("\n{}{shown}\n", heads[*at]));
+        parts.push((sources[*at].id, format!("\n{}{shown}\n", heads[*at])));
     }
     parts
 }

@@ -18,14 +18,15 @@ use crate::{
     Dispatcher, Error, Result,
     apply::{self, Applied, Item, Settle, Work},
     begin,
-    dispatcher::Share,
+    dispatcher::{LEASE, Share},
     figures::Tally,
-    known::{self, Known},
-    plan::{self, Next, Trouble},
+    known::{self, Known, WAITING},
+    plan::{self, Next},
     planning,
-    settle::{Enacted, enact},
+    settle::{Enacted, Move, To, enact},
     summary, talk,
     think::{self, Judge, Thoughts},
+    threading::failure_note,
 };
 
 /// How often to look without being woken.
@@ -40,11 +41,21 @@ pub(crate) struct Walk {
     /// What a model was asked, and what it said.
     pub thoughts: Thoughts,
     /// Tasks whose run could not be started, and why.
-    refused: HashMap<ObjectId, String>,
+    refused: HashMap<ObjectId, Refusal>,
+    /// Turns of discussions that could not be started, and why.
+    unheard: talk::Unheard,
     /// The planner could not be started.
     no_plan: Option<String>,
+    /// What waits and is told already, with what was told of it.
+    told: HashMap<ObjectId, String>,
     /// More could start if this server had more slots.
     starved: bool,
+}
+
+struct Refusal {
+    why: String,
+    /// What the workflow may spend is spent.
+    budget: bool,
 }
 
 impl Walk {
@@ -57,7 +68,9 @@ impl Walk {
             share: Share::new(dispatcher),
             thoughts: Thoughts::default(),
             refused: HashMap::new(),
+            unheard: talk::Unheard::new(),
             no_plan: None,
+            told: HashMap::new(),
             starved: false,
         }
     }
@@ -67,9 +80,14 @@ impl Walk {
     }
 
     /// Until the workflow is over, waits for a person, or is another server's.
-    pub async fn go(mut self) -> Result<()> {
+    /// After an error it can go on: what was asked meanwhile, and answered, is kept.
+    pub async fn go(&mut self) -> Result<()> {
         let mut changed = self.db().waiter(&workflows::changed(self.id));
+        let mut ended = self.dispatcher.executor().ended_runs(self.id);
         let mut known = None;
+        // Whether what happened since is to be looked for in the database.
+        let mut looks = true;
+        let mut heard = false;
         loop {
             let mut now = match known.take() {
                 Some(known) => known,
@@ -78,7 +96,7 @@ impl Walk {
                     _ => return Ok(()),
                 },
             };
-            if !self.look(&mut now).await? {
+            if std::mem::replace(&mut looks, true) && !self.look(&mut now).await? {
                 continue;
             }
             let items = self.decide(&mut now).await?;
@@ -92,21 +110,34 @@ impl Walk {
                         if !reload {
                             settled(&mut now, &applied);
                             known = Some(now);
+                            // Whatever came meanwhile has woken us.
+                            (looks, heard) = (false, false);
                         }
                     }
                     Err(Error::Stale(_)) => {}
-                    Err(Error::Refused { task: Some(task), why }) => {
-                        self.refused.insert(task, why);
+                    Err(Error::Refused { turn: Some(turn), why, .. }) => {
+                        self.unheard.insert(turn, why);
                     }
-                    Err(Error::Refused { task: None, why }) => self.no_plan = Some(why),
+                    Err(Error::Refused { task: Some(task), why, budget, .. }) => {
+                        self.refused.insert(task, Refusal { why, budget });
+                    }
+                    Err(Error::Refused { task: None, why, .. }) => self.no_plan = Some(why),
                     Err(Error::Lost(_)) => return Ok(()),
                     Err(error) => return Err(error),
                 }
                 continue;
             }
+            // What woke us may have been more than what was heard.
+            if std::mem::take(&mut heard) {
+                known = Some(now);
+                continue;
+            }
             self.share.keep(now.snapshot.busy());
             tokio::select! {
-                () = changed.wait(POLL) => {}
+                () = changed.wait(POLL) => {
+                    heard = now.hear(&mut ended);
+                    looks = !heard;
+                }
                 () = self.dispatcher.slots().freed.notified(), if self.starved => {}
                 true = self.thoughts.hear() => {}
             }
@@ -160,8 +191,10 @@ impl Walk {
         if known.workflow().status == WorkflowStatus::Planning {
             return planning::next(self, known, self.no_plan.clone()).await;
         }
-        let told = known.untold.drain(..).map(|(task, why)| Item::Waits { task, why });
-        let mut items: Vec<Item> = told.collect();
+        let mut items = match known.waits.take() {
+            Some(waits) => self.untold(waits).await?,
+            None => Vec::new(),
+        };
         for next in plan::ended(&known.snapshot) {
             match next {
                 Next::Settle(task) => items.extend(self.settle(known, task)),
@@ -170,10 +203,7 @@ impl Walk {
                     // Nobody to talk to: what it brought stands.
                     None => items.extend(self.settle(known, task)),
                 },
-                Next::Talk(task) => items.extend(match self.refused.remove(&task) {
-                    Some(why) => talk::give_up(known, task, &why),
-                    None => talk::next(known, task),
-                }),
+                Next::Talk(task) => items.extend(talk::next(known, task, &self.unheard)),
                 _ => {}
             }
         }
@@ -181,6 +211,28 @@ impl Walk {
         if items.is_empty() && self.thoughts.is_idle() && !self.starved {
             for next in plan::at_rest(&known.snapshot) {
                 items.extend(self.rest(known, next).await?);
+            }
+        }
+        Ok(items)
+    }
+
+    /// What waits, as far as the newest event about it does not say so already. That is looked up once,
+    /// not at every look.
+    async fn untold(&mut self, waits: Vec<(ObjectId, String)>) -> Result<Vec<Item>> {
+        // One that waits no longer may wait again, for the same: that is told again.
+        self.told.retain(|task, _| waits.iter().any(|(one, _)| one == task));
+        let mut items = Vec::new();
+        for (task, why) in waits {
+            if self.told.get(&task) == Some(&why) {
+                continue;
+            }
+            let id = self.id;
+            let read = move |tx: &mut Tx<'_>| workflows::newest_event_of(tx, id, task);
+            let newest: Result<_, emergent_store::Error> = self.db().read(read).await;
+            if newest?.is_some_and(|(kind, data)| kind == WAITING && data["reason"] == why.as_str()) {
+                self.told.insert(task, why);
+            } else {
+                items.push(Item::Waits { task, why });
             }
         }
         Ok(items)
@@ -195,11 +247,10 @@ impl Walk {
         let judge = self.judge();
         let judged = think::attempt(judge.as_ref(), &mut self.thoughts, known, &task, &attempt);
         let Some(judged) = judged else { return Vec::new() };
-        let Some(Enacted { attempt, moves, trouble }) = enact(&mut known.snapshot, id, judged.as_ref())
-        else {
+        let Some(Enacted { attempt, moves }) = enact(&mut known.snapshot, id, judged.as_ref()) else {
             return Vec::new();
         };
-        let mut items = vec![Item::Settle(Box::new(Settle {
+        vec![Item::Settle(Box::new(Settle {
             task: id,
             run: attempt.run,
             status: attempt.status,
@@ -207,9 +258,7 @@ impl Walk {
             moves,
             verdict: attempt.verdict,
             summary: attempt.summary,
-        }))];
-        items.extend(trouble.map(Item::Trouble));
-        items
+        }))]
     }
 
     fn start(&mut self, known: &mut Known, items: &mut Vec<Item>) {
@@ -225,8 +274,9 @@ impl Walk {
         for next in wanted {
             let (Next::Start(id) | Next::Resume(id)) = next else { continue };
             let Some(task) = known.snapshot.get(id).cloned() else { continue };
-            if let Some(why) = self.refused.remove(&id) {
-                items.extend(not_started(known, &task, why));
+            if let Some(refused) = self.refused.remove(&id) {
+                let options = if refused.budget { plan::FOR_A_BUDGET } else { plan::FOR_A_TASK };
+                items.push(not_started(known, &task, &refused.why, options));
                 continue;
             }
             let begun = match next {
@@ -239,7 +289,9 @@ impl Walk {
                     items.push(Item::Begin(begun));
                 }
                 begin::Begun::Thinking => {}
-                begin::Begun::Nobody(why) => items.extend(not_started(known, &task, why)),
+                begin::Begun::Nobody(why) => {
+                    items.push(not_started(known, &task, &why, plan::FOR_A_TASK));
+                }
             }
         }
     }
@@ -253,9 +305,9 @@ impl Walk {
         Ok(match next {
             Next::Skip { task, why } => {
                 let Some(found) = known.snapshot.get_mut(task) else { return Ok(Vec::new()) };
-                let (version, from) = (found.version, found.status);
+                let before = Box::new(found.clone());
                 found.status = TaskStatus::Skipped;
-                vec![Item::Decide { task, version, from, to: TaskStatus::Skipped, why }]
+                vec![Item::Decide { step: Move { task, to: To::Skipped, why }, before }]
             }
             Next::Escalate(mut trouble) => {
                 trouble.discussion = trouble.task.and_then(|task| known.undecided(task));
@@ -282,39 +334,29 @@ impl Walk {
             project: self.project,
             workflow: self.id,
             owner: Arc::clone(&self.owner),
+            until: self.dispatcher.executor().graph().clock().now() + LEASE,
             seen: known.workflow().revision,
             items,
         };
         let executor = self.dispatcher.executor().clone();
         let places = executor.places(work.items.iter().map(Item::runs).sum());
         let on = executor.clone();
-        let applied = executor
-            .write_and_drive(places, move |tx, doorman| apply::apply(tx, doorman, &on, &work))
-            .await?;
-        executor.stop_driving(&applied.cancelled);
-        Ok(applied)
+        executor.write_and_drive(places, move |tx, doorman| apply::apply(tx, doorman, &on, &work)).await
     }
 }
 
 /// A task that nobody can do, or whose run was refused.
-fn not_started(known: &mut Known, task: &Task, why: String) -> Vec<Item> {
+fn not_started(known: &mut Known, task: &Task, why: &str, options: &[&str]) -> Item {
     if let Some(found) = known.snapshot.get_mut(task.id) {
         found.status = TaskStatus::Failed;
     }
-    let reason = format!("task `{}` could not be started: {why}", task.key);
-    let trouble =
-        Trouble { reason: reason.clone(), task: Some(task.id), discussion: None, options: plan::FOR_A_TASK };
-    let failed = Item::Decide {
-        task: task.id,
-        version: task.version,
-        from: task.status,
-        to: TaskStatus::Failed,
-        why: reason,
+    let why = format!("it could not be started: {why}");
+    let asks = known.workflow().settings.on_failure == OnFailure::Escalate;
+    let to = To::Failed {
+        failure_context: failure_note(&task.failure_context, task.retry_count + 1, &why),
+        needs_person: asks.then(|| plan::needs_person(task, &why, options)),
     };
-    match known.workflow().settings.on_failure {
-        OnFailure::Skip => vec![failed],
-        OnFailure::Escalate => vec![failed, Item::Trouble(trouble)],
-    }
+    Item::Decide { step: Move { task: task.id, to, why }, before: Box::new(task.clone()) }
 }
 
 /// The attempt is on its way: the snapshot knows it as queued.

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::{
     agent::words,
@@ -107,6 +107,8 @@ pub struct Task {
     pub max_retries: i64,
     /// What went wrong in each attempt before, the newest last.
     pub failure_context: String,
+    /// Since it failed: a person is asked about it, whatever becomes of others.
+    pub needs_person: Option<NeedsPerson>,
     pub verdict: VerdictKind,
     /// Keys of the tasks it judges; none are its direct blockers.
     pub verifies: Vec<String>,
@@ -152,6 +154,7 @@ impl Task {
             retry_count: number("retry_count").unwrap_or_default(),
             max_retries: number("max_retries").unwrap_or(DEFAULT_RETRIES),
             failure_context: text("failure_context"),
+            needs_person: map.get("needs_person").and_then(NeedsPerson::of),
             verdict: VerdictKind::parse(&text("verdict")).unwrap_or_default(),
             verifies: words("verifies"),
             run: some("run_id").and_then(|id| id.parse().ok()),
@@ -164,6 +167,27 @@ impl Task {
 
     pub fn has_retries_left(&self) -> bool {
         self.retry_count < self.max_retries
+    }
+}
+
+/// Why a person has to look at a task, and what can be done about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NeedsPerson {
+    pub reason: String,
+    pub options: Vec<String>,
+}
+
+impl NeedsPerson {
+    fn of(value: &Value) -> Option<Self> {
+        let reason = value.get("reason")?.as_str()?.to_owned();
+        let options = value.get("options").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let options = options.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        Some(Self { reason, options })
+    }
+
+    /// As the task keeps it.
+    pub fn value(&self) -> Value {
+        json!({ "reason": self.reason, "options": self.options })
     }
 }
 

@@ -48,6 +48,7 @@ fn not_words(type_: &str) -> &'static [&'static str] {
             "workflow_id",
             "run_id",
             "summary",
+            "needs_person",
             "metrics",
         ],
         "Session" => &["status", "run_id", "retry_of", "started_at", "completed_at"],

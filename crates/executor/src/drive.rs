@@ -45,18 +45,25 @@ pub(crate) fn spawn(executor: &Executor, run: Run, owner: Arc<str>, slot: Slot, 
     // Held until the handle is in the map, so that the task cannot take itself out before.
     let mut live = executor.live().lock();
     let task = tokio::spawn(async move {
-        let _gone = Gone(driver.clone(), id);
+        let _gone = Gone(driver.clone(), id, tokio::task::id());
         drive_to_its_end(driver, run, owner, slot, ready).await;
     });
-    live.insert(id, task.abort_handle());
+    if let Some(before) = live.insert(id, task.abort_handle()) {
+        // It was driven under a name that is nobody's any more.
+        before.abort();
+    }
 }
 
 /// Takes a run out of the map when its task ends, however it does.
-struct Gone(Executor, RunId);
+struct Gone(Executor, RunId, tokio::task::Id);
 
 impl Drop for Gone {
     fn drop(&mut self) {
-        self.0.live().lock().remove(&self.1);
+        let mut live = self.0.live().lock();
+        // Another may be at it by now.
+        if live.get(&self.1).is_some_and(|handle| handle.id() == self.2) {
+            live.remove(&self.1);
+        }
     }
 }
 

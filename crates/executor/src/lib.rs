@@ -14,6 +14,7 @@ mod context;
 mod dispatch;
 mod drive;
 mod driver;
+mod ended;
 pub mod error;
 mod flow;
 mod follow;
@@ -39,13 +40,18 @@ pub mod triggers;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use emergent_domain::{ids::RunId, redact::Redactor, run::GRACE_SECONDS, time::Clock};
+use emergent_domain::{
+    ids::{RunId, WorkflowId},
+    redact::Redactor,
+    run::{GRACE_SECONDS, Run},
+    time::Clock,
+};
 use emergent_graph::Graph;
 use emergent_llm::Models;
 use emergent_store::Db;
 use emergent_tools::{Guard, ToolPool};
 use parking_lot::Mutex;
-use tokio::task::AbortHandle;
+use tokio::{sync::mpsc, task::AbortHandle};
 
 use crate::{
     place::Runner,
@@ -57,6 +63,7 @@ use crate::{
 pub use admit::Start;
 pub use ask_once::{AskOnce, NoAnswer};
 pub use dispatch::{dispatch, dispatch_resume};
+pub use ended::Ended;
 pub use error::{Error, Result};
 pub use hub::Hub;
 pub use place::{Doorman, Place};
@@ -76,6 +83,8 @@ struct Inner {
     live: Mutex<HashMap<RunId, AbortHandle>>,
     /// The runner of this process, while it has its lease.
     runner: Mutex<Option<Runner>>,
+    /// Who waits for the runs of a workflow.
+    listeners: Mutex<HashMap<WorkflowId, mpsc::UnboundedSender<Run>>>,
     queue: Queue,
     telemetry: Telemetry,
     warned: triggers::Warned,
@@ -116,6 +125,7 @@ impl Executor {
             hub: Hub::default(),
             live: Mutex::default(),
             runner: Mutex::default(),
+            listeners: Mutex::default(),
             queue: Queue::default(),
             telemetry: Telemetry::default(),
             warned: triggers::Warned::default(),
@@ -156,6 +166,10 @@ impl Executor {
 
     pub(crate) fn runner(&self) -> &Mutex<Option<Runner>> {
         &self.0.runner
+    }
+
+    pub(crate) fn listeners(&self) -> &Mutex<HashMap<WorkflowId, mpsc::UnboundedSender<Run>>> {
+        &self.0.listeners
     }
 
     pub(crate) fn queue(&self) -> &Queue {

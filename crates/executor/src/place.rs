@@ -7,7 +7,10 @@ use std::sync::Arc;
 use emergent_domain::run::Run;
 use emergent_graph::Writer;
 use emergent_store::Tx;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+};
 
 use crate::{
     Executor, Result,
@@ -54,21 +57,34 @@ pub(crate) struct Runner {
     pub owner: Arc<str>,
     places: Arc<Semaphore>,
     pub freed: Arc<Notify>,
+    /// Whose threads drive its runs, whoever admits them.
+    threads: Handle,
 }
 
 impl Runner {
     pub fn new(owner: Arc<str>, places: usize) -> Self {
-        Self { owner, places: Arc::new(Semaphore::new(places)), freed: Arc::default() }
+        let (places, freed) = (Arc::new(Semaphore::new(places)), Arc::default());
+        Self { owner, places, freed, threads: Handle::current() }
     }
 
-    pub fn free(&self) -> usize {
-        self.places.available_permits()
+    pub fn is_full(&self) -> bool {
+        self.places.available_permits() == 0
     }
 
-    /// Entered when there is room.
+    /// So many that are free, or all that are.
+    pub fn slots(&self, most: usize) -> Vec<Slot> {
+        let free = || Arc::clone(&self.places).try_acquire_owned().ok();
+        let slot = |held| Slot {
+            places: Arc::clone(&self.places),
+            held: Some(held),
+            freed: Arc::clone(&self.freed),
+        };
+        std::iter::from_fn(free).take(most).map(slot).collect()
+    }
+
+    /// For a run that was not let in by the front door; to be entered.
     pub fn slot(&self) -> Slot {
-        let held = Arc::clone(&self.places).try_acquire_owned().ok();
-        Slot { places: Arc::clone(&self.places), held, freed: Arc::clone(&self.freed) }
+        Slot { places: Arc::clone(&self.places), held: None, freed: Arc::clone(&self.freed) }
     }
 }
 
@@ -123,11 +139,7 @@ impl Executor {
         let runner = self.runner().lock();
         let Some(runner) = &*runner else { return Vec::new() };
         let place = |slot: Slot| Place { owner: Arc::clone(&runner.owner), slot };
-        std::iter::repeat_with(|| runner.slot())
-            .take(wanted)
-            .take_while(|slot| slot.held.is_some())
-            .map(place)
-            .collect()
+        runner.slots(wanted).into_iter().map(place).collect()
     }
 
     /// Writes, and then drives what was admitted into places. It goes on when whoever asked for it is
@@ -150,12 +162,23 @@ impl Executor {
                 Ok::<_, E>((done, doorman.seated))
             };
             let (done, seated) = executor.db().write(work).await?;
-            for ((run, ready), place) in seated.into_iter().zip(places) {
-                drive::spawn(&executor, run, place.owner, place.slot, ready);
-            }
+            executor.drive(seated, places);
             Ok(done)
         };
         let closed = |_| Err(emergent_store::Error::Closed.into());
         tokio::spawn(writing).await.unwrap_or_else(closed)
+    }
+
+    /// A runner that lost its lease or left meanwhile drives nothing any more: what it was given is
+    /// taken over like everything it had.
+    fn drive(&self, seated: Vec<(Run, Option<Loaded>)>, places: Vec<Place>) {
+        let runner = self.runner().lock();
+        let Some(runner) = runner.as_ref() else { return };
+        let _threads = runner.threads.enter();
+        for ((run, ready), place) in seated.into_iter().zip(places) {
+            if place.owner == runner.owner {
+                drive::spawn(self, run, place.owner, place.slot, ready);
+            }
+        }
     }
 }

@@ -28,6 +28,7 @@ use tracing::error;
 use crate::{
     Error, Executor, Result,
     budget::{self, Reserved, Settlement, Wish},
+    ended::ended,
     purse::prices,
     sessions::Lines,
     spans,
@@ -70,6 +71,8 @@ pub struct Recorder {
     held_upto: i64,
     /// Where what is said is written as well.
     session: Option<ObjectId>,
+    /// For whoever walks its workflow.
+    of_workflow: Option<Arc<Run>>,
 }
 
 impl Recorder {
@@ -86,6 +89,7 @@ impl Recorder {
             held: None,
             held_upto: 0,
             session: run.duty.session,
+            of_workflow: run.duty.workflow.map(|_| Arc::new(run.clone())),
         }
     }
 
@@ -201,8 +205,13 @@ impl Recorder {
         let (writing, held, now, at) = (Arc::clone(&batch), self.held.clone(), self.now(), self.at(steps));
         let (lines, graph, project) =
             (self.lines(&[held.as_deref(), Some(&batch)], now), self.executor.graph().clone(), self.project);
+        let of_workflow = self.of_workflow.clone().map(|run| (self.executor.clone(), run));
         let work = move |tx: &mut Tx<'_>| {
             fence(tx, &at)?;
+            if let (Some((executor, run)), Some(end)) = (&of_workflow, &writing.end) {
+                let (executor, run) = (executor.clone(), ended(run, end, at.steps, at.seq + 1, now));
+                tx.after_commit(move || executor.tell_ended(run));
+            }
             write_held(tx, &at, held.as_deref(), &writing.results, now)?;
             let written = |call: &&RecordedCall| held.as_ref().is_some_and(|held| held.has(call.id));
             write(tx, &at, &writing, writing.results.iter().filter(|call| !written(call)), now)?;

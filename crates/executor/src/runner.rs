@@ -2,13 +2,13 @@
 //! runner that died had in hand. One lease stands for all runs of a runner. When the lease cannot be
 //! kept, the runner drops everything before anybody else can take it up.
 
-use std::sync::Arc;
-
-use emergent_domain::ids::RunId;
-use emergent_store::{
-    Engine,
-    runs::{self, claim},
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
 };
+
+use emergent_domain::{ids::RunId, run::Run};
+use emergent_store::runs::{self, claim};
 use tokio::{
     sync::watch,
     task::AbortHandle,
@@ -85,7 +85,7 @@ impl Shift {
     async fn work(&self, stop: &mut watch::Receiver<bool>) -> Result<()> {
         self.register().await?;
         *self.executor.runner().lock() = Some(self.runner.clone());
-        let (db, mut kept) = (self.executor.db(), Instant::now());
+        let (db, mut kept, mut unknown) = (self.executor.db(), Instant::now(), HashMap::new());
         let mut queued = db.waiter(runs::QUEUED);
         let mut cancelled = db.waiter(runs::CANCELLED);
         let mut heartbeat = interval(HEARTBEAT);
@@ -107,8 +107,8 @@ impl Shift {
                     }
                 }
                 stopped = stop.changed() => if stopped.is_err() { return self.leave().await },
-                _ = check.tick() => self.drop_lost().await,
-                () = cancelled.wait(CHECK) => self.drop_lost().await,
+                _ = check.tick() => self.look_after(&mut unknown).await,
+                () = cancelled.wait(CHECK) => self.look_after(&mut unknown).await,
                 () = self.runner.freed.notified(), if full => {}
                 () = queued.wait(LOOK), if !full => {}
             }
@@ -137,17 +137,18 @@ impl Shift {
 
     /// Claims what there are places for; true when there are none left.
     async fn take_up(&self) -> bool {
-        let free = self.runner.free();
-        if free == 0 {
+        if self.runner.is_full() {
             return true;
         }
-        let (owner, now, limit) =
-            (Arc::clone(&self.runner.owner), self.executor.clock().now(), free.min(CLAIM_AT_ONCE));
+        let (owner, now) = (Arc::clone(&self.runner.owner), self.executor.clock().now());
         // Looking costs nothing when there is nothing: a write transaction only for what was seen.
         let seen = self.executor.db().read(move |tx| claim::anything(tx, now)).await;
         if matches!(seen, Ok(false)) {
             return false;
         }
+        // Taken before the runs are: nobody else is given them meanwhile.
+        let slots = self.runner.slots(CLAIM_AT_ONCE);
+        let limit = slots.len();
         let claimed = self
             .executor
             .db()
@@ -162,15 +163,14 @@ impl Shift {
         match claimed {
             Ok(claimed) => {
                 let some = !claimed.is_empty();
-                for run in claimed {
-                    let (owner, slot) = (Arc::clone(&self.runner.owner), self.runner.slot());
-                    drive::spawn(&self.executor, run, owner, slot, None);
+                for (run, slot) in claimed.into_iter().zip(slots) {
+                    drive::spawn(&self.executor, run, Arc::clone(&self.runner.owner), slot, None);
                 }
                 if some {
                     // There may be more than one claim takes.
                     self.runner.freed.notify_one();
                 }
-                self.runner.free() == 0 || some
+                self.runner.is_full() || some
             }
             Err(error) => {
                 warn!(error = %error, "could not look for runs, trying again");
@@ -179,20 +179,46 @@ impl Shift {
         }
     }
 
-    /// Drops runs that are no longer this runner's: cancelled elsewhere, or taken over.
-    async fn drop_lost(&self) {
-        let ids: Vec<RunId> = self.executor.live().lock().keys().copied().collect();
-        if ids.is_empty() || self.executor.db().engine() == Engine::Sqlite {
-            // With one process, whoever cancels a run stops it as well.
-            return;
-        }
+    /// Drops runs that are no longer this runner's: cancelled, or taken over. And drives those that
+    /// are its own without its knowing: the answer to a commit was lost on the way. `unknown` says
+    /// since when they are; a moment is what any run takes from its commit to its driver.
+    async fn look_after(&self, unknown: &mut HashMap<RunId, Instant>) {
+        let before: HashSet<RunId> = self.executor.live().lock().keys().copied().collect();
         let owner = Arc::clone(&self.runner.owner);
-        match self.executor.db().read(move |tx| claim::lost(tx, &owner, &ids)).await {
-            Ok(lost) => self.executor.drop_runs(&lost),
+        let looked = self.executor.db().read(move |tx| {
+            let held = claim::held(tx, &owner)?;
+            let gone: Vec<RunId> = before.difference(&held).copied().collect();
+            Ok((held, claim::lost(tx, &owner, &gone)?))
+        });
+        let (held, lost) = match looked.await {
+            Ok(looked) => looked,
             Err(error) => {
                 let error: emergent_store::Error = error;
                 warn!(error = %error, "could not look after the runs in hand");
+                return;
             }
+        };
+        self.executor.drop_runs(&lost);
+        let live: HashSet<RunId> = self.executor.live().lock().keys().copied().collect();
+        unknown.retain(|id, _| held.contains(id) && !live.contains(id));
+        let missing: Vec<RunId> = held.difference(&live).copied().collect();
+        for id in missing {
+            if unknown.entry(id).or_insert_with(Instant::now).elapsed() >= CHECK {
+                unknown.remove(&id);
+                self.adopt(id).await;
+            }
+        }
+    }
+
+    async fn adopt(&self, id: RunId) {
+        let owner = Arc::clone(&self.runner.owner);
+        let found: Result<Option<Run>, emergent_store::Error> =
+            self.executor.db().read(move |tx| claim::one_held(tx, &owner, id)).await;
+        if let Ok(Some(run)) = found
+            && !self.executor.live().lock().contains_key(&id)
+        {
+            warn!(run.id = %id, "run `{id}` is this runner's and nobody drives it, taking it up");
+            drive::spawn(&self.executor, run, Arc::clone(&self.runner.owner), self.runner.slot(), None);
         }
     }
 

@@ -80,6 +80,7 @@ both! {
         };
         let writing = house.executor.write_and_drive(places, work);
         assert!(tokio::time::timeout(Duration::from_millis(20), writing).await.is_err(), "given up on");
+        until("it is admitted", async || house.executor.get_run(house.project, id).await.is_ok()).await;
         assert_ended(&house.ended(id).await, RunStatus::Completed, None);
         house.close().await;
     }
@@ -94,6 +95,26 @@ both! {
         let read = house.executor.graph().db().read(move |tx| conversation::load(tx, run.id));
         let recorded: Result<_, emergent_store::Error> = read.await;
         assert!(recorded.unwrap().tools.unwrap().iter().any(|tool| tool == "entities_query"));
+        house.close().await;
+    }
+
+    async fn a_run_that_is_a_runners_without_its_knowing_is_taken_up(db: TestDb) {
+        let model = Scripted::default().agent("sitter", [hangs()]).agent("worker", [says("Done.")]);
+        let house = House::with(&db, Plan::new(model).max_runs(1)).await;
+        let (sitter, worker) = (house.agent(agent("sitter")).await, house.agent(agent("worker")).await);
+        let sits = house.start(&sitter, "Sit.").await;
+        until("the place is taken", async || house.model.open() == 1).await;
+        let waits = house.start(&worker, "Work.").await;
+        // As after a commit whose answer was lost on the way.
+        let commit = move |tx: &mut Tx<'_>| {
+            let owner = "(SELECT owner FROM agent_runs WHERE id = $2)";
+            let sql = format!("UPDATE agent_runs SET status = 'running', owner = {owner}, started_at = created_at, clock_from = created_at WHERE id = $1");
+            tx.execute(&sql, &[waits.id.into(), sits.id.into()])
+        };
+        let written: Result<u64, emergent_store::Error> = house.executor.graph().db().write(commit).await;
+        assert_eq!(written.unwrap(), 1);
+        house.executor.cancel(house.actor(), sits.id).await.unwrap();
+        assert_ended(&house.ended(waits.id).await, RunStatus::Completed, None);
         house.close().await;
     }
 

@@ -190,7 +190,7 @@ both! {
             assigned.sort();
             assigned
         };
-        assert_eq!(of(world.project()).await, ["emergent-coordination 1.1.0", "tasks 1.0.0"]);
+        assert_eq!(of(world.project()).await, ["emergent-coordination 1.2.0", "tasks 1.0.0"]);
         assert_eq!(of(ahead.project).await, ["emergent-coordination 9.0.0"]);
         assert!(of(other.project).await.is_empty(), "who had none gets none");
         // It counts at once, and what the old one described is still there.

@@ -196,18 +196,36 @@ pub fn discussions(
     project: ProjectId,
     tasks: &[ObjectId],
 ) -> Result<Vec<(ObjectId, Object)>> {
-    let mut found = Vec::new();
+    // The edges by themselves: most tasks have none, and joined to the objects in their order a
+    // planner may well walk through all objects of the project.
+    let mut of: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
     for list in page::in_lists(tasks) {
         let sql = format!(
-            "SELECT r.from_id, {} FROM graph_relationships AS r JOIN graph_objects AS o ON o.id = r.to_id
-             WHERE r.type = 'spawned_discussion' AND r.deleted_at IS NULL AND o.deleted_at IS NULL
-                 AND o.project_id = $1 AND r.from_id IN ({}) ORDER BY o.created_at, o.id",
+            "SELECT to_id, from_id FROM graph_relationships
+             WHERE type = 'spawned_discussion' AND deleted_at IS NULL AND from_id IN ({})",
+            page::places(1, list.len())
+        );
+        let params: Vec<Param<'_>> = list.iter().map(|id| Param::from(*id)).collect();
+        for (discussion, task) in tx.query(&sql, &params, |row| Ok((row.get(0)?, row.get(1)?)))? {
+            of.entry(discussion).or_default().push(task);
+        }
+    }
+    let ids: Vec<ObjectId> = of.keys().copied().collect();
+    let mut found = Vec::new();
+    for list in page::in_lists(&ids) {
+        let sql = format!(
+            "SELECT {} FROM graph_objects AS o WHERE o.project_id = $1 AND o.deleted_at IS NULL AND o.id IN ({})",
             columns("o"),
             page::places(2, list.len())
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.iter().map(|id| Param::from(*id)));
-        found.extend(tx.query(&sql, &params, |row| Ok((row.get(0)?, read(row, 1)?)))?);
+        found.extend(tx.query(&sql, &params, |row| read(row, 0))?);
     }
-    Ok(found)
+    found.sort_by_key(|object: &Object| (object.created_at, object.id));
+    let with_tasks = |object: Object| {
+        let tasks = of.get(&object.id).cloned().unwrap_or_default();
+        tasks.into_iter().map(move |task| (task, object.clone()))
+    };
+    Ok(found.into_iter().flat_map(with_tasks).collect())
 }

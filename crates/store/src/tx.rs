@@ -218,10 +218,11 @@ impl<'a> Tx<'a> {
 
     /// Lets a search see what was written before it, by this and by others.
     pub(crate) fn write_late(&mut self) -> Result<()> {
-        match &self.conn {
+        let done = match &self.conn {
             Conn::Sqlite(conn, Some(late)) => late.write(conn),
             _ => Ok(()),
-        }
+        };
+        self.note(done)
     }
 
     /// Gives this attempt up: another transaction got in between what was read and what is written,

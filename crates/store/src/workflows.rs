@@ -21,9 +21,15 @@ use crate::{
 /// The channel that is woken when a workflow waits for a dispatcher.
 pub const WAITING: &str = "workflows";
 
-/// The channel that is woken when a workflow, its tasks or its runs change.
+/// The channel that is woken when a workflow, its tasks or its runs change, by others than its
+/// dispatcher.
 pub fn changed(id: WorkflowId) -> String {
     format!("workflow:{id}")
+}
+
+/// The channel that is woken when something is told of a workflow.
+pub fn told_of(id: WorkflowId) -> String {
+    format!("workflow-events:{id}")
 }
 
 const COLUMNS: &str = "id, project_id, description, status, settings, escalation, summary, planner_run_id, \
@@ -146,13 +152,17 @@ pub fn claim(
     tx.query(&sql, params![owner, now, until, most], read)
 }
 
-/// Keeps what a dispatcher has in hand; which that still is.
+/// Keeps what a dispatcher has in hand; which that still is. What is being written this moment is not
+/// waited for: whoever gets past the [`fence`] keeps it as well.
 pub fn renew(tx: &mut Tx<'_>, owner: &str, until: Timestamp) -> Result<Vec<WorkflowId>> {
-    tx.query(
-        "UPDATE workflows SET lease_until = $2 WHERE owner = $1 AND status IN ('planning', 'running') RETURNING id",
-        params![owner, until],
-        |row| row.get(0),
-    )
+    let skip = match tx.engine() {
+        Engine::Sqlite => "",
+        Engine::Postgres => " FOR UPDATE SKIP LOCKED",
+    };
+    let ours = "SELECT id FROM workflows WHERE owner = $1 AND status IN ('planning', 'running')";
+    let sql = format!("UPDATE workflows SET lease_until = $2 WHERE id IN ({ours}{skip})");
+    tx.execute(&sql, params![owner, until])?;
+    tx.query(ours, params![owner], |row| row.get(0))
 }
 
 /// Gives back what a dispatcher has in hand.
@@ -161,15 +171,15 @@ pub fn retire(tx: &mut Tx<'_>, owner: &str, now: Timestamp) -> Result<()> {
     tx.wake(WAITING)
 }
 
-/// Lets only the dispatcher through that has the workflow in hand, and keeps the row until the end
-/// of the transaction. Returns the revision and the newest event's place; `None` when it is not
+/// Lets only the dispatcher through that has the workflow in hand, keeps the row until the end of
+/// the transaction, and the workflow until a moment. Returns the revision and the newest event's place; `None` when it is not
 /// its any more.
-pub fn fence(tx: &mut Tx<'_>, id: WorkflowId, owner: &str) -> Result<Option<(i64, i64)>> {
+pub fn fence(tx: &mut Tx<'_>, id: WorkflowId, owner: &str, until: Timestamp) -> Result<Option<(i64, i64)>> {
     tx.opt(
-        "UPDATE workflows SET revision = revision + 1 WHERE id = $1 AND owner = $2
+        "UPDATE workflows SET revision = revision + 1, lease_until = $3 WHERE id = $1 AND owner = $2
              AND status IN ('planning', 'running')
          RETURNING revision, event_seq",
-        params![id, owner],
+        params![id, owner, until],
         |row| Ok((row.get(0)?, row.get(1)?)),
     )
 }
@@ -231,6 +241,12 @@ fn text_of(escalation: &Escalation) -> Result<String> {
 
 /// Adds events; their places follow the newest. The caller holds the workflow's row.
 pub fn record(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewEvent]) -> Result<()> {
+    tx.wake(&changed(id))?;
+    record_own(tx, id, events)
+}
+
+/// As [`record`], by the workflow's dispatcher, which knows of what it did.
+pub fn record_own(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewEvent]) -> Result<()> {
     if events.is_empty() {
         return Ok(());
     }
@@ -267,7 +283,7 @@ pub fn record(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewEvent]) -> Result<()
         &rows,
         "",
     )?;
-    tx.wake(&changed(id))
+    tx.wake(&told_of(id))
 }
 
 /// An event to be recorded.

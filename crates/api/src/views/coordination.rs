@@ -159,7 +159,7 @@ pub(crate) struct EscalationView {
     task_id: Option<Uuid>,
     /// The discussion that did not come to an end.
     discussion_id: Option<Uuid>,
-    /// Of `retry`, `reassign`, `skip`, `decide`, `cancel`.
+    /// Of `retry`, `reassign`, `skip`, `decide`, `resume`, `cancel`.
     options: Vec<String>,
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,

@@ -2,15 +2,20 @@
 
 use emergent_domain::{task::TaskStatus, workflow::Duty};
 use emergent_executor::Start;
+use emergent_store::tasks;
 use serde_json::json;
 
 use super::{Begin, Writing, as_run};
-use crate::{Result, question::cut};
+use crate::{Error, Result, question::cut};
 
 impl Writing<'_, '_> {
     pub(super) fn begin(&mut self, begin: &Begin) -> Result<()> {
         let (task, run, session) = (&begin.task, begin.run, begin.session);
         let attempt = task.retry_count + 1;
+        // Nobody tells this workflow when another takes back what it had done.
+        if begin.has_outside && begin.resumes.is_none() && tasks::is_held_up(self.tx, task.id)? {
+            return Err(Error::Stale(self.workflow.id));
+        }
         let changes = json!({
             "status": TaskStatus::InProgress.as_str(),
             "assigned_agent": begin.agent_name,

@@ -15,15 +15,15 @@ use emergent_domain::{
     object::{NewObject, ObjectPatch},
     relationship::NewRelationship,
     run::{Run, RunStatus},
-    task::{Task, TaskStatus},
+    task::Task,
     time::Timestamp,
     verdict::Verdict,
-    workflow::{Duty, Hands, Workflow, WorkflowStatus},
+    workflow::{Duty, Hands, Limit, Workflow, WorkflowStatus},
 };
 use emergent_executor::{Doorman, Executor, News, Start};
 use emergent_graph::{Actor, Writer, objects, relationships};
 use emergent_store::{
-    Tx, agents, runs,
+    Tx, agents, budget, runs,
     workflows::{self, NewEvent},
 };
 use serde_json::{Map, Value, json};
@@ -35,6 +35,8 @@ pub(crate) struct Work {
     pub project: ProjectId,
     pub workflow: WorkflowId,
     pub owner: Arc<str>,
+    /// How long the workflow stays the owner's.
+    pub until: Timestamp,
     pub seen: i64,
     pub items: Vec<Item>,
 }
@@ -44,11 +46,8 @@ pub(crate) enum Item {
     Settle(Box<Settle>),
     /// A task that is not started, or not done: skipped, or failed before its first step.
     Decide {
-        task: ObjectId,
-        version: i64,
-        from: TaskStatus,
-        to: TaskStatus,
-        why: String,
+        step: Move,
+        before: Box<Task>,
     },
     Talk(Box<talk::Step>),
     /// Who plans is started, or started again.
@@ -57,7 +56,6 @@ pub(crate) enum Item {
         prompt: String,
         run: RunId,
     },
-    Trouble(Trouble),
     /// A task waits for something that nobody walks here.
     Waits {
         task: ObjectId,
@@ -106,6 +104,8 @@ pub(crate) struct Begin {
     pub hands: Option<Hands>,
     /// The run that goes on, instead of a new conversation.
     pub resumes: Option<RunId>,
+    /// Something of another workflow blocks it, whether that is done by now or not.
+    pub has_outside: bool,
 }
 
 /// An attempt that has ended, and what follows.
@@ -120,12 +120,11 @@ pub(crate) struct Settle {
     pub summary: String,
 }
 
-/// What a transaction left: the tasks' new versions, and the workflow's; the runs it cancelled.
+/// What a transaction left: the tasks' new versions, and the workflow's.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     pub versions: Vec<(ObjectId, i64)>,
     pub revision: i64,
-    pub cancelled: Vec<RunId>,
     /// How long the runs of attempts that ended were queued.
     pub waited: Vec<Duration>,
 }
@@ -152,7 +151,9 @@ pub(crate) fn apply(
     work: &Work,
 ) -> Result<Applied> {
     let id = work.workflow;
-    let Some((revision, _)) = workflows::fence(tx, id, &work.owner)? else { return Err(Error::Lost(id)) };
+    let Some((revision, _)) = workflows::fence(tx, id, &work.owner, work.until)? else {
+        return Err(Error::Lost(id));
+    };
     if revision != work.seen + 1 {
         return Err(Error::Stale(id));
     }
@@ -178,7 +179,7 @@ pub(crate) fn apply(
     }
     let Writing { tx, doorman, writer, events, applied, news, .. } = writing;
     doorman.write(tx, &writer, news)?;
-    workflows::record(tx, id, &events)?;
+    workflows::record_own(tx, id, &events)?;
     Ok(applied)
 }
 
@@ -187,19 +188,14 @@ impl Writing<'_, '_> {
         match item {
             Item::Begin(begin) => self.begin(begin),
             Item::Settle(settle) => self.settle(settle),
-            Item::Decide { task, version, from, to, why } => {
-                let changes = json!({ "status": to.as_str() });
-                self.change(*task, *version, changes, why)?;
-                let kind = match to {
-                    TaskStatus::Skipped => "task_skipped",
-                    _ => "task_failed",
-                };
-                self.tell(kind, Some(*task), None, json!({ "reason": why, "from": from.as_str() }));
+            Item::Decide { step, before } => {
+                self.change(step.task, before.version, settled::changes(step, before), &step.why)?;
+                let data = json!({ "reason": step.why, "from": before.status.as_str() });
+                self.tell(settled::event_of(step, false), Some(step.task), None, data);
                 Ok(())
             }
             Item::Talk(step) => talk::write(self, step),
             Item::Plan { agent, prompt, run } => self.plan(*agent, prompt, *run),
-            Item::Trouble(trouble) => self.trouble(trouble),
             Item::Waits { task, why } => {
                 self.tell(WAITING, Some(*task), None, json!({ "reason": why }));
                 Ok(())
@@ -282,7 +278,7 @@ impl Writing<'_, '_> {
         Ok(found)
     }
 
-    /// Queues a run. Why one cannot be started is its task's failure, not the workflow's.
+    /// Queues a run. Why one cannot be started is its task's failure, or a turn's, not the workflow's.
     #[expect(clippy::too_many_arguments, reason = "what a run is started with, once")]
     pub fn admit(
         &mut self,
@@ -295,6 +291,7 @@ impl Writing<'_, '_> {
         task: Option<ObjectId>,
     ) -> Result<Run> {
         let started_by = self.workflow.started_by;
+        let turn = duty.discussion.map(|discussion| (discussion, part));
         let admitted = match resumes {
             Some(paused) => {
                 let found = runs::get_for_update(self.tx, self.workflow.project, paused)?;
@@ -324,10 +321,20 @@ impl Writing<'_, '_> {
                 )
             }
         };
-        admitted.map_err(|error| match error {
-            emergent_executor::Error::Store(error) => Error::Store(error),
-            other => Error::Refused { task, why: other.to_string() },
-        })
+        let why = match admitted {
+            Ok(run) => return Ok(run),
+            Err(emergent_executor::Error::Store(error)) => return Err(Error::Store(error)),
+            Err(other) => other.to_string(),
+        };
+        Err(Error::Refused { task, turn, budget: self.is_spent()?, why })
+    }
+
+    /// Whether nothing is left of what the workflow may spend.
+    fn is_spent(&mut self) -> Result<bool> {
+        let Limit { microusd, tokens } = self.workflow.settings.budget;
+        let spent = budget::spent_of(self.tx, self.workflow.project, self.workflow.id)?.spent;
+        Ok(microusd.is_some_and(|most| spent.microusd >= most)
+            || tokens.is_some_and(|most| spent.tokens >= most))
     }
 }
 

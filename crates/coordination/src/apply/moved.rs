@@ -25,19 +25,12 @@ impl Writing<'_, '_> {
         Ok(())
     }
 
-    /// Notes why a person will be asked; the rest goes on first.
-    pub(super) fn trouble(&mut self, trouble: &Trouble) -> Result<()> {
-        let from = self.workflow.status;
-        self.workflow.escalation = Some(self.escalation(trouble));
-        self.save(from)
-    }
-
     fn escalation(&self, trouble: &Trouble) -> Escalation {
         Escalation {
             reason: trouble.reason.clone(),
             task: trouble.task,
             discussion: trouble.discussion,
-            options: trouble.options.iter().map(|&option| option.to_owned()).collect(),
+            options: trouble.options.clone(),
             at: self.now,
         }
     }

@@ -81,7 +81,7 @@ impl Writing<'_, '_> {
 }
 
 /// What a move writes on its task.
-fn changes(step: &Move, task: &Task) -> Value {
+pub(super) fn changes(step: &Move, task: &Task) -> Value {
     let agent = if task.agent_is_named { json!(task.assigned_agent) } else { Value::Null };
     let again = |failure_context: &str, agent: Value| {
         json!({
@@ -102,14 +102,20 @@ fn changes(step: &Move, task: &Task) -> Value {
         To::Reopened => {
             json!({ "status": TaskStatus::Pending.as_str(), "assigned_agent": agent, "run_id": null })
         }
-        To::Failed { failure_context } => {
-            json!({ "status": TaskStatus::Failed.as_str(), "failure_context": failure_context })
+        To::Failed { failure_context, needs_person } => {
+            let mut failed =
+                json!({ "status": TaskStatus::Failed.as_str(), "failure_context": failure_context });
+            if let Some(needs) = needs_person {
+                failed["needs_person"] = needs.value();
+            }
+            failed
         }
+        To::Skipped => json!({ "status": TaskStatus::Skipped.as_str(), "needs_person": null }),
         To::Paused | To::AskedAgain => json!({ "status": TaskStatus::Paused.as_str() }),
     }
 }
 
-fn event_of(step: &Move, own: bool) -> &'static str {
+pub(super) fn event_of(step: &Move, own: bool) -> &'static str {
     match &step.to {
         To::Completed { .. } => "task_completed",
         To::Retry { .. } => "task_retried",
@@ -117,6 +123,7 @@ fn event_of(step: &Move, own: bool) -> &'static str {
         To::Reopened if own => "task_verdict",
         To::Reopened => "task_reopened",
         To::Failed { .. } => "task_failed",
+        To::Skipped => "task_skipped",
         To::Paused => "task_paused",
         To::AskedAgain => "task_asked_again",
     }

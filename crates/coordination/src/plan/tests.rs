@@ -1,8 +1,8 @@
 use emergent_domain::{
-    ids::{ProjectId, WorkflowId},
+    ids::{ProjectId, RunId, WorkflowId},
     task::NewTask,
     time::Timestamp,
-    workflow::{Escalation, WorkflowSettings},
+    workflow::WorkflowSettings,
 };
 use emergent_testkit::made;
 
@@ -49,6 +49,13 @@ fn other(key: &str, status: TaskStatus, workflow: WorkflowStatus) -> Outside {
 
 fn key(snapshot: &Snapshot, id: Option<ObjectId>) -> String {
     id.and_then(|id| snapshot.get(id)).map(|task| task.key.clone()).unwrap_or_default()
+}
+
+/// Somebody said that a person has to look at this task.
+fn asks_about(snapshot: &mut Snapshot, key: &str) {
+    let id = snapshot.by_key(key).map(|task| task.id).expect("a task");
+    let task = snapshot.get_mut(id).expect("a task");
+    task.needs_person = Some(needs_person(task, "the credentials are missing", FOR_A_TASK));
 }
 
 /// What follows at rest, in words.
@@ -131,19 +138,32 @@ fn a_task_taken_by_hand_is_waited_for_and_told() {
     assert_eq!(told, [("a".to_owned(), BY_HAND.to_owned())]);
 }
 
+/// What follows when the attempt at a task has ended, by how far its discussions are.
+#[test]
+fn what_an_agent_had_discussed_does_not_stand_for_the_review_its_task_wants() {
+    let check = |wants: bool, talk: Option<Talk>, expected: fn(ObjectId) -> Next| {
+        let mut snapshot = world(OnFailure::Escalate, "a?", &[], &[]);
+        let id = snapshot.tasks()[0].id;
+        snapshot.began(id, RunId::new(), "writer", false);
+        snapshot.attempts.get_mut(&id).expect("an attempt").status = RunStatus::Completed;
+        snapshot.get_mut(id).expect("a task").requires_collaboration = wants;
+        snapshot.talks.extend(talk.map(|talk| (id, talk)));
+        assert_eq!(ended(&snapshot), [expected(id)], "wants a review: {wants}, has {talk:?}");
+    };
+    check(true, None, Next::Discuss);
+    check(true, Some(Talk::Open), Next::Talk);
+    check(true, Some(Talk::Resolved), Next::Discuss);
+    check(true, Some(Talk::Reviewed), Next::Settle);
+    check(false, None, Next::Settle);
+    check(false, Some(Talk::Resolved), Next::Settle);
+}
+
 #[test]
 fn where_failures_are_skipped_the_rest_is_done_and_nobody_is_asked() {
     let mut snapshot = world(OnFailure::Skip, "a- b c!", &["a > b"], &[]);
     assert_eq!(rest(&snapshot), ["skip b"]);
     // Unless somebody said that a person has to look: then what waits for it is not given up.
-    let about = snapshot.by_key("a").map(|task| task.id);
-    snapshot.workflow.escalation = Some(Escalation {
-        reason: "the credentials are missing".into(),
-        task: about,
-        discussion: None,
-        options: Vec::new(),
-        at: Timestamp::from_micros(0),
-    });
+    asks_about(&mut snapshot, "a");
     assert_eq!(rest(&snapshot), ["ask about a: retry reassign skip cancel"]);
     let mut over = world(OnFailure::Skip, "a- b~ c!", &["a > b"], &[]);
     assert_eq!(rest(&over), ["failed"]);
@@ -160,4 +180,28 @@ fn a_failure_does_not_end_what_still_waits_for_another_workflow() {
     assert!(rest(&world(OnFailure::Skip, "a- b", &["API > b"], &outside)).is_empty());
     let asks = ["ask about a: retry reassign skip cancel"];
     assert_eq!(rest(&world(OnFailure::Escalate, "a- b", &["API > b"], &outside)), asks);
+}
+
+#[test]
+fn each_task_that_needs_a_person_is_asked_about_one_after_the_other() {
+    let mut snapshot =
+        world(OnFailure::Skip, "a- b- c- judge after", &["a > judge", "b > judge", "c > after"], &[]);
+    for key in ["a", "b"] {
+        asks_about(&mut snapshot, key);
+    }
+    assert_eq!(rest(&snapshot), ["skip after"], "what waits for those is not given up");
+    let becomes = |snapshot: &mut Snapshot, key: &str, status: TaskStatus| {
+        let id = snapshot.by_key(key).map(|task| task.id).expect("a task");
+        let task = snapshot.get_mut(id).expect("a task");
+        (task.status, task.needs_person) = (status, None);
+    };
+    becomes(&mut snapshot, "after", TaskStatus::Skipped);
+    assert_eq!(rest(&snapshot), ["ask about a: retry reassign skip cancel"]);
+    // What was asked before it is none of its business.
+    let at = snapshot.by_key("a").map(|task| task.id).expect("a task");
+    snapshot.talks.insert(at, Talk::Escalated);
+    assert_eq!(rest(&snapshot), ["ask about a: decide cancel"]);
+    snapshot.talks.clear();
+    becomes(&mut snapshot, "a", TaskStatus::Completed);
+    assert_eq!(rest(&snapshot), ["ask about b: retry reassign skip cancel"]);
 }

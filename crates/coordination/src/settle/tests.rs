@@ -5,9 +5,10 @@ use emergent_domain::{
     workflow::WorkflowSettings,
 };
 use emergent_testkit::made;
+use serde_json::json;
 
 use super::*;
-use crate::state::Talk;
+use crate::{state::Talk, verdicts::verdict_of};
 
 /// A workflow with one task at work, whose run ended like this.
 fn ended(on_failure: OnFailure, status: RunStatus, reason: Option<Reason>) -> (Snapshot, ObjectId) {
@@ -33,9 +34,13 @@ fn check(
     expected: (TaskStatus, bool),
 ) {
     let (mut snapshot, id) = ended(on_failure, status, reason);
-    let enacted = enact(&mut snapshot, id, judged.as_ref()).expect("it is settled");
-    let task = snapshot.get(id).expect("the task").status;
-    assert_eq!((task, enacted.trouble.is_some()), expected, "{on_failure} {status} {reason:?} {judged:?}");
+    enact(&mut snapshot, id, judged.as_ref()).expect("it is settled");
+    let task = snapshot.get(id).expect("the task");
+    assert_eq!(
+        (task.status, task.needs_person.is_some()),
+        expected,
+        "{on_failure} {status} {reason:?} {judged:?}"
+    );
 }
 
 #[test]
@@ -84,4 +89,38 @@ fn who_owes_a_verdict_is_asked_for_it_once_more_and_then_has_failed() {
         let task = snapshot.get(id).expect("the task");
         assert_eq!((task.status, task.retry_count), (expected, retries), "asked again: {asked_again}");
     }
+}
+
+#[test]
+fn everybody_whom_a_verdict_fails_for_good_needs_a_person() {
+    let built = ["a", "b"].map(|key| {
+        let new = NewTask { key: key.into(), max_retries: Some(0), ..NewTask::default() };
+        Task { status: TaskStatus::Completed, ..made::task(new) }
+    });
+    let new = NewTask { key: "judge".into(), verdict: VerdictKind::Test, ..NewTask::default() };
+    let judge = Task { status: TaskStatus::InProgress, ..made::task(new) };
+    let (id, blocks) = (judge.id, [(built[0].id, judge.id), (built[1].id, judge.id)]);
+    let settings = WorkflowSettings { on_failure: OnFailure::Skip, ..WorkflowSettings::default() };
+    let workflow = made::workflow(ProjectId::new(), settings, Timestamp::from_micros(0));
+    let tasks = built.into_iter().chain([judge]).collect();
+    let mut snapshot = Snapshot::new(workflow, tasks, &blocks, &[]);
+    snapshot.began(id, RunId::new(), "tester", false);
+    let attempt = snapshot.attempts.get_mut(&id).expect("an attempt");
+    attempt.status = RunStatus::Completed;
+    let said = json!({ "verdict": "FAIL", "issues": ["it does not start"], "summary": "no" });
+    attempt.verdict = verdict_of(VerdictKind::Test, Some(&said), "");
+    enact(&mut snapshot, id, None).expect("it is settled");
+    for key in ["a", "b"] {
+        let task = snapshot.by_key(key).expect("the task");
+        let needs = task.needs_person.as_ref().expect("a person is asked about each");
+        assert!(needs.reason.contains(&format!("`{key}` failed: `judge` says FAIL")), "{}", needs.reason);
+    }
+}
+
+#[test]
+fn what_could_not_be_paid_goes_on_with_more_budget() {
+    let (mut snapshot, id) = ended(OnFailure::Escalate, RunStatus::Failed, Some(Reason::Budget));
+    enact(&mut snapshot, id, None).expect("it is settled");
+    let needs = snapshot.get(id).and_then(|task| task.needs_person.clone()).expect("a person is asked");
+    assert_eq!(needs.options, ["resume", "skip", "cancel"]);
 }

@@ -1,9 +1,10 @@
 //! The discussion of a task: what was said is read from its runs, the engine says who is next, and
 //! both go into the graph as they happen.
 
+mod next;
 mod write;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use emergent_domain::{
     ids::{AgentId, ObjectId, ProjectId, RunId},
@@ -13,19 +14,43 @@ use emergent_domain::{
     workflow::Hands,
 };
 use emergent_store::{Tx, runs, workflows};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
     Result,
     apply::Item,
-    discuss::{self, Ask, Decision, Ended, Kind, Next, Outcome, Participant, Settings, Turn, Vote},
+    discuss::{Ask, Decision, Ended, Kind, Outcome, Participant, Settings, Turn, Vote},
     known::{self, Known},
     question::cut,
     select,
     state::Talk,
 };
 
+pub(crate) use next::next;
 pub(crate) use write::write;
+
+/// The property that tells the review a task wants from what agents have discussed.
+const REQUIRED: &str = "required";
+
+/// Turns that could not be started, by discussion and place, and why.
+pub(crate) type Unheard = HashMap<(ObjectId, i64), String>;
+
+/// One who could not be asked in its turn. That is kept with the discussion: whoever goes on with it
+/// must not ask at a place that others have gone on from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Absent {
+    place: i64,
+    agent: String,
+    why: String,
+}
+
+impl Absent {
+    fn turn(&self) -> Turn {
+        let (agent, ended) = (self.agent.clone(), Some(Ended::default()));
+        Turn { place: self.place, agent, phase: String::new(), round: 0, ended }
+    }
+}
 
 /// A discussion as it stands.
 #[derive(Debug, Clone)]
@@ -40,6 +65,10 @@ pub(crate) struct Talking {
     runs: Vec<(i64, RunId, RunStatus)>,
     /// The places whose turns are in the graph.
     entered: HashSet<i64>,
+    /// Those who could not be asked.
+    absent: Vec<Absent>,
+    /// It is the review that its task wants, and no discussion that an agent started.
+    required: bool,
     decided: Option<Decision>,
     /// What it came to, once it has.
     pub outcome: String,
@@ -87,6 +116,9 @@ impl Talking {
             of_place.push((place, run.id, run.status));
             turns.push(Turn { place, agent: run.agent_name, phase: String::new(), round: 0, ended });
         }
+        let absent: Vec<Absent> =
+            map.get("absent").and_then(|kept| serde_json::from_value(kept.clone()).ok()).unwrap_or_default();
+        turns.extend(absent.iter().map(Absent::turn));
         let places = map.get("entered").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let decided =
             map.get("decided_by_person").and_then(|given| serde_json::from_value(given.clone()).ok());
@@ -99,6 +131,8 @@ impl Talking {
             turns,
             runs: of_place,
             entered: places.iter().filter_map(Value::as_i64).collect(),
+            absent,
+            required: map.get(REQUIRED).and_then(Value::as_bool).unwrap_or_default(),
             decided,
             outcome: decision
                 .and_then(|one| one.get("text"))
@@ -106,6 +140,14 @@ impl Talking {
                 .unwrap_or_default()
                 .to_owned(),
         }))
+    }
+
+    /// What a review begins with holds what the discussions before it came to.
+    pub fn comes_after(&mut self, before: &[Talking]) {
+        let first = self.turns.iter_mut().find(|turn| turn.place == 0);
+        if let Some(ended) = first.and_then(|turn| turn.ended.as_mut()).filter(|_| self.required) {
+            conclude(before, &mut ended.text);
+        }
     }
 
     pub fn talk(&self) -> Talk {
@@ -133,7 +175,7 @@ impl Talking {
     /// What those who build on it are told: who said what, and what came of it.
     pub fn told(&self) -> String {
         let said = |turn: &Turn| {
-            let text = &turn.ended.as_ref()?.text;
+            let text = &turn.ended.as_ref().filter(|ended| !ended.text.is_empty())?.text;
             Some(format!("{}: {}", turn.agent, cut(text, 500)))
         };
         let turns: Vec<String> = self.turns.iter().filter_map(said).collect();
@@ -144,13 +186,28 @@ impl Talking {
 /// What a task hands on once its discussions are resolved: the proposal that was approved; after any
 /// other discussion, the decision as well.
 pub(crate) fn conclude(talking: &[Talking], summary: &mut String) {
-    let approved = talking.iter().find(|one| one.settings.kind == Kind::ReviewLoop);
+    let is_review = |one: &Talking| one.settings.kind == Kind::ReviewLoop;
+    let required = talking.iter().position(|one| one.required);
+    let approved = required.or_else(|| talking.iter().position(is_review));
     if let Some(review) = approved {
-        summary.clone_from(&review.outcome);
+        summary.clone_from(&talking[review].outcome);
     }
-    for other in talking.iter().filter(|one| approved.is_none_or(|review| review.id != one.id)) {
-        summary.push_str(&format!("\n\nDecided in a discussion of it: {}", other.outcome));
+    for (at, other) in talking.iter().enumerate().filter(|(at, _)| approved != Some(*at)) {
+        let decided = format!("\n\nDecided in a discussion of it: {}", other.outcome);
+        // The review that the task wants began with what was approved and decided before it.
+        let is_in_it = required.is_some_and(|review| at < review)
+            && (is_review(other) || summary.contains(decided.trim_start()));
+        if !is_in_it {
+            summary.push_str(&decided);
+        }
     }
+}
+
+/// How far the discussions of an attempt are; `None` without any.
+pub(crate) fn of_all(talking: &[Talking]) -> Option<Talk> {
+    let talk = talking.iter().map(Talking::talk).min()?;
+    let reviewed = talk == Talk::Resolved && talking.iter().any(|one| one.required);
+    Some(if reviewed { Talk::Reviewed } else { talk })
 }
 
 /// What a transaction does about a discussion.
@@ -161,6 +218,7 @@ pub(crate) enum Step {
         id: ObjectId,
         task: ObjectId,
         entered: Vec<i64>,
+        absent: Vec<Absent>,
         entries: Vec<Entry>,
         asks: Vec<Asked>,
         end: Option<End>,
@@ -240,96 +298,5 @@ fn others(known: &Known, task: &Task, agent: &str) -> Vec<String> {
     select::rules(&open, &cards).agent.into_iter().collect()
 }
 
-/// The discussions of a task that are under way.
-fn open_ones(known: &Known, task: ObjectId) -> impl Iterator<Item = &Talking> {
-    known.talking.get(&task).into_iter().flatten().filter(|one| one.talk() == Talk::Open)
-}
-
-/// What is next in the discussions of a task.
-pub(crate) fn next(known: &Known, task: ObjectId) -> Vec<Item> {
-    open_ones(known, task).filter_map(|talking| next_in(known, task, talking)).collect()
-}
-
-fn next_in(known: &Known, task: ObjectId, talking: &Talking) -> Option<Item> {
-    let turns = turns(known, talking);
-    let asked = discuss::asked(&talking.settings, &turns);
-    let mut sequence = i64::try_from(talking.entered.len()).unwrap_or(0);
-    let mut entered: Vec<i64> = talking.entered.iter().copied().collect();
-    let mut entries = Vec::new();
-    for (place, run, _) in &talking.runs {
-        let turn = talking.turns.iter().find(|turn| turn.place == *place);
-        let (Some(ended), Some(ask)) =
-            (turn.and_then(|turn| turn.ended.as_ref()), asked.iter().find(|ask| ask.place == *place))
-        else {
-            continue;
-        };
-        if talking.entered.contains(place) || !ended.ok {
-            continue;
-        }
-        sequence += 1;
-        entered.push(*place);
-        entries.push(Entry {
-            run: *run,
-            sequence,
-            ask: ask.clone(),
-            content: ended.text.clone(),
-            vote: ended.vote.clone(),
-        });
-    }
-    entered.sort_unstable();
-    let (mut asks, mut end) = (Vec::new(), None);
-    match discuss::next(&talking.settings, &turns, talking.decided.as_ref()) {
-        Next::Wait => {}
-        Next::Ask(wanted) => {
-            for ask in wanted {
-                let agent = known.agents.iter().find(|agent| agent.definition.name == ask.agent);
-                asks.extend(agent.map(|agent| Asked { ask, agent: agent.id, run: RunId::new() }));
-            }
-        }
-        Next::Resolve(outcome) => end = Some(End::Resolved(outcome)),
-        Next::Escalate { reason, options, so_far } => end = Some(End::Escalated { reason, options, so_far }),
-    }
-    if entries.is_empty() && asks.is_empty() && end.is_none() {
-        return None;
-    }
-    let step = Step::Go { id: talking.id, task, entered, entries, asks, end };
-    Some(Item::Talk(Box::new(step)))
-}
-
-/// A turn could not be started: a person decides.
-pub(crate) fn give_up(known: &Known, task: ObjectId, why: &str) -> Vec<Item> {
-    let asks = |talking: &&Talking| {
-        let next = discuss::next(&talking.settings, &turns(known, talking), talking.decided.as_ref());
-        matches!(next, Next::Ask(_))
-    };
-    let given_up = |talking: &Talking| {
-        let mut entered: Vec<i64> = talking.entered.iter().copied().collect();
-        entered.sort_unstable();
-        let reason = format!("a turn could not be started: {why}");
-        let end = End::Escalated { reason, options: Vec::new(), so_far: Box::default() };
-        let (entries, asks) = (Vec::new(), Vec::new());
-        let step = Step::Go { id: talking.id, task, entered, entries, asks, end: Some(end) };
-        Item::Talk(Box::new(step))
-    };
-    open_ones(known, task).filter(asks).map(given_up).collect()
-}
-
-/// What was said so far. Who is not there any more abstains.
-fn turns(known: &Known, talking: &Talking) -> Vec<Turn> {
-    let mut turns = talking.turns.clone();
-    while let Next::Ask(asks) = discuss::next(&talking.settings, &turns, None) {
-        let there = |ask: &Ask| known.agents.iter().any(|agent| agent.definition.name == ask.agent);
-        let before = turns.len();
-        turns.extend(asks.into_iter().filter(|ask| !there(ask)).map(|ask| Turn {
-            place: ask.place,
-            agent: ask.agent,
-            phase: ask.phase,
-            round: ask.round,
-            ended: Some(Ended::default()),
-        }));
-        if turns.len() == before {
-            break;
-        }
-    }
-    turns
-}
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use emergent_executor::Start;
 use emergent_store::{runs, workflows};
 use serde_json::{Value, json};
 
-use super::{Asked, End, Entry, Step};
+use super::{Absent, Asked, End, Entry, REQUIRED, Step};
 use crate::{
     Result,
     apply::{Writing, as_run},
@@ -34,6 +34,7 @@ pub(crate) fn write(writing: &mut Writing<'_, '_>, step: &Step) -> Result<()> {
                 "run_id": run.to_string(),
                 "task_id": task.to_string(),
                 "entered": [0],
+                REQUIRED: true,
             });
             writing.make(author, *id, "Discussion", properties)?;
             writing.join(author, &[("spawned_discussion", *task, *id, None)])?;
@@ -52,7 +53,7 @@ pub(crate) fn write(writing: &mut Writing<'_, '_>, step: &Step) -> Result<()> {
             writing.tell("discussion_started", Some(*task), Some(*run), data);
             Ok(())
         }
-        Step::Go { id, task, entered, entries, asks, end } => {
+        Step::Go { id, task, entered, absent, entries, asks, end } => {
             for entry in entries {
                 enter(writing, *id, entry)?;
                 let data = json!({
@@ -75,7 +76,7 @@ pub(crate) fn write(writing: &mut Writing<'_, '_>, step: &Step) -> Result<()> {
                     json!({ "discussion": id, "agent": ask.agent, "phase": ask.phase, "round": ask.round });
                 writing.tell("discussion_turn", Some(*task), Some(*run), data);
             }
-            finish(writing, *id, *task, entered, end.as_ref())
+            finish(writing, *id, *task, entered, absent, end.as_ref())
         }
     }
 }
@@ -108,9 +109,13 @@ fn finish(
     id: ObjectId,
     task: ObjectId,
     entered: &[i64],
+    absent: &[Absent],
     end: Option<&End>,
 ) -> Result<()> {
     let mut properties = json!({ "entered": entered });
+    if !absent.is_empty() {
+        properties["absent"] = json!(absent);
+    }
     match end {
         None => {}
         Some(End::Resolved(outcome)) => {
@@ -155,7 +160,8 @@ fn stop_turns(writing: &mut Writing<'_, '_>, id: ObjectId, end: &End) -> Result<
     };
     let project = writing.workflow.project;
     let stopped = runs::record::cancel_trees(writing.tx, project, open, &why, writing.now)?;
-    writing.applied.cancelled.extend(stopped);
+    let executor = writing.executor.clone();
+    writing.tx.after_commit(move || executor.stop_driving(&stopped));
     Ok(())
 }
 

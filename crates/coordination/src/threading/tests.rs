@@ -109,6 +109,24 @@ fn a_verifying_task_is_told_what_to_verify_and_how_to_say_it() {
 }
 
 #[test]
+fn what_has_to_be_judged_gets_its_room_before_anything_else() {
+    let new = NewTask { title: "Test".into(), verdict: VerdictKind::Test, ..NewTask::default() };
+    let (test, long) = (task(new), "word ".repeat(2_000));
+    let direct = [
+        source("Design", &long),
+        Source { verified: true, ..source("Built", &"built ".repeat(300)) },
+        source("Notes", "Short."),
+    ];
+    let discussions = [Source { verified: true, ..source("Agreed", "On this.") }];
+    let threaded = thread(600, &test, &direct, &discussions, "", &[]);
+    assert!(threaded.prompt.contains("IMPLEMENTED \"Built\"") && threaded.prompt.contains("On this."));
+    assert!(threaded.prompt.matches("built").count() > threaded.prompt.matches("word").count());
+    let tight = thread(0, &test, &direct, &discussions, "Attempt 1: no", &[]);
+    assert_eq!(tight.used, [direct[1].id, discussions[0].id], "it is never left out");
+    assert_eq!(tight.dropped, [direct[0].id, direct[2].id]);
+}
+
+#[test]
 fn every_attempt_is_kept_the_newest_last() {
     let first = failure_note("", 1, &"x".repeat(3_000));
     let second = failure_note(&first, 2, "no index");

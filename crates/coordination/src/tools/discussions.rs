@@ -265,8 +265,10 @@ async fn begin(_: ToolContext, input: Start) -> Outcome {
         };
         // Held, so that the task does not come to its end meanwhile.
         workflows::touch(tx, project, workflow)?;
-        // Whoever is at it now is the one whose work is discussed.
-        let run = if caller.duty.task == Some(task.id) { caller.run } else { task.run };
+        // Whoever is at it now is the one whose work is discussed. One who only speaks about it, or
+        // was called in, is of no attempt itself.
+        let own = caller.duty.task == Some(task.id) && caller.duty.session.is_some();
+        let run = if own { caller.run } else { task.run };
         let Some(run) = run.filter(|_| task.status == TaskStatus::InProgress) else {
             let message = format!(
                 "the task `{}` is {}: only one that is in progress is discussed",

@@ -47,6 +47,21 @@ impl House {
         self.graph().update_object(self.actor(), task, patch).await.unwrap();
     }
 
+    /// As a verdict does: a completed task is open again.
+    async fn sends_back(&self, workflow: WorkflowId, task: ObjectId) {
+        let (graph, actor) = (self.graph().clone(), self.actor());
+        let work = move |tx: &mut emergent_store::Tx<'_>| {
+            let mut writer = graph.writer(tx, actor)?;
+            writer.dispatcher = true;
+            let properties = json!({ "status": "pending", "run_id": null }).as_object().cloned();
+            let patch = ObjectPatch { properties, ..ObjectPatch::default() };
+            emergent_graph::objects::update(tx, &writer, task, &patch)?;
+            Ok(emergent_store::workflows::touch(tx, actor.project, workflow)?)
+        };
+        let done: Result<_, emergent_graph::Error> = self.graph().db().write(work).await;
+        done.unwrap();
+    }
+
     /// Waits until something is told of a workflow, and how often it was.
     async fn told(&self, id: WorkflowId, kind: &str) -> Vec<String> {
         for _ in 0..1_000 {
@@ -245,6 +260,32 @@ both! {
             assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
         }
         house.dispatcher.cancel(house.actor(), id).await.unwrap();
+        house.close().await;
+    }
+
+    async fn what_another_workflow_took_back_is_waited_for_again(db: TestDb) {
+        let model = Scripted::default()
+            .agent("builder", [says("The API."), says("Better.").after(Duration::from_millis(1_200))])
+            .agent("shipper", [says("Shipped."), says("Told.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["builder", "hold", "slow", "shipper"]).await;
+        house.model.add("hold", [hangs()]);
+        let first = house.dispatch(vec![task("api", "builder", &[]), task("more", "hold", &["api"])]).await;
+        let api = house.reaches(first, "api", TaskStatus::Completed).await.id;
+        let id = house.ship_after(api, WorkflowSettings::default()).await;
+        // Its walk knows by now that `api` is done. Nothing of its own workflow changes: it is not told.
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        house.sends_back(first, api).await;
+        house.reaches(id, "prepare", TaskStatus::Completed).await;
+        let shown = house.completed(id).await;
+        let api = house.graph().get_object(house.project, api).await.unwrap();
+        let done = house.events(first).await.into_iter().rfind(|event| event.kind == "task_completed").unwrap();
+        let begun = house.events(id).await.into_iter().find(|event| {
+            event.kind == "task_started" && event.task == Some(of(&shown, "ship").task.id)
+        });
+        assert_eq!(crate::house::text(&api, "status"), "completed");
+        assert!(begun.unwrap().at >= done.at, "it began before what it waits for was done again");
+        house.dispatcher.cancel(house.actor(), first).await.unwrap();
         house.close().await;
     }
 }

@@ -85,6 +85,10 @@ both! {
         assert_eq!((shown.workflow.status, shown.workflow.escalation.as_ref()), (WorkflowStatus::Failed, None));
         assert_eq!([status(&shown, "first"), status(&shown, "build"), status(&shown, "tell")],
             [TaskStatus::Completed, TaskStatus::Failed, TaskStatus::Skipped]);
+        let note = &shown.tasks.iter().find(|one| one.task.key == "build").unwrap().task.failure_context;
+        assert!(note.contains("it could not be started: the task names `leaver`"), "{note}");
+        let why = house.why(&shown).await;
+        assert!(why.contains("`build` failed: it could not be started"), "{why}");
         house.close().await;
     }
 
@@ -119,6 +123,54 @@ both! {
         let shown = house.ended(id).await;
         assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
         assert_eq!([status(&shown, "build"), status(&shown, "test")], [TaskStatus::Failed, TaskStatus::Pending]);
+        house.close().await;
+    }
+
+    async fn a_person_is_asked_about_each_of_several_that_a_judge_refused_for_good(db: TestDb) {
+        let no = json!({ "verdict": "FAIL", "issues": ["It does not start"], "summary": "as found" });
+        let yes = json!({ "verdict": "PASS", "steps": [], "issues": [], "summary": "fine" });
+        let model = Scripted::default()
+            .agent("builder", [says("Built it."), says("Built it."), says("Mended."), says("Mended.")])
+            .agent("tester", [calls("submit_verdict", no), says("No."), calls("submit_verdict", yes), says("Yes.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["builder", "tester"]).await;
+        let build = |key| NewTask { max_retries: Some(0), ..task(key, "builder", &[]) };
+        let test = NewTask { verdict: VerdictKind::Test, ..task("test", "tester", &["a", "b"]) };
+        let id = house.dispatch_with(skips(), vec![build("a"), build("b"), test]).await;
+        let mut asked = Vec::new();
+        for _ in 0..2 {
+            let shown = house.ended(id).await;
+            assert_eq!(shown.workflow.status, WorkflowStatus::Escalated, "{asked:?}");
+            assert_eq!(status(&shown, "test"), TaskStatus::Pending, "it is not given up while somebody can be asked");
+            let about = shown.workflow.escalation.unwrap().task.unwrap();
+            asked.extend(shown.tasks.iter().filter(|one| one.task.id == about).map(|one| one.task.key.clone()));
+            let mended = house.dispatcher.steer(house.actor(), about, Steer::Retry { note: None }).await.unwrap();
+            assert_eq!(mended.needs_person, None);
+        }
+        asked.sort();
+        assert_eq!(asked, ["a", "b"]);
+        let shown = house.completed(id).await;
+        assert!(shown.tasks.iter().all(|one| one.task.needs_person.is_none()));
+        house.close().await;
+    }
+
+    async fn what_is_not_started_for_want_of_budget_goes_on_with_more_of_it(db: TestDb) {
+        let refused = emergent_llm::Error::BadRequest { model: Scripted::MODEL.into(), status: 400, message: "no".into() };
+        let house = House::open(&db, Scripted::default().agent("builder", [says("Done."), fails(refused), says("Done.")])).await;
+        house.agents(&["builder"]).await;
+        let second = NewTask { max_retries: Some(0), ..task("b", "builder", &["a"]) };
+        let budget = Limit { tokens: Some(1_000_000), microusd: None };
+        let settings = WorkflowSettings { budget, ..WorkflowSettings::default() };
+        let id = house.dispatch_with(settings, vec![task("a", "builder", &[]), second]).await;
+        assert_eq!(house.ended(id).await.workflow.status, WorkflowStatus::Escalated);
+        // Less than it has spent by now.
+        let less = Some(Limit { tokens: Some(1), microusd: None });
+        house.dispatcher.resume(house.actor(), id, None, less).await.unwrap();
+        let escalation = house.ended(id).await.workflow.escalation.unwrap();
+        assert!(escalation.reason.contains("`b` failed: it could not be started"), "{}", escalation.reason);
+        assert_eq!(escalation.options, ["resume", "skip", "cancel"]);
+        house.dispatcher.resume(house.actor(), id, None, Some(budget)).await.unwrap();
+        house.completed(id).await;
         house.close().await;
     }
 }

@@ -173,6 +173,29 @@ both! {
         assert!(house.model.asked_of("threader").is_empty());
         house.close().await;
     }
+
+    async fn an_answer_outlives_a_database_that_fails_meanwhile(db: TestDb) {
+        let said = says(r#"{"agent": "second", "reason": "knows tables"}"#).after(Duration::from_millis(2_500));
+        let model = Scripted::default().agent("selector", [said]).agent("second", [says("Done.")]);
+        let house = House::with(&db, model, judged()).await;
+        house.agents(&["first", "second"]).await;
+        let settings = WorkflowSettings { selector: SelectorKind::Llm, ..WorkflowSettings::default() };
+        let id = house.dispatch_with(settings, vec![task("one", "", &[])]).await;
+        while house.model.asked_of("selector").is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // Longer than a walk waits before it looks again.
+        for (from, to) in [("workflows", "away"), ("away", "workflows")] {
+            let rename = move |tx: &mut emergent_store::Tx<'_>| tx.execute(&format!("ALTER TABLE {from} RENAME TO {to}"), &[]);
+            let renamed: Result<u64, emergent_store::Error> = db.write(rename).await;
+            renamed.unwrap();
+            tokio::time::sleep(Duration::from_millis(1_300)).await;
+        }
+        let shown = house.completed(id).await;
+        assert_eq!(shown.tasks[0].task.assigned_agent.as_deref(), Some("second"));
+        assert_eq!(house.model.asked_of("selector").len(), 1, "it was paid for once");
+        house.close().await;
+    }
 }
 
 /// What a task is told that waits for so many others. They are done one after the other, as the

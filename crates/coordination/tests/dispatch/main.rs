@@ -1,5 +1,6 @@
 //! Workflows as a whole: tasks, agents, verdicts, discussions, failures, budgets, people.
 
+mod beside;
 mod elsewhere;
 mod failures;
 mod house;
@@ -153,7 +154,9 @@ both! {
         let id = house.dispatch_with(settings, vec![task("a", "builder", &[]), task("b", "builder", &["a"])]).await;
         let shown = house.ended(id).await;
         assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
-        assert!(shown.workflow.escalation.unwrap().reason.contains("budget"));
+        let escalation = shown.workflow.escalation.unwrap();
+        assert!(escalation.reason.contains("budget"));
+        assert_eq!(escalation.options, ["resume", "skip", "cancel"]);
         assert!(shown.spent.spent.tokens <= 1);
         assert!(house.model.asked().is_empty(), "nothing was asked that could not be paid");
         let more = Some(Limit { tokens: Some(1_000_000), microusd: None });

@@ -172,4 +172,28 @@ both! {
         ]);
         house.close().await;
     }
+
+    async fn what_has_to_be_judged_is_told_however_far_back_it_lies(db: TestDb) {
+        let yes = json!({ "verdict": "PASS", "steps": [], "issues": [], "summary": "fine" });
+        let steps: Vec<String> = (0..11).map(|step| format!("step{step}")).collect();
+        let model = Scripted::default()
+            .agent("builder", [says("An engine with six cylinders.")].into_iter().chain(steps.iter().map(|_| says("A step."))))
+            .agent("tester", [calls("submit_verdict", yes), says("Yes.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["builder", "tester"]).await;
+        let mut tasks = vec![task("build", "builder", &[])];
+        for step in &steps {
+            let before = tasks.last().unwrap().key.clone();
+            tasks.push(task(step, "builder", &[&before]));
+        }
+        let test = NewTask { verdict: VerdictKind::Test, verifies: vec!["build".into()], ..task("test", "tester", &["step10"]) };
+        tasks.push(test);
+        let id = house.dispatch(tasks).await;
+        let shown = house.completed(id).await;
+        let test = shown.tasks.iter().find(|one| one.task.key == "test").unwrap();
+        let prompt = house.prompt(test.runs[0]).await;
+        assert!(prompt.contains("IMPLEMENTED \"The build\""), "{prompt}");
+        assert!(prompt.contains("six cylinders"), "{prompt}");
+        house.close().await;
+    }
 }

@@ -7,8 +7,7 @@ use emergent_coordination::{plan::Next, settle::Enacted, state::Snapshot};
 use emergent_domain::{
     ids::{ObjectId, RunId},
     task::{Task, TaskStatus},
-    time::Timestamp,
-    workflow::{Amount, Escalation, Workflow, WorkflowStatus},
+    workflow::{Amount, Workflow, WorkflowStatus},
 };
 
 use super::{World, runs::Run};
@@ -103,15 +102,6 @@ impl Database {
             } else if from == TaskStatus::Completed && to != TaskStatus::Completed {
                 *count -= 1;
             }
-        }
-        if let Some(trouble) = &enacted.trouble {
-            self.workflow.escalation = Some(Escalation {
-                reason: trouble.reason.clone(),
-                task: trouble.task,
-                discussion: None,
-                options: Vec::new(),
-                at: Timestamp::from_micros(0),
-            });
         }
     }
 

@@ -38,7 +38,7 @@ impl World {
                 assert!(task.status.may_become(TaskStatus::Pending, true));
                 task.status = TaskStatus::Pending;
                 task.max_retries = task.max_retries.max(task.retry_count + 1);
-                (task.run, task.assigned_agent) = (None, None);
+                (task.run, task.assigned_agent, task.needs_person) = (None, None, None);
                 task.version += 1;
             }
         }

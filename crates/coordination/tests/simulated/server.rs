@@ -110,15 +110,6 @@ fn decide(known: &mut Snapshot) -> Vec<Decision> {
             && let Some(enacted) = enact(known, task, None)
         {
             let after = enacted.moves.iter().filter_map(|(step, _)| known.get(step.task).cloned()).collect();
-            if let Some(trouble) = &enacted.trouble {
-                known.workflow.escalation = Some(emergent_domain::workflow::Escalation {
-                    reason: trouble.reason.clone(),
-                    task: trouble.task,
-                    discussion: None,
-                    options: Vec::new(),
-                    at: known.workflow.created_at,
-                });
-            }
             decisions.push(Decision::Settled(Box::new(enacted), after));
         }
     }

@@ -1,7 +1,11 @@
 //! Discussions: started by a run for its task, and read.
 
 use emergent_domain::{
-    ids::ObjectId, object::NewObject, relationship::NewRelationship, task::TaskStatus, workflow::Duty,
+    ids::ObjectId,
+    object::{NewObject, ObjectPatch},
+    relationship::NewRelationship,
+    task::TaskStatus,
+    workflow::Duty,
 };
 use emergent_graph::{objects, relationships};
 use emergent_testkit::both;
@@ -45,6 +49,25 @@ both! {
         }
         let said = world.err("discussions_start", json!({ "topic": "x", "participants": ["researcher", "reviewer"] })).await;
         assert!(said.contains("name a `task`"), "{said}");
+    }
+
+    async fn one_who_only_speaks_about_a_task_starts_a_discussion_of_its_attempt(db: TestDb) {
+        let world = World::new(&db).await;
+        let started = world.start(vec![task("a", &[])], 9).await.unwrap();
+        let (id, a) = (started.workflow.id, started.tasks[0].id);
+        world.walk(a, TaskStatus::InProgress).await;
+        let duty = Duty { workflow: Some(id), task: Some(a), ..Duty::default() };
+        let attempt = world.as_run(Duty { session: Some(ObjectId::new()), ..duty }).await.run;
+        let patch = ObjectPatch { properties: Some(map(json!({ "run_id": attempt }))), ..ObjectPatch::default() };
+        world.write(move |tx, writer| objects::update(tx, writer, a, &patch)).await.unwrap();
+        let speaks = Duty { discussion: Some(ObjectId::new()), ..duty };
+        for other in [duty, speaks] {
+            let made = world.as_run(other).await.ok("discussions_start", json!({
+                "topic": "Rows or a list?", "participants": ["researcher", "reviewer"],
+            })).await["discussion"].clone();
+            let object = world.graph.get_object(world.project, crate::world::id(&made)).await.unwrap();
+            assert_eq!(object.properties.to_map()["run_id"], json!(attempt));
+        }
     }
 
     async fn a_discussion_is_read_in_the_order_of_what_was_said(db: TestDb) {

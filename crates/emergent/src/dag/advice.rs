@@ -20,6 +20,10 @@ pub fn advice(workflow: &Value) -> Vec<String> {
             ("reassign", Some(task), _) => {
                 ways.push(("another agent", format!("task reassign {task} AGENT")));
             }
+            // Without a task, there is nothing that money is missing for.
+            ("resume", Some(_), _) => {
+                ways.push(("with more money", format!("workflow resume {id} --budget-usd N")));
+            }
             ("skip", Some(task), _) => ways.push(("do without", format!("task skip {task}"))),
             ("decide", _, Some(discussion)) => {
                 ways.push(("read", format!("discussion show {discussion}")));
@@ -29,9 +33,6 @@ pub fn advice(workflow: &Value) -> Vec<String> {
         }
     }
     ways.push(("everything again", format!("workflow resume {id}")));
-    if text(&escalation["reason"]).contains("budget") {
-        ways.push(("with more money", format!("workflow resume {id} --budget-usd N")));
-    }
     ways.push(("give up", format!("workflow cancel {id}")));
     ways.into_iter().map(|(what, command)| format!("{what:<17} emergent {command}")).collect()
 }

@@ -184,6 +184,20 @@ fn whoever_is_asked_gets_the_commands() {
     waits["escalation"] =
         json!({ "reason": "no end", "taskId": "T", "discussionId": "D", "options": ["decide", "cancel"] });
     assert_eq!(advice(&waits)[1], "decide            emergent discussion decide D DECISION --reason TEXT");
-    waits["escalation"] = json!({ "reason": "the budget is used up", "options": ["cancel"] });
-    assert!(advice(&waits)[1].ends_with("workflow resume w --budget-usd N"));
+    waits["escalation"] = json!({ "reason": "nothing left to pay with", "taskId": "T", "options": ["resume", "skip", "cancel"] });
+    assert_eq!(
+        advice(&waits),
+        [
+            "with more money   emergent workflow resume w --budget-usd N",
+            "do without        emergent task skip T",
+            "everything again  emergent workflow resume w",
+            "give up           emergent workflow cancel w",
+        ]
+    );
+    // A server could not go on, whatever words it has for that: more money would not help.
+    waits["escalation"] = json!({ "reason": "it could not go on: budget", "options": ["resume", "cancel"] });
+    assert_eq!(
+        advice(&waits),
+        ["everything again  emergent workflow resume w", "give up           emergent workflow cancel w"]
+    );
 }

@@ -18,13 +18,15 @@ pub(crate) struct Announcer {
     /// Tells our own announcements from those of others: we have heard ours already.
     origin: String,
     waiting: Mutex<BTreeSet<String>>,
+    /// What is being said; once more when the connection is lost meanwhile.
+    saying: Mutex<BTreeSet<String>>,
     some: Notify,
 }
 
 impl Default for Announcer {
     fn default() -> Self {
         let origin = uuid::Uuid::now_v7().simple().to_string();
-        Self { origin, waiting: Mutex::default(), some: Notify::new() }
+        Self { origin, waiting: Mutex::default(), saying: Mutex::default(), some: Notify::new() }
     }
 }
 
@@ -46,17 +48,19 @@ impl Announcer {
         }
     }
 
+    /// Until something fails.
     async fn speak(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
+        let unsaid: Vec<String> = std::mem::take(&mut *self.saying.lock()).into_iter().collect();
+        self.say(&unsaid);
         loop {
             self.some.notified().await;
             let channels = std::mem::take(&mut *self.waiting.lock());
             let said: Vec<String> =
                 channels.iter().map(|channel| format!("{} {channel}", self.origin)).collect();
+            *self.saying.lock() = channels;
             let sql = "SELECT pg_notify('emergent', said) FROM unnest($1::text[]) AS said";
-            if let Err(error) = client.execute(sql, &[&said]).await {
-                self.say(&channels.into_iter().collect::<Vec<_>>());
-                return Err(error);
-            }
+            client.execute(sql, &[&said]).await?;
+            self.saying.lock().clear();
         }
     }
 }
@@ -97,12 +101,10 @@ where
         }
     };
     let speak = async {
-        if client.batch_execute("LISTEN emergent").await.is_ok() {
-            wake.notify_all();
-            // An error is a lost connection, which the other half sees as well.
-            let _ = announcer.speak(&client).await;
-        }
-        std::future::pending::<()>().await;
+        client.batch_execute("LISTEN emergent").await?;
+        wake.notify_all();
+        announcer.speak(&client).await
     };
-    tokio::select! { () = messages => {}, () = speak => {} }
+    // Whichever fails first, another connection is made.
+    tokio::select! { () = messages => {}, _ = speak => {} }
 }

@@ -269,7 +269,7 @@ fn write_group(
         if work.run(conn, &late) {
             good.push(work);
         } else {
-            let left_traces = conn.total_changes() != before || conn.is_autocommit();
+            let left_traces = conn.total_changes() != before || late.len() < waiting || conn.is_autocommit();
             failed.push(work);
             late.keep(waiting);
             if left_traces && !replay_without(conn, &late, &mut good, &mut failed) {

@@ -1,12 +1,12 @@
 //! Who drives a run. A runner keeps one lease for all its runs; when that lapses, its runs are
 //! anybody's, and what it still tries to write is refused.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use emergent_domain::{ids::RunId, run::Run, time::Timestamp};
 
 use super::{COLUMNS, run};
-use crate::{engine::Engine, error::Result, leases, params, tx::Tx};
+use crate::{engine::Engine, error::Result, leases, page, params, tx::Tx, value::Param};
 
 fn lease_name(owner: &str) -> String {
     format!("runner:{owner}")
@@ -28,14 +28,11 @@ pub fn register(tx: &mut Tx<'_>, owner: &str, until: Timestamp, now: Timestamp) 
     leases::acquire(tx, &lease_name(owner), owner, until, now)
 }
 
-/// A runner that stops in good order: what it still had is anybody's at once. Its lease stays as
-/// long as runs refer to it, since it says from when on nobody drove them.
+/// A runner that stops in good order: what it still had is anybody's at once. Its lease stays, since
+/// it says from when on nobody drove its runs, of which one may still be on its way in; who comes
+/// after it clears it away.
 pub fn retire(tx: &mut Tx<'_>, owner: &str, now: Timestamp) -> Result<()> {
-    let sql = "SELECT 1 FROM agent_runs WHERE owner = $1 AND status = 'running' LIMIT 1";
-    match tx.opt(sql, params![owner], |_| Ok(()))? {
-        Some(()) => leases::renew(tx, &lease_name(owner), owner, now)?,
-        None => leases::release(tx, &lease_name(owner), owner)?,
-    };
+    leases::renew(tx, &lease_name(owner), owner, now)?;
     tx.wake(super::QUEUED)
 }
 
@@ -52,7 +49,8 @@ pub fn queued(tx: &mut Tx<'_>, owner: &str, now: Timestamp, limit: usize) -> Res
     Ok(runs)
 }
 
-/// Takes runs whose runner is gone. The time nobody drove them does not count against them.
+/// Takes runs whose runner is gone; never its own, whatever a clock that jumped says of its lease.
+/// The time nobody drove them does not count against them.
 pub fn orphaned(
     tx: &mut Tx<'_>,
     owner: &str,
@@ -70,11 +68,13 @@ pub fn orphaned(
         "SELECT {columns}, leases.until FROM agent_runs
          LEFT JOIN leases ON leases.name = 'runner:' || agent_runs.owner
          WHERE agent_runs.status = 'running' AND (leases.until IS NULL OR leases.until <= $1)
+             AND agent_runs.owner <> $3
          LIMIT $2{lock}"
     );
     let last = COLUMNS.split(", ").count();
-    let found =
-        tx.query(&sql, params![now, limit], |row| Ok((run(row)?, row.get::<Option<Timestamp>>(last)?)))?;
+    let found = tx.query(&sql, params![now, limit, owner], |row| {
+        Ok((run(row)?, row.get::<Option<Timestamp>>(last)?))
+    })?;
     let mut taken = Vec::with_capacity(found.len());
     for (mut run, until) in found {
         let away = until.map_or(Duration::ZERO, |until| now.since(until - lease));
@@ -92,12 +92,32 @@ pub fn orphaned(
     Ok(taken)
 }
 
-/// Of a runner's runs, those that are no longer its own to drive: cancelled, or another's.
-pub fn lost(tx: &mut Tx<'_>, owner: &str, ids: &[RunId]) -> Result<Vec<RunId>> {
+/// The runs that are a runner's to drive.
+pub fn held(tx: &mut Tx<'_>, owner: &str) -> Result<HashSet<RunId>> {
     let sql = "SELECT id FROM agent_runs WHERE owner = $1 AND status = 'running'";
-    let mine: std::collections::HashSet<RunId> =
-        tx.query(sql, params![owner], |row| row.get(0))?.into_iter().collect();
-    Ok(ids.iter().copied().filter(|id| !mine.contains(id)).collect())
+    Ok(tx.query(sql, params![owner], |row| row.get(0))?.into_iter().collect())
+}
+
+/// Of these runs, those that were taken from a runner: cancelled, or another's. One that ended was
+/// its own to the end.
+pub fn lost(tx: &mut Tx<'_>, owner: &str, ids: &[RunId]) -> Result<Vec<RunId>> {
+    let mut lost = Vec::new();
+    for list in page::in_lists(ids) {
+        let sql = format!(
+            "SELECT id FROM agent_runs WHERE (status = 'cancelled' OR owner IS NULL OR owner <> $1) AND id IN ({})",
+            page::places(2, list.len())
+        );
+        let mut params = vec![Param::from(owner)];
+        params.extend(list.iter().map(|id| Param::from(*id)));
+        lost.extend(tx.query(&sql, &params, |row| row.get::<RunId>(0))?);
+    }
+    Ok(lost)
+}
+
+/// One that is.
+pub fn one_held(tx: &mut Tx<'_>, owner: &str, id: RunId) -> Result<Option<Run>> {
+    let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND owner = $2 AND status = 'running'");
+    tx.opt(&sql, params![id, owner], run)
 }
 
 fn skip_locked(tx: &Tx<'_>) -> &'static str {

@@ -38,15 +38,27 @@ impl Late {
         self.0.borrow_mut().truncate(first);
     }
 
+    /// What could not be written waits on.
     pub fn write(&self, conn: &Connection) -> Result<()> {
-        for change in self.0.take() {
-            match change {
-                Change::Insert { index, no, name, body } => {
-                    conn.prepare_cached(insert_sql(index))?.execute((no, name, body))?
-                }
-                Change::Remove { index, no } => conn.prepare_cached(delete_sql(index))?.execute((no,))?,
-            };
+        let mut changes = self.0.take();
+        for at in 0..changes.len() {
+            if let Err(error) = changes[at].write(conn) {
+                self.0.replace(changes.split_off(at));
+                return Err(error);
+            }
         }
+        Ok(())
+    }
+}
+
+impl Change {
+    fn write(&self, conn: &Connection) -> Result<()> {
+        match self {
+            Change::Insert { index, no, name, body } => {
+                conn.prepare_cached(insert_sql(*index))?.execute((no, name, body))?
+            }
+            Change::Remove { index, no } => conn.prepare_cached(delete_sql(*index))?.execute((no,))?,
+        };
         Ok(())
     }
 }
