@@ -19,7 +19,6 @@ use emergent_store::{
     Tx, agents,
     budget::NewCall,
     runs::{self, conversation::Conversation},
-    schedules,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -30,11 +29,10 @@ use crate::{
     driver::has_patterns,
     flow,
     place::{Admitted, Doorman},
+    resume,
     sessions::Lines,
 };
 
-/// What a resumed run is told before what was said at its resumption.
-const GO_ON_WITH: &str = "Continue your work. Here is additional context: ";
 const LONGEST_INPUT: usize = 1 << 20;
 /// A day: longer work is a workflow.
 const LONGEST_TIMEOUT: i64 = 86_400;
@@ -283,16 +281,11 @@ fn first_messages(
     let text = match door.resumes {
         None => told(start),
         Some(_) if start.input.is_empty() => "Continue your work.".to_owned(),
-        Some(_) => format!("{GO_ON_WITH}{}", told(start)),
+        Some(_) => resume::told(&told(start)),
     };
     first.push(message(seq, MessageRole::User, run.steps_before + 1, text));
     run.seq = seq;
     (run, first)
-}
-
-/// What was said at a resumption, out of the message it became; empty when that was nothing.
-pub(crate) fn said_at_resumption(message: &str) -> &str {
-    message.strip_prefix(GO_ON_WITH).unwrap_or_default()
 }
 
 fn told(start: &Start) -> String {
@@ -338,7 +331,7 @@ fn may_start(agent: &Agent, origin: Origin) -> Result<()> {
     }
 }
 
-fn token_of(actor: Actor) -> Option<TokenId> {
+pub(crate) fn token_of(actor: Actor) -> Option<TokenId> {
     match actor.author {
         Author::Token { id } => Some(id),
         _ => None,
@@ -363,20 +356,6 @@ impl Executor {
         self.db().write(work).await
     }
 
-    /// Goes on with a paused run, as a new run with the same conversation.
-    pub async fn resume(&self, actor: Actor, run: RunId, input: Option<String>) -> Result<Run> {
-        self.refuse_when_full().await?;
-        let executor = self.clone();
-        let start = Start { input: input.unwrap_or_default(), ..Start::default() };
-        let work = move |tx: &mut Tx<'_>| {
-            let paused = runs::get_for_update(tx, actor.project, run)?;
-            let paused = paused.ok_or_else(|| Error::not_found("run", run))?;
-            let door = Door { started_by: token_of(actor), ..Door::new(Origin::Resume) };
-            resume(tx, &executor, &paused, door, &start)
-        };
-        self.db().write(work).await
-    }
-
     /// Ends a run and everything below it.
     pub async fn cancel(&self, actor: Actor, run: RunId) -> Result<Run> {
         let now = self.clock().now();
@@ -393,76 +372,5 @@ impl Executor {
         let (found, cancelled) = self.db().write(work).await?;
         self.stop_driving(&cancelled);
         Ok(found)
-    }
-}
-
-/// Queues the run that goes on with a paused one. One that completed is gone on with only by whoever
-/// it owes something: the dispatcher, for what it had to hand in.
-pub(crate) fn resume(
-    tx: &mut Tx<'_>,
-    executor: &Executor,
-    paused: &Run,
-    door: Door<'_>,
-    start: &Start,
-) -> Result<Run> {
-    let (agent, door, start) = going_on(tx, paused, door, start)?;
-    admit(tx, executor, &agent, &door, &start)
-}
-
-/// As [`resume`], into the next place on this server.
-pub(crate) fn resume_into(
-    tx: &mut Tx<'_>,
-    executor: &Executor,
-    doorman: &mut Doorman,
-    paused: &Run,
-    door: Door<'_>,
-    start: &Start,
-) -> Result<Run> {
-    let (agent, door, start) = going_on(tx, paused, door, start)?;
-    admit_into(tx, executor, doorman, &agent, &door, &start)
-}
-
-fn going_on<'a>(
-    tx: &mut Tx<'_>,
-    paused: &'a Run,
-    door: Door<'a>,
-    start: &Start,
-) -> Result<(Agent, Door<'a>, Start)> {
-    let owes = paused.status == RunStatus::Completed && door.duty.is_some_and(|duty| duty.hands.is_some());
-    if paused.status != RunStatus::Paused && !owes {
-        return Err(Error::Conflict(format!(
-            "run `{}` is {}: only a paused run can be resumed",
-            paused.id, paused.status
-        )));
-    }
-    if let Some(by) = runs::resumed_as(tx, paused.id)? {
-        return Err(Error::Conflict(format!("run `{}` was resumed already, as `{by}`", paused.id)));
-    }
-    let agent = agents::get(tx, paused.project, paused.agent)?
-        .filter(|agent| agent.deleted_at.is_none())
-        .ok_or_else(|| Error::Conflict(format!("the agent `{}` of this run is gone", paused.agent_name)))?;
-    // A run keeps what it was started with: its own step budget, time and model.
-    let start = Start {
-        max_steps: start.max_steps.or(paused.max_steps),
-        timeout_seconds: start.timeout_seconds.or(Some(paused.timeout_seconds)),
-        model: start.model.clone().or_else(|| Some(paused.model.clone())),
-        ..start.clone()
-    };
-    let schedule = schedule_of(tx, paused)?;
-    Ok((agent, Door { resumes: Some(paused), schedule, ..door }, start))
-}
-
-/// The schedule whose run a resumption goes on with; a schedule has one live run at most.
-fn schedule_of(tx: &mut Tx<'_>, paused: &Run) -> Result<Option<ScheduleId>> {
-    let Some(schedule) = paused.schedule else { return Ok(None) };
-    if !schedules::hold(tx, schedule)? {
-        return Ok(None);
-    }
-    match schedules::live_run(tx, schedule)? {
-        Some(live) => Err(Error::Conflict(format!(
-            "run `{live}` of the same schedule is under way: resume `{}` when that has ended, or cancel that one",
-            paused.id
-        ))),
-        None => Ok(Some(schedule)),
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     Executor, Result, Start,
     admit::{self, Door},
     place::Doorman,
+    resume,
 };
 
 /// Starts a run for a workflow where there is a place, and queues it otherwise, under an id that nobody has: its session refers to it before it is
@@ -53,7 +54,7 @@ pub fn dispatch_resume(
         duty: Some(duty),
         ..Door::new(Origin::Resume)
     };
-    admit::resume_into(tx, executor, doorman, paused, door, &Start { input, ..Start::default() })
+    resume::resume_into(tx, executor, doorman, paused, door, &Start { input, ..Start::default() })
 }
 
 impl Executor {

@@ -21,6 +21,7 @@ use crate::{
     drive::Loaded,
     place::Slot,
     recorder::{Batch, Recorder},
+    resume,
 };
 
 /// Rounds of a loop whose definition does not say.
@@ -93,7 +94,7 @@ impl Flow {
         );
         self.recorder.commit(batch, 0).await?;
         if self.run.resumed_from.is_some() {
-            admit::said_at_resumption(&input_of(own)).clone_into(&mut self.said);
+            resume::said_at_resumption(&input_of(own)).clone_into(&mut self.said);
             self.before = self.parts_before().await?;
         }
         let input = input_of(before.first().unwrap_or(own));
@@ -205,7 +206,7 @@ impl Flow {
             let door = Door::below(Origin::Flow, &parent, None, part_at(place));
             if let Some(paused) = before[place].as_ref().filter(|run| run.status == RunStatus::Paused) {
                 let start = Start { input: said.clone(), ..Start::default() };
-                return admit::resume(tx, &executor, paused, door, &start);
+                return resume::resume(tx, &executor, paused, door, &start);
             }
             let (index, input) = &inputs[place];
             let name = &names[*index];

@@ -27,6 +27,7 @@ mod place;
 mod purse;
 mod queue;
 mod recorder;
+mod resume;
 pub mod revert;
 mod runner;
 mod scrub;

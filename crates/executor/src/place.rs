@@ -41,7 +41,11 @@ impl Slot {
 
     /// With the same runner, and not entered.
     pub fn another(&self) -> Self {
-        Self { places: Arc::clone(&self.places), held: None, freed: Arc::clone(&self.freed) }
+        Self::of(&self.places, &self.freed, None)
+    }
+
+    fn of(places: &Arc<Semaphore>, freed: &Arc<Notify>, held: Option<OwnedSemaphorePermit>) -> Self {
+        Self { places: Arc::clone(places), held, freed: Arc::clone(freed) }
     }
 }
 
@@ -74,17 +78,13 @@ impl Runner {
     /// So many that are free, or all that are.
     pub fn slots(&self, most: usize) -> Vec<Slot> {
         let free = || Arc::clone(&self.places).try_acquire_owned().ok();
-        let slot = |held| Slot {
-            places: Arc::clone(&self.places),
-            held: Some(held),
-            freed: Arc::clone(&self.freed),
-        };
+        let slot = |held| Slot::of(&self.places, &self.freed, Some(held));
         std::iter::from_fn(free).take(most).map(slot).collect()
     }
 
     /// For a run that was not let in by the front door; to be entered.
     pub fn slot(&self) -> Slot {
-        Slot { places: Arc::clone(&self.places), held: None, freed: Arc::clone(&self.freed) }
+        Slot::of(&self.places, &self.freed, None)
     }
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Admitted {
 #[derive(Default)]
 pub struct Doorman {
     owner: Option<Arc<str>>,
-    left: usize,
+    places: usize,
     seated: Vec<(Run, Option<Loaded>)>,
     lines: Vec<Lines>,
 }
@@ -116,13 +116,12 @@ pub struct Doorman {
 impl Doorman {
     /// Who drives the next run, while there are places.
     pub(crate) fn next(&self) -> Option<Arc<str>> {
-        self.owner.clone().filter(|_| self.left > 0)
+        self.owner.clone().filter(|_| self.seated.len() < self.places)
     }
 
     pub(crate) fn admitted(&mut self, Admitted { run, lines, ready }: Admitted) {
         self.lines.extend(lines);
         if run.owner.is_some() {
-            self.left = self.left.saturating_sub(1);
             self.seated.push((run, ready));
         }
     }
@@ -155,9 +154,9 @@ impl Executor {
     {
         let executor = self.clone();
         let writing = async move {
-            let (owner, left) = (places.first().map(|place| Arc::clone(&place.owner)), places.len());
+            let (owner, count) = (places.first().map(|place| Arc::clone(&place.owner)), places.len());
             let work = move |tx: &mut Tx<'_>| {
-                let mut doorman = Doorman { owner: owner.clone(), left, ..Doorman::default() };
+                let mut doorman = Doorman { owner: owner.clone(), places: count, ..Doorman::default() };
                 let done = work(tx, &mut doorman)?;
                 Ok::<_, E>((done, doorman.seated))
             };

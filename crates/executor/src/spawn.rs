@@ -17,6 +17,7 @@ use crate::{
     admit::{self, Door, Start},
     children::{self, Child, Wanted},
     driver::{Driver, error_output},
+    resume,
 };
 
 #[derive(Debug, Clone, Deserialize)]
@@ -123,7 +124,7 @@ fn start_one(
     }
     let timeout = task.timeout.unwrap_or(paused.timeout_seconds).min(left);
     let start = Start { input: task.task.clone(), timeout_seconds: Some(timeout), ..Start::default() };
-    admit::resume(tx, executor, &paused, door, &start)
+    resume::resume(tx, executor, &paused, door, &start)
 }
 
 fn told(child: Child, task: &SpawnTask) -> Spawned {
