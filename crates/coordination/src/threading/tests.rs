@@ -1,28 +1,8 @@
-use emergent_domain::{
-    author::Author, ids::ProjectId, json::JsonObject, object::Object, task::NewTask, time::Timestamp,
-};
+use emergent_domain::task::NewTask;
+use emergent_testkit::made::task;
 use proptest::prelude::*;
 
 use super::*;
-
-fn task(new: NewTask) -> Task {
-    let made = new.object(None);
-    Task::of(&Object {
-        id: ObjectId::new(),
-        project: ProjectId::new(),
-        type_: made.type_,
-        key: made.key,
-        status: None,
-        labels: Vec::new(),
-        properties: JsonObject::from_map(&made.properties),
-        version: 1,
-        created_at: Timestamp::now(),
-        updated_at: Timestamp::now(),
-        deleted_at: None,
-        author: Author::System,
-        reason: None,
-    })
-}
 
 fn implement() -> Task {
     task(NewTask {
