@@ -7,7 +7,7 @@ use axum::middleware;
 use emergent_domain::token::Scope;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterExt};
 
-use crate::{App, auth, limits, openapi, pipeline};
+use crate::{App, auth, limits, openapi};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -20,15 +20,15 @@ pub(crate) enum Access {
 
 /// How long a route may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pace {
-    Brisk,
+enum TimeLimit {
+    Default,
     Upload,
 }
 
-impl Pace {
-    fn time(self) -> Duration {
+impl TimeLimit {
+    fn duration(self) -> Duration {
         match self {
-            Self::Brisk => limits::TIME,
+            Self::Default => limits::TIME,
             Self::Upload => limits::UPLOAD_TIME,
         }
     }
@@ -43,24 +43,24 @@ impl Routes {
     }
 
     pub(crate) fn public(self, route: UtoipaMethodRouter<App>) -> Self {
-        self.add(Access::Public, Pace::Brisk, route)
+        self.add(Access::Public, TimeLimit::Default, route)
     }
 
     pub(crate) fn any_token(self, route: UtoipaMethodRouter<App>) -> Self {
-        self.add(Access::Token, Pace::Brisk, route)
+        self.add(Access::Token, TimeLimit::Default, route)
     }
 
     pub(crate) fn scoped(self, scope: Scope, route: UtoipaMethodRouter<App>) -> Self {
-        self.add(Access::Scope(scope), Pace::Brisk, route)
+        self.add(Access::Scope(scope), TimeLimit::Default, route)
     }
 
     /// A route that receives a file, which takes as long as the caller's line is slow.
     pub(crate) fn upload(self, scope: Scope, route: UtoipaMethodRouter<App>) -> Self {
-        self.add(Access::Scope(scope), Pace::Upload, route)
+        self.add(Access::Scope(scope), TimeLimit::Upload, route)
     }
 
     /// Something around every route so far, outside of who may call it.
-    pub(crate) fn around<F, A>(self, layer: F) -> Self
+    pub(crate) fn layer<F, A>(self, layer: F) -> Self
     where
         F: Fn(axum::extract::Request, middleware::Next) -> A + Clone + Send + Sync + 'static,
         A: Future<Output = axum::response::Response> + Send + 'static,
@@ -76,16 +76,16 @@ impl Routes {
         self.0.split_for_parts()
     }
 
-    fn add(self, access: Access, pace: Pace, mut route: UtoipaMethodRouter<App>) -> Self {
+    fn add(self, access: Access, pace: TimeLimit, mut route: UtoipaMethodRouter<App>) -> Self {
         for item in route.1.paths.values_mut() {
             openapi::describe_access(item, access);
         }
         let guarded = route.map(|methods| {
-            let timed =
-                methods.route_layer(middleware::from_fn_with_state(pace.time(), pipeline::limit_time));
+            let timed = methods
+                .route_layer(middleware::from_fn_with_state(pace.duration(), crate::middleware::limit_time));
             match access {
                 Access::Public => timed,
-                _ => timed.route_layer(middleware::from_fn_with_state(access, auth::guard)),
+                _ => timed.route_layer(middleware::from_fn_with_state(access, auth::authorize)),
             }
         });
         Self(self.0.routes(guarded))

@@ -12,11 +12,11 @@ use emergent_secrets::Secrets;
 use tokio::sync::{Semaphore, watch};
 
 use crate::{
-    fresh::Fresh,
     limits,
     metrics::Metrics,
-    routes::mcp::{self, Who},
-    streams::Streams,
+    routes::mcp::{self, McpCaller},
+    stream_limit::StreamLimit,
+    ttl_cache::TtlCache,
 };
 
 /// A handle on the running API; clones share it.
@@ -29,13 +29,13 @@ pub struct Inner {
     pub dispatcher: Dispatcher,
     pub products: Products,
     pub secrets: Secrets,
-    pub(crate) tokens: Fresh<String, Arc<Token>>,
-    pub(crate) projects: Fresh<String, ProjectId>,
+    pub(crate) tokens: TtlCache<String, Arc<Token>>,
+    pub(crate) projects: TtlCache<String, ProjectId>,
     pub(crate) metrics: Metrics,
     pub(crate) mcp: mcp::Endpoint,
-    pub(crate) places: Arc<Semaphore>,
-    pub(crate) most: usize,
-    pub(crate) streams: Streams,
+    pub(crate) request_permits: Arc<Semaphore>,
+    pub(crate) max_requests: usize,
+    pub(crate) streams: StreamLimit,
     closing: watch::Sender<bool>,
 }
 
@@ -48,11 +48,11 @@ impl std::ops::Deref for App {
 
 impl App {
     pub fn new(executor: Executor, secrets: Secrets) -> Self {
-        Self::with_places(executor, secrets, limits::CONCURRENT)
+        Self::with_request_limit(executor, secrets, limits::CONCURRENT)
     }
 
     /// As [`App::new`], answering at most `concurrent` requests at once and 429 to the rest.
-    pub fn with_places(executor: Executor, secrets: Secrets, concurrent: usize) -> Self {
+    pub fn with_request_limit(executor: Executor, secrets: Secrets, concurrent: usize) -> Self {
         Self(Arc::new(Inner {
             graph: executor.graph().clone(),
             mcp: mcp::endpoint(&executor),
@@ -60,12 +60,12 @@ impl App {
             products: Products::new(executor.clone(), emergent_products::Settings::default()),
             executor,
             secrets,
-            tokens: Fresh::default(),
-            projects: Fresh::default(),
+            tokens: TtlCache::default(),
+            projects: TtlCache::default(),
             metrics: Metrics::default(),
-            places: Arc::new(Semaphore::new(concurrent)),
-            most: concurrent,
-            streams: Streams::new(limits::STREAMS),
+            request_permits: Arc::new(Semaphore::new(concurrent)),
+            max_requests: concurrent,
+            streams: StreamLimit::new(limits::STREAMS),
             closing: watch::channel(false).0,
         }))
     }
@@ -90,9 +90,9 @@ impl App {
 
     /// With at most `most` event streams open at once. For an app that nobody shares yet.
     #[must_use]
-    pub fn with_streams(mut self, most: usize) -> Self {
+    pub fn with_stream_limit(mut self, most: usize) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
-            inner.streams = Streams::new(most);
+            inner.streams = StreamLimit::new(most);
         }
         self
     }
@@ -100,7 +100,7 @@ impl App {
     /// With another host behind `/mcp` than the project's own. For an app that nobody shares yet:
     /// one that is in use stays as it is.
     #[must_use]
-    pub fn hosting(mut self, host: Arc<dyn Host<Caller = Who>>) -> Self {
+    pub fn with_mcp_host(mut self, host: Arc<dyn Host<Caller = McpCaller>>) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
             inner.mcp = Server::new(host);
         }

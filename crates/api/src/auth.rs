@@ -15,9 +15,9 @@ use emergent_domain::{
 };
 use emergent_graph::Actor;
 
-use crate::{ApiError, App, access::Access, passage::Passage};
+use crate::{ApiError, App, access::Access, request_context::RequestContext};
 
-const PROJECT: &str = "x-project-id";
+const PROJECT_HEADER: &str = "x-project-id";
 /// The project of a token that spans projects when the request names none.
 const DEFAULT_PROJECT: &str = "default";
 
@@ -30,11 +30,11 @@ pub(crate) struct Caller {
 }
 
 /// How soon what outlasts its request notices that its token has ended.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Caller {
     /// `None` for a token that spans projects.
-    pub(crate) fn bound_to(&self) -> Option<ProjectId> {
+    pub(crate) fn bound_project(&self) -> Option<ProjectId> {
         self.token.project
     }
 
@@ -45,18 +45,18 @@ impl Caller {
 
     /// Comes when the token is revoked or at its end, or its project is gone: for answers that go
     /// on after the request was let through.
-    pub(crate) fn ended(&self, app: &App) -> impl Future<Output = ()> + Send + 'static {
+    pub(crate) fn token_ended(&self, app: &App) -> impl Future<Output = ()> + Send + 'static {
         let (app, secret) = (app.clone(), Arc::clone(&self.secret));
         async move {
             // A database that does not answer is no reason to end what was allowed.
             while !matches!(app.token(&secret).await, Ok(None)) {
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(RECHECK_INTERVAL).await;
             }
         }
     }
 
     /// Refuses what only a token that spans projects may do.
-    pub(crate) fn must_span_projects(&self, what: &str) -> Result<(), ApiError> {
+    pub(crate) fn require_all_projects(&self, what: &str) -> Result<(), ApiError> {
         match self.token.project {
             None => Ok(()),
             Some(_) => Err(ApiError::forbidden(format!(
@@ -65,13 +65,13 @@ impl Caller {
         }
     }
 
-    pub(crate) fn must_have(&self, scope: Scope) -> Result<(), ApiError> {
+    pub(crate) fn require_scope(&self, scope: Scope) -> Result<(), ApiError> {
         if self.token.scopes.contains(&scope) { Ok(()) } else { Err(ApiError::missing_scope(scope)) }
     }
 }
 
 /// The one place where a request is let through or not.
-pub(crate) async fn guard(
+pub(crate) async fn authorize(
     State(access): State<Access>,
     mut request: Request,
     next: Next,
@@ -83,19 +83,19 @@ pub(crate) async fn guard(
     let secret: Arc<str> = bearer(request.headers())?.into();
     let token = app.token(&secret).await?.ok_or_else(ApiError::unknown_token)?;
     let mut caller = Caller { project: token.project, token, secret };
-    let passage = request.extensions().get::<Passage>().cloned().unwrap_or_default();
-    passage.is_read_by(caller.project);
+    let passage = request.extensions().get::<RequestContext>().cloned().unwrap_or_default();
+    passage.set_audience(caller.project);
     if let Access::Scope(scope) = access {
-        caller.must_have(scope)?;
+        caller.require_scope(scope)?;
     }
-    if let Some(named) = request.headers().get(PROJECT) {
+    if let Some(named) = request.headers().get(PROJECT_HEADER) {
         let named = named.to_str().map_err(|_| ApiError::unknown_project("?"))?;
         let project = app.project(named).await?;
         if caller.token.project.is_some_and(|own| own != project) {
             return Err(ApiError::unknown_project(named));
         }
         caller.project = Some(project);
-        passage.is_read_by(caller.project);
+        passage.set_audience(caller.project);
     }
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
@@ -134,9 +134,9 @@ impl FromRequestParts<App> for InProject {
 }
 
 /// Who writes, and where.
-pub(crate) struct Acting(pub Actor);
+pub(crate) struct AsActor(pub Actor);
 
-impl FromRequestParts<App> for Acting {
+impl FromRequestParts<App> for AsActor {
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let InProject(project) = InProject::from_request_parts(parts, app).await?;
@@ -148,13 +148,13 @@ impl FromRequestParts<App> for Acting {
 impl App {
     /// The live token with this secret.
     async fn token(&self, secret: &str) -> Result<Option<Arc<Token>>, ApiError> {
-        let known = self.tokens.get(secret).filter(|token| token.is_live(self.graph.clock().now()));
+        let known = self.tokens.get(secret).filter(|token| token.is_valid(self.graph.clock().now()));
         if known.is_some() {
             return Ok(known);
         }
-        let reading = self.tokens.reading();
+        let reading = self.tokens.start_read();
         let Some(token) = self.graph.authenticate(secret).await?.map(Arc::new) else { return Ok(None) };
-        self.tokens.keep(secret.to_owned(), Arc::clone(&token), reading);
+        self.tokens.insert(secret.to_owned(), Arc::clone(&token), reading);
         Ok(Some(token))
     }
 
@@ -163,12 +163,12 @@ impl App {
         if let Some(known) = self.projects.get(named) {
             return Ok(known);
         }
-        let reading = self.projects.reading();
+        let reading = self.projects.start_read();
         let found = match self.graph.find_project(named).await {
             Err(emergent_graph::Error::NotFound { .. }) => return Err(ApiError::unknown_project(named)),
             found => found?.id,
         };
-        self.projects.keep(named.to_owned(), found, reading);
+        self.projects.insert(named.to_owned(), found, reading);
         Ok(found)
     }
 }

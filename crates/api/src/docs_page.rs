@@ -12,7 +12,7 @@ pub(crate) fn render(document: &OpenApi) -> String {
     let document = serde_json::to_value(document).unwrap_or_default();
     let mut page = Page { document: &document, html: String::with_capacity(256 << 10) };
     // Writing into a string cannot fail.
-    let _ = page.whole();
+    let _ = page.write_page();
     page.html
 }
 
@@ -22,7 +22,7 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn whole(&mut self) -> std::fmt::Result {
+    fn write_page(&mut self) -> std::fmt::Result {
         let info = &self.document["info"];
         let (title, version) = (escape(text(&info["title"])), escape(text(&info["version"])));
         let about = prose(text(&info["description"]));
@@ -92,7 +92,7 @@ impl Page<'_> {
             self.html,
             "<section id=\"{id}\"><h3><b class=\"{method}\">{method}</b> <code>{}</code> {}</h3><p>{}</p>",
             escape(path),
-            badge(operation),
+            access_badge(operation),
             prose(about)
         )?;
         self.parameters(operation)?;
@@ -115,7 +115,7 @@ impl Page<'_> {
                 "<tr><td><code>{}</code>{required}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
                 escape(text(&parameter["name"])),
                 escape(text(&parameter["in"])),
-                kind(&parameter["schema"]),
+                schema_summary(&parameter["schema"]),
                 prose(text(&parameter["description"])),
             )?;
         }
@@ -125,7 +125,12 @@ impl Page<'_> {
 
     fn body(&mut self, operation: &Value) -> std::fmt::Result {
         for (media, content) in operation["requestBody"]["content"].as_object().into_iter().flatten() {
-            write!(self.html, "<p>Body: <code>{}</code> {}</p>", escape(media), kind(&content["schema"]))?;
+            write!(
+                self.html,
+                "<p>Body: <code>{}</code> {}</p>",
+                escape(media),
+                schema_summary(&content["schema"])
+            )?;
         }
         Ok(())
     }
@@ -136,7 +141,7 @@ impl Page<'_> {
             let mut kinds = String::new();
             for (media, content) in response["content"].as_object().into_iter().flatten() {
                 match media.as_str() {
-                    "application/json" => kinds.push_str(&kind(&content["schema"])),
+                    "application/json" => kinds.push_str(&schema_summary(&content["schema"])),
                     other => write!(kinds, "<code>{}</code>", escape(other))?,
                 }
             }
@@ -159,7 +164,7 @@ impl Page<'_> {
             write!(self.html, "<section id=\"type-{name}\"><h3><code>{name}</code></h3>")?;
             write!(self.html, "<p>{}</p>", prose(text(&schema["description"])))?;
             let Some(properties) = schema["properties"].as_object() else {
-                write!(self.html, "<p>{}</p></section>", kind(schema))?;
+                write!(self.html, "<p>{}</p></section>", schema_summary(schema))?;
                 continue;
             };
             let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().map(text).collect();
@@ -170,7 +175,7 @@ impl Page<'_> {
                     self.html,
                     "<tr><td><code>{}</code>{needed}</td><td>{}</td><td>{}</td></tr>",
                     escape(field),
-                    kind(schema),
+                    schema_summary(schema),
                     prose(text(&schema["description"]))
                 )?;
             }
@@ -181,7 +186,7 @@ impl Page<'_> {
 }
 
 /// What a caller needs to be let in.
-fn badge(operation: &Value) -> String {
+fn access_badge(operation: &Value) -> String {
     match (&operation["x-required-scope"], operation["security"].as_array()) {
         (Value::String(scope), _) => format!("<em>{}</em>", escape(scope)),
         (_, Some(required)) if !required.is_empty() => "<em>any token</em>".to_owned(),
@@ -190,14 +195,14 @@ fn badge(operation: &Value) -> String {
 }
 
 /// A schema in a few words, with links to the types it names.
-fn kind(schema: &Value) -> String {
+fn schema_summary(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
         let name = escape(name);
         return format!("<a href=\"#type-{name}\">{name}</a>");
     }
     for choice in ["oneOf", "anyOf", "allOf"] {
         if let Some(kinds) = schema[choice].as_array() {
-            return kinds.iter().map(kind).collect::<Vec<_>>().join(" or ");
+            return kinds.iter().map(schema_summary).collect::<Vec<_>>().join(" or ");
         }
     }
     if let Some(values) = schema["enum"].as_array() {
@@ -214,7 +219,7 @@ fn kind(schema: &Value) -> String {
     };
     let format = schema["format"].as_str().map(|format| format!(" ({})", escape(format))).unwrap_or_default();
     match named.as_str() {
-        "array" => format!("list of {}", kind(&schema["items"])),
+        "array" => format!("list of {}", schema_summary(&schema["items"])),
         _ => format!("{}{format}", escape(&named)),
     }
 }

@@ -55,7 +55,7 @@ impl ApiError {
         Self { status, code, message: message.into(), details: None }
     }
 
-    fn with(mut self, details: Value) -> Self {
+    fn with_details(mut self, details: Value) -> Self {
         self.details = Some(details);
         self
     }
@@ -71,7 +71,7 @@ impl ApiError {
 
     pub(crate) fn missing_scope(scope: Scope) -> Self {
         let message = format!("this token lacks the scope `{scope}`");
-        Self::new(StatusCode::FORBIDDEN, "missing_scope", message).with(json!({ "scope": scope }))
+        Self::new(StatusCode::FORBIDDEN, "missing_scope", message).with_details(json!({ "scope": scope }))
     }
 
     pub(crate) fn forbidden(message: impl Into<String>) -> Self {
@@ -87,12 +87,12 @@ impl ApiError {
     }
 
     pub(crate) fn invalid(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Invalid::one(field, reason).into()
+        Invalid::new(field, reason).into()
     }
 
     /// What is not even JSON, or not even a form.
     pub(crate) fn malformed(message: impl Into<String>) -> Self {
-        Self::malformed_at(Invalid::one("", message))
+        Self::malformed_at(Invalid::new("", message))
     }
 
     pub(crate) fn malformed_at(invalid: Invalid) -> Self {
@@ -101,7 +101,7 @@ impl ApiError {
 
     pub(crate) fn too_large(what: &str, limit: usize) -> Self {
         let message = format!("{what} is larger than the limit of {limit} bytes");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message).with(json!({ "limit": limit }))
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message).with_details(json!({ "limit": limit }))
     }
 
     pub(crate) fn wrong_content_type(expected: &str) -> Self {
@@ -127,19 +127,21 @@ impl ApiError {
 
     pub(crate) fn overloaded(limit: usize) -> Self {
         let message = format!("more than {limit} requests are being answered; try again in a second");
-        Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message).with(json!({ "limit": limit }))
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
+            .with_details(json!({ "limit": limit }))
     }
 
     pub(crate) fn too_many_streams(limit: usize) -> Self {
         let message = format!("{limit} event streams are open, which is the limit; close one, or try again");
-        Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message).with(json!({ "limit": limit }))
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
+            .with_details(json!({ "limit": limit }))
     }
 
     pub(crate) fn timed_out(seconds: u64) -> Self {
         let message =
             format!("the answer took longer than the limit of {seconds} seconds; ask for less at once");
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", message)
-            .with(json!({ "limitSeconds": seconds }))
+            .with_details(json!({ "limitSeconds": seconds }))
     }
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
@@ -173,7 +175,7 @@ impl ApiError {
 impl From<Invalid> for ApiError {
     fn from(invalid: Invalid) -> Self {
         let details = json!(invalid.problems);
-        Self::new(StatusCode::BAD_REQUEST, "invalid", invalid.to_string()).with(details)
+        Self::new(StatusCode::BAD_REQUEST, "invalid", invalid.to_string()).with_details(details)
     }
 }
 
@@ -192,7 +194,7 @@ impl From<store::Error> for ApiError {
 impl From<graph::Error> for ApiError {
     fn from(failure: graph::Error) -> Self {
         let message = failure.to_string();
-        let conflict = |code, details| Self::new(StatusCode::CONFLICT, code, &message).with(details);
+        let conflict = |code, details| Self::new(StatusCode::CONFLICT, code, &message).with_details(details);
         match failure {
             graph::Error::NotFound { what, id } => Self::not_found(what, id),
             graph::Error::Invalid(invalid) => invalid.into(),
@@ -221,14 +223,14 @@ impl From<executor::Error> for ApiError {
             executor::Error::NotFound { what, id } => Self::not_found(what, id),
             executor::Error::Invalid(invalid) => invalid.into(),
             executor::Error::VersionConflict { expected, current, .. } => {
-                conflict("version_conflict").with(json!({ "expected": expected, "current": current }))
+                conflict("version_conflict").with_details(json!({ "expected": expected, "current": current }))
             }
             executor::Error::Conflict(_) | executor::Error::Lost(_) => conflict("conflict"),
             executor::Error::NoModel(_) => conflict("no_model"),
             executor::Error::Forbidden(_) => Self::forbidden(message),
             executor::Error::Overloaded { limit, waiting } => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
-                    .with(json!({ "limit": limit, "waiting": waiting }))
+                    .with_details(json!({ "limit": limit, "waiting": waiting }))
             }
             executor::Error::Graph(failure) => failure.into(),
             executor::Error::Store(failure) => failure.into(),
@@ -245,7 +247,7 @@ impl From<coordination::Error> for ApiError {
             coordination::Error::Conflict(_)
             | coordination::Error::Lost(_)
             | coordination::Error::Stale(_)
-            | coordination::Error::Refused { .. } => Self::new(StatusCode::CONFLICT, "conflict", message),
+            | coordination::Error::NotStarted { .. } => Self::new(StatusCode::CONFLICT, "conflict", message),
             coordination::Error::Executor(failure) => failure.into(),
             coordination::Error::Graph(failure) => failure.into(),
             coordination::Error::Store(failure) => failure.into(),
@@ -260,11 +262,10 @@ impl From<products::Error> for ApiError {
         match failure {
             products::Error::NotInstalled(name) => Self::not_found("product", name),
             products::Error::NoProject(id) => Self::not_found("project", id),
-            products::Error::Manifest(problems) => {
-                new(StatusCode::BAD_REQUEST, "invalid_manifest").with(product::problems(&problems))
-            }
-            products::Error::Clash(problems) => {
-                new(StatusCode::CONFLICT, "conflict").with(product::problems(&problems))
+            products::Error::Manifest(problems) => new(StatusCode::BAD_REQUEST, "invalid_manifest")
+                .with_details(product::problems_json(&problems)),
+            products::Error::Incompatible(problems) => {
+                new(StatusCode::CONFLICT, "conflict").with_details(product::problems_json(&problems))
             }
             products::Error::AlreadyInstalled { .. } => new(StatusCode::CONFLICT, "already_installed"),
             products::Error::NameMismatch { .. } => new(StatusCode::CONFLICT, "name_mismatch"),

@@ -4,30 +4,30 @@
 //! Who may call a route is said where the route is registered (`access`), and nowhere else.
 
 mod access;
-mod answer;
 mod app;
 mod auth;
 mod docs_page;
 mod error;
 mod extract;
-mod fresh;
 mod metrics;
+mod middleware;
 mod openapi;
-mod passage;
-mod pipeline;
+mod request_context;
+mod response;
 mod routes;
 mod sse;
-mod streams;
+mod stream_limit;
+mod ttl_cache;
 mod views;
 
 pub use app::App;
 pub use error::ApiError;
 pub use openapi::openapi;
-pub use routes::mcp::Who;
+pub use routes::mcp::McpCaller;
 
 /// The whole API over one graph.
 pub fn router(app: App) -> axum::Router {
-    pipeline::around(routes::all().0, app)
+    middleware::wrap(routes::routes().0, app)
 }
 
 /// Limits of every request; each is named in the error that enforces it.

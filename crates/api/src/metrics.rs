@@ -3,16 +3,16 @@
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 use axum::http::{Method, StatusCode};
-use emergent_store::jobs::Count;
+use emergent_store::jobs::QueueCount;
 use parking_lot::Mutex;
 
 mod runs;
 mod triggers;
 mod workflows;
 
-pub(crate) use runs::Runs;
-pub(crate) use triggers::Waiting;
-pub(crate) use workflows::Workflows;
+pub(crate) use runs::RunMetrics;
+pub(crate) use triggers::WaitingFirings;
+pub(crate) use workflows::WorkflowMetrics;
 
 /// Upper bounds of the latency buckets, in seconds.
 const BUCKETS: [f64; 12] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
@@ -20,11 +20,11 @@ const BUCKETS: [f64; 12] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
 #[derive(Default)]
 pub(crate) struct Metrics {
     /// By route, then by method: few of each, so finding one copies nothing.
-    routes: Mutex<BTreeMap<String, BTreeMap<&'static str, Figures>>>,
+    routes: Mutex<BTreeMap<String, BTreeMap<&'static str, RouteMetrics>>>,
 }
 
 #[derive(Default)]
-struct Figures {
+struct RouteMetrics {
     by_status: BTreeMap<u16, u64>,
     by_bucket: [u64; BUCKETS.len()],
     count: u64,
@@ -32,13 +32,13 @@ struct Figures {
 }
 
 impl Metrics {
-    pub(crate) fn answered(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
+    pub(crate) fn record(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
         let mut routes = self.routes.lock();
         if !routes.contains_key(route) {
             routes.insert(route.to_owned(), BTreeMap::new());
         }
         let Some(methods) = routes.get_mut(route) else { return };
-        let figures = methods.entry(name(method)).or_default();
+        let figures = methods.entry(method_label(method)).or_default();
         *figures.by_status.entry(status.as_u16()).or_default() += 1;
         let seconds = took.as_secs_f64();
         if let Some(bucket) = BUCKETS.iter().position(|bound| seconds <= *bound) {
@@ -52,9 +52,9 @@ impl Metrics {
     pub(crate) fn render(
         &self,
         streams: usize,
-        jobs: &[Count],
+        jobs: &[QueueCount],
         waiting_for_vectors: i64,
-        runs: &Runs,
+        runs: &RunMetrics,
     ) -> String {
         let mut text = String::new();
         // Writing into a string cannot fail.
@@ -109,7 +109,7 @@ fn write_streams(text: &mut String, open: usize) -> std::fmt::Result {
     writeln!(text, "emergent_event_streams {open}")
 }
 
-fn write_queues(text: &mut String, jobs: &[Count], waiting_for_vectors: i64) -> std::fmt::Result {
+fn write_queues(text: &mut String, jobs: &[QueueCount], waiting_for_vectors: i64) -> std::fmt::Result {
     writeln!(text, "# HELP emergent_jobs Jobs by queue and status.")?;
     writeln!(text, "# TYPE emergent_jobs gauge")?;
     for count in jobs {
@@ -121,12 +121,12 @@ fn write_queues(text: &mut String, jobs: &[Count], waiting_for_vectors: i64) -> 
     writeln!(text, "emergent_embedding_queue {waiting_for_vectors}")
 }
 
-fn head(text: &mut String, name: &str, kind: &str, help: &str) -> std::fmt::Result {
+fn write_header(text: &mut String, name: &str, kind: &str, help: &str) -> std::fmt::Result {
     writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")
 }
 
 /// Made-up methods share one name, so that nobody can fill the memory with them.
-fn name(method: &Method) -> &'static str {
+fn method_label(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
         "POST" => "POST",
@@ -148,9 +148,9 @@ mod tests {
         let metrics = Metrics::default();
         for (status, millis) in [(200, 0), (200, 3), (404, 20_000)] {
             let status = StatusCode::from_u16(status).unwrap();
-            metrics.answered(&Method::GET, "/api/x/{id}", status, Duration::from_millis(millis));
+            metrics.record(&Method::GET, "/api/x/{id}", status, Duration::from_millis(millis));
         }
-        let text = metrics.render(3, &[], 7, &Runs::default());
+        let text = metrics.render(3, &[], 7, &RunMetrics::default());
         for line in [
             r#"emergent_http_requests_total{route="/api/x/{id}",method="GET",status="200"} 2"#,
             r#"emergent_http_request_seconds_bucket{route="/api/x/{id}",method="GET",le="0.005"} 2"#,

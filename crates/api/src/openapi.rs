@@ -23,7 +23,7 @@ pub(crate) const SCOPE: &str = "x-required-scope";
 
 /// The document of every route there is.
 pub fn openapi() -> OpenApi {
-    routes::all().1
+    routes::routes().1
 }
 
 /// What the document holds before any route.
@@ -105,9 +105,9 @@ fn describe(operation: &mut Operation, access: Access) {
     }
     match access {
         Access::Public => operation.security = Some(Vec::new()),
-        Access::Token => require(operation, None),
+        Access::Token => require_token(operation, None),
         Access::Scope(scope) => {
-            require(operation, Some(scope));
+            require_token(operation, Some(scope));
             refusals.push((403, "`missing_scope` or `forbidden`: this token may not do this"));
             let conflict = match scope {
                 Scope::GraphWrite | Scope::AdminWrite => {
@@ -130,7 +130,7 @@ fn describe(operation: &mut Operation, access: Access) {
     }
     for (status, description) in refusals {
         let known = &mut operation.responses.responses;
-        known.entry(status.to_string()).or_insert_with(|| refusal(description).into());
+        known.entry(status.to_string()).or_insert_with(|| error_response(description).into());
     }
     if pages && let Some(RefOr::T(page)) = operation.responses.responses.get_mut("200") {
         let text: Header = utoipa::openapi::HeaderBuilder::new()
@@ -142,7 +142,7 @@ fn describe(operation: &mut Operation, access: Access) {
 }
 
 /// The token, its scope in a form that programs can read, and the header that names a project.
-fn require(operation: &mut Operation, scope: Option<Scope>) {
+fn require_token(operation: &mut Operation, scope: Option<Scope>) {
     let scopes: Vec<&str> = scope.map(Scope::as_str).into_iter().collect();
     operation.security = Some(vec![SecurityRequirement::new(SCHEME, scopes.iter().copied())]);
     let scope = scope.map_or(Value::Null, |scope| Value::from(scope.as_str()));
@@ -157,7 +157,7 @@ fn require(operation: &mut Operation, scope: Option<Scope>) {
     operation.parameters.get_or_insert_default().push(project.into());
 }
 
-fn refusal(description: &str) -> utoipa::openapi::Response {
+fn error_response(description: &str) -> utoipa::openapi::Response {
     let body = ContentBuilder::new().schema(Some(Ref::from_schema_name(Failure::name()))).build();
     ResponseBuilder::new().description(description).content("application/json", body).build()
 }

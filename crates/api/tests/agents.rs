@@ -4,7 +4,7 @@ mod common;
 
 use common::Server;
 use emergent_domain::token::Scope;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 
 const AGENTS: &str = "/api/admin/agents";
@@ -13,7 +13,7 @@ fn names(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|agent| agent["name"].as_str().unwrap()).collect()
 }
 
-both! {
+both_engines! {
     async fn an_agent_reads_back_as_it_was_written(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

@@ -10,8 +10,8 @@ use axum::{
 use common::{Answer, Client, Server};
 use emergent_domain::{ids::ProjectId, token::Scope};
 use emergent_testkit::{
-    both,
-    scripted::{Scripted, calls, says},
+    both_engines,
+    scripted::{ScriptedModel, calls, says},
 };
 use serde_json::{Value, json};
 
@@ -85,7 +85,7 @@ fn only_these_routes_are_public() {
     assert_eq!(public, [metadata, &format!("{metadata}/mcp"), "/api/docs", "/health", "/ready"]);
 }
 
-both! {
+both_engines! {
     async fn nobody_gets_in_without_a_token_that_is_valid(db: TestDb) {
         let server = Server::start(&db).await;
         let revoked = server.graph.create_token("gone", Scope::ALL.iter().copied().collect(), None, None).await.unwrap();
@@ -137,7 +137,7 @@ both! {
     }
 
     async fn what_belongs_to_another_project_is_not_found(db: TestDb) {
-        let model = Scripted::new([calls("project_info", json!({})), says("Done.")]);
+        let model = ScriptedModel::new([calls("project_info", json!({})), says("Done.")]);
         let server = Server::with_models(&db, 1_024, model.models()).await;
         let _runner = server.drive();
         let admin = server.admin();

@@ -4,7 +4,7 @@ mod common;
 
 use axum::{body::Body, http::Method};
 use common::{Answer, Client, Server};
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 
 /// A refusal in the envelope, with words for people.
@@ -75,7 +75,7 @@ const WRITES: [(&str, &str); 21] = [
     ("POST", "/api/admin/agents/{agent}/trigger"),
 ];
 
-both! {
+both_engines! {
     async fn bodies_that_are_no_json_are_refused_everywhere(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

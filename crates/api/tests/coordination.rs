@@ -9,7 +9,7 @@ use axum::{body::Body, http::Method};
 use common::{Client, Server};
 use emergent_domain::{ids::ProjectId, token::Scope};
 use emergent_llm::{Models, Script};
-use emergent_testkit::{TestDb, both};
+use emergent_testkit::{TestDb, both_engines};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
@@ -101,7 +101,7 @@ fn find<'a>(workflow: &'a Value, key: &str) -> &'a Value {
     workflow["tasks"].as_array().unwrap().iter().find(|task| task["key"] == key).expect("a task")
 }
 
-both! {
+both_engines! {
     async fn tasks_are_walked_to_the_end_and_everything_is_told(db: TestDb) {
         let server = server(&db).await;
         let _stop = server.dispatch();

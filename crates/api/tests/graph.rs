@@ -3,14 +3,14 @@
 mod common;
 
 use common::Server;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 
 fn ids(data: &Value) -> Vec<&str> {
     data.as_array().expect("a list").iter().map(|one| one["id"].as_str().expect("an id")).collect()
 }
 
-both! {
+both_engines! {
     async fn an_object_lives_changes_dies_and_comes_back(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

@@ -6,7 +6,7 @@ use axum::http::{Method, StatusCode};
 use common::Server;
 use emergent_domain::{mcp_server::ServerSpec, time::Clock, token::Scope};
 use emergent_store::mcp_servers;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 
 const PATH: &str = "/api/admin/mcp-servers";
@@ -31,7 +31,7 @@ fn program(folder: &tempfile::TempDir, name: &str) -> Value {
             "env": { "TOLD": told.to_str().unwrap() } })
 }
 
-both! {
+both_engines! {
     async fn a_server_is_added_reached_and_its_tools_are_held_to_what_they_were(db: TestDb) {
         let server = Server::start(&db).await;
         let admin = server.admin();
@@ -124,7 +124,7 @@ both! {
         let (project, now) = (server.default_project, Clock::system().now());
         let spec: ServerSpec =
             serde_json::from_value(json!({ "name": "p", "transport": "sse", "url": "https://x.example.com/sse" })).unwrap();
-        let put = db.db.write(move |tx| mcp_servers::put_of_product(tx, project, "acme.tools", &spec, &["a*".into()], now));
+        let put = db.db.write(move |tx| mcp_servers::upsert_for_product(tx, project, "acme.tools", &spec, &["a*".into()], now));
         let id = put.await.map_err(|error: emergent_store::Error| error.to_string()).unwrap().unwrap();
         let at = format!("{PATH}/{id}");
         let elsewhere = admin.in_project(other);
@@ -146,14 +146,14 @@ both! {
         // An upgrade keeps what people decided.
         let next: ServerSpec =
             serde_json::from_value(json!({ "name": "p", "transport": "http", "url": "https://x.example.com/mcp" })).unwrap();
-        let put = db.db.write(move |tx| mcp_servers::put_of_product(tx, project, "acme.tools", &next, &["*".into()], now));
+        let put = db.db.write(move |tx| mcp_servers::upsert_for_product(tx, project, "acme.tools", &next, &["*".into()], now));
         assert_eq!(put.await.map_err(|error: emergent_store::Error| error.to_string()).unwrap(), Some(id));
         let after = admin.get(&at).await.body["data"].clone();
         assert_eq!((&after["transport"], &after["enabled"], &after["pinPolicy"]), (&json!("http"), &json!(false), &json!("off")));
         let reader = server.client(Some(&server.token(&[Scope::AdminRead], None).await));
         assert_eq!(reader.get(&at).await.status, StatusCode::OK);
         assert_eq!(reader.delete(&at).await.status, StatusCode::FORBIDDEN);
-        let gone = db.db.write(move |tx| mcp_servers::drop_of_product(tx, project, "acme.tools", "p"));
+        let gone = db.db.write(move |tx| mcp_servers::delete_for_product(tx, project, "acme.tools", "p"));
         assert!(gone.await.map_err(|error: emergent_store::Error| error.to_string()).unwrap());
         assert_eq!(admin.get(&at).await.status, StatusCode::NOT_FOUND);
     }

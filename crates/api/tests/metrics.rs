@@ -6,14 +6,14 @@ use common::Server;
 use emergent_llm::Error;
 use emergent_testkit::{
     TestDb,
-    scripted::{Scripted, calls, fails, hangs, says},
+    scripted::{ScriptedModel, calls, fails, hangs, says},
 };
 use serde_json::json;
 
 #[tokio::test]
 async fn runs_models_and_tools_are_counted() {
     let db = TestDb::sqlite().await;
-    let model = Scripted::new([
+    let model = ScriptedModel::new([
         calls("project_info", json!({}))
             .and(calls("entities_create", json!({ "type": "Note", "key": "n" })))
             .and(calls("invented", json!({}))),
@@ -70,7 +70,7 @@ async fn runs_models_and_tools_are_counted() {
 #[tokio::test]
 async fn firings_of_triggers_are_counted_and_so_is_what_waits() {
     let db = TestDb::sqlite().await;
-    let server = Server::with_models(&db, 1_024, Scripted::default().models()).await;
+    let server = Server::with_models(&db, 1_024, ScriptedModel::default().models()).await;
     let client = server.admin();
     client.agent("at_once", json!({ "trigger": "on_entity_created" })).await;
     let slow = json!({ "trigger": { "coalesce_seconds": 3_600 } });
@@ -93,7 +93,7 @@ async fn firings_of_triggers_are_counted_and_so_is_what_waits() {
 #[tokio::test]
 async fn workflows_attempts_and_decisions_are_counted() {
     let db = TestDb::sqlite().await;
-    let model = Scripted::default()
+    let model = ScriptedModel::default()
         .agent(
             "builder",
             [fails(Error::Auth { model: "scripted/lines".into(), message: "no".into() }), says("Built.")],

@@ -4,7 +4,7 @@ mod common;
 
 use common::Server;
 use emergent_domain::token::Scope;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 
 fn manifest(version: &str, prompt: &str) -> Value {
@@ -15,7 +15,7 @@ fn manifest(version: &str, prompt: &str) -> Value {
         "mcp": { "prompts": [{ "name": "ask", "messages": [{ "role": "user", "content": "hi" }] }] } })
 }
 
-both! {
+both_engines! {
     async fn a_product_comes_changes_and_goes(db: TestDb) {
         let server = Server::start(&db).await;
         let admin = server.admin();

@@ -4,10 +4,10 @@ mod common;
 
 use common::Server;
 use emergent_domain::token::Scope;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::json;
 
-both! {
+both_engines! {
     async fn projects_are_apart_and_named_by_id_or_name(db: TestDb) {
         let server = Server::start(&db).await;
         let admin = server.admin();

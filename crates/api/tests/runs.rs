@@ -12,14 +12,14 @@ use axum::{
 use common::{Client, Server};
 use emergent_domain::token::Scope;
 use emergent_testkit::{
-    TestDb, both,
-    scripted::{Scripted, calls, says},
+    TestDb, both_engines,
+    scripted::{ScriptedModel, calls, says},
 };
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-async fn server(db: &TestDb, model: &Scripted) -> (Server, watch::Sender<bool>) {
+async fn server(db: &TestDb, model: &ScriptedModel) -> (Server, watch::Sender<bool>) {
     let server = Server::with_models(db, 1_024, model.models()).await;
     let runner = server.drive();
     (server, runner)
@@ -66,9 +66,9 @@ fn types(events: &[(Option<String>, Value)]) -> Vec<&str> {
     events.iter().map(|(_, event)| event["type"].as_str().unwrap()).collect()
 }
 
-both! {
+both_engines! {
     async fn a_run_is_told_to_the_last_detail(db: TestDb) {
-        let model = Scripted::new([
+        let model = ScriptedModel::new([
             says("Let me look.").and(calls("entities_create", json!({ "type": "Note", "key": "n", "properties": { "title": "Found" } }))),
             says("I wrote a note."),
         ]);
@@ -127,7 +127,7 @@ both! {
     }
 
     async fn lists_go_on_page_by_page_and_filter(db: TestDb) {
-        let model = Scripted::new((0..3).flat_map(|_| [calls("project_info", json!({})), says("ok")]));
+        let model = ScriptedModel::new((0..3).flat_map(|_| [calls("project_info", json!({})), says("ok")]));
         let (server, _runner) = server(&db, &model).await;
         let client = server.admin();
         let (agent, other) = (client.agent("a", json!({ "tools": ["project_info"] })).await, client.agent("b", json!({ "tools": ["project_info"] })).await);
@@ -171,7 +171,7 @@ both! {
 
     async fn a_follower_hears_everything_live_and_again_from_where_it_was(db: TestDb) {
         let pause = Duration::from_millis(300);
-        let model = Scripted::new([calls("project_info", json!({})).after(pause), says("It is all here.").after(pause)]);
+        let model = ScriptedModel::new([calls("project_info", json!({})).with_delay(pause), says("It is all here.").with_delay(pause)]);
         let (server, _runner) = server(&db, &model).await;
         let client = server.admin();
         let agent = client.agent("a", json!({ "tools": ["project_info"] })).await;
@@ -203,7 +203,7 @@ both! {
     }
 
     async fn a_run_is_cancelled_once_and_a_paused_one_is_resumed(db: TestDb) {
-        let model = Scripted::new([says("never heard").after(Duration::from_secs(60))])
+        let model = ScriptedModel::new([says("never heard").with_delay(Duration::from_secs(60))])
             .agent("steps", [calls("project_info", json!({})), says("Half done."), says("All done.")]);
         let (server, _runner) = server(&db, &model).await;
         let client = server.admin();
@@ -239,7 +239,7 @@ both! {
     }
 
     async fn what_a_run_spawns_hangs_below_it(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("lead", [calls("spawn_agents", json!({ "tasks": [{ "agent_name": "one", "task": "a" }, { "agent_name": "two", "task": "b" }] })), says("Both did.")])
             .agent("one", [says("one did")])
             .agent("two", [says("two did")]);
@@ -264,7 +264,7 @@ both! {
     }
 
     async fn a_rehearsed_run_says_so(db: TestDb) {
-        let (server, _runner) = server(&db, &Scripted::default()).await;
+        let (server, _runner) = server(&db, &ScriptedModel::default()).await;
         let client = server.admin();
         let agent = client.agent("a", json!({ "model": { "provider": "rehearsal", "name": "echo" } })).await;
         let run = client.run_to_end(&agent, "hello").await;
@@ -272,7 +272,7 @@ both! {
     }
 
     async fn history_needs_its_own_scope(db: TestDb) {
-        let (server, _runner) = server(&db, &Scripted::new([says("ok")])).await;
+        let (server, _runner) = server(&db, &ScriptedModel::new([says("ok")])).await;
         let agent = server.admin().agent("a", json!({})).await;
         let starter = server.client(Some(&server.token(&[Scope::AgentsInvoke], None).await));
         let run = starter.trigger(&agent, "go").await;

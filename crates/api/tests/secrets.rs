@@ -5,13 +5,13 @@ mod common;
 use axum::http::Method;
 use common::Server;
 use emergent_domain::token::Scope::{AdminRead, AdminWrite, AgentsRead, GraphRead};
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::json;
 
 const VALUE: &str = "S3cr3t-of-the-story";
 const PATH: &str = "/api/admin/secrets/API_KEY";
 
-both! {
+both_engines! {
     async fn a_value_goes_in_and_never_out(db: TestDb) {
         let server = Server::start(&db).await;
         let admin = server.admin();

@@ -11,7 +11,7 @@ use emergent_domain::{
 };
 use emergent_graph::{Actor, Error, sources};
 use emergent_store::Tx;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::{Map, Value, json};
 
 /// A document; its first passage speaks of an object and of a relationship.
@@ -28,7 +28,7 @@ async fn document(server: &Server, object: ObjectId, edge: RelationshipId) -> (V
     let chunks = graph.document_chunks(actor.project, document.id, Page::first(1)).await.unwrap();
     let (chunk, inner) = (chunks.items[0].id, graph.clone());
     let note = move |tx: &mut Tx<'_>| -> Result<(), Error> {
-        let writer = inner.writer(tx, actor)?;
+        let writer = inner.write_context(tx, actor)?;
         let source = sources::find(tx, actor.project, chunk)?;
         sources::add_to_object(tx, &writer, object, &source)?;
         sources::add_to_relationship(tx, &writer, edge, &source)?;
@@ -38,7 +38,7 @@ async fn document(server: &Server, object: ObjectId, edge: RelationshipId) -> (V
     (json!(document.id), json!(chunk))
 }
 
-both! {
+both_engines! {
     async fn a_relationship_shows_its_passages_as_an_object_does(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

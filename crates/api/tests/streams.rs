@@ -7,7 +7,7 @@ use std::{convert::Infallible, time::Duration};
 use axum::{body::Body, http::Method, http::header};
 use common::{Client, Server};
 use emergent_domain::token::Scope;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
@@ -78,7 +78,7 @@ impl Frames {
     }
 }
 
-both! {
+both_engines! {
     async fn a_document_comes_as_text_or_as_a_file_and_only_once(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

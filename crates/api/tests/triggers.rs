@@ -7,7 +7,7 @@ use std::time::Duration;
 use common::Server;
 use emergent_domain::token::Scope;
 use emergent_llm::Models;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -22,7 +22,7 @@ fn fires(server: &Server) -> watch::Sender<bool> {
     stop
 }
 
-both! {
+both_engines! {
     async fn a_trigger_is_checked_when_its_agent_is_saved(db: TestDb) {
         let server = Server::start(&db).await;
         let client = server.admin();

@@ -7,8 +7,8 @@ use emergent_graph::{Actor, Graph};
 use emergent_store::{Db, DbConfig};
 
 use crate::{
+    baseline,
     data::{Data, Object},
-    raw,
     report::{Goal, Report, p50},
 };
 
@@ -22,7 +22,7 @@ pub fn measure(report: &mut Report, data: &Data) {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let raw_dir = tempfile::tempdir().expect("a folder");
-    let conn = raw::open(raw_dir.path());
+    let conn = baseline::open(raw_dir.path());
     let dir = tempfile::tempdir().expect("a folder");
     let (graph, actor) = runtime.block_on(open(dir.path()));
     let project = uuid::Uuid::now_v7();
@@ -33,7 +33,7 @@ pub fn measure(report: &mut Report, data: &Data) {
         let object = &data.objects[at % data.objects.len()];
         let start = Instant::now();
         conn.execute_batch("BEGIN IMMEDIATE").expect("begin");
-        raw::insert_object(&conn, project, object, &format!("k{at}"));
+        baseline::insert_object(&conn, project, object, &format!("k{at}"));
         conn.execute_batch("COMMIT").expect("commit");
         raw_times.push(start.elapsed().as_secs_f64() * 1e6);
         let new = new_object(object, format!("k{at}"));

@@ -4,13 +4,13 @@
 //! `make bench` builds everything, makes the dataset and runs this. JSON lines go to standard
 //! output as they are measured; the table follows on standard error.
 
+mod baseline;
 mod data;
 mod http;
 mod insert;
 mod mcp;
 mod model;
 mod queries;
-mod raw;
 mod report;
 mod runs;
 mod server;
@@ -37,7 +37,8 @@ fn main() {
     runs::measure(&mut report, &options);
     workflows::measure(&mut report, &options);
     mcp::measure(&mut report, &options);
-    let alone = runs::wanted(&report) || workflows::wanted(&report, &options) || mcp::wanted(&report);
+    let alone =
+        runs::is_selected(&report) || workflows::is_selected(&report, &options) || mcp::is_selected(&report);
     if options.only.is_some() && alone {
         return report.table();
     }
@@ -48,11 +49,11 @@ fn main() {
     if options.only.as_deref() == Some("durable insert") {
         return report.table();
     }
-    let raw = raw::Baseline::import(&data);
-    server::starts(&mut report, &options.binary, None);
+    let raw = baseline::Baseline::import(&data);
+    server::measure_start(&mut report, &options.binary, None);
     let loaded = server::import(&mut report, &options, &raw, None);
     queries::measure(&mut report, &loaded, &data, &raw);
-    server::starts_loaded(&mut report, loaded);
+    server::measure_loaded_start(&mut report, loaded);
 
     if let Some(url) = &options.postgres {
         let loaded = server::import(&mut report, &options, &raw, Some(url));

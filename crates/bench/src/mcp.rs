@@ -14,12 +14,12 @@ use std::{
 
 use emergent_domain::{mcp_server::ServerSpec, redact::Redactor, time::Clock};
 use emergent_graph::Graph;
-use emergent_mcp::client::{Client, Options as ClientOptions, Program, Target};
-use emergent_secrets::{Keys, Secrets};
+use emergent_mcp::client::{Client, ClientOptions, Program, Target};
+use emergent_secrets::{KeySource, Secrets};
 use emergent_store::{Db, DbConfig};
 use emergent_tools::{
     ToolPool, builtin,
-    remote::{NewServer, RemoteSettings, Servers},
+    remote::{McpServers, NewServer, RemoteSettings},
 };
 use serde_json::{Map, Value, json};
 
@@ -30,17 +30,17 @@ use crate::{
 };
 
 const CLIENTS: usize = 50;
-const FOR: Duration = Duration::from_secs(4);
+const MEASURE_TIME: Duration = Duration::from_secs(4);
 
 /// Whether any row about MCP is asked for.
-pub fn wanted(report: &Report) -> bool {
+pub fn is_selected(report: &Report) -> bool {
     ["tool list over /mcp", "tool call over /mcp", "stdio tool call", "500 external tools"]
         .iter()
         .any(|name| report.wants(name))
 }
 
 pub fn measure(report: &mut Report, options: &Options) {
-    if !wanted(report) {
+    if !is_selected(report) {
         return;
     }
     endpoint(report, options);
@@ -84,7 +84,7 @@ fn endpoint(report: &mut Report, options: &Options) {
             .collect();
         std::thread::sleep(Duration::from_millis(500));
         let (before, start) = (count.load(Ordering::Relaxed), Instant::now());
-        std::thread::sleep(FOR);
+        std::thread::sleep(MEASURE_TIME);
         let done = (count.load(Ordering::Relaxed) - before) as f64 / start.elapsed().as_secs_f64();
         stop.store(true, Ordering::Relaxed);
         threads.into_iter().for_each(|thread| thread.join().expect("a client"));
@@ -143,10 +143,10 @@ async fn pool(report: &mut Report, options: &Options) {
     let db = Db::open(DbConfig::Sqlite { path }).await.expect("a database");
     let graph = Graph::new(db.clone(), Clock::system(), None);
     let project = graph.ensure_default_project().await.expect("a project").id;
-    let keys = Keys::in_file(dir.path().join("secret-key"));
+    let keys = KeySource::from_file(dir.path().join("secret-key"));
     let secrets =
         Secrets::open(db.clone(), Clock::system(), keys, Redactor::default()).await.expect("secrets");
-    let servers = Servers::new(db, Clock::system(), secrets, RemoteSettings::default());
+    let servers = McpServers::new(db, Clock::system(), secrets, RemoteSettings::default());
     let spec = ServerSpec::Stdio {
         name: "many".into(),
         description: String::new(),
@@ -154,9 +154,9 @@ async fn pool(report: &mut Report, options: &Options) {
         args: vec!["500".into()],
         env: BTreeMap::new(),
     };
-    let server = servers.create(project, NewServer::of(spec)).await.expect("a server");
+    let server = servers.create(project, NewServer::new(spec)).await.expect("a server");
     servers.inspect(project, server.id).await.expect("its tools");
-    let pool = ToolPool::new(builtin::all()).with_remote(servers.clone());
+    let pool = ToolPool::new(builtin::tools()).with_remote(servers.clone());
     let everything = ["*".to_owned()];
     let mut times = Vec::new();
     for _ in 0..500 {

@@ -6,10 +6,10 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::{
+    baseline::Baseline,
     data::Data,
     http::Http,
-    raw::Baseline,
-    report::{Goal, Report, each, p50},
+    report::{Goal, Report, p50, time_each},
     server::Server,
 };
 
@@ -51,7 +51,7 @@ pub fn measure(report: &mut Report, server: &Server, data: &Data, raw: &Baseline
         data.objects.iter().step_by(data.objects.len() / 500).map(|object| object.key.as_str()).collect();
     let ids: Vec<String> = keys.iter().map(|key| id_of(&mut http, key)).collect();
 
-    let times = each(&ids, 1e6, |id| {
+    let times = time_each(&ids, 1e6, |id| {
         http.get(&format!("/api/graph/objects/{id}"));
     });
     report.add("get by id, p50", server.engine, p50(times), "µs", None, &goal(Goal::Below(200.0)));
@@ -60,10 +60,10 @@ pub fn measure(report: &mut Report, server: &Server, data: &Data, raw: &Baseline
         // A hundred starts: walks that reach the cap cost the most, and many do.
         let some: Vec<(&String, Vec<u8>)> =
             ids.iter().zip(&keys).step_by(5).map(|(id, key)| (id, raw.id_of(key))).collect();
-        let raw_times = each(&some, 1e3, |(_, id)| {
-            raw.walk(id, depth, 1_000);
+        let raw_times = time_each(&some, 1e3, |(_, id)| {
+            raw.traverse(id, depth, 1_000);
         });
-        let times = each(&some, 1e3, |(id, _)| {
+        let times = time_each(&some, 1e3, |(id, _)| {
             let body = json!({ "startIds": [id], "maxDepth": depth, "maxNodes": 1_000, "maxEdges": 50_000 });
             http.post("/api/graph/traverse", &body.to_string());
         });
@@ -83,10 +83,10 @@ pub fn measure(report: &mut Report, server: &Server, data: &Data, raw: &Baseline
     // Turn about, round by round, so that a busy moment of the machine falls on both.
     let (mut raw_times, mut times) = (Vec::new(), Vec::new());
     for round in queries.chunks(QUERIES.len()) {
-        raw_times.extend(each(round, 1e3, |query| {
+        raw_times.extend(time_each(round, 1e3, |query| {
             raw.full_text(query);
         }));
-        times.extend(each(round, 1e3, |query| {
+        times.extend(time_each(round, 1e3, |query| {
             http.post(SEARCH, &search_body(query, "text"));
         }));
     }
@@ -102,7 +102,7 @@ pub fn measure(report: &mut Report, server: &Server, data: &Data, raw: &Baseline
     report.add("full text top 10, p50 (absolute)", server.engine, text, "ms", None, &goal(Goal::Below(6.0)));
 
     search(&mut http, QUERIES[0], "vector");
-    let times = each(&queries, 1e3, |query| {
+    let times = time_each(&queries, 1e3, |query| {
         http.post(SEARCH, &search_body(query, "vector"));
     });
     report.add("vector top 10, p50", server.engine, p50(times), "ms", None, &goal(Goal::Below(3.0)));
@@ -110,7 +110,7 @@ pub fn measure(report: &mut Report, server: &Server, data: &Data, raw: &Baseline
         let recall = recall(&mut http, &server.dir.path().join("emergent.db"));
         report.add("vector top 10, recall", server.engine, recall, "", None, &Goal::AtLeast(0.98));
     }
-    let times = each(&queries, 1e3, |query| {
+    let times = time_each(&queries, 1e3, |query| {
         http.post(SEARCH, &search_body(query, "hybrid"));
     });
     report.add("hybrid top 10, p50", server.engine, p50(times), "ms", None, &goal(Goal::Below(12.0)));

@@ -95,7 +95,7 @@ pub fn p50(mut times: Vec<f64>) -> f64 {
 }
 
 /// Times `work` for each input, in the unit of `scale` per second, after a warm-up over a tenth.
-pub fn each<T>(inputs: &[T], scale: f64, mut work: impl FnMut(&T)) -> Vec<f64> {
+pub fn time_each<T>(inputs: &[T], scale: f64, mut work: impl FnMut(&T)) -> Vec<f64> {
     inputs.iter().take(inputs.len() / 10).for_each(&mut work);
     inputs
         .iter()

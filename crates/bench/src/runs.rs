@@ -19,14 +19,14 @@ use crate::{
 };
 
 /// Whether any row about runs is asked for; `--only` takes the beginning of its name.
-pub fn wanted(report: &Report) -> bool {
+pub fn is_selected(report: &Report) -> bool {
     ["run step", "1,000 runs", "10,000 runs", "first byte", "bytes stored"]
         .iter()
         .any(|name| report.wants(name))
 }
 
 pub fn measure(report: &mut Report, options: &Options) {
-    if !wanted(report) {
+    if !is_selected(report) {
         return;
     }
     let model = Model::start(options);
@@ -38,10 +38,10 @@ pub fn measure(report: &mut Report, options: &Options) {
         steps(report, &server, &model);
         if postgres.is_none() {
             first_byte(report, &server);
-            bytes(report, &server);
+            measure_stored_bytes(report, &server);
             drop(server);
-            many(report, options, &model, 1_000, 200, 10);
-            many(report, options, &model, 10_000, 15_000, 0);
+            measure_concurrent_runs(report, options, &model, 1_000, 200, 10);
+            measure_concurrent_runs(report, options, &model, 10_000, 15_000, 0);
         }
     }
 }
@@ -191,7 +191,7 @@ fn first_byte(report: &mut Report, server: &Server) {
 }
 
 /// What the database grows by, beside what was said and answered.
-fn bytes(report: &mut Report, server: &Server) {
+fn measure_stored_bytes(report: &mut Report, server: &Server) {
     let name = "bytes stored per run, beside its payload";
     if !report.wants(name) {
         return;
@@ -243,7 +243,14 @@ fn warm_up(server: &Server) -> f64 {
 }
 
 /// Many runs at once, each of a few steps with a model that takes its time.
-fn many(report: &mut Report, options: &Options, model: &Model, runs: usize, latency_ms: u64, steps: usize) {
+fn measure_concurrent_runs(
+    report: &mut Report,
+    options: &Options,
+    model: &Model,
+    runs: usize,
+    latency_ms: u64,
+    steps: usize,
+) {
     let label = if runs == 1_000 { "1,000" } else { "10,000" };
     let name = format!("{label} runs at once × {} steps, {latency_ms} ms model latency", steps.max(1));
     if !report.wants(&name) {

@@ -11,8 +11,8 @@ use std::{
 
 use crate::{
     Options,
+    baseline::Baseline,
     http::Http,
-    raw::Baseline,
     report::{Goal, Report, p50},
 };
 
@@ -117,7 +117,7 @@ impl Server {
         ((pragma("page_count") - pragma("freelist_count")) * pragma("page_size")) as f64
     }
 
-    fn again(mut self, embeddings: &str) -> Self {
+    fn restart(mut self, embeddings: &str) -> Self {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let dir = std::mem::replace(&mut self.dir, tempfile::tempdir().expect("a folder"));
@@ -133,7 +133,7 @@ fn healthy(address: &str) -> bool {
 }
 
 /// From `exec` to the first answer, on an empty folder; and what it keeps while nothing happens.
-pub fn starts(report: &mut Report, binary: &Path, postgres: Option<&str>) {
+pub fn measure_start(report: &mut Report, binary: &Path, postgres: Option<&str>) {
     if !report.wants("start") && !report.wants("memory") {
         return;
     }
@@ -161,7 +161,7 @@ pub fn import(report: &mut Report, options: &Options, raw: &Baseline, postgres: 
     let goal = if postgres.is_none() { Goal::AtMostTimes(2.0) } else { Goal::None };
     report.add("bulk import, indexed for text", server.engine, seconds, "s", Some(raw.import_seconds), &goal);
 
-    let server = server.again("builtin");
+    let server = server.restart("builtin");
     let start = Instant::now();
     let mut http = server.http();
     loop {
@@ -207,7 +207,7 @@ fn upload(server: &Server, file: &Path) -> String {
 }
 
 /// Start and memory with the dataset, after the queries have warmed it.
-pub fn starts_loaded(report: &mut Report, server: Server) {
+pub fn measure_loaded_start(report: &mut Report, server: Server) {
     report.add(
         "memory, dataset loaded and warm",
         "sqlite",
@@ -219,7 +219,7 @@ pub fn starts_loaded(report: &mut Report, server: Server) {
     let mut times = Vec::new();
     let mut server = server;
     for _ in 0..5 {
-        server = server.again("builtin");
+        server = server.restart("builtin");
         times.push(server.ready_ms);
     }
     report.add("start, with the dataset, p50", "sqlite", p50(times), "ms", None, &Goal::Below(300.0));

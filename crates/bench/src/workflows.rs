@@ -8,10 +8,9 @@ use emergent_domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
-    Options,
+    Options, baseline,
     http::Http,
     model::Model,
-    raw,
     report::{Goal, Report, p50},
     runs,
     server::{Server, TOKEN},
@@ -19,7 +18,7 @@ use crate::{
 
 const LAYERS: usize = 10;
 const BLOCKERS: usize = 3;
-const AT_ONCE: usize = 64;
+const MAX_CONCURRENT: usize = 64;
 /// Each figure of a single workflow is the median of so many.
 const ROUNDS: usize = 3;
 
@@ -35,7 +34,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(options: &Options) -> Self {
+    fn from_options(options: &Options) -> Self {
         let most = options.tasks.unwrap_or(1_000);
         // A layer has to hold the blockers of the next one.
         let layered = |tasks: usize| (tasks / LAYERS).max(BLOCKERS) * LAYERS;
@@ -55,7 +54,9 @@ impl Sizes {
 
     fn layered_name(&self) -> String {
         let tasks = thousands(self.layered);
-        format!("workflow of {tasks} tasks in {LAYERS} layers, each blocked by {BLOCKERS}, {AT_ONCE} at once")
+        format!(
+            "workflow of {tasks} tasks in {LAYERS} layers, each blocked by {BLOCKERS}, {MAX_CONCURRENT} at once"
+        )
     }
 
     fn independent_name(&self) -> String {
@@ -67,7 +68,7 @@ impl Sizes {
     }
 }
 
-const NEXT: &str = "workflow: blocker's completion to its dependent's start, p99";
+const NEXT_START_ROW: &str = "workflow: blocker's completion to its dependent's start, p99";
 const ONE: &str = "one server";
 const TWO: &str = "two servers";
 
@@ -79,17 +80,17 @@ fn thousands(number: usize) -> String {
 }
 
 /// Whether any row about workflows is asked for; `--only workflow` asks for all of them.
-pub fn wanted(report: &Report, options: &Options) -> bool {
-    let sizes = Sizes::of(options);
+pub fn is_selected(report: &Report, options: &Options) -> bool {
+    let sizes = Sizes::from_options(options);
     let names = [sizes.layered_name(), sizes.independent_name(), sizes.many_name(ONE), sizes.many_name(TWO)];
-    report.wants(NEXT) || names.iter().any(|name| report.wants(name))
+    report.wants(NEXT_START_ROW) || names.iter().any(|name| report.wants(name))
 }
 
 pub fn measure(report: &mut Report, options: &Options) {
-    if !wanted(report, options) {
+    if !is_selected(report, options) {
         return;
     }
-    let sizes = Sizes::of(options);
+    let sizes = Sizes::from_options(options);
     let model = Model::start(options);
     for postgres in
         [None, options.postgres.as_deref()].into_iter().take(1 + usize::from(options.postgres.is_some()))
@@ -99,9 +100,9 @@ pub fn measure(report: &mut Report, options: &Options) {
         warm_up(&server, &agent);
         layered(report, &server, &model, &agent, &sizes);
         independent(report, &server, &model, &agent, &sizes);
-        next(report, &server, &agent, &sizes);
+        measure_next_start(report, &server, &agent, &sizes);
         drop(server);
-        many(report, options, &model, postgres, &sizes);
+        measure_many(report, options, &model, postgres, &sizes);
     }
 }
 
@@ -170,7 +171,7 @@ fn wait(http: &mut Http, every: Duration) {
     }
 }
 
-fn shown(http: &mut Http, workflow: &str) -> Value {
+fn get_workflow(http: &mut Http, workflow: &str) -> Value {
     let answer = http.get(&format!("/api/coordination/workflows/{workflow}"));
     serde_json::from_slice::<Value>(answer).expect("JSON")["data"].clone()
 }
@@ -183,29 +184,29 @@ fn not_done_once(workflow: &Value) -> usize {
 }
 
 /// What one workflow took, from the request that starts it to its end.
-struct Took {
+struct WorkflowTiming {
     id: String,
     seconds: f64,
     cpu_ms: f64,
 }
 
-fn walk(server: &Server, tasks: &[Value], at_once: usize, every: Duration) -> Took {
+fn run_workflow(server: &Server, tasks: &[Value], at_once: usize, every: Duration) -> WorkflowTiming {
     let (mut http, body) = (server.http(), body(tasks, at_once));
     let (cpu, start) = (server.cpu_ms(), Instant::now());
     let id = dispatch(&mut http, &body);
     let made = start.elapsed();
     wait(&mut http, every);
     let (seconds, cpu_ms) = (start.elapsed().as_secs_f64(), server.cpu_ms() - cpu);
-    let workflow = shown(&mut http, &id);
+    let workflow = get_workflow(&mut http, &id);
     assert_eq!(workflow["status"], "completed", "{}: {}", workflow["summary"], workflow["escalation"]);
     assert_eq!(not_done_once(&workflow), 0, "tasks were lost or done twice");
     eprintln!("{} tasks, {at_once} at once: {seconds:.3} s, of it {made:.2?} to make them", tasks.len());
-    Took { id, seconds, cpu_ms }
+    WorkflowTiming { id, seconds, cpu_ms }
 }
 
 /// Caches, threads, connections to the model.
 fn warm_up(server: &Server, agent: &str) {
-    walk(server, &in_layers(agent, 100), AT_ONCE, Duration::from_millis(5));
+    run_workflow(server, &in_layers(agent, 100), MAX_CONCURRENT, Duration::from_millis(5));
 }
 
 fn layered(report: &mut Report, server: &Server, model: &Model, agent: &str, sizes: &Sizes) {
@@ -218,8 +219,8 @@ fn layered(report: &mut Report, server: &Server, model: &Model, agent: &str, siz
     let (mut took, mut raw, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
     // Turn about, so that a busy moment of the machine falls on both.
     for _ in 0..ROUNDS {
-        raw.push(model.raw_calls_seconds(tasks.len(), AT_ONCE));
-        let one = walk(server, &tasks, AT_ONCE, Duration::from_millis(5));
+        raw.push(model.raw_calls_seconds(tasks.len(), MAX_CONCURRENT));
+        let one = run_workflow(server, &tasks, MAX_CONCURRENT, Duration::from_millis(5));
         took.push(one.seconds);
         cpu.push(one.cpu_ms / count);
     }
@@ -237,7 +238,7 @@ fn layered(report: &mut Report, server: &Server, model: &Model, agent: &str, siz
 /// One row of a task's size, committed to the disk.
 fn commit_ms() -> f64 {
     let dir = tempfile::tempdir().expect("a folder");
-    let conn = raw::open(dir.path());
+    let conn = baseline::open(dir.path());
     conn.execute_batch("CREATE TABLE tasks (id integer PRIMARY KEY, properties text NOT NULL)")
         .expect("a table");
     let properties = "x".repeat(500);
@@ -256,7 +257,8 @@ fn independent(report: &mut Report, server: &Server, model: &Model, agent: &str,
     }
     let tasks = without_order(agent, sizes.independent);
     let raw = model.raw_calls_seconds(tasks.len(), 1);
-    let took = (0..ROUNDS).map(|_| walk(server, &tasks, 1, Duration::from_millis(5)).seconds).collect();
+    let took =
+        (0..ROUNDS).map(|_| run_workflow(server, &tasks, 1, Duration::from_millis(5)).seconds).collect();
     // Published for as many light tasks with one worker: Windmill 19.7 s, Hatchet 35.8 s,
     // Temporal 39.0 s.
     report.add(&name, server.engine, p50(took), "s", Some(raw), &sizes.goal(Goal::Below(1.0)));
@@ -264,14 +266,14 @@ fn independent(report: &mut Report, server: &Server, model: &Model, agent: &str,
 
 /// From the end of a task's run to the start of the run of the one that waited for it, over a chain
 /// on a server that does nothing else.
-fn next(report: &mut Report, server: &Server, agent: &str, sizes: &Sizes) {
-    if !report.wants(NEXT) {
+fn measure_next_start(report: &mut Report, server: &Server, agent: &str, sizes: &Sizes) {
+    if !report.wants(NEXT_START_ROW) {
         return;
     }
     // Asking often would be work beside the chain.
-    let chain = walk(server, &in_a_row(agent, sizes.chain), 1, Duration::from_millis(200));
+    let chain = run_workflow(server, &in_a_row(agent, sizes.chain), 1, Duration::from_millis(200));
     let mut http = server.http();
-    let workflow = shown(&mut http, &chain.id);
+    let workflow = get_workflow(&mut http, &chain.id);
     let mut runs: Vec<(i64, i64)> = workflow["tasks"]
         .as_array()
         .expect("tasks")
@@ -287,19 +289,25 @@ fn next(report: &mut Report, server: &Server, agent: &str, sizes: &Sizes) {
     let mut gaps: Vec<f64> = runs.windows(2).map(|pair| (pair[1].0 - pair[0].1) as f64 / 1e3).collect();
     let third = gaps.len().div_ceil(3);
     let (first, last) = (p50(gaps[..third].to_vec()), p50(gaps[gaps.len() - third..].to_vec()));
-    eprintln!("{NEXT}: p50 of the chain's first third {first:.2} ms, of its last {last:.2} ms");
+    eprintln!("{NEXT_START_ROW}: p50 of the chain's first third {first:.2} ms, of its last {last:.2} ms");
     gaps.sort_by(f64::total_cmp);
     let p99 = gaps[(gaps.len() * 99).div_ceil(100) - 1];
-    report.add(NEXT, server.engine, p99, "ms", None, &sizes.goal(Goal::Below(5.0)));
+    report.add(NEXT_START_ROW, server.engine, p99, "ms", None, &sizes.goal(Goal::Below(5.0)));
     report.add("… p50", server.engine, gaps[gaps.len() / 2], "ms", None, &Goal::None);
 }
 
 fn micros(time: &Value) -> i64 {
-    time.as_str().and_then(|text| text.parse::<Timestamp>().ok()).expect("a time").micros()
+    time.as_str().and_then(|text| text.parse::<Timestamp>().ok()).expect("a time").as_micros()
 }
 
 /// Many workflows, on two servers that share the database where the engine allows it.
-fn many(report: &mut Report, options: &Options, model: &Model, postgres: Option<&str>, sizes: &Sizes) {
+fn measure_many(
+    report: &mut Report,
+    options: &Options,
+    model: &Model,
+    postgres: Option<&str>,
+    sizes: &Sizes,
+) {
     let name = sizes.many_name(if postgres.is_some() { TWO } else { ONE });
     if !report.wants(&name) {
         return;
@@ -335,14 +343,14 @@ fn many(report: &mut Report, options: &Options, model: &Model, postgres: Option<
     eprintln!("{name}: dispatched within {made:.2?}; CPU of each server: {}", spent.join(", "));
     let (mut lost, mut incomplete) = (0, 0);
     for id in &ids {
-        let workflow = shown(&mut http, id);
+        let workflow = get_workflow(&mut http, id);
         lost += not_done_once(&workflow);
         incomplete += usize::from(workflow["status"] != "completed");
     }
     let engine = servers[0].engine;
     let all = sizes.workflows * sizes.each;
     // Beside it, the model alone with as many calls.
-    let raw = model.raw_calls_seconds(all, AT_ONCE);
+    let raw = model.raw_calls_seconds(all, MAX_CONCURRENT);
     report.add(&name, engine, seconds, "s", Some(raw), &Goal::None);
     report.add("… together", engine, all as f64 / seconds, "tasks/s", None, &Goal::None);
     report.add("… workflows not completed", engine, incomplete as f64, "workflows", None, &Goal::Below(1.0));

@@ -26,8 +26,8 @@ pub struct DayBudget {
 
 impl Dispatcher {
     pub async fn budgets(&self, project: ProjectId) -> Result<Budgets> {
-        let today = budget::day_of(self.executor().graph().clock().now());
-        let read = move |tx: &mut Tx<'_>| of(tx, project, today);
+        let today = budget::utc_day(self.executor().graph().clock().now());
+        let read = move |tx: &mut Tx<'_>| load_budgets(tx, project, today);
         self.executor().graph().db().snapshot(read).await
     }
 
@@ -42,27 +42,27 @@ impl Dispatcher {
         let now = self.executor().graph().clock().now();
         let work = move |tx: &mut Tx<'_>| {
             // The limit of an agent that is gone can still be taken away.
-            if let Some(name) = agent.as_deref().filter(|_| !limit.is_none())
+            if let Some(name) = agent.as_deref().filter(|_| !limit.is_unlimited())
                 && agents::get_by_name(tx, project, name)?.is_none()
             {
-                let names = agents::names(tx, project)?.join(", ");
+                let names = agents::list_names(tx, project)?.join(", ");
                 return Err(
-                    Invalid::one("agent", format!("there is no agent `{name}`; there are {names}")).into()
+                    Invalid::new("agent", format!("there is no agent `{name}`; there are {names}")).into()
                 );
             }
-            budget::set(tx, project, agent.as_deref(), limit, now)?;
-            of(tx, project, budget::day_of(now))
+            budget::set_day_limit(tx, project, agent.as_deref(), limit, now)?;
+            load_budgets(tx, project, budget::utc_day(now))
         };
         self.executor().graph().db().write(work).await
     }
 }
 
-fn of(tx: &mut Tx<'_>, project: ProjectId, today: i64) -> Result<Budgets> {
+fn load_budgets(tx: &mut Tx<'_>, project: ProjectId, today: i64) -> Result<Budgets> {
     let mut all: BTreeMap<Option<String>, DayBudget> = BTreeMap::new();
-    for (agent, limit) in budget::list(tx, project)? {
+    for (agent, limit) in budget::list_day_limits(tx, project)? {
         all.entry(agent).or_default().limit = limit;
     }
-    for (agent, counter) in budget::days(tx, project, today)? {
+    for (agent, counter) in budget::day_counters(tx, project, today)? {
         all.entry(agent).or_default().today = Some(counter);
     }
     let project = all.remove(&None).unwrap_or_default();

@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 
 use crate::{
     Dispatcher, Error, Result,
-    service::{check_words, event, go_on, held, is_not_over, set},
+    service::{check_not_ended, check_note, lock_workflow, new_event, resume_workflow, update_properties},
 };
 
 pub const DISCUSSION_TYPE: &str = "Discussion";
 
 /// A discussion with what was said in it.
 #[derive(Debug, Clone)]
-pub struct ShownDiscussion {
+pub struct DiscussionDetail {
     pub discussion: Object,
     /// In the order they were said.
     pub entries: Vec<Object>,
@@ -31,11 +31,11 @@ pub struct ShownDiscussion {
 }
 
 impl Dispatcher {
-    pub async fn discussion(&self, project: ProjectId, id: ObjectId) -> Result<ShownDiscussion> {
+    pub async fn discussion(&self, project: ProjectId, id: ObjectId) -> Result<DiscussionDetail> {
         let read = move |tx: &mut Tx<'_>| {
-            let discussion = found(tx, project, id)?;
-            let entries = entries(tx, project, id)?;
-            Ok(ShownDiscussion { discussion, entries, runs: workflows::turns(tx, id)? })
+            let discussion = get_discussion(tx, project, id)?;
+            let entries = list_entries(tx, project, id)?;
+            Ok(DiscussionDetail { discussion, entries, runs: workflows::list_turns(tx, id)? })
         };
         self.executor().graph().db().snapshot(read).await
     }
@@ -48,22 +48,22 @@ impl Dispatcher {
         id: ObjectId,
         decision: Value,
         reason: Option<String>,
-    ) -> Result<ShownDiscussion> {
-        check_words("reason", reason.as_deref())?;
-        check_words("decision", Some(&decision.to_string().replace("\\u0000", "\0")))?;
+    ) -> Result<DiscussionDetail> {
+        check_note("reason", reason.as_deref())?;
+        check_note("decision", Some(&decision.to_string().replace("\\u0000", "\0")))?;
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| {
             // The workflow's row is held before any of its objects, as a walk does.
-            let before = found(tx, actor.project, id)?;
-            let workflow = match workflow_of(tx, actor.project, &before)? {
-                Some(workflow) => Some(held(tx, actor.project, workflow)?),
+            let before = get_discussion(tx, actor.project, id)?;
+            let workflow = match find_workflow(tx, actor.project, &before)? {
+                Some(workflow) => Some(lock_workflow(tx, actor.project, workflow)?),
                 None => None,
             };
-            workflow.as_ref().map_or(Ok(()), is_not_over)?;
-            let discussion = found(tx, actor.project, id)?;
-            may_be_decided(&discussion)?;
-            let mut writer = graph.writer(tx, actor)?;
-            writer.dispatcher = true;
+            workflow.as_ref().map_or(Ok(()), check_not_ended)?;
+            let discussion = get_discussion(tx, actor.project, id)?;
+            check_decidable(&discussion)?;
+            let mut writer = graph.write_context(tx, actor)?;
+            writer.is_dispatcher = true;
             writer.reason = Some(reason.clone().unwrap_or_else(|| "a person decided".to_owned()));
             let by = match actor.author {
                 Author::Token { id } => Some(id.to_string()),
@@ -77,15 +77,19 @@ impl Dispatcher {
                 changes["status"] = json!("resolved");
                 changes["final_decision"] = json!({ "decision": decision, "reason": words, "by": "person" });
             }
-            set(tx, &writer, id, changes)?;
+            update_properties(tx, &writer, id, changes)?;
             if let Some(workflow) = workflow {
-                let task = property(&discussion, "task_id").and_then(|id| id.parse().ok());
+                let task = string_property(&discussion, "task_id").and_then(|id| id.parse().ok());
                 let data = json!({ "discussion": id, "decision": decision, "reason": words, "by": "person" });
-                workflows::record(tx, workflow.id, &[event("discussion_decided", task, data, writer.now)])?;
+                workflows::append_events(
+                    tx,
+                    workflow.id,
+                    &[new_event("discussion_decided", task, data, writer.now)],
+                )?;
                 if workflow.status == WorkflowStatus::Escalated {
-                    go_on(tx, &writer, workflow, reason.as_deref())?;
+                    resume_workflow(tx, &writer, workflow, reason.as_deref())?;
                 } else {
-                    workflows::touch(tx, actor.project, workflow.id)?;
+                    workflows::bump_revision(tx, actor.project, workflow.id)?;
                 }
             }
             Ok::<_, Error>(())
@@ -95,12 +99,12 @@ impl Dispatcher {
     }
 }
 
-fn found(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Object> {
+fn get_discussion(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Object> {
     let object = objects::get(tx, project, id)?.filter(|object| object.type_ == DISCUSSION_TYPE);
     object.ok_or_else(|| Error::not_found("discussion", id))
 }
 
-fn entries(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Vec<Object>> {
+fn list_entries(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Vec<Object>> {
     let wanted = relationships::RelationshipFilter {
         types: vec!["has_entry".to_owned()],
         from: Some(id),
@@ -127,21 +131,21 @@ fn entries(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Vec<Obje
     Ok(said)
 }
 
-fn workflow_of(
+fn find_workflow(
     tx: &mut Tx<'_>,
     project: ProjectId,
     discussion: &Object,
 ) -> Result<Option<emergent_domain::ids::WorkflowId>> {
-    let task = property(discussion, "task_id").and_then(|id| id.parse().ok());
+    let task = string_property(discussion, "task_id").and_then(|id| id.parse().ok());
     let task = match task {
         Some(task) => objects::get(tx, project, task)?,
         None => None,
     };
-    Ok(task.and_then(|task| Task::of(&task).workflow))
+    Ok(task.and_then(|task| Task::from_object(&task).workflow))
 }
 
-fn may_be_decided(discussion: &Object) -> Result<()> {
-    let status = property(discussion, "status").unwrap_or_default();
+fn check_decidable(discussion: &Object) -> Result<()> {
+    let status = string_property(discussion, "status").unwrap_or_default();
     let decided = discussion.properties.to_map().contains_key("decided_by_person");
     match status.as_str() {
         "escalated" if !decided => Ok(()),
@@ -153,6 +157,6 @@ fn may_be_decided(discussion: &Object) -> Result<()> {
     }
 }
 
-fn property(object: &Object, name: &str) -> Option<String> {
+fn string_property(object: &Object, name: &str) -> Option<String> {
     object.properties.to_map().get(name).and_then(Value::as_str).map(str::to_owned)
 }

@@ -25,15 +25,17 @@ use tokio::{
 };
 use tracing::{error, warn};
 
-use crate::{Error, Figures, Result, figures::Counters, service::event, walk::Walk};
+use crate::{
+    Error, MetricsSnapshot, Result, metrics::Counters, service::new_event, workflow_driver::WorkflowDriver,
+};
 
 /// How long a server that has gone silent keeps its workflows.
 pub(crate) const LEASE: Duration = Duration::from_secs(9);
 const HEARTBEAT: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_secs(1);
-const CLAIM_AT_ONCE: usize = 64;
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+const CLAIM_BATCH: usize = 64;
 /// Failures in a row before a workflow goes to a person.
-const PATIENCE: u32 = 6;
+const MAX_FAILURES: u32 = 6;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -58,21 +60,21 @@ pub struct Dispatcher(Arc<Inner>);
 struct Inner {
     executor: Executor,
     settings: Settings,
-    slots: Slots,
+    slots: TaskSlots,
     /// With a number of its own, so that one that was replaced does not take out its successor.
-    walks: Mutex<HashMap<WorkflowId, (u64, AbortHandle)>>,
+    drivers: Mutex<HashMap<WorkflowId, (u64, AbortHandle)>>,
     started: AtomicU64,
     counters: Counters,
 }
 
 impl Dispatcher {
     pub fn new(executor: Executor, settings: Settings) -> Self {
-        let slots = Slots { most: settings.max_tasks, taken: AtomicUsize::new(0), freed: Notify::new() };
+        let slots = TaskSlots { max: settings.max_tasks, in_use: AtomicUsize::new(0), freed: Notify::new() };
         Self(Arc::new(Inner {
             executor,
             settings,
             slots,
-            walks: Mutex::default(),
+            drivers: Mutex::default(),
             started: AtomicU64::new(0),
             counters: Counters::default(),
         }))
@@ -86,18 +88,18 @@ impl Dispatcher {
         &self.0.settings
     }
 
-    pub(crate) fn slots(&self) -> &Slots {
+    pub(crate) fn slots(&self) -> &TaskSlots {
         &self.0.slots
     }
 
     /// How many workflows this process walks.
-    pub fn walking(&self) -> usize {
-        self.0.walks.lock().len()
+    pub fn driven_count(&self) -> usize {
+        self.0.drivers.lock().len()
     }
 
     /// What this process counted of the workflows it walks.
-    pub fn figures(&self) -> Figures {
-        self.0.counters.figures()
+    pub fn metrics(&self) -> MetricsSnapshot {
+        self.0.counters.snapshot()
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -109,55 +111,55 @@ impl Dispatcher {
     pub async fn run(&self, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             let owner: Arc<str> = uuid::Uuid::now_v7().to_string().into();
-            if let Err(error) = self.shift(&owner, &mut stop).await {
+            if let Err(error) = self.run_with_owner(&owner, &mut stop).await {
                 warn!(error = %error, "the dispatcher starts anew");
-                self.drop_everything();
-                tokio::select! { () = sleep(LOOK) => {}, _ = stop.changed() => {} }
+                self.abort_all();
+                tokio::select! { () = sleep(POLL_INTERVAL) => {}, _ = stop.changed() => {} }
             }
         }
     }
 
-    async fn shift(&self, owner: &Arc<str>, stop: &mut watch::Receiver<bool>) -> Result<()> {
+    async fn run_with_owner(&self, owner: &Arc<str>, stop: &mut watch::Receiver<bool>) -> Result<()> {
         let db = self.executor().graph().db().clone();
-        let mut waiting = db.waiter(workflows::WAITING);
+        let mut waiting = db.waiter(workflows::CLAIMABLE_CHANNEL);
         let mut heartbeat = interval(HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut kept = Instant::now();
         loop {
             if *stop.borrow() {
-                self.drop_everything();
+                self.abort_all();
                 let (owner, now) = (Arc::clone(owner), self.executor().graph().clock().now());
                 let given_back: Result<(), emergent_store::Error> =
-                    db.write(move |tx| workflows::retire(tx, &owner, now)).await;
+                    db.write(move |tx| workflows::release_all(tx, &owner, now)).await;
                 return Ok(given_back?);
             }
-            if let Err(error) = self.take_up(owner).await {
+            if let Err(error) = self.claim_workflows(owner).await {
                 warn!(error = %error, "could not look for workflows, trying again");
             }
             tokio::select! {
-                () = waiting.wait(LOOK) => {}
+                () = waiting.wait(POLL_INTERVAL) => {}
                 _ = stop.changed() => {}
-                _ = heartbeat.tick() => match self.renew(owner).await {
+                _ = heartbeat.tick() => match self.renew_leases(owner).await {
                     Ok(()) => kept = Instant::now(),
                     Err(error) => warn!(error = %error, "could not keep the leases of workflows"),
                 },
             }
             // Nobody else begins before the lease lapses, by a clock that may differ a little.
             if kept.elapsed() > LEASE - HEARTBEAT && db.engine() == Engine::Postgres {
-                self.renew(owner).await?;
+                self.renew_leases(owner).await?;
                 kept = Instant::now();
             }
         }
     }
 
-    async fn renew(&self, owner: &Arc<str>) -> Result<()> {
+    async fn renew_leases(&self, owner: &Arc<str>) -> Result<()> {
         let until = self.executor().graph().clock().now() + LEASE;
         let who = Arc::clone(owner);
         let ours: Result<Vec<WorkflowId>, emergent_store::Error> =
             self.executor().graph().db().write(move |tx| workflows::renew(tx, &who, until)).await;
         let ours = ours?;
         let idle: Vec<WorkflowId> = {
-            let mut walks = self.0.walks.lock();
+            let mut walks = self.0.drivers.lock();
             walks.retain(|id, (_, handle)| {
                 let kept = ours.contains(id) && !handle.is_finished();
                 if !kept {
@@ -171,14 +173,14 @@ impl Dispatcher {
         for id in idle {
             let now = self.executor().graph().clock().now();
             let given_back: Result<(), emergent_store::Error> =
-                self.executor().graph().db().write(move |tx| workflows::release(tx, id, now)).await;
+                self.executor().graph().db().write(move |tx| workflows::make_claimable(tx, id, now)).await;
             given_back?;
         }
         Ok(())
     }
 
-    async fn take_up(&self, owner: &Arc<str>) -> Result<()> {
-        let room = self.settings().max_workflows.saturating_sub(self.walking()).min(CLAIM_AT_ONCE);
+    async fn claim_workflows(&self, owner: &Arc<str>) -> Result<()> {
+        let room = self.settings().max_workflows.saturating_sub(self.driven_count()).min(CLAIM_BATCH);
         if room == 0 {
             return Ok(());
         }
@@ -191,27 +193,30 @@ impl Dispatcher {
             .write(move |tx| workflows::claim(tx, &who, now, now + LEASE, room))
             .await;
         for workflow in claimed? {
-            self.start(workflow, owner);
+            self.spawn_driver(workflow, owner);
         }
         Ok(())
     }
 
-    fn start(&self, workflow: Workflow, owner: &Arc<str>) {
+    fn spawn_driver(&self, workflow: Workflow, owner: &Arc<str>) {
         let (id, dispatcher, owner) = (workflow.id, self.clone(), Arc::clone(owner));
         let number = self.0.started.fetch_add(1, Ordering::Relaxed);
         // Held until the handle is in the map, so that the task cannot take itself out before.
-        let mut walks = self.0.walks.lock();
+        let mut walks = self.0.drivers.lock();
         let task = tokio::spawn(async move {
-            let _gone = Gone(dispatcher.clone(), id, number);
-            let mut walk = Walk::new(&dispatcher, &workflow, &owner);
+            let _gone = DriverGuard(dispatcher.clone(), id, number);
+            let mut walk = WorkflowDriver::new(&dispatcher, &workflow, &owner);
             for failures in 0u32.. {
-                let error = match walk.go().await {
+                let error = match walk.run().await {
                     Ok(()) => return,
                     Err(error) => error,
                 };
                 error!(workflow.id = %id, error = %error, "workflow `{id}` was interrupted, walking on");
                 let ours = !matches!(error, Error::Store(_));
-                if ours && failures >= PATIENCE && dispatcher.hand_over(&workflow, &owner, &error).await {
+                if ours
+                    && failures >= MAX_FAILURES
+                    && dispatcher.escalate_unwritable(&workflow, &owner, &error).await
+                {
                     return;
                 }
                 sleep(Duration::from_millis(100 << failures.min(6))).await;
@@ -223,7 +228,7 @@ impl Dispatcher {
     }
 
     /// What cannot be written however often it is tried is a person's business.
-    async fn hand_over(&self, workflow: &Workflow, owner: &Arc<str>, error: &Error) -> bool {
+    async fn escalate_unwritable(&self, workflow: &Workflow, owner: &Arc<str>, error: &Error) -> bool {
         let (project, id, owner) = (workflow.project, workflow.id, Arc::clone(owner));
         let reason = format!("it could not go on: {error}");
         let now = self.executor().graph().clock().now();
@@ -241,28 +246,29 @@ impl Dispatcher {
             let data = json!({ "status": "escalated", "reason": reason, "options": options });
             workflow.escalation = Some(Escalation { reason, task: None, discussion: None, options, at: now });
             workflows::update(tx, from, &workflow)?;
-            workflows::record(tx, id, &[event("escalated", None, data, now)])?;
+            workflows::append_events(tx, id, &[new_event("escalated", None, data, now)])?;
             Ok(true)
         };
         let done: Result<bool, emergent_store::Error> = self.executor().graph().db().write(work).await;
         if let Ok(true) = done {
-            self.counters().handed_over();
+            self.counters().record_escalation();
         }
         done.inspect_err(|error| warn!(workflow.id = %id, error = %error, "could not hand it over")).is_ok()
     }
 
-    fn drop_everything(&self) {
-        let handles: Vec<AbortHandle> = self.0.walks.lock().drain().map(|(_, (_, handle))| handle).collect();
+    fn abort_all(&self) {
+        let handles: Vec<AbortHandle> =
+            self.0.drivers.lock().drain().map(|(_, (_, handle))| handle).collect();
         handles.iter().for_each(AbortHandle::abort);
     }
 }
 
 /// Takes a walk out of the map when it ends, however it does.
-struct Gone(Dispatcher, WorkflowId, u64);
+struct DriverGuard(Dispatcher, WorkflowId, u64);
 
-impl Drop for Gone {
+impl Drop for DriverGuard {
     fn drop(&mut self) {
-        let mut walks = self.0.0.walks.lock();
+        let mut walks = self.0.0.drivers.lock();
         if walks.get(&self.1).is_some_and(|(number, _)| *number == self.2) {
             walks.remove(&self.1);
         }
@@ -270,50 +276,50 @@ impl Drop for Gone {
 }
 
 /// The tasks that may be at work on this server at once.
-pub(crate) struct Slots {
-    most: usize,
-    taken: AtomicUsize,
+pub(crate) struct TaskSlots {
+    max: usize,
+    in_use: AtomicUsize,
     pub freed: Notify,
 }
 
 /// One workflow's share of them, given back when it is dropped.
-pub(crate) struct Share {
+pub(crate) struct SlotShare {
     dispatcher: Dispatcher,
-    taken: usize,
+    in_use: usize,
 }
 
-impl Share {
+impl SlotShare {
     pub fn new(dispatcher: &Dispatcher) -> Self {
-        Self { dispatcher: dispatcher.clone(), taken: 0 }
+        Self { dispatcher: dispatcher.clone(), in_use: 0 }
     }
 
     /// Takes as many as are wanted and free; how many that is.
-    pub fn take(&mut self, wanted: usize) -> usize {
+    pub fn acquire(&mut self, wanted: usize) -> usize {
         let slots = self.dispatcher.slots();
         let mut got = 0;
-        let _ = slots.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| {
-            got = wanted.min(slots.most.saturating_sub(taken));
+        let _ = slots.in_use.fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| {
+            got = wanted.min(slots.max.saturating_sub(taken));
             Some(taken + got)
         });
-        self.taken += got;
+        self.in_use += got;
         got
     }
 
     /// Keeps this many.
-    pub fn keep(&mut self, used: usize) {
+    pub fn shrink_to(&mut self, used: usize) {
         let slots = self.dispatcher.slots();
-        if used < self.taken {
-            slots.taken.fetch_sub(self.taken - used, Ordering::AcqRel);
+        if used < self.in_use {
+            slots.in_use.fetch_sub(self.in_use - used, Ordering::AcqRel);
             slots.freed.notify_waiters();
         } else {
-            slots.taken.fetch_add(used - self.taken, Ordering::AcqRel);
+            slots.in_use.fetch_add(used - self.in_use, Ordering::AcqRel);
         }
-        self.taken = used;
+        self.in_use = used;
     }
 }
 
-impl Drop for Share {
+impl Drop for SlotShare {
     fn drop(&mut self) {
-        self.keep(0);
+        self.shrink_to(0);
     }
 }

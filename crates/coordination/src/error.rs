@@ -25,7 +25,7 @@ pub enum Error {
     /// A run could not be started: its task fails. A turn of a discussion, by its place there, abstains.
     /// `budget`: what the workflow may spend is spent.
     #[error("{why}")]
-    Refused { task: Option<ObjectId>, turn: Option<(ObjectId, i64)>, budget: bool, why: String },
+    NotStarted { task: Option<ObjectId>, turn: Option<(ObjectId, i64)>, budget: bool, why: String },
     #[error(transparent)]
     Executor(#[from] emergent_executor::Error),
     #[error(transparent)]

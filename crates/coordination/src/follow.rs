@@ -11,11 +11,11 @@ use emergent_store::{Tx, wake::Waiter, workflows};
 use futures_util::{Stream, stream};
 use tokio::time::Duration;
 
-use crate::{Dispatcher, Result, service::found};
+use crate::{Dispatcher, Result, service::get_workflow};
 
 /// How often to look for what another server recorded.
-const POLL: Duration = Duration::from_millis(500);
-const PAGE: usize = 200;
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+const PAGE_SIZE: usize = 200;
 
 struct Follower {
     dispatcher: Dispatcher,
@@ -24,7 +24,7 @@ struct Follower {
     last: i64,
     changed: Waiter,
     ready: VecDeque<WorkflowEvent>,
-    over: bool,
+    ended: bool,
 }
 
 impl Dispatcher {
@@ -42,9 +42,9 @@ impl Dispatcher {
             id,
             last: after,
             // Before the first look, so that nothing falls between looking and listening.
-            changed: self.executor().graph().db().waiter(&workflows::told_of(id)),
+            changed: self.executor().graph().db().waiter(&workflows::events_channel(id)),
             ready: VecDeque::new(),
-            over: false,
+            ended: false,
         };
         stream::unfold(Some(follower), |follower| async move {
             let mut follower = follower?;
@@ -64,29 +64,29 @@ impl Follower {
                 self.last = event.seq;
                 return Ok(Some(event));
             }
-            if self.over {
+            if self.ended {
                 return Ok(None);
             }
-            if !self.look().await? && !self.over {
-                self.changed.wait(POLL).await;
+            if !self.read_new_events().await? && !self.ended {
+                self.changed.wait(POLL_INTERVAL).await;
             }
         }
     }
 
     /// Reads what is new; whether there was something.
-    async fn look(&mut self) -> Result<bool> {
+    async fn read_new_events(&mut self) -> Result<bool> {
         let (project, id, last) = (self.project, self.id, self.last);
         let read = move |tx: &mut Tx<'_>| {
             // In this order: what is over has no events after those that are read next.
-            let workflow = found(tx, project, id)?;
-            let events = workflows::events(tx, id, last, PAGE)?;
+            let workflow = get_workflow(tx, project, id)?;
+            let events = workflows::list_events(tx, id, last, PAGE_SIZE)?;
             Ok::<_, crate::Error>((workflow, events))
         };
         let (workflow, events) = self.dispatcher.executor().graph().db().read(read).await?;
         let some = !events.is_empty();
         let newest = events.last().map_or(last, |event| event.seq);
         self.ready.extend(events);
-        self.over = workflow.status.is_over() && newest >= workflow.event_seq;
+        self.ended = workflow.status.is_terminal() && newest >= workflow.event_seq;
         Ok(some)
     }
 }

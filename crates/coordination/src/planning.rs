@@ -11,28 +11,35 @@ use emergent_domain::{
 };
 use emergent_store::{Tx, runs};
 
-use crate::{Result, apply::Item, begin::names, known::Known, walk::Walk};
+use crate::{
+    Result, apply::WorkflowWrite, loaded_workflow::LoadedWorkflow, prepare_attempt::agent_names,
+    workflow_driver::WorkflowDriver,
+};
 
 /// Who plans when a workflow does not say.
-pub const PLANNER: &str = "task-planner";
-const MOST_ATTEMPTS: i64 = 3;
+pub const DEFAULT_PLANNER: &str = "task-planner";
+const MAX_PLAN_ATTEMPTS: i64 = 3;
 
 /// What planning does next; nothing while the planner works.
-pub(crate) async fn next(walk: &Walk, known: &Known, refused: Option<String>) -> Result<Vec<Item>> {
+pub(crate) async fn planning_writes(
+    walk: &WorkflowDriver,
+    known: &LoadedWorkflow,
+    refused: Option<String>,
+) -> Result<Vec<WorkflowWrite>> {
     if let Some(why) = refused {
-        return Ok(vec![failed(format!("the planner could not be started: {why}"))]);
+        return Ok(vec![fail_workflow(format!("the planner could not be started: {why}"))]);
     }
     let workflow = known.workflow();
-    let Some(run) = workflow.planner_run else { return Ok(vec![begin(known, None)]) };
+    let Some(run) = workflow.planner_run else { return Ok(vec![start_planner(known, None)]) };
     let (project, db) = (walk.project, walk.dispatcher.executor().graph().db());
     let read = move |tx: &mut Tx<'_>| runs::get(tx, project, run);
     let found: Result<Option<Run>, emergent_store::Error> = db.read(read).await;
-    let Some(run) = found? else { return Ok(vec![begin(known, None)]) };
+    let Some(run) = found? else { return Ok(vec![start_planner(known, None)]) };
     if !run.status.is_terminal() {
         return Ok(Vec::new());
     }
     let problem = match run.status {
-        RunStatus::Completed => check(known),
+        RunStatus::Completed => plan_problem(known),
         status => {
             let why = run.error.clone().or(run.summary.clone()).unwrap_or_default();
             Some(format!("the run of the planner is {status}: {why}"))
@@ -40,42 +47,42 @@ pub(crate) async fn next(walk: &Walk, known: &Known, refused: Option<String>) ->
     };
     let Some(problem) = problem else {
         let why = format!("{} tasks were planned", known.snapshot.tasks().len());
-        return Ok(vec![Item::Workflow {
+        return Ok(vec![WorkflowWrite::MoveWorkflow {
             to: WorkflowStatus::Running,
             why,
             summary: None,
             escalation: None,
         }]);
     };
-    let mut items: Vec<Item> =
-        known.snapshot.tasks().iter().map(|task| Item::Discard { task: task.id }).collect();
-    if run.status == RunStatus::Cancelled || workflow.plan_attempts >= MOST_ATTEMPTS {
-        items.push(failed(format!("no plan after {} attempts: {problem}", workflow.plan_attempts)));
+    let mut items: Vec<WorkflowWrite> =
+        known.snapshot.tasks().iter().map(|task| WorkflowWrite::DeleteTask { task: task.id }).collect();
+    if run.status == RunStatus::Cancelled || workflow.plan_attempts >= MAX_PLAN_ATTEMPTS {
+        items.push(fail_workflow(format!("no plan after {} attempts: {problem}", workflow.plan_attempts)));
         return Ok(items);
     }
-    items.push(Item::Refused { why: problem.clone() });
-    items.push(begin(known, Some(&problem)));
+    items.push(WorkflowWrite::RejectPlan { why: problem.clone() });
+    items.push(start_planner(known, Some(&problem)));
     Ok(items)
 }
 
-fn failed(why: String) -> Item {
+fn fail_workflow(why: String) -> WorkflowWrite {
     let summary = Some(why.clone());
-    Item::Workflow { to: WorkflowStatus::Failed, why, summary, escalation: None }
+    WorkflowWrite::MoveWorkflow { to: WorkflowStatus::Failed, why, summary, escalation: None }
 }
 
-fn begin(known: &Known, problem: Option<&str>) -> Item {
+fn start_planner(known: &LoadedWorkflow, problem: Option<&str>) -> WorkflowWrite {
     let workflow = known.workflow();
-    let name = workflow.settings.planner.as_deref().unwrap_or(PLANNER);
+    let name = workflow.settings.planner.as_deref().unwrap_or(DEFAULT_PLANNER);
     let Some(agent) = known.agents.iter().find(|agent| agent.definition.name == name) else {
         let why = format!(
             "there is no agent `{name}` to plan with: install emergent.code, name another in `planner`, or give `tasks`"
         );
-        return failed(why);
+        return fail_workflow(why);
     };
-    Item::Plan { agent: agent.id, prompt: prompt(known, problem), run: RunId::new() }
+    WorkflowWrite::StartPlanner { agent: agent.id, prompt: planner_prompt(known, problem), run: RunId::new() }
 }
 
-fn prompt(known: &Known, problem: Option<&str>) -> String {
+fn planner_prompt(known: &LoadedWorkflow, problem: Option<&str>) -> String {
     let agents: Vec<String> = known
         .agents
         .iter()
@@ -100,7 +107,7 @@ fn prompt(known: &Known, problem: Option<&str>) -> String {
 }
 
 /// What is wrong with a plan, if anything.
-fn check(known: &Known) -> Option<String> {
+fn plan_problem(known: &LoadedWorkflow) -> Option<String> {
     let snapshot = &known.snapshot;
     let tasks = snapshot.tasks();
     let most = snapshot.workflow.settings.max_tasks;
@@ -120,11 +127,11 @@ fn check(known: &Known) -> Option<String> {
             return Some(format!(
                 "task `{}` names the agent `{name}`, which is not there; there are {}",
                 task.key,
-                names(&known.agents)
+                agent_names(&known.agents)
             ));
         }
     }
-    let apart = apart(known, tasks);
+    let apart = disconnected_tasks(known, tasks);
     match apart.is_empty() {
         true => None,
         false => Some(format!(
@@ -136,7 +143,7 @@ fn check(known: &Known) -> Option<String> {
 }
 
 /// The tasks that no chain of blockers joins to the first.
-fn apart(known: &Known, tasks: &[Task]) -> Vec<String> {
+fn disconnected_tasks(known: &LoadedWorkflow, tasks: &[Task]) -> Vec<String> {
     let mut joined = HashSet::from([tasks[0].id]);
     let mut grew = true;
     while grew {

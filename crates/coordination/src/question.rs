@@ -12,7 +12,7 @@ pub struct Question {
 }
 
 /// The last JSON object in a text that has this field, and whole lines or a fence around it.
-pub(crate) fn object_with(text: &str, field: &str) -> Option<Value> {
+pub(crate) fn find_json_object(text: &str, field: &str) -> Option<Value> {
     // From behind, because models think aloud before they answer. Each `{` is tried once; a text
     // of nothing but braces is given up on soon.
     text.match_indices('{').rev().take(200).find_map(|(at, _)| {
@@ -22,7 +22,7 @@ pub(crate) fn object_with(text: &str, field: &str) -> Option<Value> {
 }
 
 /// A text's beginning, with a mark where something was left out.
-pub(crate) fn cut(text: &str, chars: usize) -> String {
+pub(crate) fn truncate(text: &str, chars: usize) -> String {
     let text = text.trim();
     match text.char_indices().nth(chars) {
         None => text.to_owned(),
@@ -38,14 +38,14 @@ mod tests {
     #[test]
     fn the_last_object_with_the_field_is_the_answer() {
         let text = "Perhaps {\"agent\": \"a\"}? No:\n```json\n{\"agent\": \"b\", \"why\": {\"x\": 1}}\n```";
-        assert_eq!(object_with(text, "agent"), Some(json!({ "agent": "b", "why": { "x": 1 } })));
-        assert_eq!(object_with("{{{{", "agent"), None);
-        assert_eq!(object_with("{\"other\": 1}", "agent"), None);
+        assert_eq!(find_json_object(text, "agent"), Some(json!({ "agent": "b", "why": { "x": 1 } })));
+        assert_eq!(find_json_object("{{{{", "agent"), None);
+        assert_eq!(find_json_object("{\"other\": 1}", "agent"), None);
     }
 
     #[test]
     fn a_cut_text_says_so() {
-        assert_eq!(cut("  short ", 10), "short");
-        assert_eq!(cut("füñf wörter", 4), "füñf…");
+        assert_eq!(truncate("  short ", 10), "short");
+        assert_eq!(truncate("füñf wörter", 4), "füñf…");
     }
 }

@@ -5,38 +5,38 @@ use std::collections::HashMap;
 
 use emergent_domain::{
     author::Author,
-    cursor::{Page, Paged},
+    cursor::{Page, ResultPage},
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
     invalid::Invalid,
     object::{Object, ObjectPatch},
     task::{Task, TaskStatus},
     workflow::{Limit, Workflow, WorkflowEvent, WorkflowStatus},
 };
-use emergent_graph::{Actor, Writer, objects};
+use emergent_graph::{Actor, WriteContext, objects};
 use emergent_store::{
     Tx, budget, tasks,
-    workflows::{self, NewEvent},
+    workflows::{self, NewWorkflowEvent},
 };
 use serde_json::{Value, json};
 
 use crate::{
     Dispatcher, Error, Result,
-    outside::{self, Outside},
-    steer::again,
+    foreign_blockers::{self, ForeignBlocker},
+    steer::retry_properties,
 };
 
-const LONGEST_WORDS: usize = 20_000;
+const MAX_NOTE_BYTES: usize = 20_000;
 
 /// A workflow with everything that is shown of it.
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct WorkflowDetail {
     pub workflow: Workflow,
-    pub tasks: Vec<ShownTask>,
-    pub spent: budget::Spent,
+    pub tasks: Vec<TaskDetail>,
+    pub spent: budget::WorkflowSpend,
 }
 
 #[derive(Debug, Clone)]
-pub struct ShownTask {
+pub struct TaskDetail {
     pub task: Task,
     /// Its attempts, the oldest first.
     pub runs: Vec<RunId>,
@@ -47,8 +47,8 @@ pub struct ShownTask {
 }
 
 impl Dispatcher {
-    pub async fn workflow(&self, project: ProjectId, id: WorkflowId) -> Result<Shown> {
-        self.executor().graph().db().snapshot(move |tx| shown(tx, project, id)).await
+    pub async fn workflow(&self, project: ProjectId, id: WorkflowId) -> Result<WorkflowDetail> {
+        self.executor().graph().db().snapshot(move |tx| workflow_detail(tx, project, id)).await
     }
 
     pub async fn workflows(
@@ -56,7 +56,7 @@ impl Dispatcher {
         project: ProjectId,
         status: Option<WorkflowStatus>,
         page: Page,
-    ) -> Result<Paged<Workflow>> {
+    ) -> Result<ResultPage<Workflow>> {
         let read = move |tx: &mut Tx<'_>| workflows::list(tx, project, status, &page);
         Ok(self.executor().graph().db().read(read).await?)
     }
@@ -70,8 +70,8 @@ impl Dispatcher {
         most: usize,
     ) -> Result<Vec<WorkflowEvent>> {
         let read = move |tx: &mut Tx<'_>| {
-            found(tx, project, id)?;
-            Ok(workflows::events(tx, id, after, most)?)
+            get_workflow(tx, project, id)?;
+            Ok(workflows::list_events(tx, id, after, most)?)
         };
         self.executor().graph().db().read(read).await
     }
@@ -79,9 +79,9 @@ impl Dispatcher {
     pub async fn tasks(
         &self,
         project: ProjectId,
-        wanted: tasks::Wanted,
+        wanted: tasks::TaskFilter,
         page: Page,
-    ) -> Result<Paged<Object>> {
+    ) -> Result<ResultPage<Object>> {
         let read = move |tx: &mut Tx<'_>| tasks::list(tx, project, &wanted, &page);
         Ok(self.executor().graph().db().read(read).await?)
     }
@@ -91,8 +91,8 @@ impl Dispatcher {
         let graph = self.executor().graph().clone();
         let executor = self.executor().clone();
         let work = move |tx: &mut Tx<'_>| {
-            let mut workflow = held(tx, actor.project, id)?;
-            if workflow.status.is_over() {
+            let mut workflow = lock_workflow(tx, actor.project, id)?;
+            if workflow.status.is_terminal() {
                 let message = format!("workflow `{id}` is over: it is {}", workflow.status);
                 return Err(Error::Conflict(message));
             }
@@ -104,27 +104,27 @@ impl Dispatcher {
             workflow.updated_at = now;
             workflows::update(tx, from, &workflow)?;
             let cancelled =
-                executor.cancel_runs_of_workflow(tx, actor.project, id, "its workflow was cancelled")?;
-            let mut writer = graph.writer(tx, actor)?;
-            writer.dispatcher = true;
+                executor.cancel_workflow_runs(tx, actor.project, id, "its workflow was cancelled")?;
+            let mut writer = graph.write_context(tx, actor)?;
+            writer.is_dispatcher = true;
             writer.reason = Some("its workflow was cancelled".to_owned());
-            for object in tasks::of_workflow(tx, actor.project, id)? {
-                let task = Task::of(&object);
+            for object in tasks::list_for_workflow(tx, actor.project, id)? {
+                let task = Task::from_object(&object);
                 let to = match task.status {
                     TaskStatus::Pending | TaskStatus::Paused => TaskStatus::Skipped,
                     TaskStatus::InProgress => TaskStatus::Failed,
                     _ => continue,
                 };
-                set(tx, &writer, task.id, json!({ "status": to.as_str() }))?;
+                update_properties(tx, &writer, task.id, json!({ "status": to.as_str() }))?;
             }
-            workflows::touch(tx, actor.project, id)?;
+            workflows::bump_revision(tx, actor.project, id)?;
             let data = json!({ "status": "cancelled", "reason": "cancelled by request" });
-            workflows::record(tx, id, &[event("workflow_ended", None, data, now)])?;
+            workflows::append_events(tx, id, &[new_event("workflow_ended", None, data, now)])?;
             Ok((workflow, cancelled))
         };
         let (workflow, cancelled) = self.executor().graph().db().write(work).await?;
         self.executor().stop_driving(&cancelled);
-        self.counters().workflow_ended(WorkflowStatus::Cancelled);
+        self.counters().record_workflow_end(WorkflowStatus::Cancelled);
         Ok(workflow)
     }
 
@@ -137,38 +137,38 @@ impl Dispatcher {
         note: Option<String>,
         budget: Option<Limit>,
     ) -> Result<Workflow> {
-        check_words("note", note.as_deref())?;
+        check_note("note", note.as_deref())?;
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| {
-            let mut workflow = held(tx, actor.project, id)?;
-            may_go_on(&workflow)?;
+            let mut workflow = lock_workflow(tx, actor.project, id)?;
+            check_resumable(&workflow)?;
             if let Some(limit) = budget {
                 workflow.settings.budget = limit;
                 workflows::set_settings(tx, id, &workflow.settings)?;
             }
-            let mut writer = graph.writer(tx, actor)?;
-            writer.dispatcher = true;
+            let mut writer = graph.write_context(tx, actor)?;
+            writer.is_dispatcher = true;
             writer.reason = Some("its workflow was resumed".to_owned());
-            for object in tasks::of_workflow(tx, actor.project, id)? {
-                let task = Task::of(&object);
+            for object in tasks::list_for_workflow(tx, actor.project, id)? {
+                let task = Task::from_object(&object);
                 if matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped) {
-                    set(tx, &writer, task.id, again(&task, note.as_deref(), None))?;
+                    update_properties(tx, &writer, task.id, retry_properties(&task, note.as_deref(), None))?;
                 }
             }
-            go_on(tx, &writer, workflow, note.as_deref())
+            resume_workflow(tx, &writer, workflow, note.as_deref())
         };
         self.executor().graph().db().write(work).await
     }
 }
 
-fn shown(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Shown> {
-    let workflow = found(tx, project, id)?;
-    let all: Vec<Task> = tasks::of_workflow(tx, project, id)?.iter().map(Task::of).collect();
+fn workflow_detail(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<WorkflowDetail> {
+    let workflow = get_workflow(tx, project, id)?;
+    let all: Vec<Task> = tasks::list_for_workflow(tx, project, id)?.iter().map(Task::from_object).collect();
     let keys: HashMap<ObjectId, String> = all.iter().map(|task| (task.id, task.key.clone())).collect();
     let mut blocked: HashMap<ObjectId, Vec<String>> = HashMap::new();
-    let blocks = tasks::blocks(tx, project, id)?;
-    let elsewhere = outside::read(tx, project, &all, &blocks)?;
-    let mut outside: HashMap<ObjectId, Vec<Outside>> = HashMap::new();
+    let blocks = tasks::list_blocks(tx, project, id)?;
+    let elsewhere = foreign_blockers::load_foreign_blockers(tx, project, &all, &blocks)?;
+    let mut outside: HashMap<ObjectId, Vec<ForeignBlocker>> = HashMap::new();
     for (from, to) in blocks {
         let name = keys.get(&from).cloned().unwrap_or_else(|| from.to_string());
         blocked.entry(to).or_default().push(name);
@@ -176,43 +176,43 @@ fn shown(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Shown> {
         outside.entry(to).or_default().extend(open);
     }
     let mut runs: HashMap<ObjectId, Vec<RunId>> = HashMap::new();
-    for (task, run) in workflows::attempts(tx, id)? {
+    for (task, run) in workflows::list_attempts(tx, id)? {
         runs.entry(task).or_default().push(run);
     }
     let shown = |task: Task| {
         let runs = runs.remove(&task.id).unwrap_or_default();
         let attempted = task.run.is_some_and(|run| runs.contains(&run));
         let outside = outside.remove(&task.id).unwrap_or_default();
-        let waiting = outside::waiting(&task, attempted, &outside);
-        ShownTask { runs, blocked_by: blocked.remove(&task.id).unwrap_or_default(), waiting, task }
+        let waiting = foreign_blockers::describe_wait(&task, attempted, &outside);
+        TaskDetail { runs, blocked_by: blocked.remove(&task.id).unwrap_or_default(), waiting, task }
     };
     let tasks = all.into_iter().map(shown).collect();
-    let spent = budget::spent_of(tx, project, id)?;
-    Ok(Shown { workflow, tasks, spent })
+    let spent = budget::workflow_spend(tx, project, id)?;
+    Ok(WorkflowDetail { workflow, tasks, spent })
 }
 
-pub(crate) fn found(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Workflow> {
+pub(crate) fn get_workflow(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Workflow> {
     workflows::get(tx, project, id)?.ok_or_else(|| Error::not_found("workflow", id))
 }
 
-pub(crate) fn held(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Workflow> {
+pub(crate) fn lock_workflow(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Workflow> {
     workflows::lock(tx, project, id)?.ok_or_else(|| Error::not_found("workflow", id))
 }
 
 /// Words of a person, as they are kept.
-pub(crate) fn check_words(field: &str, words: Option<&str>) -> Result<()> {
+pub(crate) fn check_note(field: &str, words: Option<&str>) -> Result<()> {
     let Some(words) = words else { return Ok(()) };
     if words.contains('\0') {
-        return Err(Invalid::one(field, "has a NUL character").into());
+        return Err(Invalid::new(field, "has a NUL character").into());
     }
-    if words.len() > LONGEST_WORDS {
-        return Err(Invalid::one(field, format!("must have at most {LONGEST_WORDS} bytes")).into());
+    if words.len() > MAX_NOTE_BYTES {
+        return Err(Invalid::new(field, format!("must have at most {MAX_NOTE_BYTES} bytes")).into());
     }
     Ok(())
 }
 
 /// What is over takes no more decisions.
-pub(crate) fn is_not_over(workflow: &Workflow) -> Result<()> {
+pub(crate) fn check_not_ended(workflow: &Workflow) -> Result<()> {
     match workflow.status {
         WorkflowStatus::Completed | WorkflowStatus::Cancelled => Err(Error::Conflict(format!(
             "workflow `{}` is {}: nothing of it goes on",
@@ -222,16 +222,16 @@ pub(crate) fn is_not_over(workflow: &Workflow) -> Result<()> {
     }
 }
 
-pub(crate) fn event(
+pub(crate) fn new_event(
     kind: &'static str,
     task: Option<ObjectId>,
     data: Value,
     at: emergent_domain::time::Timestamp,
-) -> NewEvent {
-    NewEvent { kind, task, run: None, data, at }
+) -> NewWorkflowEvent {
+    NewWorkflowEvent { kind, task, run: None, data, at }
 }
 
-fn may_go_on(workflow: &Workflow) -> Result<()> {
+fn check_resumable(workflow: &Workflow) -> Result<()> {
     match workflow.status {
         WorkflowStatus::Escalated | WorkflowStatus::Failed => Ok(()),
         status => Err(Error::Conflict(format!(
@@ -242,9 +242,9 @@ fn may_go_on(workflow: &Workflow) -> Result<()> {
 }
 
 /// Makes a held workflow run again.
-pub(crate) fn go_on(
+pub(crate) fn resume_workflow(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     mut workflow: Workflow,
     note: Option<&str>,
 ) -> Result<Workflow> {
@@ -260,18 +260,23 @@ pub(crate) fn go_on(
     workflow.summary = None;
     workflow.updated_at = now;
     workflows::update(tx, from, &workflow)?;
-    workflows::touch(tx, workflow.project, id)?;
-    workflows::release(tx, id, now)?;
+    workflows::bump_revision(tx, workflow.project, id)?;
+    workflows::make_claimable(tx, id, now)?;
     let by = match writer.author {
         Author::Run { run_id, .. } => json!(run_id),
         _ => json!("person"),
     };
     let data = json!({ "reason": note.unwrap_or("resumed by request"), "by": by });
-    workflows::record(tx, id, &[event("workflow_resumed", None, data, now)])?;
+    workflows::append_events(tx, id, &[new_event("workflow_resumed", None, data, now)])?;
     Ok(workflow)
 }
 
-pub(crate) fn set(tx: &mut Tx<'_>, writer: &Writer, id: ObjectId, properties: Value) -> Result<Object> {
+pub(crate) fn update_properties(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    id: ObjectId,
+    properties: Value,
+) -> Result<Object> {
     let Value::Object(properties) = properties else { return Err(Error::not_found("object", id)) };
     let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
     Ok(objects::update(tx, writer, id, &patch)?)

@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 
 use crate::{
     Dispatcher, Error, Result,
-    service::{check_words, event, go_on, held, is_not_over, set},
-    threading::failure_note,
+    service::{check_not_ended, check_note, lock_workflow, new_event, resume_workflow, update_properties},
+    threading::append_failure,
 };
 
 /// What a person wants done with a task that is in the way.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Steer {
+pub enum TaskCommand {
     /// Tried again, with a note for the next attempt.
     Retry {
         note: Option<String>,
@@ -34,41 +34,43 @@ pub enum Steer {
 
 impl Dispatcher {
     /// Does with one task what a person wants, and goes on with its workflow if that waited for it.
-    pub async fn steer(&self, actor: Actor, task: ObjectId, steer: Steer) -> Result<Task> {
+    pub async fn command_task(&self, actor: Actor, task: ObjectId, steer: TaskCommand) -> Result<Task> {
         match &steer {
-            Steer::Retry { note } | Steer::Reassign { note, .. } => check_words("note", note.as_deref())?,
-            Steer::Skip { reason } => check_words("reason", reason.as_deref())?,
+            TaskCommand::Retry { note } | TaskCommand::Reassign { note, .. } => {
+                check_note("note", note.as_deref())?
+            }
+            TaskCommand::Skip { reason } => check_note("reason", reason.as_deref())?,
         }
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| {
             // The workflow's row is held before its task is looked at, as a walk does.
-            let workflow = match found(tx, actor.project, task)?.workflow {
-                Some(id) => Some(held(tx, actor.project, id)?),
+            let workflow = match get_task(tx, actor.project, task)?.workflow {
+                Some(id) => Some(lock_workflow(tx, actor.project, id)?),
                 None => None,
             };
-            workflow.as_ref().map_or(Ok(()), is_not_over)?;
-            let mut before = found(tx, actor.project, task)?;
-            let (moves, why) = moves(tx, actor.project, &before, workflow.as_ref(), &steer)?;
-            let mut writer = graph.writer(tx, actor)?;
-            writer.dispatcher = true;
+            workflow.as_ref().map_or(Ok(()), check_not_ended)?;
+            let mut before = get_task(tx, actor.project, task)?;
+            let (moves, why) = command_changes(tx, actor.project, &before, workflow.as_ref(), &steer)?;
+            let mut writer = graph.write_context(tx, actor)?;
+            writer.is_dispatcher = true;
             writer.reason = Some(why.clone());
             for changes in moves {
-                before = Task::of(&set(tx, &writer, task, changes)?);
+                before = Task::from_object(&update_properties(tx, &writer, task, changes)?);
             }
             if let Some(workflow) = workflow {
                 let now = graph.clock().now();
                 let kind = match steer {
-                    Steer::Skip { .. } => "task_skipped",
+                    TaskCommand::Skip { .. } => "task_skipped",
                     _ => "task_retried",
                 };
                 let data = json!({ "reason": why, "by": "person" });
-                workflows::record(tx, workflow.id, &[event(kind, Some(task), data, now)])?;
+                workflows::append_events(tx, workflow.id, &[new_event(kind, Some(task), data, now)])?;
                 match workflow.status {
                     WorkflowStatus::Escalated | WorkflowStatus::Failed => {
-                        go_on(tx, &writer, workflow, None)?;
+                        resume_workflow(tx, &writer, workflow, None)?;
                     }
                     _ => {
-                        workflows::touch(tx, actor.project, workflow.id)?;
+                        workflows::bump_revision(tx, actor.project, workflow.id)?;
                     }
                 }
             }
@@ -78,16 +80,16 @@ impl Dispatcher {
     }
 }
 
-fn found(tx: &mut Tx<'_>, project: ProjectId, task: ObjectId) -> Result<Task> {
+fn get_task(tx: &mut Tx<'_>, project: ProjectId, task: ObjectId) -> Result<Task> {
     let object = rows::get(tx, project, task)?.filter(|object| object.type_ == TASK_TYPE);
-    Ok(Task::of(&object.ok_or_else(|| Error::not_found("task", task))?))
+    Ok(Task::from_object(&object.ok_or_else(|| Error::not_found("task", task))?))
 }
 
 /// A task that is to be tried once more, whatever its retries said.
-pub(crate) fn again(task: &Task, note: Option<&str>, agent: Option<&str>) -> Value {
+pub(crate) fn retry_properties(task: &Task, note: Option<&str>, agent: Option<&str>) -> Value {
     let failure_context = match note {
         Some(note) => {
-            failure_note(&task.failure_context, task.retry_count + 1, &format!("A person says: {note}"))
+            append_failure(&task.failure_context, task.retry_count + 1, &format!("A person says: {note}"))
         }
         None => task.failure_context.clone(),
     };
@@ -113,19 +115,19 @@ pub(crate) fn again(task: &Task, note: Option<&str>, agent: Option<&str>) -> Val
 }
 
 /// What is written on a task, one after the other, and why.
-fn moves(
+fn command_changes(
     tx: &mut Tx<'_>,
     project: ProjectId,
     task: &Task,
     workflow: Option<&Workflow>,
-    steer: &Steer,
+    steer: &TaskCommand,
 ) -> Result<(Vec<Value>, String)> {
-    let by_hand = task.status == TaskStatus::InProgress && !is_attempted(tx, project, task)?;
+    let by_hand = task.status == TaskStatus::InProgress && !has_running_attempt(tx, project, task)?;
     let refuse = |what: &str, possible: &str| {
         Err(Error::Conflict(format!("task `{}` is {}: {what} is for {possible}", task.key, task.status)))
     };
     match steer {
-        Steer::Skip { reason } => {
+        TaskCommand::Skip { reason } => {
             let open = matches!(task.status, TaskStatus::Pending | TaskStatus::Failed | TaskStatus::Paused);
             if !open && !by_hand {
                 return refuse("skipping", "one that is pending, failed, paused or taken by hand");
@@ -133,10 +135,10 @@ fn moves(
             let why = reason.clone().unwrap_or_else(|| "a person skipped it".to_owned());
             let skipped = json!({ "status": TaskStatus::Skipped.as_str(), "needs_person": null });
             // Only what is not begun is skipped: it is taken back first.
-            let taken_back = by_hand.then(|| again(task, None, None));
+            let taken_back = by_hand.then(|| retry_properties(task, None, None));
             Ok((taken_back.into_iter().chain([skipped]).collect(), why))
         }
-        Steer::Retry { note } => {
+        TaskCommand::Retry { note } => {
             // One that waits in vain for another workflow is looked at again.
             let asked = workflow.and_then(|workflow| workflow.escalation.as_ref()?.task);
             let waits = task.status == TaskStatus::Pending && asked == Some(task.id);
@@ -148,26 +150,29 @@ fn moves(
                 );
             }
             let why = note.clone().unwrap_or_else(|| "a person wants it".to_owned());
-            Ok((vec![again(task, note.as_deref(), None)], why))
+            Ok((vec![retry_properties(task, note.as_deref(), None)], why))
         }
-        Steer::Reassign { agent, note } => {
+        TaskCommand::Reassign { agent, note } => {
             let open = matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped | TaskStatus::Pending);
             if !open && !by_hand {
                 return refuse("another agent", "one that is pending, failed, was skipped or taken by hand");
             }
             if agents::get_by_name(tx, project, agent)?.is_none() {
-                let names = agents::names(tx, project)?.join(", ");
+                let names = agents::list_names(tx, project)?.join(", ");
                 return Err(
-                    Invalid::one("agent", format!("there is no agent `{agent}`; there are {names}")).into()
+                    Invalid::new("agent", format!("there is no agent `{agent}`; there are {names}")).into()
                 );
             }
-            Ok((vec![again(task, note.as_deref(), Some(agent))], format!("a person gave it to `{agent}`")))
+            Ok((
+                vec![retry_properties(task, note.as_deref(), Some(agent))],
+                format!("a person gave it to `{agent}`"),
+            ))
         }
     }
 }
 
 /// Whether a run of the dispatcher is at a task.
-fn is_attempted(tx: &mut Tx<'_>, project: ProjectId, task: &Task) -> Result<bool> {
+fn has_running_attempt(tx: &mut Tx<'_>, project: ProjectId, task: &Task) -> Result<bool> {
     Ok(match task.run {
         Some(run) => runs::get(tx, project, run)?.is_some(),
         None => false,

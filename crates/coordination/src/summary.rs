@@ -8,16 +8,21 @@ use emergent_domain::{
 };
 use emergent_store::{Db, Tx, budget};
 
-use crate::{Result, known::Known, question::cut, state::Snapshot};
+use crate::{Result, loaded_workflow::LoadedWorkflow, question::truncate, snapshot::Snapshot};
 
-pub(crate) async fn of(db: &Db, known: &Known, status: WorkflowStatus, now: Timestamp) -> Result<String> {
+pub(crate) async fn summarize(
+    db: &Db,
+    known: &LoadedWorkflow,
+    status: WorkflowStatus,
+    now: Timestamp,
+) -> Result<String> {
     let (project, id) = (known.workflow().project, known.workflow().id);
-    let read = move |tx: &mut Tx<'_>| budget::spent_of(tx, project, id);
-    let spent: Result<budget::Spent, emergent_store::Error> = db.read(read).await;
-    Ok(text(&known.snapshot, status, spent?.spent, now))
+    let read = move |tx: &mut Tx<'_>| budget::workflow_spend(tx, project, id);
+    let spent: Result<budget::WorkflowSpend, emergent_store::Error> = db.read(read).await;
+    Ok(summary_text(&known.snapshot, status, spent?.spent, now))
 }
 
-pub fn text(snapshot: &Snapshot, status: WorkflowStatus, spent: Amount, now: Timestamp) -> String {
+pub fn summary_text(snapshot: &Snapshot, status: WorkflowStatus, spent: Amount, now: Timestamp) -> String {
     let all = snapshot.tasks();
     let of = |wanted: TaskStatus| all.iter().filter(move |task| task.status == wanted);
     let count = |wanted: TaskStatus| of(wanted).count();
@@ -30,7 +35,7 @@ pub fn text(snapshot: &Snapshot, status: WorkflowStatus, spent: Amount, now: Tim
         count(TaskStatus::Skipped),
         now.since(workflow.created_at).as_secs_f64(),
         spent.tokens,
-        microusd(spent.microusd),
+        to_usd(spent.microusd),
     )];
     let named = |task: &Task| format!("`{}`", task.key);
     for task in of(TaskStatus::Completed) {
@@ -39,10 +44,10 @@ pub fn text(snapshot: &Snapshot, status: WorkflowStatus, spent: Amount, now: Tim
             retries => format!(", attempt {}", retries + 1),
         };
         let said = task.summary.as_deref().or_else(|| task.output.as_ref()?.as_str()).unwrap_or_default();
-        lines.push(format!("- {} by {}{tries}: {}", named(task), who(task), first_line(said)));
+        lines.push(format!("- {} by {}{tries}: {}", named(task), agent_of(task), first_line(said)));
     }
     for task in of(TaskStatus::Failed) {
-        lines.push(format!("- {} failed: {}", named(task), first_line(last(&task.failure_context))));
+        lines.push(format!("- {} failed: {}", named(task), first_line(last_attempt(&task.failure_context))));
     }
     for task in of(TaskStatus::Skipped) {
         lines.push(format!("- {} was skipped", named(task)));
@@ -54,26 +59,26 @@ pub fn text(snapshot: &Snapshot, status: WorkflowStatus, spent: Amount, now: Tim
     lines.join("\n")
 }
 
-fn who(task: &Task) -> &str {
+fn agent_of(task: &Task) -> &str {
     task.assigned_agent.as_deref().unwrap_or("nobody")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for people to read")]
-fn microusd(amount: i64) -> f64 {
+fn to_usd(amount: i64) -> f64 {
     amount as f64 / 1e6
 }
 
 /// Why a task failed, in a line: what its last attempt came to. Empty for one that was not tried.
-pub(crate) fn failure_of(task: &Task) -> String {
-    let last = last(&task.failure_context);
+pub(crate) fn last_failure(task: &Task) -> String {
+    let last = last_attempt(&task.failure_context);
     let said = last.strip_prefix("Attempt ").and_then(|rest| rest.split_once(": "));
     first_line(said.map_or(last, |(_, said)| said))
 }
 
-fn last(context: &str) -> &str {
+fn last_attempt(context: &str) -> &str {
     context.rfind("Attempt ").map_or(context, |at| &context[at..])
 }
 
 fn first_line(text: &str) -> String {
-    cut(text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim(), 200)
+    truncate(text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim(), 200)
 }

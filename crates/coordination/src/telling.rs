@@ -9,83 +9,84 @@ use emergent_domain::{
 use serde_json::Value;
 
 use crate::{
-    known::Known,
-    state::{Snapshot, Talk},
-    think::{self, Asked, Thought},
-    threading::{self, Source, Sources, Threaded},
-    walk::Walk,
+    judge::{self, AnswerState, JudgeAnswer},
+    loaded_workflow::LoadedWorkflow,
+    snapshot::{DiscussionProgress, Snapshot},
+    threading::{self, PriorResult, PriorResults, TaskPrompt},
+    workflow_driver::WorkflowDriver,
 };
 
 /// How many tasks further back are told at most: in a wide graph nearly everything lies behind a task,
 /// and little of it says more than what is near.
-const MOST_INDIRECT: usize = 8;
+const MAX_INDIRECT: usize = 8;
 
-pub(crate) enum Told {
+pub(crate) enum PromptState {
     /// `chosen` says so where a model chose.
-    Now { threaded: Threaded, chosen: Option<String> },
+    Ready { threaded: TaskPrompt, chosen: Option<String> },
     /// A model is asked what matters.
-    Thinking,
+    WaitingForJudge,
 }
 
 /// What went before, within the workflow's measure.
-pub(crate) fn told(walk: &mut Walk, known: &Known, task: &Task) -> Told {
+pub(crate) fn prepare_prompt(walk: &mut WorkflowDriver, known: &LoadedWorkflow, task: &Task) -> PromptState {
     let settings = &known.workflow().settings;
     let budget = settings.context_tokens;
-    let mut sources = sources(known, task);
+    let mut sources = collect_results(known, task);
     let mut chosen = None;
-    let much = settings.threading == ThreadingKind::Llm && sources.are_many(budget);
+    let much = settings.threading == ThreadingKind::Llm && sources.need_selection(budget);
     if let Some(judge) = walk.judge().filter(|_| much) {
-        let open = sources.open();
-        match think::telling(&judge, &mut walk.thoughts, task, &open) {
-            Asked::Thinking => return Told::Thinking,
-            Asked::Said(Some(Thought::Keep(kept))) => {
+        let open = sources.selectable();
+        match judge::ask_for_results(&judge, &mut walk.judge_answers, task, &open) {
+            AnswerState::Pending => return PromptState::WaitingForJudge,
+            AnswerState::Answered(Some(JudgeAnswer::Results(kept))) => {
                 let offered: Vec<ObjectId> = open.iter().map(|source| source.id).collect();
-                sources.keep(&offered, &kept);
+                sources.retain_selected(&offered, &kept);
                 let (kept, of) = (kept.len(), offered.len());
                 chosen = Some(format!("a model chose {kept} of {of} sources it is told of"));
             }
             // No answer that can be used: rules decide.
-            Asked::No | Asked::Said(_) => {}
+            AnswerState::NotAsked | AnswerState::Answered(_) => {}
         }
     }
-    let Sources { direct, discussions, indirect } = &sources;
-    let threaded = threading::thread(budget, task, direct, discussions, &task.failure_context, indirect);
-    Told::Now { threaded, chosen }
+    let PriorResults { direct, discussions, indirect } = &sources;
+    let threaded =
+        threading::build_prompt(budget, task, direct, discussions, &task.failure_context, indirect);
+    PromptState::Ready { threaded, chosen }
 }
 
 /// Everything that could be told.
-fn sources(known: &Known, task: &Task) -> Sources {
+fn collect_results(known: &LoadedWorkflow, task: &Task) -> PriorResults {
     let snapshot = &known.snapshot;
     let verified: Vec<ObjectId> = match task.verdict {
         VerdictKind::None => Vec::new(),
-        _ => snapshot.verified_by(task).into_iter().map(|one| one.id).collect(),
+        _ => snapshot.verified_tasks(task).into_iter().map(|one| one.id).collect(),
     };
-    let source = |other: &Task| Source {
+    let source = |other: &Task| PriorResult {
         id: other.id,
-        title: named(other),
+        title: task_title(other),
         kind: other.kind.clone(),
         agent: other.assigned_agent.clone(),
-        text: text_of(other.output.as_ref()).or_else(|| other.summary.clone()).unwrap_or_default(),
+        text: output_text(other.output.as_ref()).or_else(|| other.summary.clone()).unwrap_or_default(),
         verified: verified.contains(&other.id),
     };
-    let direct = direct(snapshot, task, &verified);
+    let direct = direct_results(snapshot, task, &verified);
     let discussions = direct
         .iter()
-        .flat_map(|one| known.talking.get(&one.id).into_iter().flatten().map(|talking| (one.id, talking)))
-        .filter(|(_, talking)| talking.talk() == Talk::Resolved)
-        .map(|(of, talking)| Source {
+        .flat_map(|one| known.discussions.get(&one.id).into_iter().flatten().map(|talking| (one.id, talking)))
+        .filter(|(_, talking)| talking.progress() == DiscussionProgress::Resolved)
+        .map(|(of, talking)| PriorResult {
             id: talking.id,
             title: talking.topic().to_owned(),
             kind: talking.kind().to_owned(),
             agent: None,
-            text: talking.told(),
+            text: talking.transcript(),
             verified: verified.contains(&of),
         })
         .collect();
-    let mut indirect = snapshot.indirect_blockers(task.id, MOST_INDIRECT + verified.len());
+    let mut indirect = snapshot.indirect_blockers(task.id, MAX_INDIRECT + verified.len());
     indirect.retain(|far| direct.iter().all(|one| one.id != far.id));
-    indirect.truncate(MOST_INDIRECT);
-    Sources {
+    indirect.truncate(MAX_INDIRECT);
+    PriorResults {
         direct: direct.into_iter().map(source).collect(),
         discussions,
         indirect: indirect.into_iter().map(source).collect(),
@@ -93,7 +94,7 @@ fn sources(known: &Known, task: &Task) -> Sources {
 }
 
 /// What a task builds on itself, and what it has to judge, however far back that is.
-fn direct<'a>(snapshot: &'a Snapshot, task: &Task, verified: &[ObjectId]) -> Vec<&'a Task> {
+fn direct_results<'a>(snapshot: &'a Snapshot, task: &Task, verified: &[ObjectId]) -> Vec<&'a Task> {
     let mut direct: Vec<&Task> = snapshot.blockers(task.id).collect();
     let far = verified.iter().filter_map(|id| snapshot.get(*id));
     for one in far.filter(|one| one.status == TaskStatus::Completed) {
@@ -104,11 +105,11 @@ fn direct<'a>(snapshot: &'a Snapshot, task: &Task, verified: &[ObjectId]) -> Vec
     direct
 }
 
-fn named(task: &Task) -> String {
+fn task_title(task: &Task) -> String {
     if task.title.is_empty() { task.key.clone() } else { task.title.clone() }
 }
 
-fn text_of(output: Option<&Value>) -> Option<String> {
+fn output_text(output: Option<&Value>) -> Option<String> {
     match output? {
         Value::String(text) => Some(text.clone()),
         other => Some(other.to_string()),

@@ -13,15 +13,15 @@ use emergent_domain::{
     task::{Task, VerdictKind},
 };
 
-use crate::question::cut;
+use crate::question::truncate;
 
 mod narrow;
 
-pub use narrow::{Sources, narrow, narrow_prompt};
+pub use narrow::{PriorResults, narrowing_question, parse_narrowing};
 
 /// Something that was done or decided before.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Source {
+pub struct PriorResult {
     /// Of the task or discussion.
     pub id: ObjectId,
     pub title: String,
@@ -35,7 +35,7 @@ pub struct Source {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Threaded {
+pub struct TaskPrompt {
     pub prompt: String,
     /// Sources whose text is in the prompt, in its order.
     pub used: Vec<ObjectId>,
@@ -44,48 +44,48 @@ pub struct Threaded {
 }
 
 /// Less of a source than this says nothing.
-const LEAST_PART: usize = 40;
+const MIN_RESULT_TOKENS: usize = 40;
 /// Each attempt in a failure context.
-const LONGEST_ATTEMPT: usize = 2_000;
+const MAX_FAILURE_CHARS: usize = 2_000;
 
 /// Puts together the prompt of a task. `indirect` has the nearest first.
-pub fn thread(
+pub fn build_prompt(
     budget_tokens: usize,
     task: &Task,
-    direct: &[Source],
-    discussions: &[Source],
+    direct: &[PriorResult],
+    discussions: &[PriorResult],
     failure_context: &str,
-    indirect: &[Source],
-) -> Threaded {
-    let head = head(task);
-    let failures = failures(failure_context);
-    let tail = tail(task);
+    indirect: &[PriorResult],
+) -> TaskPrompt {
+    let head = task_section(task);
+    let failures = failures_section(failure_context);
+    let tail = closing_section(task);
     let mut left =
         budget_tokens.saturating_sub(count_tokens(&head) + count_tokens(&failures) + count_tokens(&tail));
-    let mut threaded = Threaded { prompt: head, used: Vec::new(), dropped: Vec::new() };
+    let mut threaded = TaskPrompt { prompt: head, used: Vec::new(), dropped: Vec::new() };
     let mut parts: HashMap<ObjectId, String> = HashMap::new();
     // What it has to judge gets its room before anything else does.
     for verified in [true, false] {
-        let [direct, discussions] = [direct, discussions].map(|rank| -> Vec<&Source> {
+        let [direct, discussions] = [direct, discussions].map(|rank| -> Vec<&PriorResult> {
             rank.iter().filter(|source| source.verified == verified).collect()
         });
-        parts.extend(side_by_side(task, &direct, &mut left, what_it_is));
-        parts.extend(side_by_side(task, &discussions, &mut left, |_, _| "DECIDED IN DISCUSSION"));
+        parts.extend(share_tokens(task, &direct, &mut left, result_label));
+        parts.extend(share_tokens(task, &discussions, &mut left, |_, _| "DECIDED IN DISCUSSION"));
     }
     threaded.add(direct, &mut parts);
     threaded.add(discussions, &mut parts);
     threaded.prompt += &failures;
     for source in indirect {
-        parts.extend(side_by_side(task, &[source], &mut left, |_, _| "EARLIER WORK"));
+        parts.extend(share_tokens(task, &[source], &mut left, |_, _| "EARLIER WORK"));
         threaded.add(std::slice::from_ref(source), &mut parts);
     }
     threaded.prompt += &tail;
     threaded
 }
 
-impl Threaded {
-    fn add(&mut self, sources: &[Source], parts: &mut HashMap<ObjectId, String>) {
-        for Source { id, .. } in sources {
+impl TaskPrompt {
+    fn add(&mut self, sources: &[PriorResult], parts: &mut HashMap<ObjectId, String>) {
+        for PriorResult { id, .. } in sources {
             match parts.remove(id) {
                 Some(part) => {
                     self.prompt += &part;
@@ -97,7 +97,7 @@ impl Threaded {
     }
 }
 
-fn what_it_is(task: &Task, source: &Source) -> &'static str {
+fn result_label(task: &Task, source: &PriorResult) -> &'static str {
     match (task.verdict, source.verified) {
         (VerdictKind::None, _) => "RESULT OF",
         (VerdictKind::Test, true) => "IMPLEMENTED",
@@ -109,13 +109,14 @@ fn what_it_is(task: &Task, source: &Source) -> &'static str {
 
 /// Shares what is left among sources of one rank: the short ones are taken whole, and what they
 /// leave goes to the long ones.
-fn side_by_side(
+fn share_tokens(
     task: &Task,
-    sources: &[&Source],
+    sources: &[&PriorResult],
     left: &mut usize,
-    label: impl Fn(&Task, &Source) -> &'static str,
+    label: impl Fn(&Task, &PriorResult) -> &'static str,
 ) -> Vec<(ObjectId, String)> {
-    let heads: Vec<String> = sources.iter().map(|source| named(label(task, source), source)).collect();
+    let heads: Vec<String> =
+        sources.iter().map(|source| result_heading(label(task, source), source)).collect();
     let sizes: Vec<(usize, usize)> = sources
         .iter()
         .zip(&heads)
@@ -127,19 +128,19 @@ fn side_by_side(
     for (done, at) in by_size.iter().enumerate() {
         let (head, text) = sizes[*at];
         let share = *left / (sources.len() - done);
-        let least = if sources[*at].verified { LEAST_PART } else { 0 };
+        let least = if sources[*at].verified { MIN_RESULT_TOKENS } else { 0 };
         let room = share.saturating_sub(head).max(least);
-        if text == 0 || (text > room && room < LEAST_PART) {
+        if text == 0 || (text > room && room < MIN_RESULT_TOKENS) {
             continue;
         }
-        let shown = within(&sources[*at].text, room);
+        let shown = truncate_to_tokens(&sources[*at].text, room);
         *left = left.saturating_sub(head + count_tokens(&shown));
         parts.push((sources[*at].id, format!("\n{}{shown}\n", heads[*at])));
     }
     parts
 }
 
-fn named(label: &str, source: &Source) -> String {
+fn result_heading(label: &str, source: &PriorResult) -> String {
     let mut head = format!("{label} \"{}\"", source.title);
     match (source.kind.as_str(), &source.agent) {
         ("", None) => {}
@@ -150,15 +151,15 @@ fn named(label: &str, source: &Source) -> String {
     head + ":\n"
 }
 
-const CUT: &str = "\n[… cut; the rest is in the graph]";
+const TRUNCATION_MARK: &str = "\n[… cut; the rest is in the graph]";
 
 /// As much of a text as so many tokens hold, with a note where it was cut.
-fn within(text: &str, tokens: usize) -> String {
+fn truncate_to_tokens(text: &str, tokens: usize) -> String {
     let text = text.trim();
     if count_tokens(text) <= tokens {
         return text.to_owned();
     }
-    let room = tokens.saturating_sub(count_tokens(CUT));
+    let room = tokens.saturating_sub(count_tokens(TRUNCATION_MARK));
     // Tokens only grow with a text, so its longest beginning that fits is found by halving.
     let (mut fits, mut too_long) = (0, text.len());
     while too_long - fits > 1 {
@@ -169,10 +170,10 @@ fn within(text: &str, tokens: usize) -> String {
         if count_tokens(&text[..middle]) <= room { fits = middle } else { too_long = middle }
     }
     let end = text[..fits].rfind(char::is_whitespace).filter(|end| *end > fits / 2).unwrap_or(fits);
-    format!("{}{CUT}", text[..end].trim_end())
+    format!("{}{TRUNCATION_MARK}", text[..end].trim_end())
 }
 
-fn head(task: &Task) -> String {
+fn task_section(task: &Task) -> String {
     let label = match task.verdict {
         VerdictKind::None => "TASK",
         VerdictKind::Test => "TESTING TASK",
@@ -185,7 +186,7 @@ fn head(task: &Task) -> String {
     head
 }
 
-fn failures(context: &str) -> String {
+fn failures_section(context: &str) -> String {
     match context.trim() {
         "" => String::new(),
         context => format!("\nPREVIOUS ATTEMPT FAILED:\n{context}\nFix the specific issues listed above.\n"),
@@ -193,7 +194,7 @@ fn failures(context: &str) -> String {
 }
 
 /// What is wanted in the end.
-fn tail(task: &Task) -> String {
+fn closing_section(task: &Task) -> String {
     let verified = match task.verifies.is_empty() {
         true => "what is handed to you above".to_owned(),
         false => format!("the tasks {}", task.verifies.join(", ")),
@@ -230,7 +231,7 @@ fn tail(task: &Task) -> String {
 
 /// Said to a verifying run that ended without a verdict that could be read. It goes on in the same
 /// conversation: what it found is there.
-pub fn verdict_again(kind: VerdictKind) -> String {
+pub fn verdict_reminder(kind: VerdictKind) -> String {
     let words = match kind {
         VerdictKind::Review => "APPROVE, REQUEST_CHANGES or COMMENT",
         _ => "PASS, FAIL or NEEDS_CHANGES",
@@ -242,12 +243,12 @@ pub fn verdict_again(kind: VerdictKind) -> String {
 }
 
 /// The failure context with one more attempt in it, the newest last.
-pub fn failure_note(previous: &str, attempt: i64, text: &str) -> String {
+pub fn append_failure(previous: &str, attempt: i64, text: &str) -> String {
     let text = match text.trim() {
         "" => "it ended without saying why",
         text => text,
     };
-    let note = format!("Attempt {attempt}: {}", cut(text, LONGEST_ATTEMPT));
+    let note = format!("Attempt {attempt}: {}", truncate(text, MAX_FAILURE_CHARS));
     match previous.trim_end() {
         "" => note,
         previous => format!("{previous}\n\n{note}"),

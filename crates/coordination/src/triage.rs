@@ -4,7 +4,7 @@ use emergent_domain::{run::Reason, task::Task};
 use serde_json::{Value, json};
 
 use crate::{
-    question::{Question, cut, object_with},
+    question::{Question, find_json_object, truncate},
     select::AgentCard,
 };
 
@@ -41,43 +41,43 @@ pub struct Failure {
 
 impl Failure {
     /// Whether trying again cannot help before a person has done something.
-    fn needs_a_person(&self) -> bool {
+    fn needs_person(&self) -> bool {
         matches!(self.reason, Some(Reason::Budget | Reason::Definition))
     }
 }
 
 /// By code alone: again while there are retries and it could help.
-pub fn fallback(task: &Task, failure: &Failure) -> Triage {
-    if failure.needs_a_person() {
+pub fn triage_by_rules(task: &Task, failure: &Failure) -> Triage {
+    if failure.needs_person() {
         let why = if failure.reason == Some(Reason::Budget) {
             "the budget is used up"
         } else {
             "its agent cannot be used"
         };
-        return Triage::GiveUp { reason: format!("{why}: {}", cut(&failure.error, 500)) };
+        return Triage::GiveUp { reason: format!("{why}: {}", truncate(&failure.error, 500)) };
     }
     if task.has_retries_left() {
         return Triage::Retry { note: String::new() };
     }
     let attempts = task.retry_count + 1;
     let error = if failure.error.trim().is_empty() { &failure.text } else { &failure.error };
-    Triage::GiveUp { reason: format!("failed after {attempts} attempts; the last: {}", cut(error, 500)) }
+    Triage::GiveUp { reason: format!("failed after {attempts} attempts; the last: {}", truncate(error, 500)) }
 }
 
 /// Asks a model, where one is used for this. Not worth asking when [`fallback`] gives up.
-pub fn prompt(task: &Task, failure: &Failure, agents: &[AgentCard]) -> Question {
+pub fn triage_question(task: &Task, failure: &Failure, agents: &[AgentCard]) -> Question {
     let reason = failure.reason.map_or("its result was not accepted", Reason::as_str);
     let mut prompt = format!(
         "TASK: {}\n{}\n\nAttempt {} by `{}` failed ({reason}): {}\nIt said: {}\n",
         task.title,
-        cut(&task.description, 4_000),
+        truncate(&task.description, 4_000),
         task.retry_count + 1,
         failure.agent,
-        cut(&failure.error, 2_000),
-        cut(&failure.text, 2_000),
+        truncate(&failure.error, 2_000),
+        truncate(&failure.text, 2_000),
     );
     if !task.failure_context.trim().is_empty() {
-        prompt += &format!("\nATTEMPTS BEFORE:\n{}\n", cut(&task.failure_context, 4_000));
+        prompt += &format!("\nATTEMPTS BEFORE:\n{}\n", truncate(&task.failure_context, 4_000));
     }
     let left = (task.max_retries - task.retry_count).max(0);
     prompt += &format!("\nRetries left: {left}\n");
@@ -87,7 +87,7 @@ pub fn prompt(task: &Task, failure: &Failure, agents: &[AgentCard]) -> Question 
         actions.insert(1, "reassign");
         prompt += "\nOTHER AGENTS:\n";
         for agent in &others {
-            prompt += &format!("- {}: {}\n", agent.name, cut(&agent.description, 300));
+            prompt += &format!("- {}: {}\n", agent.name, truncate(&agent.description, 300));
         }
     }
     prompt += &format!(
@@ -114,10 +114,10 @@ pub fn prompt(task: &Task, failure: &Failure, agents: &[AgentCard]) -> Question 
 
 /// What a model decided, held to the rules: no retry that there is not, no agent that is unknown,
 /// none other than the one a task names. `None`: it cannot be read, and [`fallback`] decides.
-pub fn read(answer: &str, task: &Task, failure: &Failure, agents: &[AgentCard]) -> Option<Triage> {
-    let value = object_with(answer, "action")?;
+pub fn parse_triage(answer: &str, task: &Task, failure: &Failure, agents: &[AgentCard]) -> Option<Triage> {
+    let value = find_json_object(answer, "action")?;
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
-    let note = cut(&text("note"), 2_000);
+    let note = truncate(&text("note"), 2_000);
     let decided = match text("action").to_lowercase().as_str() {
         "retry" => Triage::Retry { note },
         "reassign" => {
@@ -129,11 +129,11 @@ pub fn read(answer: &str, task: &Task, failure: &Failure, agents: &[AgentCard]) 
                 Triage::Retry { note }
             }
         }
-        "escalate" if note.is_empty() => Triage::Escalate { reason: cut(&failure.error, 500) },
+        "escalate" if note.is_empty() => Triage::Escalate { reason: truncate(&failure.error, 500) },
         "escalate" => Triage::Escalate { reason: note },
         _ => return None,
     };
-    match fallback(task, failure) {
+    match triage_by_rules(task, failure) {
         stop @ Triage::GiveUp { .. } if !matches!(decided, Triage::Escalate { .. }) => Some(stop),
         _ => Some(decided),
     }

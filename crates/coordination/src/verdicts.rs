@@ -7,68 +7,69 @@ use emergent_domain::{
 use serde_json::Value;
 
 use crate::{
-    question::{cut, object_with},
-    said::{Found, Word, find, words},
+    keywords::{KeywordMatch, Word, find_keywords, split_words},
+    question::{find_json_object, truncate},
 };
 
 /// What a run says of what it looked at. `handed_in` is what it gave to `submit_verdict`; `text` is
 /// read only when that says nothing. `None`: neither says anything that could be acted on.
-pub fn verdict_of(kind: VerdictKind, handed_in: Option<&Value>, text: &str) -> Option<Verdict> {
+pub fn parse_verdict(kind: VerdictKind, handed_in: Option<&Value>, text: &str) -> Option<Verdict> {
     if kind == VerdictKind::None {
         return None;
     }
-    if let Some(verdict) = handed_in.and_then(|value| structured(kind, value)) {
+    if let Some(verdict) = handed_in.and_then(|value| parse_submission(kind, value)) {
         return Some(verdict);
     }
-    if let Some(verdict) = object_with(text, "verdict").and_then(|value| structured(kind, &value)) {
+    if let Some(verdict) = find_json_object(text, "verdict").and_then(|value| parse_submission(kind, &value))
+    {
         return Some(verdict);
     }
-    let word = said(kind, text)?;
-    let issues = match listed(text, &["issue", "required change", "problem", "must fix", "fail"]) {
-        found if !found.is_empty() || !word.sends_back() => found,
+    let word = find_verdict(kind, text)?;
+    let issues = match list_items_under(text, &["issue", "required change", "problem", "must fix", "fail"]) {
+        found if !found.is_empty() || !word.is_negative() => found,
         // Whoever is sent back must know why; a verdict without a list has the reason in its words.
-        _ => vec![cut(text, LONGEST_ISSUE)],
+        _ => vec![truncate(text, MAX_ISSUE_CHARS)],
     };
     Some(Verdict {
         word,
-        issues: if word.sends_back() { issues } else { Vec::new() },
-        suggestions: listed(text, &["suggest", "improvement", "recommend", "follow-up"]),
-        comments: listed(text, &["comment", "remark", "note"]),
+        issues: if word.is_negative() { issues } else { Vec::new() },
+        suggestions: list_items_under(text, &["suggest", "improvement", "recommend", "follow-up"]),
+        comments: list_items_under(text, &["comment", "remark", "note"]),
         steps: Vec::new(),
-        summary: cut(text, LONGEST_ISSUE),
+        summary: truncate(text, MAX_ISSUE_CHARS),
     })
 }
 
-const LONGEST_ISSUE: usize = 2_000;
+const MAX_ISSUE_CHARS: usize = 2_000;
 
-fn structured(kind: VerdictKind, value: &Value) -> Option<Verdict> {
+fn parse_submission(kind: VerdictKind, value: &Value) -> Option<Verdict> {
     let found = value.get("verdict")?.as_str()?;
-    let spoken = words(found);
-    let found = find(&spoken, PHRASES);
+    let spoken = split_words(found);
+    let found = find_keywords(&spoken, PHRASES);
     let [one] = &found[..] else { return None };
-    let word = one.counts().then(|| of_kind(one.what, kind))??;
-    let steps: Vec<Value> = list(value, "steps").to_vec();
-    let mut issues = texts(value, "issues");
-    issues.extend(texts(value, "required_changes"));
-    if word.sends_back() && issues.is_empty() {
-        issues = steps.iter().filter_map(broken).collect();
+    let word = one.is_decisive().then(|| for_kind(one.meaning, kind))??;
+    let steps: Vec<Value> = array_field(value, "steps").to_vec();
+    let mut issues = string_list_field(value, "issues");
+    issues.extend(string_list_field(value, "required_changes"));
+    if word.is_negative() && issues.is_empty() {
+        issues = steps.iter().filter_map(failed_step_issue).collect();
     }
     let summary = value.get("summary").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if word.sends_back() && issues.is_empty() && !summary.is_empty() {
+    if word.is_negative() && issues.is_empty() && !summary.is_empty() {
         issues.push(summary.clone());
     }
     Some(Verdict {
         word,
         issues,
-        suggestions: texts(value, "suggestions"),
-        comments: texts(value, "comments"),
+        suggestions: string_list_field(value, "suggestions"),
+        comments: string_list_field(value, "comments"),
         steps,
         summary,
     })
 }
 
 /// A step of a test that failed, as an issue.
-fn broken(step: &Value) -> Option<String> {
+fn failed_step_issue(step: &Value) -> Option<String> {
     let text = |name: &str| step.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     if !text("result")?.eq_ignore_ascii_case("fail") {
         return None;
@@ -83,12 +84,12 @@ fn broken(step: &Value) -> Option<String> {
     Some(said)
 }
 
-fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+fn array_field<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// A list of texts. Models like to make objects of them.
-fn texts(value: &Value, name: &str) -> Vec<String> {
+fn string_list_field(value: &Value, name: &str) -> Vec<String> {
     let text = |item: &Value| match item {
         Value::String(text) => Some(text.trim().to_owned()),
         Value::Object(map) => ["issue", "description", "text", "comment", "message"]
@@ -99,7 +100,7 @@ fn texts(value: &Value, name: &str) -> Vec<String> {
     };
     match value.get(name) {
         Some(Value::String(text)) if !text.trim().is_empty() => vec![text.trim().to_owned()],
-        _ => list(value, name).iter().filter_map(text).filter(|text| !text.is_empty()).collect(),
+        _ => array_field(value, name).iter().filter_map(text).filter(|text| !text.is_empty()).collect(),
     }
 }
 
@@ -128,7 +129,7 @@ const PHRASES: &[(&str, VerdictWord)] = &[
 ];
 
 /// A tester that approves has passed it, a reviewer that fails it wants changes.
-fn of_kind(word: VerdictWord, kind: VerdictKind) -> Option<VerdictWord> {
+fn for_kind(word: VerdictWord, kind: VerdictKind) -> Option<VerdictWord> {
     match (kind, word) {
         (kind, word) if word.kind() == kind => Some(word),
         (VerdictKind::Test, Approve) => Some(Pass),
@@ -139,38 +140,38 @@ fn of_kind(word: VerdictWord, kind: VerdictKind) -> Option<VerdictWord> {
     }
 }
 
-fn said(kind: VerdictKind, text: &str) -> Option<VerdictWord> {
-    let words = words(text);
-    let found = find(&words, PHRASES);
-    match labelled(&words, &found) {
-        Some(Label::Says(word)) => return of_kind(word, kind),
+fn find_verdict(kind: VerdictKind, text: &str) -> Option<VerdictWord> {
+    let words = split_words(text);
+    let found = find_keywords(&words, PHRASES);
+    match find_labelled(&words, &found) {
+        Some(LabelledVerdict::Says(word)) => return for_kind(word, kind),
         // Who writes "verdict: not PASS" has said something, but not what.
-        Some(Label::Denies) => return None,
+        Some(LabelledVerdict::Denies) => return None,
         None => {}
     }
     // From here on only the words of its own kind: "comment" and "pass" are words of every day.
-    let own: Vec<_> = found.iter().filter(|one| one.what.kind() == kind).copied().collect();
-    if let Some(one) = own.iter().rfind(|one| one.counts() && is_alone(&words, one)) {
-        return Some(one.what);
+    let own: Vec<_> = found.iter().filter(|one| one.meaning.kind() == kind).copied().collect();
+    if let Some(one) = own.iter().rfind(|one| one.is_decisive() && is_only_on_line(&words, one)) {
+        return Some(one.meaning);
     }
-    if let Some(first) = own.first().filter(|one| one.at == 0 && one.counts()) {
+    if let Some(first) = own.first().filter(|one| one.at == 0 && one.is_decisive()) {
         let ends = words[first.len - 1].after.as_str();
-        if first.loud || !ends.is_empty() {
-            return Some(first.what);
+        if first.is_uppercase || !ends.is_empty() {
+            return Some(first.meaning);
         }
     }
-    let mut loud = own.iter().filter(|one| one.loud && one.counts());
+    let mut loud = own.iter().filter(|one| one.is_uppercase && one.is_decisive());
     let one = loud.next()?;
-    loud.all(|other| other.what == one.what).then_some(one.what)
+    loud.all(|other| other.meaning == one.meaning).then_some(one.meaning)
 }
 
-enum Label {
+enum LabelledVerdict {
     Says(VerdictWord),
     Denies,
 }
 
 /// What the last "VERDICT: …" says that says anything.
-fn labelled(words: &[Word], found: &[Found<VerdictWord>]) -> Option<Label> {
+fn find_labelled(words: &[Word], found: &[KeywordMatch<VerdictWord>]) -> Option<LabelledVerdict> {
     const LABELS: &[&str] = &["VERDICT", "ASSESSMENT", "DECISION", "CONCLUSION", "OVERALL"];
     for at in (0..words.len()).rev() {
         if !LABELS.contains(&words[at].upper.as_str()) {
@@ -188,10 +189,10 @@ fn labelled(words: &[Word], found: &[Found<VerdictWord>]) -> Option<Label> {
             || words[next].line != words[at].line
             || words[next].upper == "IS";
         let Some(one) = found.iter().find(|one| one.at > at && words[one.at].line == line) else { continue };
-        if one.listed || !(signed || one.at == next) || !is_near(words, at, one.at) {
+        if one.is_alternative || !(signed || one.at == next) || !is_near(words, at, one.at) {
             continue;
         }
-        return Some(if one.denied { Label::Denies } else { Label::Says(one.what) });
+        return Some(if one.negated { LabelledVerdict::Denies } else { LabelledVerdict::Says(one.meaning) });
     }
     None
 }
@@ -208,19 +209,19 @@ fn is_near(words: &[Word], label: usize, to: usize) -> bool {
 }
 
 /// Nothing else stands on its line.
-fn is_alone(words: &[Word], one: &Found<VerdictWord>) -> bool {
+fn is_only_on_line(words: &[Word], one: &KeywordMatch<VerdictWord>) -> bool {
     let line = words[one.at].line;
     words.iter().filter(|word| word.line == line).count() == one.len
 }
 
 /// Points of lists below a heading, or after a line that ends in a colon, with one of these words.
-fn listed(text: &str, headings: &[&str]) -> Vec<String> {
+fn list_items_under(text: &str, headings: &[&str]) -> Vec<String> {
     let mut points = Vec::new();
     let mut wanted = false;
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let point = point(line);
+        let point = list_item(line);
         match point {
-            Some(point) if wanted => points.push(cut(point, LONGEST_ISSUE)),
+            Some(point) if wanted => points.push(truncate(point, MAX_ISSUE_CHARS)),
             Some(_) => {}
             None => {
                 let head = line.trim_start_matches(['#', '*', ' ']).to_lowercase();
@@ -233,7 +234,7 @@ fn listed(text: &str, headings: &[&str]) -> Vec<String> {
 }
 
 /// What a line says as a point of a list.
-fn point(line: &str) -> Option<&str> {
+fn list_item(line: &str) -> Option<&str> {
     let bare = line.strip_prefix(['-', '•']).or_else(|| line.strip_prefix("* "));
     let numbered = || {
         let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());

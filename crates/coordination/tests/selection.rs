@@ -5,12 +5,12 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use emergent_coordination::select::{AgentCard, rules};
+use emergent_coordination::select::{AgentCard, select_by_rules};
 use emergent_domain::{
     agent::AgentDefinition,
     task::{NewTask, Task},
 };
-use emergent_testkit::made;
+use emergent_testkit::fixtures;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -35,7 +35,7 @@ impl Pair {
             kind: self.kind.clone(),
             ..NewTask::default()
         };
-        made::task(new)
+        fixtures::task(new)
     }
 }
 
@@ -46,7 +46,7 @@ fn agents(product: &str) -> Vec<AgentCard> {
     let text = fs::read_to_string(manifest).unwrap();
     let manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
     let agents: Vec<AgentDefinition> = serde_json::from_value(manifest["agents"].clone()).unwrap();
-    agents.iter().map(AgentCard::of).collect()
+    agents.iter().map(AgentCard::from_definition).collect()
 }
 
 #[derive(Default)]
@@ -81,7 +81,7 @@ fn selection() {
     let mut counts: BTreeMap<String, Count> = BTreeMap::new();
     let tell = std::env::var_os("SELECTION_MISSES").is_some();
     for pair in &pairs {
-        let choice = rules(&pair.task(), &agents(&pair.product));
+        let choice = select_by_rules(&pair.task(), &agents(&pair.product));
         let right = choice.agent.as_deref() == Some(pair.agent.as_str());
         let part = if pair.held_out { "held out" } else { "others" };
         for name in

@@ -5,8 +5,8 @@
 //! a thought running over it can be found from either side.
 
 use crate::error::Error;
-use crate::extract::{Extracted, Heading};
-use crate::units::{Begins, Unit, units};
+use crate::extract::{ExtractedText, Heading};
+use crate::units::{Unit, UnitStart, units};
 
 /// How long chunks are, by [`count_tokens`](crate::count_tokens).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,20 +57,21 @@ pub struct Chunk {
 /// Cuts a text into chunks that together have everything visible in it.
 ///
 /// No chunk has more than `max_tokens`, none is empty, and an empty text has none.
-pub fn chunk(extracted: &Extracted, options: &ChunkOptions) -> Vec<Chunk> {
+pub fn chunk(extracted: &ExtractedText, options: &ChunkOptions) -> Vec<Chunk> {
     let units = units(extracted, options.max_tokens);
-    let parents = parents(&extracted.headings);
+    let parents = heading_parents(&extracted.headings);
     let mut chunks = Vec::new();
     // A chunk is `units[from..end]`, of which those before `fresh` repeat the chunk before.
     let (mut from, mut fresh) = (0, 0);
     while fresh < units.len() {
-        let end = end(&units, from, fresh, options.max_tokens);
+        let end = chunk_end(&units, from, fresh, options.max_tokens);
         chunks.push(Chunk {
             index: chunks.len(),
             start: units[from].start,
             end: units[end - 1].end,
             tokens: tokens(&units[from..end]),
-            heading: section(&units[fresh..end]).map(|section| path(&extracted.headings, &parents, section)),
+            heading: section(&units[fresh..end])
+                .map(|section| heading_path(&extracted.headings, &parents, section)),
         });
         from = overlap(&units, from, end, options);
         fresh = end;
@@ -83,13 +84,13 @@ fn tokens(units: &[Unit]) -> usize {
 }
 
 /// The first unit after a chunk that begins at `from` and has at least the one at `fresh`.
-fn end(units: &[Unit], from: usize, fresh: usize, max_tokens: usize) -> usize {
+fn chunk_end(units: &[Unit], from: usize, fresh: usize, max_tokens: usize) -> usize {
     let mut length = tokens(&units[from..=fresh]);
     for at in fresh + 1..units.len() {
         let full_enough = match units[at].begins {
-            Begins::TopHeading => max_tokens / 2,
-            Begins::Heading => max_tokens * 3 / 4,
-            Begins::Piece | Begins::Sentence | Begins::Paragraph => max_tokens,
+            UnitStart::TopHeading => max_tokens / 2,
+            UnitStart::Heading => max_tokens * 3 / 4,
+            UnitStart::Piece | UnitStart::Sentence | UnitStart::Paragraph => max_tokens,
         };
         if length >= full_enough && !units[at - 1].is_heading() {
             return at;
@@ -111,7 +112,7 @@ fn best_cut(units: &[Unit], fresh: usize, at: usize, mut length: usize, least: u
         if length < least {
             break;
         }
-        if strength(units, cut) > strength(units, best) {
+        if cut_strength(units, cut) > cut_strength(units, best) {
             best = cut;
         }
     }
@@ -121,13 +122,13 @@ fn best_cut(units: &[Unit], fresh: usize, at: usize, mut length: usize, least: u
 }
 
 /// How good a cut before a unit is; `None`, the least, right after a heading.
-fn strength(units: &[Unit], cut: usize) -> Option<Begins> {
+fn cut_strength(units: &[Unit], cut: usize) -> Option<UnitStart> {
     (!units[cut - 1].is_heading()).then_some(units[cut].begins)
 }
 
 /// The first unit to repeat in the chunk that begins at `end`; `end` itself when there is none.
 fn overlap(units: &[Unit], from: usize, end: usize, options: &ChunkOptions) -> usize {
-    let Some(next) = units.get(end).filter(|next| next.begins != Begins::TopHeading) else {
+    let Some(next) = units.get(end).filter(|next| next.begins != UnitStart::TopHeading) else {
         return end;
     };
     let room = options.overlap_tokens.min(options.max_tokens - next.tokens);
@@ -137,7 +138,7 @@ fn overlap(units: &[Unit], from: usize, end: usize, options: &ChunkOptions) -> u
     while start > from + 1 {
         let unit = &units[start - 1];
         length += unit.tokens;
-        if length > room || !unit.whole || unit.begins == Begins::TopHeading {
+        if length > room || !unit.whole || unit.begins == UnitStart::TopHeading {
             break;
         }
         start -= 1;
@@ -152,7 +153,7 @@ fn section(units: &[Unit]) -> Option<usize> {
 }
 
 /// For each heading the one it is under.
-fn parents(headings: &[Heading]) -> Vec<Option<usize>> {
+fn heading_parents(headings: &[Heading]) -> Vec<Option<usize>> {
     let mut open: Vec<usize> = Vec::new();
     let mut parents = Vec::with_capacity(headings.len());
     for (index, heading) in headings.iter().enumerate() {
@@ -163,16 +164,16 @@ fn parents(headings: &[Heading]) -> Vec<Option<usize>> {
     parents
 }
 
-fn path(headings: &[Heading], parents: &[Option<usize>], section: usize) -> String {
+fn heading_path(headings: &[Heading], parents: &[Option<usize>], section: usize) -> String {
     let mut titles: Vec<_> = std::iter::successors(Some(section), |&above| parents[above])
-        .map(|above| shortened(&headings[above].title))
+        .map(|above| truncate_title(&headings[above].title))
         .collect();
     titles.reverse();
     titles.join(" > ")
 }
 
 /// A path is repeated with every chunk, so an endless title would be, too.
-fn shortened(title: &str) -> String {
+fn truncate_title(title: &str) -> String {
     const LONGEST: usize = 120;
     match title.char_indices().nth(LONGEST) {
         Some((cut, _)) => format!("{}…", &title[..cut]),
@@ -276,7 +277,7 @@ mod tests {
 
     #[test]
     fn an_endless_title_is_shortened_in_the_path() {
-        let page = Extracted {
+        let page = ExtractedText {
             text: format!("{}\n\ntext", "t".repeat(1000)),
             headings: vec![Heading { offset: 0, level: 1, title: "t".repeat(1000) }],
             title: None,

@@ -13,7 +13,7 @@ pub enum Error {
     #[error("the document is not text: {reason} at byte {offset}")]
     NotText { offset: usize, reason: &'static str },
     #[error("could not read the PDF: {0}")]
-    Pdf(PdfFault),
+    Pdf(PdfError),
     #[error(
         "chunks of {max_tokens} tokens with an overlap of {overlap_tokens} cannot be made: \
          at least {min} tokens are needed, and at most half of them may overlap",
@@ -24,7 +24,7 @@ pub enum Error {
 
 /// What kept a PDF from being read.
 #[derive(Debug, thiserror::Error)]
-pub enum PdfFault {
+pub enum PdfError {
     #[error("it is encrypted and opens only with a password")]
     Encrypted,
     #[error("no text in it: scanned pages need OCR first")]

@@ -25,7 +25,7 @@ mod tokens;
 mod units;
 
 pub use chunk::{Chunk, ChunkOptions, chunk};
-pub use error::{Error, PdfFault};
-pub use extract::{Extracted, Heading, extract};
+pub use error::{Error, PdfError};
+pub use extract::{ExtractedText, Heading, extract};
 pub use mime::{Charset, Mime};
 pub use tokens::count_tokens;

@@ -30,11 +30,11 @@ fn first_end(text: &str) -> usize {
         match c {
             '\n' if begins_list_item(&text[after..]) => return at,
             '。' | '！' | '？' | '｡' => {
-                return after + length_while(&text[after..], |c| ends(c) || closes(c));
+                return after + length_while(&text[after..], |c| is_end_mark(c) || is_closing_mark(c));
             }
-            _ if ends(c) => {
-                let dots = after + length_while(&text[after..], ends);
-                let end = dots + length_while(&text[dots..], closes);
+            _ if is_end_mark(c) => {
+                let dots = after + length_while(&text[after..], is_end_mark);
+                let end = dots + length_while(&text[dots..], is_closing_mark);
                 while chars.peek().is_some_and(|&(next, _)| next < end) {
                     chars.next();
                 }
@@ -79,7 +79,7 @@ fn is_abbreviation(before: &str, next: char) -> bool {
     // e.g. i.e. U.S. Ph.D.
     let dotted = word.contains('.')
         && word.split('.').all(|part| part.len() <= 2 && part.chars().all(char::is_alphabetic));
-    dotted || TITLES.contains(&lower.as_str()) || numbered && COUNTED.contains(&lower.as_str())
+    dotted || TITLES.contains(&lower.as_str()) || numbered && NUMBER_ABBREVIATIONS.contains(&lower.as_str())
 }
 
 const TITLES: [&str; 22] = [
@@ -88,7 +88,7 @@ const TITLES: [&str; 22] = [
 ];
 
 /// Words shortened only before a number: Fig. 3, No. 5, Jan. 12.
-const COUNTED: [&str; 24] = [
+const NUMBER_ABBREVIATIONS: [&str; 24] = [
     "no", "nr", "fig", "figs", "p", "pp", "vol", "ch", "sec", "eq", "art", "para", "ver", "jan", "feb",
     "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov",
 ];
@@ -96,7 +96,7 @@ const COUNTED: [&str; 24] = [
 /// The word a text ends with, unless it is longer than any abbreviation.
 fn last_word(text: &str) -> Option<&str> {
     let mut start = text.len();
-    for (at, c) in text.char_indices().rev().take(LONGEST_ABBREVIATION + 1) {
+    for (at, c) in text.char_indices().rev().take(MAX_ABBREVIATION_CHARS + 1) {
         if c.is_whitespace() || "([{\"'“‘«".contains(c) {
             return Some(&text[start..]);
         }
@@ -105,7 +105,7 @@ fn last_word(text: &str) -> Option<&str> {
     (start == 0).then_some(text)
 }
 
-const LONGEST_ABBREVIATION: usize = 10;
+const MAX_ABBREVIATION_CHARS: usize = 10;
 
 fn begins_list_item(line: &str) -> bool {
     let line = line.trim_start_matches([' ', '\t']);
@@ -118,11 +118,11 @@ fn begins_list_item(line: &str) -> bool {
         && line[digits + 1..].starts_with(char::is_whitespace)
 }
 
-fn ends(c: char) -> bool {
+fn is_end_mark(c: char) -> bool {
     matches!(c, '.' | '!' | '?' | '…' | '؟' | '।' | '。' | '！' | '？' | '｡')
 }
 
-fn closes(c: char) -> bool {
+fn is_closing_mark(c: char) -> bool {
     matches!(c, '"' | '\'' | ')' | ']' | '}' | '”' | '’' | '»' | '」' | '』' | '）' | '】' | '》')
 }
 

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::extract::{Extracted, Heading};
+use crate::extract::{ExtractedText, Heading};
 use crate::sentences::sentences;
 use crate::tokens::{Atom, CHARS_PER_TOKEN, atoms};
 
@@ -13,7 +13,7 @@ pub(crate) struct Unit {
     pub start: usize,
     pub end: usize,
     pub tokens: usize,
-    pub begins: Begins,
+    pub begins: UnitStart,
     /// False for a piece of a sentence.
     pub whole: bool,
     /// The last heading at or before it, as an index.
@@ -22,7 +22,7 @@ pub(crate) struct Unit {
 
 /// What begins with a unit. The greater, the better a chunk may begin there, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Begins {
+pub(crate) enum UnitStart {
     Piece,
     Sentence,
     Paragraph,
@@ -33,7 +33,7 @@ pub(crate) enum Begins {
 
 impl Unit {
     pub fn is_heading(&self) -> bool {
-        self.begins >= Begins::Heading
+        self.begins >= UnitStart::Heading
     }
 }
 
@@ -41,7 +41,7 @@ pub(crate) const TOP_LEVEL: u8 = 2;
 
 /// The units of a text in order. Together they are everything visible in it, and none is longer
 /// than `max_tokens`.
-pub(crate) fn units(extracted: &Extracted, max_tokens: usize) -> Vec<Unit> {
+pub(crate) fn units(extracted: &ExtractedText, max_tokens: usize) -> Vec<Unit> {
     let text = &extracted.text;
     let mut units = Vec::new();
     let mut position = 0;
@@ -50,13 +50,13 @@ pub(crate) fn units(extracted: &Extracted, max_tokens: usize) -> Vec<Unit> {
         if heading.offset < position || !begins_word(text, heading.offset) {
             continue;
         }
-        body(text, position..heading.offset, section, max_tokens, &mut units);
+        push_body(text, position..heading.offset, section, max_tokens, &mut units);
         section = Some(index);
         position = line_end(text, heading.offset);
         let line = heading.offset..position;
-        add(text, line, begins(heading), section, max_tokens, &mut units);
+        push_sentence(text, line, heading_start(heading), section, max_tokens, &mut units);
     }
-    body(text, position..text.len(), section, max_tokens, &mut units);
+    push_body(text, position..text.len(), section, max_tokens, &mut units);
     units
 }
 
@@ -69,10 +69,10 @@ fn begins_word(text: &str, offset: usize) -> bool {
     })
 }
 
-fn begins(heading: &Heading) -> Begins {
+fn heading_start(heading: &Heading) -> UnitStart {
     match heading.level <= TOP_LEVEL {
-        true => Begins::TopHeading,
-        false => Begins::Heading,
+        true => UnitStart::TopHeading,
+        false => UnitStart::Heading,
     }
 }
 
@@ -81,13 +81,19 @@ fn line_end(text: &str, start: usize) -> usize {
 }
 
 /// The text between two headings.
-fn body(text: &str, range: Range<usize>, section: Option<usize>, max_tokens: usize, units: &mut Vec<Unit>) {
+fn push_body(
+    text: &str,
+    range: Range<usize>,
+    section: Option<usize>,
+    max_tokens: usize,
+    units: &mut Vec<Unit>,
+) {
     for paragraph in paragraphs(text, range) {
-        let mut begins = Begins::Paragraph;
+        let mut begins = UnitStart::Paragraph;
         for sentence in sentences(&text[paragraph.clone()]) {
             let sentence = paragraph.start + sentence.start..paragraph.start + sentence.end;
-            add(text, sentence, begins, section, max_tokens, units);
-            begins = Begins::Sentence;
+            push_sentence(text, sentence, begins, section, max_tokens, units);
+            begins = UnitStart::Sentence;
         }
     }
 }
@@ -112,10 +118,10 @@ fn paragraphs(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usi
 }
 
 /// Adds one sentence, in pieces if it has more than `max_tokens`.
-fn add(
+fn push_sentence(
     text: &str,
     range: Range<usize>,
-    begins: Begins,
+    begins: UnitStart,
     section: Option<usize>,
     max_tokens: usize,
     units: &mut Vec<Unit>,
@@ -127,14 +133,14 @@ fn add(
             start: piece.start,
             end: piece.end,
             tokens: piece.tokens,
-            begins: Begins::Piece,
+            begins: UnitStart::Piece,
             whole: false,
             section,
         });
     };
     for atom in atoms(&text[range.clone()]) {
         let atom = Atom { start: range.start + atom.start, end: range.start + atom.end, ..atom };
-        for part in parts(text, atom, max_tokens) {
+        for part in split_atom(text, atom, max_tokens) {
             splitter.add(part, &mut push);
         }
     }
@@ -148,7 +154,7 @@ fn add(
 }
 
 /// The atom itself, or pieces of it that have `max_tokens` each when it has more.
-fn parts(text: &str, atom: Atom, max_tokens: usize) -> impl Iterator<Item = Atom> {
+fn split_atom(text: &str, atom: Atom, max_tokens: usize) -> impl Iterator<Item = Atom> {
     let mut rest = atom.start;
     std::iter::from_fn(move || {
         if rest == atom.end {

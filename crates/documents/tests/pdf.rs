@@ -1,6 +1,6 @@
 //! PDFs made by hand, so that each shows one thing.
 
-use emergent_documents::{Error, Extracted, Mime, PdfFault, extract};
+use emergent_documents::{Error, ExtractedText, Mime, PdfError, extract};
 
 /// A PDF of these objects, numbered from 1; the first is the catalog.
 fn pdf(objects: &[&str], trailer: &str) -> Vec<u8> {
@@ -48,7 +48,7 @@ fn pages(contents: &[&str], font: &str, more: &[String]) -> Vec<u8> {
     pdf(&objects, "")
 }
 
-fn read(bytes: &[u8]) -> Result<Extracted, Error> {
+fn read(bytes: &[u8]) -> Result<ExtractedText, Error> {
     extract(Mime::Pdf, bytes)
 }
 
@@ -56,7 +56,7 @@ fn check(contents: &[&str], expected: &str) {
     assert_eq!(read(&pages(contents, FONT, &[])).unwrap().text, expected);
 }
 
-fn fault(bytes: &[u8]) -> PdfFault {
+fn fault(bytes: &[u8]) -> PdfError {
     match read(bytes) {
         Err(Error::Pdf(fault)) => fault,
         other => panic!("{other:?}"),
@@ -154,7 +154,7 @@ fn a_scanned_pdf_says_that_it_needs_ocr() {
 fn a_font_without_characters_is_another_matter() {
     let font = "<< /Type /Font /Subtype /Type0 /BaseFont /A /Encoding /Identity-H >>";
     let bytes = pages(&["BT /F 12 Tf 72 700 Td <00010002> Tj ET"], font, &[]);
-    assert!(matches!(fault(&bytes), PdfFault::UnreadableFonts));
+    assert!(matches!(fault(&bytes), PdfError::UnreadableFonts));
 }
 
 #[test]
@@ -165,13 +165,13 @@ fn an_encrypted_pdf_is_refused() {
     let objects = [catalog, "<< /Type /Pages /Count 0 /Kids [] >>", &encrypt];
     let id = "/ID [<00112233445566778899aabbccddeeff> <00112233445566778899aabbccddeeff>]";
     let bytes = pdf(&objects, &format!("/Encrypt 3 0 R {id}"));
-    assert!(matches!(fault(&bytes), PdfFault::Encrypted));
+    assert!(matches!(fault(&bytes), PdfError::Encrypted));
 }
 
 #[test]
 fn what_is_no_pdf_is_damaged() {
     for bytes in [&b""[..], b"hello", b"%PDF-1.4\n", b"%PDF-1.4\nstartxref\n99999\n%%EOF"] {
-        assert!(matches!(fault(bytes), PdfFault::Damaged { .. }));
+        assert!(matches!(fault(bytes), PdfError::Damaged { .. }));
     }
 }
 
@@ -182,7 +182,7 @@ fn deep_and_circular_structures_end() {
     let _ = read(&pages(&[&"q ".repeat(200_000)], FONT, &[deep]));
     let circular =
         ["<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [2 0 R 2 0 R] /Parent 2 0 R >>"];
-    assert!(matches!(fault(&pdf(&circular, "")), PdfFault::NoText | PdfFault::Damaged { .. }));
+    assert!(matches!(fault(&pdf(&circular, "")), PdfError::NoText | PdfError::Damaged { .. }));
 }
 
 #[test]

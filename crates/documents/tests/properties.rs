@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use emergent_documents::{ChunkOptions, Extracted, Heading, Mime, chunk, count_tokens, extract};
+use emergent_documents::{ChunkOptions, ExtractedText, Heading, Mime, chunk, count_tokens, extract};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
@@ -42,7 +42,7 @@ fn words() -> impl Strategy<Value = String> {
 }
 
 /// A text with headings anywhere in it, even where `extract` would not put them.
-fn documents() -> impl Strategy<Value = Extracted> {
+fn documents() -> impl Strategy<Value = ExtractedText> {
     let headings = prop::collection::vec((any::<prop::sample::Index>(), 1..=6_u8), 0..8);
     (words(), headings).prop_map(|(text, headings)| {
         let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
@@ -52,7 +52,7 @@ fn documents() -> impl Strategy<Value = Extracted> {
             .map(|(at, level)| Heading { offset: *at.get(&starts), level, title: format!("L{level}") })
             .collect();
         headings.sort_by_key(|heading| heading.offset);
-        Extracted { text, headings, title: None }
+        ExtractedText { text, headings, title: None }
     })
 }
 
@@ -115,7 +115,7 @@ fn any_mime() -> impl Strategy<Value = Mime> {
     ])
 }
 
-fn holds_together(page: &Extracted) -> Result<(), TestCaseError> {
+fn holds_together(page: &ExtractedText) -> Result<(), TestCaseError> {
     prop_assert!(!page.text.contains('\0'));
     let mut last = 0;
     for heading in &page.headings {

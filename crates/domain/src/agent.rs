@@ -10,7 +10,7 @@ use crate::{
     invalid::{Invalid, Problem},
     time::Timestamp,
     tool_name,
-    trigger::Triggering,
+    trigger::TriggerSpec,
 };
 
 /// An agent as it stands in a project. A change makes a new version; a run keeps the one it
@@ -68,7 +68,7 @@ pub struct AgentDefinition {
 
 impl AgentDefinition {
     /// The least there can be.
-    pub fn named(name: impl Into<String>) -> Self {
+    pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             description: String::new(),
@@ -122,12 +122,12 @@ impl FromStr for ModelConfig {
                 temperature: None,
                 max_tokens: None,
             }),
-            _ => Err(Invalid::one("model", format!("`{text}` is not of the form provider/name"))),
+            _ => Err(Invalid::new("model", format!("`{text}` is not of the form provider/name"))),
         }
     }
 }
 
-macro_rules! words {
+macro_rules! string_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal),* $(,)? }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -156,9 +156,9 @@ macro_rules! words {
         }
     };
 }
-pub(crate) use words;
+pub(crate) use string_enum;
 
-words! {
+string_enum! {
     /// How an agent works: by itself, or through others.
     #[derive(Default)]
     FlowType {
@@ -173,7 +173,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Where an agent is seen and from where it can be started.
     #[derive(Default)]
     Visibility {
@@ -235,33 +235,33 @@ pub struct AcpConfig {
     pub output_modes: Vec<String>,
 }
 
-const LONGEST_NAME: usize = 100;
-const LONGEST_PROMPT: usize = 1 << 20;
-const MOST_TOOLS: usize = 500;
-pub const MOST_ITERATIONS: u32 = 50;
+const MAX_NAME_CHARS: usize = 100;
+const MAX_PROMPT_BYTES: usize = 1 << 20;
+const MAX_TOOLS: usize = 500;
+pub const MAX_ITERATIONS: u32 = 50;
 /// A day: longer work is a workflow.
-const LONGEST_TIMEOUT: u32 = 86_400;
+const MAX_TIMEOUT_SECONDS: u32 = 86_400;
 
 /// What a definition must know of the project it is saved in.
 #[derive(Debug, Clone, Default)]
-pub struct Surroundings {
+pub struct AvailableNames {
     /// Every name a whitelist may use: canonical names, aliases, `server.tool`.
     pub tools: Vec<String>,
     /// Tools of servers that have not been reached yet cannot be checked; their names pass.
-    pub tools_are_complete: bool,
+    pub tools_complete: bool,
     pub agents: Vec<String>,
 }
 
 impl AgentDefinition {
     /// Every rule a definition must keep, with every breach named.
-    pub fn check(&self, around: &Surroundings) -> Result<(), Invalid> {
+    pub fn check(&self, around: &AvailableNames) -> Result<(), Invalid> {
         let mut problems = Vec::new();
         let mut wrong = |field: &str, reason: String| problems.push(Problem::new(field, reason));
-        if let Some(reason) = bad_name(&self.name) {
+        if let Some(reason) = name_problem(&self.name) {
             wrong("name", reason);
         }
-        if self.system_prompt.len() > LONGEST_PROMPT {
-            wrong("systemPrompt", format!("is longer than {LONGEST_PROMPT} bytes"));
+        if self.system_prompt.len() > MAX_PROMPT_BYTES {
+            wrong("systemPrompt", format!("is longer than {MAX_PROMPT_BYTES} bytes"));
         }
         if self.description.len() > 10_000 {
             wrong("description", "is longer than 10000 bytes".into());
@@ -279,10 +279,10 @@ impl AgentDefinition {
                 wrong("model.maxTokens", "must be at least 1".into());
             }
         }
-        if self.tools.len() > MOST_TOOLS {
-            wrong("tools", format!("has more than {MOST_TOOLS} entries"));
+        if self.tools.len() > MAX_TOOLS {
+            wrong("tools", format!("has more than {MAX_TOOLS} entries"));
         }
-        for (index, pattern) in self.tools.iter().take(MOST_TOOLS).enumerate() {
+        for (index, pattern) in self.tools.iter().take(MAX_TOOLS).enumerate() {
             if let Err(reason) = tool_name::check_pattern(pattern, around) {
                 wrong(&format!("tools[{index}]"), reason);
             }
@@ -290,8 +290,8 @@ impl AgentDefinition {
         if self.max_steps == Some(0) {
             wrong("maxSteps", "must be at least 1".into());
         }
-        if self.default_timeout.is_some_and(|seconds| seconds == 0 || seconds > LONGEST_TIMEOUT) {
-            wrong("defaultTimeout", format!("must be 1 to {LONGEST_TIMEOUT} seconds"));
+        if self.default_timeout.is_some_and(|seconds| seconds == 0 || seconds > MAX_TIMEOUT_SECONDS) {
+            wrong("defaultTimeout", format!("must be 1 to {MAX_TIMEOUT_SECONDS} seconds"));
         }
         if self.acp.is_some() && self.visibility != Visibility::External {
             wrong("acp", "is only for agents whose `visibility` is `external`".into());
@@ -299,12 +299,12 @@ impl AgentDefinition {
         if self.trigger.is_some() && self.visibility == Visibility::Internal {
             wrong("trigger", "an internal agent is started by other agents only".into());
         }
-        if let Err(invalid) = Triggering::of(self) {
+        if let Err(invalid) = TriggerSpec::from_definition(self) {
             invalid.problems.into_iter().for_each(|problem| wrong(&problem.field, problem.reason));
         }
         self.check_flow(around, &mut wrong);
         self.check_texts(&mut wrong);
-        Invalid::unless_empty(problems)
+        Invalid::if_any(problems)
     }
 
     /// PostgreSQL cannot hold NUL in a text, and nobody means to write one.
@@ -322,7 +322,7 @@ impl AgentDefinition {
         }
     }
 
-    fn check_flow(&self, around: &Surroundings, wrong: &mut impl FnMut(&str, String)) {
+    fn check_flow(&self, around: &AvailableNames, wrong: &mut impl FnMut(&str, String)) {
         let flow = self.flow_config.as_ref();
         let agents = flow.map_or(&[][..], |flow| &flow.agents);
         if self.flow_type == FlowType::Single && flow.is_some_and(|flow| *flow != FlowConfig::default()) {
@@ -339,14 +339,14 @@ impl AgentDefinition {
             if *name == self.name {
                 wrong(&field, "an agent cannot be a part of its own flow".into());
             } else if !around.agents.contains(name) {
-                let hint = crate::pack::nearest(name, around.agents.iter().map(String::as_str));
-                wrong(&field, unknown("agent", name, hint));
+                let hint = crate::pack::nearest_name(name, around.agents.iter().map(String::as_str));
+                wrong(&field, unknown_name("agent", name, hint));
             }
         }
         if let Some(n) = flow.and_then(|flow| flow.max_iterations)
-            && !(1..=MOST_ITERATIONS).contains(&n)
+            && !(1..=MAX_ITERATIONS).contains(&n)
         {
-            wrong("flowConfig.maxIterations", format!("must be 1 to {MOST_ITERATIONS}"));
+            wrong("flowConfig.maxIterations", format!("must be 1 to {MAX_ITERATIONS}"));
         }
         if flow.is_some_and(|flow| flow.until.is_some()) && self.flow_type != FlowType::Loop {
             wrong("flowConfig.until", "is only for the flow type `loop`".into());
@@ -368,17 +368,17 @@ fn json_has_nul(value: &impl Serialize) -> bool {
     false
 }
 
-fn bad_name(name: &str) -> Option<String> {
+fn name_problem(name: &str) -> Option<String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let starts = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
-    (!starts || name.len() > LONGEST_NAME || !name.chars().all(fine)).then(|| {
+    (!starts || name.len() > MAX_NAME_CHARS || !name.chars().all(fine)).then(|| {
         format!(
-            "must be 1 to {LONGEST_NAME} letters, digits, `-`, `_` or `.`, and start with a letter or digit"
+            "must be 1 to {MAX_NAME_CHARS} letters, digits, `-`, `_` or `.`, and start with a letter or digit"
         )
     })
 }
 
-pub(crate) fn unknown(what: &str, name: &str, hint: Option<&str>) -> String {
+pub(crate) fn unknown_name(what: &str, name: &str, hint: Option<&str>) -> String {
     match hint {
         Some(hint) => format!("there is no {what} `{name}`; did you mean `{hint}`?"),
         None => format!("there is no {what} `{name}`"),
@@ -386,7 +386,7 @@ pub(crate) fn unknown(what: &str, name: &str, hint: Option<&str>) -> String {
 }
 
 /// Which agent answers when none is named: the default one, an external one before others.
-pub fn default_of<'a>(agents: impl IntoIterator<Item = &'a Agent>) -> Option<&'a Agent> {
+pub fn default_agent<'a>(agents: impl IntoIterator<Item = &'a Agent>) -> Option<&'a Agent> {
     let rank = |agent: &Agent| match agent.definition.visibility {
         Visibility::External => 0,
         Visibility::Project => 1,

@@ -34,13 +34,13 @@ impl Turn {
         Self { speaker: Speaker::Assistant, parts }
     }
 
-    pub fn results(results: impl IntoIterator<Item = CallResult>) -> Self {
+    pub fn results(results: impl IntoIterator<Item = ToolResult>) -> Self {
         Self { speaker: Speaker::Tools, parts: results.into_iter().map(Part::Result).collect() }
     }
 
     /// The text of the turn, thoughts left out.
     pub fn text(&self) -> String {
-        text_of(&self.parts)
+        join_text(&self.parts)
     }
 }
 
@@ -58,8 +58,8 @@ pub enum Part {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         provider: Option<Value>,
     },
-    Call(Call),
-    Result(CallResult),
+    Call(ToolCall),
+    Result(ToolResult),
 }
 
 impl Part {
@@ -71,7 +71,7 @@ impl Part {
 /// A tool the model wants called. The id is ours: adapters make a new one for every call they
 /// receive, and keep the provider's own in `provider` where the provider insists on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Call {
+pub struct ToolCall {
     pub id: ToolCallId,
     pub name: String,
     /// An object; a string when what the model sent was no JSON object, so that it can be told.
@@ -82,7 +82,7 @@ pub struct Call {
 
 /// What a call came to, as the model reads it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CallResult {
+pub struct ToolResult {
     pub id: ToolCallId,
     pub name: String,
     pub output: Value,
@@ -91,7 +91,7 @@ pub struct CallResult {
 }
 
 /// The text of some parts, thoughts left out.
-pub fn text_of(parts: &[Part]) -> String {
+pub fn join_text(parts: &[Part]) -> String {
     let mut whole = String::new();
     for part in parts {
         if let Part::Text { text, .. } = part {
@@ -118,7 +118,7 @@ pub struct Usage {
 /// Why the model stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stop {
+pub enum StopReason {
     End,
     ToolCalls,
     MaxTokens,

@@ -18,21 +18,21 @@ use jiff::{
     tz::{AmbiguousOffset, TimeZone},
 };
 
-use crate::{pack::nearest, time::Timestamp};
-use field::{Field, Set};
+use crate::{pack::nearest_name, time::Timestamp};
+use field::{Field, FieldSet};
 
 /// 29 February on a certain weekday is at most 40 years away.
-const DAYS: i32 = 41 * 366;
+const SEARCH_DAYS: i32 = 41 * 366;
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cron {
     text: String,
-    minutes: Set,
-    hours: Set,
-    days: Set,
-    months: Set,
-    weekdays: Set,
+    minutes: FieldSet,
+    hours: FieldSet,
+    days: FieldSet,
+    months: FieldSet,
+    weekdays: FieldSet,
     /// Both the day and the weekday are named: either will do.
     either_day: bool,
 }
@@ -48,26 +48,26 @@ impl FromStr for Cron {
     fn from_str(text: &str) -> Result<Self, CronError> {
         let fields: Vec<&str> = text.split_ascii_whitespace().collect();
         let [minutes, hours, days, months, weekdays] = fields[..] else {
-            return Err(CronError(wrong_count(text, fields.len())));
+            return Err(CronError(field_count_message(text, fields.len())));
         };
         let cron = Self {
             text: fields.join(" "),
-            minutes: Field::MINUTE.read(minutes)?,
-            hours: Field::HOUR.read(hours)?,
-            days: Field::DAY.read(days)?,
-            months: Field::MONTH.read(months)?,
-            weekdays: Field::WEEKDAY.read(weekdays)?,
+            minutes: Field::MINUTE.parse(minutes)?,
+            hours: Field::HOUR.parse(hours)?,
+            days: Field::DAY.parse(days)?,
+            months: Field::MONTH.parse(months)?,
+            weekdays: Field::WEEKDAY.parse(weekdays)?,
             // As crontab(5) has it: a field that begins with a star leaves the day to the other.
             either_day: !days.starts_with('*') && !weekdays.starts_with('*'),
         };
-        if !cron.either_day && !cron.months.iter().any(|month| cron.days.first() <= longest(month)) {
+        if !cron.either_day && !cron.months.iter().any(|month| cron.days.first() <= days_in_month(month)) {
             return Err(CronError(format!("`{text}` never comes: no month it names has such a day")));
         }
         Ok(cron)
     }
 }
 
-fn wrong_count(text: &str, count: usize) -> String {
+fn field_count_message(text: &str, count: usize) -> String {
     let macros = [
         ("@hourly", "0 * * * *"),
         ("@daily", "0 0 * * *"),
@@ -87,7 +87,7 @@ fn wrong_count(text: &str, count: usize) -> String {
     )
 }
 
-fn longest(month: u8) -> u8 {
+fn days_in_month(month: u8) -> u8 {
     match month {
         2 => 29,
         4 | 6 | 9 | 11 => 30,
@@ -104,33 +104,33 @@ impl fmt::Display for Cron {
 impl Cron {
     /// The first moment after this one, `None` when there is none within forty years.
     pub fn next(&self, after: Timestamp, zone: &Zone) -> Option<Timestamp> {
-        let after = jiff::Timestamp::from_microsecond(after.micros()).ok()?;
+        let after = jiff::Timestamp::from_microsecond(after.as_micros()).ok()?;
         let found = if self.hours.is_full(Field::HOUR) {
-            self.next_by_moment(after, &zone.0)
+            self.next_by_elapsed_time(after, &zone.0)
         } else {
-            self.next_by_clock(after, &zone.0)
+            self.next_by_wall_clock(after, &zone.0)
         };
         found.map(|moment| Timestamp::from_micros(moment.as_microsecond()))
     }
 
     /// The newest moment that is not after `now`, as far as `from`, which is one.
-    pub fn newest(&self, from: Timestamp, now: Timestamp, zone: &Zone) -> Timestamp {
+    pub fn latest_due(&self, from: Timestamp, now: Timestamp, zone: &Zone) -> Timestamp {
         // Looks back ever further rather than walking up from `from`: a server may have been away
         // for years, and the schedule may be of every minute.
         let mut window = std::time::Duration::from_secs(60);
         loop {
             let start = now - window;
             if start <= from {
-                return self.last_within(from, now, zone).unwrap_or(from);
+                return self.last_in_range(from, now, zone).unwrap_or(from);
             }
-            if let Some(found) = self.last_within(start, now, zone) {
+            if let Some(found) = self.last_in_range(start, now, zone) {
                 return found;
             }
             window *= 2;
         }
     }
 
-    fn last_within(&self, after: Timestamp, upto: Timestamp, zone: &Zone) -> Option<Timestamp> {
+    fn last_in_range(&self, after: Timestamp, upto: Timestamp, zone: &Zone) -> Option<Timestamp> {
         let mut last = None;
         let mut next = self.next(after, zone);
         while let Some(moment) = next.filter(|moment| *moment <= upto) {
@@ -141,13 +141,13 @@ impl Cron {
     }
 
     /// In the order of the clock on the wall, which is also the order of the moments it maps to.
-    fn next_by_clock(&self, after: jiff::Timestamp, zone: &TimeZone) -> Option<jiff::Timestamp> {
+    fn next_by_wall_clock(&self, after: jiff::Timestamp, zone: &TimeZone) -> Option<jiff::Timestamp> {
         let from = zone.to_datetime(after);
         let mut date = from.date();
-        for _ in 0..DAYS {
-            if self.is_on(date) {
-                for at in self.times(date).filter(|at| at.date() > from.date() || later_or_same(*at, from)) {
-                    let moment = first_moment(zone, at)?;
+        for _ in 0..SEARCH_DAYS {
+            if self.matches_date(date) {
+                for at in self.times(date).filter(|at| at.date() > from.date() || is_at_or_after(*at, from)) {
+                    let moment = first_instant(zone, at)?;
                     if moment > after {
                         return Some(moment);
                     }
@@ -166,16 +166,16 @@ impl Cron {
     }
 
     /// Minute by minute in real time, in leaps where the clock on the wall does not jump.
-    fn next_by_moment(&self, after: jiff::Timestamp, zone: &TimeZone) -> Option<jiff::Timestamp> {
+    fn next_by_elapsed_time(&self, after: jiff::Timestamp, zone: &TimeZone) -> Option<jiff::Timestamp> {
         let minute = after.as_second().div_euclid(60) + 1;
         let mut moment = jiff::Timestamp::from_second(minute * 60).ok()?;
         let end = moment
-            .checked_add(SignedDuration::from_hours(24 * i64::from(DAYS)))
+            .checked_add(SignedDuration::from_hours(24 * i64::from(SEARCH_DAYS)))
             .unwrap_or(jiff::Timestamp::MAX);
         while moment < end {
             let (local, offset) = (zone.to_datetime(moment), zone.to_offset(moment));
             let (hour, minute) = (i64::from(local.hour()), i64::from(local.minute()));
-            let leap = if !self.is_on(local.date()) {
+            let leap = if !self.matches_date(local.date()) {
                 24 * 60 - hour * 60 - minute
             } else {
                 match self.minutes.iter().map(i64::from).find(|wanted| *wanted >= minute) {
@@ -191,7 +191,7 @@ impl Cron {
         None
     }
 
-    fn is_on(&self, date: Date) -> bool {
+    fn matches_date(&self, date: Date) -> bool {
         let day = self.days.has(date.day() as u8);
         let weekday = self.weekdays.has(date.weekday().to_sunday_zero_offset() as u8);
         let fits = if self.either_day { day || weekday } else { day && weekday };
@@ -199,12 +199,12 @@ impl Cron {
     }
 }
 
-fn later_or_same(at: DateTime, from: DateTime) -> bool {
+fn is_at_or_after(at: DateTime, from: DateTime) -> bool {
     (at.hour(), at.minute()) >= (from.hour(), from.minute())
 }
 
 /// When the clock on the wall first shows this time, or first shows a later one when it never does.
-fn first_moment(zone: &TimeZone, at: DateTime) -> Option<jiff::Timestamp> {
+fn first_instant(zone: &TimeZone, at: DateTime) -> Option<jiff::Timestamp> {
     let ambiguous = zone.to_ambiguous_timestamp(at);
     match ambiguous.offset() {
         AmbiguousOffset::Gap { .. } => {
@@ -237,8 +237,11 @@ impl FromStr for Zone {
         jiff::tz::db().get(text).map(Self).map_err(|_| {
             let names: Vec<String> =
                 jiff::tz::db().available().map(|name| name.as_str().to_owned()).collect();
-            let unknown =
-                crate::agent::unknown("time zone", text, nearest(text, names.iter().map(String::as_str)));
+            let unknown = crate::agent::unknown_name(
+                "time zone",
+                text,
+                nearest_name(text, names.iter().map(String::as_str)),
+            );
             format!("{unknown}; names look like `Europe/Berlin` or `UTC`")
         })
     }

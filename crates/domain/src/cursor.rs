@@ -18,7 +18,7 @@ pub struct Cursor {
 impl Cursor {
     pub fn encode(&self) -> String {
         let mut bytes = [0; 24];
-        bytes[..8].copy_from_slice(&self.created_at.micros().to_be_bytes());
+        bytes[..8].copy_from_slice(&self.created_at.as_micros().to_be_bytes());
         bytes[8..].copy_from_slice(self.id.as_bytes());
         BASE64_URL_SAFE_NO_PAD.encode(bytes)
     }
@@ -27,7 +27,7 @@ impl Cursor {
 impl FromStr for Cursor {
     type Err = Invalid;
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let wrong = || Invalid::one("cursor", "is not a cursor this server gave out");
+        let wrong = || Invalid::new("cursor", "is not a cursor this server gave out");
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| wrong())?;
         let bytes: [u8; 24] = bytes.try_into().map_err(|_| wrong())?;
         let (micros, id) = bytes.split_at(8);
@@ -60,7 +60,7 @@ impl Page {
             Some(n) => usize::try_from(n)
                 .ok()
                 .filter(|n| (1..=Self::MAX).contains(n))
-                .ok_or_else(|| Invalid::one("limit", format!("must be 1 to {}", Self::MAX)))?,
+                .ok_or_else(|| Invalid::new("limit", format!("must be 1 to {}", Self::MAX)))?,
         };
         Ok(Self { limit, after: cursor.map(str::parse).transpose()? })
     }
@@ -68,22 +68,22 @@ impl Page {
 
 /// One page of rows; `next` is absent on the last page.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Paged<T> {
+pub struct ResultPage<T> {
     pub items: Vec<T>,
     pub next: Option<Cursor>,
 }
 
-impl<T> Paged<T> {
+impl<T> ResultPage<T> {
     /// Takes `limit + 1` rows read and keeps `limit`; the extra row only says that there is more.
-    pub fn cut(mut rows: Vec<T>, limit: usize, place: impl Fn(&T) -> Cursor) -> Self {
+    pub fn from_rows(mut rows: Vec<T>, limit: usize, place: impl Fn(&T) -> Cursor) -> Self {
         let more = rows.len() > limit;
         rows.truncate(limit);
         let next = if more { rows.last().map(place) } else { None };
         Self { items: rows, next }
     }
 
-    pub fn map<U>(self, f: impl FnMut(T) -> U) -> Paged<U> {
-        Paged { items: self.items.into_iter().map(f).collect(), next: self.next }
+    pub fn map<U>(self, f: impl FnMut(T) -> U) -> ResultPage<U> {
+        ResultPage { items: self.items.into_iter().map(f).collect(), next: self.next }
     }
 }
 

@@ -74,11 +74,11 @@ pub enum Op {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     pub path: Path,
-    pub test: Test,
+    pub comparison: Comparison,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Test {
+pub enum Comparison {
     Eq(Scalar),
     Ne(Scalar),
     Lt(Bound),
@@ -111,9 +111,9 @@ pub struct Path(Vec<String>);
 
 impl Filter {
     pub fn check(&self) -> Result<Condition, Invalid> {
-        let path = Path::parse(&self.path).map_err(|invalid| invalid.at("path"))?;
-        let test = self.test().map_err(|reason| Invalid::one("value", reason))?;
-        Ok(Condition { path, test })
+        let path = Path::parse(&self.path).map_err(|invalid| invalid.prefixed("path"))?;
+        let test = self.comparison().map_err(|reason| Invalid::new("value", reason))?;
+        Ok(Condition { path, comparison: test })
     }
 
     /// As [`Condition::matches`]; a filter that does not pass [`Filter::check`] matches nothing.
@@ -121,17 +121,17 @@ impl Filter {
         self.check().is_ok_and(|condition| condition.matches(properties))
     }
 
-    fn test(&self) -> Result<Test, String> {
+    fn comparison(&self) -> Result<Comparison, String> {
         Ok(match self.op {
-            Op::Eq => Test::Eq(self.scalar()?),
-            Op::Ne => Test::Ne(self.scalar()?),
-            Op::Lt => Test::Lt(self.bound()?),
-            Op::Lte => Test::Lte(self.bound()?),
-            Op::Gt => Test::Gt(self.bound()?),
-            Op::Gte => Test::Gte(self.bound()?),
-            Op::In => Test::In(self.list()?),
-            Op::Contains => Test::Contains(self.scalar()?),
-            Op::Exists => Test::Exists(self.flag()?),
+            Op::Eq => Comparison::Eq(self.scalar()?),
+            Op::Ne => Comparison::Ne(self.scalar()?),
+            Op::Lt => Comparison::Lt(self.bound()?),
+            Op::Lte => Comparison::Lte(self.bound()?),
+            Op::Gt => Comparison::Gt(self.bound()?),
+            Op::Gte => Comparison::Gte(self.bound()?),
+            Op::In => Comparison::In(self.list()?),
+            Op::Contains => Comparison::Contains(self.scalar()?),
+            Op::Exists => Comparison::Exists(self.flag()?),
         })
     }
 
@@ -184,23 +184,25 @@ impl Condition {
         let ordered = |bound: &Bound, wanted: fn(Ordering) -> bool| {
             found.and_then(|value| bound.order(value)).is_some_and(wanted)
         };
-        match &self.test {
-            Test::Eq(scalar) => found.is_some_and(|value| scalar.equals(value)),
-            Test::Ne(scalar) => !found.is_some_and(|value| scalar.equals(value)),
-            Test::Lt(bound) => ordered(bound, Ordering::is_lt),
-            Test::Lte(bound) => ordered(bound, Ordering::is_le),
-            Test::Gt(bound) => ordered(bound, Ordering::is_gt),
-            Test::Gte(bound) => ordered(bound, Ordering::is_ge),
-            Test::In(scalars) => found.is_some_and(|value| scalars.iter().any(|scalar| scalar.equals(value))),
-            Test::Contains(scalar) => found.is_some_and(|value| scalar.is_within(value)),
-            Test::Exists(wanted) => found.is_some() == *wanted,
+        match &self.comparison {
+            Comparison::Eq(scalar) => found.is_some_and(|value| scalar.equals(value)),
+            Comparison::Ne(scalar) => !found.is_some_and(|value| scalar.equals(value)),
+            Comparison::Lt(bound) => ordered(bound, Ordering::is_lt),
+            Comparison::Lte(bound) => ordered(bound, Ordering::is_le),
+            Comparison::Gt(bound) => ordered(bound, Ordering::is_gt),
+            Comparison::Gte(bound) => ordered(bound, Ordering::is_ge),
+            Comparison::In(scalars) => {
+                found.is_some_and(|value| scalars.iter().any(|scalar| scalar.equals(value)))
+            }
+            Comparison::Contains(scalar) => found.is_some_and(|value| scalar.is_within(value)),
+            Comparison::Exists(wanted) => found.is_some() == *wanted,
         }
     }
 }
 
 impl Path {
     pub fn parse(text: &str) -> Result<Self, Invalid> {
-        let refuse = |reason: String| Err(Invalid::one("", reason));
+        let refuse = |reason: String| Err(Invalid::new("", reason));
         if text.len() > MAX_PATH {
             return refuse(format!("is longer than the maximum of {MAX_PATH} characters"));
         }
@@ -395,7 +397,7 @@ mod tests {
         let condition = filter("metrics.calls", "gt", json!(3)).check().unwrap();
         assert_eq!(condition.path.segments(), ["metrics", "calls"]);
         assert_eq!(condition.path.to_string(), "metrics.calls");
-        assert_eq!(condition.test, Test::Gt(Bound::Number(3.0)));
+        assert_eq!(condition.comparison, Comparison::Gt(Bound::Number(3.0)));
     }
 
     #[test]

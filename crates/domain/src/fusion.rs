@@ -11,7 +11,7 @@ use crate::invalid::{Invalid, Problem};
 
 /// One hit of one channel. Its rank is its place in the list, the best first.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ranked<Id> {
+pub struct RankedHit<Id> {
     pub id: Id,
     /// The channel's own score, kept to be shown and never compared across channels.
     pub score: f64,
@@ -19,17 +19,17 @@ pub struct Ranked<Id> {
 
 /// Where a channel put a hit: `rank` counts from 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Place {
+pub struct ChannelRank {
     pub rank: usize,
     pub score: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Fused<Id> {
+pub struct FusedHit<Id> {
     pub id: Id,
     pub score: f64,
-    pub text: Option<Place>,
-    pub vector: Option<Place>,
+    pub text: Option<ChannelRank>,
+    pub vector: Option<ChannelRank>,
 }
 
 /// How much each channel counts, and `k`: the larger it is, the less the very first ranks matter.
@@ -57,7 +57,7 @@ impl Weights {
         if text == 0.0 && vector == 0.0 {
             problems.push(Problem::new("", "one of `text` and `vector` must be above 0"));
         }
-        Invalid::unless_empty(problems)?;
+        Invalid::if_any(problems)?;
         Ok(Self { text, vector, k })
     }
 
@@ -80,24 +80,24 @@ impl Weights {
 /// then by id. An id that one channel lists twice counts where it stands first. A channel of
 /// weight 0 adds no hits of its own.
 pub fn fuse<Id: Ord + Copy + Hash>(
-    text: &[Ranked<Id>],
-    vector: &[Ranked<Id>],
+    text: &[RankedHit<Id>],
+    vector: &[RankedHit<Id>],
     weights: Weights,
-) -> Vec<Fused<Id>> {
-    let mut hits: HashMap<Id, (Option<Place>, Option<Place>)> = HashMap::new();
-    for (place, hit) in places(text).zip(text) {
+) -> Vec<FusedHit<Id>> {
+    let mut hits: HashMap<Id, (Option<ChannelRank>, Option<ChannelRank>)> = HashMap::new();
+    for (place, hit) in ranks(text).zip(text) {
         hits.entry(hit.id).or_default().0.get_or_insert(place);
     }
-    for (place, hit) in places(vector).zip(vector) {
+    for (place, hit) in ranks(vector).zip(vector) {
         hits.entry(hit.id).or_default().1.get_or_insert(place);
     }
 
-    let part = |weight: f64, place: Option<Place>| {
+    let part = |weight: f64, place: Option<ChannelRank>| {
         place.map_or(0.0, |place| weight / (weights.k + place.rank as f64))
     };
     let mut fused: Vec<_> = hits
         .into_iter()
-        .map(|(id, (text, vector))| Fused {
+        .map(|(id, (text, vector))| FusedHit {
             id,
             score: part(weights.text, text) + part(weights.vector, vector),
             text,
@@ -109,12 +109,12 @@ pub fn fuse<Id: Ord + Copy + Hash>(
     fused
 }
 
-fn places<Id>(list: &[Ranked<Id>]) -> impl Iterator<Item = Place> {
-    list.iter().enumerate().map(|(index, hit)| Place { rank: index + 1, score: hit.score })
+fn ranks<Id>(list: &[RankedHit<Id>]) -> impl Iterator<Item = ChannelRank> {
+    list.iter().enumerate().map(|(index, hit)| ChannelRank { rank: index + 1, score: hit.score })
 }
 
-fn better<Id: Ord>(a: &Fused<Id>, b: &Fused<Id>) -> Ordering {
-    let best_rank = |hit: &Fused<Id>| hit.text.into_iter().chain(hit.vector).map(|p| p.rank).min();
+fn better<Id: Ord>(a: &FusedHit<Id>, b: &FusedHit<Id>) -> Ordering {
+    let best_rank = |hit: &FusedHit<Id>| hit.text.into_iter().chain(hit.vector).map(|p| p.rank).min();
     b.score.total_cmp(&a.score).then_with(|| best_rank(a).cmp(&best_rank(b))).then_with(|| a.id.cmp(&b.id))
 }
 
@@ -122,9 +122,9 @@ fn better<Id: Ord>(a: &Fused<Id>, b: &Fused<Id>) -> Ordering {
 mod tests {
     use super::*;
 
-    fn list(ids: &str) -> Vec<Ranked<char>> {
+    fn list(ids: &str) -> Vec<RankedHit<char>> {
         let score = |index: usize| 100.0 - index as f64;
-        ids.chars().enumerate().map(|(index, id)| Ranked { id, score: score(index) }).collect()
+        ids.chars().enumerate().map(|(index, id)| RankedHit { id, score: score(index) }).collect()
     }
 
     fn check(text: &str, vector: &str, weights: Weights, expected: &str) {
@@ -173,8 +173,8 @@ mod tests {
     fn a_hit_keeps_rank_and_score_of_each_channel() {
         let fused = fuse(&list("ab"), &list("b"), Weights::default());
         let b = fused.iter().find(|hit| hit.id == 'b').unwrap();
-        assert_eq!(b.text, Some(Place { rank: 2, score: 99.0 }));
-        assert_eq!(b.vector, Some(Place { rank: 1, score: 100.0 }));
+        assert_eq!(b.text, Some(ChannelRank { rank: 2, score: 99.0 }));
+        assert_eq!(b.vector, Some(ChannelRank { rank: 1, score: 100.0 }));
         assert_eq!(b.score, 1.0 / 62.0 + 1.0 / 61.0);
     }
 

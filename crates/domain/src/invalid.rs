@@ -26,27 +26,27 @@ impl Problem {
 }
 
 impl Invalid {
-    pub fn one(field: impl Into<String>, reason: impl Into<String>) -> Self {
+    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { problems: vec![Problem::new(field, reason)] }
     }
 
     /// The verdict on a list of problems: fine when there are none.
-    pub fn unless_empty(problems: Vec<Problem>) -> Result<(), Self> {
+    pub fn if_any(problems: Vec<Problem>) -> Result<(), Self> {
         if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
     }
 
     /// The same problems, seen from outside: `priority` at `properties` is `properties.priority`.
     #[must_use]
-    pub fn at(mut self, prefix: &str) -> Self {
+    pub fn prefixed(mut self, prefix: &str) -> Self {
         for problem in &mut self.problems {
-            problem.field = join(prefix, &problem.field);
+            problem.field = join_path(prefix, &problem.field);
         }
         self
     }
 }
 
 /// One path inside another; `[3]` follows its list without a dot.
-pub(crate) fn join(outer: &str, inner: &str) -> String {
+pub(crate) fn join_path(outer: &str, inner: &str) -> String {
     match (outer, inner) {
         ("", _) => inner.to_owned(),
         (_, "") => outer.to_owned(),
@@ -91,8 +91,8 @@ mod tests {
     #[test]
     fn problems_nest_under_fields_and_list_items() {
         let field = |invalid: Invalid| invalid.problems[0].field.clone();
-        let nested = Invalid::one("type", "is empty").at("[3]").at("objects");
+        let nested = Invalid::new("type", "is empty").prefixed("[3]").prefixed("objects");
         assert_eq!(field(nested), "objects[3].type");
-        assert_eq!(field(Invalid::one("", "is empty").at("properties")), "properties");
+        assert_eq!(field(Invalid::new("", "is empty").prefixed("properties")), "properties");
     }
 }

@@ -34,7 +34,7 @@ impl JsonObject {
         serde_json::from_str(self.0.get()).unwrap_or_default()
     }
 
-    pub fn raw(&self) -> &RawValue {
+    pub fn as_raw(&self) -> &RawValue {
         &self.0
     }
 }
@@ -62,16 +62,16 @@ impl Schema {
         Ok(Self(Arc::new((text, value))))
     }
 
-    pub fn text(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         self.0.0.get()
     }
 
-    pub fn value(&self) -> &Value {
+    pub fn as_value(&self) -> &Value {
         &self.0.1
     }
 
     /// Where it stands in memory: the same for all copies, and for nothing else while one is there.
-    pub fn place(&self) -> usize {
+    pub fn address(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
 }
@@ -92,12 +92,12 @@ impl Serialize for Schema {
 
 impl PartialEq for Schema {
     fn eq(&self, other: &Self) -> bool {
-        self.value() == other.value()
+        self.as_value() == other.as_value()
     }
 }
 
 impl std::fmt::Debug for Schema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.text())
+        f.write_str(self.as_str())
     }
 }

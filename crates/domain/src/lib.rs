@@ -5,14 +5,15 @@
 
 pub mod agent;
 pub mod author;
+pub mod change;
 pub mod chat;
 pub mod cron;
 pub mod cursor;
 pub mod document;
-pub mod event;
 pub mod filter;
 pub mod fusion;
 pub mod ids;
+pub mod indexed_text;
 pub mod invalid;
 pub mod json;
 pub mod loops;
@@ -35,5 +36,4 @@ pub mod token;
 pub mod tool_name;
 pub mod trigger;
 pub mod verdict;
-pub mod words;
 pub mod workflow;

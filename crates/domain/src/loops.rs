@@ -8,9 +8,9 @@ use std::{
 use serde_json::Value;
 
 /// This many repetitions are a loop.
-const REPEATS: usize = 3;
+const MIN_REPEATS: usize = 3;
 /// The longest cycle that is looked for.
-const LONGEST: usize = 4;
+const MAX_CYCLE: usize = 4;
 
 /// Sees every call of a run in its order.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,18 +18,18 @@ pub struct LoopDetector {
     /// The newest last.
     seen: VecDeque<u64>,
     /// The cycle that was warned about, and how much of it came again since.
-    warned: Option<Warned>,
+    warned: Option<WarnedCycle>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Warned {
+struct WarnedCycle {
     cycle: Vec<u64>,
     next: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Looping {
-    No,
+pub enum LoopCheck {
+    None,
     /// The call completes the third repetition: do not make it, and say so to the model.
     Warn {
         count: usize,
@@ -42,10 +42,10 @@ pub enum Looping {
 
 impl LoopDetector {
     /// Takes the next call and says what it means.
-    pub fn see(&mut self, tool: &str, input: &Value) -> Looping {
+    pub fn observe(&mut self, tool: &str, input: &Value) -> LoopCheck {
         let call = fingerprint(tool, input);
         self.seen.push_back(call);
-        if self.seen.len() > LONGEST * REPEATS {
+        if self.seen.len() > MAX_CYCLE * MIN_REPEATS {
             self.seen.pop_front();
         }
         if let Some(warned) = &mut self.warned {
@@ -53,27 +53,27 @@ impl LoopDetector {
                 warned.next += 1;
                 if warned.next == warned.cycle.len() {
                     warned.next = 0;
-                    return Looping::End { count: REPEATS + 1 };
+                    return LoopCheck::End { count: MIN_REPEATS + 1 };
                 }
-                return Looping::No;
+                return LoopCheck::None;
             }
             // It tries something else, as it was asked to.
             self.warned = None;
         }
-        match self.cycle() {
+        match self.cycle_length() {
             Some(length) => {
                 let cycle = self.seen.iter().skip(self.seen.len() - length).copied().collect();
-                self.warned = Some(Warned { cycle, next: 0 });
-                Looping::Warn { count: REPEATS }
+                self.warned = Some(WarnedCycle { cycle, next: 0 });
+                LoopCheck::Warn { count: MIN_REPEATS }
             }
-            None => Looping::No,
+            None => LoopCheck::None,
         }
     }
 
     /// The length of the shortest cycle that the newest calls repeat often enough.
-    fn cycle(&self) -> Option<usize> {
-        (1..=LONGEST).find(|length| {
-            let needed = length * REPEATS;
+    fn cycle_length(&self) -> Option<usize> {
+        (1..=MAX_CYCLE).find(|length| {
+            let needed = length * MIN_REPEATS;
             let Some(start) = self.seen.len().checked_sub(needed) else { return false };
             (start + length..self.seen.len()).all(|at| self.seen[at] == self.seen[at - length])
         })
@@ -115,7 +115,7 @@ fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
 }
 
 /// What the model reads instead of the result of a call that would go on with a loop.
-pub fn warning(tool: &str, count: usize) -> String {
+pub fn loop_warning(tool: &str, count: usize) -> String {
     format!(
         "LOOP DETECTED: You have called {tool} with identical arguments {count} times. This tool call will not be \
          executed. Please try a different approach or summarize your progress so far."
@@ -133,10 +133,10 @@ mod tests {
         let mut detector = LoopDetector::default();
         let said: String = calls
             .chars()
-            .map(|call| match detector.see("tool", &json!({ "call": call.to_string() })) {
-                Looping::No => '.',
-                Looping::Warn { .. } => '!',
-                Looping::End { .. } => '#',
+            .map(|call| match detector.observe("tool", &json!({ "call": call.to_string() })) {
+                LoopCheck::None => '.',
+                LoopCheck::Warn { .. } => '!',
+                LoopCheck::End { .. } => '#',
             })
             .collect();
         assert_eq!(said, expected, "{calls}");
@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn arguments_are_compared_by_value() {
         let mut detector = LoopDetector::default();
-        detector.see("t", &serde_json::from_str(r#"{"a":1,"b":[1,{"x":2,"y":3}]}"#).unwrap());
-        detector.see("t", &serde_json::from_str(r#"{"b":[1.0,{"y":3,"x":2}],"a":1}"#).unwrap());
-        let third = detector.see("t", &json!({ "b": [1, { "x": 2, "y": 3 }], "a": 1 }));
-        assert_eq!(third, Looping::Warn { count: 3 });
+        detector.observe("t", &serde_json::from_str(r#"{"a":1,"b":[1,{"x":2,"y":3}]}"#).unwrap());
+        detector.observe("t", &serde_json::from_str(r#"{"b":[1.0,{"y":3,"x":2}],"a":1}"#).unwrap());
+        let third = detector.observe("t", &json!({ "b": [1, { "x": 2, "y": 3 }], "a": 1 }));
+        assert_eq!(third, LoopCheck::Warn { count: 3 });
     }
 }

@@ -6,19 +6,19 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    agent::words,
+    agent::string_enum,
     ids::{McpServerId, ProjectId},
     invalid::Problem,
     time::Timestamp,
 };
 
 pub const DEFAULT_TIMEOUT: i64 = 60;
-pub const LONGEST_TIMEOUT: i64 = 3_600;
-const LONGEST_TEXT: usize = 10_000;
-const LONGEST_VALUE: usize = 8_192;
-const MOST_ENTRIES: usize = 100;
+pub const MAX_TIMEOUT_SECONDS: i64 = 3_600;
+const MAX_TEXT_CHARS: usize = 10_000;
+const MAX_VALUE_CHARS: usize = 8_192;
+const MAX_ENTRIES: usize = 100;
 /// What the protocol itself puts into a request's headers.
-const OWN_HEADERS: [&str; 9] = [
+const RESERVED_HEADERS: [&str; 9] = [
     "host",
     "content-length",
     "content-type",
@@ -84,7 +84,7 @@ pub enum ServerSpec {
     },
 }
 
-words! {
+string_enum! {
     TransportKind {
         Stdio = "stdio",
         Sse = "sse",
@@ -92,7 +92,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What happens when a server changes a tool that was seen before.
     #[derive(Default)]
     PinPolicy {
@@ -106,7 +106,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     ToolStatus {
         Live = "live",
         /// Differs from what was accepted; held back under `pin`.
@@ -185,14 +185,14 @@ impl ServerSpec {
     pub fn check(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut wrong = |field: &str, reason: String| problems.push(Problem::new(field, reason));
-        if !is_name(self.name()) {
+        if !is_valid_name(self.name()) {
             wrong(
                 "name",
                 "must be 1 to 64 letters, digits, `-` or `_`, and begin with a letter or digit".into(),
             );
         }
-        if self.description().len() > LONGEST_TEXT || self.description().contains('\0') {
-            wrong("description", format!("must be at most {LONGEST_TEXT} bytes without NUL characters"));
+        if self.description().len() > MAX_TEXT_CHARS || self.description().contains('\0') {
+            wrong("description", format!("must be at most {MAX_TEXT_CHARS} bytes without NUL characters"));
         }
         match self {
             Self::Stdio { command, args, .. } => check_command(command, args, &mut wrong),
@@ -208,13 +208,13 @@ impl ServerSpec {
     }
 }
 
-fn is_name(text: &str) -> bool {
+fn is_valid_name(text: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     text.len() <= 64 && text.chars().all(fine) && text.starts_with(|c: char| c.is_ascii_alphanumeric())
 }
 
 /// Whether a text refers to a secret.
-pub fn has_reference(text: &str) -> bool {
+pub fn has_secret_reference(text: &str) -> bool {
     text.replace("$${", "").contains("${")
         || text.split("{{").skip(1).any(|rest| rest.trim_start().starts_with("secrets."))
 }
@@ -223,16 +223,16 @@ fn check_command(command: &str, args: &[String], wrong: &mut impl FnMut(&str, St
     if command.trim().is_empty() {
         wrong("command", "is empty: name the program to run".into());
     }
-    if args.len() > MOST_ENTRIES {
-        wrong("args", format!("has more than {MOST_ENTRIES} entries"));
+    if args.len() > MAX_ENTRIES {
+        wrong("args", format!("has more than {MAX_ENTRIES} entries"));
     }
     let all = std::iter::once(("command".to_owned(), command))
         .chain(args.iter().enumerate().map(|(index, arg)| (format!("args[{index}]"), arg.as_str())));
     for (field, text) in all {
-        if text.len() > LONGEST_VALUE || text.contains('\0') {
-            wrong(&field, format!("must be at most {LONGEST_VALUE} bytes without NUL characters"));
+        if text.len() > MAX_VALUE_CHARS || text.contains('\0') {
+            wrong(&field, format!("must be at most {MAX_VALUE_CHARS} bytes without NUL characters"));
         }
-        if has_reference(text) {
+        if has_secret_reference(text) {
             wrong(
                 &field,
                 "must not refer to a secret, since whoever lists processes would see it: \
@@ -252,7 +252,7 @@ fn check_url(url: &str) -> Result<(), String> {
     if host.is_empty() || url.len() > 2_048 || url.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err("must be a whole address of at most 2048 bytes".into());
     }
-    if host.contains('@') || has_reference(url) {
+    if host.contains('@') || has_secret_reference(url) {
         return Err(
             "must not hold a secret, since addresses are shown and logged: use `headers` and `${NAME}`"
                 .into(),
@@ -262,37 +262,37 @@ fn check_url(url: &str) -> Result<(), String> {
 }
 
 fn check_headers(headers: &BTreeMap<String, String>, wrong: &mut impl FnMut(&str, String)) {
-    if headers.len() > MOST_ENTRIES {
-        wrong("headers", format!("has more than {MOST_ENTRIES} entries"));
+    if headers.len() > MAX_ENTRIES {
+        wrong("headers", format!("has more than {MAX_ENTRIES} entries"));
     }
-    for (name, value) in headers.iter().take(MOST_ENTRIES) {
+    for (name, value) in headers.iter().take(MAX_ENTRIES) {
         let field = format!("headers.{name}");
         let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         let lower = name.to_ascii_lowercase();
         if name.is_empty() || name.len() > 128 || !name.chars().all(token) {
             wrong(&field, "is not a name of a header".into());
-        } else if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
+        } else if RESERVED_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
             wrong(&field, "is set by the protocol itself".into());
         }
-        if value.len() > LONGEST_VALUE || value.chars().any(|c| c.is_control()) {
-            wrong(&field, format!("must be at most {LONGEST_VALUE} bytes without control characters"));
+        if value.len() > MAX_VALUE_CHARS || value.chars().any(|c| c.is_control()) {
+            wrong(&field, format!("must be at most {MAX_VALUE_CHARS} bytes without control characters"));
         }
         check_secret(&field, name, value, wrong);
     }
 }
 
 fn check_env(env: &BTreeMap<String, String>, wrong: &mut impl FnMut(&str, String)) {
-    if env.len() > MOST_ENTRIES {
-        wrong("env", format!("has more than {MOST_ENTRIES} entries"));
+    if env.len() > MAX_ENTRIES {
+        wrong("env", format!("has more than {MAX_ENTRIES} entries"));
     }
-    for (name, value) in env.iter().take(MOST_ENTRIES) {
+    for (name, value) in env.iter().take(MAX_ENTRIES) {
         let field = format!("env.{name}");
         let fine = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.is_empty() || name.len() > 128 || !name.chars().all(fine) {
             wrong(&field, "is not a name of a variable: use letters, digits and `_`".into());
         }
-        if value.len() > LONGEST_VALUE || value.contains('\0') {
-            wrong(&field, format!("must be at most {LONGEST_VALUE} bytes without NUL characters"));
+        if value.len() > MAX_VALUE_CHARS || value.contains('\0') {
+            wrong(&field, format!("must be at most {MAX_VALUE_CHARS} bytes without NUL characters"));
         }
         check_secret(&field, name, value, wrong);
     }
@@ -301,7 +301,7 @@ fn check_env(env: &BTreeMap<String, String>, wrong: &mut impl FnMut(&str, String
 fn check_secret(field: &str, name: &str, value: &str, wrong: &mut impl FnMut(&str, String)) {
     let lower = name.to_ascii_lowercase();
     let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
-    if !value.is_empty() && words.any(|word| SECRET_WORDS.contains(&word)) && !has_reference(value) {
+    if !value.is_empty() && words.any(|word| SECRET_WORDS.contains(&word)) && !has_secret_reference(value) {
         // The value is not repeated: it may be the secret itself.
         wrong(
             field,

@@ -103,7 +103,7 @@ impl ObjectPatch {
     /// As [`Self::apply`], for whoever has looked into its properties.
     pub fn apply_to(&self, current: &Object, before: &Map<String, Value>) -> Option<NewObject> {
         let properties = match &self.properties {
-            Some(changes) => patch::merge(before, changes),
+            Some(changes) => patch::apply_patch(before, changes),
             None => before.clone(),
         };
         let after = NewObject {
@@ -117,7 +117,7 @@ impl ObjectPatch {
             && after.key == current.key
             && after.status == current.status
             && after.labels == current.labels
-            && self.properties.as_ref().is_none_or(|changes| patch::changes_nothing(before, changes));
+            && self.properties.as_ref().is_none_or(|changes| patch::is_noop(before, changes));
         if same { None } else { Some(after) }
     }
 }
@@ -126,10 +126,10 @@ impl ObjectPatch {
 pub fn check_type(type_: &str) -> Result<(), Invalid> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
     if type_.is_empty() || type_.len() > limits::TYPE {
-        return Err(Invalid::one("type", format!("must have 1 to {} characters", limits::TYPE)));
+        return Err(Invalid::new("type", format!("must have 1 to {} characters", limits::TYPE)));
     }
     if !type_.starts_with(|c: char| c.is_ascii_alphabetic()) || !type_.chars().all(plain) {
-        return Err(Invalid::one(
+        return Err(Invalid::new(
             "type",
             "starts with a letter and may have letters, digits, `_`, `-`, `.` and `:`",
         ));
@@ -140,7 +140,7 @@ pub fn check_type(type_: &str) -> Result<(), Invalid> {
 pub fn check_text(field: &str, text: Option<&str>, max: usize) -> Result<(), Invalid> {
     let Some(text) = text else { return Ok(()) };
     if text.is_empty() || text.len() > max {
-        return Err(Invalid::one(field, format!("must have 1 to {max} bytes")));
+        return Err(Invalid::new(field, format!("must have 1 to {max} bytes")));
     }
     check_chars(field, text)
 }
@@ -148,14 +148,14 @@ pub fn check_text(field: &str, text: Option<&str>, max: usize) -> Result<(), Inv
 /// PostgreSQL cannot hold NUL in a text, and nobody means to write one.
 pub fn check_chars(field: &str, text: &str) -> Result<(), Invalid> {
     if text.contains('\0') {
-        return Err(Invalid::one(field, "must not contain a NUL character"));
+        return Err(Invalid::new(field, "must not contain a NUL character"));
     }
     Ok(())
 }
 
 fn check_labels(mut labels: Vec<String>) -> Result<Vec<String>, Invalid> {
     if labels.len() > limits::LABELS {
-        return Err(Invalid::one("labels", format!("must be at most {} labels", limits::LABELS)));
+        return Err(Invalid::new("labels", format!("must be at most {} labels", limits::LABELS)));
     }
     for (at, label) in labels.iter().enumerate() {
         check_text(&format!("labels[{at}]"), Some(label), limits::LABEL)?;
@@ -169,16 +169,16 @@ fn check_labels(mut labels: Vec<String>) -> Result<Vec<String>, Invalid> {
 pub fn check_properties(properties: &Map<String, Value>) -> Result<(), Invalid> {
     for (name, value) in properties {
         if name.is_empty() || name.len() > 256 {
-            return Err(Invalid::one("properties", "names must have 1 to 256 bytes"));
+            return Err(Invalid::new("properties", "names must have 1 to 256 bytes"));
         }
         check_chars("properties", name)?;
         let field = format!("properties.{name}");
-        patch::check_depth(value, limits::DEPTH).map_err(|problem| problem.at(&field))?;
+        patch::check_depth(value, limits::DEPTH).map_err(|problem| problem.prefixed(&field))?;
         check_nul(&field, value)?;
     }
     let bytes = serde_json::to_string(properties).map_or(usize::MAX, |text| text.len());
     if bytes > limits::PROPERTIES {
-        return Err(Invalid::one(
+        return Err(Invalid::new(
             "properties",
             format!("are {bytes} bytes of JSON; at most {} are kept on one object", limits::PROPERTIES),
         ));

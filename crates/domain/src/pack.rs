@@ -14,14 +14,14 @@ use crate::invalid::{Invalid, Problem};
 use crate::object::{check_chars, check_nul, check_type};
 use crate::patch::check_depth;
 
+mod cost;
+pub mod messages;
 mod nearest;
 mod schema;
 mod set;
 mod version;
-mod weight;
-pub mod wording;
 
-pub use nearest::nearest;
+pub use nearest::nearest_name;
 pub use set::PackSet;
 pub use version::is_semver;
 
@@ -67,9 +67,9 @@ pub struct TemplatePack {
 #[serde(deny_unknown_fields)]
 pub struct RelationshipTypeSchema {
     #[serde(alias = "source")]
-    pub from: Ends,
+    pub from: EndTypes,
     #[serde(alias = "target")]
-    pub to: Ends,
+    pub to: EndTypes,
     /// A JSON schema, or only the map of properties that would stand in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub properties: Option<Value>,
@@ -79,16 +79,16 @@ pub struct RelationshipTypeSchema {
 
 /// The object types at one end: `"Tag"`, `["Tag", "Topic"]`, or `"*"` for any.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ends {
+pub enum EndTypes {
     Any,
-    Of(Vec<String>),
+    Only(Vec<String>),
 }
 
-impl Ends {
+impl EndTypes {
     pub fn accepts(&self, object_type: &str) -> bool {
         match self {
             Self::Any => true,
-            Self::Of(types) => types.iter().any(|known| known == object_type),
+            Self::Only(types) => types.iter().any(|known| known == object_type),
         }
     }
 }
@@ -100,7 +100,7 @@ impl TemplatePack {
         let mut problems = Vec::new();
         let mut note = |result: Result<(), Invalid>, at: &str| {
             if let Err(invalid) = result {
-                problems.extend(invalid.at(at).problems);
+                problems.extend(invalid.prefixed(at).problems);
             }
         };
 
@@ -120,14 +120,14 @@ impl TemplatePack {
         for (name, relationship) in &self.relationship_type_schemas {
             let at = format!("relationshipTypeSchemas.{name}");
             note(check_type_name(name), &at);
-            note(check_ends(&relationship.from).map_err(|i| i.at("from")), &at);
-            note(check_ends(&relationship.to).map_err(|i| i.at("to")), &at);
+            note(check_end_types(&relationship.from).map_err(|i| i.prefixed("from")), &at);
+            note(check_end_types(&relationship.to).map_err(|i| i.prefixed("to")), &at);
             let description = relationship.description.as_deref().unwrap_or_default();
             let fits = check_length(description, limits::DESCRIPTION);
-            note(fits.map_err(|i| i.at("description")), &at);
+            note(fits.map_err(|i| i.prefixed("description")), &at);
             if let Some(properties) = &relationship.properties {
                 let checked = check_schema(properties, schema::compile_properties, &mut total);
-                note(checked.map_err(|i| i.at("properties")), &at);
+                note(checked.map_err(|i| i.prefixed("properties")), &at);
             }
         }
         if total > limits::TOTAL {
@@ -140,14 +140,14 @@ impl TemplatePack {
                 note(check_size(value, limits::TOTAL).map(drop), field);
             }
         }
-        Invalid::unless_empty(problems)
+        Invalid::if_any(problems)
     }
 }
 
 fn check_name(name: &str) -> Result<(), Invalid> {
     check_length(name, limits::NAME)?;
     if name.is_empty() || name.trim() != name || name.contains(char::is_control) {
-        return Err(Invalid::one("", "must be a name, without spaces around it or control characters"));
+        return Err(Invalid::new("", "must be a name, without spaces around it or control characters"));
     }
     Ok(())
 }
@@ -156,15 +156,15 @@ fn check_version(version: &str) -> Result<(), Invalid> {
     if is_semver(version) {
         return Ok(());
     }
-    let shown = wording::shown(&Value::from(version));
+    let shown = messages::display_value(&Value::from(version));
     let reason = format!("{shown} is not a semantic version such as 1.2.0");
-    Err(Invalid::one("", reason))
+    Err(Invalid::new("", reason))
 }
 
 fn check_length(text: &str, max: usize) -> Result<(), Invalid> {
     if text.chars().count() > max {
         let reason = format!("is longer than the maximum of {max} characters");
-        return Err(Invalid::one("", reason));
+        return Err(Invalid::new("", reason));
     }
     check_chars("", text)
 }
@@ -172,7 +172,7 @@ fn check_length(text: &str, max: usize) -> Result<(), Invalid> {
 fn check_count(types: usize) -> Result<(), Invalid> {
     if types > limits::TYPES {
         let reason = format!("has {types} types, more than the maximum of {}", limits::TYPES);
-        return Err(Invalid::one("", reason));
+        return Err(Invalid::new("", reason));
     }
     Ok(())
 }
@@ -188,11 +188,11 @@ fn check_type_name(name: &str) -> Result<(), Invalid> {
     })
 }
 
-fn check_ends(ends: &Ends) -> Result<(), Invalid> {
-    let Ends::Of(types) = ends else { return Ok(()) };
+fn check_end_types(ends: &EndTypes) -> Result<(), Invalid> {
+    let EndTypes::Only(types) = ends else { return Ok(()) };
     if types.is_empty() || types.len() > limits::ENDS {
         let reason = format!("must name 1 to {} types, or \"*\" for any", limits::ENDS);
-        return Err(Invalid::one("", reason));
+        return Err(Invalid::new("", reason));
     }
     types.iter().try_for_each(|name| check_type_name(name))
 }
@@ -220,14 +220,14 @@ fn check_size(value: &Value, max: usize) -> Result<usize, Invalid> {
 
 fn too_big(subject: &str, bytes: usize, max: usize) -> Result<(), Invalid> {
     let reason = format!("{subject} {bytes} bytes, more than the maximum of {max}");
-    Err(Invalid::one("", reason))
+    Err(Invalid::new("", reason))
 }
 
-impl Serialize for Ends {
+impl Serialize for EndTypes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Any => serializer.serialize_str("*"),
-            Self::Of(types) => match types.as_slice() {
+            Self::Only(types) => match types.as_slice() {
                 [one] => serializer.serialize_str(one),
                 several => several.serialize(serializer),
             },
@@ -235,7 +235,7 @@ impl Serialize for Ends {
     }
 }
 
-impl<'de> Deserialize<'de> for Ends {
+impl<'de> Deserialize<'de> for EndTypes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged, expecting = "expected a type's name, a list of them, or \"*\" for any")]
@@ -247,7 +247,7 @@ impl<'de> Deserialize<'de> for Ends {
             Written::One(one) => vec![one],
             Written::Several(several) => several,
         };
-        if types.iter().any(|name| name == "*") { Ok(Self::Any) } else { Ok(Self::Of(types)) }
+        if types.iter().any(|name| name == "*") { Ok(Self::Any) } else { Ok(Self::Only(types)) }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::invalid::Invalid;
 /// and a null deletes it. Merging a patch a second time changes nothing.
 ///
 /// Only the top level is merged: `{"metrics": {"llm_calls": 1}}` replaces all of `metrics`.
-pub fn merge(current: &Map<String, Value>, patch: &Map<String, Value>) -> Map<String, Value> {
+pub fn apply_patch(current: &Map<String, Value>, patch: &Map<String, Value>) -> Map<String, Value> {
     let mut merged = current.clone();
     for (key, value) in patch {
         if value.is_null() {
@@ -23,13 +23,13 @@ pub fn merge(current: &Map<String, Value>, patch: &Map<String, Value>) -> Map<St
 }
 
 /// Whether merging a patch changes nothing.
-pub fn changes_nothing(current: &Map<String, Value>, patch: &Map<String, Value>) -> bool {
+pub fn is_noop(current: &Map<String, Value>, patch: &Map<String, Value>) -> bool {
     patch.iter().all(|(key, value)| match (current.get(key), value) {
         (None, _) => value.is_null(),
         (Some(before), _) if before == value => true,
         // Texts have one spelling; of all else the same may be written otherwise.
         (Some(Value::String(_)), _) | (_, Value::String(_)) => false,
-        (Some(before), _) => !value.is_null() && canonical(before) == canonical(value),
+        (Some(before), _) => !value.is_null() && canonical_json(before) == canonical_json(value),
     })
 }
 
@@ -39,7 +39,7 @@ pub fn changes_nothing(current: &Map<String, Value>, patch: &Map<String, Value>)
 ///
 /// Numbers are equal when they are the same number: `1`, `1.0` and `1e0` are all `1`, and `-0.0`
 /// is `0`. PostgreSQL's `jsonb` says the same, so both engines agree on what is a change.
-pub fn canonical(value: &Value) -> String {
+pub fn canonical_json(value: &Value) -> String {
     enum Piece<'a> {
         Value(&'a Value),
         Key(&'a str),
@@ -121,7 +121,7 @@ pub fn check_depth(value: &Value, max: usize) -> Result<(), Invalid> {
         let inside = outside + 1;
         match value {
             Value::Array(_) | Value::Object(_) if inside > max => {
-                return Err(Invalid::one("", format!("is nested deeper than the maximum of {max} levels")));
+                return Err(Invalid::new("", format!("is nested deeper than the maximum of {max} levels")));
             }
             Value::Array(items) => rest.extend(items.iter().map(|item| (item, inside))),
             Value::Object(map) => rest.extend(map.values().map(|value| (value, inside))),
@@ -145,27 +145,27 @@ mod tests {
     fn a_patch_replaces_adds_and_deletes_top_level_properties() {
         let current = map(json!({ "title": "a", "status": "pending", "metrics": { "x": 1, "y": 2 } }));
         let patch = map(json!({ "title": null, "status": "done", "metrics": { "x": 3 }, "new": 1 }));
-        let merged = merge(&current, &patch);
+        let merged = apply_patch(&current, &patch);
         assert_eq!(
             Value::Object(merged.clone()),
             json!({ "status": "done", "metrics": { "x": 3 }, "new": 1 })
         );
-        assert_eq!(merge(&merged, &patch), merged);
+        assert_eq!(apply_patch(&merged, &patch), merged);
     }
 
     #[test]
     fn deleting_what_is_not_there_changes_nothing() {
         let current = map(json!({ "title": "a" }));
-        assert_eq!(merge(&current, &map(json!({ "other": null }))), current);
+        assert_eq!(apply_patch(&current, &map(json!({ "other": null }))), current);
     }
 
     #[test]
     fn canonical_text_does_not_depend_on_how_the_json_was_written() {
         fn check(json: &str, expected: &str) {
             let value: Value = serde_json::from_str(json).expect("valid JSON");
-            assert_eq!(canonical(&value), expected, "{json}");
+            assert_eq!(canonical_json(&value), expected, "{json}");
             let again: Value = serde_json::from_str(expected).expect("canonical text is JSON");
-            assert_eq!(canonical(&again), expected);
+            assert_eq!(canonical_json(&again), expected);
         }
         check(
             r#"{ "b": [1, {"z": null, "a": true}, []], "a": {} }"#,
@@ -182,9 +182,12 @@ mod tests {
 
     #[test]
     fn numbers_that_differ_stay_different() {
-        assert_ne!(canonical(&json!(9_007_199_254_740_993_i64)), canonical(&json!(9_007_199_254_740_992.0)));
-        assert_ne!(canonical(&json!(1)), canonical(&json!("1")));
-        assert_ne!(canonical(&json!(1)), canonical(&json!(true)));
+        assert_ne!(
+            canonical_json(&json!(9_007_199_254_740_993_i64)),
+            canonical_json(&json!(9_007_199_254_740_992.0))
+        );
+        assert_ne!(canonical_json(&json!(1)), canonical_json(&json!("1")));
+        assert_ne!(canonical_json(&json!(1)), canonical_json(&json!(true)));
     }
 
     #[test]
@@ -205,7 +208,7 @@ mod tests {
             value = Value::Array(vec![value]);
         }
         assert!(check_depth(&value, 64).is_err());
-        assert_eq!(canonical(&value).len(), 2_000_001);
+        assert_eq!(canonical_json(&value).len(), 2_000_001);
         // Dropping it would recurse, which is serde_json's business and not what is tested here.
         std::mem::forget(value);
     }

@@ -20,16 +20,16 @@ pub struct Project {
 pub fn check_name(name: &str) -> Result<(), Invalid> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.len() > 64 {
-        return Err(Invalid::one("name", "must have 1 to 64 characters"));
+        return Err(Invalid::new("name", "must have 1 to 64 characters"));
     }
     if !name.chars().all(plain) || !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
-        return Err(Invalid::one(
+        return Err(Invalid::new(
             "name",
             "may have only letters, digits, `-`, `_` and `.`, and starts with a letter or a digit",
         ));
     }
     if name.parse::<uuid::Uuid>().is_ok() {
-        return Err(Invalid::one("name", "must not look like an id"));
+        return Err(Invalid::new("name", "must not look like an id"));
     }
     Ok(())
 }

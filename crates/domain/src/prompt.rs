@@ -60,10 +60,10 @@ impl Prompt {
         for name in given.keys().filter(|name| !self.arguments.iter().any(|known| known.name == **name)) {
             problems.push(Problem::new(name, format!("is not an argument of the prompt `{}`", self.name)));
         }
-        Invalid::unless_empty(problems)?;
+        Invalid::if_any(problems)?;
         let fill = |message: &PromptMessage| PromptMessage {
             role: message.role,
-            content: filled(&message.content, |name| match given.get(name) {
+            content: fill_placeholders(&message.content, |name| match given.get(name) {
                 Some(value) => Some(value.as_str()),
                 None => self.arguments.iter().any(|known| known.name == name).then_some(""),
             }),
@@ -72,10 +72,10 @@ impl Prompt {
     }
 
     /// The names between `{{` and `}}` that are no argument, each with the message it stands in.
-    pub fn unknown_places(&self) -> Vec<(usize, String)> {
+    pub fn unknown_placeholders(&self) -> Vec<(usize, String)> {
         let mut unknown = Vec::new();
         for (index, message) in self.messages.iter().enumerate() {
-            filled(&message.content, |name| {
+            fill_placeholders(&message.content, |name| {
                 if !self.arguments.iter().any(|known| known.name == name) {
                     unknown.push((index, name.to_owned()));
                 }
@@ -88,7 +88,7 @@ impl Prompt {
 
 /// What nobody has a value for stays as it is written. Values are never looked into: an argument
 /// that contains `{{other}}` is that text.
-fn filled<'a>(text: &str, mut value: impl FnMut(&str) -> Option<&'a str>) -> String {
+fn fill_placeholders<'a>(text: &str, mut value: impl FnMut(&str) -> Option<&'a str>) -> String {
     let mut whole = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, opened)) = rest.split_once("{{") {
@@ -137,6 +137,6 @@ mod tests {
 
     #[test]
     fn a_place_without_an_argument_is_found() {
-        assert_eq!(prompt().unknown_places(), [(0, "other".to_owned())]);
+        assert_eq!(prompt().unknown_placeholders(), [(0, "other".to_owned())]);
     }
 }

@@ -28,11 +28,11 @@ impl ObjectFilter {
     pub fn check(&self) -> Result<(), Invalid> {
         for (at, type_) in self.types.iter().enumerate() {
             check_type(type_).map_err(|problem| {
-                Invalid::one(format!("types[{at}]"), problem.problems[0].reason.clone())
+                Invalid::new(format!("types[{at}]"), problem.problems[0].reason.clone())
             })?;
         }
         if self.types.len() > 100 || self.labels.len() > 64 || self.filters.len() > 32 {
-            return Err(Invalid::one("filters", "at most 100 types, 64 labels and 32 property filters"));
+            return Err(Invalid::new("filters", "at most 100 types, 64 labels and 32 property filters"));
         }
         for (at, label) in self.labels.iter().enumerate() {
             check_chars(&format!("labels[{at}]"), label)?;
@@ -41,7 +41,7 @@ impl ObjectFilter {
             check_chars(field, text.as_deref().unwrap_or_default())?;
         }
         for (at, filter) in self.filters.iter().enumerate() {
-            filter.check().map_err(|problem| problem.at(&format!("filters[{at}]")))?;
+            filter.check().map_err(|problem| problem.prefixed(&format!("filters[{at}]")))?;
         }
         Ok(())
     }
@@ -132,7 +132,7 @@ impl TraverseQuery {
             if (from..=to).contains(&value) {
                 Ok(())
             } else {
-                Err(Invalid::one(field, format!("must be {from} to {to}")))
+                Err(Invalid::new(field, format!("must be {from} to {to}")))
             }
         };
         range("startIds", self.start.len(), 1, Self::MAX_START)?;

@@ -10,9 +10,9 @@
 //! the whole server's, such as its log, goes through the redactor itself, which knows them all; what
 //! somebody reads who is of no one project goes through [`Redactor::nameless`].
 
+mod decoded;
 mod forms;
-mod known;
-mod views;
+mod index;
 
 use std::{
     borrow::Cow,
@@ -23,33 +23,33 @@ use std::{
 use serde_json::Value;
 
 use crate::ids::ProjectId;
-use known::{Hit, Known, Whose};
-use views::View;
+use decoded::DecodedText;
+use index::{Hit, ProjectFilter, SecretIndex};
 
 /// What is shorter is in too many words to be kept out of them: no secret may be.
-pub const SHORTEST: usize = 6;
+pub const MIN_SECRET_BYTES: usize = 6;
 
 /// Clones share what they know.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    known: Arc<RwLock<Known>>,
-    whose: Whose,
-    shown: Shown,
+    secrets: Arc<RwLock<SecretIndex>>,
+    projects: ProjectFilter,
+    placeholder: PlaceholderStyle,
 }
 
 /// What stands in the place of a secret.
 #[derive(Clone, Copy, Default)]
-enum Shown {
+enum PlaceholderStyle {
     #[default]
-    Name,
-    NoName,
+    Named,
+    Anonymous,
 }
 
-impl Shown {
+impl PlaceholderStyle {
     fn placeholder(self, name: &str) -> String {
         match self {
-            Shown::Name => format!("[secret {name}]"),
-            Shown::NoName => "[secret]".to_owned(),
+            PlaceholderStyle::Named => format!("[secret {name}]"),
+            PlaceholderStyle::Anonymous => "[secret]".to_owned(),
         }
     }
 }
@@ -63,98 +63,100 @@ impl fmt::Debug for Redactor {
 impl Redactor {
     /// The same for what one project reads: it replaces that project's secrets and no others.
     #[must_use]
-    pub fn of(&self, project: ProjectId) -> Self {
-        Self { whose: Whose::Of(project), ..self.clone() }
+    pub fn for_project(&self, project: ProjectId) -> Self {
+        Self { projects: ProjectFilter::Only(project), ..self.clone() }
     }
 
     /// The same without the names: it replaces what it did, and does not tell what that is called.
     #[must_use]
-    pub fn nameless(&self) -> Self {
-        Self { shown: Shown::NoName, ..self.clone() }
+    pub fn without_names(&self) -> Self {
+        Self { placeholder: PlaceholderStyle::Anonymous, ..self.clone() }
     }
 
     /// From now on this value does not pass. Of each name the last few are remembered, and of each
     /// project a bounded number.
-    pub fn learn(&self, project: ProjectId, name: &str, value: &str) {
+    pub fn add_secret(&self, project: ProjectId, name: &str, value: &str) {
         // Nearly always it is known, and nobody has to wait.
-        if !self.known().knows(project, name, value) {
-            self.known.write().unwrap_or_else(PoisonError::into_inner).learn(project, name, value);
+        if !self.secrets().has_current(project, name, value) {
+            self.secrets.write().unwrap_or_else(PoisonError::into_inner).insert(project, name, value);
         }
     }
 
-    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        match self.replaced(text.as_bytes()) {
+    pub fn redact_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.redacted(text.as_bytes()) {
             None => Cow::Borrowed(text),
             Some(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
         }
     }
 
-    pub fn bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        self.replaced(bytes).map_or(Cow::Borrowed(bytes), Cow::Owned)
+    pub fn redact_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        self.redacted(bytes).map_or(Cow::Borrowed(bytes), Cow::Owned)
     }
 
     /// Every text in it, names of fields included.
-    pub fn value(&self, value: &mut Value) {
+    pub fn redact_value(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
-                if let Cow::Owned(clean) = self.text(text) {
+                if let Cow::Owned(clean) = self.redact_text(text) {
                     *text = clean;
                 }
             }
             // A secret of digits alone is a number to whoever writes JSON. A number that merely has
             // them in it is another number, and stays one.
             Value::Number(number) => {
-                let known = self.known().number(&number.to_string(), self.whose).map(str::to_owned);
-                let secret = known.map(|name| self.shown.placeholder(&name));
+                let known = self.secrets().find_number(&number.to_string(), self.projects).map(str::to_owned);
+                let secret = known.map(|name| self.placeholder.placeholder(&name));
                 if let Some(secret) = secret {
                     *value = Value::String(secret);
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),
             Value::Object(map) => {
-                if map.keys().any(|key| matches!(self.text(key), Cow::Owned(_))) {
+                if map.keys().any(|key| matches!(self.redact_text(key), Cow::Owned(_))) {
                     *map = std::mem::take(map)
                         .into_iter()
-                        .map(|(key, value)| (self.text(&key).into_owned(), value))
+                        .map(|(key, value)| (self.redact_text(&key).into_owned(), value))
                         .collect();
                 }
-                map.values_mut().for_each(|value| self.value(value));
+                map.values_mut().for_each(|value| self.redact_value(value));
             }
             Value::Null | Value::Bool(_) => {}
         }
     }
 
     /// `None` when there is nothing to hide, which is nearly always.
-    fn replaced(&self, text: &[u8]) -> Option<Vec<u8>> {
-        let known = self.known();
-        if known.has_none(self.whose) {
+    fn redacted(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let known = self.secrets();
+        if known.is_empty_for(self.projects) {
             return None;
         }
-        let mut hits = known.hits(text, self.whose);
-        for view in View::all(text) {
-            hits.extend(known.hits(view.bytes(), self.whose).into_iter().map(|hit| view.back(hit)));
+        let mut hits = known.find_all(text, self.projects);
+        for view in DecodedText::decodings(text) {
+            hits.extend(
+                known.find_all(view.bytes(), self.projects).into_iter().map(|hit| view.to_original(hit)),
+            );
         }
         if hits.is_empty() {
             return None;
         }
         let mut out = Vec::with_capacity(text.len());
         let mut copied = 0;
-        for hit in merged(hits, text) {
+        for hit in merge_overlapping(hits, text) {
             out.extend_from_slice(&text[copied..hit.start]);
-            out.extend_from_slice(self.shown.placeholder(hit.name).as_bytes());
+            out.extend_from_slice(self.placeholder.placeholder(hit.name).as_bytes());
             copied = hit.end;
         }
         out.extend_from_slice(&text[copied..]);
         Some(out)
     }
 
-    fn known(&self) -> RwLockReadGuard<'_, Known> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    fn secrets(&self) -> RwLockReadGuard<'_, SecretIndex> {
+        self.secrets.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What was found in one place in several ways is one, with the name of the longest.
-fn merged<'a>(mut hits: Vec<Hit<'a>>, text: &[u8]) -> Vec<Hit<'a>> {
+fn merge_overlapping<'a>(mut hits: Vec<Hit<'a>>, text: &[u8]) -> Vec<Hit<'a>> {
     for hit in &mut hits {
         // A backslash before it would escape what comes in its place.
         let before = text[..hit.start].iter().rev().take_while(|byte| **byte == b'\\').count();
@@ -187,13 +189,13 @@ mod tests {
 
     fn redactor(value: &str) -> Redactor {
         let redactor = Redactor::default();
-        redactor.learn(ProjectId::new(), "API_KEY", value);
+        redactor.add_secret(ProjectId::new(), "API_KEY", value);
         redactor
     }
 
     #[track_caller]
     fn check(value: &str, text: &str, expected: &str) {
-        assert_eq!(redactor(value).text(text), expected);
+        assert_eq!(redactor(value).redact_text(text), expected);
     }
 
     #[test]
@@ -210,7 +212,7 @@ mod tests {
     #[test]
     fn it_is_known_in_every_form_it_travels_in() {
         let hidden = |text: &str| {
-            let clean = redactor(VALUE).text(text).into_owned();
+            let clean = redactor(VALUE).redact_text(text).into_owned();
             assert!(clean.contains("[secret API_KEY]"), "{text} → {clean}");
             assert!(!clean.contains("S3cr3t") && !clean.contains("17"), "{text} → {clean}");
         };
@@ -236,7 +238,7 @@ mod tests {
             ("\"abcdef", r#"["\"abcdef","\\","\ud83d\ude00abcdef"]"#),
             ("😀abcdef", r#"["\ud83d\ude00abcdef"]"#),
         ] {
-            let clean = redactor(value).text(text).into_owned();
+            let clean = redactor(value).redact_text(text).into_owned();
             assert!(clean.contains("[secret API_KEY]"), "{text} → {clean}");
             assert!(serde_json::from_str::<Value>(&clean).is_ok(), "{text} → {clean}");
         }
@@ -261,7 +263,7 @@ mod tests {
             let redactor = redactor(&value);
             let mut json = json!({ "a": format!("{before}{value}{after}") }).to_string();
             for depth in 0..3 {
-                let clean = redactor.text(&json).into_owned();
+                let clean = redactor.redact_text(&json).into_owned();
                 let mut said = clean.clone();
                 for _ in 0..=depth {
                     let read: Value = serde_json::from_str(&said).unwrap_or_else(|error| {
@@ -279,10 +281,11 @@ mod tests {
     fn base64_hides_nothing_whatever_stands_before_it() {
         for before in ["", "a", "ab", "user:", "someone:", "someone-else:"] {
             let coded = BASE64_STANDARD.encode(format!("{before}{VALUE} and more"));
-            let clean = redactor(VALUE).text(&coded).into_owned();
+            let clean = redactor(VALUE).redact_text(&coded).into_owned();
             assert!(clean.contains("[secret API_KEY]"), "{before}: {coded} → {clean}");
             for engine in [base64::prelude::BASE64_URL_SAFE, base64::prelude::BASE64_STANDARD] {
-                let clean = redactor(VALUE).text(&engine.encode(format!("{before}{VALUE}"))).into_owned();
+                let clean =
+                    redactor(VALUE).redact_text(&engine.encode(format!("{before}{VALUE}"))).into_owned();
                 assert!(clean.contains("[secret API_KEY]"), "{before}: {clean}");
             }
         }
@@ -292,7 +295,7 @@ mod tests {
     fn json_is_searched_through() {
         let redactor = redactor("12345678");
         let mut value = json!({ "a": [12_345_678, "x 12345678"], "12345678": { "b": true, "n": null } });
-        redactor.value(&mut value);
+        redactor.redact_value(&mut value);
         let name = "[secret API_KEY]";
         assert_eq!(value, json!({ "a": [name, format!("x {name}")], name: { "b": true, "n": null } }));
     }
@@ -300,35 +303,35 @@ mod tests {
     #[test]
     fn a_number_stays_one_unless_all_of_it_is_a_secret() {
         let redactor = redactor("12345678");
-        redactor.learn(ProjectId::new(), "PIN", "654321");
+        redactor.add_secret(ProjectId::new(), "PIN", "654321");
         let numbers = json!([123_456_789, 912_345_678, 12_345_678.5, 654_321, 6_543_210, 1.5]);
         let mut value = numbers.clone();
-        redactor.value(&mut value);
+        redactor.redact_value(&mut value);
         assert_eq!(value, numbers);
     }
 
     #[test]
     fn the_secrets_of_one_project_are_ordinary_words_in_another() {
         let (redactor, ours, theirs) = (Redactor::default(), ProjectId::new(), ProjectId::new());
-        redactor.learn(theirs, "ENV", "production");
-        redactor.learn(theirs, "CODE", "12345678");
+        redactor.add_secret(theirs, "ENV", "production");
+        redactor.add_secret(theirs, "CODE", "12345678");
         let text = json!({ "production": ["in production", 12_345_678] });
         let seen = |redactor: &Redactor| {
             let mut value = text.clone();
-            redactor.value(&mut value);
+            redactor.redact_value(&mut value);
             value
         };
         let clean = json!({ "[secret ENV]": ["in [secret ENV]", "[secret CODE]"] });
-        assert_eq!(seen(&redactor.of(ours)), text);
-        assert_eq!(seen(&redactor.of(theirs)), clean);
+        assert_eq!(seen(&redactor.for_project(ours)), text);
+        assert_eq!(seen(&redactor.for_project(theirs)), clean);
         assert_eq!(seen(&redactor), clean, "a log is nobody's");
 
         let nameless = json!({ "[secret]": ["in [secret]", "[secret]"] });
-        assert_eq!(seen(&redactor.nameless()), nameless, "what it is called is not told");
+        assert_eq!(seen(&redactor.without_names()), nameless, "what it is called is not told");
 
-        redactor.learn(ours, "STAGE", "production");
-        assert_eq!(redactor.of(ours).text("production"), "[secret STAGE]");
-        assert_eq!(redactor.of(theirs).text("production"), "[secret ENV]");
+        redactor.add_secret(ours, "STAGE", "production");
+        assert_eq!(redactor.for_project(ours).redact_text("production"), "[secret STAGE]");
+        assert_eq!(redactor.for_project(theirs).redact_text("production"), "[secret ENV]");
     }
 
     #[test]
@@ -358,46 +361,52 @@ mod tests {
     #[test]
     fn the_longest_secret_gives_its_name() {
         let redactor = redactor("abcdefgh");
-        redactor.learn(ProjectId::new(), "LONGER", "abcdefgh-ijklmnop");
-        assert_eq!(redactor.text("abcdefgh-ijklmnop abcdefgh"), "[secret LONGER] [secret API_KEY]");
+        redactor.add_secret(ProjectId::new(), "LONGER", "abcdefgh-ijklmnop");
+        assert_eq!(redactor.redact_text("abcdefgh-ijklmnop abcdefgh"), "[secret LONGER] [secret API_KEY]");
     }
 
     #[test]
     fn old_values_are_forgotten_in_time_and_those_of_other_projects_are_not() {
         let (redactor, project) = (redactor("of another project"), ProjectId::new());
         for turn in 0..5 {
-            redactor.learn(project, "API_KEY", &format!("{turn} is the value"));
-            redactor.learn(project, "API_KEY", &format!("{turn} is the value"));
+            redactor.add_secret(project, "API_KEY", &format!("{turn} is the value"));
+            redactor.add_secret(project, "API_KEY", &format!("{turn} is the value"));
         }
-        assert_eq!(redactor.text("1 is the value, 2 is the value"), "1 is the value, [secret API_KEY]");
-        assert_eq!(redactor.text("of another project"), "[secret API_KEY]");
+        assert_eq!(
+            redactor.redact_text("1 is the value, 2 is the value"),
+            "1 is the value, [secret API_KEY]"
+        );
+        assert_eq!(redactor.redact_text("of another project"), "[secret API_KEY]");
     }
 
     #[test]
     fn a_value_that_comes_back_is_the_newest_again() {
         let (redactor, project) = (Redactor::default(), ProjectId::new());
         for value in ["first value", "second value", "third value", "first value", "fourth value"] {
-            redactor.learn(project, "A", value);
+            redactor.add_secret(project, "A", value);
         }
-        assert_eq!(redactor.text("first value"), "[secret A]");
-        assert_eq!(redactor.text("second value"), "second value");
+        assert_eq!(redactor.redact_text("first value"), "[secret A]");
+        assert_eq!(redactor.redact_text("second value"), "second value");
     }
 
     #[test]
     fn a_project_has_a_bounded_number_of_values_and_those_in_use_go_last() {
         let (redactor, project) = (redactor("of another project"), ProjectId::new());
-        redactor.learn(project, "IN_USE", "the one in use");
-        redactor.learn(project, "REPLACED", "what was before");
+        redactor.add_secret(project, "IN_USE", "the one in use");
+        redactor.add_secret(project, "REPLACED", "what was before");
         for turn in 0..1_998 {
-            redactor.learn(project, &format!("NAME_{turn}"), &format!("{turn:05} is the value"));
+            redactor.add_secret(project, &format!("NAME_{turn}"), &format!("{turn:05} is the value"));
         }
-        assert_eq!(redactor.text("what was before"), "[secret REPLACED]");
-        redactor.learn(project, "REPLACED", "what came after");
-        let seen = redactor.text("what was before, what came after, the one in use").into_owned();
+        assert_eq!(redactor.redact_text("what was before"), "[secret REPLACED]");
+        redactor.add_secret(project, "REPLACED", "what came after");
+        let seen = redactor.redact_text("what was before, what came after, the one in use").into_owned();
         assert_eq!(seen, "what was before, [secret REPLACED], [secret IN_USE]");
-        redactor.learn(project, "ONE_MORE", "one more of them");
-        assert_eq!(redactor.text("the one in use, 00000 is the value"), "the one in use, [secret NAME_0]");
-        assert_eq!(redactor.text("of another project"), "[secret API_KEY]");
+        redactor.add_secret(project, "ONE_MORE", "one more of them");
+        assert_eq!(
+            redactor.redact_text("the one in use, 00000 is the value"),
+            "the one in use, [secret NAME_0]"
+        );
+        assert_eq!(redactor.redact_text("of another project"), "[secret API_KEY]");
     }
 
     #[test]

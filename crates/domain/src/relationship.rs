@@ -71,20 +71,20 @@ impl RelationshipPatch {
     pub fn apply(&self, current: &Relationship) -> Option<(Map<String, Value>, Option<f64>)> {
         let before = current.properties.to_map();
         let properties = match &self.properties {
-            Some(changes) => patch::merge(&before, changes),
+            Some(changes) => patch::apply_patch(&before, changes),
             None => before.clone(),
         };
         let weight = self.weight.unwrap_or(current.weight);
         let same = weight == current.weight
-            && patch::canonical(&Value::Object(properties.clone()))
-                == patch::canonical(&Value::Object(before));
+            && patch::canonical_json(&Value::Object(properties.clone()))
+                == patch::canonical_json(&Value::Object(before));
         if same { None } else { Some((properties, weight)) }
     }
 }
 
 fn check_weight(weight: Option<f64>) -> Result<(), Invalid> {
     match weight {
-        Some(weight) if !weight.is_finite() => Err(Invalid::one("weight", "must be a finite number")),
+        Some(weight) if !weight.is_finite() => Err(Invalid::new("weight", "must be a finite number")),
         _ => Ok(()),
     }
 }

@@ -5,13 +5,13 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    agent::{ModelConfig, words},
+    agent::{ModelConfig, string_enum},
     ids::{AgentId, ProjectId, RunId, ScheduleId, TokenId, ToolCallId},
     time::Timestamp,
-    workflow::Duty,
+    workflow::WorkflowLink,
 };
 
-words! {
+string_enum! {
     RunStatus {
         Queued = "queued",
         Running = "running",
@@ -30,7 +30,7 @@ impl RunStatus {
     }
 }
 
-words! {
+string_enum! {
     /// Why a run is paused or failed.
     Reason {
         StepLimit = "step_limit",
@@ -46,7 +46,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What started a run.
     Origin {
         Trigger = "trigger",
@@ -77,7 +77,7 @@ pub struct Run {
     /// The parent's tool call that spawned it.
     pub parent_call: Option<ToolCallId>,
     /// Its place among those of one call or flow.
-    pub part: i64,
+    pub child_index: i64,
     /// 0 at the top.
     pub depth: i64,
     pub resumed_from: Option<RunId>,
@@ -88,7 +88,7 @@ pub struct Run {
     /// How many runs set one another off before it.
     pub cause_depth: i64,
     /// What it has to do with a workflow.
-    pub duty: Duty,
+    pub workflow_link: WorkflowLink,
     pub model: ModelConfig,
     /// Over the whole resume chain.
     pub step_count: i64,
@@ -98,7 +98,7 @@ pub struct Run {
     pub max_steps: Option<i64>,
     pub timeout_seconds: i64,
     /// The moment the timeout counts from: the start, moved on by the time nobody drove the run.
-    pub clock_from: Option<Timestamp>,
+    pub deadline_base: Option<Timestamp>,
     /// Which runner has it in hand.
     pub owner: Option<String>,
     /// The place of its newest event.
@@ -116,7 +116,7 @@ impl Run {
     /// When its time is up; `None` while it waits for its turn.
     pub fn deadline(&self) -> Option<Timestamp> {
         let timeout = std::time::Duration::from_secs(self.timeout_seconds.try_into().unwrap_or(0));
-        self.clock_from.map(|from| from + timeout)
+        self.deadline_base.map(|from| from + timeout)
     }
 
     /// Whether its answers came from a script rather than a model.
@@ -172,7 +172,7 @@ impl RunEnd {
     }
 }
 
-words! {
+string_enum! {
     MessageRole {
         System = "system",
         User = "user",
@@ -181,8 +181,8 @@ words! {
     }
 }
 
-words! {
-    CallStatus {
+string_enum! {
+    ToolCallStatus {
         /// Recorded, not begun. Shown as running.
         Pending = "pending",
         Running = "running",
@@ -191,23 +191,23 @@ words! {
     }
 }
 
-impl CallStatus {
-    pub fn is_over(self) -> bool {
-        matches!(self, CallStatus::Completed | CallStatus::Error)
+impl ToolCallStatus {
+    pub fn is_terminal(self) -> bool {
+        matches!(self, ToolCallStatus::Completed | ToolCallStatus::Error)
     }
 }
 
 /// Steps over a whole resume chain, for every run.
-pub const MOST_STEPS: i64 = 500;
+pub const MAX_STEPS: i64 = 500;
 /// Steps of a spawned run whose definition says nothing.
-pub const SPAWNED_STEPS: i64 = 50;
+pub const DEFAULT_SPAWNED_STEPS: i64 = 50;
 pub const DEFAULT_TIMEOUT_SECONDS: i64 = 300;
 /// What the model has to answer in once time is up.
 pub const GRACE_SECONDS: u64 = 30;
 /// The hard end of delegation: a run at this depth spawns nothing.
-pub const MOST_DEPTH: i64 = 2;
+pub const MAX_DEPTH: i64 = 2;
 /// Children of one call that run at once.
-pub const SPAWN_AT_ONCE: usize = 16;
+pub const MAX_CONCURRENT_CHILDREN: usize = 16;
 
 impl fmt::Display for RunEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{
     chat::{Part, Usage},
     ids::{MessageId, RunId, ToolCallId},
-    run::{CallStatus, MessageRole, Reason, RunStatus},
+    run::{MessageRole, Reason, RunStatus, ToolCallStatus},
     time::Timestamp,
 };
 
@@ -26,8 +26,8 @@ pub enum RunEventBody {
         recovered: bool,
     },
     Message(RecordedMessage),
-    ToolStarted(RecordedCall),
-    ToolCompleted(RecordedCall),
+    ToolStarted(RecordedToolCall),
+    ToolCompleted(RecordedToolCall),
     LoopDetected {
         call: ToolCallId,
         tool: String,
@@ -109,14 +109,14 @@ pub enum MessageContent {
 
 /// A tool call as it is recorded.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RecordedCall {
+pub struct RecordedToolCall {
     pub id: ToolCallId,
     pub seq: i64,
     pub message: MessageId,
     pub tool: String,
     pub step: i64,
     pub input: Value,
-    pub status: CallStatus,
+    pub status: ToolCallStatus,
     pub output: Option<Value>,
     /// Where its result stands among the events.
     pub result_seq: Option<i64>,

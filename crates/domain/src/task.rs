@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    agent::words,
+    agent::string_enum,
     ids::{ObjectId, RunId, WorkflowId},
     object::{NewObject, Object},
     time::Timestamp,
@@ -15,13 +15,13 @@ use crate::{
 
 pub const TASK_TYPE: &str = "SpecTask";
 /// A task's edge to one that has to wait for it.
-pub const BLOCKS: &str = "blocks";
+pub const BLOCKS_TYPE: &str = "blocks";
 /// Attempts after the first, when a task does not say.
 pub const DEFAULT_RETRIES: i64 = 2;
 /// Tasks of one workflow, however they come in.
-pub const MOST_TASKS: usize = 1_000;
+pub const MAX_TASKS: usize = 1_000;
 
-words! {
+string_enum! {
     TaskStatus {
         Pending = "pending",
         InProgress = "in_progress",
@@ -36,7 +36,7 @@ words! {
 impl TaskStatus {
     /// The moves there are. `dispatcher`: those only the dispatcher makes as well, which sends a
     /// verified task back or takes up again what a person wants tried once more.
-    pub fn may_become(self, to: TaskStatus, dispatcher: bool) -> bool {
+    pub fn can_become(self, to: TaskStatus, dispatcher: bool) -> bool {
         use TaskStatus::*;
         match (self, to) {
             (one, other) if one == other => true,
@@ -52,12 +52,12 @@ impl TaskStatus {
     }
 
     /// Nothing more happens to it by itself.
-    pub fn is_over(self) -> bool {
+    pub fn is_terminal(self) -> bool {
         matches!(self, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Skipped)
     }
 }
 
-words! {
+string_enum! {
     /// The most urgent first.
     #[derive(Default, PartialOrd, Ord)]
     Priority {
@@ -69,7 +69,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What a task judges in the end.
     #[derive(Default)]
     VerdictKind {
@@ -125,7 +125,7 @@ pub struct Task {
 impl Task {
     /// Reads a `SpecTask`. What a property cannot mean is taken as if it were not there: the pack's
     /// schema has checked what was written through it.
-    pub fn of(object: &Object) -> Self {
+    pub fn from_object(object: &Object) -> Self {
         let map = object.properties.to_map();
         let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let some = |name: &str| Some(text(name)).filter(|text| !text.is_empty());
@@ -154,7 +154,7 @@ impl Task {
             retry_count: number("retry_count").unwrap_or_default(),
             max_retries: number("max_retries").unwrap_or(DEFAULT_RETRIES),
             failure_context: text("failure_context"),
-            needs_person: map.get("needs_person").and_then(NeedsPerson::of),
+            needs_person: map.get("needs_person").and_then(NeedsPerson::from_json),
             verdict: VerdictKind::parse(&text("verdict")).unwrap_or_default(),
             verifies: words("verifies"),
             run: some("run_id").and_then(|id| id.parse().ok()),
@@ -178,7 +178,7 @@ pub struct NeedsPerson {
 }
 
 impl NeedsPerson {
-    fn of(value: &Value) -> Option<Self> {
+    fn from_json(value: &Value) -> Option<Self> {
         let reason = value.get("reason")?.as_str()?.to_owned();
         let options = value.get("options").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let options = options.iter().filter_map(Value::as_str).map(str::to_owned).collect();
@@ -186,7 +186,7 @@ impl NeedsPerson {
     }
 
     /// As the task keeps it.
-    pub fn value(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         json!({ "reason": self.reason, "options": self.options })
     }
 }
@@ -213,7 +213,7 @@ pub struct NewTask {
 
 impl NewTask {
     /// The object it becomes. Its key holds the workflow, so that one name means one task there.
-    pub fn object(&self, workflow: Option<WorkflowId>) -> NewObject {
+    pub fn to_object(&self, workflow: Option<WorkflowId>) -> NewObject {
         let mut map = Map::new();
         let mut put = |name: &str, value: Value| {
             let empty = match &value {
@@ -264,7 +264,7 @@ pub fn object_key(workflow: WorkflowId, key: &str) -> String {
 
 /// A way round in the graph of who waits for whom, the first again at its end; `None` where there
 /// is none. Edges are (blocker, blocked).
-pub fn cycle<T: Copy + Eq + std::hash::Hash>(edges: &[(T, T)]) -> Option<Vec<T>> {
+pub fn find_cycle<T: Copy + Eq + std::hash::Hash>(edges: &[(T, T)]) -> Option<Vec<T>> {
     let mut after: HashMap<T, Vec<T>> = HashMap::new();
     for (from, to) in edges {
         after.entry(*from).or_default().push(*to);
@@ -309,9 +309,9 @@ mod tests {
 
     #[test]
     fn a_way_round_is_found_and_named() {
-        assert_eq!(cycle(&[(1, 2), (2, 3), (1, 3)]), None);
-        assert_eq!(cycle(&[(0, 1), (1, 2), (2, 3), (3, 1)]), Some(vec![1, 2, 3, 1]));
-        assert_eq!(cycle(&[(7, 7)]), Some(vec![7, 7]));
+        assert_eq!(find_cycle(&[(1, 2), (2, 3), (1, 3)]), None);
+        assert_eq!(find_cycle(&[(0, 1), (1, 2), (2, 3), (3, 1)]), Some(vec![1, 2, 3, 1]));
+        assert_eq!(find_cycle(&[(7, 7)]), Some(vec![7, 7]));
     }
 
     #[test]
@@ -326,7 +326,7 @@ mod tests {
             max_retries: Some(0),
             ..NewTask::default()
         };
-        let made = new.object(Some(workflow));
+        let made = new.to_object(Some(workflow));
         let object = Object {
             id: ObjectId::new(),
             project: crate::ids::ProjectId::new(),
@@ -342,7 +342,7 @@ mod tests {
             author: crate::author::Author::System,
             reason: None,
         };
-        let task = Task::of(&object);
+        let task = Task::from_object(&object);
         assert_eq!(
             (task.workflow, task.key.as_str(), task.status),
             (Some(workflow), "test", TaskStatus::Pending)

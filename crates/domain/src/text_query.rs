@@ -161,7 +161,7 @@ pub struct Term {
 
 /// Whether a hit must have every term, or any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum MatchMode {
     All,
     Any,
 }
@@ -210,16 +210,16 @@ impl TextQuery {
 
     /// For SQLite: the right side of FTS5's `MATCH`. `None` when nothing positive is asked for,
     /// since FTS5 can only exclude from something.
-    pub fn to_fts5(&self, mode: Mode) -> Option<String> {
+    pub fn to_fts5(&self, mode: MatchMode) -> Option<String> {
         let joined = |terms: &[String], word: &str| match terms {
             [one] => one.clone(),
             several => format!("({})", several.join(word)),
         };
         let word = match mode {
-            Mode::All => " AND ",
-            Mode::Any => " OR ",
+            MatchMode::All => " AND ",
+            MatchMode::Any => " OR ",
         };
-        let (wanted, unwanted) = self.rendered(fts5_term);
+        let (wanted, unwanted) = self.render(fts5_term);
         match (wanted.as_slice(), unwanted.as_slice()) {
             ([], _) => None,
             (_, []) => Some(wanted.join(word)),
@@ -229,12 +229,12 @@ impl TextQuery {
 
     /// For PostgreSQL: the argument of `to_tsquery('english', $1)`. `None` as in
     /// [`TextQuery::to_fts5`], so that both engines find the same.
-    pub fn to_tsquery(&self, mode: Mode) -> Option<String> {
+    pub fn to_tsquery(&self, mode: MatchMode) -> Option<String> {
         let word = match mode {
-            Mode::All => " & ",
-            Mode::Any => " | ",
+            MatchMode::All => " & ",
+            MatchMode::Any => " | ",
         };
-        let (wanted, unwanted) = self.rendered(tsquery_term);
+        let (wanted, unwanted) = self.render(tsquery_term);
         if wanted.is_empty() {
             return None;
         }
@@ -249,7 +249,7 @@ impl TextQuery {
     }
 
     /// Each term as text: the wanted, then the unwanted.
-    fn rendered(&self, render: fn(&Term) -> String) -> (Vec<String>, Vec<String>) {
+    fn render(&self, render: fn(&Term) -> String) -> (Vec<String>, Vec<String>) {
         let texts =
             |excluded: bool| self.terms.iter().filter(|term| term.excluded == excluded).map(render).collect();
         (texts(false), texts(true))
@@ -368,12 +368,12 @@ mod tests {
     use super::*;
 
     fn fts5(text: &str) -> String {
-        TextQuery::parse(text).to_fts5(Mode::All).unwrap_or_default()
+        TextQuery::parse(text).to_fts5(MatchMode::All).unwrap_or_default()
     }
 
     fn check(text: &str, expected_fts5: &str, expected_tsquery: &str) {
         let query = TextQuery::parse(text);
-        let both = (query.to_fts5(Mode::All), query.to_tsquery(Mode::All));
+        let both = (query.to_fts5(MatchMode::All), query.to_tsquery(MatchMode::All));
         let both = (both.0.unwrap_or_default(), both.1.unwrap_or_default());
         assert_eq!(both, (expected_fts5.to_owned(), expected_tsquery.to_owned()), "{text:?}");
     }
@@ -396,9 +396,12 @@ mod tests {
     #[test]
     fn any_asks_for_one_of_the_terms() {
         let query = TextQuery::parse("apple \"red pears\" plum* -rotten");
-        assert_eq!(query.to_fts5(Mode::Any).unwrap(), r#"("apple" OR "red pears" OR "plum" *) NOT "rotten""#);
         assert_eq!(
-            query.to_tsquery(Mode::Any).unwrap(),
+            query.to_fts5(MatchMode::Any).unwrap(),
+            r#"("apple" OR "red pears" OR "plum" *) NOT "rotten""#
+        );
+        assert_eq!(
+            query.to_tsquery(MatchMode::Any).unwrap(),
             "('apple' | ('red' <-> 'pears') | 'plum':*) & !'rotten'"
         );
     }
@@ -452,8 +455,8 @@ mod tests {
     fn nothing_positive_is_no_query() {
         for text in ["", "  ", "-rotten", "* - \" \" ()", "🚀", "\0"] {
             let query = TextQuery::parse(text);
-            assert_eq!(query.to_fts5(Mode::All), None, "{text:?}");
-            assert_eq!(query.to_tsquery(Mode::Any), None, "{text:?}");
+            assert_eq!(query.to_fts5(MatchMode::All), None, "{text:?}");
+            assert_eq!(query.to_tsquery(MatchMode::Any), None, "{text:?}");
         }
         assert!(TextQuery::parse("* - \"\"").is_empty());
         assert!(!TextQuery::parse("-rotten").is_empty());
@@ -470,8 +473,9 @@ mod tests {
 
     #[test]
     fn words_that_are_everywhere_are_left_out_when_there_are_others() {
-        let left =
-            |text: &str| TextQuery::parse(text).without_stop_words().to_fts5(Mode::All).unwrap_or_default();
+        let left = |text: &str| {
+            TextQuery::parse(text).without_stop_words().to_fts5(MatchMode::All).unwrap_or_default()
+        };
         assert_eq!(left("how is the Agent limited"), r#""Agent" AND "limited""#);
         assert_eq!(left("The \"house of the\" of*"), r#""house of the" AND "of" *"#);
         assert_eq!(left("to be or not to be"), left("to be or not"));
@@ -519,7 +523,7 @@ mod tests {
     fn assert_sound(text: &str) {
         let query = TextQuery::parse(text);
         assert!(query.terms().len() <= MAX_TERMS);
-        for mode in [Mode::All, Mode::Any] {
+        for mode in [MatchMode::All, MatchMode::Any] {
             let (fts5, tsquery) = (query.to_fts5(mode), query.to_tsquery(mode));
             assert_eq!(fts5.is_some(), tsquery.is_some(), "{text:?}");
 

@@ -27,7 +27,7 @@ impl Timestamp {
         Self(micros.clamp(*Self::RANGE.start(), *Self::RANGE.end()))
     }
 
-    pub fn micros(self) -> i64 {
+    pub fn as_micros(self) -> i64 {
         self.0
     }
 
@@ -88,34 +88,34 @@ impl<'de> Deserialize<'de> for Timestamp {
 
 /// Tells the time. Servers use [`Clock::system`]; a test holds a clock it can move.
 #[derive(Debug, Clone)]
-pub struct Clock(Source);
+pub struct Clock(ClockSource);
 
 #[derive(Debug, Clone)]
-enum Source {
+enum ClockSource {
     System,
-    Held(Arc<AtomicI64>),
+    Fixed(Arc<AtomicI64>),
 }
 
 impl Clock {
     pub fn system() -> Self {
-        Self(Source::System)
+        Self(ClockSource::System)
     }
 
     /// A clock that stands still until [`Clock::advance`] moves it.
-    pub fn held_at(start: Timestamp) -> Self {
-        Self(Source::Held(Arc::new(AtomicI64::new(start.micros()))))
+    pub fn fixed_at(start: Timestamp) -> Self {
+        Self(ClockSource::Fixed(Arc::new(AtomicI64::new(start.as_micros()))))
     }
 
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            Source::System => Timestamp::now(),
-            Source::Held(micros) => Timestamp(micros.load(Ordering::SeqCst)),
+            ClockSource::System => Timestamp::now(),
+            ClockSource::Fixed(micros) => Timestamp(micros.load(Ordering::SeqCst)),
         }
     }
 
     /// Moves a held clock; the system's clock cannot be moved and ignores it.
     pub fn advance(&self, by: Duration) {
-        if let Source::Held(micros) = &self.0 {
+        if let ClockSource::Fixed(micros) = &self.0 {
             let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
             micros.fetch_add(by, Ordering::SeqCst);
         }
@@ -135,9 +135,9 @@ mod tests {
 
     #[test]
     fn a_held_clock_moves_only_when_told() {
-        let clock = Clock::held_at(Timestamp::from_micros(0));
+        let clock = Clock::fixed_at(Timestamp::from_micros(0));
         assert_eq!(clock.now(), clock.now());
         clock.advance(Duration::from_secs(2));
-        assert_eq!(clock.now().micros(), 2_000_000);
+        assert_eq!(clock.now().as_micros(), 2_000_000);
     }
 }

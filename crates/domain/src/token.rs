@@ -68,7 +68,7 @@ pub struct Token {
 }
 
 impl Token {
-    pub fn is_live(&self, now: Timestamp) -> bool {
+    pub fn is_valid(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
 }

@@ -1,6 +1,6 @@
 //! The names of tools: what they are also called, and what a whitelist lets through.
 
-use crate::agent::{Surroundings, unknown};
+use crate::agent::{AvailableNames, unknown_name};
 
 /// Other spellings of built-in tools. An alias resolves wherever a tool can be named; globs match
 /// canonical names only, so that a pattern never grants more than it shows.
@@ -39,7 +39,7 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 
 /// Tools that only an agent can use, and at depth only one that may delegate.
-pub const COORDINATION: [&str; 2] = ["list_available_agents", "spawn_agents"];
+pub const COORDINATION_TOOLS: [&str; 2] = ["list_available_agents", "spawn_agents"];
 
 /// The tool an alias means; any other name is its own.
 pub fn canonical(name: &str) -> &str {
@@ -87,7 +87,7 @@ pub enum Grant {
 
 /// What a whitelist says of a tool. `server` is the name of the server it comes from; such a tool
 /// may be listed as `server.tool` as well.
-pub fn granted(whitelist: &[String], name: &str, server: Option<&str>) -> Option<Grant> {
+pub fn grant_for(whitelist: &[String], name: &str, server: Option<&str>) -> Option<Grant> {
     let qualified = server.map(|server| format!("{server}.{name}"));
     let is = |one: &str| one == name || qualified.as_deref() == Some(one);
     if whitelist.iter().any(|entry| is(entry) || (server.is_none() && canonical(entry) == name)) {
@@ -100,7 +100,7 @@ pub fn granted(whitelist: &[String], name: &str, server: Option<&str>) -> Option
 }
 
 /// Whether an entry of a whitelist can stand: a pattern of the right letters, or a name there is.
-pub(crate) fn check_pattern(pattern: &str, around: &Surroundings) -> Result<(), String> {
+pub(crate) fn check_pattern(pattern: &str, around: &AvailableNames) -> Result<(), String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/' | '*');
     if pattern.is_empty() || pattern.len() > 128 || !pattern.chars().all(fine) {
         return Err(format!(
@@ -108,14 +108,14 @@ pub(crate) fn check_pattern(pattern: &str, around: &Surroundings) -> Result<(), 
             pattern.chars().take(128).collect::<String>()
         ));
     }
-    if is_glob(pattern) || !around.tools_are_complete {
+    if is_glob(pattern) || !around.tools_complete {
         return Ok(());
     }
     if around.tools.iter().any(|tool| tool == pattern || tool == canonical(pattern)) {
         return Ok(());
     }
     let names = around.tools.iter().map(String::as_str).chain(ALIASES.iter().map(|(alias, _)| *alias));
-    Err(unknown("tool", pattern, crate::pack::nearest(pattern, names)))
+    Err(unknown_name("tool", pattern, crate::pack::nearest_name(pattern, names)))
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     fn grants(whitelist: &[&str], name: &str, server: Option<&str>) -> Option<Grant> {
-        granted(&whitelist.iter().map(|entry| (*entry).to_owned()).collect::<Vec<_>>(), name, server)
+        grant_for(&whitelist.iter().map(|entry| (*entry).to_owned()).collect::<Vec<_>>(), name, server)
     }
 
     #[test]

@@ -12,28 +12,30 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
-    agent::{AgentDefinition, words},
+    agent::{AgentDefinition, string_enum},
+    change::ChangeKind,
     cron::{Cron, Zone},
-    event::ChangeKind,
     filter::Filter,
     invalid::{Invalid, Problem},
-    pack::nearest,
+    pack::nearest_name,
 };
 
-pub use decide::{Decision, Due, ScheduleStep, Seen, decide, due, objection};
-pub use firing::{EventTrigger, Fired, Firing, FiringStatus, Schedule, Since, Why};
+pub use decide::{
+    Decision, DueSchedule, ObservedChange, ScheduleDecision, decide, decide_schedule, skip_reason,
+};
+pub use firing::{EventTrigger, FeedStart, Firing, FiringCause, FiringStatus, Schedule, SkipReason};
 
 /// How often agents may set one another off before a chain ends.
 pub const DEFAULT_DEPTH: i64 = 3;
-const MOST_DEPTH: i64 = 10;
+const MAX_DEPTH: i64 = 10;
 /// Updates come in bursts: one run for what happens to one object within this time.
 const UPDATES_COALESCE_SECONDS: u32 = 5;
-const LONGEST_WINDOW: u32 = 3_600;
-const LONGEST_INPUT: usize = 100_000;
+const MAX_WINDOW_SECONDS: u32 = 3_600;
+const MAX_INPUT_BYTES: usize = 100_000;
 /// A day: longer work is a workflow.
-const LONGEST_TIMEOUT: i64 = 86_400;
+const MAX_TIMEOUT_SECONDS: i64 = 86_400;
 
-words! {
+string_enum! {
     /// What can happen to a graph that an agent may wait for.
     EventKind {
         DocumentIngested = "on_document_ingested",
@@ -45,7 +47,7 @@ words! {
 
 impl EventKind {
     /// What a change is to a trigger. Deleting, restoring and embedding set nothing off.
-    pub fn of(change: ChangeKind) -> Option<Self> {
+    pub fn from_change(change: ChangeKind) -> Option<Self> {
         match change {
             ChangeKind::DocumentIngested => Some(Self::DocumentIngested),
             ChangeKind::ObjectCreated => Some(Self::EntityCreated),
@@ -55,15 +57,15 @@ impl EventKind {
         }
     }
 
-    fn is_of_entities(self) -> bool {
+    fn is_entity_event(self) -> bool {
         matches!(self, Self::EntityCreated | Self::EntityUpdated)
     }
 }
 
-words! {
+string_enum! {
     /// What becomes of the times a schedule came due while no server ran.
     #[derive(Default)]
-    Missed {
+    MissedPolicy {
         /// One run for all of them.
         #[default]
         Once = "once",
@@ -71,7 +73,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What shares a run within the coalescing window.
     #[derive(Default)]
     CoalesceBy {
@@ -89,7 +91,7 @@ words! {
 #[serde(default, deny_unknown_fields)]
 pub struct ScheduleConfig {
     pub time_zone: String,
-    pub missed: Missed,
+    pub missed: MissedPolicy,
     /// What the agent is told; a sentence about the schedule otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
@@ -105,7 +107,7 @@ impl Default for ScheduleConfig {
     fn default() -> Self {
         Self {
             time_zone: "UTC".to_owned(),
-            missed: Missed::Once,
+            missed: MissedPolicy::Once,
             input: None,
             context: None,
             max_steps: None,
@@ -124,11 +126,11 @@ impl ScheduleConfig {
         if self.max_steps.is_some_and(|steps| steps < 1) {
             problems.push(Problem::new("max_steps", "must be at least 1"));
         }
-        if self.timeout_seconds.is_some_and(|seconds| !(1..=LONGEST_TIMEOUT).contains(&seconds)) {
-            problems.push(Problem::new("timeout_seconds", format!("must be 1 to {LONGEST_TIMEOUT}")));
+        if self.timeout_seconds.is_some_and(|seconds| !(1..=MAX_TIMEOUT_SECONDS).contains(&seconds)) {
+            problems.push(Problem::new("timeout_seconds", format!("must be 1 to {MAX_TIMEOUT_SECONDS}")));
         }
-        Invalid::unless_empty(problems)?;
-        zone.map_err(|()| Invalid::one("time_zone", "is unknown"))
+        Invalid::if_any(problems)?;
+        zone.map_err(|()| Invalid::new("time_zone", "is unknown"))
     }
 }
 
@@ -163,7 +165,7 @@ impl EventConfig {
         if self.types.len() > 100 || self.types.iter().any(|name| name.is_empty() || name.len() > 200) {
             wrong("types", "must be at most 100 names of types".into());
         }
-        if !self.labels.is_empty() && !event.is_of_entities() {
+        if !self.labels.is_empty() && !event.is_entity_event() {
             wrong("labels", format!("is only for entities, and `{event}` tells of none"));
         }
         if self.labels.len() > 64 || self.labels.iter().any(|label| label.is_empty() || label.len() > 200) {
@@ -172,22 +174,22 @@ impl EventConfig {
         if self.conditions.len() > 32 {
             wrong("conditions", "has more than 32 entries".into());
         }
-        if self.max_depth.is_some_and(|depth| !(0..=MOST_DEPTH).contains(&depth)) {
-            wrong("max_depth", format!("must be 0 to {MOST_DEPTH}"));
+        if self.max_depth.is_some_and(|depth| !(0..=MAX_DEPTH).contains(&depth)) {
+            wrong("max_depth", format!("must be 0 to {MAX_DEPTH}"));
         }
-        if self.coalesce_seconds.is_some_and(|seconds| seconds > LONGEST_WINDOW) {
-            wrong("coalesce_seconds", format!("must be 0 to {LONGEST_WINDOW}"));
+        if self.coalesce_seconds.is_some_and(|seconds| seconds > MAX_WINDOW_SECONDS) {
+            wrong("coalesce_seconds", format!("must be 0 to {MAX_WINDOW_SECONDS}"));
         }
         if self.coalesce_by.is_some() && self.window(event).is_zero() {
             wrong("coalesce_by", "needs `coalesce_seconds`: the time within which events share a run".into());
         }
         for (at, condition) in self.conditions.iter().enumerate() {
             if let Err(invalid) = condition.check() {
-                problems.extend(invalid.at(&format!("conditions[{at}]")).problems);
+                problems.extend(invalid.prefixed(&format!("conditions[{at}]")).problems);
             }
         }
         check_input(self.input.as_deref(), &mut problems);
-        Invalid::unless_empty(problems)
+        Invalid::if_any(problems)
     }
 
     pub fn max_depth(&self) -> i64 {
@@ -205,16 +207,16 @@ impl EventConfig {
     }
 
     /// Whether the type alone decides, so that nobody has to read the object.
-    pub fn asks_for_content(&self) -> bool {
+    pub fn needs_content(&self) -> bool {
         !self.labels.is_empty() || !self.conditions.is_empty()
     }
 }
 
 fn check_input(input: Option<&str>, problems: &mut Vec<Problem>) {
     if let Some(input) = input
-        && (input.trim().is_empty() || input.len() > LONGEST_INPUT || input.contains('\0'))
+        && (input.trim().is_empty() || input.len() > MAX_INPUT_BYTES || input.contains('\0'))
     {
-        problems.push(Problem::new("input", format!("must be 1 to {LONGEST_INPUT} bytes of text")));
+        problems.push(Problem::new("input", format!("must be 1 to {MAX_INPUT_BYTES} bytes of text")));
     }
 }
 
@@ -239,7 +241,7 @@ impl FromStr for Trigger {
         }
         if word.starts_with(|c: char| c.is_ascii_alphabetic()) && !word.contains(char::is_whitespace) {
             let names = EventKind::ALL.iter().map(|event| event.as_str());
-            let unknown = crate::agent::unknown("event", word, nearest(word, names.clone()));
+            let unknown = crate::agent::unknown_name("event", word, nearest_name(word, names.clone()));
             let all: Vec<String> = names.map(|name| format!("`{name}`")).collect();
             return Err(format!(
                 "{unknown}; a trigger is one of {}, or a cron expression such as `0 8 * * MON-FRI`",
@@ -252,35 +254,35 @@ impl FromStr for Trigger {
 
 /// A trigger with its settings, checked.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Triggering {
+pub enum TriggerSpec {
     Schedule { cron: Cron, config: ScheduleConfig },
     Event { event: EventKind, config: EventConfig },
 }
 
-impl Triggering {
+impl TriggerSpec {
     /// What a definition says; `None` when it is started by hand only. Its settings may stay in
     /// `config.trigger` while it has no trigger.
-    pub fn of(definition: &AgentDefinition) -> Result<Option<Self>, Invalid> {
+    pub fn from_definition(definition: &AgentDefinition) -> Result<Option<Self>, Invalid> {
         let Some(trigger) = &definition.trigger else { return Ok(None) };
-        let trigger: Trigger = trigger.parse().map_err(|why: String| Invalid::one("trigger", why))?;
+        let trigger: Trigger = trigger.parse().map_err(|why: String| Invalid::new("trigger", why))?;
         let settings = definition.config.get("trigger");
         let checked = match trigger {
-            Trigger::Cron(cron) => settings_of::<ScheduleConfig>(settings).and_then(|config| {
+            Trigger::Cron(cron) => parse_settings::<ScheduleConfig>(settings).and_then(|config| {
                 config.check()?;
                 Ok(Self::Schedule { cron, config })
             }),
-            Trigger::Event(event) => settings_of::<EventConfig>(settings).and_then(|config| {
+            Trigger::Event(event) => parse_settings::<EventConfig>(settings).and_then(|config| {
                 config.check(event)?;
                 Ok(Self::Event { event, config })
             }),
         };
-        checked.map(Some).map_err(|invalid| invalid.at("config.trigger"))
+        checked.map(Some).map_err(|invalid| invalid.prefixed("config.trigger"))
     }
 }
 
-fn settings_of<T: DeserializeOwned + Default>(settings: Option<&Value>) -> Result<T, Invalid> {
+fn parse_settings<T: DeserializeOwned + Default>(settings: Option<&Value>) -> Result<T, Invalid> {
     match settings {
         None | Some(Value::Null) => Ok(T::default()),
-        Some(value) => T::deserialize(value).map_err(|error| Invalid::one("", error.to_string())),
+        Some(value) => T::deserialize(value).map_err(|error| Invalid::new("", error.to_string())),
     }
 }

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{agent::words, task::VerdictKind};
+use crate::{agent::string_enum, task::VerdictKind};
 
-words! {
+string_enum! {
     VerdictWord {
         Pass = "PASS",
         Fail = "FAIL",
@@ -25,7 +25,7 @@ impl VerdictWord {
     }
 
     /// Whether what was looked at goes back.
-    pub fn sends_back(self) -> bool {
+    pub fn is_negative(self) -> bool {
         matches!(self, VerdictWord::Fail | VerdictWord::NeedsChanges | VerdictWord::RequestChanges)
     }
 }
@@ -44,7 +44,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// The type of the object it is kept as.
-    pub fn type_(&self) -> &'static str {
+    pub fn object_type(&self) -> &'static str {
         match self.word.kind() {
             VerdictKind::Review => "CodeReview",
             _ => "TestResult",
@@ -52,7 +52,7 @@ impl Verdict {
     }
 
     /// Its properties there.
-    pub fn properties(&self) -> Value {
+    pub fn to_properties(&self) -> Value {
         let mut properties = match self.word.kind() {
             VerdictKind::Review => json!({
                 "verdict": self.word.as_str(), "comments": self.comments,

@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    agent::words,
+    agent::string_enum,
     ids::{ObjectId, ProjectId, RunId, TokenId, WorkflowId},
-    task::MOST_TASKS,
+    task::MAX_TASKS,
     time::Timestamp,
 };
 
-words! {
+string_enum! {
     WorkflowStatus {
         /// The planner is making its tasks.
         Planning = "planning",
@@ -25,17 +25,17 @@ words! {
 
 impl WorkflowStatus {
     /// Whether the dispatcher still has something to do, or to wait for by itself.
-    pub fn is_live(self) -> bool {
+    pub fn is_active(self) -> bool {
         matches!(self, WorkflowStatus::Planning | WorkflowStatus::Running)
     }
 
     /// Final. An escalated or failed one can be resumed.
-    pub fn is_over(self) -> bool {
-        !self.is_live() && self != WorkflowStatus::Escalated
+    pub fn is_terminal(self) -> bool {
+        !self.is_active() && self != WorkflowStatus::Escalated
     }
 }
 
-words! {
+string_enum! {
     /// Who chooses an agent for a task that names none.
     #[derive(Default)]
     SelectorKind {
@@ -47,7 +47,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Who chooses what a task is told of the work before it.
     #[derive(Default)]
     ThreadingKind {
@@ -59,7 +59,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// What a task that failed for good means for the rest.
     #[derive(Default)]
     OnFailure {
@@ -104,12 +104,12 @@ pub struct Limit {
 }
 
 impl Limit {
-    pub fn is_none(self) -> bool {
+    pub fn is_unlimited(self) -> bool {
         self == Self::default()
     }
 
     /// Whether this much fits.
-    pub fn holds(self, amount: Amount) -> bool {
+    pub fn allows(self, amount: Amount) -> bool {
         self.microusd.is_none_or(|most| amount.microusd <= most)
             && self.tokens.is_none_or(|most| amount.tokens <= most)
     }
@@ -148,7 +148,7 @@ impl Default for WorkflowSettings {
             on_failure: OnFailure::Escalate,
             planner: None,
             context_tokens: 8_000,
-            max_tasks: MOST_TASKS,
+            max_tasks: MAX_TASKS,
             max_resumes: 2,
         }
     }
@@ -212,9 +212,9 @@ pub struct WorkflowEvent {
     pub at: Timestamp,
 }
 
-words! {
+string_enum! {
     /// What a run for a workflow has to hand in besides its words.
-    Hands {
+    Deliverable {
         TestVerdict = "test_verdict",
         ReviewVerdict = "review_verdict",
         Vote = "vote",
@@ -223,14 +223,14 @@ words! {
 
 /// What a run has to do with a workflow. What it spawns has the workflow and the task only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Duty {
+pub struct WorkflowLink {
     pub workflow: Option<WorkflowId>,
     pub task: Option<ObjectId>,
     /// Set for an attempt at the task: its messages are written there too.
     pub session: Option<ObjectId>,
     /// Set for a turn in a discussion, whose place is the run's `part`.
     pub discussion: Option<ObjectId>,
-    pub hands: Option<Hands>,
+    pub deliverable: Option<Deliverable>,
 }
 
 #[cfg(test)]

@@ -16,15 +16,15 @@ use crate::{
     config::{Settings, StoreFlags},
     datadir,
     error::{Error, Result},
-    open::{self, Opened},
+    services::{self, Services},
 };
-pub use wire::{Answer, http_client};
-use wire::{Content, broke_off};
+pub use wire::{ApiResponse, http_client};
+use wire::{Content, stream_error};
 
 /// How long a command waits for another to let go of the data folder.
-const PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long runs that were driven here may take to be put down.
-const GRACE: Duration = Duration::from_secs(5);
+const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// Where a command goes. The same flags on every command that talks about data.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -41,18 +41,18 @@ pub struct ServerFlags {
 }
 
 pub struct Client {
-    reach: Reach,
+    reach: Transport,
     token: String,
     project: Option<String>,
 }
 
-enum Reach {
+enum Transport {
     Http {
         base: String,
         http: reqwest::Client,
     },
     /// With its router, which takes longer to build than most requests to answer.
-    Here(Box<Opened>, axum::Router),
+    InProcess(Box<Services>, axum::Router),
 }
 
 impl Client {
@@ -60,10 +60,10 @@ impl Client {
         let project = flags.project.clone();
         let settings = Settings::load(store, None)?;
         if let Some(server) = &flags.server {
-            let reach = remote(server)?;
+            let reach = http_transport(server)?;
             // The folder's token is for the folder's server: it is not shown to any other.
             let ours = datadir::running_server(&settings.data_dir)
-                .filter(|(address, _)| matches!(&reach, Reach::Http { base, .. } if base == address));
+                .filter(|(address, _)| matches!(&reach, Transport::Http { base, .. } if base == address));
             let token = flags.token.clone().or_else(|| ours.and_then(|(_, token)| token));
             let token = token.ok_or_else(|| {
                 Error::Usage(format!("`{server}` needs a token: --token, or EMERGENT_TOKEN"))
@@ -75,22 +75,22 @@ impl Client {
 
     /// The data folder or database of these settings, or the server that holds it, with the admin
     /// token.
-    pub async fn of_data(settings: &Settings) -> Result<Self> {
+    pub async fn for_data_dir(settings: &Settings) -> Result<Self> {
         Self::local(settings, None, None).await
     }
 
     async fn local(settings: &Settings, token: Option<String>, project: Option<String>) -> Result<Self> {
-        match open_or_find(settings).await? {
-            Found::Folder(opened) => {
+        match open_or_connect(settings).await? {
+            DataDirOwner::Folder(opened) => {
                 let router = emergent_api::router(opened.app.clone());
                 let token = token.unwrap_or_else(|| opened.admin_token.clone());
-                Ok(Self { token, reach: Reach::Here(opened, router), project })
+                Ok(Self { token, reach: Transport::InProcess(opened, router), project })
             }
-            Found::Server { address, token: known } => {
+            DataDirOwner::Server { address, token: known } => {
                 let token = token.or(known);
                 let token =
                     token.ok_or_else(|| Error::Usage("the server needs a token: --token".to_owned()))?;
-                Ok(Self { reach: remote(&address)?, token, project })
+                Ok(Self { reach: http_transport(&address)?, token, project })
             }
         }
     }
@@ -101,10 +101,10 @@ impl Client {
     }
 
     /// On a data folder that is open already, as its owner.
-    pub fn here(opened: Opened) -> Self {
+    pub fn in_process(opened: Services) -> Self {
         let router = emergent_api::router(opened.app.clone());
         let token = opened.admin_token.clone();
-        Self { token, reach: Reach::Here(Box::new(opened), router), project: None }
+        Self { token, reach: Transport::InProcess(Box::new(opened), router), project: None }
     }
 
     /// The same client, naming no project.
@@ -113,14 +113,14 @@ impl Client {
     }
 
     /// Whether nobody but this process can drive what is queued.
-    pub fn is_alone(&self) -> bool {
-        matches!(self.reach, Reach::Here(..))
+    pub fn is_sole_driver(&self) -> bool {
+        matches!(self.reach, Transport::InProcess(..))
     }
 
     /// On a data folder, drives runs and workflows and fires triggers in this process until the answer is dropped
     /// or stopped; a server does that by itself.
-    pub fn drive_runs(&self) -> Driver {
-        let Reach::Here(opened, _) = &self.reach else { return Driver(None) };
+    pub fn drive_runs(&self) -> LocalDriver {
+        let Transport::InProcess(opened, _) = &self.reach else { return LocalDriver(None) };
         let (stop, stopping) = watch::channel(false);
         let (executor, dispatcher) = (opened.executor.clone(), opened.dispatcher.clone());
         let all = async move {
@@ -130,15 +130,15 @@ impl Client {
                 dispatcher.run(stopping)
             );
         };
-        Driver(Some((stop, tokio::spawn(all))))
+        LocalDriver(Some((stop, tokio::spawn(all))))
     }
 
-    pub async fn get(&self, path: &str) -> Result<Answer> {
+    pub async fn get(&self, path: &str) -> Result<ApiResponse> {
         self.send(http::Method::GET, path, None, Content::Nothing).await
     }
 
     /// Every page of a list, as one.
-    pub async fn all(&self, path: &str) -> Result<Vec<Value>> {
+    pub async fn get_all_pages(&self, path: &str) -> Result<Vec<Value>> {
         let mark = if path.contains('?') { '&' } else { '?' };
         let (mut items, mut at) = (Vec::new(), String::new());
         loop {
@@ -152,19 +152,19 @@ impl Client {
         }
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Result<Answer> {
+    pub async fn post(&self, path: &str, body: &Value) -> Result<ApiResponse> {
         self.send(http::Method::POST, path, Some("application/json"), Content::Text(body.to_string())).await
     }
 
-    pub async fn patch(&self, path: &str, body: &Value) -> Result<Answer> {
+    pub async fn patch(&self, path: &str, body: &Value) -> Result<ApiResponse> {
         self.send(http::Method::PATCH, path, Some("application/json"), Content::Text(body.to_string())).await
     }
 
-    pub async fn put(&self, path: &str, body: &Value) -> Result<Answer> {
+    pub async fn put(&self, path: &str, body: &Value) -> Result<ApiResponse> {
         self.send(http::Method::PUT, path, Some("application/json"), Content::Text(body.to_string())).await
     }
 
-    pub async fn delete(&self, path: &str) -> Result<Answer> {
+    pub async fn delete(&self, path: &str) -> Result<ApiResponse> {
         self.send(http::Method::DELETE, path, None, Content::Nothing).await
     }
 
@@ -173,7 +173,7 @@ impl Client {
         path: &str,
         content_type: &'static str,
         body: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
-    ) -> Result<Answer> {
+    ) -> Result<ApiResponse> {
         self.send(http::Method::POST, path, Some(content_type), Content::Parts(body.boxed())).await
     }
 
@@ -183,33 +183,33 @@ impl Client {
         path: &str,
         content_type: Option<&str>,
         content: Content,
-    ) -> Result<Answer> {
-        self.ask(method, path, content_type, &[], content).await?.accepted().await
+    ) -> Result<ApiResponse> {
+        self.send_request(method, path, content_type, &[], content).await?.error_for_status().await
     }
 
     /// A request with headers of its own, and the answer whatever its status.
-    pub async fn exchange(
+    pub async fn send_raw(
         &self,
         method: http::Method,
         path: &str,
         headers: &[(http::HeaderName, http::HeaderValue)],
         body: Option<String>,
-    ) -> Result<Answer> {
+    ) -> Result<ApiResponse> {
         let (content_type, content) = match body {
             Some(text) => (Some("application/json"), Content::Text(text)),
             None => (None, Content::Nothing),
         };
-        self.ask(method, path, content_type, headers, content).await
+        self.send_request(method, path, content_type, headers, content).await
     }
 
-    async fn ask(
+    async fn send_request(
         &self,
         method: http::Method,
         path: &str,
         content_type: Option<&str>,
         headers: &[(http::HeaderName, http::HeaderValue)],
         content: Content,
-    ) -> Result<Answer> {
+    ) -> Result<ApiResponse> {
         let mut request = http::Request::builder()
             .method(method)
             .header(http::header::AUTHORIZATION, format!("Bearer {}", self.token));
@@ -224,14 +224,14 @@ impl Client {
         }
         let unusable = |error: http::Error| Error::Usage(error.to_string());
         let answer = match &self.reach {
-            Reach::Here(_, router) => {
+            Transport::InProcess(_, router) => {
                 let request = request.uri(path).body(Body::from(content)).map_err(unusable)?;
                 let response = router.clone().oneshot(request).await.unwrap_or_else(|never| match never {});
                 let (head, body) = response.into_parts();
-                let body = body.into_data_stream().map(|part| part.map_err(broke_off));
-                Answer { status: head.status, headers: head.headers, body: body.boxed() }
+                let body = body.into_data_stream().map(|part| part.map_err(stream_error));
+                ApiResponse { status: head.status, headers: head.headers, body: body.boxed() }
             }
-            Reach::Http { base, http } => {
+            Transport::Http { base, http } => {
                 let unreachable = |source: reqwest::Error| Error::Unreachable {
                     server: base.clone(),
                     source: Box::new(source),
@@ -240,8 +240,8 @@ impl Client {
                 let request = reqwest::Request::try_from(request).map_err(unreachable)?;
                 let response = http.execute(request).await.map_err(unreachable)?;
                 let (status, headers) = (response.status(), response.headers().clone());
-                let body = response.bytes_stream().map(|part| part.map_err(broke_off));
-                Answer { status, headers, body: body.boxed() }
+                let body = response.bytes_stream().map(|part| part.map_err(stream_error));
+                ApiResponse { status, headers, body: body.boxed() }
             }
         };
         Ok(answer)
@@ -249,30 +249,30 @@ impl Client {
 }
 
 /// Runs being driven by this process.
-pub struct Driver(Option<(watch::Sender<bool>, JoinHandle<()>)>);
+pub struct LocalDriver(Option<(watch::Sender<bool>, JoinHandle<()>)>);
 
-impl Driver {
+impl LocalDriver {
     /// What is under way is put down in good order, so that the next process goes on with it.
     pub async fn stop(self) {
         let Some((stop, runner)) = self.0 else { return };
         let _ = stop.send(true);
-        let _ = tokio::time::timeout(GRACE, runner).await;
+        let _ = tokio::time::timeout(STOP_GRACE, runner).await;
     }
 }
 
 /// Who has the data folder: this process now, or a server.
-enum Found {
-    Folder(Box<Opened>),
+enum DataDirOwner {
+    Folder(Box<Services>),
     Server { address: String, token: Option<String> },
 }
 
-async fn open_or_find(settings: &Settings) -> Result<Found> {
-    let end = Instant::now() + PATIENCE;
+async fn open_or_connect(settings: &Settings) -> Result<DataDirOwner> {
+    let end = Instant::now() + LOCK_TIMEOUT;
     loop {
-        match open::open(settings).await {
-            Ok(opened) => return Ok(Found::Folder(Box::new(opened))),
+        match services::open_services(settings).await {
+            Ok(opened) => return Ok(DataDirOwner::Folder(Box::new(opened))),
             Err(Error::Locked { path }) => match datadir::running_server(&path) {
-                Some((address, token)) => return Ok(Found::Server { address, token }),
+                Some((address, token)) => return Ok(DataDirOwner::Server { address, token }),
                 // Another command has it, or a server that does not listen yet: a matter of moments.
                 None if Instant::now() < end => tokio::time::sleep(Duration::from_millis(20)).await,
                 None => return Err(Error::Locked { path }),
@@ -282,7 +282,7 @@ async fn open_or_find(settings: &Settings) -> Result<Found> {
     }
 }
 
-fn remote(server: &str) -> Result<Reach> {
+fn http_transport(server: &str) -> Result<Transport> {
     let base = server.trim_end_matches('/');
     let base = if base.contains("://") { base.to_owned() } else { format!("http://{base}") };
     if reqwest::Url::parse(&base).is_err() {
@@ -290,5 +290,5 @@ fn remote(server: &str) -> Result<Reach> {
             "`{server}` is not the address of a server, such as http://127.0.0.1:4400"
         )));
     }
-    Ok(Reach::Http { http: http_client(&base)?, base })
+    Ok(Transport::Http { http: http_client(&base)?, base })
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:4400";
-const FILE: &str = "emergent.toml";
+const CONFIG_FILE: &str = "emergent.toml";
 
 /// Where the data is. The same flags on every command.
 #[derive(Debug, Clone, Default, Args)]
@@ -30,7 +30,7 @@ pub struct StoreFlags {
 /// would otherwise be a setting that silently is not made.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct File {
+struct ConfigFile {
     listen: Option<String>,
     data_dir: Option<PathBuf>,
     database_url: Option<String>,
@@ -82,44 +82,49 @@ pub struct Settings {
 
 impl Settings {
     pub fn load(store: &StoreFlags, listen: Option<String>) -> Result<Self> {
-        let (file, path) = read_file(Path::new(FILE))?;
+        let (file, path) = read_file(Path::new(CONFIG_FILE))?;
         let data_dir = store.data_dir.clone().or(file.data_dir).unwrap_or_else(|| PathBuf::from("data"));
-        let max_runs = number("EMERGENT_MAX_RUNS")?.or(file.max_runs).unwrap_or(256);
+        let max_runs = env_number("EMERGENT_MAX_RUNS")?.or(file.max_runs).unwrap_or(256);
         if max_runs == 0 {
             return Err(Error::setting("EMERGENT_MAX_RUNS", "must be 1 or more"));
         }
-        let max_tasks = number("EMERGENT_MAX_TASKS")?.or(file.max_tasks).unwrap_or(256);
+        let max_tasks = env_number("EMERGENT_MAX_TASKS")?.or(file.max_tasks).unwrap_or(256);
         if max_tasks == 0 {
             return Err(Error::setting("EMERGENT_MAX_TASKS", "must be 1 or more"));
         }
         Ok(Self {
             listen: listen
-                .or_else(|| env("EMERGENT_LISTEN"))
+                .or_else(|| env_value("EMERGENT_LISTEN"))
                 .or(file.listen)
                 .unwrap_or_else(|| DEFAULT_LISTEN.to_owned()),
-            database_url: store.database_url.clone().or_else(|| env("DATABASE_URL")).or(file.database_url),
-            database_connections: number("EMERGENT_DATABASE_CONNECTIONS")?
+            database_url: store
+                .database_url
+                .clone()
+                .or_else(|| env_value("DATABASE_URL"))
+                .or(file.database_url),
+            database_connections: env_number("EMERGENT_DATABASE_CONNECTIONS")?
                 .or(file.database_connections)
                 .unwrap_or(32),
-            statement_cache: truth("EMERGENT_STATEMENT_CACHE")?.or(file.statement_cache).unwrap_or(true),
-            embeddings: env("EMERGENT_EMBEDDINGS")
+            statement_cache: env_bool("EMERGENT_STATEMENT_CACHE")?.or(file.statement_cache).unwrap_or(true),
+            embeddings: env_value("EMERGENT_EMBEDDINGS")
                 .or(file.embeddings)
                 .unwrap_or_else(|| "builtin".to_owned()),
             max_runs,
             max_tasks,
-            judge_model: env("EMERGENT_JUDGE_MODEL").or(file.judge_model),
-            model: env("EMERGENT_MODEL").or(file.model),
-            model_calls: env("EMERGENT_MODEL_CALLS").or(file.model_calls.map(|calls| calls.to_string())),
-            model_prices: env("EMERGENT_MODEL_PRICES").or(file.model_prices),
-            rehearsals: env("EMERGENT_REHEARSALS")
+            judge_model: env_value("EMERGENT_JUDGE_MODEL").or(file.judge_model),
+            model: env_value("EMERGENT_MODEL").or(file.model),
+            model_calls: env_value("EMERGENT_MODEL_CALLS")
+                .or(file.model_calls.map(|calls| calls.to_string())),
+            model_prices: env_value("EMERGENT_MODEL_PRICES").or(file.model_prices),
+            rehearsals: env_value("EMERGENT_REHEARSALS")
                 .or(file.rehearsals)
                 .unwrap_or_else(|| data_dir.join("rehearsals").to_string_lossy().into_owned()),
-            recordings: env("EMERGENT_RECORDINGS").or(file.recordings),
-            allow_stdio: truth("EMERGENT_ALLOW_STDIO")?.or(file.allow_stdio).unwrap_or(true),
-            allow_private_hosts: truth("EMERGENT_ALLOW_PRIVATE_HOSTS")?
+            recordings: env_value("EMERGENT_RECORDINGS").or(file.recordings),
+            allow_stdio: env_bool("EMERGENT_ALLOW_STDIO")?.or(file.allow_stdio).unwrap_or(true),
+            allow_private_hosts: env_bool("EMERGENT_ALLOW_PRIVATE_HOSTS")?
                 .or(file.allow_private_hosts)
                 .unwrap_or(false),
-            github_url: env("EMERGENT_GITHUB_URL").or(file.github_url),
+            github_url: env_value("EMERGENT_GITHUB_URL").or(file.github_url),
             data_dir,
             file: path,
         })
@@ -177,56 +182,56 @@ impl Settings {
     /// What agents' models are reached with. Keys come from the environment alone: a file is
     /// copied too easily.
     pub fn models(&self) -> ModelSettings {
-        let gcloud =
-            env("HOME").map(|home| format!("{home}/.config/gcloud/application_default_credentials.json"));
+        let gcloud = env_value("HOME")
+            .map(|home| format!("{home}/.config/gcloud/application_default_credentials.json"));
         ModelSettings {
             model: self.model.clone(),
             calls_at_once: self.model_calls.clone(),
             prices: self.model_prices.clone(),
             rehearsals: Some(self.rehearsals.clone()),
             recordings: self.recordings.clone(),
-            gemini_api_key: env("GEMINI_API_KEY"),
-            google_base_url: env("EMERGENT_GOOGLE_BASE_URL"),
-            vertex_credentials: env("GOOGLE_APPLICATION_CREDENTIALS"),
+            gemini_api_key: env_value("GEMINI_API_KEY"),
+            google_base_url: env_value("EMERGENT_GOOGLE_BASE_URL"),
+            vertex_credentials: env_value("GOOGLE_APPLICATION_CREDENTIALS"),
             gcloud_credentials: gcloud,
-            vertex_project: env("GOOGLE_CLOUD_PROJECT"),
-            vertex_location: env("GOOGLE_CLOUD_LOCATION"),
-            vertex_base_url: env("EMERGENT_VERTEX_BASE_URL"),
-            metadata_host: env("GCE_METADATA_HOST"),
-            openai_api_key: env("OPENAI_API_KEY"),
-            openai_base_url: env("EMERGENT_OPENAI_BASE_URL"),
-            anthropic_api_key: env("ANTHROPIC_API_KEY"),
-            anthropic_base_url: env("EMERGENT_ANTHROPIC_BASE_URL"),
-            anthropic_version: env("EMERGENT_ANTHROPIC_VERSION"),
-            ollama_host: env("OLLAMA_HOST"),
+            vertex_project: env_value("GOOGLE_CLOUD_PROJECT"),
+            vertex_location: env_value("GOOGLE_CLOUD_LOCATION"),
+            vertex_base_url: env_value("EMERGENT_VERTEX_BASE_URL"),
+            metadata_host: env_value("GCE_METADATA_HOST"),
+            openai_api_key: env_value("OPENAI_API_KEY"),
+            openai_base_url: env_value("EMERGENT_OPENAI_BASE_URL"),
+            anthropic_api_key: env_value("ANTHROPIC_API_KEY"),
+            anthropic_base_url: env_value("EMERGENT_ANTHROPIC_BASE_URL"),
+            anthropic_version: env_value("EMERGENT_ANTHROPIC_VERSION"),
+            ollama_host: env_value("OLLAMA_HOST"),
         }
     }
 
     /// The keys of model providers, from where each provider's own tools look for them.
     pub fn credentials() -> Credentials {
         Credentials {
-            gemini_api_key: env("GEMINI_API_KEY"),
-            google_base_url: env("EMERGENT_GOOGLE_BASE_URL"),
-            openai_api_key: env("OPENAI_API_KEY"),
-            openai_base_url: env("EMERGENT_OPENAI_BASE_URL"),
-            ollama_host: env("OLLAMA_HOST"),
+            gemini_api_key: env_value("GEMINI_API_KEY"),
+            google_base_url: env_value("EMERGENT_GOOGLE_BASE_URL"),
+            openai_api_key: env_value("OPENAI_API_KEY"),
+            openai_base_url: env_value("EMERGENT_OPENAI_BASE_URL"),
+            ollama_host: env_value("OLLAMA_HOST"),
         }
     }
 }
 
 /// A variable that is set to nothing is not set.
-pub fn env(name: &str) -> Option<String> {
+pub fn env_value(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-fn number(name: &str) -> Result<Option<usize>> {
-    env(name)
+fn env_number(name: &str) -> Result<Option<usize>> {
+    env_value(name)
         .map(|text| text.parse().map_err(|_| Error::setting(name, format!("`{text}` is not a whole number"))))
         .transpose()
 }
 
-fn truth(name: &str) -> Result<Option<bool>> {
-    env(name)
+fn env_bool(name: &str) -> Result<Option<bool>> {
+    env_value(name)
         .map(|text| match text.as_str() {
             "true" | "on" | "1" => Ok(true),
             "false" | "off" | "0" => Ok(false),
@@ -235,13 +240,15 @@ fn truth(name: &str) -> Result<Option<bool>> {
         .transpose()
 }
 
-fn read_file(path: &Path) -> Result<(File, Option<PathBuf>)> {
+fn read_file(path: &Path) -> Result<(ConfigFile, Option<PathBuf>)> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((File::default(), None)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok((ConfigFile::default(), None));
+        }
         Err(source) => return Err(Error::File { path: path.to_owned(), source }),
     };
-    let file = toml::from_str(&text).map_err(|source| Error::setting(FILE, source))?;
+    let file = toml::from_str(&text).map_err(|source| Error::setting(CONFIG_FILE, source))?;
     Ok((file, Some(path.to_owned())))
 }
 
@@ -251,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_misspelt_setting_in_the_file_is_refused_by_name() {
-        let error = toml::from_str::<File>("listn = \"x\"").unwrap_err().to_string();
+        let error = toml::from_str::<ConfigFile>("listn = \"x\"").unwrap_err().to_string();
         assert!(error.contains("listn"), "{error}");
     }
 

@@ -7,11 +7,11 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
-use emergent_secrets::Keys;
+use emergent_secrets::KeySource;
 use rand::RngCore;
 
 use crate::{
-    config::env,
+    config::env_value,
     error::{Error, Result},
 };
 
@@ -24,13 +24,13 @@ pub struct DataDir {
 
 impl DataDir {
     /// Makes the folder if needed, and shares it with other processes.
-    pub fn share(path: &Path) -> Result<Self> {
+    pub fn open_shared(path: &Path) -> Result<Self> {
         std::fs::create_dir_all(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
         Ok(Self { path: path.to_owned(), lock: None })
     }
 
     /// Makes the folder if needed and takes it for this process.
-    pub fn take(path: &Path) -> Result<Self> {
+    pub fn open_exclusive(path: &Path) -> Result<Self> {
         let failed = |source| Error::File { path: path.to_owned(), source };
         std::fs::create_dir_all(path).map_err(failed)?;
         let lock = OpenOptions::new()
@@ -43,7 +43,7 @@ impl DataDir {
             Ok(()) => {
                 let taken = Self { path: path.to_owned(), lock: Some(lock) };
                 // Left by a server that was killed: nobody may take it for the next one's.
-                taken.withdraw();
+                taken.remove_address();
                 Ok(taken)
             }
             Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_owned() }),
@@ -52,14 +52,14 @@ impl DataDir {
     }
 
     /// Whether no other process uses what is in it.
-    pub fn is_ours_alone(&self) -> bool {
+    pub fn is_exclusive(&self) -> bool {
         self.lock.is_some()
     }
 
     /// The admin token: from the environment, or from the folder, or made now. The second part
     /// says that it was made now, so that it is shown once.
     pub fn admin_token(&self) -> Result<(String, bool)> {
-        if let Some(token) = env("EMERGENT_ADMIN_TOKEN") {
+        if let Some(token) = env_value("EMERGENT_ADMIN_TOKEN") {
             return Ok((token, false));
         }
         let path = self.path.join("admin-token");
@@ -79,24 +79,24 @@ impl DataDir {
     }
 
     /// Where the key of the secrets is: in the environment, or in the folder.
-    pub fn secret_keys(&self) -> Result<Keys> {
-        match env("EMERGENT_SECRET_KEY") {
-            Some(text) => Ok(Keys::given(&text)?),
-            None => Ok(Keys::in_file(self.path.join("secret-key"))),
+    pub fn secret_keys(&self) -> Result<KeySource> {
+        match env_value("EMERGENT_SECRET_KEY") {
+            Some(text) => Ok(KeySource::from_env_value(&text)?),
+            None => Ok(KeySource::from_file(self.path.join("secret-key"))),
         }
     }
 
     /// Leaves the address where commands on this folder look for it.
-    pub fn announce(&self, address: &str) -> Result<()> {
-        if !self.is_ours_alone() {
+    pub fn write_address(&self, address: &str) -> Result<()> {
+        if !self.is_exclusive() {
             return Ok(());
         }
         let path = self.path.join("server");
         std::fs::write(&path, address).map_err(|source| Error::File { path, source })
     }
 
-    pub fn withdraw(&self) {
-        if !self.is_ours_alone() {
+    pub fn remove_address(&self) {
+        if !self.is_exclusive() {
             return;
         }
         let _ = std::fs::remove_file(self.path.join("server"));
@@ -106,7 +106,8 @@ impl DataDir {
 /// Where the server that holds this folder listens, with its token.
 pub fn running_server(path: &Path) -> Option<(String, Option<String>)> {
     let address = std::fs::read_to_string(path.join("server")).ok()?;
-    let token = env("EMERGENT_ADMIN_TOKEN").or_else(|| read_secret(&path.join("admin-token")).ok().flatten());
+    let token =
+        env_value("EMERGENT_ADMIN_TOKEN").or_else(|| read_secret(&path.join("admin-token")).ok().flatten());
     Some((address.trim().to_owned(), token))
 }
 
@@ -137,8 +138,8 @@ mod tests {
     #[test]
     fn a_folder_belongs_to_one_process_and_keeps_its_token() {
         let dir = tempfile::tempdir().unwrap();
-        let data = DataDir::take(dir.path()).unwrap();
-        assert!(matches!(DataDir::take(dir.path()), Err(Error::Locked { .. })));
+        let data = DataDir::open_exclusive(dir.path()).unwrap();
+        assert!(matches!(DataDir::open_exclusive(dir.path()), Err(Error::Locked { .. })));
         let (token, new) = data.admin_token().unwrap();
         assert!(new && token.starts_with("emt_"));
         assert_eq!(data.admin_token().unwrap(), (token, false));
@@ -149,6 +150,6 @@ mod tests {
             assert_eq!(mode & 0o777, 0o600);
         }
         drop(data);
-        assert!(DataDir::take(dir.path()).is_ok());
+        assert!(DataDir::open_exclusive(dir.path()).is_ok());
     }
 }

@@ -60,7 +60,7 @@ impl Error {
     }
 
     /// The whole chain of causes, each once.
-    pub fn tell(&self) -> String {
+    pub fn describe(&self) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {

@@ -18,19 +18,19 @@ pub fn redactor() -> &'static Redactor {
 }
 
 /// Where logs are written.
-pub struct Redacted;
+pub struct RedactingWriter;
 
-impl<'a> MakeWriter<'a> for Redacted {
+impl<'a> MakeWriter<'a> for RedactingWriter {
     type Writer = Self;
     fn make_writer(&'a self) -> Self {
         Self
     }
 }
 
-impl Write for Redacted {
+impl Write for RedactingWriter {
     /// An event arrives whole, so that no secret is cut in two.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        io::stderr().write_all(&redactor().bytes(event))?;
+        io::stderr().write_all(&redactor().redact_bytes(event))?;
         Ok(event.len())
     }
 

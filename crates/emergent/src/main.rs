@@ -8,11 +8,11 @@ mod datadir;
 mod demo;
 mod error;
 mod logs;
-mod open;
 mod output;
 mod progress;
 mod sample;
 mod serve;
+mod services;
 mod telemetry;
 
 use clap::{Parser, Subcommand};
@@ -102,11 +102,11 @@ fn main() -> std::process::ExitCode {
             return std::process::ExitCode::FAILURE;
         }
     };
-    let telemetry = Telemetry::configured(runtime.handle());
+    let telemetry = Telemetry::from_env(runtime.handle());
     start_logging(matches!(cli.command, Command::Serve(_)), &telemetry);
-    telemetry.tell();
+    telemetry.log_problems();
     let done = runtime.block_on(run(cli));
-    telemetry.end();
+    telemetry.shutdown();
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     match done {
         Ok(()) => std::process::ExitCode::SUCCESS,
@@ -115,7 +115,7 @@ fn main() -> std::process::ExitCode {
             std::process::ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("error: {}", logs::redactor().text(&error.tell()));
+            eprintln!("error: {}", logs::redactor().redact_text(&error.describe()));
             std::process::ExitCode::FAILURE
         }
     }
@@ -167,8 +167,8 @@ fn start_logging(server: bool, telemetry: &Telemetry) {
     // What agents say may be on those spans: it goes where telemetry goes, not into logs.
     let off = format!("{}=off", telemetry::TARGET).parse().expect("a directive");
     let filter = filter.add_directive(off);
-    let logs = tracing_subscriber::fmt::layer::<Registry>().with_writer(logs::Redacted);
-    let logs = if config::env("EMERGENT_LOG_FORMAT").as_deref() == Some("json") {
+    let logs = tracing_subscriber::fmt::layer::<Registry>().with_writer(logs::RedactingWriter);
+    let logs = if config::env_value("EMERGENT_LOG_FORMAT").as_deref() == Some("json") {
         logs.json().with_filter(filter).boxed()
     } else {
         let terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());

@@ -14,24 +14,24 @@ pub struct OutputFlags {
 }
 
 /// Colour where a person looks, and not where `NO_COLOR` says otherwise.
-pub fn colour() -> bool {
+pub fn use_colour() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
 pub fn bold(text: &str) -> String {
-    if colour() { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+    if use_colour() { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 pub fn dim(text: &str) -> String {
-    if colour() { format!("\x1b[2m{text}\x1b[0m") } else { text.to_owned() }
+    if use_colour() { format!("\x1b[2m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 pub fn green(text: &str) -> String {
-    if colour() { format!("\x1b[32m{text}\x1b[0m") } else { text.to_owned() }
+    if use_colour() { format!("\x1b[32m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 pub fn red(text: &str) -> String {
-    if colour() { format!("\x1b[31m{text}\x1b[0m") } else { text.to_owned() }
+    if use_colour() { format!("\x1b[31m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 /// How long something took, as people say it.
@@ -44,23 +44,23 @@ pub fn duration(millis: u64) -> String {
 }
 
 /// Prints what may be a part of a line, at once.
-pub fn part(text: &str) -> Result<()> {
+pub fn print_part(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::Io)
 }
 
 /// Prints a line; a reader that went away (`| head`) ends the program quietly.
-pub fn line(text: &str) -> Result<()> {
+pub fn print_line(text: &str) -> Result<()> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(Error::Io)
 }
 
-pub fn json(value: &impl Serialize) -> Result<()> {
+pub fn print_json(value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::Unexpected(error.to_string()))?;
-    line(&text)
+    print_line(&text)
 }
 
 /// Columns as wide as their widest cell; the last one takes what is left of the line.
-pub fn table(headers: &[&str], rows: &[Vec<String>]) -> Result<()> {
+pub fn print_table(headers: &[&str], rows: &[Vec<String>]) -> Result<()> {
     let mut widths: Vec<usize> = headers.iter().map(|header| header.chars().count()).collect();
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -79,12 +79,12 @@ pub fn table(headers: &[&str], rows: &[Vec<String>]) -> Result<()> {
         }
         text
     };
-    line(&bold(&print(headers.iter().map(|header| (*header).to_owned()).collect())))?;
-    rows.iter().try_for_each(|row| line(&print(row.clone())))
+    print_line(&bold(&print(headers.iter().map(|header| (*header).to_owned()).collect())))?;
+    rows.iter().try_for_each(|row| print_line(&print(row.clone())))
 }
 
 /// The first line of a text, cut where a table would break.
-pub fn short(text: &str, max: usize) -> String {
+pub fn first_line(text: &str, max: usize) -> String {
     let first = text.lines().next().unwrap_or_default();
     if first.chars().count() <= max {
         return first.to_owned();

@@ -8,7 +8,7 @@ use crate::error::Result;
 const SAMPLE: &str = include_str!("sample.ndjson");
 
 /// Imports the sample into the default project, unless something is there already.
-pub async fn fill(graph: &Graph) -> Result<()> {
+pub async fn import_sample(graph: &Graph) -> Result<()> {
     let project = graph.ensure_default_project().await?.id;
     let there = graph.list_objects(project, ObjectFilter::default(), Page::first(1)).await?;
     if !there.items.is_empty() {

@@ -9,8 +9,8 @@ use tracing::{info, warn};
 use crate::{
     config::{self, Settings, StoreFlags},
     error::{Error, Result},
-    open::{self, Opened},
     output, sample,
+    services::{self, Services},
 };
 
 /// How long requests in flight may take to end once the server was told to stop.
@@ -34,17 +34,17 @@ impl Serve {
         // shown only once. Whoever connects already waits until the store is open.
         let listener = TcpListener::bind(&settings.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let opened = open::open(&settings).await?;
+        let opened = services::open_services(&settings).await?;
         if self.sample {
-            sample::fill(&opened.graph).await?;
+            sample::import_sample(&opened.graph).await?;
         }
-        opened.data.announce(&format!("http://{address}"))?;
-        greet(&settings, &opened, address, self.sample);
+        opened.data.write_address(&format!("http://{address}"))?;
+        print_welcome(&settings, &opened, address, self.sample);
         serve(listener, opened).await
     }
 }
 
-async fn serve(listener: TcpListener, opened: Opened) -> Result<()> {
+async fn serve(listener: TcpListener, opened: Services) -> Result<()> {
     let (stop, stopping) = watch::channel(false);
     let (graph, stop_worker) = (opened.graph.clone(), stopping.clone());
     let worker = tokio::spawn(async move { graph.run_embedder(stop_worker).await });
@@ -78,7 +78,7 @@ async fn serve(listener: TcpListener, opened: Opened) -> Result<()> {
         .into_future();
     let mut server = tokio::spawn(server);
     tokio::select! {
-        () = signalled() => info!("stopping"),
+        () = shutdown_signal() => info!("stopping"),
         ended = &mut server => {
             warn!("the listener ended by itself");
             return ended.map_err(|error| Error::Unexpected(error.to_string()))?.map_err(Error::Io);
@@ -91,18 +91,18 @@ async fn serve(listener: TcpListener, opened: Opened) -> Result<()> {
         ended = tokio::time::timeout(GRACE, server) => if ended.is_err() {
             warn!("some requests did not end within {} seconds and were dropped", GRACE.as_secs());
         },
-        () = signalled() => warn!("told twice: requests that had not ended were dropped"),
+        () = shutdown_signal() => warn!("told twice: requests that had not ended were dropped"),
     }
     // What the workers had not finished is on record, and goes on at the next start.
     let _ =
         tokio::time::timeout(GRACE, async { tokio::join!(worker, runner, dispatcher, triggers, servers) })
             .await;
-    opened.data.withdraw();
+    opened.data.remove_address();
     Ok(())
 }
 
 /// Ctrl-C, or the system asking to end.
-async fn signalled() {
+async fn shutdown_signal() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]
     {
@@ -116,7 +116,7 @@ async fn signalled() {
 }
 
 /// Says where the server is and, on a first start, how to get in.
-fn greet(settings: &Settings, opened: &Opened, address: SocketAddr, sample: bool) {
+fn print_welcome(settings: &Settings, opened: &Services, address: SocketAddr, sample: bool) {
     let engine = opened.graph.db().engine().name();
     info!(%address, engine, "listening");
     let mut text = format!("Emergent listens on http://{address}  ({engine})\n");
@@ -126,7 +126,7 @@ fn greet(settings: &Settings, opened: &Opened, address: SocketAddr, sample: bool
     }
     if opened.token_is_new {
         text.push_str(&format!("               (kept in {}; not printed again)\n", token_file.display()));
-    } else if !sample && config::env("EMERGENT_ADMIN_TOKEN").is_none() {
+    } else if !sample && config::env_value("EMERGENT_ADMIN_TOKEN").is_none() {
         text.push_str(&format!("  admin token  in {}\n", token_file.display()));
     }
     text.push_str(&format!("  API          http://{address}/api/docs\n"));
@@ -146,5 +146,5 @@ fn greet(settings: &Settings, opened: &Opened, address: SocketAddr, sample: bool
         ));
     }
     // Logs go to stderr; this is for the person who started it, who may have closed the ears.
-    let _ = output::line(&text);
+    let _ = output::print_line(&text);
 }

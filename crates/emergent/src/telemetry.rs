@@ -35,8 +35,8 @@ use crate::{client::http_client, config};
 /// What spans of agents, and nothing else, have as their target.
 pub const TARGET: &str = "gen_ai";
 /// How long the end of the process waits for what has not been sent.
-const PATIENCE: Duration = Duration::from_secs(3);
-const ATTEMPT: Duration = Duration::from_secs(10);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 static METERS: OnceLock<Meters> = OnceLock::new();
 
@@ -45,20 +45,20 @@ pub struct Telemetry {
     traces: Option<SdkTracerProvider>,
     metrics: Option<SdkMeterProvider>,
     /// What cannot be done; said once there are logs.
-    trouble: Vec<String>,
+    problems: Vec<String>,
 }
 
 impl Telemetry {
     /// What the environment asks for.
-    pub fn configured(runtime: &Handle) -> Self {
+    pub fn from_env(runtime: &Handle) -> Self {
         let mut this = Self::default();
-        if config::env("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        if config::env_value("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
             return this;
         }
         if let Some(endpoint) = endpoint("TRACES") {
             match traces(&endpoint, runtime) {
                 Ok(traces) => this.traces = Some(traces),
-                Err(error) => this.trouble.push(format!("spans cannot be sent to `{endpoint}`: {error}")),
+                Err(error) => this.problems.push(format!("spans cannot be sent to `{endpoint}`: {error}")),
             }
         }
         if let Some(endpoint) = endpoint("METRICS") {
@@ -67,7 +67,7 @@ impl Telemetry {
                     let _ = METERS.set(Meters::new(&metrics));
                     this.metrics = Some(metrics);
                 }
-                Err(error) => this.trouble.push(format!("metrics cannot be sent to `{endpoint}`: {error}")),
+                Err(error) => this.problems.push(format!("metrics cannot be sent to `{endpoint}`: {error}")),
             }
         }
         this
@@ -86,11 +86,12 @@ impl Telemetry {
     }
 
     /// Says what does not work.
-    pub fn tell(&self) {
-        for trouble in &self.trouble {
+    pub fn log_problems(&self) {
+        for trouble in &self.problems {
             warn!("{trouble}");
         }
-        if config::env("OTEL_EXPORTER_OTLP_PROTOCOL").is_some_and(|protocol| protocol != "http/protobuf")
+        if config::env_value("OTEL_EXPORTER_OTLP_PROTOCOL")
+            .is_some_and(|protocol| protocol != "http/protobuf")
             && (self.traces.is_some() || self.metrics.is_some())
         {
             warn!(
@@ -100,7 +101,7 @@ impl Telemetry {
     }
 
     /// Sends what is left.
-    pub fn end(self) {
+    pub fn shutdown(self) {
         if self.traces.is_none() && self.metrics.is_none() {
             return;
         }
@@ -108,11 +109,11 @@ impl Telemetry {
         let (done, ended) = mpsc::channel();
         std::thread::spawn(move || {
             // Whatever failed was logged where it did.
-            let _ = self.traces.map(|traces| traces.shutdown_with_timeout(PATIENCE));
-            let _ = self.metrics.map(|metrics| metrics.shutdown_with_timeout(PATIENCE));
+            let _ = self.traces.map(|traces| traces.shutdown_with_timeout(SHUTDOWN_TIMEOUT));
+            let _ = self.metrics.map(|metrics| metrics.shutdown_with_timeout(SHUTDOWN_TIMEOUT));
             let _ = done.send(());
         });
-        if ended.recv_timeout(PATIENCE).is_err() {
+        if ended.recv_timeout(SHUTDOWN_TIMEOUT).is_err() {
             warn!("the last spans and metrics could not be sent in time");
         }
     }
@@ -120,38 +121,45 @@ impl Telemetry {
 
 /// Whether spans carry what was said: prompts, answers, and what tools were given and answered.
 pub fn captures_content() -> bool {
-    config::env("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
+    config::env_value("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
         .is_some_and(|value| ["true", "1", "span_only", "span_and_event"].contains(&&*value.to_lowercase()))
 }
 
 /// Lets OpenTelemetry's metrics hear of every model call, when they are asked for.
-pub fn attach(executor: &Executor) {
+pub fn record_model_calls(executor: &Executor) {
     if let Some(meters) = METERS.get() {
-        executor.telemetry().on_model_call(|call| meters.add(call));
+        executor.telemetry().on_model_call(|call| meters.record(call));
     }
 }
 
 /// Where a signal goes, `None` when nobody asked for it. The exporter reads the same variables;
 /// this only decides whether there is one, and how its server is reached.
 fn endpoint(signal: &str) -> Option<String> {
-    if config::env(&format!("OTEL_{signal}_EXPORTER")).as_deref() == Some("none") {
+    if config::env_value(&format!("OTEL_{signal}_EXPORTER")).as_deref() == Some("none") {
         return None;
     }
-    config::env(&format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"))
-        .or_else(|| config::env("OTEL_EXPORTER_OTLP_ENDPOINT"))
+    config::env_value(&format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"))
+        .or_else(|| config::env_value("OTEL_EXPORTER_OTLP_ENDPOINT"))
 }
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+type SetupError = Box<dyn std::error::Error + Send + Sync>;
 
-fn traces(endpoint: &str, runtime: &Handle) -> Result<SdkTracerProvider, Failure> {
-    let exporter =
-        SpanExporter::builder().with_http().with_http_client(Courier::new(endpoint, runtime)?).build()?;
-    Ok(SdkTracerProvider::builder().with_batch_exporter(Lists(exporter)).with_resource(resource()).build())
+fn traces(endpoint: &str, runtime: &Handle) -> Result<SdkTracerProvider, SetupError> {
+    let exporter = SpanExporter::builder()
+        .with_http()
+        .with_http_client(RuntimeHttpClient::new(endpoint, runtime)?)
+        .build()?;
+    Ok(SdkTracerProvider::builder()
+        .with_batch_exporter(ListAttributes(exporter))
+        .with_resource(resource())
+        .build())
 }
 
-fn metrics(endpoint: &str, runtime: &Handle) -> Result<SdkMeterProvider, Failure> {
-    let exporter =
-        MetricExporter::builder().with_http().with_http_client(Courier::new(endpoint, runtime)?).build()?;
+fn metrics(endpoint: &str, runtime: &Handle) -> Result<SdkMeterProvider, SetupError> {
+    let exporter = MetricExporter::builder()
+        .with_http()
+        .with_http_client(RuntimeHttpClient::new(endpoint, runtime)?)
+        .build()?;
     Ok(SdkMeterProvider::builder().with_periodic_exporter(exporter).with_resource(resource()).build())
 }
 
@@ -159,7 +167,7 @@ fn metrics(endpoint: &str, runtime: &Handle) -> Result<SdkMeterProvider, Failure
 fn resource() -> Resource {
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let told = Resource::builder().build();
-    let name = config::env("OTEL_SERVICE_NAME")
+    let name = config::env_value("OTEL_SERVICE_NAME")
         .or_else(|| told.get(&"service.name".into()).map(|name| name.to_string()))
         .filter(|name| !name.starts_with("unknown_service"))
         .unwrap_or_else(|| "emergent".to_owned());
@@ -168,22 +176,22 @@ fn resource() -> Resource {
 
 /// Carries what the SDK's threads want sent on the runtime of the server: they have none.
 #[derive(Debug)]
-struct Courier {
+struct RuntimeHttpClient {
     http: reqwest::Client,
     runtime: Handle,
     endpoint: String,
     failing: AtomicBool,
 }
 
-impl Courier {
-    fn new(endpoint: &str, runtime: &Handle) -> Result<Self, Failure> {
+impl RuntimeHttpClient {
+    fn new(endpoint: &str, runtime: &Handle) -> Result<Self, SetupError> {
         let http = http_client(endpoint)?;
         let (runtime, endpoint) = (runtime.clone(), endpoint.to_owned());
         Ok(Self { http, runtime, endpoint, failing: AtomicBool::new(false) })
     }
 
     /// Logs when sending begins to fail and when it works again, not every time between.
-    fn note(&self, trouble: Option<String>) {
+    fn log_state_change(&self, trouble: Option<String>) {
         let failed_before = self.failing.swap(trouble.is_some(), Ordering::Relaxed);
         match trouble {
             Some(error) if !failed_before => {
@@ -196,12 +204,12 @@ impl Courier {
 }
 
 #[async_trait]
-impl HttpClient for Courier {
+impl HttpClient for RuntimeHttpClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let http = self.http.clone();
         let sent = self.runtime.spawn(async move {
             let mut request = reqwest::Request::try_from(request)?;
-            *request.timeout_mut() = Some(ATTEMPT);
+            *request.timeout_mut() = Some(SEND_TIMEOUT);
             let answer = http.execute(request).await?;
             let (status, headers) = (answer.status(), answer.headers().clone());
             let mut response = Response::new(answer.bytes().await?);
@@ -209,7 +217,7 @@ impl HttpClient for Courier {
             Ok::<_, reqwest::Error>(response)
         });
         let sent = sent.await.map_err(HttpError::from).and_then(|sent| sent.map_err(HttpError::from));
-        self.note(match &sent {
+        self.log_state_change(match &sent {
             Err(error) => Some(error.to_string()),
             Ok(answer) if !answer.status().is_success() => Some(format!("status {}", answer.status())),
             Ok(_) => None,
@@ -220,9 +228,9 @@ impl HttpClient for Courier {
 
 /// Makes the attributes lists that the conventions have as lists: spans of `tracing` know none.
 #[derive(Debug)]
-struct Lists<E>(E);
+struct ListAttributes<E>(E);
 
-impl<E: opentelemetry_sdk::trace::SpanExporter> opentelemetry_sdk::trace::SpanExporter for Lists<E> {
+impl<E: opentelemetry_sdk::trace::SpanExporter> opentelemetry_sdk::trace::SpanExporter for ListAttributes<E> {
     async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
         for attribute in batch.iter_mut().flat_map(|span| &mut span.attributes) {
             if attribute.key.as_str() == "gen_ai.response.finish_reasons"
@@ -271,10 +279,10 @@ impl Meters {
         Self { tokens, duration }
     }
 
-    fn add(&self, call: &ModelCall<'_>) {
+    fn record(&self, call: &ModelCall<'_>) {
         let common = [
             KeyValue::new("gen_ai.operation.name", "chat"),
-            KeyValue::new("gen_ai.provider.name", spans::provider(call.model).to_owned()),
+            KeyValue::new("gen_ai.provider.name", spans::provider_name(call.model).to_owned()),
             KeyValue::new("gen_ai.request.model", call.model.name.clone()),
         ];
         let with = |more: Option<KeyValue>| common.iter().cloned().chain(more).collect::<Vec<_>>();

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Home, failed, json_of, said, text};
+use common::{Home, command_output, failed, json_of, text};
 use serde_json::{Value, json};
 
 const SCRIPT: &str = r#"
@@ -45,16 +45,16 @@ fn home() -> Home {
 
 /// The same tour, wherever the commands go.
 fn tour(home: &Home) {
-    let made = said(home.run(&["agent", "create", "helper.toml"]));
+    let made = command_output(home.run(&["agent", "create", "helper.toml"]));
     assert!(made.contains("helper") && made.contains("internal"), "{made}");
-    said(home.run(&["agent", "create", "lead.json"]));
-    let listed = said(home.run(&["agent", "list"]));
+    command_output(home.run(&["agent", "create", "lead.json"]));
+    let listed = command_output(home.run(&["agent", "list"]));
     assert!(listed.contains("lead") && !listed.contains("helper"), "{listed}");
-    assert!(said(home.run(&["agent", "list", "--internal"])).contains("helper"));
-    let shown = said(home.run(&["agent", "show", "lead"]));
+    assert!(command_output(home.run(&["agent", "list", "--internal"])).contains("helper"));
+    let shown = command_output(home.run(&["agent", "show", "lead"]));
     assert!(shown.contains("You lead.") && shown.contains("rehearsal/tour"), "{shown}");
 
-    let live = said(home.run(&["agent", "trigger", "lead", "--input", "look around", "--follow"]));
+    let live = command_output(home.run(&["agent", "trigger", "lead", "--input", "look around", "--follow"]));
     for line in [
         "Let me ask.\n",
         "▸ spawn_agents  helper\n",
@@ -75,29 +75,29 @@ fn tour(home: &Home) {
     let runs = json_of(home.run(&["run", "list", "--agent", "lead", "--json"]));
     assert_eq!((&runs[0]["status"], &runs[0]["childRunCount"]), (&json!("completed"), &json!(1)), "{runs}");
     let id = runs[0]["id"].as_str().expect("an id");
-    let all = said(home.run(&["run", "list"]));
+    let all = command_output(home.run(&["run", "list"]));
     assert!(all.contains("lead") && all.contains("helper") && all.contains("[rehearsal]"), "{all}");
-    let tree = said(home.run(&["run", "tree", id]));
+    let tree = command_output(home.run(&["run", "tree", id]));
     assert!(
         tree.starts_with("lead  completed  2 steps") && tree.contains("\n└─ helper  completed"),
         "{tree}"
     );
-    let shown = said(home.run(&["run", "show", id]));
+    let shown = command_output(home.run(&["run", "show", id]));
     assert!(shown.contains("1 × spawn_agents") && shown.contains("The helper looked."), "{shown}");
-    let messages = said(home.run(&["run", "messages", id]));
+    let messages = command_output(home.run(&["run", "messages", id]));
     assert!(messages.contains("look around") && messages.contains("tool_result"), "{messages}");
     // Following what has ended tells it from the beginning.
-    let again = said(home.run(&["run", "follow", id]));
+    let again = command_output(home.run(&["run", "follow", id]));
     assert!(again.contains("Let me ask.\n") && again.contains("✓ spawn_agents"), "{again}");
-    let events = said(home.run(&["run", "follow", id, "--json"]));
+    let events = command_output(home.run(&["run", "follow", id, "--json"]));
     let events: Vec<Value> =
         events.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
     assert_eq!(events.last().expect("an end")["type"], "run_ended");
 
     // What the helper wrote is undone by its run's id.
-    assert!(said(home.run(&["graph", "show", "Note/seen"])).contains("Looked"));
+    assert!(command_output(home.run(&["graph", "show", "Note/seen"])).contains("Looked"));
     let below = json_of(home.run(&["run", "list", "--agent", "helper", "--json"]));
-    let undone = said(home.run(&["run", "revert", below[0]["id"].as_str().expect("an id")]));
+    let undone = command_output(home.run(&["run", "revert", below[0]["id"].as_str().expect("an id")]));
     assert!(undone.starts_with("1 undone, 0 left"), "{undone}");
     failed(&home.run(&["graph", "show", "Note/seen"]));
 
@@ -106,8 +106,8 @@ fn tour(home: &Home) {
     assert!(failed(&home.run(&["agent", "trigger", "nobody", "--input", "x"])).contains("`nobody`"));
     assert!(failed(&home.run(&["run", "resume", id])).contains("paused"));
     assert!(failed(&home.run(&["run", "cancel", id])).contains("ended"));
-    assert!(said(home.run(&["agent", "delete", "lead"])).contains("lead"));
-    assert!(said(home.run(&["run", "show", id])).contains("lead"), "its runs stay readable");
+    assert!(command_output(home.run(&["agent", "delete", "lead"])).contains("lead"));
+    assert!(command_output(home.run(&["run", "show", id])).contains("lead"), "its runs stay readable");
 }
 
 #[test]
@@ -115,14 +115,14 @@ fn a_data_folder_alone_is_enough_to_run_agents() {
     let home = home();
     tour(&home);
     // What is only triggered waits, and says what for.
-    said(home.run(&["agent", "create", "lead.json"]));
+    command_output(home.run(&["agent", "create", "lead.json"]));
     let waiting = home.run(&["agent", "trigger", "lead", "--input", "x", "--json"]);
     assert!(text(&waiting.stderr).contains("emergent run follow"), "{}", text(&waiting.stderr));
     let started = json_of(waiting);
     assert_eq!(started["status"], "queued");
     let run = started["runId"].as_str().expect("an id");
-    assert!(said(home.run(&["run", "list", "--status", "queued"])).contains(run));
-    assert!(said(home.run(&["run", "follow", run])).contains("✓ completed"));
+    assert!(command_output(home.run(&["run", "list", "--status", "queued"])).contains(run));
+    assert!(command_output(home.run(&["run", "follow", run])).contains("✓ completed"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -135,10 +135,18 @@ async fn commands_watch_agents_of_a_server() {
 #[test]
 fn a_run_that_pauses_says_how_to_go_on_and_one_that_fails_fails_the_command() {
     let home = home();
-    said(home.run(&["agent", "create", "helper.toml"]));
-    said(home.run(&["agent", "create", "lead.json"]));
-    let paused =
-        said(home.run(&["agent", "trigger", "lead", "--input", "x", "--max-steps", "1", "--follow"]));
+    command_output(home.run(&["agent", "create", "helper.toml"]));
+    command_output(home.run(&["agent", "create", "lead.json"]));
+    let paused = command_output(home.run(&[
+        "agent",
+        "trigger",
+        "lead",
+        "--input",
+        "x",
+        "--max-steps",
+        "1",
+        "--follow",
+    ]));
     assert!(
         paused.contains("the step limit is reached") && paused.contains("⏸ paused (step_limit)"),
         "{paused}"
@@ -147,7 +155,7 @@ fn a_run_that_pauses_says_how_to_go_on_and_one_that_fails_fails_the_command() {
         paused.lines().last().expect("a hint").trim().trim_start_matches("to go on: emergent ").to_owned();
     let mut words: Vec<_> = command.split(' ').collect();
     words.push("--follow");
-    let resumed = said(home.run(&words));
+    let resumed = command_output(home.run(&words));
     assert!(resumed.contains("✓ completed"), "{resumed}");
 
     let no_script =
@@ -160,7 +168,7 @@ fn a_run_that_pauses_says_how_to_go_on_and_one_that_fails_fails_the_command() {
 #[test]
 fn doctor_tells_which_models_can_be_asked() {
     let home = home();
-    let told = said(home.run(&["doctor"]));
+    let told = command_output(home.run(&["doctor"]));
     // Ollama asks for no key: it is there or it is not.
     assert!(told.contains("configured: ollama, rehearsal"), "{told}");
     assert!(told.contains("not: google (GEMINI_API_KEY)"), "{told}");

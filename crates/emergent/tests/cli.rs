@@ -32,14 +32,14 @@ fn text(bytes: &[u8]) -> &str {
 
 /// What it printed, when it went well and had nothing to complain about.
 #[track_caller]
-fn said(output: Output) -> String {
+fn command_output(output: Output) -> String {
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout).to_owned()
 }
 
 #[track_caller]
 fn json(output: Output) -> Value {
-    let out = said(output);
+    let out = command_output(output);
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("not JSON ({error}): {out}"))
 }
 
@@ -55,47 +55,47 @@ fn failed(output: &Output) -> String {
 /// Every command that looks into the graph, run with these flags.
 fn tour(home: &Home, flags: &[&str]) {
     let run = |args: &[&str]| home.run(&[args, flags].concat());
-    let import = said(run(&["graph", "import", "graph.ndjson"]));
+    let import = command_output(run(&["graph", "import", "graph.ndjson"]));
     assert_eq!(
         import,
         "3 objects: 3 created, 0 updated, 0 unchanged\n2 relationships: 2 created, 0 updated, 0 unchanged\n"
     );
 
-    let found = said(run(&["graph", "search", "algorithm", "--mode", "text"]));
+    let found = command_output(run(&["graph", "search", "algorithm", "--mode", "text"]));
     assert!(found.contains("Person/ada  Ada Lovelace") && found.contains("text #1"), "{found}");
     assert!(!found.contains("Machine/"), "{found}");
-    let none = said(run(&["graph", "search", "algorithm", "--mode", "text", "--type", "Idea"]));
+    let none = command_output(run(&["graph", "search", "algorithm", "--mode", "text", "--type", "Idea"]));
     assert_eq!(none.trim(), "nothing found");
     let hits = json(run(&["graph", "search", "mill store", "--json", "--mode", "text"]));
     assert_eq!(hits["hits"][0]["object"]["key"], "engine");
 
-    let walk = said(run(&["graph", "traverse", "Person/ada", "--depth", "2"]));
+    let walk = command_output(run(&["graph", "traverse", "Person/ada", "--depth", "2"]));
     assert!(walk.contains("3 objects, 2 edges") && walk.contains("  Machine/engine"), "{walk}");
     let walk = json(run(&["graph", "traverse", "Person/ada", "--direction", "out", "--json"]));
     assert_eq!(walk["nodes"].as_array().map(Vec::len), Some(2), "{walk}");
 
-    let shown = said(run(&["graph", "show", "Machine/engine"]));
+    let shown = command_output(run(&["graph", "show", "Machine/engine"]));
     assert!(shown.contains("Analytical Engine") && shown.contains("described"), "{shown}");
     let ada = json(run(&["graph", "show", "Person/ada", "--json"]));
     assert_eq!((&ada["version"], &ada["labels"][0]), (&1.into(), &"mathematics".into()));
     let by_id = json(run(&["graph", "show", ada["id"].as_str().expect("an id"), "--json"]));
     assert_eq!(by_id, ada);
 
-    let history = said(run(&["graph", "history", "Person/ada"]));
+    let history = command_output(run(&["graph", "history", "Person/ada"]));
     assert!(history.starts_with("VERSION") && history.lines().count() == 2, "{history}");
 
     // Again is nothing new: no object, no edge, no version.
-    let before = said(run(&["graph", "export"]));
+    let before = command_output(run(&["graph", "export"]));
     let again = json(run(&["graph", "import", "graph.ndjson", "--json"]));
     assert_eq!(
         (&again["objects"]["unchanged"], &again["relationships"]["unchanged"]),
         (&3.into(), &2.into()),
         "{again}"
     );
-    assert_eq!(said(run(&["graph", "export"])), before);
+    assert_eq!(command_output(run(&["graph", "export"])), before);
     assert_eq!(json(run(&["graph", "history", "Person/ada", "--json"])).as_array().map(Vec::len), Some(1));
     assert_eq!(before.lines().count(), 5, "{before}");
-    said(run(&["graph", "export", "--output", "out.ndjson"]));
+    command_output(run(&["graph", "export", "--output", "out.ndjson"]));
     assert_eq!(std::fs::read_to_string(home.folder().join("out.ndjson")).expect("the file"), before);
 }
 
@@ -105,7 +105,7 @@ fn commands_work_on_a_data_folder_without_a_server() {
     tour(&home, &[]);
     assert!(home.data().join("emergent.db").exists(), "the default is ./data");
     let elsewhere = home.run(&["graph", "export", "--data-dir", "elsewhere"]);
-    assert_eq!(said(elsewhere), "", "another folder is another graph");
+    assert_eq!(command_output(elsewhere), "", "another folder is another graph");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -134,12 +134,12 @@ async fn a_server_that_was_killed_leaves_nothing_in_the_way() {
 #[test]
 fn commands_wait_for_one_another() {
     let home = home();
-    said(home.run(&["graph", "import", "graph.ndjson"]));
+    command_output(home.run(&["graph", "import", "graph.ndjson"]));
     let several: Vec<_> = (0..4)
         .map(|_| home.command(&["graph", "export"]).stdout(Stdio::piped()).spawn().expect("it runs"))
         .collect();
     for one in several {
-        assert_eq!(said(one.wait_with_output().expect("it ends")).lines().count(), 5);
+        assert_eq!(command_output(one.wait_with_output().expect("it ends")).lines().count(), 5);
     }
     // Whoever keeps the folder and is no server is named as the reason.
     let lock = std::fs::File::open(home.data().join("lock")).expect("the lock");
@@ -168,7 +168,7 @@ async fn commands_go_to_the_server_they_are_told() {
     let here = near.start().await;
     let no_token = near.run(&["graph", "export", "--server", server.url()]);
     assert!(failed(&no_token).contains("--token"), "{no_token:?}");
-    assert_eq!(said(near.run(&["graph", "export", "--server", here.url()])), "");
+    assert_eq!(command_output(near.run(&["graph", "export", "--server", here.url()])), "");
 
     let address = server.url().to_owned();
     server.kill();
@@ -181,24 +181,24 @@ async fn commands_work_on_postgres() {
     let home = Home::postgres().await;
     std::fs::write(home.folder().join("graph.ndjson"), FILE.trim_start()).expect("a file");
     tour(&home, &[]);
-    let checked = said(home.run(&["doctor"]));
+    let checked = command_output(home.run(&["doctor"]));
     assert!(checked.contains("PostgreSQL answers"), "{checked}");
 }
 
 #[test]
 fn tokens_are_made_shown_once_and_revoked() {
     let home = home();
-    said(home.run(&["graph", "import", "graph.ndjson"]));
+    command_output(home.run(&["graph", "import", "graph.ndjson"]));
     let made = home.run(&["token", "create", "reader", "--scopes", "graph:read"]);
     assert!(text(&made.stderr).contains("not shown again"));
-    let secret = said(made).trim().to_owned();
+    let secret = command_output(made).trim().to_owned();
     assert!(secret.starts_with("emt_"), "{secret}");
 
     let with_it = |args: &[&str]| home.run(&[args, &["--token", &secret]].concat());
-    assert_eq!(said(with_it(&["graph", "export"])).lines().count(), 5);
+    assert_eq!(command_output(with_it(&["graph", "export"])).lines().count(), 5);
     assert!(failed(&with_it(&["graph", "import", "graph.ndjson"])).contains("graph:write"));
 
-    let listed = said(home.run(&["token", "list"]));
+    let listed = command_output(home.run(&["token", "list"]));
     assert!(
         listed.contains("reader") && listed.contains("graph:read") && !listed.contains(&secret),
         "{listed}"
@@ -206,7 +206,7 @@ fn tokens_are_made_shown_once_and_revoked() {
     let tokens = json(home.run(&["token", "list", "--json"]));
     let reader = tokens.as_array().expect("a list").iter().find(|token| token["name"] == "reader");
     let id = reader.expect("it is listed")["id"].as_str().expect("an id").to_owned();
-    said(home.run(&["token", "revoke", &id]));
+    command_output(home.run(&["token", "revoke", &id]));
     assert!(failed(&with_it(&["graph", "export"])).contains("token"));
     let nobody = "0190f3c5-0000-7000-8000-000000000000";
     assert!(failed(&home.run(&["token", "revoke", nobody])).contains(nobody));
@@ -224,11 +224,11 @@ fn tokens_are_made_shown_once_and_revoked() {
 #[test]
 fn projects_keep_graphs_apart() {
     let home = home();
-    let made = said(home.run(&["project", "create", "other"]));
+    let made = command_output(home.run(&["project", "create", "other"]));
     assert!(made.contains("other"), "{made}");
-    said(home.run(&["graph", "import", "graph.ndjson", "--project", "other"]));
-    assert_eq!(said(home.run(&["graph", "export"])), "");
-    assert_eq!(said(home.run(&["graph", "export", "-p", "other"])).lines().count(), 5);
+    command_output(home.run(&["graph", "import", "graph.ndjson", "--project", "other"]));
+    assert_eq!(command_output(home.run(&["graph", "export"])), "");
+    assert_eq!(command_output(home.run(&["graph", "export", "-p", "other"])).lines().count(), 5);
     let names = json(home.run(&["project", "list", "--json"]));
     let mut names: Vec<_> =
         names.as_array().expect("a list").iter().map(|project| project["name"].clone()).collect();
@@ -251,7 +251,7 @@ fn an_import_tells_which_lines_it_could_not_use() {
         let out = text(&output.stdout);
         assert!(out.contains("line 6") && out.contains("line 7"), "{out}");
     }
-    assert_eq!(said(home.run(&["graph", "export"])).lines().count(), 5);
+    assert_eq!(command_output(home.run(&["graph", "export"])).lines().count(), 5);
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn what_goes_wrong_is_one_clear_line() {
 #[test]
 fn help_names_every_command() {
     let home = Home::sqlite();
-    let help = said(home.run(&["--help"]));
+    let help = command_output(home.run(&["--help"]));
     for command in [
         "serve",
         "agent",
@@ -306,13 +306,13 @@ fn help_names_every_command() {
         ("project", &["list", "create"]),
         ("secret", &["set", "list", "delete", "rotate"]),
     ] {
-        let help = said(home.run(&[group, "--help"]));
+        let help = command_output(home.run(&[group, "--help"]));
         for command in commands {
             assert!(help.contains(command), "{group} {command}: {help}");
-            said(home.run(&[group, command, "--help"]));
+            command_output(home.run(&[group, command, "--help"]));
         }
     }
-    assert!(said(home.run(&["--version"])).starts_with("emergent "));
+    assert!(command_output(home.run(&["--version"])).starts_with("emergent "));
     let wrong = home.run(&["grph"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("graph"), "the nearest command is named");
@@ -321,12 +321,12 @@ fn help_names_every_command() {
 #[test]
 fn doctor_says_what_is_wrong_and_how_to_fix_it() {
     let home = home();
-    let first = said(home.run(&["doctor"]));
+    let first = command_output(home.run(&["doctor"]));
     assert!(
         first.contains("made at the first start") && !home.data().exists(),
         "looking changes nothing: {first}"
     );
-    said(home.run(&["graph", "import", "graph.ndjson"]));
+    command_output(home.run(&["graph", "import", "graph.ndjson"]));
     let well = json(home.run(&["doctor", "--json"]));
     assert!(well.as_array().expect("a list").iter().all(|finding| finding["ok"] == true), "{well}");
 
@@ -344,7 +344,7 @@ fn doctor_says_what_is_wrong_and_how_to_fix_it() {
 async fn doctor_leaves_a_running_server_alone() {
     let home = home();
     let server = home.start().await;
-    let checked = said(home.run(&["doctor"]));
+    let checked = command_output(home.run(&["doctor"]));
     assert!(checked.contains("in use by a server"), "{checked}");
     assert!(checked.contains(&format!("{} answers", server.url())), "{checked}");
     assert!(server.api.get("/ready").await.status == 200);
@@ -362,7 +362,7 @@ fn a_reader_that_leaves_is_no_error() {
         })
         .collect();
     std::fs::write(home.folder().join("many.ndjson"), lines).expect("a file");
-    said(home.run(&["graph", "import", "many.ndjson"]));
+    command_output(home.run(&["graph", "import", "many.ndjson"]));
     for args in [&["graph", "export"][..], &["graph", "search", "k1*", "--json", "--limit", "100"]] {
         let mut child =
             home.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
@@ -381,8 +381,8 @@ fn progress_and_colour_are_for_terminals() {
     let home = home();
     let output = home.run(&["graph", "import", "graph.ndjson"]);
     assert_eq!(text(&output.stderr), "");
-    assert!(!said(output).contains('\x1b'));
-    assert!(!said(home.run(&["graph", "search", "ada"])).contains('\x1b'));
+    assert!(!command_output(output).contains('\x1b'));
+    assert!(!command_output(home.run(&["graph", "search", "ada"])).contains('\x1b'));
 }
 
 #[test]

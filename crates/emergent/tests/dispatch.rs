@@ -62,7 +62,7 @@ fn agents(home: &Home) {
         let model = json!({ "provider": "rehearsal", "name": "work" });
         let definition = json!({ "name": name, "model": model, "tools": tools });
         std::fs::write(home.folder().join("agent.json"), definition.to_string()).expect("a file");
-        said(home.run(&["agent", "create", "agent.json"]));
+        command_output(home.run(&["agent", "create", "agent.json"]));
     }
 }
 
@@ -71,14 +71,14 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[track_caller]
-fn said(output: Output) -> String {
+fn command_output(output: Output) -> String {
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout)
 }
 
 #[track_caller]
 fn json_of(output: Output) -> Value {
-    serde_json::from_str(&said(output)).expect("JSON")
+    serde_json::from_str(&command_output(output)).expect("JSON")
 }
 
 /// What was told before it failed, and why it did.
@@ -98,12 +98,14 @@ fn has(told: &str, parts: &[&str]) {
 /// The same tour, wherever the commands go.
 fn tour(home: &Home) {
     agents(home);
-    let checked = said(home.run(&["dispatch", "--tasks", "plan.yaml", "--dry-run"]));
+    let checked = command_output(home.run(&["dispatch", "--tasks", "plan.yaml", "--dry-run"]));
     has(&checked, &["LAYER", "research", "the task names `worker`", "first: research"]);
-    assert!(said(home.run(&["workflow", "list"])).lines().count() == 1, "nothing was started");
+    assert!(command_output(home.run(&["workflow", "list"])).lines().count() == 1, "nothing was started");
 
     let settings = ["--budget-tokens", "1000000", "--threading", "llm"];
-    let live = said(home.run(&[&["dispatch", "--tasks", "plan.yaml", "--follow"][..], &settings].concat()));
+    let live = command_output(
+        home.run(&[&["dispatch", "--tasks", "plan.yaml", "--follow"][..], &settings].concat()),
+    );
     has(
         &live,
         &["▸ research  worker", "✓ research", "✓ design", "✓ docs", "3 of 3 done", "3 of 3 tasks completed"],
@@ -115,37 +117,38 @@ fn tour(home: &Home) {
     let id = all[0]["id"].as_str().expect("an id");
     let shown = json_of(home.run(&["workflow", "show", id, "--json"]));
     assert_eq!(shown["settings"]["threading"], "llm");
-    has(&said(home.run(&["workflow", "list"])), &[id, "completed", "Look for patterns"]);
+    has(&command_output(home.run(&["workflow", "list"])), &[id, "completed", "Look for patterns"]);
     has(
-        &said(home.run(&["workflow", "show", id])),
+        &command_output(home.run(&["workflow", "show", id])),
         &["1 ─ ✓ research", "worker", "the budget is 1000000 tokens"],
     );
     has(
-        &said(home.run(&["workflow", "events", id])),
+        &command_output(home.run(&["workflow", "events", id])),
         &["▸ Look for patterns", "✓ completed: every task is done"],
     );
-    let events = said(home.run(&["workflow", "events", id, "--json"]));
+    let events = command_output(home.run(&["workflow", "events", id, "--json"]));
     let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(events.last().expect("an end")["type"], "workflow_ended");
     // What is over is told from its beginning.
-    has(&said(home.run(&["workflow", "follow", id])), &["▸ docs  worker", "✓ completed"]);
+    has(&command_output(home.run(&["workflow", "follow", id])), &["▸ docs  worker", "✓ completed"]);
     let tasks = json_of(home.run(&["task", "list", "--workflow", id, "--status", "completed", "--json"]));
     assert_eq!(tasks.as_array().expect("tasks").len(), 3);
 
     steering(home);
 
-    let planned = said(home.run(&["dispatch", "Tell what is there", "--planner", "planner", "--follow"]));
+    let planned =
+        command_output(home.run(&["dispatch", "Tell what is there", "--planner", "planner", "--follow"]));
     has(&planned, &["▸ planning", "✓ planned", "+ look", "✓ tell", "2 of 2 tasks completed"]);
     let (_, refused) = failed(&home.run(&["dispatch", "Tell what is there"]));
     has(&refused, &["task-planner", "emergent.code"]);
 
-    has(&said(home.run(&["budget", "set", "--usd", "2.5"])), &["(project)", "$2.5"]);
+    has(&command_output(home.run(&["budget", "set", "--usd", "2.5"])), &["(project)", "$2.5"]);
     has(
-        &said(home.run(&["budget", "set", "--agent", "worker", "--tokens", "5000"])),
+        &command_output(home.run(&["budget", "set", "--agent", "worker", "--tokens", "5000"])),
         &["worker", "5000 tokens"],
     );
     has(&failed(&home.run(&["budget", "set", "--agent", "nobody", "--usd", "1"])).1, &["`nobody`"]);
-    has(&said(home.run(&["budget", "set", "--none"])), &["no limit"]);
+    has(&command_output(home.run(&["budget", "set", "--none"])), &["no limit"]);
     let shown = json_of(home.run(&["budget", "show", "--json"]));
     assert_eq!(shown["agents"][0]["limit"]["tokens"], 5000);
 }
@@ -158,10 +161,10 @@ fn steering(home: &Home) {
     let command = told.lines().find_map(|line| line.trim().strip_prefix("another agent")).expect("a way on");
     let command = command.trim().trim_start_matches("emergent ").replace("AGENT", "worker");
     let words: Vec<&str> = command.split(' ').collect();
-    has(&said(home.run(&words)), &["task bad", "pending", "for worker"]);
+    has(&command_output(home.run(&words)), &["task bad", "pending", "for worker"]);
     let id = json_of(home.run(&["workflow", "list", "--limit", "1", "--json"]))[0]["id"].clone();
     let id = id.as_str().expect("an id");
-    let live = said(home.run(&["workflow", "follow", id]));
+    let live = command_output(home.run(&["workflow", "follow", id]));
     has(&live, &["⚑ a person has to say", "▸ goes on", "✓ after", "2 of 2 done"]);
 
     let (_, why) = failed(&home.run(&["task", "skip", &format!("{id}/bad")]));
@@ -174,9 +177,10 @@ fn steering(home: &Home) {
     let last = json_of(home.run(&["workflow", "list", "--limit", "1", "--json"]))[0].clone();
     assert_eq!(last["status"], "failed");
 
-    let alone = said(home.run(&["task", "add", "later", "--title", "Some day", "--priority", "low"]));
+    let alone =
+        command_output(home.run(&["task", "add", "later", "--title", "Some day", "--priority", "low"]));
     has(&alone, &["task later", "pending"]);
-    has(&said(home.run(&["task", "list", "--available"])), &["later", "Some day"]);
+    has(&command_output(home.run(&["task", "list", "--available"])), &["later", "Some day"]);
 }
 
 #[test]
@@ -187,9 +191,12 @@ fn a_data_folder_alone_is_enough_for_a_workflow() {
     let waiting = home.run(&["dispatch", "--tasks", "plan.yaml", "--json"]);
     has(&text(&waiting.stderr), &["emergent workflow follow"]);
     let id = json_of(waiting)["workflowId"].as_str().expect("an id").to_owned();
-    has(&said(home.run(&["workflow", "show", &id])), &["1 ─ ◦ research", "2 ┬ · design", "0 of 3 done"]);
     has(
-        &said(home.run(&[
+        &command_output(home.run(&["workflow", "show", &id])),
+        &["1 ─ ◦ research", "2 ┬ · design", "0 of 3 done"],
+    );
+    has(
+        &command_output(home.run(&[
             "task",
             "add",
             "more",
@@ -202,10 +209,10 @@ fn a_data_folder_alone_is_enough_for_a_workflow() {
         ])),
         &["more"],
     );
-    has(&said(home.run(&["workflow", "follow", &id])), &["3 ─ ✓ more", "4 of 4 done"]);
-    has(&said(home.run(&["dispatch", "--tasks", "plan.yaml"])), &["is started"]);
+    has(&command_output(home.run(&["workflow", "follow", &id])), &["3 ─ ✓ more", "4 of 4 done"]);
+    has(&command_output(home.run(&["dispatch", "--tasks", "plan.yaml"])), &["is started"]);
     let id = json_of(home.run(&["workflow", "list", "--limit", "1", "--json"]))[0]["id"].clone();
-    has(&said(home.run(&["workflow", "cancel", id.as_str().expect("an id")])), &["cancelled"]);
+    has(&command_output(home.run(&["workflow", "cancel", id.as_str().expect("an id")])), &["cancelled"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,14 +21,14 @@ done
 "#;
 
 #[track_caller]
-fn said(output: Output) -> String {
+fn command_output(output: Output) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{err}");
     out.into_owned()
 }
 
 fn run(home: &Home, args: &[&str]) -> String {
-    said(home.run(args))
+    command_output(home.run(args))
 }
 
 fn write(home: &Home, name: &str, content: &Value) {
@@ -96,7 +96,7 @@ async fn doctor_tells_how_external_servers_and_their_secrets_stand() {
     set.stdin(std::process::Stdio::from(
         std::fs::File::open(home.folder().join("gone.json")).expect("a file"),
     ));
-    said(common::finish(set));
+    command_output(common::finish(set));
     run(&home, &["mcp-server", "remove", "gone"]);
     let (told, well) = doctor(&home);
     assert!(well, "{told}");

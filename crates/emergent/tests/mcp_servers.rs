@@ -38,7 +38,7 @@ fn home(tag: &str) -> Home {
 }
 
 #[track_caller]
-fn said(output: Output) -> String {
+fn command_output(output: Output) -> String {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{err}");
     out.into_owned()
@@ -64,25 +64,26 @@ async fn none_left(tag: &str) {
 async fn a_server_is_added_used_and_removed_on_a_data_folder() {
     let tag = "cli-folder-of-mcp-servers";
     let home = home(tag);
-    assert!(said(home.run(&["mcp-server", "list"])).contains("No external MCP servers"));
-    assert!(said(home.run(&["mcp-server", "add", "stories.json"])).contains("stories is added"));
+    assert!(command_output(home.run(&["mcp-server", "list"])).contains("No external MCP servers"));
+    assert!(command_output(home.run(&["mcp-server", "add", "stories.json"])).contains("stories is added"));
     let again = home.run(&["mcp-server", "add", "stories.json"]);
     assert!(!again.status.success() && String::from_utf8_lossy(&again.stderr).contains("`stories` already"));
-    let inspected = said(home.run(&["mcp-server", "inspect", "stories"]));
+    let inspected = command_output(home.run(&["mcp-server", "inspect", "stories"]));
     assert!(inspected.contains("speaks MCP 2025-11-25") && inspected.contains("tell"), "{inspected}");
     none_left(tag).await;
     let tools: Value =
-        serde_json::from_str(&said(home.run(&["mcp-server", "tools", "stories", "--json"]))).unwrap();
+        serde_json::from_str(&command_output(home.run(&["mcp-server", "tools", "stories", "--json"])))
+            .unwrap();
     assert_eq!((&tools[0]["name"], &tools[0]["status"]), (&json!("tell"), &json!("live")));
-    let shown = said(home.run(&["mcp-server", "set", "stories", "--timeout", "5"]));
+    let shown = command_output(home.run(&["mcp-server", "set", "stories", "--timeout", "5"]));
     assert!(shown.contains("warn") && shown.contains("5 s"), "{shown}");
 
-    said(home.run(&["agent", "create", "teller.json"]));
-    let told = said(home.run(&["agent", "trigger", "teller", "--input", "Go.", "--follow"]));
+    command_output(home.run(&["agent", "create", "teller.json"]));
+    let told = command_output(home.run(&["agent", "trigger", "teller", "--input", "Go.", "--follow"]));
     assert!(told.contains("✓ tell") && told.contains("Done."), "{told}");
     none_left(tag).await;
 
-    said(home.run(&["mcp-server", "remove", "stories"]));
+    command_output(home.run(&["mcp-server", "remove", "stories"]));
     let missing = home.run(&["mcp-server", "show", "stories"]);
     assert!(String::from_utf8_lossy(&missing.stderr).contains("there is no MCP server `stories`"));
 }
@@ -92,10 +93,10 @@ async fn a_server_that_stops_leaves_no_program_behind() {
     let tag = "cli-served-mcp-servers";
     let home = home(tag);
     let mut server = home.start().await;
-    said(home.run(&["mcp-server", "add", "stories.json"]));
-    said(home.run(&["mcp-server", "inspect", "stories"]));
+    command_output(home.run(&["mcp-server", "add", "stories.json"]));
+    command_output(home.run(&["mcp-server", "inspect", "stories"]));
     assert_eq!(processes(tag), 1, "kept");
-    let status = said(home.run(&["mcp-server", "list", "--json"]));
+    let status = command_output(home.run(&["mcp-server", "list", "--json"]));
     assert!(status.contains("\"connected\""), "{status}");
     server.launched.signal("TERM");
     assert!(server.launched.ended().success());
@@ -112,11 +113,11 @@ async fn a_server_that_is_killed_leaves_no_program_behind() {
     for name in ["one", "two"] {
         let spec = json!({ "name": name, "transport": "stdio", "command": "sh", "args": ["-c", deaf, tag] });
         std::fs::write(home.folder().join("deaf.json"), spec.to_string()).expect("a file");
-        said(home.run(&["mcp-server", "add", "deaf.json"]));
+        command_output(home.run(&["mcp-server", "add", "deaf.json"]));
     }
     let server = home.start().await;
     for name in ["one", "two"] {
-        said(home.run(&["mcp-server", "inspect", name]));
+        command_output(home.run(&["mcp-server", "inspect", name]));
     }
     // A thread that starts programs may end before they do: those of a busy runtime do after a while.
     tokio::time::sleep(Duration::from_secs(1)).await;

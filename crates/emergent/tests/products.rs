@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Home, failed, json_of, said, text};
+use common::{Home, command_output, failed, json_of, text};
 use serde_json::{Value, json};
 
 fn manifest(version: &str, prompt: &str) -> String {
@@ -26,20 +26,20 @@ fn home() -> Home {
 
 /// The same tour, wherever the commands go.
 fn tour(home: &Home) {
-    let planned = said(home.run(&["product", "install", "v1", "--dry-run"]));
+    let planned = command_output(home.run(&["product", "install", "v1", "--dry-run"]));
     assert!(planned.contains("+ agent triage") && planned.contains("nothing was changed"), "{planned}");
     assert!(!planned.contains('\x1b'), "no colour where no person looks");
     assert_eq!(json_of(home.run(&["product", "list", "--json"])), json!([]));
 
-    said(home.run(&["product", "install", "v1/manifest.json"]));
+    command_output(home.run(&["product", "install", "v1/manifest.json"]));
     let again = failed(&home.run(&["product", "install", "v2"]));
     assert!(again.contains("already") && again.contains("upgrade"), "{again}");
-    let listed = said(home.run(&["product", "list"]));
+    let listed = command_output(home.run(&["product", "list"]));
     assert!(listed.contains("acme.support") && listed.contains("1.0.0"), "{listed}");
-    let echo = said(home.run(&["agent", "trigger", "triage", "--input", "hello", "--follow"]));
+    let echo = command_output(home.run(&["agent", "trigger", "triage", "--input", "hello", "--follow"]));
     assert!(echo.contains("hello"), "{echo}");
 
-    let diff = said(home.run(&["product", "upgrade", "acme.support", "v2", "--dry-run"]));
+    let diff = command_output(home.run(&["product", "upgrade", "acme.support", "v2", "--dry-run"]));
     assert!(diff.contains("1.0.0 → 2.0.0") && diff.contains("~ agent triage"), "{diff}");
     assert!(
         diff.contains("    - You sort.\n    + You sort fast.\n") && !diff.contains("- Be kind."),
@@ -50,16 +50,16 @@ fn tour(home: &Home) {
         (&done["product"]["version"], &done["plan"]["direction"]),
         (&json!("2.0.0"), &json!("upgrade"))
     );
-    let back = said(home.run(&["product", "upgrade", "acme.support", "v1"]));
+    let back = command_output(home.run(&["product", "upgrade", "acme.support", "v1"]));
     assert!(back.contains("2.0.0 → 1.0.0") && back.contains("downgrade"), "{back}");
     let nowhere = failed(&home.run(&["product", "upgrade", "acme.support"]));
     assert!(nowhere.contains("give a manifest or a source"), "{nowhere}");
-    let checked = said(home.run(&["product", "check"]));
+    let checked = command_output(home.run(&["product", "check"]));
     assert!(checked.contains("nowhere to look"), "{checked}");
-    let shown = said(home.run(&["product", "show", "acme.support"]));
+    let shown = command_output(home.run(&["product", "show", "acme.support"]));
     assert!(shown.contains("triage") && shown.contains("manifest"), "{shown}");
 
-    let gone = said(home.run(&["product", "uninstall", "acme.support"]));
+    let gone = command_output(home.run(&["product", "uninstall", "acme.support"]));
     assert!(gone.contains("- agent triage"), "{gone}");
     assert!(failed(&home.run(&["product", "show", "acme.support"])).contains("acme.support"));
 }
@@ -91,23 +91,24 @@ fn a_product_that_ships_can_be_tried_at_once() {
         ("emergent.research", "research-assistant"),
         ("emergent.code", "spec-writer"),
     ] {
-        said(home.run(&["product", "install", product]));
+        command_output(home.run(&["product", "install", product]));
         let model = format!("rehearsal/{product}");
         let input = "What is known about Ada Lovelace?";
-        let live =
-            said(home.run(&["agent", "trigger", agent, "--input", input, "--follow", "--model", &model]));
+        let live = command_output(
+            home.run(&["agent", "trigger", agent, "--input", input, "--follow", "--model", &model]),
+        );
         assert!(live.contains("Rehearsed") && live.contains("completed"), "{live}");
     }
     let reports = json_of(home.run(&["graph", "search", "rehearsed", "--json"]));
     assert!(!reports["hits"].as_array().expect("hits").is_empty(), "{reports}");
-    let up_to_date = said(home.run(&["product", "check"]));
+    let up_to_date = command_output(home.run(&["product", "check"]));
     assert_eq!(up_to_date.matches("up to date").count(), 3, "{up_to_date}");
 }
 
 #[test]
 fn a_manifest_is_validated_without_a_server() {
     let home = home();
-    assert!(said(home.run(&["product", "validate", "v1"])).contains("acme.support 1.0.0 is fine"));
+    assert!(command_output(home.run(&["product", "validate", "v1"])).contains("acme.support 1.0.0 is fine"));
     assert!(!home.data().exists(), "looking changes nothing");
     let schema: Value = json_of(home.run(&["product", "schema"]));
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");

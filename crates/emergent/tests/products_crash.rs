@@ -192,7 +192,7 @@ async fn look(home: &Home) -> Value {
         None => DbConfig::Sqlite { path: home.data().join("emergent.db") },
     };
     let db = Db::open(config).await.expect("the database");
-    let project = db.read(|tx| projects::by_name(tx, "default")).await;
+    let project = db.read(|tx| projects::get_by_name(tx, "default")).await;
     let project =
         project.unwrap_or_else(|error: emergent_store::Error| panic!("{error}")).expect("a project");
     fingerprint(&db, project.id).await

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Home, eventually, said};
+use common::{Home, command_output, eventually};
 use emergent_store::{Db, DbConfig, Tx, params};
 use serde_json::{Value, json};
 
@@ -14,16 +14,16 @@ fn define(home: &Home, name: &str, trigger: &str, settings: Value) {
         "model": { "provider": "rehearsal", "name": "echo" },
     });
     std::fs::write(home.folder().join("agent.json"), definition.to_string()).expect("a file");
-    said(home.run(&["agent", "create", "agent.json"]));
+    command_output(home.run(&["agent", "create", "agent.json"]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn triggers_are_listed_and_what_became_of_them() {
     let home = Home::sqlite();
-    assert!(said(home.run(&["trigger", "list"])).contains("No agent is triggered"));
+    assert!(command_output(home.run(&["trigger", "list"])).contains("No agent is triggered"));
     define(&home, "digest", "0 8 * * MON-FRI", json!({ "time_zone": "Europe/Berlin" }));
     define(&home, "greeter", "on_entity_created", json!({ "types": ["Person"] }));
-    let listed = said(home.run(&["trigger", "list"]));
+    let listed = command_output(home.run(&["trigger", "list"]));
     for part in
         ["agent:digest", "0 8 * * MON-FRI", "Europe/Berlin", "greeter", "on_entity_created", "type Person"]
     {
@@ -34,17 +34,18 @@ async fn triggers_are_listed_and_what_became_of_them() {
     server.api.post("/api/graph/objects", &json!({ "type": "Person", "properties": {} })).await.data();
     server.api.post("/api/graph/objects", &json!({ "type": "Place", "properties": {} })).await.data();
     let firings = || {
-        let told =
-            said(home.run(&["trigger", "firings", "--agent", "greeter", "--status", "admitted", "--json"]));
+        let told = command_output(
+            home.run(&["trigger", "firings", "--agent", "greeter", "--status", "admitted", "--json"]),
+        );
         serde_json::from_str::<Vec<Value>>(&told).expect("JSON")
     };
     eventually("the greeter was started", Duration::from_secs(20), async || !firings().is_empty()).await;
     let fired = firings();
     assert_eq!((fired.len(), &fired[0]["entityType"]), (1, &json!("Person")), "{fired:?}");
-    let table = said(home.run(&["trigger", "firings"]));
+    let table = command_output(home.run(&["trigger", "firings"]));
     assert!(table.contains("on_entity_created Person") && table.contains("admitted"), "{table}");
     let run = fired[0]["runId"].as_str().expect("a run");
-    assert!(said(home.run(&["run", "show", run])).contains("greeter"));
+    assert!(command_output(home.run(&["run", "show", run])).contains("greeter"));
 }
 
 /// As it was written before there were tables of triggers: with definitions alone.

@@ -4,19 +4,19 @@
 use std::time::Duration;
 
 use emergent_domain::{
-    agent::{Agent, AgentDefinition, Surroundings, Visibility, default_of},
+    agent::{Agent, AgentDefinition, AvailableNames, Visibility, default_agent},
     author::Author,
-    cursor::{Page, Paged},
+    cursor::{Page, ResultPage},
     ids::{AgentId, ProjectId},
 };
-use emergent_graph::{Actor, Writer};
+use emergent_graph::{Actor, WriteContext};
 use emergent_store::{Tx, agents as rows, projects, schedules};
 
 use crate::{Error, Executor, Result, triggers};
 
 impl Executor {
     pub async fn create_agent(&self, actor: Actor, definition: AgentDefinition) -> Result<Agent> {
-        let around = self.tools().surroundings(actor.project, Vec::new()).await;
+        let around = self.tools().available_names(actor.project, Vec::new()).await;
         self.change_agents(actor, move |tx, writer| create(tx, writer, &definition, &around)).await
     }
 
@@ -28,7 +28,7 @@ impl Executor {
         expected_version: Option<i64>,
         change: impl Fn(AgentDefinition) -> AgentDefinition + Send + 'static,
     ) -> Result<Agent> {
-        let around = self.tools().surroundings(actor.project, Vec::new()).await;
+        let around = self.tools().available_names(actor.project, Vec::new()).await;
         self.change_agents(actor, move |tx, writer| {
             update(tx, writer, id, expected_version, &change, &around)
         })
@@ -44,8 +44,8 @@ impl Executor {
     /// Gives agents that were saved before there were schedules and event triggers (up to schema
     /// version 2) what their definitions say. It counts from now; asked again, and by servers that
     /// start together, it changes nothing.
-    pub async fn ensure_triggers(&self) -> Result<()> {
-        let projects = self.db().read(rows::projects_untriggered).await?;
+    pub async fn backfill_triggers(&self) -> Result<()> {
+        let projects = self.db().read(rows::projects_missing_triggers).await?;
         for project in projects {
             let (graph, actor) = (self.graph().clone(), Actor { project, author: Author::System });
             let adopt = move |tx: &mut Tx<'_>| {
@@ -53,10 +53,10 @@ impl Executor {
                 if projects::lock(tx, project)?.is_none() {
                     return Ok(());
                 }
-                let writer = graph.writer(tx, actor)?;
-                for agent in rows::untriggered(tx, project)? {
+                let writer = graph.write_context(tx, actor)?;
+                for agent in rows::list_missing_triggers(tx, project)? {
                     if agent.definition.visibility != Visibility::Internal {
-                        triggers::save_again(tx, &writer, &agent)?;
+                        triggers::resave(tx, &writer, &agent)?;
                     }
                 }
                 Ok::<_, Error>(())
@@ -73,8 +73,8 @@ impl Executor {
     }
 
     /// A living agent, or the tombstone of one whose runs are still asked for.
-    pub async fn get_agent_ever(&self, project: ProjectId, id: AgentId) -> Result<Agent> {
-        let found = self.db().read(move |tx| rows::get_ever(tx, project, id)).await?;
+    pub async fn get_agent_including_deleted(&self, project: ProjectId, id: AgentId) -> Result<Agent> {
+        let found = self.db().read(move |tx| rows::get_including_deleted(tx, project, id)).await?;
         found.ok_or_else(|| Error::not_found("agent", id))
     }
 
@@ -91,24 +91,24 @@ impl Executor {
         project: ProjectId,
         include_internal: bool,
         page: Page,
-    ) -> Result<Paged<Agent>> {
+    ) -> Result<ResultPage<Agent>> {
         Ok(self.db().read(move |tx| rows::list(tx, project, include_internal, &page)).await?)
     }
 
     /// The agent that answers when none is named.
     pub async fn default_agent(&self, project: ProjectId) -> Result<Option<Agent>> {
-        let agents = self.db().read(move |tx| rows::defaults(tx, project)).await?;
-        Ok(default_of(&agents).cloned())
+        let agents = self.db().read(move |tx| rows::list_defaults(tx, project)).await?;
+        Ok(default_agent(&agents).cloned())
     }
 
     async fn change_agents<F>(&self, actor: Actor, work: F) -> Result<Agent>
     where
-        F: Fn(&mut Tx<'_>, &Writer) -> Result<Agent> + Send + 'static,
+        F: Fn(&mut Tx<'_>, &WriteContext) -> Result<Agent> + Send + 'static,
     {
         let graph = self.graph().clone();
         self.db()
             .write(move |tx| {
-                let writer = graph.writer(tx, actor)?;
+                let writer = graph.write_context(tx, actor)?;
                 work(tx, &writer)
             })
             .await
@@ -119,16 +119,16 @@ impl Executor {
 /// is about to make in the same transaction, the others are looked up here.
 pub fn create(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     definition: &AgentDefinition,
-    around: &Surroundings,
+    around: &AvailableNames,
 ) -> Result<Agent> {
-    hold_agents(tx, writer)?;
+    lock_agents(tx, writer)?;
     check(tx, writer, definition, around)?;
     let id = AgentId::new();
-    free_name(tx, writer, id, &definition.name)?;
+    check_name_free(tx, writer, id, &definition.name)?;
     if definition.is_default {
-        take_default(tx, writer, id, definition)?;
+        clear_other_defaults(tx, writer, id, definition)?;
     }
     let agent = Agent {
         id,
@@ -147,13 +147,13 @@ pub fn create(
 /// Changes an agent; when nothing would change, it is returned as it is.
 pub fn update(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     id: AgentId,
     expected_version: Option<i64>,
     change: impl Fn(AgentDefinition) -> AgentDefinition,
-    around: &Surroundings,
+    around: &AvailableNames,
 ) -> Result<Agent> {
-    hold_agents(tx, writer)?;
+    lock_agents(tx, writer)?;
     let before = get(tx, writer, id)?;
     if let Some(expected) = expected_version.filter(|expected| *expected != before.version) {
         let (name, current) = (before.definition.name, before.version);
@@ -161,13 +161,13 @@ pub fn update(
     }
     let definition = change(before.definition.clone());
     if definition == before.definition {
-        triggers::save_again(tx, writer, &before)?;
+        triggers::resave(tx, writer, &before)?;
         return Ok(before);
     }
     check(tx, writer, &definition, around)?;
-    free_name(tx, writer, id, &definition.name)?;
+    check_name_free(tx, writer, id, &definition.name)?;
     if definition.is_default {
-        take_default(tx, writer, id, &definition)?;
+        clear_other_defaults(tx, writer, id, &definition)?;
     }
     next_version(tx, writer, before, |agent| agent.definition = definition)
 }
@@ -175,8 +175,8 @@ pub fn update(
 /// Takes an agent away; returns the tombstone, which is a version with an author as well. Not while
 /// a job starts it: only a product that takes its own agent away sees to its own jobs by itself,
 /// before or after, in the same transaction.
-pub fn delete(tx: &mut Tx<'_>, writer: &Writer, id: AgentId, product: Option<&str>) -> Result<Agent> {
-    hold_agents(tx, writer)?;
+pub fn delete(tx: &mut Tx<'_>, writer: &WriteContext, id: AgentId, product: Option<&str>) -> Result<Agent> {
+    lock_agents(tx, writer)?;
     let before = get(tx, writer, id)?;
     let jobs = schedules::list(tx, writer.project.id)?.into_iter().filter(|job| job.agent == id);
     let of_others = jobs.filter_map(|job| Some((job.product?, job.name)));
@@ -195,8 +195,8 @@ pub fn delete(tx: &mut Tx<'_>, writer: &Writer, id: AgentId, product: Option<&st
 }
 
 /// What an agent was at a version, whether it still lives or not.
-pub fn version(tx: &mut Tx<'_>, id: AgentId, version: i64) -> Result<Option<AgentDefinition>> {
-    Ok(rows::version(tx, id, version)?)
+pub fn get_version(tx: &mut Tx<'_>, id: AgentId, version: i64) -> Result<Option<AgentDefinition>> {
+    Ok(rows::get_version(tx, id, version)?)
 }
 
 /// A living agent by its id or its name.
@@ -213,28 +213,28 @@ pub fn find(tx: &mut Tx<'_>, project: ProjectId, name_or_id: &str) -> emergent_s
     rows::get_by_name(tx, project, name_or_id)
 }
 
-fn get(tx: &mut Tx<'_>, writer: &Writer, id: AgentId) -> Result<Agent> {
+fn get(tx: &mut Tx<'_>, writer: &WriteContext, id: AgentId) -> Result<Agent> {
     rows::get(tx, writer.project.id, id)?.ok_or_else(|| Error::not_found("agent", id))
 }
 
 /// Decisions about a project's agents (who has a name, who is the default) wait for one another.
-fn hold_agents(tx: &mut Tx<'_>, writer: &Writer) -> Result<()> {
+fn lock_agents(tx: &mut Tx<'_>, writer: &WriteContext) -> Result<()> {
     let project = writer.project.id;
     projects::lock(tx, project)?.map(|_| ()).ok_or_else(|| Error::not_found("project", project))
 }
 
 fn check(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     definition: &AgentDefinition,
-    around: &Surroundings,
+    around: &AvailableNames,
 ) -> Result<()> {
     let mut around = around.clone();
-    around.agents.extend(rows::names(tx, writer.project.id)?);
+    around.agents.extend(rows::list_names(tx, writer.project.id)?);
     Ok(definition.check(&around)?)
 }
 
-fn free_name(tx: &mut Tx<'_>, writer: &Writer, id: AgentId, name: &str) -> Result<()> {
+fn check_name_free(tx: &mut Tx<'_>, writer: &WriteContext, id: AgentId, name: &str) -> Result<()> {
     match rows::get_by_name(tx, writer.project.id, name)? {
         Some(holder) if holder.id != id => Err(Error::Conflict(format!(
             "the name `{name}` belongs to the agent `{}`: change that one, or choose another name",
@@ -245,8 +245,13 @@ fn free_name(tx: &mut Tx<'_>, writer: &Writer, id: AgentId, name: &str) -> Resul
 }
 
 /// A project has one default agent: the flag is taken from whoever has it.
-fn take_default(tx: &mut Tx<'_>, writer: &Writer, id: AgentId, definition: &AgentDefinition) -> Result<()> {
-    for holder in rows::defaults(tx, writer.project.id)? {
+fn clear_other_defaults(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    id: AgentId,
+    definition: &AgentDefinition,
+) -> Result<()> {
+    for holder in rows::list_defaults(tx, writer.project.id)? {
         if holder.id == id {
             continue;
         }
@@ -265,7 +270,7 @@ fn take_default(tx: &mut Tx<'_>, writer: &Writer, id: AgentId, definition: &Agen
 
 fn next_version(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     before: Agent,
     change: impl FnOnce(&mut Agent),
 ) -> Result<Agent> {
@@ -274,7 +279,7 @@ fn next_version(
     let mut next = Agent { version: before.version + 1, updated_at: now, ..before };
     change(&mut next);
     if !rows::update(tx, &next, writer.author)? {
-        return Err(tx.again("the agent changed although its project was held").into());
+        return Err(tx.retry_error("the agent changed although its project was held").into());
     }
     triggers::save(tx, writer, &next)?;
     Ok(next)

@@ -20,42 +20,42 @@ fn free(input: u64, output: u64) -> Amount {
     tokens((input + output) as i64)
 }
 
-fn under(limit: i64, spent: i64, reserved: i64) -> (Limits, Held) {
+fn under(limit: i64, spent: i64, reserved: i64) -> (Limits, Counters) {
     let limits = Limits { workflow: Limit { microusd: None, tokens: Some(limit) }, ..Limits::default() };
     let counter = Counter { spent: tokens(spent), reserved: tokens(reserved) };
-    (limits, Held::from_iter([(Scope::Workflow, counter)]))
+    (limits, Counters::from_iter([(BudgetKind::Workflow, counter)]))
 }
 
 #[track_caller]
-fn check(limit: i64, spent: i64, reserved: i64, wish: (u64, u32, u32), expected: Room) {
+fn check(limit: i64, spent: i64, reserved: i64, estimate: (u64, u32, u32), expected: BudgetFit) {
     let (limits, held) = under(limit, spent, reserved);
-    let (input, output, least) = wish;
-    assert_eq!(room(&limits, &held, Wish { input, output, least }, &free), expected);
+    let (input, max_output, min_output) = estimate;
+    assert_eq!(fit_call(&limits, &held, CallEstimate { input, max_output, min_output }, &free), expected);
 }
 
 #[test]
 fn a_call_that_fits_is_given_what_it_wants() {
-    check(1_000, 0, 0, (400, 600, 100), Room::For(600));
-    check(1_000, 300, 100, (300, 300, 100), Room::For(300));
+    check(1_000, 0, 0, (400, 600, 100), BudgetFit::Fits(600));
+    check(1_000, 300, 100, (300, 300, 100), BudgetFit::Fits(300));
 }
 
 #[test]
 fn what_is_left_is_given_when_nobody_else_is_asking() {
-    check(1_000, 400, 0, (300, 600, 100), Room::For(300));
-    check(1_000, 600, 0, (300, 600, 100), Room::For(100));
+    check(1_000, 400, 0, (300, 600, 100), BudgetFit::Fits(300));
+    check(1_000, 600, 0, (300, 600, 100), BudgetFit::Fits(100));
 }
 
 #[test]
 fn a_call_waits_for_others_rather_than_be_cut_or_refused() {
-    check(1_000, 0, 700, (300, 600, 100), Room::Later);
-    check(1_000, 0, 1_000, (300, 600, 100), Room::Later);
+    check(1_000, 0, 700, (300, 600, 100), BudgetFit::AfterSettlement);
+    check(1_000, 0, 1_000, (300, 600, 100), BudgetFit::AfterSettlement);
 }
 
 #[test]
 fn what_would_not_fit_without_the_others_either_is_refused_at_once() {
-    check(1_000, 700, 0, (300, 600, 100), Room::None(Scope::Workflow));
-    check(1_000, 700, 300, (300, 600, 100), Room::None(Scope::Workflow));
-    check(100, 0, 0, (101, 1, 1), Room::None(Scope::Workflow));
+    check(1_000, 700, 0, (300, 600, 100), BudgetFit::Exceeds(BudgetKind::Workflow));
+    check(1_000, 700, 300, (300, 600, 100), BudgetFit::Exceeds(BudgetKind::Workflow));
+    check(100, 0, 0, (101, 1, 1), BudgetFit::Exceeds(BudgetKind::Workflow));
 }
 
 proptest! {
@@ -74,22 +74,22 @@ proptest! {
         let counter = |(a, b, c, d)| Counter {
             spent: Amount { microusd: a, tokens: b }, reserved: Amount { microusd: c, tokens: d },
         };
-        let held: Held = SCOPES.into_iter().zip(used.map(counter)).collect();
-        let wish = Wish { input, output: least + more, least };
-        let fits = |output: u32, reserved: bool| SCOPES.into_iter().all(|scope| {
+        let held: Counters = BUDGET_KINDS.into_iter().zip(used.map(counter)).collect();
+        let wish = CallEstimate { input, max_output: least + more, min_output: least };
+        let fits = |output: u32, reserved: bool| BUDGET_KINDS.into_iter().all(|scope| {
             let used = held.get(scope);
             let used = if reserved { used.spent + used.reserved } else { used.spent };
-            limits.get(scope).holds(used + cost(input, output.into()))
+            limits.get(scope).allows(used + cost(input, output.into()))
         });
-        match room(&limits, &held, wish, &cost) {
-            Room::For(output) => {
-                prop_assert!((least..=wish.output).contains(&output) && fits(output, true));
-                prop_assert!(output == wish.output || !fits(output + 1, false), "nobody could have had more");
+        match fit_call(&limits, &held, wish, &cost) {
+            BudgetFit::Fits(output) => {
+                prop_assert!((least..=wish.max_output).contains(&output) && fits(output, true));
+                prop_assert!(output == wish.max_output || !fits(output + 1, false), "nobody could have had more");
             }
-            Room::Later => prop_assert!(fits(least, false) && !fits(wish.output, true)),
-            Room::None(scope) => {
+            BudgetFit::AfterSettlement => prop_assert!(fits(least, false) && !fits(wish.max_output, true)),
+            BudgetFit::Exceeds(scope) => {
                 let used = held.get(scope).spent + cost(input, least.into());
-                prop_assert!(!limits.get(scope).holds(used));
+                prop_assert!(!limits.get(scope).allows(used));
             }
         }
     }
@@ -97,15 +97,15 @@ proptest! {
 
 #[test]
 fn money_is_whole_micro_dollars_rounded_up() {
-    assert_eq!(micros(0.0), 0);
-    assert_eq!(micros(0.000_001), 1);
-    assert_eq!(micros(0.000_001_2), 2);
-    assert_eq!(micros(3.0 * 0.1 / 1e6), 1);
-    assert_eq!(micros(0.3), 300_000, "what floating point adds is no part of a micro-dollar");
+    assert_eq!(to_microusd(0.0), 0);
+    assert_eq!(to_microusd(0.000_001), 1);
+    assert_eq!(to_microusd(0.000_001_2), 2);
+    assert_eq!(to_microusd(3.0 * 0.1 / 1e6), 1);
+    assert_eq!(to_microusd(0.3), 300_000, "what floating point adds is no part of a micro-dollar");
 }
 
-fn bill(reserved: Option<Amount>) -> Bill {
-    let call = NewCall {
+fn bill(reserved: Option<Amount>) -> Reservation {
+    let call = NewModelCall {
         id: Uuid::now_v7(),
         project: ProjectId::new(),
         workflow: None,
@@ -114,15 +114,16 @@ fn bill(reserved: Option<Amount>) -> Bill {
         run: None,
         at: Timestamp::from_micros(0),
     };
-    Bill { call, input: 100, reserved: reserved.map(|amount| (amount, 400)), short: false }
+    Reservation { call, input: 100, reserved: reserved.map(|amount| (amount, 400)), truncated: false }
 }
 
 /// What a call comes to that was answered, failed or was given up after this was heard.
-fn comes_to(reserved: Option<i64>, outcome: &Outcome<'_>, heard: &[Delta]) -> Option<i64> {
+fn comes_to(reserved: Option<i64>, outcome: &CallOutcome<'_>, heard: &[Delta]) -> Option<i64> {
     let (models, model) = (Models::default(), "rehearsal/echo".parse().unwrap());
-    let mut all = Heard::default();
-    heard.iter().for_each(|delta| all.hear(delta));
-    let settled = bill(reserved.map(tokens)).settle(Prices { models: &models, model: &model }, outcome, &all);
+    let mut all = StreamMeter::default();
+    heard.iter().for_each(|delta| all.record(delta));
+    let settled =
+        bill(reserved.map(tokens)).settle(CallPrices { models: &models, model: &model }, outcome, &all);
     settled.amount.map(|amount| amount.tokens)
 }
 
@@ -133,37 +134,37 @@ fn text(bytes: usize) -> Delta {
 #[test]
 fn the_providers_count_is_what_an_answer_costs() {
     let usage = Usage { input: 90, output: 20, ..Usage::default() };
-    assert_eq!(comes_to(Some(500), &Outcome::Answered(&usage), &[text(80)]), Some(110));
-    assert_eq!(comes_to(Some(50), &Outcome::Answered(&usage), &[]), Some(110), "also when it is more");
+    assert_eq!(comes_to(Some(500), &CallOutcome::Answered(&usage), &[text(80)]), Some(110));
+    assert_eq!(comes_to(Some(50), &CallOutcome::Answered(&usage), &[]), Some(110), "also when it is more");
 }
 
 #[test]
 fn attempts_that_broke_off_count_as_far_as_the_reservation_goes() {
     let usage = Usage { input: 90, output: 20, ..Usage::default() };
     let heard = [text(40), Delta::Restart { why: "cut".into() }, text(80)];
-    assert_eq!(comes_to(Some(500), &Outcome::Answered(&usage), &heard), Some(220));
-    assert_eq!(comes_to(Some(150), &Outcome::Answered(&usage), &heard), Some(150));
-    assert_eq!(comes_to(None, &Outcome::Answered(&usage), &heard), Some(220));
+    assert_eq!(comes_to(Some(500), &CallOutcome::Answered(&usage), &heard), Some(220));
+    assert_eq!(comes_to(Some(150), &CallOutcome::Answered(&usage), &heard), Some(150));
+    assert_eq!(comes_to(None, &CallOutcome::Answered(&usage), &heard), Some(220));
 }
 
 #[test]
 fn a_call_that_failed_costs_what_was_heard_of_it() {
     let error = Error::Overloaded { model: "m".into(), message: "gone".into(), source: None };
-    assert_eq!(comes_to(Some(500), &Outcome::Failed(&error), &[]), Some(0));
-    assert_eq!(comes_to(Some(500), &Outcome::Failed(&error), &[text(40)]), Some(110));
+    assert_eq!(comes_to(Some(500), &CallOutcome::Failed(&error), &[]), Some(0));
+    assert_eq!(comes_to(Some(500), &CallOutcome::Failed(&error), &[text(40)]), Some(110));
     let error = Error::Malformed { model: "m".into(), message: "no JSON".into() };
-    assert_eq!(comes_to(Some(500), &Outcome::Failed(&error), &[]), Some(100), "something came");
+    assert_eq!(comes_to(Some(500), &CallOutcome::Failed(&error), &[]), Some(100), "something came");
 }
 
 #[test]
 fn a_call_that_was_given_up_costs_all_that_was_reserved() {
-    assert_eq!(comes_to(Some(500), &Outcome::GivenUp, &[text(40)]), None);
-    assert_eq!(comes_to(None, &Outcome::GivenUp, &[text(40)]), Some(110), "or what was heard");
+    assert_eq!(comes_to(Some(500), &CallOutcome::Abandoned, &[text(40)]), None);
+    assert_eq!(comes_to(None, &CallOutcome::Abandoned, &[text(40)]), Some(110), "or what was heard");
 }
 
 #[test]
 fn an_estimate_is_rather_too_high() {
     let turns = [Turn::user("019b7c1e-8c1e-7a52-b1a5-6f5d2f0c9a11")];
-    assert!(tokens_of("", &[], &turns) >= 23, "an id has many tokens");
-    assert_eq!(tokens_of("four", &[], &[]), 2);
+    assert!(estimate_tokens("", &[], &turns) >= 23, "an id has many tokens");
+    assert_eq!(estimate_tokens("four", &[], &[]), 2);
 }

@@ -3,98 +3,98 @@
 //! taken up again shows the model the same.
 
 use emergent_domain::{
-    chat::{CallResult, Part, Speaker, Turn},
+    chat::{Part, Speaker, ToolResult, Turn},
     run::MessageRole,
-    run_event::{MessageContent, RecordedCall, RecordedMessage},
+    run_event::{MessageContent, RecordedMessage, RecordedToolCall},
 };
-use emergent_llm::Kept;
+use emergent_llm::RequestCache;
 use emergent_store::runs::conversation::Conversation;
 use serde_json::{Value, json};
 
 /// Of the window, what a conversation may fill before it is shortened.
-const FULL: f64 = 0.75;
+const COMPACT_AT: f64 = 0.75;
 /// Newest turns whose results are never left out.
 const KEEP_TURNS: usize = 6;
 /// A result shorter than this is not worth leaving out.
-const SHORT: usize = 400;
+const MIN_DROPPED_BYTES: usize = 400;
 
 #[derive(Debug, Default)]
 pub struct Context {
     turns: Vec<Turn>,
     /// For each turn, the place in this run of the last thing in it; 0 for turns of earlier runs.
-    places: Vec<i64>,
+    seqs: Vec<i64>,
     /// Tokens as the provider counted them last, and how many turns that covers.
     counted: Option<(u64, usize)>,
     /// The turns as they were sent last.
-    kept: Kept,
+    request_cache: RequestCache,
 }
 
 impl Context {
     /// Adds the conversation of a run that came before.
-    pub fn before(&mut self, conversation: &Conversation) {
-        self.load(conversation);
-        self.places.iter_mut().for_each(|place| *place = 0);
+    pub fn append_earlier_run(&mut self, conversation: &Conversation) {
+        self.append_own_run(conversation);
+        self.seqs.iter_mut().for_each(|place| *place = 0);
         self.counted = None;
     }
 
     /// Adds the conversation of the run itself, up to calls that have no results yet.
-    pub fn load(&mut self, conversation: &Conversation) {
+    pub fn append_own_run(&mut self, conversation: &Conversation) {
         for message in &conversation.messages {
             if let MessageContent::Summary { text, upto } = &message.content {
                 self.replace_with_summary(text, *upto);
                 continue;
             }
-            if let Some(turn) = turn_of(message) {
+            if let Some(turn) = turn_from_message(message) {
                 self.push(turn, message.seq);
                 if let Some(usage) = message.usage {
-                    self.counted(usage.input + usage.output);
+                    self.set_counted_tokens(usage.input + usage.output);
                 }
             }
-            let calls: Vec<&RecordedCall> =
+            let calls: Vec<&RecordedToolCall> =
                 conversation.calls.iter().filter(|call| call.message == message.id).collect();
-            if !calls.is_empty() && calls.iter().all(|call| call.status.is_over()) {
+            if !calls.is_empty() && calls.iter().all(|call| call.status.is_terminal()) {
                 let last = calls.iter().filter_map(|call| call.result_seq).max().unwrap_or(message.seq);
-                self.push(Turn::results(calls.into_iter().map(result_of)), last);
+                self.push(Turn::results(calls.into_iter().map(tool_result)), last);
             }
         }
         if conversation.pruned_upto > 0 {
-            self.leave_out_results(conversation.pruned_upto);
+            self.drop_results(conversation.pruned_upto);
         }
     }
 
     pub fn push(&mut self, turn: Turn, place: i64) {
         self.turns.push(turn);
-        self.places.push(place);
+        self.seqs.push(place);
     }
 
     pub fn turns(&self) -> &[Turn] {
         &self.turns
     }
 
-    pub fn kept(&self) -> &Kept {
-        &self.kept
+    pub fn request_cache(&self) -> &RequestCache {
+        &self.request_cache
     }
 
     /// A turn that was sent is another now: nothing that was counted or kept holds.
-    fn changed(&mut self) {
+    fn invalidate_counts(&mut self) {
         self.counted = None;
-        self.kept = Kept::default();
+        self.request_cache = RequestCache::default();
     }
 
     /// Notes what the provider counted for everything up to the newest turn; some count nothing.
-    pub fn counted(&mut self, tokens: u64) {
+    pub fn set_counted_tokens(&mut self, tokens: u64) {
         self.counted = (tokens > 0).then_some((tokens, self.turns.len()));
     }
 
     /// How long all of it is, counted the same way before and after it is shortened.
-    pub fn length(&self) -> u64 {
-        self.turns.iter().map(estimate).sum()
+    pub fn byte_length(&self) -> u64 {
+        self.turns.iter().map(estimate_tokens).sum()
     }
 
     /// About how many tokens the next request has.
-    pub fn tokens(&self) -> u64 {
+    pub fn estimated_tokens(&self) -> u64 {
         let (known, covered) = self.counted.unwrap_or((0, 0));
-        known + self.turns[covered.min(self.turns.len())..].iter().map(estimate).sum::<u64>()
+        known + self.turns[covered.min(self.turns.len())..].iter().map(estimate_tokens).sum::<u64>()
     }
 
     /// What the provider counted, with everything it was sent, and the turns it has not seen yet.
@@ -106,35 +106,35 @@ impl Context {
     }
 
     pub fn is_full(&self, window: u64) -> bool {
-        self.tokens() as f64 > window as f64 * FULL
+        self.estimated_tokens() as f64 > window as f64 * COMPACT_AT
     }
 
     /// The place up to which results could be left out, if that would save something.
-    pub fn results_to_leave_out(&self) -> Option<i64> {
+    pub fn compactable_results(&self) -> Option<i64> {
         let end = self.turns.len().saturating_sub(KEEP_TURNS);
-        let old = self.turns[..end].iter().zip(&self.places);
+        let old = self.turns[..end].iter().zip(&self.seqs);
         let worth =
             old.filter(|(turn, _)| turn.parts.iter().any(is_long_result)).map(|(_, place)| *place).max()?;
         Some(worth)
     }
 
-    pub fn leave_out_results(&mut self, upto: i64) {
-        for (turn, place) in self.turns.iter_mut().zip(&self.places) {
+    pub fn drop_results(&mut self, upto: i64) {
+        for (turn, place) in self.turns.iter_mut().zip(&self.seqs) {
             if *place <= upto && turn.speaker == Speaker::Tools {
-                turn.parts.iter_mut().for_each(leave_out);
+                turn.parts.iter_mut().for_each(drop_result);
             }
         }
-        self.changed();
+        self.invalidate_counts();
     }
 
     /// Where a summary could cut: everything before the newest turns, never between calls and
     /// their results. `None` when there is too little to sum up.
-    pub fn cut(&self, window: u64) -> Option<(usize, i64)> {
-        let room = (window as f64 * FULL / 3.0) as u64;
+    pub fn summary_split(&self, window: u64) -> Option<(usize, i64)> {
+        let room = (window as f64 * COMPACT_AT / 3.0) as u64;
         let mut kept = 0;
         let mut at = self.turns.len();
         while at > 0 {
-            kept += estimate(&self.turns[at - 1]);
+            kept += estimate_tokens(&self.turns[at - 1]);
             if kept > room && at < self.turns.len() {
                 break;
             }
@@ -143,26 +143,26 @@ impl Context {
         // Forward to a place where the model speaks next: a user's turn or an assistant's. What came
         // before this run has one place, and goes as a whole.
         let inside = |at: usize| {
-            self.turns[at].speaker == Speaker::Tools || (at > 0 && self.places[at] == self.places[at - 1])
+            self.turns[at].speaker == Speaker::Tools || (at > 0 && self.seqs[at] == self.seqs[at - 1])
         };
         while at < self.turns.len() && inside(at) {
             at += 1;
         }
-        (at >= 2 && at < self.turns.len()).then(|| (at, self.places[at - 1]))
+        (at >= 2 && at < self.turns.len()).then(|| (at, self.seqs[at - 1]))
     }
 
     pub fn replace_with_summary(&mut self, text: &str, upto: i64) {
-        let gone = self.places.iter().take_while(|place| **place <= upto).count();
+        let gone = self.seqs.iter().take_while(|place| **place <= upto).count();
         self.turns.drain(..gone);
-        self.places.drain(..gone);
+        self.seqs.drain(..gone);
         let told = format!("Summary of the conversation so far, which is no longer shown in full:\n\n{text}");
         self.turns.insert(0, Turn::user(told));
-        self.places.insert(0, upto);
-        self.changed();
+        self.seqs.insert(0, upto);
+        self.invalidate_counts();
     }
 }
 
-fn turn_of(message: &RecordedMessage) -> Option<Turn> {
+fn turn_from_message(message: &RecordedMessage) -> Option<Turn> {
     match (&message.content, message.role) {
         (MessageContent::Parts(parts), _) => Some(Turn::assistant(parts.clone())),
         (MessageContent::Text { text, .. }, MessageRole::User) => Some(Turn::user(text.clone())),
@@ -170,24 +170,24 @@ fn turn_of(message: &RecordedMessage) -> Option<Turn> {
     }
 }
 
-pub fn result_of(call: &RecordedCall) -> CallResult {
-    CallResult {
+pub fn tool_result(call: &RecordedToolCall) -> ToolResult {
+    ToolResult {
         id: call.id,
         name: call.tool.clone(),
         output: call.output.clone().unwrap_or(Value::Null),
-        is_error: call.status == emergent_domain::run::CallStatus::Error,
+        is_error: call.status == emergent_domain::run::ToolCallStatus::Error,
     }
 }
 
 fn is_long_result(part: &Part) -> bool {
-    matches!(part, Part::Result(result) if length(&result.output) > SHORT)
+    matches!(part, Part::Result(result) if json_length(&result.output) > MIN_DROPPED_BYTES)
 }
 
-fn leave_out(part: &mut Part) {
+fn drop_result(part: &mut Part) {
     if let Part::Result(result) = part
-        && length(&result.output) > SHORT
+        && json_length(&result.output) > MIN_DROPPED_BYTES
     {
-        let bytes = length(&result.output);
+        let bytes = json_length(&result.output);
         result.output = json!({
             "_left_out": format!("{bytes} bytes of this old result are no longer shown; call the tool again if you need them"),
         });
@@ -195,26 +195,28 @@ fn leave_out(part: &mut Part) {
 }
 
 /// About how long a value is as JSON, without writing it.
-fn length(value: &Value) -> usize {
+fn json_length(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 5,
         Value::Number(_) => 8,
         Value::String(text) => text.len() + 2,
-        Value::Array(items) => items.iter().map(|item| length(item) + 1).sum::<usize>() + 2,
-        Value::Object(map) => map.iter().map(|(key, value)| key.len() + length(value) + 4).sum::<usize>() + 2,
+        Value::Array(items) => items.iter().map(|item| json_length(item) + 1).sum::<usize>() + 2,
+        Value::Object(map) => {
+            map.iter().map(|(key, value)| key.len() + json_length(value) + 4).sum::<usize>() + 2
+        }
     }
 }
 
 /// About how many bytes a part is.
-pub fn bytes(part: &Part) -> usize {
+pub fn part_bytes(part: &Part) -> usize {
     match part {
         Part::Text { text, .. } | Part::Thought { text, .. } => text.len(),
-        Part::Call(call) => call.name.len() + length(&call.input),
-        Part::Result(result) => result.name.len() + length(&result.output),
+        Part::Call(call) => call.name.len() + json_length(&call.input),
+        Part::Result(result) => result.name.len() + json_length(&result.output),
     }
 }
 
 /// Four bytes make a token, about; a little too many rather than too few.
-fn estimate(turn: &Turn) -> u64 {
-    turn.parts.iter().map(bytes).sum::<usize>() as u64 / 4 + 4
+fn estimate_tokens(turn: &Turn) -> u64 {
+    turn.parts.iter().map(part_bytes).sum::<usize>() as u64 / 4 + 4
 }

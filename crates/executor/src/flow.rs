@@ -16,25 +16,25 @@ use tokio::time::Instant;
 
 use crate::{
     Error, Executor, Result,
-    admit::{self, Door, Start},
-    children::{self, Child, Wanted},
-    drive::Loaded,
-    place::Slot,
-    recorder::{Batch, Recorder},
+    admission::{self, Admission, StartOptions},
+    child_runs::{self, Child, ChildBatch},
+    place::RunSlot,
+    recorder::{RecordBatch, Recorder},
     resume,
+    run_task::LoadedRun,
 };
 
 /// Rounds of a loop whose definition does not say.
-const DEFAULT_ROUNDS: u32 = 10;
+const DEFAULT_ITERATIONS: u32 = 10;
 
 /// Whether a run works through others. A part of a flow that is the flow's own agent works itself.
 pub(crate) fn is_flow(run: &Run, definition: &AgentDefinition, parent: Option<&Run>) -> bool {
     let own_part = run.origin == Origin::Flow && parent.is_some_and(|parent| parent.agent == run.agent);
-    let alone = definition.flow_type == FlowType::Sequential && agents_of(definition).is_empty();
+    let alone = definition.flow_type == FlowType::Sequential && flow_agents(definition).is_empty();
     definition.flow_type != FlowType::Single && !own_part && !alone
 }
 
-fn agents_of(definition: &AgentDefinition) -> &[String] {
+fn flow_agents(definition: &AgentDefinition) -> &[String] {
     definition.flow_config.as_ref().map_or(&[], |flow| &flow.agents)
 }
 
@@ -43,17 +43,17 @@ pub(crate) struct Flow {
     pub run: Arc<Run>,
     pub recorder: Recorder,
     pub deadline: Instant,
-    pub slot: Slot,
+    pub slot: RunSlot,
     /// The names of the parts of one round.
     parts: Arc<Vec<String>>,
     /// The parts of the runs it goes on from, the newest at each place.
-    before: HashMap<i64, Run>,
+    finished_parts: HashMap<i64, Run>,
     /// What was said when it was resumed: told to the part that goes on.
-    said: String,
+    resume_input: String,
 }
 
 /// What a part came to.
-enum Part {
+enum PartOutcome {
     Output(String),
     /// It did not complete: the flow ends likewise.
     Stopped(RunEnd),
@@ -66,9 +66,9 @@ impl Flow {
         definition: &AgentDefinition,
         recorder: Recorder,
         deadline: Instant,
-        slot: Slot,
+        slot: RunSlot,
     ) -> Self {
-        let mut parts = agents_of(definition).to_vec();
+        let mut parts = flow_agents(definition).to_vec();
         if parts.is_empty() {
             parts.push(definition.name.clone());
         }
@@ -79,51 +79,51 @@ impl Flow {
             deadline,
             slot,
             parts: Arc::new(parts),
-            before: HashMap::new(),
-            said: String::new(),
+            finished_parts: HashMap::new(),
+            resume_input: String::new(),
         }
     }
 
-    pub async fn drive(mut self, loaded: &Loaded) -> Result<()> {
-        let Loaded { definition, before, own, .. } = loaded;
-        let mut batch = Batch::default();
-        self.recorder.started(
+    pub async fn drive(mut self, loaded: &LoadedRun) -> Result<()> {
+        let LoadedRun { definition, earlier: before, own, .. } = loaded;
+        let mut batch = RecordBatch::default();
+        self.recorder.add_started(
             &mut batch,
             self.run.seq > i64::try_from(own.messages.len()).unwrap_or(0),
             None,
         );
         self.recorder.commit(batch, 0).await?;
         if self.run.resumed_from.is_some() {
-            resume::said_at_resumption(&input_of(own)).clone_into(&mut self.said);
-            self.before = self.parts_before().await?;
+            resume::resume_input(&first_user_text(own)).clone_into(&mut self.resume_input);
+            self.finished_parts = self.load_finished_parts().await?;
         }
-        let input = input_of(before.first().unwrap_or(own));
+        let input = first_user_text(before.first().unwrap_or(own));
         // A flow only waits: its place is for those who work.
-        self.slot.leave();
+        self.slot.release();
         let end = match definition.flow_type {
-            FlowType::Single | FlowType::Sequential => self.round(0, &input).await?.into_end(),
-            FlowType::Parallel => self.side_by_side(&input).await?,
+            FlowType::Single | FlowType::Sequential => self.run_sequence(0, &input).await?.into_end(),
+            FlowType::Parallel => self.run_parallel(&input).await?,
             FlowType::Loop => {
                 let flow = definition.flow_config.clone().unwrap_or_default();
                 // A loop that is resumed has its rounds anew.
-                let done = u32::try_from(self.before.len() / self.parts.len()).unwrap_or(0);
-                let rounds = done + flow.max_iterations.unwrap_or(DEFAULT_ROUNDS);
-                self.again(&input, flow.until.as_ref(), rounds).await?
+                let done = u32::try_from(self.finished_parts.len() / self.parts.len()).unwrap_or(0);
+                let rounds = done + flow.max_iterations.unwrap_or(DEFAULT_ITERATIONS);
+                self.run_loop(&input, flow.until.as_ref(), rounds).await?
             }
         };
-        let mut batch = Batch::default();
-        Recorder::end(&mut batch, end);
+        let mut batch = RecordBatch::default();
+        Recorder::set_end(&mut batch, end);
         self.recorder.commit(batch, 0).await
     }
 
     /// The parts of the runs it goes on from; of several at one place, the newest.
-    async fn parts_before(&self) -> Result<HashMap<i64, Run>> {
+    async fn load_finished_parts(&self) -> Result<HashMap<i64, Run>> {
         let run = Arc::clone(&self.run);
         let work = move |tx: &mut Tx<'_>| {
             let mut parts = HashMap::new();
             for id in runs::resume_chain(tx, &run)? {
-                for part in runs::children(tx, id, None)? {
-                    parts.entry(part.part).or_insert(part);
+                for part in runs::list_children(tx, id, None)? {
+                    parts.entry(part.child_index).or_insert(part);
                 }
             }
             Ok::<_, emergent_store::Error>(parts)
@@ -132,31 +132,31 @@ impl Flow {
     }
 
     /// Each part in order, with the output of the one before.
-    async fn round(&mut self, round: u32, input: &str) -> Result<Part> {
+    async fn run_sequence(&mut self, round: u32, input: &str) -> Result<PartOutcome> {
         let mut text = input.to_owned();
         for (index, _) in self.parts.clone().iter().enumerate() {
             let first = i64::from(round) * i64::try_from(self.parts.len()).unwrap_or(1)
                 + i64::try_from(index).unwrap_or(0);
             let children = self.run_parts(first, vec![(index, text.clone())]).await?;
-            match children.into_iter().next().map(|child| self.outcome(child)) {
-                Some(Part::Output(output)) => text = output,
+            match children.into_iter().next().map(|child| self.part_outcome(child)) {
+                Some(PartOutcome::Output(output)) => text = output,
                 Some(stopped) => return Ok(stopped),
                 None => {}
             }
         }
-        Ok(Part::Output(text))
+        Ok(PartOutcome::Output(text))
     }
 
-    async fn again(&mut self, input: &str, until: Option<&Until>, rounds: u32) -> Result<RunEnd> {
+    async fn run_loop(&mut self, input: &str, until: Option<&Until>, rounds: u32) -> Result<RunEnd> {
         let mut last = String::new();
         for round in 0..rounds {
             let told = match round {
                 0 => input.to_owned(),
                 _ => format!("{input}\n\nThe result of the round before:\n{last}"),
             };
-            match self.round(round, &told).await? {
-                Part::Output(output) => last = output,
-                Part::Stopped(end) => return Ok(end),
+            match self.run_sequence(round, &told).await? {
+                PartOutcome::Output(output) => last = output,
+                PartOutcome::Stopped(end) => return Ok(end),
             }
             if until.is_some_and(|until| until.is_met(&last)) {
                 return Ok(RunEnd::Completed { summary: last });
@@ -171,15 +171,15 @@ impl Flow {
         })
     }
 
-    async fn side_by_side(&mut self, input: &str) -> Result<RunEnd> {
+    async fn run_parallel(&mut self, input: &str) -> Result<RunEnd> {
         let parts = (0..self.parts.len()).map(|index| (index, input.to_owned())).collect();
         let children = self.run_parts(0, parts).await?;
         let mut sections = Vec::new();
         let mut failed = Vec::new();
         for (child, name) in children.into_iter().zip(self.parts.iter()) {
-            match self.outcome(child) {
-                Part::Output(output) => sections.push(format!("## {name}\n\n{output}")),
-                Part::Stopped(end) => {
+            match self.part_outcome(child) {
+                PartOutcome::Output(output) => sections.push(format!("## {name}\n\n{output}")),
+                PartOutcome::Stopped(end) => {
                     sections.push(format!("## {name}\n\n({end}) {}", end.summary()));
                     failed.push(name.as_str());
                 }
@@ -197,44 +197,49 @@ impl Flow {
     async fn run_parts(&mut self, first: i64, inputs: Vec<(usize, String)>) -> Result<Vec<Child>> {
         let part_at = move |place: usize| first + i64::try_from(place).unwrap_or(0);
         let before: Vec<Option<Run>> =
-            (0..inputs.len()).map(|place| self.before.get(&part_at(place)).cloned()).collect();
+            (0..inputs.len()).map(|place| self.finished_parts.get(&part_at(place)).cloned()).collect();
         let done = |run: &Run| run.status == RunStatus::Completed;
         let had = before.iter().map(|run| run.clone().filter(done)).collect();
-        let (executor, parent, names, said) =
-            (self.executor.clone(), Arc::clone(&self.run), Arc::clone(&self.parts), self.said.clone());
-        let admit: children::Admit = Arc::new(move |tx: &mut Tx<'_>, place: usize| {
-            let door = Door::below(Origin::Flow, &parent, None, part_at(place));
+        let (executor, parent, names, said) = (
+            self.executor.clone(),
+            Arc::clone(&self.run),
+            Arc::clone(&self.parts),
+            self.resume_input.clone(),
+        );
+        let admit: child_runs::AdmitChild = Arc::new(move |tx: &mut Tx<'_>, place: usize| {
+            let door = Admission::child_of(Origin::Flow, &parent, None, part_at(place));
             if let Some(paused) = before[place].as_ref().filter(|run| run.status == RunStatus::Paused) {
-                let start = Start { input: said.clone(), ..Start::default() };
+                let start = StartOptions { input: said.clone(), ..StartOptions::default() };
                 return resume::resume(tx, &executor, paused, door, &start);
             }
             let (index, input) = &inputs[place];
             let name = &names[*index];
             let agent = agents::get_by_name(tx, parent.project, name)?
                 .ok_or_else(|| Error::not_found("agent", name))?;
-            let start = Start { input: input.clone(), ..Start::default() };
-            admit::admit(tx, &executor, &agent, &door, &start)
+            let start = StartOptions { input: input.clone(), ..StartOptions::default() };
+            admission::admit(tx, &executor, &agent, &door, &start)
         });
-        let at = self.recorder.at(0);
-        let wanted = Wanted { call: None, first_part: first, had, at, deadline: self.deadline, admit };
-        children::run_all(&self.executor, &self.run, wanted).await
+        let at = self.recorder.position(0);
+        let wanted =
+            ChildBatch { call: None, first_part: first, existing: had, at, deadline: self.deadline, admit };
+        child_runs::run_children(&self.executor, &self.run, wanted).await
     }
 
-    fn outcome(&self, child: Child) -> Part {
+    fn part_outcome(&self, child: Child) -> PartOutcome {
         match child {
-            Child::Refused(why) => Part::Stopped(RunEnd::failed(Reason::Flow, why)),
+            Child::Refused(why) => PartOutcome::Stopped(RunEnd::failed(Reason::Flow, why)),
             Child::Run(run) => {
                 let summary = run.summary.clone().unwrap_or_default();
                 match run.status {
-                    RunStatus::Completed => Part::Output(summary),
-                    RunStatus::Paused => Part::Stopped(RunEnd::Paused {
+                    RunStatus::Completed => PartOutcome::Output(summary),
+                    RunStatus::Paused => PartOutcome::Stopped(RunEnd::Paused {
                         reason: run.reason.unwrap_or(Reason::StepLimit),
                         summary,
                     }),
                     RunStatus::Cancelled if Instant::now() >= self.deadline => {
-                        Part::Stopped(RunEnd::Paused { reason: Reason::Timeout, summary })
+                        PartOutcome::Stopped(RunEnd::Paused { reason: Reason::Timeout, summary })
                     }
-                    _ => Part::Stopped(RunEnd::Failed {
+                    _ => PartOutcome::Stopped(RunEnd::Failed {
                         reason: Reason::Flow,
                         error: format!(
                             "its part `{}` is {}: {}",
@@ -251,7 +256,7 @@ impl Flow {
 }
 
 /// What a run was started with.
-fn input_of(conversation: &Conversation) -> String {
+fn first_user_text(conversation: &Conversation) -> String {
     let text = conversation.messages.last().map(|message| match &message.content {
         emergent_domain::run_event::MessageContent::Text { text, .. } => text.clone(),
         _ => String::new(),
@@ -259,11 +264,11 @@ fn input_of(conversation: &Conversation) -> String {
     text.unwrap_or_default()
 }
 
-impl Part {
+impl PartOutcome {
     fn into_end(self) -> RunEnd {
         match self {
-            Part::Output(summary) => RunEnd::Completed { summary },
-            Part::Stopped(end) => end,
+            PartOutcome::Output(summary) => RunEnd::Completed { summary },
+            PartOutcome::Stopped(end) => end,
         }
     }
 }

@@ -15,8 +15,8 @@ use tokio::{sync::broadcast, time::Duration};
 use crate::{Executor, Result};
 
 /// How often to look for what another server recorded.
-const POLL: Duration = Duration::from_millis(500);
-const PAGE: usize = 200;
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+const PAGE_SIZE: usize = 200;
 
 struct Follower {
     executor: Executor,
@@ -27,15 +27,15 @@ struct Follower {
     live: broadcast::Receiver<Arc<RunEvent>>,
     ended: Waiter,
     ready: VecDeque<RunEvent>,
-    state: State,
+    state: FollowState,
 }
 
 #[derive(PartialEq)]
-enum State {
+enum FollowState {
     /// The database has to be read before anything live is passed on.
-    Behind,
-    Current,
-    Over,
+    CatchingUp,
+    Streaming,
+    Ended,
 }
 
 impl Executor {
@@ -53,14 +53,14 @@ impl Executor {
             last: after,
             // Before the first look, so that nothing falls between looking and listening.
             live: self.hub().subscribe(run),
-            ended: self.db().waiter(&runs::ended(run)),
+            ended: self.db().waiter(&runs::ended_channel(run)),
             ready: VecDeque::new(),
-            state: State::Behind,
+            state: FollowState::CatchingUp,
         };
         stream::unfold(follower, |mut follower| async move {
             let next = follower.next().await?;
             if next.is_err() {
-                follower.state = State::Over;
+                follower.state = FollowState::Ended;
             }
             Some((next, follower))
         })
@@ -73,39 +73,39 @@ impl Follower {
             if let Some(event) = self.ready.pop_front() {
                 self.last = event.seq.unwrap_or(self.last);
                 if matches!(event.body, RunEventBody::Ended { .. }) {
-                    self.state = State::Over;
+                    self.state = FollowState::Ended;
                 }
                 return Some(Ok(event));
             }
             match self.state {
-                State::Over => return None,
-                State::Behind => {
+                FollowState::Ended => return None,
+                FollowState::CatchingUp => {
                     if let Err(error) = self.catch_up().await {
                         return Some(Err(error));
                     }
                 }
-                State::Current => self.listen().await,
+                FollowState::Streaming => self.wait_for_live_event().await,
             }
         }
     }
 
     async fn catch_up(&mut self) -> Result<()> {
-        let events = self.executor.run_events(self.project, self.run, self.last, PAGE).await?;
-        if events.len() < PAGE {
-            self.state = State::Current;
+        let events = self.executor.run_events(self.project, self.run, self.last, PAGE_SIZE).await?;
+        if events.len() < PAGE_SIZE {
+            self.state = FollowState::Streaming;
         }
         if events.is_empty() {
             // Also for a client that had seen the end already.
             let run = self.executor.get_run(self.project, self.run).await?;
             if run.status.is_terminal() && run.seq <= self.last {
-                self.state = State::Over;
+                self.state = FollowState::Ended;
             }
         }
         self.ready.extend(events);
         Ok(())
     }
 
-    async fn listen(&mut self) {
+    async fn wait_for_live_event(&mut self) {
         tokio::select! {
             biased;
             heard = self.live.recv() => match heard {
@@ -113,11 +113,11 @@ impl Follower {
                     None => self.ready.push_back(event.as_ref().clone()),
                     Some(seq) if seq <= self.last => {}
                     Some(seq) if seq == self.last + 1 => self.ready.push_back(event.as_ref().clone()),
-                    Some(_) => self.state = State::Behind,
+                    Some(_) => self.state = FollowState::CatchingUp,
                 },
-                Err(_) => self.state = State::Behind,
+                Err(_) => self.state = FollowState::CatchingUp,
             },
-            () = self.ended.wait(POLL) => self.state = State::Behind,
+            () = self.ended.wait(POLL_INTERVAL) => self.state = FollowState::CatchingUp,
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use emergent_domain::{
-    cursor::{Page, Paged},
+    cursor::{Page, ResultPage},
     ids::{ProjectId, RunId},
     run::{Run, RunStatus},
 };
@@ -14,14 +14,14 @@ pub use emergent_store::runs::history::{
     ChildRun, RunFilter, RunSummary, TokenTotals, ToolCallSummary, ToolUse, duration_ms,
 };
 
-pub use crate::timeline::{LightCall, MessageFilter, RunMessage, RunMessageContent, ToolCallFilter};
+pub use crate::timeline::{MessageFilter, RunMessage, RunMessageContent, ToolCallFilter, ToolCallRef};
 use crate::{Error, Executor, Result};
 
 /// Levels below the run a tree begins at. Runs do not spawn that deep; a tree shows what is there
 /// all the same, and ends.
-const DEEPEST: usize = 5;
-const MOST_NODES: usize = 1_000;
-const MOST_CHILDREN: usize = 1_000;
+const MAX_TREE_DEPTH: usize = 5;
+const MAX_TREE_NODES: usize = 1_000;
+const MAX_CHILDREN: usize = 1_000;
 
 /// A run at a glance.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,11 +62,12 @@ impl Executor {
         project: ProjectId,
         filter: RunFilter,
         page: Page,
-    ) -> Result<Paged<RunSummary>> {
+    ) -> Result<ResultPage<RunSummary>> {
         self.db()
             .snapshot(move |tx| {
                 if let Some(agent) = filter.agent {
-                    agents::get_ever(tx, project, agent)?.ok_or_else(|| Error::not_found("agent", agent))?;
+                    agents::get_including_deleted(tx, project, agent)?
+                        .ok_or_else(|| Error::not_found("agent", agent))?;
                 }
                 Ok(rows::list(tx, project, &filter, &page)?)
             })
@@ -74,19 +75,19 @@ impl Executor {
     }
 
     pub async fn get_run(&self, project: ProjectId, id: RunId) -> Result<Run> {
-        self.db().read(move |tx| get(tx, project, id)).await
+        self.db().read(move |tx| get_run(tx, project, id)).await
     }
 
     pub async fn run_detail(&self, project: ProjectId, id: RunId) -> Result<RunDetail> {
         self.db()
             .snapshot(move |tx| {
-                let run = get(tx, project, id)?;
+                let run = get_run(tx, project, id)?;
                 Ok(RunDetail {
                     resume_chain: runs::resume_chain(tx, &run)?,
                     resumed_as: runs::resumed_as(tx, id)?,
                     tokens: rows::token_totals(tx, &[id])?.remove(&id).unwrap_or_default(),
-                    tool_calls: rows::tool_calls(tx, id)?,
-                    children: rows::children_of(tx, &[id], MOST_CHILDREN)?,
+                    tool_calls: rows::summarize_tool_calls(tx, id)?,
+                    children: rows::list_children(tx, &[id], MAX_CHILDREN)?,
                     loops: rows::event_count(tx, id, "loop_detected")?,
                     run,
                 })
@@ -98,7 +99,7 @@ impl Executor {
     pub async fn run_tree(&self, project: ProjectId, id: RunId) -> Result<RunTree> {
         self.db()
             .snapshot(move |tx| {
-                let run = get(tx, project, id)?;
+                let run = get_run(tx, project, id)?;
                 let root = ChildRun {
                     id,
                     parent: None,
@@ -107,26 +108,26 @@ impl Executor {
                     step_count: run.step_count,
                     duration_ms: duration_ms(run.started_at, run.completed_at),
                 };
-                let nodes = levels(tx, root)?;
+                let nodes = load_levels(tx, root)?;
                 let ids: Vec<RunId> = nodes.iter().map(|node| node.id).collect();
                 let resumed = rows::resumptions(tx, &ids)?;
                 let counts = rows::child_counts(tx, &ids)?;
-                Ok(grow(nodes, &resumed, &counts))
+                Ok(build_tree(nodes, &resumed, &counts))
             })
             .await
     }
 }
 
-pub(crate) fn get(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Run> {
+pub(crate) fn get_run(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Run> {
     runs::get(tx, project, id)?.ok_or_else(|| Error::not_found("run", id))
 }
 
 /// Every run of a tree, each after its parent, as far as there is room.
-fn levels(tx: &mut Tx<'_>, root: ChildRun) -> Result<Vec<ChildRun>> {
+fn load_levels(tx: &mut Tx<'_>, root: ChildRun) -> Result<Vec<ChildRun>> {
     let mut level = vec![root.id];
     let mut nodes = vec![root];
-    for _ in 0..DEEPEST {
-        let below = rows::children_of(tx, &level, MOST_NODES - nodes.len())?;
+    for _ in 0..MAX_TREE_DEPTH {
+        let below = rows::list_children(tx, &level, MAX_TREE_NODES - nodes.len())?;
         if below.is_empty() {
             break;
         }
@@ -138,7 +139,7 @@ fn levels(tx: &mut Tx<'_>, root: ChildRun) -> Result<Vec<ChildRun>> {
 
 /// Puts each run below its parent. Parents come before their children, so that from the last to
 /// the first every run is whole when it is handed up.
-fn grow(
+fn build_tree(
     nodes: Vec<ChildRun>,
     resumed: &HashMap<RunId, RunId>,
     child_counts: &HashMap<RunId, i64>,

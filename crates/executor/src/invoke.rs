@@ -10,17 +10,17 @@ use emergent_graph::Actor;
 use emergent_store::{Tx, agents};
 
 use crate::{
-    Error, Executor, Result, Start,
-    admit::{Door, admit},
+    Error, Executor, Result, StartOptions,
+    admission::{Admission, admit},
 };
 
 impl Executor {
     /// Starts an external agent; returns at once with the queued run. Any other is refused.
-    pub async fn invoke(&self, actor: Actor, agent: AgentId, start: Start) -> Result<Run> {
+    pub async fn invoke(&self, actor: Actor, agent: AgentId, start: StartOptions) -> Result<Run> {
         if start.input.trim().is_empty() {
-            return Err(Invalid::one("input", "is required: what the agent is to do").into());
+            return Err(Invalid::new("input", "is required: what the agent is to do").into());
         }
-        self.refuse_when_full().await?;
+        self.check_queue_capacity().await?;
         let started_by = match actor.author {
             Author::Token { id } => Some(id),
             _ => None,
@@ -30,7 +30,7 @@ impl Executor {
             let agent = agents::get(tx, actor.project, agent)?
                 .filter(|agent| agent.deleted_at.is_none())
                 .ok_or_else(|| Error::not_found("agent", agent))?;
-            let door = Door { started_by, ..Door::new(Origin::Invoke) };
+            let door = Admission { started_by, ..Admission::new(Origin::Invoke) };
             admit(tx, &executor, &agent, &door, &start)
         };
         self.db().write(work).await

@@ -4,40 +4,40 @@
 //! decides, in values; the driver asks models and calls tools; the recorder writes everything as
 //! it happens. SQL is the store's, HTTP the API's.
 
-mod admit;
+mod admission;
 pub mod agents;
-mod ask_once;
 mod budget;
-mod calls;
-mod children;
+mod child_runs;
+mod compaction;
 mod context;
-mod dispatch;
-mod drive;
-mod driver;
-mod ended;
+mod ended_runs;
 pub mod error;
+mod event_hub;
 mod flow;
 mod follow;
-mod hands;
 pub mod history;
-mod hub;
 mod invoke;
 pub mod machine;
+mod model_query;
 mod place;
-mod purse;
 mod queue;
 mod recorder;
 mod resume;
 pub mod revert;
+mod run_budget;
+mod run_driver;
+mod run_task;
 mod runner;
 mod scrub;
 mod sessions;
-mod shorten;
 pub mod spans;
 mod spawn;
+mod submission;
 pub mod telemetry;
 pub mod timeline;
+mod tool_calls;
 pub mod triggers;
+mod workflow_runs;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -55,20 +55,20 @@ use parking_lot::Mutex;
 use tokio::{sync::mpsc, task::AbortHandle};
 
 use crate::{
-    place::Runner,
-    queue::Queue,
+    place::RunnerHandle,
+    queue::QueueGauge,
     spawn::{ListAvailableAgents, SpawnAgents},
     telemetry::Telemetry,
 };
 
-pub use admit::Start;
-pub use ask_once::{AskOnce, NoAnswer};
-pub use dispatch::{dispatch, dispatch_resume};
-pub use ended::Ended;
+pub use admission::StartOptions;
+pub use ended_runs::EndedRuns;
 pub use error::{Error, Result};
-pub use hub::Hub;
-pub use place::{Doorman, Place};
-pub use sessions::News;
+pub use event_hub::EventHub;
+pub use model_query::{ModelQuery, ModelQueryError};
+pub use place::{AdmissionBatch, OwnedSlot};
+pub use sessions::GraphDrafts;
+pub use workflow_runs::{admit_resumed_workflow_run, admit_workflow_run};
 
 /// A handle on agents and runs of every project; clones share it.
 #[derive(Clone)]
@@ -79,16 +79,16 @@ struct Inner {
     models: Models,
     tools: ToolPool,
     settings: Settings,
-    hub: Hub,
+    hub: EventHub,
     /// The runs this process drives.
-    live: Mutex<HashMap<RunId, AbortHandle>>,
+    driven: Mutex<HashMap<RunId, AbortHandle>>,
     /// The runner of this process, while it has its lease.
-    runner: Mutex<Option<Runner>>,
+    runner: Mutex<Option<RunnerHandle>>,
     /// Who waits for the runs of a workflow.
-    listeners: Mutex<HashMap<WorkflowId, mpsc::UnboundedSender<Run>>>,
-    queue: Queue,
+    ended_run_senders: Mutex<HashMap<WorkflowId, mpsc::UnboundedSender<Run>>>,
+    queue: QueueGauge,
     telemetry: Telemetry,
-    warned: triggers::Warned,
+    trigger_warnings: triggers::TriggerWarnings,
 }
 
 #[derive(Debug, Clone)]
@@ -117,19 +117,20 @@ impl Default for Settings {
 
 impl Executor {
     pub fn new(graph: Graph, models: Models, tools: ToolPool, settings: Settings) -> Self {
-        let tools = tools.with(Arc::new(SpawnAgents::new())).with(Arc::new(ListAvailableAgents::new()));
+        let tools =
+            tools.with_tool(Arc::new(SpawnAgents::new())).with_tool(Arc::new(ListAvailableAgents::new()));
         Self(Arc::new(Inner {
             graph,
             models,
             tools,
             settings,
-            hub: Hub::default(),
-            live: Mutex::default(),
+            hub: EventHub::default(),
+            driven: Mutex::default(),
             runner: Mutex::default(),
-            listeners: Mutex::default(),
-            queue: Queue::default(),
+            ended_run_senders: Mutex::default(),
+            queue: QueueGauge::default(),
             telemetry: Telemetry::default(),
-            warned: triggers::Warned::default(),
+            trigger_warnings: triggers::TriggerWarnings::default(),
         }))
     }
 
@@ -161,27 +162,27 @@ impl Executor {
         self.0.graph.clock()
     }
 
-    pub(crate) fn live(&self) -> &Mutex<HashMap<RunId, AbortHandle>> {
-        &self.0.live
+    pub(crate) fn driven(&self) -> &Mutex<HashMap<RunId, AbortHandle>> {
+        &self.0.driven
     }
 
-    pub(crate) fn runner(&self) -> &Mutex<Option<Runner>> {
+    pub(crate) fn runner(&self) -> &Mutex<Option<RunnerHandle>> {
         &self.0.runner
     }
 
-    pub(crate) fn listeners(&self) -> &Mutex<HashMap<WorkflowId, mpsc::UnboundedSender<Run>>> {
-        &self.0.listeners
+    pub(crate) fn ended_run_senders(&self) -> &Mutex<HashMap<WorkflowId, mpsc::UnboundedSender<Run>>> {
+        &self.0.ended_run_senders
     }
 
-    pub(crate) fn queue(&self) -> &Queue {
+    pub(crate) fn queue(&self) -> &QueueGauge {
         &self.0.queue
     }
 
-    pub(crate) fn warned(&self) -> &triggers::Warned {
-        &self.0.warned
+    pub(crate) fn trigger_warnings(&self) -> &triggers::TriggerWarnings {
+        &self.0.trigger_warnings
     }
 
-    pub(crate) fn hub(&self) -> &Hub {
+    pub(crate) fn hub(&self) -> &EventHub {
         &self.0.hub
     }
 }

@@ -5,10 +5,10 @@
 //! what was recorded: whatever it decided before is in the record, so it never decides twice.
 
 use emergent_domain::{
-    chat::{Call, Stop},
+    chat::{StopReason, ToolCall},
     ids::ToolCallId,
-    loops::{self, LoopDetector, Looping},
-    run::{MOST_STEPS, Reason, RunEnd},
+    loops::{self, LoopCheck, LoopDetector},
+    run::{MAX_STEPS, Reason, RunEnd},
 };
 
 #[derive(Debug, Clone)]
@@ -18,27 +18,27 @@ pub struct Machine {
     steps: i64,
     loops: LoopDetector,
     /// Set once the model was told to sum up.
-    wrapping: Option<Reason>,
+    wrap_up: Option<Reason>,
     /// What is known if nothing better comes: the newest text of the model.
     last_text: String,
 }
 
 /// What the driver is to do.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Next {
+pub enum NextAction {
     /// Ask the model. Without tools it can only answer.
-    Ask { tools: bool },
+    CallModel { tools: bool },
     /// Deal with the calls of the answer, in this order, then say [`Machine::calls_done`].
-    Call(Vec<Verdict>),
+    CallTools(Vec<CallDecision>),
     /// Tell the model that a limit is reached, then ask without tools.
     WrapUp { reason: Reason, text: &'static str },
     /// It is over. Calls the model still wanted get these results instead of being made.
-    End { end: RunEnd, refused: Vec<Verdict> },
+    End { end: RunEnd, refused: Vec<CallDecision> },
 }
 
 /// What becomes of one call.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
+pub enum CallDecision {
     Make(ToolCallId),
     /// Not made: the model reads this instead of a result.
     Refuse {
@@ -50,13 +50,13 @@ pub enum Verdict {
 
 /// The model's answer, as far as the machine cares.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said<'a> {
+pub struct AnswerView<'a> {
     pub text: &'a str,
-    pub calls: Vec<&'a Call>,
-    pub stop: &'a Stop,
+    pub calls: Vec<&'a ToolCall>,
+    pub stop: &'a StopReason,
 }
 
-const STEPS_REACHED: &str = "CRITICAL - MAXIMUM STEPS REACHED
+const STEP_LIMIT_PROMPT: &str = "CRITICAL - MAXIMUM STEPS REACHED
 
 Tools are disabled. Respond with text only.
 
@@ -65,7 +65,7 @@ Your response MUST include:
 - List of any remaining tasks that were not completed
 - Recommendations for what should be done next";
 
-const TIME_IS_UP: &str = "CRITICAL - TIME IS UP
+const TIMEOUT_PROMPT: &str = "CRITICAL - TIME IS UP
 
 Tools are disabled. Respond with text only, at once: you have a few seconds.
 
@@ -74,7 +74,7 @@ Your response MUST include:
 - List of any remaining tasks that were not completed
 - Recommendations for what should be done next";
 
-const BUDGET_REACHED: &str = "CRITICAL - BUDGET REACHED
+const BUDGET_PROMPT: &str = "CRITICAL - BUDGET REACHED
 
 Tools are disabled. Respond with text only, in a few sentences: very little may still be spent.
 
@@ -84,21 +84,22 @@ Your response MUST include:
 - Recommendations for what should be done next";
 
 /// What is said of a run that its budget ended, when nothing closer is known.
-pub const BUDGET_IS_USED_UP: &str = "the budget does not allow another model call";
+pub const BUDGET_EXHAUSTED: &str = "the budget does not allow another model call";
 
-const NO_TOOLS_LEFT: &str = "This call was not made: tools are disabled, only a summary was asked for.";
-const RUN_IS_OVER: &str =
+const TOOLS_DISABLED_RESULT: &str =
+    "This call was not made: tools are disabled, only a summary was asked for.";
+const RUN_ENDED_RESULT: &str =
     "This call was not made: the run ended because it went on with a loop after the warning.";
 
 impl Machine {
     /// A run that begins, or goes on from others in its chain.
     pub fn new(max_steps: Option<i64>, steps_before: i64) -> Self {
-        let left = (MOST_STEPS - steps_before).max(0);
+        let left = (MAX_STEPS - steps_before).max(0);
         Self {
             allowed: max_steps.map_or(left, |most| most.min(left)),
             steps: 0,
             loops: LoopDetector::default(),
-            wrapping: None,
+            wrap_up: None,
             last_text: String::new(),
         }
     }
@@ -110,7 +111,7 @@ impl Machine {
 
     /// The step that is being taken or comes next. A summary belongs to the last step.
     pub fn step(&self) -> i64 {
-        if self.wrapping.is_some() { self.steps.max(1) } else { self.steps + 1 }
+        if self.wrap_up.is_some() { self.steps.max(1) } else { self.steps + 1 }
     }
 
     /// What is known so far.
@@ -118,153 +119,157 @@ impl Machine {
         &self.last_text
     }
 
-    pub fn is_wrapping(&self) -> Option<Reason> {
-        self.wrapping
+    pub fn wrap_up_reason(&self) -> Option<Reason> {
+        self.wrap_up
     }
 
     /// At the start, and whenever the results of all calls are there.
-    pub fn go_on(&mut self) -> Next {
-        match self.wrapping {
-            Some(_) => Next::Ask { tools: false },
+    pub fn next_action(&mut self) -> NextAction {
+        match self.wrap_up {
+            Some(_) => NextAction::CallModel { tools: false },
             None if self.steps >= self.allowed => self.wrap_up(Reason::StepLimit),
-            None => Next::Ask { tools: true },
+            None => NextAction::CallModel { tools: true },
         }
     }
 
     /// The results of all calls are there.
-    pub fn calls_done(&mut self) -> Next {
-        self.go_on()
+    pub fn on_tool_results(&mut self) -> NextAction {
+        self.next_action()
     }
 
     /// The deadline has come. Nothing else is begun; the model may still sum up.
-    pub fn time_is_up(&mut self) -> Next {
-        match self.wrapping {
+    pub fn on_deadline(&mut self) -> NextAction {
+        match self.wrap_up {
             // It is summing up already; the driver bounds how long that takes.
-            Some(_) => Next::Ask { tools: false },
+            Some(_) => NextAction::CallModel { tools: false },
             None => self.wrap_up(Reason::Timeout),
         }
     }
 
     /// The budget does not allow the next question. The model may still sum up, if it allows that;
     /// one that was summing up has ended, at the limit it had reached first.
-    pub fn over_budget(&mut self) -> Next {
-        match self.wrapping {
-            Some(_) => self.grace_is_over(),
+    pub fn on_budget_exhausted(&mut self) -> NextAction {
+        match self.wrap_up {
+            Some(_) => self.on_grace_expired(),
             None => self.wrap_up(Reason::Budget),
         }
     }
 
     /// The answer was cut where the budget ended: it is no result, but all there will be.
-    pub fn cut_by_budget(&self) -> Next {
-        self.end(at_limit(Reason::Budget, self.last_text.clone()))
+    pub fn on_truncated_answer(&self) -> NextAction {
+        self.end_with(end_at_limit(Reason::Budget, self.last_text.clone()))
     }
 
     /// The grace after a limit has passed as well.
-    pub fn grace_is_over(&self) -> Next {
-        let reason = self.wrapping.unwrap_or(Reason::Timeout);
-        self.end(at_limit(reason, self.last_text.clone()))
+    pub fn on_grace_expired(&self) -> NextAction {
+        let reason = self.wrap_up.unwrap_or(Reason::Timeout);
+        self.end_with(end_at_limit(reason, self.last_text.clone()))
     }
 
-    fn wrap_up(&mut self, reason: Reason) -> Next {
-        self.wrapping = Some(reason);
+    fn wrap_up(&mut self, reason: Reason) -> NextAction {
+        self.wrap_up = Some(reason);
         let text = match reason {
-            Reason::Timeout => TIME_IS_UP,
-            Reason::Budget => BUDGET_REACHED,
-            _ => STEPS_REACHED,
+            Reason::Timeout => TIMEOUT_PROMPT,
+            Reason::Budget => BUDGET_PROMPT,
+            _ => STEP_LIMIT_PROMPT,
         };
-        Next::WrapUp { reason, text }
+        NextAction::WrapUp { reason, text }
     }
 
     /// The provider failed for good. A run that was only to sum up has reached its limit all the
     /// same.
-    pub fn not_answered(&self, error: String) -> Next {
-        match self.wrapping {
-            Some(_) => self.grace_is_over(),
-            None => {
-                self.end(RunEnd::Failed { reason: Reason::Provider, error, summary: self.last_text.clone() })
-            }
+    pub fn on_model_error(&self, error: String) -> NextAction {
+        match self.wrap_up {
+            Some(_) => self.on_grace_expired(),
+            None => self.end_with(RunEnd::Failed {
+                reason: Reason::Provider,
+                error,
+                summary: self.last_text.clone(),
+            }),
         }
     }
 
-    fn end(&self, end: RunEnd) -> Next {
-        Next::End { end, refused: Vec::new() }
+    fn end_with(&self, end: RunEnd) -> NextAction {
+        NextAction::End { end, refused: Vec::new() }
     }
 
     /// The model answered.
-    pub fn answered(&mut self, said: &Said<'_>) -> Next {
+    pub fn on_answer(&mut self, said: &AnswerView<'_>) -> NextAction {
         if !said.text.trim().is_empty() {
             said.text.clone_into(&mut self.last_text);
         }
-        if let Some(reason) = self.wrapping {
-            let refused = said.calls.iter().map(|call| refuse(call, NO_TOOLS_LEFT)).collect();
-            return Next::End { end: at_limit(reason, self.last_text.clone()), refused };
+        if let Some(reason) = self.wrap_up {
+            let refused = said.calls.iter().map(|call| refuse_call(call, TOOLS_DISABLED_RESULT)).collect();
+            return NextAction::End { end: end_at_limit(reason, self.last_text.clone()), refused };
         }
         self.steps += 1;
         if said.calls.is_empty() {
-            return self.end(self.outcome(said.stop));
+            return self.end_with(self.completed_or_refused(said.stop));
         }
         let mut verdicts = Vec::with_capacity(said.calls.len());
         let mut over = None;
         for call in &said.calls {
-            match self.loops.see(&call.name, &call.input) {
-                Looping::No => verdicts.push(Verdict::Make(call.id)),
-                Looping::Warn { count } => verdicts.push(Verdict::Refuse {
+            match self.loops.observe(&call.name, &call.input) {
+                LoopCheck::None => verdicts.push(CallDecision::Make(call.id)),
+                LoopCheck::Warn { count } => verdicts.push(CallDecision::Refuse {
                     call: call.id,
-                    text: loops::warning(&call.name, count),
+                    text: loops::loop_warning(&call.name, count),
                     looped: Some(count),
                 }),
-                Looping::End { count } => over = over.or(Some((*call, count))),
+                LoopCheck::End { count } => over = over.or(Some((*call, count))),
             }
         }
         match over {
-            None => Next::Call(verdicts),
+            None => NextAction::CallTools(verdicts),
             Some((looping, count)) => {
-                let refused = said.calls.iter().map(|call| Verdict::Refuse {
+                let refused = said.calls.iter().map(|call| CallDecision::Refuse {
                     call: call.id,
-                    text: RUN_IS_OVER.to_owned(),
+                    text: RUN_ENDED_RESULT.to_owned(),
                     looped: (call.id == looping.id).then_some(count),
                 });
                 let error = format!("it went on calling `{}` in a loop after it was warned", looping.name);
                 let end = RunEnd::Failed { reason: Reason::DoomLoop, error, summary: self.last_text.clone() };
-                Next::End { refused: refused.collect(), end }
+                NextAction::End { refused: refused.collect(), end }
             }
         }
     }
 
-    fn outcome(&self, stop: &Stop) -> RunEnd {
+    fn completed_or_refused(&self, stop: &StopReason) -> RunEnd {
         let summary = self.last_text.clone();
         match stop {
-            Stop::Refused(word) => RunEnd::Failed {
+            StopReason::Refused(word) => RunEnd::Failed {
                 reason: Reason::Provider,
                 error: format!("the provider refused to answer: {word}"),
                 summary,
             },
             // The text is cut, but it is what the model had to say.
-            Stop::End | Stop::ToolCalls | Stop::MaxTokens | Stop::Other(_) => RunEnd::Completed { summary },
+            StopReason::End | StopReason::ToolCalls | StopReason::MaxTokens | StopReason::Other(_) => {
+                RunEnd::Completed { summary }
+            }
         }
     }
 
     /// Takes in an answer that is in the record already.
-    pub fn replay_answer(&mut self, said: &Said<'_>) {
-        let _ = self.answered(said);
+    pub fn replay_answer(&mut self, said: &AnswerView<'_>) {
+        let _ = self.on_answer(said);
     }
 
     /// Takes in a limit the model was told about already.
     pub fn replay_wrap_up(&mut self, reason: Reason) {
-        self.wrapping = Some(reason);
+        self.wrap_up = Some(reason);
     }
 }
 
 /// How a run ends at a limit. Steps and time are fresh when it is resumed; money is not.
-fn at_limit(reason: Reason, summary: String) -> RunEnd {
+fn end_at_limit(reason: Reason, summary: String) -> RunEnd {
     match reason {
-        Reason::Budget => RunEnd::Failed { reason, error: BUDGET_IS_USED_UP.to_owned(), summary },
+        Reason::Budget => RunEnd::Failed { reason, error: BUDGET_EXHAUSTED.to_owned(), summary },
         _ => RunEnd::Paused { reason, summary },
     }
 }
 
-fn refuse(call: &Call, text: &str) -> Verdict {
-    Verdict::Refuse { call: call.id, text: text.to_owned(), looped: None }
+fn refuse_call(call: &ToolCall, text: &str) -> CallDecision {
+    CallDecision::Refuse { call: call.id, text: text.to_owned(), looped: None }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use emergent_domain::run::Run;
-use emergent_graph::Writer;
+use emergent_graph::WriteContext;
 use emergent_store::Tx;
 use tokio::{
     runtime::Handle,
@@ -14,139 +14,144 @@ use tokio::{
 
 use crate::{
     Executor, Result,
-    drive::{self, Loaded},
-    sessions::{self, Lines, News},
+    run_task::{self, LoadedRun},
+    sessions::{self, GraphDrafts, SessionMessages},
 };
 
 /// A place among the runs that are driven at once. A run that waits for others leaves it.
-pub(crate) struct Slot {
-    places: Arc<Semaphore>,
-    held: Option<OwnedSemaphorePermit>,
+pub(crate) struct RunSlot {
+    semaphore: Arc<Semaphore>,
+    permit: Option<OwnedSemaphorePermit>,
     freed: Arc<Notify>,
 }
 
-impl Slot {
-    pub fn leave(&mut self) {
-        if self.held.take().is_some() {
+impl RunSlot {
+    pub fn release(&mut self) {
+        if self.permit.take().is_some() {
             self.freed.notify_one();
         }
     }
 
-    pub async fn enter(&mut self) {
-        if self.held.is_none() {
+    pub async fn acquire(&mut self) {
+        if self.permit.is_none() {
             // The semaphore is never closed.
-            self.held = Arc::clone(&self.places).acquire_owned().await.ok();
+            self.permit = Arc::clone(&self.semaphore).acquire_owned().await.ok();
         }
     }
 
     /// With the same runner, and not entered.
-    pub fn another(&self) -> Self {
-        Self::of(&self.places, &self.freed, None)
+    pub fn unacquired(&self) -> Self {
+        Self::new(&self.semaphore, &self.freed, None)
     }
 
-    fn of(places: &Arc<Semaphore>, freed: &Arc<Notify>, held: Option<OwnedSemaphorePermit>) -> Self {
-        Self { places: Arc::clone(places), held, freed: Arc::clone(freed) }
+    fn new(places: &Arc<Semaphore>, freed: &Arc<Notify>, permit: Option<OwnedSemaphorePermit>) -> Self {
+        Self { semaphore: Arc::clone(places), permit, freed: Arc::clone(freed) }
     }
 }
 
-impl Drop for Slot {
+impl Drop for RunSlot {
     fn drop(&mut self) {
-        self.leave();
+        self.release();
     }
 }
 
 /// A runner under one name, with its places.
 #[derive(Clone)]
-pub(crate) struct Runner {
+pub(crate) struct RunnerHandle {
     pub owner: Arc<str>,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     pub freed: Arc<Notify>,
     /// Whose threads drive its runs, whoever admits them.
-    threads: Handle,
+    runtime: Handle,
 }
 
-impl Runner {
+impl RunnerHandle {
     pub fn new(owner: Arc<str>, places: usize) -> Self {
-        let (places, freed) = (Arc::new(Semaphore::new(places)), Arc::default());
-        Self { owner, places, freed, threads: Handle::current() }
+        let (slots, freed) = (Arc::new(Semaphore::new(places)), Arc::default());
+        Self { owner, slots, freed, runtime: Handle::current() }
     }
 
     pub fn is_full(&self) -> bool {
-        self.places.available_permits() == 0
+        self.slots.available_permits() == 0
     }
 
     /// So many that are free, or all that are.
-    pub fn slots(&self, most: usize) -> Vec<Slot> {
-        let free = || Arc::clone(&self.places).try_acquire_owned().ok();
-        let slot = |held| Slot::of(&self.places, &self.freed, Some(held));
+    pub fn try_acquire_slots(&self, most: usize) -> Vec<RunSlot> {
+        let free = || Arc::clone(&self.slots).try_acquire_owned().ok();
+        let slot = |held| RunSlot::new(&self.slots, &self.freed, Some(held));
         std::iter::from_fn(free).take(most).map(slot).collect()
     }
 
     /// For a run that was not let in by the front door; to be entered.
-    pub fn slot(&self) -> Slot {
-        Slot::of(&self.places, &self.freed, None)
+    pub fn unacquired_slot(&self) -> RunSlot {
+        RunSlot::new(&self.slots, &self.freed, None)
     }
 }
 
 /// A place that is kept for a run.
-pub struct Place {
+pub struct OwnedSlot {
     owner: Arc<str>,
-    slot: Slot,
+    slot: RunSlot,
 }
 
 /// A run that was admitted.
-pub(crate) struct Admitted {
+pub(crate) struct AdmittedRun {
     pub run: Run,
     /// What it was told, for its session.
-    pub lines: Option<Lines>,
+    pub session_messages: Option<SessionMessages>,
     /// What it goes on from, when it was started in the transaction that admitted it.
-    pub ready: Option<Loaded>,
+    pub loaded: Option<LoadedRun>,
 }
 
 /// Gives places to runs while they are being admitted, in one transaction, and keeps what they are
 /// told until it is written.
 #[derive(Default)]
-pub struct Doorman {
+pub struct AdmissionBatch {
     owner: Option<Arc<str>>,
-    places: usize,
-    seated: Vec<(Run, Option<Loaded>)>,
-    lines: Vec<Lines>,
+    free_slots: usize,
+    started: Vec<(Run, Option<LoadedRun>)>,
+    session_messages: Vec<SessionMessages>,
 }
 
-impl Doorman {
+impl AdmissionBatch {
     /// Who drives the next run, while there are places.
-    pub(crate) fn next(&self) -> Option<Arc<str>> {
-        self.owner.clone().filter(|_| self.seated.len() < self.places)
+    pub(crate) fn next_owner(&self) -> Option<Arc<str>> {
+        self.owner.clone().filter(|_| self.started.len() < self.free_slots)
     }
 
-    pub(crate) fn admitted(&mut self, Admitted { run, lines, ready }: Admitted) {
-        self.lines.extend(lines);
+    pub(crate) fn push(&mut self, AdmittedRun { run, session_messages: lines, loaded: ready }: AdmittedRun) {
+        self.session_messages.extend(lines);
         if run.owner.is_some() {
-            self.seated.push((run, ready));
+            self.started.push((run, ready));
         }
     }
 
     /// Writes what is new in the graph, and with it what the runs that were admitted are told.
-    pub fn write(&mut self, tx: &mut Tx<'_>, writer: &Writer, news: News) -> emergent_graph::Result<()> {
-        sessions::write_all(tx, writer, news, self.lines.drain(..))
+    pub fn write_drafts(
+        &mut self,
+        tx: &mut Tx<'_>,
+        writer: &WriteContext,
+        news: GraphDrafts,
+    ) -> emergent_graph::Result<()> {
+        sessions::write_drafts(tx, writer, news, self.session_messages.drain(..))
     }
 }
 
 impl Executor {
     /// So many places, or as many as there are; none while no runner is at work here.
-    pub fn places(&self, wanted: usize) -> Vec<Place> {
+    pub fn try_acquire_slots(&self, wanted: usize) -> Vec<OwnedSlot> {
         let runner = self.runner().lock();
         let Some(runner) = &*runner else { return Vec::new() };
-        let place = |slot: Slot| Place { owner: Arc::clone(&runner.owner), slot };
-        runner.slots(wanted).into_iter().map(place).collect()
+        let place = |slot: RunSlot| OwnedSlot { owner: Arc::clone(&runner.owner), slot };
+        runner.try_acquire_slots(wanted).into_iter().map(place).collect()
     }
 
     /// Writes, and then drives what was admitted into places. It goes on when whoever asked for it is
     /// gone meanwhile: a run that is this runner's and that nobody drives would stand still.
-    pub async fn write_and_drive<T, E>(
+    pub async fn commit_and_drive<T, E>(
         &self,
-        places: Vec<Place>,
-        work: impl Fn(&mut Tx<'_>, &mut Doorman) -> Result<T, E> + Send + 'static,
+        places: Vec<OwnedSlot>,
+        work: impl Fn(&mut Tx<'_>, &mut AdmissionBatch) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
@@ -156,12 +161,13 @@ impl Executor {
         let writing = async move {
             let (owner, count) = (places.first().map(|place| Arc::clone(&place.owner)), places.len());
             let work = move |tx: &mut Tx<'_>| {
-                let mut doorman = Doorman { owner: owner.clone(), places: count, ..Doorman::default() };
+                let mut doorman =
+                    AdmissionBatch { owner: owner.clone(), free_slots: count, ..AdmissionBatch::default() };
                 let done = work(tx, &mut doorman)?;
-                Ok::<_, E>((done, doorman.seated))
+                Ok::<_, E>((done, doorman.started))
             };
             let (done, seated) = executor.db().write(work).await?;
-            executor.drive(seated, places);
+            executor.drive_started(seated, places);
             Ok(done)
         };
         let closed = |_| Err(emergent_store::Error::Closed.into());
@@ -170,13 +176,13 @@ impl Executor {
 
     /// A runner that lost its lease or left meanwhile drives nothing any more: what it was given is
     /// taken over like everything it had.
-    fn drive(&self, seated: Vec<(Run, Option<Loaded>)>, places: Vec<Place>) {
+    fn drive_started(&self, seated: Vec<(Run, Option<LoadedRun>)>, places: Vec<OwnedSlot>) {
         let runner = self.runner().lock();
         let Some(runner) = runner.as_ref() else { return };
-        let _threads = runner.threads.enter();
+        let _threads = runner.runtime.enter();
         for ((run, ready), place) in seated.into_iter().zip(places) {
             if place.owner == runner.owner {
-                drive::spawn(self, run, place.owner, place.slot, ready);
+                run_task::spawn(self, run, place.owner, place.slot, ready);
             }
         }
     }

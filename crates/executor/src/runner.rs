@@ -16,18 +16,18 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::{Error, Executor, Result, drive, place::Runner};
+use crate::{Error, Executor, Result, place::RunnerHandle, run_task};
 
 /// How long a runner that has gone silent keeps its runs. With the look every second, another has
 /// them within eleven seconds.
 const LEASE: Duration = Duration::from_secs(9);
 const HEARTBEAT: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How often to make sure of runs that nobody said anything about.
-const CHECK: Duration = Duration::from_secs(2);
+const RECONCILE_INTERVAL: Duration = Duration::from_secs(2);
 /// How long runs may go on to their next record when the server is told to stop.
-const GRACE: Duration = Duration::from_secs(2);
-const CLAIM_AT_ONCE: usize = 256;
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
+const CLAIM_BATCH: usize = 256;
 
 impl Executor {
     /// Drives runs until `stop` says true. What is not finished then stays as it is recorded: the
@@ -35,13 +35,13 @@ impl Executor {
     pub async fn run(&self, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             let owner: Arc<str> = uuid::Uuid::now_v7().to_string().into();
-            let runner = Runner::new(owner, self.settings().max_runs);
-            let shift = Shift { executor: self.clone(), runner };
-            let worked = shift.work(&mut stop).await;
+            let runner = RunnerHandle::new(owner, self.settings().max_runs);
+            let shift = Runner { executor: self.clone(), runner };
+            let worked = shift.run(&mut stop).await;
             drop(shift);
             if let Err(error) = worked {
                 warn!(error = %error, "the runner starts anew");
-                tokio::select! { () = sleep(LOOK) => {}, _ = stop.changed() => {} }
+                tokio::select! { () = sleep(POLL_INTERVAL) => {}, _ = stop.changed() => {} }
             }
         }
     }
@@ -49,12 +49,12 @@ impl Executor {
     /// Stops driving runs that were cancelled, once that is committed. Nothing they still try can be
     /// written; those that other servers drive are stopped there.
     pub fn stop_driving(&self, cancelled: &[RunId]) {
-        self.telemetry().runs_cancelled(cancelled);
-        self.drop_runs(cancelled);
+        self.telemetry().record_cancelled(cancelled);
+        self.abort_runs(cancelled);
     }
 
-    fn drop_runs(&self, ids: &[RunId]) {
-        let mut live = self.live().lock();
+    fn abort_runs(&self, ids: &[RunId]) {
+        let mut live = self.driven().lock();
         for id in ids {
             if let Some(handle) = live.remove(id) {
                 handle.abort();
@@ -63,54 +63,54 @@ impl Executor {
     }
 
     /// How many runs this process drives.
-    pub fn driving(&self) -> usize {
-        self.live().lock().len()
+    pub fn driven_count(&self) -> usize {
+        self.driven().lock().len()
     }
 }
 
 /// One runner under one name.
-struct Shift {
+struct Runner {
     executor: Executor,
-    runner: Runner,
+    runner: RunnerHandle,
 }
 
-impl Drop for Shift {
+impl Drop for Runner {
     /// Nobody is given a place any more.
     fn drop(&mut self) {
         self.executor.runner().lock().take();
     }
 }
 
-impl Shift {
-    async fn work(&self, stop: &mut watch::Receiver<bool>) -> Result<()> {
+impl Runner {
+    async fn run(&self, stop: &mut watch::Receiver<bool>) -> Result<()> {
         self.register().await?;
         *self.executor.runner().lock() = Some(self.runner.clone());
         let (db, mut kept, mut unknown) = (self.executor.db(), Instant::now(), HashMap::new());
-        let mut queued = db.waiter(runs::QUEUED);
-        let mut cancelled = db.waiter(runs::CANCELLED);
+        let mut queued = db.waiter(runs::QUEUED_CHANNEL);
+        let mut cancelled = db.waiter(runs::CANCELLED_CHANNEL);
         let mut heartbeat = interval(HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut check = interval(CHECK);
+        let mut check = interval(RECONCILE_INTERVAL);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if *stop.borrow() {
-                return self.leave().await;
+                return self.shut_down().await;
             }
-            let full = self.take_up().await;
+            let full = self.claim_runs().await;
             tokio::select! {
                 biased;
                 _ = heartbeat.tick() => {
-                    if self.keep_alive().await { kept = Instant::now() }
+                    if self.renew_lease().await { kept = Instant::now() }
                     if kept.elapsed() > LEASE - HEARTBEAT {
-                        self.drop_everything();
+                        self.abort_all();
                         return Err(Error::Conflict("the lease of this runner could not be kept".into()));
                     }
                 }
-                stopped = stop.changed() => if stopped.is_err() { return self.leave().await },
-                _ = check.tick() => self.look_after(&mut unknown).await,
-                () = cancelled.wait(CHECK) => self.look_after(&mut unknown).await,
+                stopped = stop.changed() => if stopped.is_err() { return self.shut_down().await },
+                _ = check.tick() => self.reconcile(&mut unknown).await,
+                () = cancelled.wait(RECONCILE_INTERVAL) => self.reconcile(&mut unknown).await,
                 () = self.runner.freed.notified(), if full => {}
-                () = queued.wait(LOOK), if !full => {}
+                () = queued.wait(POLL_INTERVAL), if !full => {}
             }
         }
     }
@@ -121,9 +121,9 @@ impl Shift {
         done.map(|_| ()).map_err(Error::from)
     }
 
-    async fn keep_alive(&self) -> bool {
+    async fn renew_lease(&self) -> bool {
         let (owner, until) = (Arc::clone(&self.runner.owner), self.executor.clock().now() + LEASE);
-        let kept = self.executor.db().write(move |tx| claim::keep_alive(tx, &owner, until));
+        let kept = self.executor.db().write(move |tx| claim::renew_lease(tx, &owner, until));
         match tokio::time::timeout(HEARTBEAT, kept).await {
             Ok(Ok(kept)) => kept,
             Ok(Err(error)) => {
@@ -136,26 +136,26 @@ impl Shift {
     }
 
     /// Claims what there are places for; true when there are none left.
-    async fn take_up(&self) -> bool {
+    async fn claim_runs(&self) -> bool {
         if self.runner.is_full() {
             return true;
         }
         let (owner, now) = (Arc::clone(&self.runner.owner), self.executor.clock().now());
         // Looking costs nothing when there is nothing: a write transaction only for what was seen.
-        let seen = self.executor.db().read(move |tx| claim::anything(tx, now)).await;
+        let seen = self.executor.db().read(move |tx| claim::has_claimable(tx, now)).await;
         if matches!(seen, Ok(false)) {
             return false;
         }
         // Taken before the runs are: nobody else is given them meanwhile.
-        let slots = self.runner.slots(CLAIM_AT_ONCE);
+        let slots = self.runner.try_acquire_slots(CLAIM_BATCH);
         let limit = slots.len();
         let claimed = self
             .executor
             .db()
             .write(move |tx| {
-                let mut claimed = claim::orphaned(tx, &owner, LEASE, now, limit)?;
+                let mut claimed = claim::claim_orphaned(tx, &owner, LEASE, now, limit)?;
                 if claimed.len() < limit {
-                    claimed.extend(claim::queued(tx, &owner, now, limit - claimed.len())?);
+                    claimed.extend(claim::claim_queued(tx, &owner, now, limit - claimed.len())?);
                 }
                 Ok::<_, emergent_store::Error>(claimed)
             })
@@ -164,7 +164,7 @@ impl Shift {
             Ok(claimed) => {
                 let some = !claimed.is_empty();
                 for (run, slot) in claimed.into_iter().zip(slots) {
-                    drive::spawn(&self.executor, run, Arc::clone(&self.runner.owner), slot, None);
+                    run_task::spawn(&self.executor, run, Arc::clone(&self.runner.owner), slot, None);
                 }
                 if some {
                     // There may be more than one claim takes.
@@ -182,13 +182,13 @@ impl Shift {
     /// Drops runs that are no longer this runner's: cancelled, or taken over. And drives those that
     /// are its own without its knowing: the answer to a commit was lost on the way. `unknown` says
     /// since when they are; a moment is what any run takes from its commit to its driver.
-    async fn look_after(&self, unknown: &mut HashMap<RunId, Instant>) {
-        let before: HashSet<RunId> = self.executor.live().lock().keys().copied().collect();
+    async fn reconcile(&self, unknown: &mut HashMap<RunId, Instant>) {
+        let before: HashSet<RunId> = self.executor.driven().lock().keys().copied().collect();
         let owner = Arc::clone(&self.runner.owner);
         let looked = self.executor.db().read(move |tx| {
-            let held = claim::held(tx, &owner)?;
+            let held = claim::list_owned(tx, &owner)?;
             let gone: Vec<RunId> = before.difference(&held).copied().collect();
-            Ok((held, claim::lost(tx, &owner, &gone)?))
+            Ok((held, claim::list_lost(tx, &owner, &gone)?))
         });
         let (held, lost) = match looked.await {
             Ok(looked) => looked,
@@ -198,46 +198,52 @@ impl Shift {
                 return;
             }
         };
-        self.executor.drop_runs(&lost);
-        let live: HashSet<RunId> = self.executor.live().lock().keys().copied().collect();
+        self.executor.abort_runs(&lost);
+        let live: HashSet<RunId> = self.executor.driven().lock().keys().copied().collect();
         unknown.retain(|id, _| held.contains(id) && !live.contains(id));
         let missing: Vec<RunId> = held.difference(&live).copied().collect();
         for id in missing {
-            if unknown.entry(id).or_insert_with(Instant::now).elapsed() >= CHECK {
+            if unknown.entry(id).or_insert_with(Instant::now).elapsed() >= RECONCILE_INTERVAL {
                 unknown.remove(&id);
-                self.adopt(id).await;
+                self.drive_unclaimed(id).await;
             }
         }
     }
 
-    async fn adopt(&self, id: RunId) {
+    async fn drive_unclaimed(&self, id: RunId) {
         let owner = Arc::clone(&self.runner.owner);
         let found: Result<Option<Run>, emergent_store::Error> =
-            self.executor.db().read(move |tx| claim::one_held(tx, &owner, id)).await;
+            self.executor.db().read(move |tx| claim::get_owned(tx, &owner, id)).await;
         if let Ok(Some(run)) = found
-            && !self.executor.live().lock().contains_key(&id)
+            && !self.executor.driven().lock().contains_key(&id)
         {
             warn!(run.id = %id, "run `{id}` is this runner's and nobody drives it, taking it up");
-            drive::spawn(&self.executor, run, Arc::clone(&self.runner.owner), self.runner.slot(), None);
+            run_task::spawn(
+                &self.executor,
+                run,
+                Arc::clone(&self.runner.owner),
+                self.runner.unacquired_slot(),
+                None,
+            );
         }
     }
 
-    fn drop_everything(&self) {
+    fn abort_all(&self) {
         self.executor.runner().lock().take();
         let handles: Vec<AbortHandle> =
-            self.executor.live().lock().drain().map(|(_, handle)| handle).collect();
+            self.executor.driven().lock().drain().map(|(_, handle)| handle).collect();
         handles.iter().for_each(AbortHandle::abort);
     }
 
-    async fn leave(&self) -> Result<()> {
+    async fn shut_down(&self) -> Result<()> {
         // Nobody is given a place any more.
         self.executor.runner().lock().take();
-        let end = Instant::now() + GRACE;
-        while self.executor.driving() > 0 && Instant::now() < end {
+        let end = Instant::now() + SHUTDOWN_GRACE;
+        while self.executor.driven_count() > 0 && Instant::now() < end {
             sleep(Duration::from_millis(20)).await;
         }
-        let left = self.executor.driving();
-        self.drop_everything();
+        let left = self.executor.driven_count();
+        self.abort_all();
         if left > 0 {
             info!(runs = left, "{left} runs were left where they are recorded");
         }

@@ -3,16 +3,16 @@
 
 use serde_json::Value;
 
-pub fn text(text: &mut String) {
+pub fn scrub_text(text: &mut String) {
     if text.contains('\0') {
         *text = text.replace('\0', "\u{fffd}");
     }
 }
 
-pub fn value(value: &mut Value) {
+pub fn scrub_value(value: &mut Value) {
     match value {
-        Value::String(one) => text(one),
-        Value::Array(items) => items.iter_mut().for_each(self::value),
+        Value::String(one) => scrub_text(one),
+        Value::Array(items) => items.iter_mut().for_each(self::scrub_value),
         Value::Object(map) => {
             if map.keys().any(|key| key.contains('\0')) {
                 *map = std::mem::take(map)
@@ -20,7 +20,7 @@ pub fn value(value: &mut Value) {
                     .map(|(key, value)| (key.replace('\0', "\u{fffd}"), value))
                     .collect();
             }
-            map.values_mut().for_each(self::value);
+            map.values_mut().for_each(self::scrub_value);
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }

@@ -4,15 +4,15 @@
 
 use emergent_domain::{
     author::Author,
-    chat::{Part, text_of},
+    chat::{Part, join_text},
     ids::{ObjectId, ProjectId, RunId},
     object::NewObject,
     relationship::NewRelationship,
     run::MessageRole,
-    run_event::{MessageContent, RecordedCall, RecordedMessage},
+    run_event::{MessageContent, RecordedMessage, RecordedToolCall},
     time::Timestamp,
 };
-use emergent_graph::{Actor, Error, Graph, Writer, objects, relationships};
+use emergent_graph::{Actor, Error, Graph, WriteContext, objects, relationships};
 use emergent_store::{Tx, objects as rows};
 use serde_json::{Map, Value, json};
 use tracing::warn;
@@ -20,23 +20,23 @@ use tracing::warn;
 use crate::Result;
 
 /// Of what was said, in characters.
-const LONGEST: usize = 1_000;
+const MAX_CONTENT_CHARS: usize = 1_000;
 
 /// What is added to a session in one moment, prepared outside the transaction.
 #[derive(Debug, Clone)]
-pub(crate) struct Lines {
+pub(crate) struct SessionMessages {
     session: ObjectId,
     run: RunId,
-    messages: Vec<objects::Draft>,
-    edges: Vec<relationships::Draft>,
+    messages: Vec<objects::ObjectDraft>,
+    edges: Vec<relationships::RelationshipDraft>,
 }
 
-impl Lines {
+impl SessionMessages {
     pub fn new(session: ObjectId, run: RunId) -> Self {
         Self { session, run, messages: Vec::new(), edges: Vec::new() }
     }
 
-    pub fn message(&mut self, message: &RecordedMessage) {
+    pub fn push_message(&mut self, message: &RecordedMessage) {
         let role = match message.role {
             MessageRole::System => "system",
             MessageRole::User => "user",
@@ -44,14 +44,14 @@ impl Lines {
             MessageRole::ToolResult => "tool",
         };
         match &message.content {
-            MessageContent::Text { text, .. } => self.add(role, text, message.seq, message.at, Map::new()),
+            MessageContent::Text { text, .. } => self.push(role, text, message.seq, message.at, Map::new()),
             MessageContent::Parts(parts) => {
                 let mut more = Map::new();
-                let called = calls(parts);
+                let called = tool_calls_json(parts);
                 if !called.is_empty() {
                     more.insert("tool_calls".into(), Value::Array(called));
                 }
-                self.add(role, &text_of(parts), message.seq, message.at, more);
+                self.push(role, &join_text(parts), message.seq, message.at, more);
             }
             // Stands in for what was said, and was not said by anybody.
             MessageContent::Summary { .. } => {}
@@ -59,18 +59,18 @@ impl Lines {
     }
 
     /// The result of a call, once it has one.
-    pub fn result(&mut self, call: &RecordedCall, now: Timestamp) {
+    pub fn push_result(&mut self, call: &RecordedToolCall, now: Timestamp) {
         let Some(seq) = call.result_seq else { return };
         let more = Map::from_iter([("tool_name".to_owned(), json!(call.tool))]);
         match &call.output {
-            Some(Value::String(text)) => self.add("tool", text, seq, now, more),
-            Some(value) => self.add("tool", &value.to_string(), seq, now, more),
-            None => self.add("tool", "", seq, now, more),
+            Some(Value::String(text)) => self.push("tool", text, seq, now, more),
+            Some(value) => self.push("tool", &value.to_string(), seq, now, more),
+            None => self.push("tool", "", seq, now, more),
         }
     }
 
-    fn add(&mut self, role: &str, text: &str, seq: i64, at: Timestamp, more: Map<String, Value>) {
-        let end = text.char_indices().nth(LONGEST).map(|(at, _)| at);
+    fn push(&mut self, role: &str, text: &str, seq: i64, at: Timestamp, more: Map<String, Value>) {
+        let end = text.char_indices().nth(MAX_CONTENT_CHARS).map(|(at, _)| at);
         let mut properties = more;
         properties.insert("role".into(), json!(role));
         properties.insert("content".into(), json!(&text[..end.unwrap_or(text.len())]));
@@ -89,12 +89,12 @@ impl Lines {
             properties: Map::from_iter([("sequence".to_owned(), json!(seq))]),
             weight: None,
         };
-        match (objects::Draft::new(new), relationships::Draft::new(edge)) {
+        match (objects::ObjectDraft::new(new), relationships::RelationshipDraft::new(edge)) {
             (Ok(message), Ok(edge)) => {
                 let author = Author::Run { run_id: self.run, tool_call_id: None };
                 // Found by their words; a vector for each would cost more than the attempt.
-                self.messages.push(message.with_id(id).by(author).without_vector());
-                self.edges.push(edge.by(author));
+                self.messages.push(message.with_id(id).with_author(author).without_vector());
+                self.edges.push(edge.with_author(author));
             }
             (Err(why), _) | (_, Err(why)) => {
                 warn!(run.id = %self.run, error = %why, "a message could not be added to its session");
@@ -104,14 +104,17 @@ impl Lines {
 
     /// Writes the lines, unless somebody deleted their session.
     pub fn write(&self, tx: &mut Tx<'_>, graph: &Graph, project: ProjectId) -> Result<()> {
-        if self.messages.is_empty() || rows::find_living(tx, project, &[self.session])?.is_empty() {
+        if self.messages.is_empty() || rows::find_live(tx, project, &[self.session])?.is_empty() {
             return Ok(());
         }
         let author = Author::Run { run_id: self.run, tool_call_id: None };
-        match graph.writer(tx, Actor { project, author }) {
-            Ok(writer) => {
-                Ok(write_all(tx, &Writer { dispatcher: true, ..writer }, News::default(), [self.clone()])?)
-            }
+        match graph.write_context(tx, Actor { project, author }) {
+            Ok(writer) => Ok(write_drafts(
+                tx,
+                &WriteContext { is_dispatcher: true, ..writer },
+                GraphDrafts::default(),
+                [self.clone()],
+            )?),
             Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -120,18 +123,18 @@ impl Lines {
 
 /// Objects and edges that are to be there.
 #[derive(Debug, Default)]
-pub struct News {
-    pub objects: Vec<objects::Draft>,
-    pub edges: Vec<relationships::Draft>,
+pub struct GraphDrafts {
+    pub objects: Vec<objects::ObjectDraft>,
+    pub edges: Vec<relationships::RelationshipDraft>,
 }
 
 /// Writes what is new in the graph, with the lines of sessions. The record of a run is whole without
 /// those: what packs do not allow of them does not stand in the way.
-pub(crate) fn write_all(
+pub(crate) fn write_drafts(
     tx: &mut Tx<'_>,
-    writer: &Writer,
-    News { mut objects, mut edges }: News,
-    lines: impl IntoIterator<Item = Lines>,
+    writer: &WriteContext,
+    GraphDrafts { mut objects, mut edges }: GraphDrafts,
+    lines: impl IntoIterator<Item = SessionMessages>,
 ) -> Result<(), Error> {
     let must = (objects.len(), edges.len());
     for one in lines {
@@ -140,16 +143,19 @@ pub(crate) fn write_all(
     }
     if !objects.is_empty() {
         let made = objects::create_each(tx, writer, &objects)?;
-        made.into_iter().enumerate().try_for_each(|(at, made)| let_go(made, at < must.0))?;
+        made.into_iter().enumerate().try_for_each(|(at, made)| ignore_if_optional(made, at < must.0))?;
     }
     if !edges.is_empty() {
         let joined = relationships::create_each(tx, writer, &edges)?;
-        joined.into_iter().enumerate().try_for_each(|(at, joined)| let_go(joined, at < must.1))?;
+        joined
+            .into_iter()
+            .enumerate()
+            .try_for_each(|(at, joined)| ignore_if_optional(joined, at < must.1))?;
     }
     Ok(())
 }
 
-fn let_go<T>(made: Result<T, Error>, must: bool) -> Result<(), Error> {
+fn ignore_if_optional<T>(made: Result<T, Error>, must: bool) -> Result<(), Error> {
     match made {
         Ok(_) => Ok(()),
         Err(Error::Invalid(why)) if !must => {
@@ -160,7 +166,7 @@ fn let_go<T>(made: Result<T, Error>, must: bool) -> Result<(), Error> {
     }
 }
 
-fn calls(parts: &[Part]) -> Vec<Value> {
+fn tool_calls_json(parts: &[Part]) -> Vec<Value> {
     let call = |part: &Part| match part {
         Part::Call(call) => Some(json!({ "id": call.id, "name": call.name })),
         _ => None,

@@ -6,9 +6,9 @@
 
 use emergent_domain::{
     agent::ModelConfig,
-    chat::{Part, Speaker, Stop, Turn},
-    run::{CallStatus, Run, RunEnd, RunStatus},
-    run_event::RecordedCall,
+    chat::{Part, Speaker, StopReason, Turn},
+    run::{Run, RunEnd, RunStatus, ToolCallStatus},
+    run_event::RecordedToolCall,
 };
 use emergent_llm::{Answer, ChatRequest, Delta, Error};
 use emergent_tools::Effect;
@@ -17,21 +17,21 @@ use tokio::time::{Instant, error::Elapsed, timeout_at};
 use tracing::{Instrument, Span, field::Empty, trace_span};
 use uuid::Uuid;
 
-use crate::{Executor, driver::Driver, telemetry::ModelCall};
+use crate::{Executor, run_driver::RunDriver, telemetry::ModelCall};
 
 /// A span that runs below find as their parent for as long as this lives.
-pub(crate) struct Open {
+pub(crate) struct OpenSpan {
     span: Span,
-    known: Option<(Executor, Uuid)>,
+    registered: Option<(Executor, Uuid)>,
 }
 
-impl Open {
+impl OpenSpan {
     fn new(span: Span, executor: &Executor, id: Uuid) -> Self {
         if span.is_disabled() {
-            return Self { span, known: None };
+            return Self { span, registered: None };
         }
-        executor.telemetry().open.lock().insert(id, span.clone());
-        Self { span, known: Some((executor.clone(), id)) }
+        executor.telemetry().open_spans.lock().insert(id, span.clone());
+        Self { span, registered: Some((executor.clone(), id)) }
     }
 
     pub fn span(&self) -> Span {
@@ -39,19 +39,19 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenSpan {
     fn drop(&mut self) {
-        if let Some((executor, id)) = &self.known {
-            executor.telemetry().open.lock().remove(id);
+        if let Some((executor, id)) = &self.registered {
+            executor.telemetry().open_spans.lock().remove(id);
         }
     }
 }
 
 /// The drive of a run. A child of the call that spawned it when that is made in this process.
-pub(crate) fn run(executor: &Executor, run: &Run) -> Open {
+pub(crate) fn run_span(executor: &Executor, run: &Run) -> OpenSpan {
     let span = trace_span!(
         target: "gen_ai",
-        parent: parent(executor, run),
+        parent: parent_span(executor, run),
         "invoke_agent",
         otel.name = format_args!("invoke_agent {}", run.agent_name),
         otel.status_code = Empty,
@@ -59,17 +59,17 @@ pub(crate) fn run(executor: &Executor, run: &Run) -> Open {
         gen_ai.agent.name = run.agent_name,
         gen_ai.agent.id = %run.agent,
         gen_ai.conversation.id = %run.id,
-        gen_ai.provider.name = provider(&run.model),
+        gen_ai.provider.name = provider_name(&run.model),
         gen_ai.request.model = run.model.name,
         emergent.run.parent_id = run.parent.map(tracing::field::display),
         emergent.run.status = Empty,
         error.type = Empty,
     );
-    Open::new(span, executor, run.id.0)
+    OpenSpan::new(span, executor, run.id.0)
 }
 
-fn parent(executor: &Executor, run: &Run) -> Option<tracing::Id> {
-    let open = executor.telemetry().open.lock();
+fn parent_span(executor: &Executor, run: &Run) -> Option<tracing::Id> {
+    let open = executor.telemetry().open_spans.lock();
     let call = run.parent_call.and_then(|call| open.get(&call.0));
     call.or_else(|| open.get(&run.parent?.0)).and_then(Span::id)
 }
@@ -79,25 +79,25 @@ pub(crate) fn run_ended(end: &RunEnd) {
     let span = Span::current();
     span.record("emergent.run.status", end.status().as_str());
     if end.status() == RunStatus::Failed {
-        failed(&span, end.reason().map_or("_OTHER", |reason| reason.as_str()));
+        mark_failed(&span, end.reason().map_or("_OTHER", |reason| reason.as_str()));
     }
 }
 
-pub(crate) fn cancelled(span: &Span) {
+pub(crate) fn mark_cancelled(span: &Span) {
     span.record("emergent.run.status", RunStatus::Cancelled.as_str());
 }
 
 /// The run goes on from its record, in a span of its own.
-pub(crate) fn interrupted(span: &Open) {
-    failed(&span.span, "interrupted");
+pub(crate) fn mark_interrupted(span: &OpenSpan) {
+    mark_failed(&span.span, "interrupted");
 }
 
-fn failed(span: &Span, error: &str) {
+fn mark_failed(span: &Span, error: &str) {
     span.record("error.type", error);
     span.record("otel.status_code", "ERROR");
 }
 
-impl Driver {
+impl RunDriver {
     /// Asks the model, and counts it.
     pub(crate) async fn chat(
         &self,
@@ -113,7 +113,7 @@ impl Driver {
             otel.kind = "client",
             otel.status_code = Empty,
             gen_ai.operation.name = "chat",
-            gen_ai.provider.name = provider(model),
+            gen_ai.provider.name = provider_name(model),
             gen_ai.request.model = model.name,
             gen_ai.request.temperature = model.temperature,
             gen_ai.request.max_tokens = model.max_tokens.map(i64::from),
@@ -133,7 +133,7 @@ impl Driver {
         if capture {
             let system = json!([{ "type": "text", "content": request.system }]);
             span.record("gen_ai.system_instructions", system.to_string());
-            let said: Vec<Value> = request.turns.iter().map(turn).collect();
+            let said: Vec<Value> = request.turns.iter().map(turn_json).collect();
             span.record("gen_ai.input.messages", Value::Array(said).to_string());
         }
         let began = std::time::Instant::now();
@@ -144,19 +144,19 @@ impl Driver {
         let call = ModelCall {
             model,
             took: began.elapsed(),
-            error: error_of(&asked, limit),
+            error: error_class(&asked, limit),
             usage,
             cost: usage.and_then(|usage| models.cost(model, &usage)),
         };
-        self.executor.telemetry().model_called(&call);
+        self.executor.telemetry().record_model_call(&call);
         if !span.is_disabled() {
-            told(&span, &call, answer, capture);
+            record_chat_span(&span, &call, answer, capture);
         }
         asked
     }
 
     /// The making of a call.
-    pub(crate) fn tool_span(&self, at: usize) -> Open {
+    pub(crate) fn tool_span(&self, at: usize) -> OpenSpan {
         let call = &self.calls[at];
         let span = trace_span!(
             target: "gen_ai",
@@ -174,7 +174,7 @@ impl Driver {
         if !span.is_disabled() && self.executor.settings().capture_content {
             span.record("gen_ai.tool.call.arguments", call.input.to_string());
         }
-        Open::new(span, &self.executor, call.id.0)
+        OpenSpan::new(span, &self.executor, call.id.0)
     }
 
     fn tool_type(&self, name: &str) -> &'static str {
@@ -185,26 +185,26 @@ impl Driver {
     }
 
     /// Says on the span of a call what is recorded of it.
-    pub(crate) fn tool_told(&self, span: &Open, call: &RecordedCall) {
+    pub(crate) fn record_tool_span(&self, span: &OpenSpan, call: &RecordedToolCall) {
         tool_ended(&span.span, call.status, call.output.as_ref(), self.executor.settings().capture_content);
     }
 }
 
-pub(crate) fn tool_ended(span: &Span, status: CallStatus, output: Option<&Value>, capture: bool) {
+pub(crate) fn tool_ended(span: &Span, status: ToolCallStatus, output: Option<&Value>, capture: bool) {
     if span.is_disabled() {
         return;
     }
-    if status == CallStatus::Error {
-        failed(span, "tool_error");
+    if status == ToolCallStatus::Error {
+        mark_failed(span, "tool_error");
     }
     if capture && let Some(output) = output {
         span.record("gen_ai.tool.call.result", output.to_string());
     }
 }
 
-fn told(span: &Span, call: &ModelCall<'_>, answer: Option<&Answer>, capture: bool) {
+fn record_chat_span(span: &Span, call: &ModelCall<'_>, answer: Option<&Answer>, capture: bool) {
     if let Some(error) = call.error {
-        failed(span, error);
+        mark_failed(span, error);
     }
     let Some(answer) = answer else { return };
     // Whole numbers of this kind are the only ones that stay numbers on their way out.
@@ -219,7 +219,7 @@ fn told(span: &Span, call: &ModelCall<'_>, answer: Option<&Answer>, capture: boo
     if capture {
         let said = json!([{
             "role": "assistant",
-            "parts": answer.parts.iter().map(part).collect::<Vec<_>>(),
+            "parts": answer.parts.iter().map(part_json).collect::<Vec<_>>(),
             "finish_reason": finish_reason(&answer.stop),
         }]);
         span.record("gen_ai.output.messages", said.to_string());
@@ -227,7 +227,7 @@ fn told(span: &Span, call: &ModelCall<'_>, answer: Option<&Answer>, capture: boo
 }
 
 /// The conventions' name of a provider they know; others keep ours.
-pub fn provider(model: &ModelConfig) -> &str {
+pub fn provider_name(model: &ModelConfig) -> &str {
     match model.provider.as_str() {
         "google" => "gcp.gemini",
         "vertex" => "gcp.vertex_ai",
@@ -236,7 +236,7 @@ pub fn provider(model: &ModelConfig) -> &str {
 }
 
 /// The class of what went wrong, as few words as there are classes.
-fn error_of(asked: &Result<Result<Answer, Error>, Elapsed>, limit: Instant) -> Option<&'static str> {
+fn error_class(asked: &Result<Result<Answer, Error>, Elapsed>, limit: Instant) -> Option<&'static str> {
     match asked {
         Ok(Ok(_)) => None,
         Err(_) => Some("timeout"),
@@ -253,26 +253,26 @@ fn error_of(asked: &Result<Result<Answer, Error>, Elapsed>, limit: Instant) -> O
     }
 }
 
-fn finish_reason(stop: &Stop) -> &str {
+fn finish_reason(stop: &StopReason) -> &str {
     match stop {
-        Stop::End => "stop",
-        Stop::ToolCalls => "tool_call",
-        Stop::MaxTokens => "length",
-        Stop::Refused(_) => "content_filter",
-        Stop::Other(word) => word,
+        StopReason::End => "stop",
+        StopReason::ToolCalls => "tool_call",
+        StopReason::MaxTokens => "length",
+        StopReason::Refused(_) => "content_filter",
+        StopReason::Other(word) => word,
     }
 }
 
-fn turn(turn: &Turn) -> Value {
+fn turn_json(turn: &Turn) -> Value {
     let role = match turn.speaker {
         Speaker::User => "user",
         Speaker::Assistant => "assistant",
         Speaker::Tools => "tool",
     };
-    json!({ "role": role, "parts": turn.parts.iter().map(part).collect::<Vec<_>>() })
+    json!({ "role": role, "parts": turn.parts.iter().map(part_json).collect::<Vec<_>>() })
 }
 
-fn part(part: &Part) -> Value {
+fn part_json(part: &Part) -> Value {
     match part {
         Part::Text { text, .. } => json!({ "type": "text", "content": text }),
         Part::Thought { text, .. } => json!({ "type": "reasoning", "content": text }),

@@ -6,22 +6,22 @@ use std::{
 };
 
 use async_trait::async_trait;
-use emergent_domain::run::{CallStatus, Origin, Run, RunStatus};
+use emergent_domain::run::{Origin, Run, RunStatus, ToolCallStatus};
 use emergent_store::{Tx, agents, runs};
-use emergent_tools::{Done, Effect, Tool, ToolContext, ToolError, ToolInfo};
+use emergent_tools::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
     Error, Executor, Result,
-    admit::{self, Door, Start},
-    children::{self, Child, Wanted},
-    driver::{Driver, error_output},
+    admission::{self, Admission, StartOptions},
+    child_runs::{self, Child, ChildBatch},
     resume,
+    run_driver::{RunDriver, error_output},
 };
 
 #[derive(Debug, Clone, Deserialize)]
-struct Spawn {
+struct SpawnInput {
     tasks: Vec<SpawnTask>,
 }
 
@@ -35,7 +35,7 @@ struct SpawnTask {
 }
 
 #[derive(Debug, Serialize)]
-struct Spawned {
+struct SpawnResult {
     run_id: Option<emergent_domain::ids::RunId>,
     agent_name: String,
     status: RunStatus,
@@ -45,46 +45,51 @@ struct Spawned {
     error: Option<String>,
 }
 
-impl Driver {
+impl RunDriver {
     /// Runs the agents of one call and answers with what each came to.
-    pub(crate) async fn spawn(&mut self, at: usize) -> Result<()> {
+    pub(crate) async fn run_spawn_call(&mut self, at: usize) -> Result<()> {
         let began = Began::now();
         let Some(tool) = self.tools.get(&self.calls[at].tool).cloned() else { return Ok(()) };
         let checked = self.executor.settings().guard.check(tool.info(), self.calls[at].input.clone());
         let read = checked.and_then(|input| serde_json::from_value(input).map_err(|error| error.to_string()));
-        let spawn: Spawn = match read {
+        let spawn: SpawnInput = match read {
             Ok(spawn) => spawn,
-            Err(why) => return self.finish(at, CallStatus::Error, error_output(why), began).await,
+            Err(why) => return self.record_result(at, ToolCallStatus::Error, error_output(why), began).await,
         };
         let (tasks, call) = (Arc::new(spawn.tasks), self.calls[at].id);
         let (executor, parent) = (self.executor.clone(), Arc::new(self.run.clone()));
         let left = time_left(self.deadline, self.executor.settings().grace);
-        let admit: children::Admit = {
+        let admit: child_runs::AdmitChild = {
             let (tasks, parent, executor) = (Arc::clone(&tasks), Arc::clone(&parent), executor.clone());
             Arc::new(move |tx: &mut Tx<'_>, place: usize| {
-                let door = Door::below(Origin::Spawn, &parent, Some(call), i64::try_from(place).unwrap_or(0));
-                start_one(tx, &executor, &parent, &tasks[place], door, left)
+                let door = Admission::child_of(
+                    Origin::Spawn,
+                    &parent,
+                    Some(call),
+                    i64::try_from(place).unwrap_or(0),
+                );
+                start_child(tx, &executor, &parent, &tasks[place], door, left)
             })
         };
         // A run that waits for others leaves its place to them.
-        self.slot.leave();
-        let wanted = Wanted {
+        self.slot.release();
+        let wanted = ChildBatch {
             call: Some(call),
             first_part: 0,
-            had: vec![None; tasks.len()],
-            at: self.recorder.at(self.machine.steps()),
+            existing: vec![None; tasks.len()],
+            at: self.recorder.position(self.machine.steps()),
             deadline: self.deadline,
             admit,
         };
-        let done = children::run_all(&executor, &parent, wanted).await;
-        self.slot.enter().await;
-        let results: Vec<Spawned> =
-            done?.into_iter().zip(tasks.iter()).map(|(child, task)| told(child, task)).collect();
+        let done = child_runs::run_children(&executor, &parent, wanted).await;
+        self.slot.acquire().await;
+        let results: Vec<SpawnResult> =
+            done?.into_iter().zip(tasks.iter()).map(|(child, task)| spawn_result(child, task)).collect();
         let all_failed =
             results.iter().all(|one| matches!(one.status, RunStatus::Failed | RunStatus::Cancelled));
-        let status = if all_failed { CallStatus::Error } else { CallStatus::Completed };
-        let output = self.executor.settings().guard.cut(json!(results));
-        self.finish(at, status, output, began).await
+        let status = if all_failed { ToolCallStatus::Error } else { ToolCallStatus::Completed };
+        let output = self.executor.settings().guard.truncate(json!(results));
+        self.record_result(at, status, output, began).await
     }
 }
 
@@ -95,12 +100,12 @@ fn time_left(deadline: tokio::time::Instant, grace: Duration) -> i64 {
     i64::try_from(usable.as_secs()).unwrap_or(i64::MAX).max(1)
 }
 
-fn start_one(
+fn start_child(
     tx: &mut Tx<'_>,
     executor: &Executor,
     parent: &Run,
     task: &SpawnTask,
-    door: Door<'_>,
+    door: Admission<'_>,
     left: i64,
 ) -> Result<Run> {
     let Some(id) = task.resume_run_id else {
@@ -108,12 +113,12 @@ fn start_one(
             .ok_or_else(|| Error::not_found("agent", &task.agent_name))?;
         let own =
             agent.definition.default_timeout.map_or(emergent_domain::run::DEFAULT_TIMEOUT_SECONDS, i64::from);
-        let start = Start {
+        let start = StartOptions {
             input: task.task.clone(),
             timeout_seconds: Some(task.timeout.unwrap_or(own).min(left)),
-            ..Start::default()
+            ..StartOptions::default()
         };
-        return admit::admit(tx, executor, &agent, &door, &start);
+        return admission::admit(tx, executor, &agent, &door, &start);
     };
     let paused = runs::get_for_update(tx, parent.project, id)?.ok_or_else(|| Error::not_found("run", id))?;
     // Only what this run, or one it goes on from, spawned: another's work is not its to continue.
@@ -123,13 +128,14 @@ fn start_one(
         return Err(Error::not_found("paused run of this agent among your own", id));
     }
     let timeout = task.timeout.unwrap_or(paused.timeout_seconds).min(left);
-    let start = Start { input: task.task.clone(), timeout_seconds: Some(timeout), ..Start::default() };
+    let start =
+        StartOptions { input: task.task.clone(), timeout_seconds: Some(timeout), ..StartOptions::default() };
     resume::resume(tx, executor, &paused, door, &start)
 }
 
-fn told(child: Child, task: &SpawnTask) -> Spawned {
+fn spawn_result(child: Child, task: &SpawnTask) -> SpawnResult {
     match child {
-        Child::Run(run) => Spawned {
+        Child::Run(run) => SpawnResult {
             run_id: Some(run.id),
             agent_name: run.agent_name,
             status: run.status,
@@ -137,7 +143,7 @@ fn told(child: Child, task: &SpawnTask) -> Spawned {
             steps: run.step_count,
             error: run.error,
         },
-        Child::Refused(why) => Spawned {
+        Child::Refused(why) => SpawnResult {
             run_id: None,
             agent_name: task.agent_name.clone(),
             status: RunStatus::Failed,
@@ -196,7 +202,7 @@ impl Tool for SpawnAgents {
         &self.0
     }
 
-    async fn call(&self, _: &ToolContext, _: Value) -> Result<Done, ToolError> {
+    async fn call(&self, _: &ToolContext, _: Value) -> Result<ToolOutput, ToolError> {
         Err(ToolError::Refused("only a running agent can start others".into()))
     }
 }
@@ -225,14 +231,14 @@ impl Tool for ListAvailableAgents {
         &self.0
     }
 
-    async fn call(&self, context: &ToolContext, _: Value) -> Result<Done, ToolError> {
+    async fn call(&self, context: &ToolContext, _: Value) -> Result<ToolOutput, ToolError> {
         let (project, run) = (context.project, context.run);
         let read = context.graph.db().read(move |tx| {
             let caller = match run {
                 Some(run) => runs::get(tx, project, run)?.map(|run| run.agent),
                 None => None,
             };
-            Ok::<_, emergent_store::Error>((agents::all(tx, project)?, caller))
+            Ok::<_, emergent_store::Error>((agents::list_all(tx, project)?, caller))
         });
         let (mut all, caller) =
             read.await.map_err(|error| ToolError::from(emergent_graph::Error::from(error)))?;
@@ -252,6 +258,6 @@ impl Tool for ListAvailableAgents {
                 })
             })
             .collect();
-        Ok(Done::Answer(json!({ "agents": listed })))
+        Ok(ToolOutput::Answer(json!({ "agents": listed })))
     }
 }

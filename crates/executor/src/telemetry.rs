@@ -11,7 +11,7 @@ use emergent_domain::{
     agent::ModelConfig,
     chat::Usage,
     ids::RunId,
-    run::{CallStatus, RunEnd, RunStatus},
+    run::{RunEnd, RunStatus, ToolCallStatus},
 };
 use parking_lot::Mutex;
 use tracing::Span;
@@ -19,11 +19,11 @@ use uuid::Uuid;
 
 use crate::{
     spans,
-    triggers::tally::{self, Tally},
+    triggers::firing_counts::{self, FiringCounts},
 };
 
 /// How many tools, and how many models, are counted by their own name.
-const MOST_NAMES: usize = 200;
+const MAX_NAMES: usize = 200;
 /// Where the rest goes.
 const OTHER: &str = "other";
 /// Upper bounds of the buckets, in seconds.
@@ -34,10 +34,10 @@ type Listener = Box<dyn Fn(&ModelCall<'_>) + Send + Sync>;
 
 #[derive(Default)]
 pub struct Telemetry {
-    figures: Mutex<Figures>,
+    metrics: Mutex<MetricsSnapshot>,
     listener: OnceLock<Listener>,
     /// Spans that runs below can be children of, by run or by call. Empty unless spans are asked for.
-    pub(crate) open: Mutex<HashMap<Uuid, Span>>,
+    pub(crate) open_spans: Mutex<HashMap<Uuid, Span>>,
 }
 
 /// One question to a model, retries included.
@@ -54,19 +54,19 @@ pub struct ModelCall<'a> {
 
 /// Everything counted so far.
 #[derive(Debug, Clone, Default)]
-pub struct Figures {
+pub struct MetricsSnapshot {
     /// By status and reason; no reason is an empty one.
     pub runs: BTreeMap<(&'static str, &'static str), u64>,
     pub steps: u64,
     /// By provider, then by name.
-    pub models: BTreeMap<String, BTreeMap<String, ModelFigures>>,
-    pub tools: BTreeMap<String, ToolFigures>,
+    pub models: BTreeMap<String, BTreeMap<String, ModelMetrics>>,
+    pub tools: BTreeMap<String, ToolMetrics>,
     /// Firings of triggers: by kind, which is `schedule` or the event, and what became of them.
-    pub triggers: tally::Figures,
+    pub triggers: firing_counts::FiringTotals,
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct ModelFigures {
+pub struct ModelMetrics {
     /// `ok`, or the class of the error.
     pub by_outcome: BTreeMap<&'static str, u64>,
     pub seconds: Histogram,
@@ -75,7 +75,7 @@ pub struct ModelFigures {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct ToolFigures {
+pub struct ToolMetrics {
     pub by_status: BTreeMap<&'static str, u64>,
     pub seconds: Histogram,
 }
@@ -104,33 +104,33 @@ impl Telemetry {
         let _ = self.listener.set(Box::new(listener));
     }
 
-    pub fn figures(&self) -> Figures {
-        self.figures.lock().clone()
+    pub fn metrics(&self) -> MetricsSnapshot {
+        self.metrics.lock().clone()
     }
 
-    pub(crate) fn run_ended(&self, end: &RunEnd) {
+    pub(crate) fn record_run_end(&self, end: &RunEnd) {
         let reason = end.reason().map_or("", |reason| reason.as_str());
-        *self.figures.lock().runs.entry((end.status().as_str(), reason)).or_default() += 1;
+        *self.metrics.lock().runs.entry((end.status().as_str(), reason)).or_default() += 1;
     }
 
     /// Before their drivers are dropped: with them go their spans.
-    pub(crate) fn runs_cancelled(&self, runs: &[RunId]) {
+    pub(crate) fn record_cancelled(&self, runs: &[RunId]) {
         if runs.is_empty() {
             return;
         }
         let status = RunStatus::Cancelled.as_str();
-        *self.figures.lock().runs.entry((status, "")).or_default() += runs.len() as u64;
-        let open = self.open.lock();
-        runs.iter().filter_map(|run| open.get(&run.0)).for_each(spans::cancelled);
+        *self.metrics.lock().runs.entry((status, "")).or_default() += runs.len() as u64;
+        let open = self.open_spans.lock();
+        runs.iter().filter_map(|run| open.get(&run.0)).for_each(spans::mark_cancelled);
     }
 
-    pub(crate) fn stepped(&self) {
-        self.figures.lock().steps += 1;
+    pub(crate) fn record_step(&self) {
+        self.metrics.lock().steps += 1;
     }
 
-    pub(crate) fn model_called(&self, call: &ModelCall<'_>) {
+    pub(crate) fn record_model_call(&self, call: &ModelCall<'_>) {
         {
-            let mut figures = self.figures.lock();
+            let mut figures = self.metrics.lock();
             let one = figures.model(&call.model.provider, &call.model.name);
             *one.by_outcome.entry(call.error.unwrap_or("ok")).or_default() += 1;
             one.seconds.add(call.took);
@@ -148,41 +148,41 @@ impl Telemetry {
         }
     }
 
-    pub(crate) fn tool_called(&self, tool: &str, status: CallStatus, took: Duration) {
-        let mut figures = self.figures.lock();
+    pub(crate) fn record_tool_call(&self, tool: &str, status: ToolCallStatus, took: Duration) {
+        let mut figures = self.metrics.lock();
         let one = figures.tool(tool);
         *one.by_status.entry(status.as_str()).or_default() += 1;
         one.seconds.add(took);
     }
 
     /// Firings that were noted or settled, once that is committed.
-    pub(crate) fn triggered(&self, tally: Tally) {
-        tally.add_to(&mut self.figures.lock().triggers);
+    pub(crate) fn record_firings(&self, tally: FiringCounts) {
+        tally.add_to(&mut self.metrics.lock().triggers);
     }
 
     /// A call that was not made. A name that is no tool's is the model's invention: those are one.
-    pub(crate) fn tool_refused(&self, tool: Option<&str>) {
-        let mut figures = self.figures.lock();
+    pub(crate) fn record_refused_call(&self, tool: Option<&str>) {
+        let mut figures = self.metrics.lock();
         *figures.tool(tool.unwrap_or("unknown")).by_status.entry("refused").or_default() += 1;
     }
 }
 
-impl Figures {
-    fn model(&mut self, provider: &str, name: &str) -> &mut ModelFigures {
+impl MetricsSnapshot {
+    fn model(&mut self, provider: &str, name: &str) -> &mut ModelMetrics {
         let known = self.models.get(provider).is_some_and(|names| names.contains_key(name));
-        let full = !known && self.models.values().map(BTreeMap::len).sum::<usize>() >= MOST_NAMES;
+        let full = !known && self.models.values().map(BTreeMap::len).sum::<usize>() >= MAX_NAMES;
         let (provider, name) = if full { (OTHER, OTHER) } else { (provider, name) };
-        entry(entry(&mut self.models, provider), name)
+        entry_or_default(entry_or_default(&mut self.models, provider), name)
     }
 
-    fn tool(&mut self, name: &str) -> &mut ToolFigures {
-        let full = !self.tools.contains_key(name) && self.tools.len() >= MOST_NAMES;
-        entry(&mut self.tools, if full { OTHER } else { name })
+    fn tool(&mut self, name: &str) -> &mut ToolMetrics {
+        let full = !self.tools.contains_key(name) && self.tools.len() >= MAX_NAMES;
+        entry_or_default(&mut self.tools, if full { OTHER } else { name })
     }
 }
 
 /// Copies the name only when it is new.
-fn entry<'a, T: Default>(map: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {
+fn entry_or_default<'a, T: Default>(map: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {
     if !map.contains_key(name) {
         map.insert(name.to_owned(), T::default());
     }
@@ -197,12 +197,12 @@ mod tests {
     fn names_beyond_the_limit_are_counted_together() {
         let telemetry = Telemetry::default();
         for round in 0..2 {
-            for number in 0..MOST_NAMES + 50 {
+            for number in 0..MAX_NAMES + 50 {
                 let took = Duration::from_millis(2);
-                telemetry.tool_called(&format!("tool_{number}"), CallStatus::Completed, took);
+                telemetry.record_tool_call(&format!("tool_{number}"), ToolCallStatus::Completed, took);
                 let model: ModelConfig = format!("p{}/m{number}", number % 7).parse().unwrap();
                 let usage = Some(Usage { input: 3, ..Usage::default() });
-                telemetry.model_called(&ModelCall {
+                telemetry.record_model_call(&ModelCall {
                     model: &model,
                     took,
                     error: None,
@@ -210,11 +210,11 @@ mod tests {
                     cost: Some(0.5),
                 });
             }
-            let figures = telemetry.figures();
+            let figures = telemetry.metrics();
             let models: usize = figures.models.values().map(BTreeMap::len).sum();
-            assert_eq!((figures.tools.len(), models), (MOST_NAMES + 1, MOST_NAMES + 1), "round {round}");
+            assert_eq!((figures.tools.len(), models), (MAX_NAMES + 1, MAX_NAMES + 1), "round {round}");
         }
-        let figures = telemetry.figures();
+        let figures = telemetry.metrics();
         assert_eq!(figures.tools["tool_0"].by_status["completed"], 2);
         assert_eq!(
             (figures.tools[OTHER].seconds.count, figures.tools[OTHER].seconds.by_bucket[1]),

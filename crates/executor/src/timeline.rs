@@ -3,23 +3,23 @@
 use std::time::Duration;
 
 use emergent_domain::{
-    chat::{Part, Usage, text_of},
-    cursor::{Page, Paged},
+    chat::{Part, Usage, join_text},
+    cursor::{Page, ResultPage},
     ids::{ProjectId, RunId, ToolCallId},
-    run::{CallStatus, MessageRole, Reason, Run, RunStatus},
-    run_event::{MessageContent, RecordedCall, RunEvent, RunEventBody},
+    run::{MessageRole, Reason, Run, RunStatus, ToolCallStatus},
+    run_event::{MessageContent, RecordedToolCall, RunEvent, RunEventBody},
     time::Timestamp,
 };
 use emergent_store::{
     Tx,
-    runs::timeline::{self as rows, EventRow, Line},
+    runs::timeline::{self as rows, EventRow, TimelineItem},
 };
 use serde_json::Value;
 use uuid::Uuid;
 
-pub use emergent_store::runs::timeline::{LightCall, MessageFilter, ToolCallFilter};
+pub use emergent_store::runs::timeline::{MessageFilter, ToolCallFilter, ToolCallRef};
 
-use crate::{Error, Executor, Result, history::get};
+use crate::{Error, Executor, Result, history::get_run};
 
 /// One line of a conversation.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +46,7 @@ pub enum RunMessageContent {
     Answer {
         text: String,
         thoughts: Option<String>,
-        calls: Vec<LightCall>,
+        calls: Vec<ToolCallRef>,
     },
     /// Stands in for everything before `upto` in what the model sees from here on.
     Summary {
@@ -69,13 +69,13 @@ impl Executor {
         id: RunId,
         filter: MessageFilter,
         page: Page,
-    ) -> Result<Paged<RunMessage>> {
-        let after = rows::after(&page)?;
+    ) -> Result<ResultPage<RunMessage>> {
+        let after = rows::seq_after(&page)?;
         self.db()
             .snapshot(move |tx| {
-                get(tx, project, id)?;
-                let lines = rows::lines(tx, id, &filter, after, page.limit)?;
-                Ok(lines.map(|line| read_aloud(id, line)))
+                get_run(tx, project, id)?;
+                let lines = rows::list_items(tx, id, &filter, after, page.limit)?;
+                Ok(lines.map(|line| to_message(id, line)))
             })
             .await
     }
@@ -87,12 +87,12 @@ impl Executor {
         id: RunId,
         filter: ToolCallFilter,
         page: Page,
-    ) -> Result<Paged<RecordedCall>> {
-        let after = rows::after(&page)?;
+    ) -> Result<ResultPage<RecordedToolCall>> {
+        let after = rows::seq_after(&page)?;
         self.db()
             .snapshot(move |tx| {
-                get(tx, project, id)?;
-                Ok(rows::calls(tx, id, &filter, after, page.limit)?.map(shown))
+                get_run(tx, project, id)?;
+                Ok(rows::list_calls(tx, id, &filter, after, page.limit)?.map(with_shown_status))
             })
             .await
     }
@@ -102,12 +102,12 @@ impl Executor {
         project: ProjectId,
         run: RunId,
         id: ToolCallId,
-    ) -> Result<RecordedCall> {
+    ) -> Result<RecordedToolCall> {
         self.db()
             .read(move |tx| {
-                get(tx, project, run)?;
+                get_run(tx, project, run)?;
                 let call = rows::get_call(tx, run, id)?.ok_or_else(|| Error::not_found("tool call", id))?;
-                Ok(shown(call))
+                Ok(with_shown_status(call))
             })
             .await
     }
@@ -124,7 +124,7 @@ impl Executor {
         // One moment for all tables: a later event of one must not hide an earlier one of another.
         self.db()
             .snapshot(move |tx| {
-                let run = get(tx, project, id)?;
+                let run = get_run(tx, project, id)?;
                 Ok(events(tx, &run, after, limit)?)
             })
             .await
@@ -134,27 +134,27 @@ impl Executor {
 /// The events of a run after a `seq`. The caller reads a snapshot.
 pub fn events(tx: &mut Tx<'_>, run: &Run, after: i64, limit: usize) -> emergent_store::Result<Vec<RunEvent>> {
     let mut told: Vec<(i64, Timestamp, RunEventBody)> = Vec::new();
-    for message in rows::messages_whole(tx, run.id, after, limit)? {
+    for message in rows::messages_with_calls(tx, run.id, after, limit)? {
         told.push((message.seq, message.at, RunEventBody::Message(message)));
     }
-    for call in rows::calls_begun(tx, run.id, after, limit)? {
-        told.push((call.seq, call.at, RunEventBody::ToolStarted(as_begun(call))));
+    for call in rows::calls_started_after(tx, run.id, after, limit)? {
+        told.push((call.seq, call.at, RunEventBody::ToolStarted(as_started(call))));
     }
-    for call in rows::calls_ended(tx, run.id, after, limit)? {
+    for call in rows::calls_ended_after(tx, run.id, after, limit)? {
         let seq = call.result_seq.unwrap_or(call.seq);
-        told.push((seq, over_at(&call), RunEventBody::ToolCompleted(call)));
+        told.push((seq, ended_at(&call), RunEventBody::ToolCompleted(call)));
     }
-    for event in rows::events(tx, run.id, after, limit)? {
+    for event in rows::list_events(tx, run.id, after, limit)? {
         let (seq, at) = (event.seq, event.at);
         // None is unknown: a database of a newer program is not opened.
-        told.extend(body(run, event).map(|body| (seq, at, body)));
+        told.extend(event_body(run, event).map(|body| (seq, at, body)));
     }
     told.sort_by_key(|(seq, _, _)| *seq);
     told.truncate(limit);
     Ok(told.into_iter().map(|(seq, at, body)| RunEvent { run: run.id, seq: Some(seq), at, body }).collect())
 }
 
-fn body(run: &Run, event: EventRow) -> Option<RunEventBody> {
+fn event_body(run: &Run, event: EventRow) -> Option<RunEventBody> {
     let data = &event.data;
     let number = |field: &str| data[field].as_i64().unwrap_or(0);
     Some(match event.kind.as_str() {
@@ -181,27 +181,33 @@ fn body(run: &Run, event: EventRow) -> Option<RunEventBody> {
 }
 
 /// A call as it was when it began.
-fn as_begun(call: RecordedCall) -> RecordedCall {
-    RecordedCall { status: CallStatus::Running, output: None, result_seq: None, duration_ms: None, ..call }
+fn as_started(call: RecordedToolCall) -> RecordedToolCall {
+    RecordedToolCall {
+        status: ToolCallStatus::Running,
+        output: None,
+        result_seq: None,
+        duration_ms: None,
+        ..call
+    }
 }
 
-fn shown(call: RecordedCall) -> RecordedCall {
-    RecordedCall { status: shown_as(call.status), ..call }
+fn with_shown_status(call: RecordedToolCall) -> RecordedToolCall {
+    RecordedToolCall { status: shown_status(call.status), ..call }
 }
 
-fn shown_as(status: CallStatus) -> CallStatus {
-    if status == CallStatus::Pending { CallStatus::Running } else { status }
+fn shown_status(status: ToolCallStatus) -> ToolCallStatus {
+    if status == ToolCallStatus::Pending { ToolCallStatus::Running } else { status }
 }
 
 /// When a call was over, as nearly as its record tells.
-fn over_at(call: &RecordedCall) -> Timestamp {
+fn ended_at(call: &RecordedToolCall) -> Timestamp {
     let took = call.duration_ms.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0);
     call.at + Duration::from_millis(took)
 }
 
-fn read_aloud(run: RunId, line: Line) -> RunMessage {
+fn to_message(run: RunId, line: TimelineItem) -> RunMessage {
     match line {
-        Line::Message(message, calls) => RunMessage {
+        TimelineItem::Message(message, calls) => RunMessage {
             id: message.id.0,
             run,
             role: message.role,
@@ -209,21 +215,21 @@ fn read_aloud(run: RunId, line: Line) -> RunMessage {
             content: match message.content {
                 MessageContent::Text { text, injected } => RunMessageContent::Text { text, injected },
                 MessageContent::Summary { text, upto } => RunMessageContent::Summary { text, upto },
-                MessageContent::Parts(parts) => answer(&parts, calls),
+                MessageContent::Parts(parts) => answer_content(&parts, calls),
             },
             usage: message.usage,
             cost: message.cost,
             at: message.at,
         },
-        Line::Result(call) => RunMessage {
+        TimelineItem::Result(call) => RunMessage {
             id: call.id.0,
             run,
             role: MessageRole::ToolResult,
             step: call.step,
-            at: over_at(&call),
+            at: ended_at(&call),
             content: RunMessageContent::Result {
                 call: call.id,
-                is_error: call.status == CallStatus::Error,
+                is_error: call.status == ToolCallStatus::Error,
                 tool: call.tool,
                 output: call.output.unwrap_or(Value::Null),
             },
@@ -233,7 +239,7 @@ fn read_aloud(run: RunId, line: Line) -> RunMessage {
     }
 }
 
-fn answer(parts: &[Part], mut calls: Vec<LightCall>) -> RunMessageContent {
+fn answer_content(parts: &[Part], mut calls: Vec<ToolCallRef>) -> RunMessageContent {
     let mut thoughts = String::new();
     for part in parts {
         if let Part::Thought { text, .. } = part {
@@ -241,8 +247,8 @@ fn answer(parts: &[Part], mut calls: Vec<LightCall>) -> RunMessageContent {
         }
     }
     for call in &mut calls {
-        call.status = shown_as(call.status);
+        call.status = shown_status(call.status);
     }
     let thoughts = (!thoughts.is_empty()).then_some(thoughts);
-    RunMessageContent::Answer { text: text_of(parts), thoughts, calls }
+    RunMessageContent::Answer { text: join_text(parts), thoughts, calls }
 }

@@ -9,7 +9,7 @@ use emergent_domain::{
 use emergent_executor::{Error, Executor, Settings};
 use emergent_graph::{Actor, Graph};
 use emergent_llm::Models;
-use emergent_testkit::{TestDb, both, held_clock};
+use emergent_testkit::{TestDb, both_engines, fixed_clock};
 use emergent_tools::ToolPool;
 
 struct Office {
@@ -19,8 +19,8 @@ struct Office {
 
 impl Office {
     async fn new(db: &TestDb) -> Self {
-        let graph = Graph::new(db.db.clone(), held_clock(), None);
-        let tools = ToolPool::new(emergent_tools::builtin::all());
+        let graph = Graph::new(db.db.clone(), fixed_clock(), None);
+        let tools = ToolPool::new(emergent_tools::builtin::tools());
         let executor = Executor::new(graph, Models::default(), tools, Settings::default());
         let actor = project(&executor, "test").await;
         Self { executor, actor }
@@ -54,7 +54,7 @@ async fn project(executor: &Executor, name: &str) -> Actor {
 }
 
 fn named(name: &str) -> AgentDefinition {
-    AgentDefinition::named(name)
+    AgentDefinition::new(name)
 }
 
 fn default_one(name: &str, visibility: Visibility) -> AgentDefinition {
@@ -76,7 +76,7 @@ fn fields<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Vec<String> {
     }
 }
 
-both! {
+both_engines! {
     async fn every_version_is_kept_with_its_author(db: TestDb) {
         let office = Office::new(&db).await;
         let first = AgentDefinition { tools: vec!["entities_*".into()], ..named("a") };
@@ -92,8 +92,8 @@ both! {
             .read(move |tx| {
                 let mut versions = Vec::new();
                 for version in 1..=3 {
-                    let definition = emergent_executor::agents::version(tx, agent.id, version)?;
-                    let author = emergent_store::agents::author_of(tx, agent.id, version)?;
+                    let definition = emergent_executor::agents::get_version(tx, agent.id, version)?;
+                    let author = emergent_store::agents::version_author(tx, agent.id, version)?;
                     versions.push(definition.zip(author));
                 }
                 Ok::<_, Error>(versions)
@@ -225,8 +225,8 @@ both! {
         ] {
             assert!(matches!(missing, Err(Error::NotFound { .. })), "{missing:?}");
         }
-        assert_eq!(office.executor.get_agent_ever(project, agent.id).await.unwrap(), gone);
-        let version = db.read(move |tx| emergent_executor::agents::version(tx, agent.id, 1)).await.unwrap();
+        assert_eq!(office.executor.get_agent_including_deleted(project, agent.id).await.unwrap(), gone);
+        let version = db.read(move |tx| emergent_executor::agents::get_version(tx, agent.id, 1)).await.unwrap();
         assert_eq!(version, Some(agent.definition), "what waits goes on with it");
     }
 

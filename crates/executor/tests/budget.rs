@@ -10,22 +10,22 @@ use emergent_domain::{
     chat::Usage,
     ids::ObjectId,
     run::{Reason, RunStatus},
-    workflow::{Amount, Duty, Limit},
+    workflow::{Amount, Limit, WorkflowLink},
 };
-use emergent_executor::{AskOnce, NoAnswer, Start};
+use emergent_executor::{ModelQuery, ModelQueryError, StartOptions};
 use emergent_store::{Tx, budget};
 use emergent_testkit::{
-    both,
-    scripted::{Say, Scripted, USAGE, calls, fails, hangs, says},
+    both_engines,
+    scripted::{ScriptedModel, ScriptedReply, USAGE, calls, fails, hangs, says},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::json;
 use support::{
     House, Plan, agent, assert_ended,
-    bursar::{Bursar, Endless, check_books, counters, limit_day, spent},
-    duties::{dispatched, object, workflow},
+    priced_model::{Bursar, Endless, check_books, counters, limit_day, spent},
     server::Server,
     until, with_tools,
+    workflow_runs::{dispatched, object, workflow},
 };
 
 fn tokens(tokens: i64) -> Limit {
@@ -38,59 +38,59 @@ fn brief(mut definition: AgentDefinition, max_tokens: u32) -> AgentDefinition {
     definition
 }
 
-fn look(n: i64) -> Say {
+fn look(n: i64) -> ScriptedReply {
     calls("entities_query", json!({ "limit": n }))
 }
 
-fn counting(say: Say, input: u64, output: u64) -> Say {
-    say.counting(Usage { input, output, ..Usage::default() })
+fn counting(say: ScriptedReply, input: u64, output: u64) -> ScriptedReply {
+    say.with_usage(Usage { input, output, ..Usage::default() })
 }
 
-both! {
+both_engines! {
     async fn a_run_whose_workflow_may_spend_no_more_sums_up_and_fails(db: TestDb) {
         let lines = [counting(look(1), 3_000, 500), counting(look(2), 4_000, 900), says("Two of three.")];
-        let house = House::open(&db, Scripted::new(lines)).await;
+        let house = House::open(&db, ScriptedModel::new(lines)).await;
         let worker = house.agent(brief(with_tools("worker", &["entities_query"]), 2_000)).await;
         let flow = workflow(&house, tokens(13_800)).await;
         let task = object(&house, "SpecTask").await;
-        let duty = Duty { workflow: Some(flow), task: Some(task), ..Duty::default() };
+        let duty = WorkflowLink { workflow: Some(flow), task: Some(task), ..WorkflowLink::default() };
         let run = dispatched(&house, &worker, duty, 0).await.unwrap();
         let run = house.ended(run.id).await;
         assert_ended(&run, RunStatus::Failed, Some(Reason::Budget));
         assert_eq!(run.summary.as_deref(), Some("Two of three."));
         assert_eq!(run.error.as_deref(), Some("the workflow's budget (13800 tokens) does not allow another model call"));
-        let asked = house.model.asked().pop().unwrap();
-        assert!(asked.tools.is_empty() && asked.last().starts_with("CRITICAL - BUDGET REACHED"));
+        let asked = house.model.requests().pop().unwrap();
+        assert!(asked.tools.is_empty() && asked.last_text().starts_with("CRITICAL - BUDGET REACHED"));
         let books = check_books(&db, house.project, flow, "").await;
         assert_eq!(books.spent.tokens, 3_500 + 4_900 + 110);
         assert_eq!(books.unpriced, 3, "nobody knows what a scripted model costs");
-        assert_eq!(books.by_task[0].of, Some(task));
-        assert_eq!(books.by_agent[0].of, "worker");
+        assert_eq!(books.by_task[0].key, Some(task));
+        assert_eq!(books.by_agent[0].key, "worker");
         house.close().await;
     }
 
     async fn a_run_that_may_not_even_sum_up_says_what_it_did(db: TestDb) {
         let lines = [counting(look(1), 5_000, 900)];
-        let house = House::open(&db, Scripted::new(lines)).await;
+        let house = House::open(&db, ScriptedModel::new(lines)).await;
         let worker = house.agent(with_tools("worker", &["entities_query"])).await;
         let flow = workflow(&house, tokens(6_000)).await;
-        let run = dispatched(&house, &worker, Duty { workflow: Some(flow), ..Duty::default() }, 0).await.unwrap();
+        let run = dispatched(&house, &worker, WorkflowLink { workflow: Some(flow), ..WorkflowLink::default() }, 0).await.unwrap();
         let run = house.ended(run.id).await;
         assert_ended(&run, RunStatus::Failed, Some(Reason::Budget));
         let summary = run.summary.unwrap();
         assert!(summary.contains("1 step") && summary.contains("`entities_query` (1)"), "{summary}");
-        assert_eq!(house.model.asked().len(), 1);
+        assert_eq!(house.model.requests().len(), 1);
         house.close().await;
     }
 
     async fn an_answer_gets_what_is_left_and_one_that_was_cut_by_it_is_no_result(db: TestDb) {
         // Without a limit an answer may be as long as the provider likes; here, as there is budget.
         for (limit, reason) in [(2_000, Some(Reason::Budget)), (20_000, None)] {
-            let house = House::with(&db, Plan { models: Some(Endless::models()), ..Plan::new(Scripted::default()) }).await;
+            let house = House::with(&db, Plan { models: Some(Endless::models()), ..Plan::new(ScriptedModel::default()) }).await;
             let model = Some(Endless::MODEL.parse().unwrap());
             let worker = house.agent(AgentDefinition { model, ..agent(&format!("worker-{limit}")) }).await;
             let flow = workflow(&house, tokens(limit)).await;
-            let run = dispatched(&house, &worker, Duty { workflow: Some(flow), ..Duty::default() }, 0).await.unwrap();
+            let run = dispatched(&house, &worker, WorkflowLink { workflow: Some(flow), ..WorkflowLink::default() }, 0).await.unwrap();
             let run = house.ended(run.id).await;
             assert_eq!(run.reason, reason);
             assert!(run.summary.as_ref().unwrap().starts_with("and so on"), "{run:?}");
@@ -101,16 +101,16 @@ both! {
     }
 
     async fn a_run_that_sums_up_before_it_ever_answered_is_taken_up_again_like_any_other(db: TestDb) {
-        let server = Server::open(&db, Plan::new(Scripted::new([hangs()]))).await;
+        let server = Server::open(&db, Plan::new(ScriptedModel::new([hangs()]))).await;
         let worker = server.house.agent(agent("worker")).await;
         // Room for a short summary, but for no answer.
         let flow = workflow(&server.house, tokens(500)).await;
-        let run = dispatched(&server.house, &worker, Duty { workflow: Some(flow), ..Duty::default() }, 0).await.unwrap();
+        let run = dispatched(&server.house, &worker, WorkflowLink { workflow: Some(flow), ..WorkflowLink::default() }, 0).await.unwrap();
         until("it is asked to sum up", async || server.house.model.open() == 1).await;
-        let asked = server.house.model.asked().remove(0);
-        assert!(asked.last().starts_with("CRITICAL - BUDGET REACHED"), "{}", asked.last());
+        let asked = server.house.model.requests().remove(0);
+        assert!(asked.last_text().starts_with("CRITICAL - BUDGET REACHED"), "{}", asked.last_text());
         server.kill(&db, Duration::ZERO).await;
-        let house = House::open(&db, Scripted::new([says("Nothing yet.")])).await;
+        let house = House::open(&db, ScriptedModel::new([says("Nothing yet.")])).await;
         let run = house.ended(run.id).await;
         assert_ended(&run, RunStatus::Failed, Some(Reason::Budget));
         let books = check_books(&db, house.project, flow, "").await;
@@ -119,10 +119,10 @@ both! {
     }
 
     async fn calls_of_a_workflow_without_a_budget_are_counted_all_the_same(db: TestDb) {
-        let house = House::open(&db, Scripted::new([look(1), says("Done."), says("Alone.")])).await;
+        let house = House::open(&db, ScriptedModel::new([look(1), says("Done."), says("Alone.")])).await;
         let worker = house.agent(with_tools("worker", &["entities_query"])).await;
         let flow = workflow(&house, Limit::default()).await;
-        let run = dispatched(&house, &worker, Duty { workflow: Some(flow), ..Duty::default() }, 0).await.unwrap();
+        let run = dispatched(&house, &worker, WorkflowLink { workflow: Some(flow), ..WorkflowLink::default() }, 0).await.unwrap();
         assert_ended(&house.ended(run.id).await, RunStatus::Completed, None);
         let each = i64::try_from(USAGE.input + USAGE.output).unwrap();
         assert_eq!(check_books(&db, house.project, flow, "").await.spent, Amount { microusd: 0, tokens: 2 * each });
@@ -134,7 +134,7 @@ both! {
 
     async fn a_day_ends_for_an_agent_and_for_its_project(db: TestDb) {
         let lines = (0..4).map(|_| says("Done."));
-        let house = House::open(&db, Scripted::new(lines)).await;
+        let house = House::open(&db, ScriptedModel::new(lines)).await;
         let small = house.agent(brief(agent("small"), 100)).await;
         let other = house.agent(brief(agent("other"), 100)).await;
         limit_day(&db, house.project, Some("small"), tokens(250)).await;
@@ -148,21 +148,21 @@ both! {
         assert_ended(&house.run(&other, "Go.").await, RunStatus::Completed, None);
         let refused = house.run(&other, "Go.").await;
         assert!(refused.error.unwrap().contains("the project's budget for the day"));
-        let day = budget::day_of(refused.created_at);
+        let day = budget::utc_day(refused.created_at);
         let project = house.project;
-        let days: Result<_, emergent_store::Error> = db.read(move |tx| budget::days(tx, project, day)).await;
+        let days: Result<_, emergent_store::Error> = db.read(move |tx| budget::day_counters(tx, project, day)).await;
         let days: Vec<_> = days.unwrap().into_iter().map(|(agent, counter)| (agent, counter.spent.tokens)).collect();
         assert_eq!(days, [(None, 440), (Some("small".to_owned()), 220)], "nobody counts what nothing limits");
         house.close().await;
     }
 
     async fn nothing_is_started_for_a_day_that_is_used_up(db: TestDb) {
-        let house = House::open(&db, Scripted::new([counting(says("Done."), 60, 140), says("Done.")])).await;
+        let house = House::open(&db, ScriptedModel::new([counting(says("Done."), 60, 140), says("Done.")])).await;
         let small = house.agent(brief(agent("small"), 100)).await;
         let other = house.agent(brief(agent("other"), 100)).await;
         limit_day(&db, house.project, Some("small"), tokens(200)).await;
         assert_ended(&house.run(&small, "Go.").await, RunStatus::Completed, None);
-        let start = Start { input: "Go.".into(), ..Start::default() };
+        let start = StartOptions { input: "Go.".into(), ..StartOptions::default() };
         let refused = house.executor.trigger(house.actor(), small.id, start).await.unwrap_err();
         assert!(refused.to_string().contains("agent `small` for the day (200 tokens)"), "{refused}");
         assert_ended(&house.run(&other, "Go.").await, RunStatus::Completed, None);
@@ -172,24 +172,24 @@ both! {
     }
 
     async fn a_limit_that_is_set_while_a_run_is_under_way_counts_for_it(db: TestDb) {
-        let lines = [look(1).after(Duration::from_millis(2_300)), says("Too much."), says("Too much.")];
-        let house = House::open(&db, Scripted::new(lines)).await;
+        let lines = [look(1).with_delay(Duration::from_millis(2_300)), says("Too much."), says("Too much.")];
+        let house = House::open(&db, ScriptedModel::new(lines)).await;
         let worker = house.agent(with_tools("worker", &["entities_query"])).await;
         let run = house.start(&worker, "Go.").await;
         until("it is asked", async || house.model.open() == 1).await;
         limit_day(&db, house.project, None, tokens(1)).await;
         assert_ended(&house.ended(run.id).await, RunStatus::Failed, Some(Reason::Budget));
-        assert_eq!(house.model.asked().len(), 1);
+        assert_eq!(house.model.requests().len(), 1);
         house.close().await;
     }
 
     async fn a_call_waits_for_others_that_hold_what_it_needs(db: TestDb) {
-        let lines = (0..6).map(|_| says("Done.").after(Duration::from_millis(60)));
-        let house = House::open(&db, Scripted::new(lines)).await;
+        let lines = (0..6).map(|_| says("Done.").with_delay(Duration::from_millis(60)));
+        let house = House::open(&db, ScriptedModel::new(lines)).await;
         let worker = house.agent(brief(agent("worker"), 1_000)).await;
         // Room for one reservation at a time, and for all that is really spent.
         let flow = workflow(&house, tokens(1_700)).await;
-        let duty = Duty { workflow: Some(flow), ..Duty::default() };
+        let duty = WorkflowLink { workflow: Some(flow), ..WorkflowLink::default() };
         let mut runs = Vec::new();
         for _ in 0..6 {
             runs.push(dispatched(&house, &worker, duty, 0).await.unwrap());
@@ -197,17 +197,17 @@ both! {
         for run in runs {
             assert_ended(&house.ended(run.id).await, RunStatus::Completed, None);
         }
-        assert_eq!(house.model.most_open(), 1);
+        assert_eq!(house.model.max_open(), 1);
         check_books(&db, house.project, flow, "").await;
         house.close().await;
     }
 
     async fn what_a_call_costs_is_known_also_when_nobody_answers(db: TestDb) {
         let refused = emergent_llm::Error::BadRequest { model: "m".into(), status: 400, message: "no".into() };
-        let house = House::open(&db, Scripted::new([fails(refused), hangs(), hangs()])).await;
+        let house = House::open(&db, ScriptedModel::new([fails(refused), hangs(), hangs()])).await;
         let worker = house.agent(brief(agent("worker"), 1_000)).await;
         let flow = workflow(&house, tokens(100_000)).await;
-        let duty = Duty { workflow: Some(flow), ..Duty::default() };
+        let duty = WorkflowLink { workflow: Some(flow), ..WorkflowLink::default() };
         let failed = dispatched(&house, &worker, duty, 0).await.unwrap();
         assert_ended(&house.ended(failed.id).await, RunStatus::Failed, Some(Reason::Provider));
         assert_eq!(check_books(&db, house.project, flow, "").await.spent, Amount::default(), "nothing came");
@@ -223,14 +223,14 @@ both! {
     }
 
     async fn a_call_that_a_dying_server_left_open_counts_in_full_and_once(db: TestDb) {
-        let server = Server::open(&db, Plan::new(Scripted::new([hangs()]))).await;
+        let server = Server::open(&db, Plan::new(ScriptedModel::new([hangs()]))).await;
         let worker = server.house.agent(brief(agent("worker"), 1_000)).await;
         let flow = workflow(&server.house, tokens(100_000)).await;
-        let run = dispatched(&server.house, &worker, Duty { workflow: Some(flow), ..Duty::default() }, 0).await.unwrap();
+        let run = dispatched(&server.house, &worker, WorkflowLink { workflow: Some(flow), ..WorkflowLink::default() }, 0).await.unwrap();
         until("it is asked", async || server.house.model.open() == 1).await;
         let open = spent(&db, server.house.project, flow).await.reserved.tokens;
         server.kill(&db, Duration::ZERO).await;
-        let house = House::open(&db, Scripted::new([says("Done.")])).await;
+        let house = House::open(&db, ScriptedModel::new([says("Done.")])).await;
         assert_ended(&house.ended(run.id).await, RunStatus::Completed, None);
         let books = check_books(&db, house.project, flow, "").await;
         assert_eq!((books.spent.tokens, books.lost), (open + 110, 1));
@@ -240,23 +240,23 @@ both! {
     async fn a_question_outside_a_run_is_counted_for_its_task(db: TestDb) {
         let refused = emergent_llm::Error::BadRequest { model: "m".into(), status: 400, message: "no".into() };
         let lines = [says("worker"), fails(refused), hangs()];
-        let house = House::open(&db, Scripted::default().agent("selector", lines)).await;
+        let house = House::open(&db, ScriptedModel::default().agent("selector", lines)).await;
         let flow = workflow(&house, tokens(1_600)).await;
         let task = object(&house, "SpecTask").await;
-        let ask = |max_tokens| AskOnce {
+        let ask = |max_tokens| ModelQuery {
             project: house.project, workflow: Some(flow), task: Some(task), agent: "selector".into(),
-            model: Scripted::MODEL.parse().unwrap(), system: "You choose.".into(), prompt: "Who?".into(),
+            model: ScriptedModel::MODEL.parse().unwrap(), system: "You choose.".into(), prompt: "Who?".into(),
             output_schema: None, max_tokens, timeout: Duration::from_millis(300),
         };
-        assert_eq!(house.executor.ask_once(ask(200)).await.unwrap(), "worker");
-        let failed = house.executor.ask_once(ask(200)).await;
-        assert!(matches!(failed, Err(NoAnswer::Model(_))), "{failed:?}");
+        assert_eq!(house.executor.query_model(ask(200)).await.unwrap(), "worker");
+        let failed = house.executor.query_model(ask(200)).await;
+        assert!(matches!(failed, Err(ModelQueryError::Model(_))), "{failed:?}");
         let books = check_books(&db, house.project, flow, "").await;
-        assert_eq!((books.spent.tokens, books.by_task[0].of), (110, Some(task)));
-        let refused = house.executor.ask_once(ask(5_000)).await;
-        assert!(matches!(refused, Err(NoAnswer::Budget(_))), "{refused:?}");
-        let late = house.executor.ask_once(ask(200)).await;
-        assert!(matches!(late, Err(NoAnswer::TooLate)), "{late:?}");
+        assert_eq!((books.spent.tokens, books.by_task[0].key), (110, Some(task)));
+        let refused = house.executor.query_model(ask(5_000)).await;
+        assert!(matches!(refused, Err(ModelQueryError::Budget(_))), "{refused:?}");
+        let late = house.executor.query_model(ask(200)).await;
+        assert!(matches!(late, Err(ModelQueryError::TimedOut)), "{late:?}");
         let books = check_books(&db, house.project, flow, "").await;
         assert!(books.spent.tokens > 310 && books.lost == 1, "{books:?}");
         house.close().await;
@@ -266,25 +266,25 @@ both! {
         let long = |n: i64| says("word ".repeat(500)).and(look(n));
         let lines = (1..6).map(long).chain((0..6).map(|_| says("Summary.")));
         let lines = (1..).zip(lines).map(|(n, say)| counting(say, 1_000 * n, 10));
-        let model = Scripted::new(lines);
-        let models = model.models().with_window(Scripted::MODEL, 4_000);
+        let model = ScriptedModel::new(lines);
+        let models = model.models().with_window(ScriptedModel::MODEL, 4_000);
         let house = House::with(&db, Plan { models: Some(models), ..Plan::new(model) }).await;
         let worker = house.agent(brief(with_tools("worker", &["entities_query"]), 500)).await;
         let flow = workflow(&house, tokens(1_000_000)).await;
-        let run = dispatched(&house, &worker, Duty { workflow: Some(flow), ..Duty::default() }, 0).await.unwrap();
+        let run = dispatched(&house, &worker, WorkflowLink { workflow: Some(flow), ..WorkflowLink::default() }, 0).await.unwrap();
         house.ended(run.id).await;
         assert!(house.timeline(run.id).await.contains("compacted summarised=true"));
         let books = check_books(&db, house.project, flow, "").await;
-        let asked = i64::try_from(house.model.asked().len()).unwrap();
+        let asked = i64::try_from(house.model.requests().len()).unwrap();
         assert_eq!(books.spent.tokens, (1..=asked).map(|n| 1_000 * n + 10).sum::<i64>());
         house.close().await;
     }
 
     async fn a_workflow_that_gets_its_budget_late_has_spent_what_it_spent(db: TestDb) {
-        let house = House::open(&db, Scripted::new([says("Done."), says("Done.")])).await;
+        let house = House::open(&db, ScriptedModel::new([says("Done."), says("Done.")])).await;
         let worker = house.agent(brief(agent("worker"), 100)).await;
         let flow = workflow(&house, Limit::default()).await;
-        let duty = Duty { workflow: Some(flow), ..Duty::default() };
+        let duty = WorkflowLink { workflow: Some(flow), ..WorkflowLink::default() };
         let run = dispatched(&house, &worker, duty, 0).await.unwrap();
         house.ended(run.id).await;
         let settings = json!({ "budget": { "tokens": 150 } }).to_string();
@@ -307,7 +307,7 @@ both! {
         let bursar = Bursar::new(seed);
         let plan = |dice: &mut StdRng| {
             let max_runs = dice.random_range(3..24);
-            Plan { models: Some(bursar.models()), ..Plan::new(Scripted::default()) }.max_runs(max_runs)
+            Plan { models: Some(bursar.models()), ..Plan::new(ScriptedModel::default()) }.max_runs(max_runs)
         };
         let mut server = Server::open(&db, plan(&mut dice)).await;
         let project = server.house.project;
@@ -330,7 +330,7 @@ both! {
         let mut runs = Vec::new();
         for _ in 0..40 {
             let task: ObjectId = *tasks.choose(&mut dice).unwrap();
-            let duty = Duty { workflow: Some(flow), task: Some(task), ..Duty::default() };
+            let duty = WorkflowLink { workflow: Some(flow), task: Some(task), ..WorkflowLink::default() };
             runs.push(dispatched(&server.house, agents.choose(&mut dice).unwrap(), duty, 0).await.unwrap().id);
         }
         let watched = Arc::new(std::sync::atomic::AtomicBool::new(true));
@@ -346,7 +346,7 @@ both! {
                             _ => Limit::default(),
                         };
                         let used = counter.spent + counter.reserved;
-                        assert!(limit.holds(used), "{said}: {name} has {used:?} of {limit:?}");
+                        assert!(limit.allows(used), "{said}: {name} has {used:?} of {limit:?}");
                         assert!(counter.reserved.tokens >= 0 && counter.spent.tokens >= 0, "{said}: {name} {counter:?}");
                     }
                     tokio::time::sleep(Duration::from_millis(3)).await;

@@ -13,8 +13,8 @@ use emergent_executor::Error;
 use emergent_graph::Actor;
 use emergent_store::{Engine, runs::claim};
 use emergent_testkit::{
-    TestDb, both,
-    scripted::{Say, Scripted, calls, hangs, says},
+    TestDb, both_engines,
+    scripted::{ScriptedModel, ScriptedReply, calls, hangs, says},
 };
 use emergent_tools::Effect;
 use serde_json::json;
@@ -25,7 +25,7 @@ use support::{
     until, with_tools,
 };
 
-fn spawn(agent: &str, count: usize) -> Say {
+fn spawn(agent: &str, count: usize) -> ScriptedReply {
     let tasks: Vec<_> = (0..count).map(|_| json!({ "agent_name": agent, "task": "Work." })).collect();
     calls("spawn_agents", json!({ "tasks": tasks }))
 }
@@ -36,18 +36,18 @@ async fn stops_for_good(db: &TestDb, house: &House, run: &Run, at_work: impl Fn(
     let began = Instant::now();
     let cancelled = house.executor.cancel(house.actor(), run.id).await.unwrap();
     assert_ended(&cancelled, RunStatus::Cancelled, None);
-    until("nothing is at work", async || at_work() == 0 && house.executor.driving() == 0).await;
+    until("nothing is at work", async || at_work() == 0 && house.executor.driven_count() == 0).await;
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     let before = content(db).await;
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     assert_eq!(content(db).await, before);
 }
 
-both! {
+both_engines! {
     async fn a_tree_in_the_middle_of_its_model_calls_stops_at_once_and_writes_nothing_more(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [spawn("worker", 20)])
-            .agent("worker", (0..20).map(|_| says("Too late.").after(Duration::from_millis(2_000))));
+            .agent("worker", (0..20).map(|_| says("Too late.").with_delay(Duration::from_millis(2_000))));
         let house = House::open(&db, model).await;
         house.agent(agent("worker")).await;
         let parent = house.agent(with_tools("parent", &["spawn_agents"])).await;
@@ -65,7 +65,7 @@ both! {
         let look = Probe::new("look", Effect::Reads).taking(slow).build();
         let send = Probe::new("send", EXTERNAL).taking(slow).build();
         let write = json!({ "objects": [{ "type": "Late" }] });
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [spawn("looker", 1).and(spawn("sender", 1))])
             .agent("looker", [calls("look", json!({})).and(calls("entities_create", write.clone()))])
             .agent("sender", [calls("send", json!({})).and(calls("entities_create", write))]);
@@ -81,7 +81,7 @@ both! {
     }
 
     async fn grandchildren_are_reached_as_well(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [spawn("middle", 2)])
             .agent("middle", [spawn("leaf", 2), spawn("leaf", 2)])
             .agent("leaf", (0..4).map(|_| hangs()));
@@ -105,7 +105,7 @@ both! {
     }
 
     async fn a_cancelled_child_is_a_result_and_its_parent_goes_on(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [spawn("worker", 2), says("One came back.")])
             .agent("worker", [hangs(), says("Worked.")]);
         let house = House::open(&db, model).await;
@@ -124,7 +124,7 @@ both! {
     }
 
     async fn a_queued_run_is_cancelled_without_ever_starting(db: TestDb) {
-        let house = House::build(&db, Plan::new(Scripted::new([says("Never.")]))).await;
+        let house = House::build(&db, Plan::new(ScriptedModel::new([says("Never.")]))).await;
         let worker = house.agent(agent("worker")).await;
         let run = house.start(&worker, "Go.").await;
         house.executor.cancel(house.actor(), run.id).await.unwrap();
@@ -137,7 +137,7 @@ both! {
     }
 
     async fn a_run_that_has_ended_cannot_be_cancelled(db: TestDb) {
-        let house = House::open(&db, Scripted::new([says("Done.")])).await;
+        let house = House::open(&db, ScriptedModel::new([says("Done.")])).await;
         let worker = house.agent(agent("worker")).await;
         let run = house.run(&worker, "Go.").await;
         let before = content(&db).await;
@@ -148,7 +148,7 @@ both! {
     }
 
     async fn another_projects_run_cannot_be_cancelled(db: TestDb) {
-        let house = House::open(&db, Scripted::new([hangs()])).await;
+        let house = House::open(&db, ScriptedModel::new([hangs()])).await;
         let worker = house.agent(agent("worker")).await;
         let run = house.start(&worker, "Go.").await;
         let project = house.executor.graph().create_project("other", false).await.unwrap().id;
@@ -160,7 +160,7 @@ both! {
     }
 
     async fn nothing_overwrites_a_terminal_status(db: TestDb) {
-        let house = House::open(&db, Scripted::new([hangs()])).await;
+        let house = House::open(&db, ScriptedModel::new([hangs()])).await;
         let worker = house.agent(agent("worker")).await;
         let run = house.start(&worker, "Go.").await;
         until("the model is asked", async || house.model.open() == 1).await;
@@ -170,10 +170,10 @@ both! {
         let (id, now, seq) = (cancelled.id, cancelled.created_at, cancelled.seq);
         let late = db.write(move |tx| {
             let end = emergent_domain::run::RunEnd::Completed { summary: "Too late.".into() };
-            let ended = emergent_store::runs::record::end(tx, id, &owner, seq, &end, 1, now)?;
+            let ended = emergent_store::runs::record::end_run(tx, id, &owner, seq, &end, 1, now)?;
             let moved = emergent_store::runs::record::advance(tx, id, &owner, seq, seq + 1, 1)?;
-            let queued = claim::queued(tx, "other", now, 10)?;
-            let orphaned = claim::orphaned(tx, "other", Duration::ZERO, now, 10)?;
+            let queued = claim::claim_queued(tx, "other", now, 10)?;
+            let orphaned = claim::claim_orphaned(tx, "other", Duration::ZERO, now, 10)?;
             Ok::<_, emergent_store::Error>((ended, moved, queued.len(), orphaned.len()))
         });
         assert_eq!(late.await.unwrap(), (false, false, 0, 0));
@@ -182,7 +182,7 @@ both! {
     }
 
     async fn of_a_cancel_and_an_end_at_the_same_time_one_wins(db: TestDb) {
-        let house = House::open(&db, Scripted::new((0..20).map(|_| says("Done.").after(Duration::from_millis(5))))).await;
+        let house = House::open(&db, ScriptedModel::new((0..20).map(|_| says("Done.").with_delay(Duration::from_millis(5))))).await;
         let worker = house.agent(agent("worker")).await;
         for _ in 0..20 {
             let run = house.start(&worker, "Go.").await;
@@ -206,9 +206,9 @@ both! {
             // An embedded database has one server.
             return;
         }
-        let model = Scripted::new([hangs()]);
+        let model = ScriptedModel::new([hangs()]);
         let there = Server::open(&db, Plan::new(model.clone())).await;
-        let here = House::build(&db, Plan::new(Scripted::new([]))).await;
+        let here = House::build(&db, Plan::new(ScriptedModel::new([]))).await;
         let worker = here.agent(agent("worker")).await;
         let run = here.start(&worker, "Go.").await;
         until("the model is asked there", async || model.open() == 1).await;

@@ -10,8 +10,8 @@ use emergent_domain::{
 };
 use emergent_llm::Error;
 use emergent_testkit::{
-    TestDb, both,
-    scripted::{Asked, Say, Scripted, calls, fails, hangs, says},
+    TestDb, both_engines,
+    scripted::{ModelRequest, ScriptedModel, ScriptedReply, calls, fails, hangs, says},
 };
 use emergent_tools::Effect;
 use serde_json::json;
@@ -21,38 +21,42 @@ use support::{House, Plan, agent, assert_ended, server::Server, tools::Probe, un
 const WINDOW: u64 = 4_000;
 
 /// A provider that counts nothing, so that lengths decide.
-fn uncounted(say: Say) -> Say {
-    say.counting(Usage::default())
+fn uncounted(say: ScriptedReply) -> ScriptedReply {
+    say.with_usage(Usage::default())
 }
 
-fn read(n: usize) -> Say {
+fn read(n: usize) -> ScriptedReply {
     uncounted(calls("read", json!({ "page": n })))
 }
 
-fn plan(model: &Scripted, page_bytes: usize) -> Plan {
+fn plan(model: &ScriptedModel, page_bytes: usize) -> Plan {
     let page = json!({ "text": "x".repeat(page_bytes) });
     let mut plan = Plan::new(model.clone()).tool(Probe::new("read", Effect::Reads).answers(page).build());
     plan.models = Some(model.models().with_window("scripted/", WINDOW));
     plan
 }
 
-async fn house(db: &TestDb, lines: Vec<Say>, page_bytes: usize) -> (House, emergent_domain::agent::Agent) {
-    let house = House::with(db, plan(&Scripted::new(lines), page_bytes)).await;
+async fn house(
+    db: &TestDb,
+    lines: Vec<ScriptedReply>,
+    page_bytes: usize,
+) -> (House, emergent_domain::agent::Agent) {
+    let house = House::with(db, plan(&ScriptedModel::new(lines), page_bytes)).await;
     let reader = house.agent(with_tools("reader", &["read"])).await;
     (house, reader)
 }
 
 /// Bytes of results the model was shown.
-fn shown(asked: &Asked) -> usize {
+fn shown(asked: &ModelRequest) -> usize {
     let parts = asked.turns.iter().flat_map(|turn| &turn.parts);
     parts.map(|part| if let Part::Result(result) = part { result.output.to_string().len() } else { 0 }).sum()
 }
 
-fn too_long() -> Say {
-    fails(Error::ContextTooLong { model: Scripted::MODEL.into(), message: "too many tokens".into() })
+fn too_long() -> ScriptedReply {
+    fails(Error::ContextTooLong { model: ScriptedModel::MODEL.into(), message: "too many tokens".into() })
 }
 
-both! {
+both_engines! {
     async fn old_results_are_left_out_first_and_the_record_keeps_them(db: TestDb) {
         let lines = (0..8).map(read).chain([says("Read.")]).collect();
         let (house, reader) = house(&db, lines, 2_000).await;
@@ -61,7 +65,7 @@ both! {
         let timeline = house.timeline(run.id).await;
         assert!(timeline.contains("compacted summarised=false"), "{timeline}");
         assert!(!timeline.contains("summarised=true"), "leaving out was enough");
-        let last = house.model.asked().pop().unwrap();
+        let last = house.model.requests().pop().unwrap();
         let results: Vec<bool> = last.turns.iter().filter(|turn| turn.speaker == Speaker::Tools)
             .map(|turn| serde_json::to_string(turn).unwrap().contains("_left_out")).collect();
         assert!(results[0] && !results[7], "the old ones are gone, the newest is there: {results:?}");
@@ -77,8 +81,8 @@ both! {
         let run = house.run(&reader, "Read it all.").await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!(run.summary.as_deref(), Some("Done."));
-        let asked = house.model.asked();
-        let request = asked.iter().find(|asked| asked.last().starts_with("The conversation so far")).unwrap();
+        let asked = house.model.requests();
+        let request = asked.iter().find(|asked| asked.last_text().starts_with("The conversation so far")).unwrap();
         assert!(request.tools.is_empty());
         let last = asked.last().unwrap();
         assert!(last.turns[0].text().contains("What was read so far."), "{}", last.turns[0].text());
@@ -95,7 +99,7 @@ both! {
         let (house, reader) = house(&db, lines, 1_500).await;
         let run = house.run(&reader, "Read.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        let asked = house.model.asked();
+        let asked = house.model.requests();
         assert!(shown(&asked[5]) < shown(&asked[4]), "{} {}", shown(&asked[5]), shown(&asked[4]));
         house.close().await;
     }
@@ -113,7 +117,7 @@ both! {
         let (house, reader) = house(&db, vec![too_long(), too_long(), too_long()], 10).await;
         let run = house.run(&reader, "Read.").await;
         assert_ended(&run, RunStatus::Failed, Some(Reason::Provider));
-        assert_eq!(house.model.asked().len(), 1);
+        assert_eq!(house.model.requests().len(), 1);
         house.close().await;
     }
 
@@ -122,13 +126,13 @@ both! {
         let (house, reader) = house(&db, lines, 400).await;
         let run = house.run(&reader, "Read.").await;
         assert_ended(&run, RunStatus::Failed, Some(Reason::Provider));
-        assert!(house.model.asked().len() < 14, "{}", house.model.asked().len());
+        assert!(house.model.requests().len() < 14, "{}", house.model.requests().len());
         house.close().await;
     }
 
     async fn a_summary_that_does_not_come_leaves_the_conversation_as_it_is(db: TestDb) {
         let said = |n: usize| uncounted(says(format!("{n} ").repeat(1_500)).and(calls("read", json!({ "page": n }))));
-        let refused = fails(Error::BadRequest { model: Scripted::MODEL.into(), status: 400, message: "no".into() });
+        let refused = fails(Error::BadRequest { model: ScriptedModel::MODEL.into(), status: 400, message: "no".into() });
         let lines = vec![said(0), said(1), said(2), said(3), refused, says("Done.")];
         let (house, reader) = house(&db, lines, 10).await;
         assert_ended(&house.run(&reader, "Read.").await, RunStatus::Completed, None);
@@ -138,22 +142,22 @@ both! {
     async fn what_was_left_out_before_a_summary_stays_left_out_after_a_crash(db: TestDb) {
         let long = |n: usize| uncounted(says(format!("{n} ").repeat(700)).and(calls("read", json!({ "page": n }))));
         // Whether a line is an answer or a summary is the run's to decide: each can be either.
-        let model = Scripted::new((0..14).map(long).chain([hangs()]));
+        let model = ScriptedModel::new((0..14).map(long).chain([hangs()]));
         let server = Server::open(&db, plan(&model, 1_200)).await;
         let reader = server.house.agent(with_tools("reader", &["read"])).await;
         let run = server.house.start(&reader, "Read it all.").await;
-        until("the last line hangs", async || model.asked().len() == 15 && model.open() == 1).await;
-        let before = model.asked().pop().unwrap();
+        until("the last line hangs", async || model.requests().len() == 15 && model.open() == 1).await;
+        let before = model.requests().pop().unwrap();
         let shortened: Vec<bool> = server.house.events(run.id).await.iter().filter_map(|event| match event.body {
             RunEventBody::Compacted { summarised, .. } => Some(summarised),
             _ => None,
         }).collect();
         assert!(shortened.contains(&true) && shortened.contains(&false), "{shortened:?}");
         server.kill(&db, std::time::Duration::ZERO).await;
-        let model = Scripted::new([says("Done."), says("Done.")]);
+        let model = ScriptedModel::new([says("Done."), says("Done.")]);
         let house = House::with(&db, plan(&model, 1_200)).await;
         house.ended(run.id).await;
-        assert_eq!(house.model.asked().remove(0).turns, before.turns);
+        assert_eq!(house.model.requests().remove(0).turns, before.turns);
         house.close().await;
     }
 

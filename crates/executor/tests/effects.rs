@@ -9,15 +9,15 @@ use std::sync::{
 
 use emergent_domain::{
     object::NewObject,
-    run::{CallStatus, RunStatus},
+    run::{RunStatus, ToolCallStatus},
 };
-use emergent_graph::objects::{self, Draft};
+use emergent_graph::objects::{self, ObjectDraft};
 use emergent_store::Tx;
 use emergent_testkit::{
-    TestDb, both,
-    scripted::{Scripted, calls, says},
+    TestDb, both_engines,
+    scripted::{ScriptedModel, calls, says},
 };
-use emergent_tools::Change;
+use emergent_tools::GraphChange;
 use serde_json::{Value, json};
 use support::{
     House, Plan, assert_ended,
@@ -32,9 +32,9 @@ fn writes_then(
 ) -> Probe {
     Probe::new("note", WRITES).changes(move |_| {
         let after = after.clone();
-        let change: Change = Box::new(move |tx, writer| {
+        let change: GraphChange = Box::new(move |tx, writer| {
             let new = NewObject { type_: "Note".into(), ..NewObject::default() };
-            objects::create(tx, writer, &Draft::new(new)?)?;
+            objects::create(tx, writer, &ObjectDraft::new(new)?)?;
             after(tx)
         });
         change
@@ -45,10 +45,10 @@ async fn notes(db: &TestDb) -> usize {
     content(db).await.iter().filter(|row| row.starts_with("graph_objects ")).count()
 }
 
-both! {
+both_engines! {
     async fn a_write_and_the_record_of_its_call_commit_together(db: TestDb) {
         let tool = writes_then(|_| Ok(json!({ "noted": true }))).build();
-        let house = House::with(&db, Plan::new(Scripted::new([calls("note", json!({})), says("Noted.")])).tool(tool)).await;
+        let house = House::with(&db, Plan::new(ScriptedModel::new([calls("note", json!({})), says("Noted.")])).tool(tool)).await;
         let agent = house.agent(with_tools("noter", &["note"])).await;
         let run = house.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
@@ -59,19 +59,19 @@ both! {
     async fn a_change_that_fails_leaves_nothing_but_the_record_of_its_failure(db: TestDb) {
         let refusal = |_: &mut Tx<'_>| Err(emergent_graph::Error::Conflict { message: "not like this".into() });
         let tool = writes_then(refusal).build();
-        let house = House::with(&db, Plan::new(Scripted::new([calls("note", json!({})), says("Refused.")])).tool(tool)).await;
+        let house = House::with(&db, Plan::new(ScriptedModel::new([calls("note", json!({})), says("Refused.")])).tool(tool)).await;
         let agent = house.agent(with_tools("noter", &["note"])).await;
         let run = house.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
         let call = house.calls(run.id).await.remove(0);
-        assert_eq!((call.status, call.output), (CallStatus::Error, Some(json!({ "error": "not like this" }))));
+        assert_eq!((call.status, call.output), (ToolCallStatus::Error, Some(json!({ "error": "not like this" }))));
         assert_eq!(notes(&db).await, 0);
         house.close().await;
     }
 
     async fn a_change_that_panics_halfway_leaves_nothing(db: TestDb) {
         let tool = writes_then(|_| panic!("a defect")).build();
-        let house = House::with(&db, Plan::new(Scripted::new([calls("note", json!({})), says("Crashed.")])).tool(tool)).await;
+        let house = House::with(&db, Plan::new(ScriptedModel::new([calls("note", json!({})), says("Crashed.")])).tool(tool)).await;
         let agent = house.agent(with_tools("noter", &["note"])).await;
         let run = house.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
@@ -89,12 +89,12 @@ both! {
             }
         };
         let tool = writes_then(failing).build();
-        let house = House::with(&db, Plan::new(Scripted::new([calls("note", json!({})), says("Noted.")])).tool(tool)).await;
+        let house = House::with(&db, Plan::new(ScriptedModel::new([calls("note", json!({})), says("Noted.")])).tool(tool)).await;
         let agent = house.agent(with_tools("noter", &["note"])).await;
         let run = house.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!((notes(&db).await, tries.load(Ordering::SeqCst)), (1, 2));
-        assert_eq!(house.model.asked().len(), 2, "the model is not asked again for what it said");
+        assert_eq!(house.model.requests().len(), 2, "the model is not asked again for what it said");
         assert!(house.timeline(run.id).await.contains("started again"), "the run went on from its record");
         house.close().await;
     }
@@ -111,7 +111,7 @@ both! {
             }
         };
         let tool = writes_then(hiding_the_record_once).build();
-        let house = House::with(&db, Plan::new(Scripted::new([calls("note", json!({})), says("Noted.")])).tool(tool)).await;
+        let house = House::with(&db, Plan::new(ScriptedModel::new([calls("note", json!({})), says("Noted.")])).tool(tool)).await;
         let agent = house.agent(with_tools("noter", &["note"])).await;
         let run = house.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);

@@ -8,24 +8,25 @@ use emergent_domain::run_event::{RunEvent, RunEventBody};
 use emergent_executor::{Error, Executor};
 use emergent_store::Engine;
 use emergent_testkit::{
-    TestDb, both,
-    scripted::{Say, Scripted, calls, hangs, says},
+    TestDb, both_engines,
+    scripted::{ScriptedModel, ScriptedReply, calls, hangs, says},
 };
 use futures_util::{Stream, StreamExt};
 use serde_json::json;
 use support::{House, Plan, agent, server::Server, until, with_tools};
 
 /// A conversation with some of everything.
-fn lines() -> Vec<Say> {
+fn lines() -> Vec<ScriptedReply> {
     let pause = Duration::from_millis(20);
-    let look = |n: usize| calls("entities_query", json!({ "type": format!("T{n}") })).after(pause);
-    let mut lines: Vec<Say> = (0..5).map(|n| look(n).and(calls("project_info", json!({ "n": n })))).collect();
-    lines.push(says("All of it is done.").after(pause));
+    let look = |n: usize| calls("entities_query", json!({ "type": format!("T{n}") })).with_delay(pause);
+    let mut lines: Vec<ScriptedReply> =
+        (0..5).map(|n| look(n).and(calls("project_info", json!({ "n": n })))).collect();
+    lines.push(says("All of it is done.").with_delay(pause));
     lines
 }
 
 async fn house(db: &TestDb) -> (House, emergent_domain::agent::Agent) {
-    let house = House::open(db, Scripted::new(lines())).await;
+    let house = House::open(db, ScriptedModel::new(lines())).await;
     let looker = house.agent(with_tools("looker", &["entities_query", "project_info"])).await;
     (house, looker)
 }
@@ -49,7 +50,7 @@ fn assert_whole(events: &[RunEvent], after: i64) {
     assert!(matches!(events.last().unwrap().body, RunEventBody::Ended { .. }), "{:?}", events.last());
 }
 
-both! {
+both_engines! {
     async fn a_follower_hears_everything_in_order_and_once_and_the_stream_ends_with_the_run(db: TestDb) {
         let (house, looker) = house(&db).await;
         let run = house.start(&looker, "Go.").await;
@@ -117,7 +118,7 @@ both! {
     }
 
     async fn a_cancel_is_heard_at_once(db: TestDb) {
-        let house = House::open(&db, Scripted::new([hangs()])).await;
+        let house = House::open(&db, ScriptedModel::new([hangs()])).await;
         let worker = house.agent(agent("worker")).await;
         let run = house.start(&worker, "Go.").await;
         until("it is asked", async || house.model.open() == 1).await;
@@ -131,7 +132,7 @@ both! {
     }
 
     async fn a_run_that_waits_is_followed_from_before_its_start(db: TestDb) {
-        let house = House::build(&db, Plan::new(Scripted::new([says("Done.")]))).await;
+        let house = House::build(&db, Plan::new(ScriptedModel::new([says("Done.")]))).await;
         let worker = house.agent(agent("worker")).await;
         let run = house.start(&worker, "Go.").await;
         let following = tokio::spawn(all(house.executor.follow(house.project, run.id, 0)));
@@ -154,7 +155,7 @@ both! {
     async fn a_follower_that_is_slow_catches_up_from_the_record(db: TestDb) {
         // More words than are kept for whoever lags behind.
         let words = says("word ".repeat(2_000)).and(calls("project_info", json!({})));
-        let house = House::open(&db, Scripted::new([words, says("Done.")])).await;
+        let house = House::open(&db, ScriptedModel::new([words, says("Done.")])).await;
         let talker = house.agent(with_tools("talker", &["project_info"])).await;
         let run = house.start(&talker, "Go.").await;
         let mut stream = pin!(house.executor.follow(house.project, run.id, 0));
@@ -180,8 +181,8 @@ both! {
             // An embedded database has one server.
             return;
         }
-        let there = Server::open(&db, Plan::new(Scripted::new(lines()))).await;
-        let here = House::build(&db, Plan::new(Scripted::new([]))).await;
+        let there = Server::open(&db, Plan::new(ScriptedModel::new(lines()))).await;
+        let here = House::build(&db, Plan::new(ScriptedModel::new([]))).await;
         let looker = here.agent(with_tools("looker", &["entities_query", "project_info"])).await;
         let run = here.start(&looker, "Go.").await;
         let heard = all(here.executor.follow(here.project, run.id, 0)).await;

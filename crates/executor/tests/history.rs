@@ -5,12 +5,12 @@ use std::{collections::HashSet, time::Duration};
 use emergent_domain::{
     agent::AgentDefinition,
     author::Author,
-    chat::{Call, Part, Usage},
-    cursor::{Page, Paged},
+    chat::{Part, ToolCall, Usage},
+    cursor::{Page, ResultPage},
     ids::{AgentId, MessageId, ProjectId, RunId, TokenId, ToolCallId},
     object::NewObject,
-    run::{CallStatus, MessageRole, Origin, Reason, Run, RunEnd, RunStatus},
-    run_event::{MessageContent, RecordedCall, RecordedMessage, RunEventBody},
+    run::{MessageRole, Origin, Reason, Run, RunEnd, RunStatus, ToolCallStatus},
+    run_event::{MessageContent, RecordedMessage, RecordedToolCall, RunEventBody},
     time::Timestamp,
 };
 use emergent_executor::{
@@ -20,7 +20,7 @@ use emergent_executor::{
 use emergent_graph::{Actor, Graph};
 use emergent_llm::Models;
 use emergent_store::runs::{self, record};
-use emergent_testkit::{TestDb, both, held_clock};
+use emergent_testkit::{TestDb, both_engines, fixed_clock};
 use emergent_tools::ToolPool;
 use serde_json::{Value, json};
 
@@ -38,11 +38,11 @@ fn at(seconds: u64) -> Timestamp {
 
 impl Archive {
     async fn new(db: &TestDb) -> Self {
-        let graph = Graph::new(db.db.clone(), held_clock(), None);
+        let graph = Graph::new(db.db.clone(), fixed_clock(), None);
         let executor = Executor::new(graph, Models::default(), ToolPool::default(), Settings::default());
         let project = executor.graph().create_project("test", false).await.unwrap().id;
         let actor = Actor { project, author: Author::Token { id: TokenId::new() } };
-        let agent = executor.create_agent(actor, AgentDefinition::named("a")).await.unwrap().id;
+        let agent = executor.create_agent(actor, AgentDefinition::new("a")).await.unwrap().id;
         Self { executor, actor, agent }
     }
 
@@ -62,19 +62,19 @@ impl Archive {
             origin: Origin::Trigger,
             parent: None,
             parent_call: None,
-            part: 0,
+            child_index: 0,
             depth: 0,
             resumed_from: None,
             schedule: None,
             cause: None,
             cause_depth: 0,
-            duty: Default::default(),
+            workflow_link: Default::default(),
             model: "rehearsal/x".parse().unwrap(),
             step_count: 0,
             steps_before: 0,
             max_steps: None,
             timeout_seconds: 300,
-            clock_from: Some(at(0)),
+            deadline_base: Some(at(0)),
             owner: Some("me".into()),
             seq: 0,
             summary: None,
@@ -113,7 +113,7 @@ impl Archive {
         };
         let text = |text: &str| MessageContent::Text { text: text.into(), injected: None };
         let call =
-            |id, seq, tool: &str, input: Value, status, output, result_seq, duration_ms| RecordedCall {
+            |id, seq, tool: &str, input: Value, status, output, result_seq, duration_ms| RecordedToolCall {
                 id,
                 seq,
                 message: answer,
@@ -127,7 +127,7 @@ impl Archive {
                 at: at(1),
             };
         let wanted =
-            |id, name: &str, input| Part::Call(Call { id, name: name.into(), input, provider: None });
+            |id, name: &str, input| Part::Call(ToolCall { id, name: name.into(), input, provider: None });
         let parts = vec![
             Part::Thought { text: "Hm.".into(), provider: None },
             Part::text("Looking."),
@@ -162,7 +162,7 @@ impl Archive {
                 5,
                 "search_hybrid",
                 json!({ "query": "x" }),
-                CallStatus::Completed,
+                ToolCallStatus::Completed,
                 json!({ "hits": [] }),
                 8,
                 30,
@@ -172,23 +172,23 @@ impl Archive {
                 6,
                 "entities_get",
                 json!({ "id": "y" }),
-                CallStatus::Error,
+                ToolCallStatus::Error,
                 json!("no such object"),
                 7,
                 11,
             ),
         ];
         self.write(move |tx| {
-            record::event(tx, run, 1, "run_started", &json!({ "recovered": false }), at(0))?;
+            record::insert_event(tx, run, 1, "run_started", &json!({ "recovered": false }), at(0))?;
             for message in &messages {
-                record::message(tx, run, message)?;
+                record::insert_message(tx, run, message)?;
             }
-            record::calls(tx, run, &calls)?;
+            record::insert_calls(tx, run, &calls)?;
             let data = json!({ "call": bad, "tool": "entities_get", "count": 3 });
-            record::event(tx, run, 9, "loop_detected", &data, at(1))?;
+            record::insert_event(tx, run, 9, "loop_detected", &data, at(1))?;
             record::advance(tx, run, "me", 0, 10, 2)?;
             let end = RunEnd::Paused { reason: Reason::StepLimit, summary: "Half of it.".into() };
-            record::end(tx, run, "me", 10, &end, 2, at(3))?;
+            record::end_run(tx, run, "me", 10, &end, 2, at(3))?;
             Ok(())
         })
         .await;
@@ -196,7 +196,7 @@ impl Archive {
     }
 }
 
-async fn walk<T>(limit: usize, mut get: impl AsyncFnMut(Page) -> Result<Paged<T>, Error>) -> Vec<T> {
+async fn walk<T>(limit: usize, mut get: impl AsyncFnMut(Page) -> Result<ResultPage<T>, Error>) -> Vec<T> {
     let mut page = Page::first(limit);
     let mut items = Vec::new();
     loop {
@@ -213,7 +213,7 @@ fn is_missing<T: std::fmt::Debug>(outcome: Result<T, Error>) {
     assert!(matches!(outcome, Err(Error::NotFound { .. })), "{outcome:?}");
 }
 
-both! {
+both_engines! {
     async fn runs_are_listed_newest_first_with_their_sums(db: TestDb) {
         let archive = Archive::new(&db).await;
         let mut kept = Vec::new();
@@ -262,7 +262,7 @@ both! {
         for part in 0..3 {
             archive.keep(|child| {
                 child.parent = Some(run.id);
-                child.part = part;
+                child.child_index = part;
                 child.agent_name = format!("child{part}");
                 child.completed_at = (part == 0).then(|| at(2));
             }).await;
@@ -299,7 +299,7 @@ both! {
         let RunMessageContent::Answer { text, thoughts, calls } = &whole.items[2].content else { panic!() };
         assert_eq!((text.as_str(), thoughts.as_deref()), ("Looking.", Some("Hm.")));
         let calls: Vec<_> = calls.iter().map(|call| (call.id, call.tool.as_str(), call.status)).collect();
-        let expected = [(good, "search_hybrid", CallStatus::Completed), (bad, "entities_get", CallStatus::Error)];
+        let expected = [(good, "search_hybrid", ToolCallStatus::Completed), (bad, "entities_get", ToolCallStatus::Error)];
         assert_eq!(calls, expected);
         assert_eq!(whole.items[2].usage.unwrap().input, 100);
         // The failed call answered first.
@@ -331,28 +331,28 @@ both! {
         let archive = Archive::new(&db).await;
         let run = archive.keep(|_| {}).await.id;
         let [good, bad] = archive.conversation(run).await;
-        let waiting = RecordedCall {
+        let waiting = RecordedToolCall {
             id: ToolCallId::new(),
             seq: 12,
             message: MessageId::new(),
             tool: "search_hybrid".into(),
             step: 2,
             input: json!({}),
-            status: CallStatus::Pending,
+            status: ToolCallStatus::Pending,
             output: None,
             result_seq: None,
             duration_ms: None,
             at: at(1),
         };
         let kept = waiting.clone();
-        archive.write(move |tx| record::calls(tx, run, std::slice::from_ref(&kept))).await;
+        archive.write(move |tx| record::insert_calls(tx, run, std::slice::from_ref(&kept))).await;
         let list = async |filter: ToolCallFilter| {
             let get = async |page| {
                 archive.executor.run_tool_calls(archive.project(), run, filter.clone(), page).await
             };
             walk(1, get).await.into_iter().map(|call| (call.id, call.status)).collect::<Vec<_>>()
         };
-        let (done, failed, runs) = (CallStatus::Completed, CallStatus::Error, CallStatus::Running);
+        let (done, failed, runs) = (ToolCallStatus::Completed, ToolCallStatus::Error, ToolCallStatus::Running);
         assert_eq!(list(ToolCallFilter::default()).await, [(good, done), (bad, failed), (waiting.id, runs)]);
         let named = ToolCallFilter { tool_name: Some("search_hybrid".into()), status: None };
         assert_eq!(list(named).await, [(good, done), (waiting.id, runs)]);
@@ -376,7 +376,7 @@ both! {
             }).await;
             level = child.id;
         }
-        let paused = archive.keep(|run| { run.parent = Some(root.id); run.part = 1 }).await;
+        let paused = archive.keep(|run| { run.parent = Some(root.id); run.child_index = 1 }).await;
         let resumed = archive.keep(|run| run.resumed_from = Some(paused.id)).await;
         let tree = archive.executor.run_tree(archive.project(), root.id).await.unwrap();
         let names: Vec<&str> = tree.children.iter().map(|child| child.agent_name.as_str()).collect();
@@ -400,8 +400,8 @@ both! {
         let blank = archive.blank();
         let id = root.id;
         archive.write(move |tx| {
-            for part in 0..1_005 {
-                runs::insert(tx, &Run { id: RunId::new(), parent: Some(id), part, ..blank.clone() })?;
+            for child_index in 0..1_005 {
+                runs::insert(tx, &Run { id: RunId::new(), parent: Some(id), child_index, ..blank.clone() })?;
             }
             Ok(())
         }).await;
@@ -434,9 +434,9 @@ both! {
         let MessageContent::Parts(parts) = &answer.content else { panic!() };
         assert!(matches!(&parts[2], Part::Call(call) if call.id == good && call.input == json!({ "query": "x" })));
         let RunEventBody::ToolStarted(begun) = &all[4].body else { panic!() };
-        assert_eq!((begun.status, &begun.output), (CallStatus::Running, &None));
+        assert_eq!((begun.status, &begun.output), (ToolCallStatus::Running, &None));
         let RunEventBody::ToolCompleted(ended) = &all[6].body else { panic!() };
-        assert_eq!((ended.id, ended.status), (bad, CallStatus::Error));
+        assert_eq!((ended.id, ended.status), (bad, ToolCallStatus::Error));
         assert_eq!(all[8].body, RunEventBody::LoopDetected { call: bad, tool: "entities_get".into(), count: 3 });
         let end = RunEventBody::Ended {
             status: RunStatus::Paused,

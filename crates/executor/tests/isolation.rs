@@ -5,12 +5,12 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use emergent_domain::{author::Author, object::NewObject, run::CallStatus, tool_name};
+use emergent_domain::{author::Author, object::NewObject, run::ToolCallStatus, tool_name};
 use emergent_executor::Error;
 use emergent_graph::Actor;
 use emergent_testkit::{
-    both,
-    scripted::{Say, Scripted, calls, says},
+    both_engines,
+    scripted::{ScriptedModel, ScriptedReply, calls, says},
 };
 use serde_json::json;
 use support::{House, agent, server::content, with_tools};
@@ -18,7 +18,7 @@ use support::{House, agent, server::content, with_tools};
 /// Every built-in tool and every other spelling of one.
 async fn every_name(house: &House) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for tool in house.executor.tools().of_project(house.project).await {
+    for tool in house.executor.tools().project_tools(house.project).await {
         let name = &tool.info().name;
         names.extend(tool_name::aliases(name).map(str::to_owned));
         names.insert(name.clone());
@@ -39,13 +39,13 @@ fn disguises(name: &str) -> Vec<String> {
     ]
 }
 
-fn all_in_one(names: impl IntoIterator<Item = String>) -> Say {
+fn all_in_one(names: impl IntoIterator<Item = String>) -> ScriptedReply {
     names.into_iter().fold(says("I try."), |say, name| say.and(calls(name.clone(), json!({ "tried": name }))))
 }
 
-both! {
+both_engines! {
     async fn no_name_of_any_built_in_tool_reaches_one_that_was_not_granted(db: TestDb) {
-        let house = House::open(&db, Scripted::default()).await;
+        let house = House::open(&db, ScriptedModel::default()).await;
         let names = every_name(&house).await;
         assert!(names.len() > 40, "{}", names.len());
         let tries: Vec<String> = names.iter().flat_map(|name| disguises(name)).collect();
@@ -55,14 +55,14 @@ both! {
         let made = house.calls(run.id).await;
         assert_eq!(made.len(), tries.len());
         for call in made {
-            assert_eq!(call.status, CallStatus::Error, "{call:?}");
+            assert_eq!(call.status, ToolCallStatus::Error, "{call:?}");
             assert!(call.output.as_ref().unwrap()["error"].as_str().unwrap().starts_with("tool not found"), "{call:?}");
         }
         house.close().await;
     }
 
     async fn each_tool_alone_grants_itself_and_no_other(db: TestDb) {
-        let house = House::open(&db, Scripted::default()).await;
+        let house = House::open(&db, ScriptedModel::default()).await;
         let canonical: BTreeSet<String> =
             every_name(&house).await.iter().map(|name| tool_name::canonical(name).to_owned()).collect();
         for granted in &canonical {
@@ -79,7 +79,7 @@ both! {
     }
 
     async fn a_pattern_grants_what_it_matches_by_canonical_name_and_nothing_else(db: TestDb) {
-        let house = House::open(&db, Scripted::default()).await;
+        let house = House::open(&db, ScriptedModel::default()).await;
         let names = async |pattern: &str| {
             let tools = house.executor.tools().resolve(house.project, &[pattern.to_owned()], 0, false).await;
             tools.names().map(str::to_owned).collect::<Vec<_>>()
@@ -92,7 +92,7 @@ both! {
 
     async fn spawning_gives_a_parent_nothing_of_its_childs_tools_nor_a_child_its_parents(db: TestDb) {
         let write = json!({ "objects": [{ "type": "Sneaked" }] });
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [
                 calls("spawn_agents", json!({ "tasks": [{ "agent_name": "child", "task": "Write for me." }] })),
                 calls("entities_create", write.clone()),
@@ -113,7 +113,7 @@ both! {
     }
 
     async fn a_tool_that_was_taken_away_is_gone_for_the_resumed_run(db: TestDb) {
-        let model = Scripted::new([calls("project_info", json!({})), says("Half."), calls("project_info", json!({})), says("No.")]);
+        let model = ScriptedModel::new([calls("project_info", json!({})), says("Half."), calls("project_info", json!({})), says("No.")]);
         let house = House::open(&db, model).await;
         let mut definition = with_tools("looker", &["project_info"]);
         definition.max_steps = Some(1);
@@ -130,7 +130,7 @@ both! {
     }
 
     async fn a_run_reads_and_writes_nothing_of_another_project(db: TestDb) {
-        let house = House::open(&db, Scripted::default()).await;
+        let house = House::open(&db, ScriptedModel::default()).await;
         let graph = house.executor.graph();
         let project = graph.create_project("other", false).await.unwrap().id;
         let stranger = Actor { project, author: Author::System };
@@ -155,13 +155,13 @@ both! {
     }
 
     async fn runs_and_agents_of_another_project_are_not_found(db: TestDb) {
-        let house = House::open(&db, Scripted::new([says("Done.")])).await;
+        let house = House::open(&db, ScriptedModel::new([says("Done.")])).await;
         let worker = house.agent(agent("worker")).await;
         let run = house.run(&worker, "Go.").await;
         let project = house.executor.graph().create_project("other", false).await.unwrap().id;
         let stranger = Actor { project, author: Author::System };
         let executor = &house.executor;
-        let start = emergent_executor::Start { input: "Go.".into(), ..Default::default() };
+        let start = emergent_executor::StartOptions { input: "Go.".into(), ..Default::default() };
         let errors = [
             executor.trigger(stranger, worker.id, start).await.err(),
             executor.resume(stranger, run.id, None).await.err(),
@@ -180,7 +180,7 @@ both! {
 
     async fn an_agent_of_another_project_cannot_be_spawned(db: TestDb) {
         let spawn = calls("spawn_agents", json!({ "tasks": [{ "agent_name": "far", "task": "Go." }] }));
-        let house = House::open(&db, Scripted::default().agent("parent", [calls("list_available_agents", json!({})).and(spawn), says("No.")])).await;
+        let house = House::open(&db, ScriptedModel::default().agent("parent", [calls("list_available_agents", json!({})).and(spawn), says("No.")])).await;
         let project = house.executor.graph().create_project("other", false).await.unwrap().id;
         house.executor.create_agent(Actor { project, author: Author::System }, agent("far")).await.unwrap();
         let parent = house.agent(with_tools("parent", &["spawn_agents", "list_available_agents"])).await;

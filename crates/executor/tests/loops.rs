@@ -3,12 +3,12 @@
 mod support;
 
 use emergent_domain::{
-    run::{CallStatus, Reason, Run, RunStatus},
+    run::{Reason, Run, RunStatus, ToolCallStatus},
     run_event::RunEventBody,
 };
 use emergent_testkit::{
-    TestDb, both,
-    scripted::{Say, Scripted, calls, says},
+    TestDb, both_engines,
+    scripted::{ScriptedModel, ScriptedReply, calls, says},
 };
 use emergent_tools::Effect;
 use serde_json::{Value, json};
@@ -22,20 +22,20 @@ fn warning(tool: &str) -> String {
 }
 
 /// Runs the lines with the tools `a` and `b`; the run, how often `a` was really called, the house.
-async fn play(db: &TestDb, lines: Vec<Say>) -> (Run, usize, House) {
+async fn play(db: &TestDb, lines: Vec<ScriptedReply>) -> (Run, usize, House) {
     let a = Probe::new("a", Effect::Reads).build();
     let b = Probe::new("b", Effect::Reads).build();
-    let house = House::with(db, Plan::new(Scripted::new(lines)).tool(a.clone()).tool(b)).await;
+    let house = House::with(db, Plan::new(ScriptedModel::new(lines)).tool(a.clone()).tool(b)).await;
     let agent = house.agent(with_tools("circler", &["a", "b", "entities_query"])).await;
     let run = house.run(&agent, "Go.").await;
     (run, a.called(), house)
 }
 
-fn a() -> Say {
+fn a() -> ScriptedReply {
     calls("a", json!({ "x": 1 }))
 }
 
-fn b() -> Say {
+fn b() -> ScriptedReply {
     calls("b", json!({}))
 }
 
@@ -47,15 +47,15 @@ fn error(output: &Value) -> &str {
     output["error"].as_str().unwrap_or_default()
 }
 
-both! {
+both_engines! {
     async fn the_third_identical_call_is_answered_with_the_warning_instead_of_being_made(db: TestDb) {
         let (run, made, house) = play(&db, vec![a(), a(), a(), says("I stop.")]).await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!(made, 2);
         let told = house.calls(run.id).await;
-        assert_eq!(told[2].status, CallStatus::Error);
+        assert_eq!(told[2].status, ToolCallStatus::Error);
         assert_eq!(error(told[2].output.as_ref().unwrap()), warning("a"));
-        assert!(house.model.asked()[3].last().contains("LOOP DETECTED"), "the model reads it");
+        assert!(house.model.requests()[3].last_text().contains("LOOP DETECTED"), "the model reads it");
         assert_eq!(loops(&house, &run).await, 1);
         house.close().await;
     }
@@ -73,7 +73,7 @@ both! {
             _ => None,
         }).collect();
         assert_eq!(looped, [("a".to_owned(), 3), ("a".to_owned(), 4)]);
-        assert!(house.calls(run.id).await.iter().all(|call| call.status.is_over()), "no call is left open");
+        assert!(house.calls(run.id).await.iter().all(|call| call.status.is_terminal()), "no call is left open");
         house.close().await;
     }
 

@@ -8,12 +8,12 @@ use std::{path::PathBuf, process::Stdio, time::Duration};
 use emergent_domain::{
     ids::ProjectId, mcp_server::ServerSpec, redact::Redactor, run::RunStatus, time::Clock,
 };
-use emergent_secrets::{Keys, Secrets};
+use emergent_secrets::{KeySource, Secrets};
 use emergent_testkit::{
-    TestDb, both,
-    scripted::{Scripted, calls, says},
+    TestDb, both_engines,
+    scripted::{ScriptedModel, calls, says},
 };
-use emergent_tools::remote::{NewServer, RemoteSettings, Servers};
+use emergent_tools::remote::{McpServers, NewServer, RemoteSettings};
 use serde_json::{Value, json};
 use support::{House, Plan, assert_ended, with_tools};
 use tokio::process::{Child, Command};
@@ -27,16 +27,16 @@ fn program(name: &str) -> String {
     folder.join("node_modules/.bin").join(name).to_str().unwrap().to_owned()
 }
 
-async fn servers(db: &TestDb, folder: &tempfile::TempDir) -> Servers {
-    let keys = Keys::in_file(folder.path().join("secret-key"));
+async fn servers(db: &TestDb, folder: &tempfile::TempDir) -> McpServers {
+    let keys = KeySource::from_file(folder.path().join("secret-key"));
     let secrets = Secrets::open(db.db.clone(), Clock::system(), keys, Redactor::default()).await.unwrap();
     let settings = RemoteSettings { allow_private_hosts: true, ..RemoteSettings::default() };
-    Servers::new(db.db.clone(), Clock::system(), secrets, settings)
+    McpServers::new(db.db.clone(), Clock::system(), secrets, settings)
 }
 
-async fn add(servers: &Servers, project: ProjectId, spec: Value) {
+async fn add(servers: &McpServers, project: ProjectId, spec: Value) {
     let spec: ServerSpec = serde_json::from_value(spec).unwrap();
-    servers.create(project, NewServer::of(spec)).await.unwrap();
+    servers.create(project, NewServer::new(spec)).await.unwrap();
 }
 
 /// The reference server on a port of its own.
@@ -54,13 +54,13 @@ async fn listening(transport: &str) -> (Child, u16) {
     panic!("the reference server does not listen");
 }
 
-both! {
+both_engines! {
     async fn an_agent_uses_the_reference_servers_over_every_transport(db: TestDb) {
         let folder = tempfile::tempdir().unwrap();
         let files = folder.path().join("files");
         std::fs::create_dir(&files).unwrap();
         let files = files.canonicalize().unwrap();
-        let model = Scripted::new([
+        let model = ScriptedModel::new([
             calls("one.echo", json!({ "message": "over stdio" })),
             calls("two.echo", json!({ "message": "over http" })),
             calls("three.echo", json!({ "message": "over sse" })),
@@ -97,12 +97,12 @@ both! {
         assert_eq!(std::fs::read_to_string(files.join("a.txt")).unwrap(), "kept");
         let said = answers[5]["error"].as_str().unwrap_or_default();
         assert!(said.contains("two.get-sum") || said.contains("get-sum"), "{said}");
-        assert_eq!(servers.open(), 5, "one connection each");
+        assert_eq!(servers.open_connections(), 5, "one connection each");
         // From now on its tools are known, and a misspelt one is refused.
         let misspelt = with_tools("other", &["two.ecko"]);
         assert!(house.executor.create_agent(house.actor(), misspelt).await.is_err());
         house.close().await;
         servers.shutdown().await;
-        assert_eq!(servers.open(), 0);
+        assert_eq!(servers.open_connections(), 0);
     }
 }

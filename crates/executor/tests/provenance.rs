@@ -11,11 +11,11 @@ use emergent_domain::{
 };
 use emergent_executor::{
     Error,
-    revert::{Kind, Undo},
+    revert::{EntityKind, UndoAction},
 };
 use emergent_testkit::{
-    both,
-    scripted::{Scripted, calls, hangs, says},
+    both_engines,
+    scripted::{ScriptedModel, calls, hangs, says},
 };
 use serde_json::{Map, json};
 use support::{House, assert_ended, until, with_tools};
@@ -26,9 +26,9 @@ async fn objects(house: &House, type_: &str) -> Vec<Object> {
     house.executor.graph().list_objects(house.project, query, Page::first(100)).await.unwrap().items
 }
 
-both! {
+both_engines! {
     async fn every_version_carries_the_run_and_the_call_that_wrote_it(db: TestDb) {
-        let model = Scripted::new([
+        let model = ScriptedModel::new([
             calls("entities_create", json!({
                 "objects": [{ "type": "Note", "key": "a" }, { "type": "Note", "key": "b" }],
                 "relationships": [{ "type": "follows", "fromId": "Note/a", "toId": "Note/b" }],
@@ -54,7 +54,7 @@ both! {
     }
 
     async fn a_child_writes_in_its_own_name(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [calls("spawn_agents", json!({ "tasks": [{ "agent_name": "writer", "task": "Write." }] })), says("Done.")])
             .agent("writer", [calls("entities_create", json!({ "objects": [{ "type": "Note" }] })), says("Written.")]);
         let house = House::open(&db, model).await;
@@ -68,7 +68,7 @@ both! {
     }
 
     async fn what_a_run_wrote_can_be_undone_and_what_changed_since_stays(db: TestDb) {
-        let model = Scripted::new([
+        let model = ScriptedModel::new([
             calls("entities_create", json!({ "objects": [{ "type": "Note", "key": "a" }, { "type": "Note", "key": "b" }] })),
             says("Done."),
         ]);
@@ -81,7 +81,7 @@ both! {
         let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
         house.executor.graph().update_object(house.actor(), changed.id, patch).await.unwrap();
         let reverted = house.executor.revert_run(house.actor(), run.id).await.unwrap();
-        assert_eq!(reverted.undone.iter().map(|one| (one.what, one.how)).collect::<Vec<_>>(), [(Kind::Object, Undo::Deleted)]);
+        assert_eq!(reverted.undone.iter().map(|one| (one.kind, one.how)).collect::<Vec<_>>(), [(EntityKind::Object, UndoAction::Deleted)]);
         assert_eq!(reverted.conflicts.iter().map(|one| one.id).collect::<Vec<_>>(), [changed.id.0]);
         let left = objects(&house, "Note").await;
         assert_eq!(left.iter().map(|note| note.id).collect::<Vec<_>>(), [changed.id]);
@@ -91,7 +91,7 @@ both! {
     }
 
     async fn a_run_under_way_cannot_be_undone(db: TestDb) {
-        let house = House::open(&db, Scripted::new([hangs()])).await;
+        let house = House::open(&db, ScriptedModel::new([hangs()])).await;
         let writer = house.agent(with_tools("writer", &["entities_create"])).await;
         let run = house.start(&writer, "Go.").await;
         until("it is asked", async || house.model.open() == 1).await;

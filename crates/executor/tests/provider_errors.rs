@@ -7,47 +7,47 @@ use std::time::{Duration, Instant};
 use emergent_domain::run::{Reason, RunStatus};
 use emergent_llm::Error;
 use emergent_testkit::{
-    TestDb, both,
-    scripted::{Say, Scripted, calls, fails, says},
+    TestDb, both_engines,
+    scripted::{ScriptedModel, ScriptedReply, calls, fails, says},
 };
 use serde_json::json;
 use support::{House, agent, assert_ended, with_tools};
 
 fn model() -> String {
-    Scripted::MODEL.to_owned()
+    ScriptedModel::MODEL.to_owned()
 }
 
-fn rate_limited(retry_after: Option<Duration>) -> Say {
+fn rate_limited(retry_after: Option<Duration>) -> ScriptedReply {
     fails(Error::RateLimited { model: model(), message: "slow down".into(), retry_after })
 }
 
 /// A failure that asking again does not mend: the run ends at once, and the model was asked once.
 async fn ends_at_once(db: &TestDb, error: Error, says: &str) {
-    let house = House::open(db, Scripted::new([fails(error)])).await;
+    let house = House::open(db, ScriptedModel::new([fails(error)])).await;
     let worker = house.agent(agent("worker")).await;
     let run = house.run(&worker, "Go.").await;
     assert_ended(&run, RunStatus::Failed, Some(Reason::Provider));
     assert!(run.error.as_deref().unwrap().contains(says), "{:?}", run.error);
-    assert_eq!(house.model.asked().len(), 1);
+    assert_eq!(house.model.requests().len(), 1);
     house.close().await;
 }
 
-both! {
+both_engines! {
     async fn a_rate_limit_is_waited_out_as_long_as_the_provider_says(db: TestDb) {
         let asked_to_wait = Duration::from_millis(700);
-        let house = House::open(&db, Scripted::new([rate_limited(Some(asked_to_wait)), says("Here.")])).await;
+        let house = House::open(&db, ScriptedModel::new([rate_limited(Some(asked_to_wait)), says("Here.")])).await;
         let worker = house.agent(agent("worker")).await;
         let began = Instant::now();
         let run = house.run(&worker, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
         assert!(began.elapsed() >= asked_to_wait, "{:?}", began.elapsed());
-        assert_eq!((house.model.asked().len(), run.step_count), (2, 1), "a second try is no second step");
+        assert_eq!((house.model.requests().len(), run.step_count), (2, 1), "a second try is no second step");
         house.close().await;
     }
 
     async fn a_provider_that_is_overloaded_is_asked_again(db: TestDb) {
         let overloaded = Error::Overloaded { model: model(), message: "503".into(), source: None };
-        let house = House::open(&db, Scripted::new([fails(overloaded), says("Here.")])).await;
+        let house = House::open(&db, ScriptedModel::new([fails(overloaded), says("Here.")])).await;
         let worker = house.agent(agent("worker")).await;
         assert_ended(&house.run(&worker, "Go.").await, RunStatus::Completed, None);
         house.close().await;
@@ -71,7 +71,7 @@ both! {
     }
 
     async fn a_wait_that_is_longer_than_the_run_has_is_not_waited_for(db: TestDb) {
-        let house = House::open(&db, Scripted::new([rate_limited(Some(Duration::from_secs(3_600)))])).await;
+        let house = House::open(&db, ScriptedModel::new([rate_limited(Some(Duration::from_secs(3_600)))])).await;
         let worker = house.agent(agent("worker")).await;
         let run = house.run(&worker, "Go.").await;
         assert_ended(&run, RunStatus::Failed, Some(Reason::Provider));
@@ -81,7 +81,7 @@ both! {
     async fn what_was_known_before_the_failure_is_kept(db: TestDb) {
         let first = says("I found one thing.").and(calls("project_info", json!({})));
         let auth = Error::Auth { model: model(), message: "no".into() };
-        let house = House::open(&db, Scripted::new([first, fails(auth)])).await;
+        let house = House::open(&db, ScriptedModel::new([first, fails(auth)])).await;
         let worker = house.agent(with_tools("worker", &["project_info"])).await;
         let run = house.run(&worker, "Go.").await;
         assert_ended(&run, RunStatus::Failed, Some(Reason::Provider));
@@ -90,11 +90,11 @@ both! {
     }
 
     async fn an_agent_without_a_reachable_model_is_refused_when_it_is_started(db: TestDb) {
-        let house = House::open(&db, Scripted::new([])).await;
+        let house = House::open(&db, ScriptedModel::new([])).await;
         let mut definition = agent("elsewhere");
         definition.model = Some("anthropic/claude".parse().unwrap());
         let elsewhere = house.agent(definition).await;
-        let start = emergent_executor::Start { input: "Go.".into(), ..Default::default() };
+        let start = emergent_executor::StartOptions { input: "Go.".into(), ..Default::default() };
         let refused = house.executor.trigger(house.actor(), elsewhere.id, start).await.unwrap_err();
         let said = refused.to_string();
         assert!(matches!(refused, emergent_executor::Error::NoModel(_)), "{said}");

@@ -8,14 +8,14 @@ use std::{sync::Arc, time::Duration};
 use emergent_domain::{
     agent::AgentDefinition,
     chat::Part,
-    run::{CallStatus, Reason, Run, RunStatus},
+    run::{Reason, Run, RunStatus, ToolCallStatus},
     time::Timestamp,
 };
-use emergent_executor::Start;
+use emergent_executor::StartOptions;
 use emergent_store::runs::claim;
 use emergent_testkit::{
-    TestDb, both,
-    scripted::{Asked, Say, Scripted, calls, hangs, says},
+    TestDb, both_engines,
+    scripted::{ModelRequest, ScriptedModel, ScriptedReply, calls, hangs, says},
 };
 use emergent_tools::{Effect, Tool};
 use serde_json::{Value, json};
@@ -26,28 +26,33 @@ use support::{
     until, with_tools,
 };
 
-fn create(key: &str) -> Say {
+fn create(key: &str) -> ScriptedReply {
     calls("entities_create", json!({ "objects": [{ "type": "Note", "key": key }] }))
 }
 
-fn look(n: usize) -> Say {
+fn look(n: usize) -> ScriptedReply {
     calls("entities_query", json!({ "type": format!("T{n}") }))
 }
 
 /// What a story needs of its first server.
 struct First {
     agents: Vec<AgentDefinition>,
-    model: Scripted,
+    model: ScriptedModel,
     tools: Vec<Arc<dyn Tool>>,
-    start: Start,
+    start: StartOptions,
 }
 
 impl First {
-    fn new(agents: Vec<AgentDefinition>, model: Scripted) -> Self {
-        Self { agents, model, tools: Vec::new(), start: Start { input: "Go.".into(), ..Start::default() } }
+    fn new(agents: Vec<AgentDefinition>, model: ScriptedModel) -> Self {
+        Self {
+            agents,
+            model,
+            tools: Vec::new(),
+            start: StartOptions { input: "Go.".into(), ..StartOptions::default() },
+        }
     }
 
-    fn plan(&self, model: &Scripted) -> Plan {
+    fn plan(&self, model: &ScriptedModel) -> Plan {
         let plan = Plan::new(model.clone()).grace(Duration::from_millis(300));
         self.tools.iter().fold(plan, |plan, tool| plan.tool(Arc::clone(tool)))
     }
@@ -60,7 +65,7 @@ async fn taken_over(
     first: First,
     dies: impl AsyncFn(&House, &Run) -> bool,
     ago: Duration,
-    second: Scripted,
+    second: ScriptedModel,
 ) -> (House, Run) {
     let server = Server::open(db, first.plan(&first.model)).await;
     let mut started = None;
@@ -77,7 +82,7 @@ async fn taken_over(
 }
 
 /// What a model was asked, without the ids of calls, which no two runs share.
-fn without_ids(asked: Asked) -> Asked {
+fn without_ids(asked: ModelRequest) -> ModelRequest {
     let none = emergent_domain::ids::ToolCallId(Default::default());
     let mut asked = asked;
     for part in asked.turns.iter_mut().flat_map(|turn| &mut turn.parts) {
@@ -117,49 +122,49 @@ fn count(rows: &[String], table: &str) -> usize {
     rows.iter().filter(|row| row.starts_with(&format!("{table} "))).count()
 }
 
-both! {
+both_engines! {
     async fn another_server_goes_on_with_the_same_run_as_if_nothing_had_happened(db: TestDb) {
         let agents = || vec![with_tools("writer", &["entities_create", "entities_query"])];
         let before = || [says("First.").and(create("one")), look(1).and(look(2)).and(create("two")), hangs()];
-        let asked = |house: &House| house.model.open() == 1 && house.model.asked().len() == 3;
-        let first = First::new(agents(), Scripted::new(before()));
-        let second = Scripted::new([create("three"), says("Three notes.")]);
+        let asked = |house: &House| house.model.open() == 1 && house.model.requests().len() == 3;
+        let first = First::new(agents(), ScriptedModel::new(before()));
+        let second = ScriptedModel::new([create("three"), says("Three notes.")]);
         let (house, run) = taken_over(&db, first, async |house, _| asked(house), Duration::ZERO, second).await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!((run.step_count, run.summary.as_deref()), (4, Some("Three notes.")));
         assert!(house.timeline(run.id).await.contains("\nstarted again\n"));
-        let interrupted: Vec<Asked> = house.model.asked().into_iter().map(without_ids).collect();
+        let interrupted: Vec<ModelRequest> = house.model.requests().into_iter().map(without_ids).collect();
         house.close().await;
 
         // The same story without an interruption, in a database of its own.
         let other = TestDb::new(db.engine()).await;
         let [one, two, _] = before();
-        let house = House::open(&other, Scripted::new([one, two, create("three"), says("Three notes.")])).await;
+        let house = House::open(&other, ScriptedModel::new([one, two, create("three"), says("Three notes.")])).await;
         let writer = house.agent(agents().remove(0)).await;
         house.run(&writer, "Go.").await;
-        let whole: Vec<Asked> = house.model.asked().into_iter().skip(2).map(without_ids).collect();
+        let whole: Vec<ModelRequest> = house.model.requests().into_iter().skip(2).map(without_ids).collect();
         assert_eq!(interrupted, whole);
         house.close().await;
     }
 
     async fn a_loop_is_seen_across_the_interruption(db: TestDb) {
         let same = || calls("entities_query", json!({ "type": "T" }));
-        let first = First::new(vec![with_tools("circler", &["entities_query"])], Scripted::new([same(), same(), hangs()]));
-        let second = Scripted::new([same(), same()]);
-        let (house, run) = taken_over(&db, first, async |house, _| house.model.asked().len() == 3, Duration::ZERO, second).await;
+        let first = First::new(vec![with_tools("circler", &["entities_query"])], ScriptedModel::new([same(), same(), hangs()]));
+        let second = ScriptedModel::new([same(), same()]);
+        let (house, run) = taken_over(&db, first, async |house, _| house.model.requests().len() == 3, Duration::ZERO, second).await;
         assert_ended(&run, RunStatus::Failed, Some(Reason::DoomLoop));
         house.close().await;
     }
 
     async fn an_external_call_that_was_being_made_is_in_doubt_and_not_made_again(db: TestDb) {
         let send = Probe::new("send", EXTERNAL).never_answers().build();
-        let mut first = First::new(vec![with_tools("sender", &["send"])], Scripted::new([calls("send", json!({}))]));
+        let mut first = First::new(vec![with_tools("sender", &["send"])], ScriptedModel::new([calls("send", json!({}))]));
         first.tools = vec![send.clone()];
-        let (house, run) = taken_over(&db, first, async |_, _| send.at_work() == 1, Duration::ZERO, Scripted::new([says("I will see.")])).await;
+        let (house, run) = taken_over(&db, first, async |_, _| send.at_work() == 1, Duration::ZERO, ScriptedModel::new([says("I will see.")])).await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!(send.called(), 1);
         let call = house.calls(run.id).await.remove(0);
-        assert_eq!(call.status, CallStatus::Error);
+        assert_eq!(call.status, ToolCallStatus::Error);
         assert!(call.output.unwrap()["error"].as_str().unwrap().contains("Whether it took effect is not known"));
         house.close().await;
     }
@@ -168,9 +173,9 @@ both! {
         let slow = Probe::new("slow", Effect::Reads).taking(Duration::from_millis(300)).build();
         let send = Probe::new("send", EXTERNAL).build();
         let message = calls("slow", json!({})).and(calls("send", json!({})));
-        let mut first = First::new(vec![with_tools("sender", &["send", "slow"])], Scripted::new([message]));
+        let mut first = First::new(vec![with_tools("sender", &["send", "slow"])], ScriptedModel::new([message]));
         first.tools = vec![slow.clone(), send.clone()];
-        let second = Scripted::new([says("Sent.")]);
+        let second = ScriptedModel::new([says("Sent.")]);
         // The answer is in the record a moment after its first call has begun.
         let recorded = async |house: &House, run: &Run| {
             slow.at_work() == 1 && house.timeline(run.id).await.contains("call send")
@@ -185,27 +190,27 @@ both! {
         for (name, read_only) in [("fetch", true), ("put", false)] {
             let effect = Effect::External { read_only, idempotent: !read_only };
             let tool = Probe::new(name, effect).taking(Duration::from_millis(300)).build();
-            let mut first = First::new(vec![with_tools(&format!("{name}er"), &[name])], Scripted::new([calls(name, json!({}))]));
+            let mut first = First::new(vec![with_tools(&format!("{name}er"), &[name])], ScriptedModel::new([calls(name, json!({}))]));
             first.tools = vec![tool.clone()];
-            let (house, run) = taken_over(&db, first, async |_, _| tool.at_work() == 1, Duration::ZERO, Scripted::new([says("Done.")])).await;
+            let (house, run) = taken_over(&db, first, async |_, _| tool.at_work() == 1, Duration::ZERO, ScriptedModel::new([says("Done.")])).await;
             assert_ended(&run, RunStatus::Completed, None);
             assert_eq!(tool.called(), 2, "{name}");
-            assert_eq!(house.calls(run.id).await[0].status, CallStatus::Completed);
+            assert_eq!(house.calls(run.id).await[0].status, ToolCallStatus::Completed);
             house.close().await;
         }
     }
 
     async fn a_built_in_write_happens_once_wherever_the_server_dies(db: TestDb) {
         let message = |n: usize| (0..10).fold(says(format!("Message {n}.")), |say, m| say.and(create(&format!("{n}-{m}"))));
-        let first = First::new(vec![with_tools("writer", &["entities_create"])], Scripted::new((0..4).map(message)));
-        let second = Scripted::new([says("All written."), says("All written.")]);
+        let first = First::new(vec![with_tools("writer", &["entities_create"])], ScriptedModel::new((0..4).map(message)));
+        let second = ScriptedModel::new([says("All written."), says("All written.")]);
         // Somewhere in the middle of forty writes, whichever moment that is.
         let (house, run) = taken_over(
             &db, first, async |house, run| house.calls(run.id).await.len() > 12, Duration::ZERO, second,
         ).await;
         assert_ended(&run, RunStatus::Completed, None);
         let calls = house.calls(run.id).await;
-        assert!(calls.iter().all(|call| call.status == CallStatus::Completed), "no key was taken already");
+        assert!(calls.iter().all(|call| call.status == ToolCallStatus::Completed), "no key was taken already");
         let rows = content(&db).await;
         assert_eq!(count(&rows, "graph_objects"), calls.len());
         assert_eq!(count(&rows, "graph_object_versions"), 0);
@@ -214,11 +219,11 @@ both! {
 
     async fn children_are_not_started_twice(db: TestDb) {
         let tasks: Vec<Value> = (0..3).map(|_| json!({ "agent_name": "worker", "task": "Work." })).collect();
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [calls("spawn_agents", json!({ "tasks": tasks }))])
             .agent("worker", [says("One."), hangs(), hangs()]);
         let first = First::new(vec![agent("worker"), with_tools("parent", &["spawn_agents"])], model);
-        let second = Scripted::default().agent("worker", [says("Two."), says("Three.")]).agent("parent", [says("All.")]);
+        let second = ScriptedModel::default().agent("worker", [says("Two."), says("Three.")]).agent("parent", [says("All.")]);
         let (house, run) = taken_over(&db, first, async |house, run| {
             let children = house.children(run.id).await;
             house.model.open() == 2 && children.iter().filter(|child| child.status == RunStatus::Completed).count() == 1
@@ -231,84 +236,84 @@ both! {
     }
 
     async fn the_deadline_moves_on_by_the_time_nobody_drove_the_run(db: TestDb) {
-        let mut first = First::new(vec![agent("slow")], Scripted::new([hangs()]));
+        let mut first = First::new(vec![agent("slow")], ScriptedModel::new([hangs()]));
         first.start.timeout_seconds = Some(30);
         let away = Duration::from_secs(3_600);
-        let (house, run) = taken_over(&db, first, async |house, _| house.model.open() == 1, away, Scripted::new([says("Done.")])).await;
+        let (house, run) = taken_over(&db, first, async |house, _| house.model.open() == 1, away, ScriptedModel::new([says("Done.")])).await;
         assert_ended(&run, RunStatus::Completed, None);
-        let moved = run.clock_from.unwrap().since(run.started_at.unwrap());
+        let moved = run.deadline_base.unwrap().since(run.started_at.unwrap());
         assert!(moved >= away && moved < away + Duration::from_secs(30), "{moved:?}");
         house.close().await;
     }
 
     async fn a_run_left_by_a_server_that_stopped_in_good_order_has_its_time_as_well(db: TestDb) {
-        let clock = emergent_testkit::held_clock();
-        let plan = |model: Scripted| Plan { clock: clock.clone(), ..Plan::new(model) };
-        let first = House::with(&db, plan(Scripted::new([hangs()]))).await;
+        let clock = emergent_testkit::fixed_clock();
+        let plan = |model: ScriptedModel| Plan { clock: clock.clone(), ..Plan::new(model) };
+        let first = House::with(&db, plan(ScriptedModel::new([hangs()]))).await;
         let slow = first.agent(agent("slow")).await;
-        let start = Start { input: "Go.".into(), timeout_seconds: Some(30), ..Start::default() };
+        let start = StartOptions { input: "Go.".into(), timeout_seconds: Some(30), ..StartOptions::default() };
         let run = first.executor.trigger(first.actor(), slow.id, start).await.unwrap();
         until("it is asked", async || first.model.open() == 1).await;
         first.close().await;
         clock.advance(Duration::from_secs(3_600));
-        let second = House::with(&db, plan(Scripted::new([says("Done.")]))).await;
+        let second = House::with(&db, plan(ScriptedModel::new([says("Done.")]))).await;
         let run = second.ended(run.id).await;
         assert_ended(&run, RunStatus::Completed, None);
         second.close().await;
     }
 
     async fn a_summary_that_was_asked_for_is_asked_for_again(db: TestDb) {
-        let mut first = First::new(vec![with_tools("looker", &["entities_query"])], Scripted::new([look(0), hangs()]));
+        let mut first = First::new(vec![with_tools("looker", &["entities_query"])], ScriptedModel::new([look(0), hangs()]));
         first.start.max_steps = Some(1);
-        let second = Scripted::new([says("One type.")]);
-        let (house, run) = taken_over(&db, first, async |house, _| house.model.asked().len() == 2, Duration::ZERO, second).await;
+        let second = ScriptedModel::new([says("One type.")]);
+        let (house, run) = taken_over(&db, first, async |house, _| house.model.requests().len() == 2, Duration::ZERO, second).await;
         assert_ended(&run, RunStatus::Paused, Some(Reason::StepLimit));
         assert_eq!(run.summary.as_deref(), Some("One type."));
-        let asked = house.model.asked().remove(0);
-        assert!(asked.tools.is_empty() && asked.last().starts_with("CRITICAL - MAXIMUM STEPS"));
+        let asked = house.model.requests().remove(0);
+        assert!(asked.tools.is_empty() && asked.last_text().starts_with("CRITICAL - MAXIMUM STEPS"));
         house.close().await;
     }
 
     async fn a_resumed_run_is_recovered_with_the_chains_conversation(db: TestDb) {
-        let mut first = First::new(vec![with_tools("looker", &["entities_query"])], Scripted::new([look(0), says("One."), hangs()]));
+        let mut first = First::new(vec![with_tools("looker", &["entities_query"])], ScriptedModel::new([look(0), says("One."), hangs()]));
         first.start.max_steps = Some(1);
-        let second = Scripted::new([says("All.")]);
+        let second = ScriptedModel::new([says("All.")]);
         let server = Server::open(&db, first.plan(&first.model)).await;
         let looker = server.house.agent(first.agents[0].clone()).await;
         let paused = server.house.run_with(&looker, first.start.clone()).await;
         let resumed = server.house.executor.resume(server.house.actor(), paused.id, None).await.unwrap();
         until("it is asked", async || server.house.model.open() == 1).await;
-        let before = server.house.model.asked().pop().unwrap();
+        let before = server.house.model.requests().pop().unwrap();
         server.kill(&db, Duration::ZERO).await;
         let house = House::with(&db, first.plan(&second)).await;
         let run = house.ended(resumed.id).await;
         assert_ended(&run, RunStatus::Completed, None);
-        assert_eq!((run.step_count, house.model.asked().remove(0)), (2, before));
+        assert_eq!((run.step_count, house.model.requests().remove(0)), (2, before));
         house.close().await;
     }
 
     async fn a_pool_that_grew_meanwhile_gives_a_run_nothing_new(db: TestDb) {
-        let model = Scripted::new([look(0), hangs()]);
+        let model = ScriptedModel::new([look(0), hangs()]);
         let server = Server::open(&db, Plan::new(model.clone())).await;
         let looker = server.house.agent(with_tools("looker", &["entities_q*", "probe*"])).await;
         let run = server.house.start(&looker, "Go.").await;
-        until("it is asked again", async || server.house.model.asked().len() == 2).await;
+        until("it is asked again", async || server.house.model.requests().len() == 2).await;
         server.kill(&db, Duration::ZERO).await;
-        let second = Scripted::new([calls("probe", json!({})), says("Done."), says("Fresh.")]);
+        let second = ScriptedModel::new([calls("probe", json!({})), says("Done."), says("Fresh.")]);
         let probe = Probe::new("probe", EXTERNAL).build();
         let house = House::with(&db, Plan::new(second).tool(probe)).await;
         assert_ended(&house.ended(run.id).await, RunStatus::Completed, None);
-        assert_eq!(house.model.asked()[0].tools, ["entities_query"]);
-        assert!(house.model.asked()[1].last().contains("tool not found"));
+        assert_eq!(house.model.requests()[0].tools, ["entities_query"]);
+        assert!(house.model.requests()[1].last_text().contains("tool not found"));
         // A run that starts now has what there is now.
         let fresh = house.start(&looker, "Go.").await;
         house.ended(fresh.id).await;
-        assert_eq!(house.model.asked()[2].tools, ["entities_query", "probe"]);
+        assert_eq!(house.model.requests()[2].tools, ["entities_query", "probe"]);
         house.close().await;
     }
 
     async fn a_runner_that_lost_a_run_can_write_no_more_to_it(db: TestDb) {
-        let model = Scripted::new([create("late").after(Duration::from_millis(400)), says("Done.")]);
+        let model = ScriptedModel::new([create("late").with_delay(Duration::from_millis(400)), says("Done.")]);
         let house = House::open(&db, model).await;
         let writer = house.agent(with_tools("writer", &["entities_create"])).await;
         let run = house.start(&writer, "Go.").await;
@@ -322,7 +327,7 @@ both! {
         let taken: Result<u64, emergent_store::Error> = taken.await;
         taken.unwrap();
         let before = content(&db).await;
-        until("it is given up", async || house.executor.driving() == 0).await;
+        until("it is given up", async || house.executor.driven_count() == 0).await;
         assert_eq!(content(&db).await, before);
         assert_eq!(house.executor.get_run(house.project, run.id).await.unwrap().status, RunStatus::Running);
         house.close().await;

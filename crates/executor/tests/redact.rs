@@ -6,8 +6,8 @@ mod support;
 use emergent_domain::{object::NewObject, redact::Redactor, run::RunStatus};
 use emergent_store::Db;
 use emergent_testkit::{
-    both,
-    scripted::{Scripted, calls, says},
+    both_engines,
+    scripted::{ScriptedModel, calls, says},
 };
 use serde_json::{Value, json};
 use support::{
@@ -20,16 +20,17 @@ const SECRET: &str = "S3cr3t-\"of the run\"";
 
 /// A house with a tool `whoami`, which leaves it and comes back with this.
 async fn open(db: &Db, answer: Value) -> (House, Redactor) {
-    let plan = Plan::new(Scripted::default()).tool(Probe::new("whoami", EXTERNAL).answers(answer).build());
+    let plan =
+        Plan::new(ScriptedModel::default()).tool(Probe::new("whoami", EXTERNAL).answers(answer).build());
     let redactor = plan.settings.redactor.clone();
     (House::with(db, plan).await, redactor)
 }
 
-both! {
+both_engines! {
     async fn a_secret_from_outside_is_neither_recorded_nor_shown_to_the_model(db: TestDb) {
         let leak = json!({ "env": { "API_KEY": SECRET }, SECRET: [format!("Bearer {SECRET}")] });
         let (house, redactor) = open(&db, leak).await;
-        redactor.learn(house.project, "API_KEY", SECRET);
+        redactor.add_secret(house.project, "API_KEY", SECRET);
         house.model.add("", [calls("whoami", json!({})), says("Done.")]);
         let agent = house.agent(with_tools("spy", &["whoami"])).await;
         let run = house.run(&agent, "Go.").await;
@@ -40,14 +41,14 @@ both! {
         assert_eq!(told[0], json!({ "env": { "API_KEY": name }, name: [format!("Bearer {name}")] }));
         let record = house.timeline(run.id).await;
         assert!(record.matches(name).count() >= 3 && !record.contains("of the run"), "{record}");
-        let seen: String = house.model.asked().iter().map(|asked| format!("{:?}", asked.turns)).collect();
+        let seen: String = house.model.requests().iter().map(|asked| format!("{:?}", asked.turns)).collect();
         assert!(seen.contains(name) && !seen.contains("of the run"), "{seen}");
         house.close().await;
     }
 
     async fn what_the_graph_holds_is_read_as_it_is(db: TestDb) {
         let (house, redactor) = open(&db, json!("in production")).await;
-        redactor.learn(house.project, "ENV", "production");
+        redactor.add_secret(house.project, "ENV", "production");
         let properties = json!({ "stage": "production", "number": 12_345_678 });
         let note = NewObject {
             type_: "Note".into(),
@@ -75,8 +76,8 @@ both! {
         let answer = json!({ "production": ["in production", 12_345_678] });
         let (house, redactor) = open(&db, answer.clone()).await;
         let other = house.executor.graph().create_project("other", false).await.unwrap().id;
-        redactor.learn(other, "ENV", "production");
-        redactor.learn(other, "CODE", "12345678");
+        redactor.add_secret(other, "ENV", "production");
+        redactor.add_secret(other, "CODE", "12345678");
         house.model.add("", [calls("whoami", json!({})), says("Done.")]);
         let agent = house.agent(with_tools("caller", &["whoami"])).await;
         let run = house.run(&agent, "Go.").await;

@@ -7,15 +7,15 @@ mod support;
 use emergent_domain::{cursor::Page, query::Direction, run::RunStatus};
 use emergent_store::{Tx, runs};
 use emergent_testkit::{
-    both,
-    scripted::{Scripted, calls, fails, replies, says},
+    both_engines,
+    scripted::{ScriptedModel, calls, fails, replies, says},
 };
 use serde_json::{Value, json};
 use support::{House, with_tools};
 
 const QUESTION: &str = "How do others tag documents?";
 
-both! {
+both_engines! {
     async fn a_parent_spawns_four_of_two_kinds_and_keeps_the_report_with_its_sources(db: TestDb) {
         let tasks = json!({ "tasks": [
             { "agent_name": "web-browser", "task": "Look at how wikis tag pages." },
@@ -37,12 +37,12 @@ both! {
             }))
         };
         let refused = emergent_llm::Error::BadRequest { model: "scripted/lines".into(), status: 400, message: "no".into() };
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("research-assistant", [
                 calls("list_available_agents", json!({})),
                 calls("spawn_agents", tasks),
                 // Only what came back goes into the report.
-                replies(move |asked| report(asked.last())),
+                replies(move |asked| report(asked.last_text())),
                 says("Kept as `tagging`, with two sources; one of four could not be asked."),
             ])
             .agent("web-browser", [says("Wikis use flat tags."), says("Shops use facets.")])
@@ -56,10 +56,10 @@ both! {
         let run = house.run(&parent, QUESTION).await;
         assert_eq!(run.status, RunStatus::Completed, "{:?}", run.error);
 
-        let listed = house.model.asked_of("research-assistant")[1].last();
+        let listed = house.model.requests_of("research-assistant")[1].last_text();
         assert!(listed.contains("web-browser") && listed.contains("paper-reader"), "{listed}");
         let id = run.id;
-        let children = house.executor.graph().db().read(move |tx: &mut Tx<'_>| runs::children(tx, id, None)).await;
+        let children = house.executor.graph().db().read(move |tx: &mut Tx<'_>| runs::list_children(tx, id, None)).await;
         let children: Result<_, emergent_store::Error> = children;
         let children = children.unwrap();
         assert_eq!(children.len(), 4);

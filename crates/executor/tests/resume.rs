@@ -6,38 +6,39 @@ use emergent_domain::{
     agent::Agent,
     run::{Reason, Run, RunStatus},
 };
-use emergent_executor::{Error, Start};
+use emergent_executor::{Error, StartOptions};
 use emergent_testkit::{
-    TestDb, both,
-    scripted::{Say, Scripted, calls, hangs, says},
+    TestDb, both_engines,
+    scripted::{ScriptedModel, ScriptedReply, calls, hangs, says},
 };
 use serde_json::json;
 use support::{House, agent, assert_ended, until, with_tools};
 
-fn look(n: usize) -> Say {
+fn look(n: usize) -> ScriptedReply {
     calls("entities_query", json!({ "type": format!("T{n}") }))
 }
 
 /// A run that is paused after two steps, with more lines for later.
-async fn paused(db: &TestDb, more: Vec<Say>) -> (House, Agent, Run) {
+async fn paused(db: &TestDb, more: Vec<ScriptedReply>) -> (House, Agent, Run) {
     let lines = vec![look(0), look(1), says("Two so far.")];
-    let house = House::open(db, Scripted::new(lines.into_iter().chain(more))).await;
+    let house = House::open(db, ScriptedModel::new(lines.into_iter().chain(more))).await;
     let agent = house.agent(with_tools("looker", &["entities_query"])).await;
-    let start = Start { input: "Look at everything.".into(), max_steps: Some(2), ..Start::default() };
+    let start =
+        StartOptions { input: "Look at everything.".into(), max_steps: Some(2), ..StartOptions::default() };
     let run = house.run_with(&agent, start).await;
     assert_ended(&run, RunStatus::Paused, Some(Reason::StepLimit));
     (house, agent, run)
 }
 
-both! {
+both_engines! {
     async fn a_resumed_run_is_a_new_run_that_goes_on_with_the_conversation(db: TestDb) {
         let (house, _, first) = paused(&db, vec![says("That was all.")]).await;
-        let before = house.model.asked().pop().unwrap();
+        let before = house.model.requests().pop().unwrap();
         let second = house.resumed(first.id).await;
         assert_ended(&second, RunStatus::Completed, None);
         assert_ne!(second.id, first.id);
         assert_eq!(second.resumed_from, Some(first.id));
-        let after = house.model.asked().pop().unwrap();
+        let after = house.model.requests().pop().unwrap();
         assert_eq!(after.turns[..before.turns.len()], before.turns, "what was said before is unchanged");
         let new: Vec<String> = after.turns[before.turns.len()..].iter().map(|turn| turn.text()).collect();
         assert_eq!(new, ["Two so far.", "Continue your work."]);
@@ -50,7 +51,7 @@ both! {
         let (house, _, first) = paused(&db, vec![says("Seen.")]).await;
         let second = house.executor.resume(house.actor(), first.id, Some("Look at T9 too.".into())).await.unwrap();
         house.ended(second.id).await;
-        let told = house.model.asked().pop().unwrap().last();
+        let told = house.model.requests().pop().unwrap().last_text();
         assert_eq!(told, "Continue your work. Here is additional context: Look at T9 too.");
         house.close().await;
     }
@@ -71,7 +72,7 @@ both! {
         let second = house.resumed(first.id).await;
         let third = house.resumed(second.id).await;
         assert_ended(&third, RunStatus::Completed, None);
-        let turns = house.model.asked().pop().unwrap().turns;
+        let turns = house.model.requests().pop().unwrap().turns;
         let results = turns.iter().filter(|turn| turn.speaker == emergent_domain::chat::Speaker::Tools).count();
         assert_eq!((results, turns[0].text()), (4, "Look at everything.".to_owned()));
         let detail = house.executor.run_detail(house.project, third.id).await.unwrap();
@@ -80,7 +81,7 @@ both! {
     }
 
     async fn only_a_paused_run_can_be_resumed(db: TestDb) {
-        let house = House::open(&db, Scripted::new([says("Done.")])).await;
+        let house = House::open(&db, ScriptedModel::new([says("Done.")])).await;
         let worker = house.agent(agent("worker")).await;
         let completed = house.run(&worker, "Go.").await;
         let failed = house.run(&worker, "Go.").await;
@@ -127,7 +128,7 @@ both! {
 
     async fn a_resumed_child_stays_as_deep_as_it_was(db: TestDb) {
         let task = json!({ "tasks": [{ "agent_name": "worker", "task": "Work." }] });
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [calls("spawn_agents", task), says("Half.")])
             .agent("worker", [look(0), says("Half."), says("Whole.")]);
         let house = House::open(&db, model).await;
@@ -139,16 +140,16 @@ both! {
         let child = house.children(run.id).await.remove(0);
         let resumed = house.resumed(child.id).await;
         assert_eq!((resumed.depth, resumed.status), (1, RunStatus::Completed));
-        let tools = house.model.asked_of("worker").pop().unwrap().tools;
+        let tools = house.model.requests_of("worker").pop().unwrap().tools;
         assert_eq!(tools, ["entities_query"], "resuming gives it no tools it did not have");
         house.close().await;
     }
 
     async fn a_run_that_ran_out_of_time_goes_on_with_the_same_time_anew(db: TestDb) {
-        let model = Scripted::new([hangs(), says("Not done."), says("Done.")]);
+        let model = ScriptedModel::new([hangs(), says("Not done."), says("Done.")]);
         let house = House::open(&db, model).await;
         let slow = house.agent(agent("slow")).await;
-        let start = Start { input: "Go.".into(), timeout_seconds: Some(1), ..Start::default() };
+        let start = StartOptions { input: "Go.".into(), timeout_seconds: Some(1), ..StartOptions::default() };
         let first = house.run_with(&slow, start).await;
         assert_ended(&first, RunStatus::Paused, Some(Reason::Timeout));
         let second = house.resumed(first.id).await;

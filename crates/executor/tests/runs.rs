@@ -5,17 +5,17 @@ mod support;
 use std::time::Duration;
 
 use emergent_domain::{agent::AgentDefinition, run::RunStatus};
-use emergent_executor::{Error, Start};
+use emergent_executor::{Error, StartOptions};
 use emergent_testkit::{
-    both,
-    scripted::{Scripted, calls, says},
+    both_engines,
+    scripted::{ScriptedModel, calls, says},
 };
 use serde_json::json;
 use support::{House, Plan, agent, until, with_tools};
 
-both! {
+both_engines! {
     async fn a_run_answers_and_is_recorded_whole(db: TestDb) {
-        let house = House::open(&db, Scripted::new([says("Four.")])).await;
+        let house = House::open(&db, ScriptedModel::new([says("Four.")])).await;
         let agent = house.agent(agent("adder")).await;
         let run = house.run(&agent, "What is two and two?").await;
         assert_eq!(run.status, RunStatus::Completed, "{run:?}");
@@ -27,7 +27,7 @@ both! {
     }
 
     async fn a_tools_writes_are_in_the_graph_with_the_run_that_made_them(db: TestDb) {
-        let model = Scripted::new([
+        let model = ScriptedModel::new([
             calls("create_entity", json!({ "objects": [{ "type": "Person", "key": "ada", "properties": { "name": "Ada" } }] })),
             calls("entities_query", json!({ "type": "Person" })),
             says("Ada is in."),
@@ -42,29 +42,29 @@ both! {
     }
 
     async fn an_input_is_required_and_bounded(db: TestDb) {
-        let house = House::build(&db, Plan::new(Scripted::new([]))).await;
+        let house = House::build(&db, Plan::new(ScriptedModel::new([]))).await;
         let adder = house.agent(agent("adder")).await;
         for input in [" ".to_owned(), "x".repeat((1 << 20) + 1), "a\0b".to_owned()] {
-            let start = Start { input, ..Start::default() };
+            let start = StartOptions { input, ..StartOptions::default() };
             let refused = house.executor.trigger(house.actor(), adder.id, start).await.unwrap_err();
             assert!(matches!(refused, Error::Invalid(_)), "{refused}");
         }
     }
 
     async fn more_runs_than_may_wait_are_refused_by_the_name_of_the_limit(db: TestDb) {
-        let mut plan = Plan::new(Scripted::new([]));
+        let mut plan = Plan::new(ScriptedModel::new([]));
         plan.settings.max_queued = 2;
         let house = House::build(&db, plan).await;
         let adder = house.agent(agent("adder")).await;
         house.start(&adder, "One.").await;
         house.start(&adder, "Two.").await;
-        let start = Start { input: "Three.".into(), ..Start::default() };
+        let start = StartOptions { input: "Three.".into(), ..StartOptions::default() };
         let refused = house.executor.trigger(house.actor(), adder.id, start).await.unwrap_err();
         assert!(matches!(refused, Error::Overloaded { limit: "max_queued", .. }), "{refused}");
     }
 
     async fn a_run_keeps_the_definition_it_started_with(db: TestDb) {
-        let model = Scripted::new([calls("project_info", json!({})).after(Duration::from_millis(200)), says("Done.")]);
+        let model = ScriptedModel::new([calls("project_info", json!({})).with_delay(Duration::from_millis(200)), says("Done.")]);
         let house = House::open(&db, model).await;
         let worker = house.agent(with_tools("worker", &["project_info"])).await;
         let run = house.start(&worker, "Go.").await;
@@ -73,7 +73,7 @@ both! {
         house.executor.update_agent(house.actor(), worker.id, None, change).await.unwrap();
         let run = house.ended(run.id).await;
         assert_eq!((run.agent_version, run.status), (1, RunStatus::Completed));
-        let asked = house.model.asked();
+        let asked = house.model.requests();
         assert!(asked.iter().all(|asked| asked.system == "You are worker." && asked.tools == ["project_info"]));
         house.close().await;
     }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use emergent_domain::{
     agent::AgentDefinition,
     ids::RunId,
-    run::{CallStatus, Reason, Run, RunStatus},
+    run::{Reason, Run, RunStatus, ToolCallStatus},
 };
 use emergent_testkit::{
-    TestDb, both,
-    scripted::{Say, Scripted, calls, hangs, replies, says},
+    TestDb, both_engines,
+    scripted::{ScriptedModel, ScriptedReply, calls, hangs, replies, says},
 };
 use serde_json::{Map, Value, json};
 use support::{House, Plan, agent, assert_ended, until, with_tools};
@@ -20,11 +20,11 @@ fn task(agent: &str) -> Value {
     json!({ "agent_name": agent, "task": format!("Work, {agent}.") })
 }
 
-fn spawn(tasks: Vec<Value>) -> Say {
+fn spawn(tasks: Vec<Value>) -> ScriptedReply {
     calls("spawn_agents", json!({ "tasks": tasks }))
 }
 
-fn again(agent: &str, run: RunId) -> Say {
+fn again(agent: &str, run: RunId) -> ScriptedReply {
     spawn(vec![json!({ "agent_name": agent, "task": "Go on.", "resume_run_id": run })])
 }
 
@@ -34,7 +34,7 @@ fn delegating(name: &str, tools: &[&str]) -> AgentDefinition {
 }
 
 /// Runs the agent `parent`, which may spawn, with others; its run and what its first call gave.
-async fn parent(db: &TestDb, model: Scripted, others: Vec<AgentDefinition>) -> (House, Run, Vec<Value>) {
+async fn parent(db: &TestDb, model: ScriptedModel, others: Vec<AgentDefinition>) -> (House, Run, Vec<Value>) {
     let house = House::open(db, model).await;
     for other in others {
         house.agent(other).await;
@@ -45,11 +45,11 @@ async fn parent(db: &TestDb, model: Scripted, others: Vec<AgentDefinition>) -> (
     (house, run, answers)
 }
 
-both! {
+both_engines! {
     async fn results_come_in_the_order_of_the_tasks_with_what_each_came_to(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [spawn(vec![task("slow"), task("quick"), task("stopped")]), says("All back.")])
-            .agent("slow", [calls("project_info", json!({})).after(Duration::from_millis(100)), says("Slow is done.")])
+            .agent("slow", [calls("project_info", json!({})).with_delay(Duration::from_millis(100)), says("Slow is done.")])
             .agent("quick", [says("Quick is done.")])
             .agent("stopped", [calls("project_info", json!({})), says("I was stopped.")]);
         let mut stopped = with_tools("stopped", &["project_info"]);
@@ -65,8 +65,8 @@ both! {
         ]));
         let call = house.calls(run.id).await.remove(0);
         assert!(children.iter().all(|child| child.depth == 1 && child.parent_call == Some(call.id)));
-        assert_eq!(house.model.asked_of("slow")[0].turns[0].text(), "Work, slow.", "a child sees its task and no more");
-        assert_eq!(house.model.asked_of("slow")[0].turns.len(), 1);
+        assert_eq!(house.model.requests_of("slow")[0].turns[0].text(), "Work, slow.", "a child sees its task and no more");
+        assert_eq!(house.model.requests_of("slow")[0].turns.len(), 1);
         house.close().await;
     }
 
@@ -76,10 +76,10 @@ both! {
             spawn(vec![task("nobody"), task("no-one")]),
             says("Some worked."),
         ];
-        let model = Scripted::default().agent("parent", lines).agent("worker", [says("Worked.")]);
+        let model = ScriptedModel::default().agent("parent", lines).agent("worker", [says("Worked.")]);
         let (house, run, answers) = parent(&db, model, vec![agent("worker")]).await;
-        let statuses: Vec<CallStatus> = house.calls(run.id).await.iter().map(|call| call.status).collect();
-        assert_eq!(statuses, [CallStatus::Completed, CallStatus::Error]);
+        let statuses: Vec<ToolCallStatus> = house.calls(run.id).await.iter().map(|call| call.status).collect();
+        assert_eq!(statuses, [ToolCallStatus::Completed, ToolCallStatus::Error]);
         let nobody = &answers[0][0];
         assert_eq!((&nobody["status"], &nobody["run_id"]), (&json!("failed"), &Value::Null));
         assert!(nobody["error"].as_str().unwrap().contains("there is no agent `nobody`"), "{nobody}");
@@ -88,7 +88,7 @@ both! {
     }
 
     async fn a_child_that_fails_says_why(db: TestDb) {
-        let model = Scripted::default().agent("parent", [spawn(vec![task("silent")]), says("It failed.")]);
+        let model = ScriptedModel::default().agent("parent", [spawn(vec![task("silent")]), says("It failed.")]);
         let (house, run, answers) = parent(&db, model, vec![agent("silent")]).await;
         assert_ended(&run, RunStatus::Completed, None);
         let result = &answers[0][0];
@@ -99,7 +99,7 @@ both! {
 
     async fn of_twenty_children_sixteen_run_at_once_and_the_rest_wait_their_turn(db: TestDb) {
         let tasks = (0..20).map(|_| task("worker")).collect();
-        let model = Scripted::default().agent("parent", [spawn(tasks)]).agent("worker", (0..20).map(|_| hangs()));
+        let model = ScriptedModel::default().agent("parent", [spawn(tasks)]).agent("worker", (0..20).map(|_| hangs()));
         let house = House::open(&db, model).await;
         house.agent(agent("worker")).await;
         let parent = house.agent(with_tools("parent", &["spawn_agents"])).await;
@@ -108,8 +108,8 @@ both! {
         assert_eq!(house.children(run.id).await.len(), 16);
         let first = house.children(run.id).await.remove(0);
         house.executor.cancel(house.actor(), first.id).await.unwrap();
-        until("another takes its turn", async || house.model.asked_of("worker").len() == 17).await;
-        assert_eq!((house.children(run.id).await.len(), house.model.most_open()), (17, 16));
+        until("another takes its turn", async || house.model.requests_of("worker").len() == 17).await;
+        assert_eq!((house.children(run.id).await.len(), house.model.max_open()), (17, 16));
         house.executor.cancel(house.actor(), run.id).await.unwrap();
         house.close().await;
     }
@@ -117,7 +117,7 @@ both! {
     async fn twenty_tasks_give_twenty_results(db: TestDb) {
         let tasks = (0..20).map(|_| task("worker")).collect();
         let work = (0..20).map(|_| says("Worked."));
-        let model = Scripted::default().agent("parent", [spawn(tasks), says("All.")]).agent("worker", work);
+        let model = ScriptedModel::default().agent("parent", [spawn(tasks), says("All.")]).agent("worker", work);
         let (house, run, answers) = parent(&db, model, vec![agent("worker")]).await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!(answers[0].as_array().unwrap().len(), 20);
@@ -125,11 +125,11 @@ both! {
     }
 
     async fn a_child_has_its_own_tools_and_never_its_parents(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [spawn(vec![task("worker")]), says("Done.")])
             .agent("worker", [calls("spawn_agents", json!({ "tasks": [task("worker")] })), says("I cannot.")]);
         let (house, run, _) = parent(&db, model, vec![with_tools("worker", &["entities_get"])]).await;
-        assert_eq!(house.model.asked_of("worker")[0].tools, ["entities_get"]);
+        assert_eq!(house.model.requests_of("worker")[0].tools, ["entities_get"]);
         let child = house.children(run.id).await.remove(0);
         assert!(house.answers(child.id).await[0]["error"].as_str().unwrap().starts_with("tool not found"));
         assert!(house.children(child.id).await.is_empty());
@@ -145,21 +145,21 @@ both! {
             (delegating("allowed-not-named", &["entities_get"]), vec!["entities_get"]),
         ];
         let tasks = kinds.iter().map(|(kind, _)| task(&kind.name)).collect();
-        let mut model = Scripted::default().agent("parent", [spawn(tasks), says("Done.")]);
+        let mut model = ScriptedModel::default().agent("parent", [spawn(tasks), says("Done.")]);
         for (kind, _) in &kinds {
             model = model.agent(&kind.name, [says("Here.")]);
         }
         let others = kinds.iter().map(|(kind, _)| kind.clone()).collect();
         let (house, _, _) = parent(&db, model, others).await;
         for (kind, tools) in kinds {
-            assert_eq!(house.model.asked_of(&kind.name)[0].tools, tools, "{}", kind.name);
+            assert_eq!(house.model.requests_of(&kind.name)[0].tools, tools, "{}", kind.name);
         }
-        assert_eq!(house.model.asked_of("parent")[0].tools, ["list_available_agents", "spawn_agents"]);
+        assert_eq!(house.model.requests_of("parent")[0].tools, ["list_available_agents", "spawn_agents"]);
         house.close().await;
     }
 
     async fn depth_two_is_the_hard_end(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [spawn(vec![task("middle")]), says("Done.")])
             .agent("middle", [spawn(vec![task("leaf")]), says("Leaf is back.")])
             .agent("leaf", [spawn(vec![task("middle")]), says("I cannot.")]);
@@ -168,14 +168,14 @@ both! {
         let middle = house.children(run.id).await.remove(0);
         let leaf = house.children(middle.id).await.remove(0);
         assert_eq!((middle.depth, leaf.depth), (1, 2));
-        assert!(house.model.asked_of("leaf")[0].tools.is_empty());
+        assert!(house.model.requests_of("leaf")[0].tools.is_empty());
         assert!(house.children(leaf.id).await.is_empty());
         assert_ended(&leaf, RunStatus::Completed, None);
         house.close().await;
     }
 
     async fn the_list_of_agents_leaves_out_the_caller_and_every_system_prompt(db: TestDb) {
-        let model = Scripted::default().agent("parent", [calls("list_available_agents", json!({})), says("Two.")]);
+        let model = ScriptedModel::default().agent("parent", [calls("list_available_agents", json!({})), says("Two.")]);
         let mut inner = agent("inner");
         inner.visibility = emergent_domain::agent::Visibility::Internal;
         inner.description = "Works inside.".into();
@@ -188,11 +188,11 @@ both! {
     }
 
     async fn a_parent_goes_on_with_its_own_paused_child(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [
                 spawn(vec![task("worker")]),
                 replies(|asked| {
-                    let told: Value = serde_json::from_str(&asked.last()).unwrap();
+                    let told: Value = serde_json::from_str(&asked.last_text()).unwrap();
                     let run = told[0]["output"][0]["run_id"].as_str().unwrap();
                     again("worker", run.parse().unwrap())
                 }),
@@ -207,14 +207,14 @@ both! {
         assert_eq!(children[1].resumed_from, Some(children[0].id));
         let second = &answers[1][0];
         assert_eq!((&second["status"], &second["summary"], &second["steps"]), (&json!("completed"), &json!("Whole."), &json!(2)));
-        let asked = house.model.asked_of("worker").pop().unwrap();
-        assert_eq!(asked.last(), "Continue your work. Here is additional context: Go on.");
+        let asked = house.model.requests_of("worker").pop().unwrap();
+        assert_eq!(asked.last_text(), "Continue your work. Here is additional context: Go on.");
         assert_eq!(asked.turns[0].text(), "Work, worker.", "the conversation is the chain's");
         house.close().await;
     }
 
     async fn somebody_elses_paused_run_is_not_found(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("worker", [calls("project_info", json!({})), says("Half.")])
             .agent("parent", []);
         let house = House::open(&db, model).await;
@@ -235,7 +235,7 @@ both! {
     }
 
     async fn a_parent_that_waits_leaves_its_place_to_its_children(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [spawn(vec![task("middle"), task("middle")]), says("All.")])
             .agent("middle", [spawn(vec![task("leaf")]), spawn(vec![task("leaf"), task("leaf")]), says("m"), says("m")])
             .agent("leaf", [says("l"), says("l"), says("l")]);
@@ -245,13 +245,13 @@ both! {
         let parent = house.agent(with_tools("parent", &["spawn_agents"])).await;
         let run = house.run(&parent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        assert_eq!(house.model.most_open(), 1, "one place, one at a time");
+        assert_eq!(house.model.max_open(), 1, "one place, one at a time");
         house.close().await;
     }
 
     async fn no_more_runs_are_driven_at_once_than_there_are_places(db: TestDb) {
-        let lines = (0..8).map(|_| says("Done.").after(Duration::from_millis(50)));
-        let house = House::with(&db, Plan::new(Scripted::new(lines)).max_runs(3)).await;
+        let lines = (0..8).map(|_| says("Done.").with_delay(Duration::from_millis(50)));
+        let house = House::with(&db, Plan::new(ScriptedModel::new(lines)).max_runs(3)).await;
         let worker = house.agent(agent("worker")).await;
         let mut runs = Vec::new();
         for _ in 0..8 {
@@ -260,12 +260,12 @@ both! {
         for run in runs {
             assert_ended(&house.ended(run).await, RunStatus::Completed, None);
         }
-        assert_eq!(house.model.most_open(), 3);
+        assert_eq!(house.model.max_open(), 3);
         house.close().await;
     }
 
     async fn the_tree_shows_children_while_they_run(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [spawn(vec![task("worker"), task("worker")])])
             .agent("worker", [hangs(), hangs()]);
         let house = House::open(&db, model).await;

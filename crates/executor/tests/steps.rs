@@ -2,12 +2,12 @@
 
 mod support;
 
-use emergent_domain::run::{CallStatus, Reason, RunStatus};
-use emergent_executor::{Error, Start};
+use emergent_domain::run::{Reason, RunStatus, ToolCallStatus};
+use emergent_executor::{Error, StartOptions};
 use emergent_store::{Db, Tx};
 use emergent_testkit::{
-    both,
-    scripted::{Say, Scripted, calls, says},
+    both_engines,
+    scripted::{ScriptedModel, ScriptedReply, calls, says},
 };
 use serde_json::json;
 use support::{House, agent, assert_ended, with_tools};
@@ -23,12 +23,12 @@ Your response MUST include:
 - Recommendations for what should be done next";
 
 /// Steps that differ, so that none is a loop.
-fn steps(from: usize, to: usize) -> impl Iterator<Item = Say> {
+fn steps(from: usize, to: usize) -> impl Iterator<Item = ScriptedReply> {
     (from..to).map(|step| calls("entities_query", json!({ "type": format!("T{step}") })))
 }
 
-fn limited(max_steps: i64) -> Start {
-    Start { input: "Go.".into(), max_steps: Some(max_steps), ..Start::default() }
+fn limited(max_steps: i64) -> StartOptions {
+    StartOptions { input: "Go.".into(), max_steps: Some(max_steps), ..StartOptions::default() }
 }
 
 /// As if the runs so far had taken this many steps.
@@ -38,25 +38,25 @@ async fn pretend_steps(db: &Db, steps: i64) {
     done.unwrap();
 }
 
-both! {
+both_engines! {
     async fn n_steps_have_tools_and_the_summary_after_them_has_none(db: TestDb) {
-        let house = House::open(&db, Scripted::new(steps(0, 2).chain([says("Two types looked at.")]))).await;
+        let house = House::open(&db, ScriptedModel::new(steps(0, 2).chain([says("Two types looked at.")]))).await;
         let agent = house.agent(with_tools("looker", &["entities_query"])).await;
         let run = house.run_with(&agent, limited(2)).await;
         assert_ended(&run, RunStatus::Paused, Some(Reason::StepLimit));
         assert_eq!(run.summary.as_deref(), Some("Two types looked at."));
         assert_eq!(run.step_count, 2, "the summary is no step");
-        let asked = house.model.asked();
+        let asked = house.model.requests();
         let tools: Vec<usize> = asked.iter().map(|asked| asked.tools.len()).collect();
         assert_eq!(tools, [1, 1, 0]);
-        assert_eq!(asked[2].last(), STEPS_REACHED);
+        assert_eq!(asked[2].last_text(), STEPS_REACHED);
         let timeline = house.timeline(run.id).await;
         assert!(timeline.contains("limit step_limit\n2 user: [step_limit]\n2 assistant: Two types"), "{timeline}");
         house.close().await;
     }
 
     async fn a_run_that_answers_within_its_steps_is_not_asked_for_a_summary(db: TestDb) {
-        let house = House::open(&db, Scripted::new(steps(0, 1).chain([says("Done.")]))).await;
+        let house = House::open(&db, ScriptedModel::new(steps(0, 1).chain([says("Done.")]))).await;
         let agent = house.agent(with_tools("looker", &["entities_query"])).await;
         let run = house.run_with(&agent, limited(2)).await;
         assert_ended(&run, RunStatus::Completed, None);
@@ -66,13 +66,13 @@ both! {
 
     async fn a_tool_call_in_the_summary_is_refused_and_the_run_ends_all_the_same(db: TestDb) {
         let last = says("Nothing yet.").and(calls("entities_create", json!({ "objects": [{ "type": "Sneaked" }] })));
-        let house = House::open(&db, Scripted::new(steps(0, 1).chain([last]))).await;
+        let house = House::open(&db, ScriptedModel::new(steps(0, 1).chain([last]))).await;
         let agent = house.agent(with_tools("sneak", &["entities_*"])).await;
         let run = house.run_with(&agent, limited(1)).await;
         assert_ended(&run, RunStatus::Paused, Some(Reason::StepLimit));
         assert_eq!(run.summary.as_deref(), Some("Nothing yet."));
         let refused = house.calls(run.id).await.pop().unwrap();
-        assert_eq!((refused.tool.as_str(), refused.status), ("entities_create", CallStatus::Error));
+        assert_eq!((refused.tool.as_str(), refused.status), ("entities_create", ToolCallStatus::Error));
         assert!(refused.output.unwrap()["error"].as_str().unwrap().contains("tools are disabled"));
         let content = support::server::content(&db).await;
         assert!(!content.iter().any(|row| row.starts_with("graph_objects ")), "nothing was written");
@@ -81,7 +81,7 @@ both! {
 
     async fn a_summary_that_says_nothing_leaves_what_was_known_before(db: TestDb) {
         let first = says("So far: one type.").and(calls("entities_query", json!({ "type": "T" })));
-        let house = House::open(&db, Scripted::new([first, says("  ")])).await;
+        let house = House::open(&db, ScriptedModel::new([first, says("  ")])).await;
         let agent = house.agent(with_tools("mumbler", &["entities_query"])).await;
         let run = house.run_with(&agent, limited(1)).await;
         assert_ended(&run, RunStatus::Paused, Some(Reason::StepLimit));
@@ -90,7 +90,7 @@ both! {
     }
 
     async fn what_the_start_says_goes_before_what_the_definition_says(db: TestDb) {
-        let house = House::build(&db, support::Plan::new(Scripted::new([]))).await;
+        let house = House::build(&db, support::Plan::new(ScriptedModel::new([]))).await;
         let mut definition = agent("walker");
         definition.max_steps = Some(7);
         let walker = house.agent(definition).await;
@@ -103,7 +103,7 @@ both! {
 
     async fn a_run_at_the_top_has_no_limit_of_its_own_and_a_spawned_one_has_fifty(db: TestDb) {
         let task = json!({ "tasks": [{ "agent_name": "worker", "task": "Work." }] });
-        let model = Scripted::new([calls("spawn_agents", task), says("Done.")]).agent("worker", [says("Worked.")]);
+        let model = ScriptedModel::new([calls("spawn_agents", task), says("Done.")]).agent("worker", [says("Worked.")]);
         let house = House::open(&db, model).await;
         house.agent(agent("worker")).await;
         let parent = house.agent(with_tools("parent", &["spawn_agents"])).await;
@@ -115,7 +115,7 @@ both! {
 
     async fn a_spawned_run_is_told_to_sum_up_after_fifty_steps(db: TestDb) {
         let task = json!({ "tasks": [{ "agent_name": "worker", "task": "Work." }] });
-        let model = Scripted::new([calls("spawn_agents", task), says("Done.")])
+        let model = ScriptedModel::new([calls("spawn_agents", task), says("Done.")])
             .agent("worker", steps(0, 50).chain([says("Fifty types.")]));
         let house = House::open(&db, model).await;
         house.agent(with_tools("worker", &["entities_query"])).await;
@@ -129,10 +129,10 @@ both! {
     }
 
     async fn a_chain_of_resumed_runs_has_five_hundred_steps_in_total(db: TestDb) {
-        let model = Scripted::new(steps(0, 1).chain([says("One.")]).chain(steps(1, 3)).chain([says("All.")]));
+        let model = ScriptedModel::new(steps(0, 1).chain([says("One.")]).chain(steps(1, 3)).chain([says("All.")]));
         let house = House::open(&db, model).await;
         let agent = house.agent(with_tools("looker", &["entities_query"])).await;
-        let first = house.run_with(&agent, Start { input: "Go.".into(), max_steps: Some(1), ..Start::default() }).await;
+        let first = house.run_with(&agent, StartOptions { input: "Go.".into(), max_steps: Some(1), ..StartOptions::default() }).await;
         pretend_steps(&db, 498).await;
         let second = house.executor.resume(house.actor(), first.id, None).await.unwrap();
         let second = house.ended(second.id).await;
@@ -142,7 +142,7 @@ both! {
     }
 
     async fn a_run_without_a_limit_sums_up_at_the_total(db: TestDb) {
-        let model = Scripted::new(steps(0, 1).chain([says("One.")]));
+        let model = ScriptedModel::new(steps(0, 1).chain([says("One.")]));
         let house = House::open(&db, model).await;
         let looker = house.agent(with_tools("looker", &["entities_query"])).await;
         let first = house.run_with(&looker, limited(1)).await;

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use emergent_domain::{
     agent::Agent,
-    run::{CallStatus, Reason, Run, RunStatus},
+    run::{Reason, Run, RunStatus, ToolCallStatus},
 };
-use emergent_executor::Start;
+use emergent_executor::StartOptions;
 use emergent_testkit::{
-    TestDb, both,
-    scripted::{Say, Scripted, calls, fails, hangs, says},
+    TestDb, both_engines,
+    scripted::{ScriptedModel, ScriptedReply, calls, fails, hangs, says},
 };
 use emergent_tools::Effect;
 use serde_json::json;
@@ -24,12 +24,12 @@ use support::{
 
 const GRACE: Duration = Duration::from_millis(300);
 
-fn one_second() -> Start {
-    Start { input: "Go.".into(), timeout_seconds: Some(1), ..Start::default() }
+fn one_second() -> StartOptions {
+    StartOptions { input: "Go.".into(), timeout_seconds: Some(1), ..StartOptions::default() }
 }
 
-async fn house(db: &TestDb, lines: Vec<Say>) -> House {
-    House::with(db, Plan::new(Scripted::new(lines)).grace(GRACE)).await
+async fn house(db: &TestDb, lines: Vec<ScriptedReply>) -> House {
+    House::with(db, Plan::new(ScriptedModel::new(lines)).grace(GRACE)).await
 }
 
 /// Runs an agent for a second; the run, and how long that took.
@@ -41,23 +41,23 @@ async fn a_second(house: &House, agent: &Agent) -> (Run, Duration) {
 
 async fn interrupted(db: &TestDb, effect: Effect, hears: &str) {
     let tool = Probe::new("endless", effect).never_answers().build();
-    let model = Scripted::new([calls("endless", json!({})), says("It did not end.")]);
+    let model = ScriptedModel::new([calls("endless", json!({})), says("It did not end.")]);
     let house = House::with(db, Plan::new(model).grace(GRACE).tool(tool.clone())).await;
     let slow = house.agent(with_tools("slow", &["endless"])).await;
     let (run, _) = a_second(&house, &slow).await;
     assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
     assert_eq!(run.summary.as_deref(), Some("It did not end."));
     let call = house.calls(run.id).await.remove(0);
-    assert_eq!(call.status, CallStatus::Error);
+    assert_eq!(call.status, ToolCallStatus::Error);
     let told = call.output.unwrap();
     assert!(told["error"].as_str().unwrap().contains(hears), "{told}");
     assert_eq!(tool.at_work(), 0);
     house.close().await;
 }
 
-both! {
+both_engines! {
     async fn a_run_has_five_minutes_unless_its_definition_or_its_start_says_otherwise(db: TestDb) {
-        let house = House::build(&db, Plan::new(Scripted::new([]))).await;
+        let house = House::build(&db, Plan::new(ScriptedModel::new([]))).await;
         let usual = house.agent(agent("usual")).await;
         assert_eq!(house.start(&usual, "Go.").await.timeout_seconds, 300);
         let mut definition = agent("patient");
@@ -74,14 +74,14 @@ both! {
         named["timeout"] = json!(40);
         let tasks = json!({ "tasks": [named, task("patient"), task("usual")] });
         let lines = [calls("spawn_agents", tasks), says("Done.")];
-        let model = Scripted::default().agent("parent", lines).agent("", [says("a"), says("b"), says("c")]);
+        let model = ScriptedModel::default().agent("parent", lines).agent("", [says("a"), says("b"), says("c")]);
         let house = House::with(&db, Plan::new(model)).await;
         let mut definition = agent("patient");
         definition.default_timeout = Some(60);
         house.agent(definition).await;
         house.agent(agent("usual")).await;
         let parent = house.agent(with_tools("parent", &["spawn_agents"])).await;
-        let start = Start { input: "Go.".into(), timeout_seconds: Some(3_600), ..Start::default() };
+        let start = StartOptions { input: "Go.".into(), timeout_seconds: Some(3_600), ..StartOptions::default() };
         let run = house.run_with(&parent, start).await;
         let given: Vec<i64> = house.children(run.id).await.iter().map(|child| child.timeout_seconds).collect();
         assert_eq!(given, [40, 60, 300]);
@@ -90,7 +90,7 @@ both! {
 
     async fn a_child_has_no_more_time_than_its_parent_can_wait(db: TestDb) {
         let tasks = json!({ "tasks": [{ "agent_name": "worker", "task": "Work.", "timeout": 80_000 }] });
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [calls("spawn_agents", tasks), says("Done.")])
             .agent("worker", [says("Worked.")]);
         let house = House::with(&db, Plan::new(model)).await;
@@ -109,9 +109,9 @@ both! {
         assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
         assert_eq!(run.summary.as_deref(), Some("Not much was done."));
         assert!(took >= Duration::from_secs(1), "{took:?}");
-        let last = house.model.asked().pop().unwrap();
+        let last = house.model.requests().pop().unwrap();
         assert!(last.tools.is_empty(), "tools are removed");
-        assert!(last.last().starts_with("CRITICAL - TIME IS UP"), "{}", last.last());
+        assert!(last.last_text().starts_with("CRITICAL - TIME IS UP"), "{}", last.last_text());
         let timeline = house.timeline(run.id).await;
         assert!(timeline.contains("limit timeout\n1 user: [timeout]\n1 assistant: Not much"), "{timeline}");
         house.close().await;
@@ -130,7 +130,7 @@ both! {
     }
 
     async fn a_provider_that_fails_in_the_grace_leaves_the_run_paused_all_the_same(db: TestDb) {
-        let auth = emergent_llm::Error::Auth { model: Scripted::MODEL.into(), message: "no".into() };
+        let auth = emergent_llm::Error::Auth { model: ScriptedModel::MODEL.into(), message: "no".into() };
         let house = house(&db, vec![hangs(), fails(auth)]).await;
         let slow = house.agent(agent("slow")).await;
         let (run, _) = a_second(&house, &slow).await;
@@ -142,7 +142,7 @@ both! {
         let house = house(&db, vec![calls("entities_query", json!({ "type": "T" })), hangs()]).await;
         let slow = house.agent(with_tools("slow", &["entities_query"])).await;
         let began = Instant::now();
-        let run = house.run_with(&slow, Start { max_steps: Some(1), ..one_second() }).await;
+        let run = house.run_with(&slow, StartOptions { max_steps: Some(1), ..one_second() }).await;
         assert_ended(&run, RunStatus::Paused, Some(Reason::StepLimit));
         assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
         house.close().await;
@@ -163,19 +163,19 @@ both! {
     async fn calls_that_had_not_begun_at_the_deadline_are_not_made(db: TestDb) {
         let slow = Probe::new("endless", WRITES).never_answers().build();
         let late = Probe::new("late", WRITES).build();
-        let model = Scripted::new([calls("endless", json!({})).and(calls("late", json!({}))), says("Stopped.")]);
+        let model = ScriptedModel::new([calls("endless", json!({})).and(calls("late", json!({}))), says("Stopped.")]);
         let house = House::with(&db, Plan::new(model).grace(GRACE).tool(slow).tool(late.clone())).await;
         let agent = house.agent(with_tools("slow", &["endless", "late"])).await;
         let (run, _) = a_second(&house, &agent).await;
         assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
         assert_eq!(late.called(), 0);
-        assert!(house.calls(run.id).await.iter().all(|call| call.status == CallStatus::Error));
+        assert!(house.calls(run.id).await.iter().all(|call| call.status == ToolCallStatus::Error));
         house.close().await;
     }
 
     async fn children_are_stopped_at_their_parents_deadline(db: TestDb) {
         let tasks = json!({ "tasks": [{ "agent_name": "worker", "task": "Work." }] });
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [calls("spawn_agents", tasks), says("They were slow.")])
             .agent("worker", [hangs(), hangs()]);
         let house = House::with(&db, Plan::new(model).grace(Duration::from_secs(30))).await;

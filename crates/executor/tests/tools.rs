@@ -7,11 +7,11 @@ use std::{
     time::Duration,
 };
 
-use emergent_domain::run::{CallStatus, RunStatus};
+use emergent_domain::run::{RunStatus, ToolCallStatus};
 use emergent_executor::Error;
 use emergent_testkit::{
-    both,
-    scripted::{Say, Scripted, calls, says},
+    both_engines,
+    scripted::{ScriptedModel, ScriptedReply, calls, says},
 };
 use emergent_tools::Effect;
 use serde_json::{Value, json};
@@ -25,30 +25,30 @@ fn error(output: &Value) -> &str {
     output["error"].as_str().unwrap_or_default()
 }
 
-fn both_of(one: &str, other: &str) -> Say {
+fn both_of(one: &str, other: &str) -> ScriptedReply {
     calls(one, json!({ "n": 1 })).and(calls(other, json!({ "n": 2 })))
 }
 
-both! {
+both_engines! {
     async fn an_empty_list_is_no_tools(db: TestDb) {
-        let model = Scripted::new([calls("entities_query", json!({ "type": "T" })), says("I have none.")]);
+        let model = ScriptedModel::new([calls("entities_query", json!({ "type": "T" })), says("I have none.")]);
         let house = House::open(&db, model).await;
         let bare = house.agent(agent("bare")).await;
         let run = house.run(&bare, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        assert!(house.model.asked().iter().all(|asked| asked.tools.is_empty()));
+        assert!(house.model.requests().iter().all(|asked| asked.tools.is_empty()));
         let told = house.answers(run.id).await;
         assert!(error(&told[0]).starts_with("tool not found"), "{told:?}");
         house.close().await;
     }
 
     async fn a_tool_that_was_not_granted_is_not_found_and_the_model_reads_what_it_has(db: TestDb) {
-        let model = Scripted::new([calls("entities_delete", json!({ "id": "T/x" })), says("I cannot.")]);
+        let model = ScriptedModel::new([calls("entities_delete", json!({ "id": "T/x" })), says("I cannot.")]);
         let house = House::open(&db, model).await;
         let reader = house.agent(with_tools("reader", &["entities_query", "entities_get"])).await;
         let run = house.run(&reader, "Go.").await;
         let call = house.calls(run.id).await.remove(0);
-        assert_eq!(call.status, CallStatus::Error);
+        assert_eq!(call.status, ToolCallStatus::Error);
         assert_eq!(
             error(&call.output.unwrap()),
             "tool not found: there is no tool `entities_delete`; your tools are entities_get, entities_query"
@@ -57,7 +57,7 @@ both! {
     }
 
     async fn a_name_the_pool_does_not_have_is_refused_with_the_nearest_when_it_is_saved(db: TestDb) {
-        let house = House::build(&db, Plan::new(Scripted::new([]))).await;
+        let house = House::build(&db, Plan::new(ScriptedModel::new([]))).await;
         let wrong = with_tools("typist", &["entities_qury"]);
         let refused = house.executor.create_agent(house.actor(), wrong).await.unwrap_err();
         assert!(matches!(&refused, Error::Invalid(_)), "{refused}");
@@ -65,24 +65,24 @@ both! {
     }
 
     async fn globs_are_resolved_when_the_run_starts(db: TestDb) {
-        let house = House::open(&db, Scripted::new([says("Done.")])).await;
+        let house = House::open(&db, ScriptedModel::new([says("Done.")])).await;
         let agent = house.agent(with_tools("globber", &["search_*", "entities_get"])).await;
         house.run(&agent, "Go.").await;
-        let tools = house.model.asked().remove(0).tools;
+        let tools = house.model.requests().remove(0).tools;
         let expected = ["entities_get", "search_fts", "search_hybrid", "search_semantic", "search_similar"];
         assert_eq!(tools, expected);
         house.close().await;
     }
 
     async fn an_alias_is_recorded_by_the_tools_own_name(db: TestDb) {
-        let model = Scripted::new([calls("query_entities", json!({ "type": "T" })), says("None.")]);
+        let model = ScriptedModel::new([calls("query_entities", json!({ "type": "T" })), says("None.")]);
         let house = House::open(&db, model).await;
         // The alias grants the tool, too.
         let agent = house.agent(with_tools("looker", &["list_objects"])).await;
         let run = house.run(&agent, "Go.").await;
         let call = house.calls(run.id).await.remove(0);
-        assert_eq!((call.tool.as_str(), call.status), ("entities_query", CallStatus::Completed));
-        let asked = serde_json::to_string(&house.model.asked()[1].turns).unwrap();
+        assert_eq!((call.tool.as_str(), call.status), ("entities_query", ToolCallStatus::Completed));
+        let asked = serde_json::to_string(&house.model.requests()[1].turns).unwrap();
         assert!(!asked.contains("query_entities"), "the model's view agrees with the record: {asked}");
         house.close().await;
     }
@@ -93,7 +93,7 @@ both! {
             "required": ["count"], "additionalProperties": false,
         });
         let tool = Probe::new("count", Effect::Reads).schema(schema).build();
-        let model = Scripted::new([
+        let model = ScriptedModel::new([
             calls("count", json!({ "cuont": 1 })),
             calls("count", json!("not an object")),
             calls("count", json!({ "count": 1 })),
@@ -103,8 +103,8 @@ both! {
         let agent = house.agent(with_tools("counter", &["count"])).await;
         let run = house.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        let statuses: Vec<CallStatus> = house.calls(run.id).await.iter().map(|call| call.status).collect();
-        assert_eq!(statuses, [CallStatus::Error, CallStatus::Error, CallStatus::Completed]);
+        let statuses: Vec<ToolCallStatus> = house.calls(run.id).await.iter().map(|call| call.status).collect();
+        assert_eq!(statuses, [ToolCallStatus::Error, ToolCallStatus::Error, ToolCallStatus::Completed]);
         assert!(error(&house.answers(run.id).await[0]).contains("count"), "it says what is missing");
         assert_eq!(tool.called(), 1, "a bad input does not reach the tool");
         house.close().await;
@@ -113,7 +113,7 @@ both! {
     async fn reads_of_one_message_run_beside_each_other(db: TestDb) {
         let tool = Probe::new("look", Effect::Reads).taking(Duration::from_millis(150)).build();
         let look = |n: usize| calls("look", json!({ "n": n }));
-        let model = Scripted::new([(1..8).map(look).fold(look(0), Say::and), says("Seen.")]);
+        let model = ScriptedModel::new([(1..8).map(look).fold(look(0), ScriptedReply::and), says("Seen.")]);
         let house = House::with(&db, Plan::new(model).tool(tool.clone())).await;
         let agent = house.agent(with_tools("looker", &["look"])).await;
         let run = house.run(&agent, "Go.").await;
@@ -131,7 +131,7 @@ both! {
         let outside = Probe::new("outside", EXTERNAL).taking(slow).logging(&log).build();
         let read = Probe::new("read", Effect::Reads).taking(slow).logging(&log).build();
         let message = both_of("first", "outside").and(both_of("read", "second"));
-        let plan = Plan::new(Scripted::new([message, says("Done.")]))
+        let plan = Plan::new(ScriptedModel::new([message, says("Done.")]))
             .tool(write("first")).tool(write("second")).tool(outside).tool(read);
         let house = House::with(&db, plan).await;
         let agent = house.agent(with_tools("writer", &["first", "second", "outside", "read"])).await;
@@ -143,7 +143,7 @@ both! {
 
     async fn a_tool_that_gives_no_answer_in_time_is_an_error_of_its_call(db: TestDb) {
         let tool = Probe::new("endless", Effect::Reads).never_answers().build();
-        let mut plan = Plan::new(Scripted::new([calls("endless", json!({})), says("I went on.")])).tool(tool);
+        let mut plan = Plan::new(ScriptedModel::new([calls("endless", json!({})), says("I went on.")])).tool(tool);
         plan.settings.guard.timeout = Duration::from_millis(100);
         let house = House::with(&db, plan).await;
         let agent = house.agent(with_tools("waiter", &["endless"])).await;
@@ -156,8 +156,8 @@ both! {
 
     async fn a_big_answer_is_cut_for_the_model_and_says_so(db: TestDb) {
         let tool = Probe::new("talk", Effect::Reads).answers(json!({ "text": "word ".repeat(100_000) })).build();
-        let mut plan = Plan::new(Scripted::new([calls("talk", json!({})), says("A lot.")])).tool(tool);
-        plan.settings.guard.most_bytes = 4_000;
+        let mut plan = Plan::new(ScriptedModel::new([calls("talk", json!({})), says("A lot.")])).tool(tool);
+        plan.settings.guard.max_output_bytes = 4_000;
         let house = House::with(&db, plan).await;
         let agent = house.agent(with_tools("listener", &["talk"])).await;
         let run = house.run(&agent, "Go.").await;
@@ -170,7 +170,7 @@ both! {
 
     async fn a_tool_that_panics_is_an_error_of_its_call(db: TestDb) {
         let tool = Probe::new("broken", EXTERNAL).panics().build();
-        let house = House::with(&db, Plan::new(Scripted::new([calls("broken", json!({})), says("Oh.")])).tool(tool)).await;
+        let house = House::with(&db, Plan::new(ScriptedModel::new([calls("broken", json!({})), says("Oh.")])).tool(tool)).await;
         let agent = house.agent(with_tools("careful", &["broken"])).await;
         let run = house.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
@@ -180,7 +180,7 @@ both! {
 
     async fn a_tool_that_panics_in_its_transaction_is_an_error_of_its_call(db: TestDb) {
         let tool = Probe::new("broken", WRITES).changes(|_| Box::new(|_, _| panic!("a defect"))).build();
-        let house = House::with(&db, Plan::new(Scripted::new([calls("broken", json!({})), says("Oh.")])).tool(tool)).await;
+        let house = House::with(&db, Plan::new(ScriptedModel::new([calls("broken", json!({})), says("Oh.")])).tool(tool)).await;
         let agent = house.agent(with_tools("careful", &["broken"])).await;
         let run = house.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
@@ -190,7 +190,7 @@ both! {
 
     async fn a_tool_that_says_it_only_reads_does_not_get_to_write(db: TestDb) {
         let tool = Probe::new("liar", Effect::Reads).changes(|_| Box::new(|_, _| Ok(json!({})))).build();
-        let house = House::with(&db, Plan::new(Scripted::new([calls("liar", json!({})), says("Oh.")])).tool(tool)).await;
+        let house = House::with(&db, Plan::new(ScriptedModel::new([calls("liar", json!({})), says("Oh.")])).tool(tool)).await;
         let agent = house.agent(with_tools("trusting", &["liar"])).await;
         let run = house.run(&agent, "Go.").await;
         assert!(error(&house.answers(run.id).await[0]).contains("may not"));
@@ -198,7 +198,7 @@ both! {
     }
 
     async fn what_no_database_can_hold_is_replaced_and_the_run_goes_on(db: TestDb) {
-        let model = Scripted::new([
+        let model = ScriptedModel::new([
             says("A\0B").and(calls("entities\0_query", json!({ "ty\0pe": "T\0" }))),
             says("Still\0 here."),
         ]);
@@ -213,11 +213,11 @@ both! {
     async fn two_servers_tools_of_one_name_are_told_apart(db: TestDb) {
         let one = Probe::new("find", Effect::Reads).server("one").answers(json!({ "from": "one" })).build();
         let two = Probe::new("find", Effect::Reads).server("two").answers(json!({ "from": "two" })).build();
-        let model = Scripted::new([both_of("one.find", "two.find"), says("Both.")]);
+        let model = ScriptedModel::new([both_of("one.find", "two.find"), says("Both.")]);
         let house = House::with(&db, Plan::new(model).tool(one).tool(two)).await;
         let agent = house.agent(with_tools("finder", &["one.find", "two.*"])).await;
         let run = house.run(&agent, "Go.").await;
-        assert_eq!(house.model.asked()[0].tools, ["one.find", "two.find"]);
+        assert_eq!(house.model.requests()[0].tools, ["one.find", "two.find"]);
         assert_eq!(house.answers(run.id).await, [json!({ "from": "one" }), json!({ "from": "two" })]);
         house.close().await;
     }

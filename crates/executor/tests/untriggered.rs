@@ -5,15 +5,15 @@ mod support;
 use emergent_domain::agent::{AgentDefinition, Visibility};
 use emergent_executor::triggers::Triggers;
 use emergent_store::{Error, Tx, params};
-use emergent_testkit::{TestDb, both, scripted::Scripted};
+use emergent_testkit::{TestDb, both_engines, scripted::ScriptedModel};
 use support::{House, Plan};
 
 fn triggered(name: &str, trigger: &str) -> AgentDefinition {
-    AgentDefinition { trigger: Some(trigger.to_owned()), ..AgentDefinition::named(name) }
+    AgentDefinition { trigger: Some(trigger.to_owned()), ..AgentDefinition::new(name) }
 }
 
 async fn house(db: &emergent_store::Db) -> House {
-    House::build(db, Plan::new(Scripted::new([]))).await
+    House::build(db, Plan::new(ScriptedModel::new([]))).await
 }
 
 /// What the database was before the third migration: definitions, and nothing that fires them.
@@ -46,7 +46,7 @@ async fn triggers(house: &House) -> (Triggers, Vec<String>, Vec<String>) {
     (all, schedules, events)
 }
 
-both! {
+both_engines! {
     async fn a_trigger_of_before_is_taken_up_once_by_servers_that_start_together(db: TestDb) {
         let here = house(&db).await;
         for (name, trigger) in [("daily", "0 8 * * *"), ("reader", "on_document_ingested"), ("unreadable", "0 9 * * *"), ("inside", "0 9 * * *")] {
@@ -54,16 +54,16 @@ both! {
         }
         let gone = here.agent(triggered("gone", "0 8 * * *")).await;
         here.executor.delete_agent(here.actor(), gone.id).await.unwrap();
-        here.agent(AgentDefinition { visibility: Visibility::External, ..AgentDefinition::named("by-hand") }).await;
+        here.agent(AgentDefinition { visibility: Visibility::External, ..AgentDefinition::new("by-hand") }).await;
         forget(&db).await;
-        let there = house(&db.second().await).await;
-        let (one, other) = tokio::join!(here.executor.ensure_triggers(), there.executor.ensure_triggers());
+        let there = house(&db.second_connection().await).await;
+        let (one, other) = tokio::join!(here.executor.backfill_triggers(), there.executor.backfill_triggers());
         one.unwrap();
         other.unwrap();
         let (first, schedules, events) = triggers(&here).await;
         assert_eq!((schedules, events), (vec!["agent:daily 0 8 * * *".to_owned()], vec!["reader on_document_ingested".to_owned()]));
         assert!(first.schedules[0].next_at.is_some());
-        there.executor.ensure_triggers().await.unwrap();
+        there.executor.backfill_triggers().await.unwrap();
         assert_eq!(triggers(&there).await.0, first, "asked again, it changes nothing");
     }
 
@@ -73,7 +73,7 @@ both! {
         forget(&db).await;
         let note = || emergent_domain::object::NewObject { type_: "Note".into(), ..Default::default() };
         here.executor.graph().create_object(here.actor(), note()).await.unwrap();
-        here.executor.ensure_triggers().await.unwrap();
+        here.executor.backfill_triggers().await.unwrap();
         let after = here.executor.graph().create_object(here.actor(), note()).await.unwrap();
         let mut read = 0;
         for _ in 0..200 {

@@ -7,10 +7,10 @@ use emergent_domain::{
     cursor::Page,
     run::{Reason, RunStatus},
 };
-use emergent_executor::{Error, Start, history::RunFilter};
+use emergent_executor::{Error, StartOptions, history::RunFilter};
 use emergent_testkit::{
-    TestDb, both,
-    scripted::{Scripted, calls, says},
+    TestDb, both_engines,
+    scripted::{ScriptedModel, calls, says},
 };
 use serde_json::{Value, json};
 use support::{House, agent, assert_ended, with_tools};
@@ -20,7 +20,7 @@ const LEVELS: [(&str, Visibility); 3] =
 
 /// A house with an agent of each level, each with a line to say.
 async fn levels(db: &TestDb) -> (House, Vec<Agent>) {
-    let mut model = Scripted::default();
+    let mut model = ScriptedModel::default();
     for (name, _) in LEVELS {
         model = model.agent(name, [says("Here."), says("Here.")]);
     }
@@ -32,13 +32,13 @@ async fn levels(db: &TestDb) -> (House, Vec<Agent>) {
     (house, agents)
 }
 
-fn go() -> Start {
-    Start { input: "Go.".into(), ..Start::default() }
+fn go() -> StartOptions {
+    StartOptions { input: "Go.".into(), ..StartOptions::default() }
 }
 
-both! {
+both_engines! {
     async fn an_agent_is_the_projects_unless_it_says_otherwise(db: TestDb) {
-        let house = House::open(&db, Scripted::default()).await;
+        let house = House::open(&db, ScriptedModel::default()).await;
         assert_eq!(house.agent(agent("plain")).await.definition.visibility, Visibility::Project);
         house.close().await;
     }
@@ -99,7 +99,7 @@ both! {
     }
 
     async fn an_internal_agent_has_no_trigger(db: TestDb) {
-        let house = House::open(&db, Scripted::default()).await;
+        let house = House::open(&db, ScriptedModel::default()).await;
         let visibility = Visibility::Internal;
         let wrong = AgentDefinition { visibility, trigger: Some("on_document_ingested".into()), ..agent("inside") };
         let refused = house.executor.create_agent(house.actor(), wrong).await.unwrap_err();
@@ -108,7 +108,7 @@ both! {
     }
 
     async fn a_paused_run_of_an_internal_agent_can_be_gone_on_with(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("parent", [calls("spawn_agents", json!({ "tasks": [{ "agent_name": "inside", "task": "Go." }] })), says("Half.")])
             .agent("inside", [calls("project_info", json!({})), says("Half."), says("Whole.")]);
         let house = House::open(&db, model).await;

@@ -5,12 +5,18 @@ use emergent_domain::invalid::Invalid;
 use crate::{Error, error::Result};
 
 /// All of them, or the first error as `list[3]`.
-pub(crate) fn all<T>(drafts: impl Iterator<Item = Result<T, Invalid>>, list: &str) -> Result<Vec<T>> {
-    drafts.enumerate().map(|(at, draft)| draft.map_err(|invalid| Error::from(invalid).at(list, at))).collect()
+pub(crate) fn all_or_first_error<T>(
+    drafts: impl Iterator<Item = Result<T, Invalid>>,
+    list: &str,
+) -> Result<Vec<T>> {
+    drafts
+        .enumerate()
+        .map(|(at, draft)| draft.map_err(|invalid| Error::from(invalid).at_index(list, at)))
+        .collect()
 }
 
 /// The good ones, and where the others were.
-pub(crate) fn each<T>(drafts: impl Iterator<Item = Result<T, Invalid>>) -> (Vec<T>, Outcomes) {
+pub(crate) fn split_valid<T>(drafts: impl Iterator<Item = Result<T, Invalid>>) -> (Vec<T>, Outcomes) {
     let mut good = Vec::new();
     let refused = drafts
         .map(|draft| match draft {
@@ -29,7 +35,7 @@ pub(crate) struct Outcomes(Vec<Option<Invalid>>);
 
 impl Outcomes {
     /// Every outcome in the order of the list, `made` being those of the good ones.
-    pub(crate) fn fill<T>(self, made: Vec<Result<T>>) -> Vec<Result<T>> {
+    pub(crate) fn merge_results<T>(self, made: Vec<Result<T>>) -> Vec<Result<T>> {
         let mut made = made.into_iter();
         self.0
             .into_iter()

@@ -3,29 +3,29 @@
 
 use emergent_documents::{ChunkOptions, Mime, chunk, extract};
 use emergent_domain::{
-    cursor::{Page, Paged},
+    change::ChangeKind,
+    cursor::{Page, ResultPage},
     document::{Chunk, Document, NewDocument},
-    event::ChangeKind,
     ids::{ChunkId, DocumentId, ProjectId},
+    indexed_text::IndexedText,
     invalid::Invalid,
     json::JsonObject,
     object::{check_properties, check_text},
     time::Timestamp,
-    words::IndexedText,
 };
 use emergent_store::{
     Tx, documents,
-    embedding_queue::{self, Kind},
-    events::{self, NewEvent},
-    numbers::{self, Numbered},
+    embedding_queue::{self, RowKind},
+    events::{self, NewChange},
+    row_numbers::{self, NumberedTable},
     search::{
         embeddings,
-        write::{self, Entry, Index},
+        write::{self, Entry, SearchIndex},
     },
 };
 use sha2::{Digest, Sha256};
 
-use crate::{Actor, Error, Graph, Writer, error::Result};
+use crate::{Actor, Error, Graph, WriteContext, error::Result};
 
 mod limits {
     pub const TITLE: usize = 1_024;
@@ -34,7 +34,7 @@ mod limits {
 
 /// A document that was read, ready to be written.
 #[derive(Debug, Clone)]
-pub struct Prepared {
+pub struct PreparedDocument {
     document: Document,
     text: String,
     chunks: Vec<Chunk>,
@@ -55,14 +55,14 @@ impl Graph {
     }
 
     /// Reads and cuts a document, for [`create`] in a transaction of the caller's own.
-    pub async fn prepare_document(&self, project: ProjectId, new: NewDocument) -> Result<Prepared> {
+    pub async fn prepare_document(&self, project: ProjectId, new: NewDocument) -> Result<PreparedDocument> {
         check(&new)?;
         let now = self.clock().now();
         let prepared = tokio::task::spawn_blocking(move || {
             let hash = hash(&new);
             prepare(project, new, hash, now)
         });
-        let crashed = |_| Invalid::one("content", "could not be read: the reader crashed on it");
+        let crashed = |_| Invalid::new("content", "could not be read: the reader crashed on it");
         Ok(prepared.await.map_err(crashed)??)
     }
 
@@ -73,13 +73,13 @@ impl Graph {
 
     /// The text that was read from it; the offsets of its chunks point into it.
     pub async fn document_text(&self, project: ProjectId, id: DocumentId) -> Result<String> {
-        let text = self.db().read(move |tx| documents::text(tx, project, id)).await?;
+        let text = self.db().read(move |tx| documents::get_text(tx, project, id)).await?;
         text.ok_or_else(|| Error::not_found("document", id))
     }
 
     /// Newest first.
-    pub async fn list_documents(&self, project: ProjectId, page: Page) -> Result<Paged<Document>> {
-        Ok(self.db().read(move |tx| documents::page(tx, project, page)).await?)
+    pub async fn list_documents(&self, project: ProjectId, page: Page) -> Result<ResultPage<Document>> {
+        Ok(self.db().read(move |tx| documents::list(tx, project, page)).await?)
     }
 
     /// In the order of the text.
@@ -88,11 +88,11 @@ impl Graph {
         project: ProjectId,
         id: DocumentId,
         page: Page,
-    ) -> Result<Paged<Chunk>> {
+    ) -> Result<ResultPage<Chunk>> {
         self.db()
             .snapshot(move |tx| {
                 documents::get(tx, project, id)?.ok_or_else(|| Error::not_found("document", id))?;
-                Ok(documents::chunks(tx, id, page)?)
+                Ok(documents::list_chunks(tx, id, page)?)
             })
             .await
     }
@@ -105,51 +105,55 @@ impl Graph {
 
 /// Writes a document with its chunks, their text index, their places in the embedding queue, and
 /// the event. `false` when the project has the content already.
-pub fn create(tx: &mut Tx<'_>, writer: &Writer, prepared: &Prepared) -> Result<(Document, bool)> {
+pub fn create(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    prepared: &PreparedDocument,
+) -> Result<(Document, bool)> {
     let project = writer.project.id;
-    let Prepared { document, text, chunks } = prepared;
+    let PreparedDocument { document, text, chunks } = prepared;
     while !documents::insert(tx, document, text, writer.author)? {
         if let Some(there) = documents::find_by_hash(tx, project, &document.content_hash)? {
             return Ok((there, false));
         }
         // It was deleted between the two statements: now there is room for this one.
     }
-    let numbers = numbers::next(tx, Numbered::Chunks, writer.project.no, chunks.len())?;
+    let numbers = row_numbers::allocate(tx, NumberedTable::Chunks, writer.project.no, chunks.len())?;
     documents::insert_chunks(tx, project, &numbers, chunks)?;
-    let texts: Vec<IndexedText> = chunks.iter().map(|chunk| indexed(document, chunk)).collect();
+    let texts: Vec<IndexedText> = chunks.iter().map(|chunk| chunk_text(document, chunk)).collect();
     let entries: Vec<Entry<'_>> =
         numbers.iter().zip(&texts).map(|(no, text)| Entry { no: *no, text }).collect();
-    write::insert(tx, Index::Chunks, project, &entries)?;
-    if writer.embeds {
+    write::insert(tx, SearchIndex::Chunks, project, &entries)?;
+    if writer.embed {
         let queued: Vec<(i64, i64)> = numbers.iter().map(|no| (*no, 1)).collect();
-        embedding_queue::enqueue(tx, Kind::Chunk, project, &queued, writer.now)?;
+        embedding_queue::enqueue(tx, RowKind::Chunk, project, &queued, writer.now)?;
     }
     record(tx, writer, document, ChangeKind::DocumentIngested, 1)?;
     Ok((document.clone(), true))
 }
 
-pub fn delete(tx: &mut Tx<'_>, writer: &Writer, id: DocumentId) -> Result<Document> {
+pub fn delete(tx: &mut Tx<'_>, writer: &WriteContext, id: DocumentId) -> Result<Document> {
     let project = writer.project.id;
     let document =
         documents::delete(tx, project, id, writer.now)?.ok_or_else(|| Error::not_found("document", id))?;
     let numbers = documents::chunk_numbers(tx, id)?;
     for no in &numbers {
-        write::remove(tx, Index::Chunks, *no)?;
-        embedding_queue::remove(tx, Kind::Chunk, *no)?;
+        write::remove(tx, SearchIndex::Chunks, *no)?;
+        embedding_queue::remove(tx, RowKind::Chunk, *no)?;
     }
-    embeddings::remove(tx, Index::Chunks, project, &numbers)?;
+    embeddings::remove(tx, SearchIndex::Chunks, project, &numbers)?;
     record(tx, writer, &document, ChangeKind::DocumentDeleted, 2)?;
     Ok(document)
 }
 
 fn record(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     document: &Document,
     kind: ChangeKind,
     version: i64,
 ) -> Result<()> {
-    let event = NewEvent {
+    let event = NewChange {
         kind,
         entity: document.id.0,
         entity_type: &document.mime_type,
@@ -157,7 +161,7 @@ fn record(
         at: writer.now,
         author: writer.author,
     };
-    Ok(events::record(tx, writer.project.id, &[event])?)
+    Ok(events::append(tx, writer.project.id, &[event])?)
 }
 
 fn hash(new: &NewDocument) -> String {
@@ -176,13 +180,18 @@ fn check(new: &NewDocument) -> Result<(), Invalid> {
 }
 
 /// Reads and cuts; slow for a large document.
-fn prepare(project: ProjectId, new: NewDocument, hash: String, now: Timestamp) -> Result<Prepared, Invalid> {
+fn prepare(
+    project: ProjectId,
+    new: NewDocument,
+    hash: String,
+    now: Timestamp,
+) -> Result<PreparedDocument, Invalid> {
     let mime = match &new.mime_type {
         Some(given) => given.parse::<Mime>(),
         None => Mime::sniff(&new.title, &new.content),
     };
-    let mime = mime.map_err(|error| Invalid::one("mimeType", error.to_string()))?;
-    let read = extract(mime, &new.content).map_err(|error| Invalid::one("content", error.to_string()))?;
+    let mime = mime.map_err(|error| Invalid::new("mimeType", error.to_string()))?;
+    let read = extract(mime, &new.content).map_err(|error| Invalid::new("content", error.to_string()))?;
     let id = DocumentId::new();
     let chunks: Vec<Chunk> = chunk(&read, &ChunkOptions::default())
         .into_iter()
@@ -210,11 +219,11 @@ fn prepare(project: ProjectId, new: NewDocument, hash: String, now: Timestamp) -
         chunk_count: chunks.len() as i64,
         created_at: now,
     };
-    Ok(Prepared { document, text: read.text, chunks })
+    Ok(PreparedDocument { document, text: read.text, chunks })
 }
 
 /// A chunk is also found by what it is part of.
-fn indexed(document: &Document, chunk: &Chunk) -> IndexedText {
+fn chunk_text(document: &Document, chunk: &Chunk) -> IndexedText {
     let name = match &chunk.heading {
         Some(heading) => format!("{}\n{heading}", document.title),
         None => document.title.clone(),

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use emergent_domain::{author::Author, cursor::Page, event::ChangeKind, ids::ProjectId};
+use emergent_domain::{author::Author, change::ChangeKind, cursor::Page, ids::ProjectId};
 use emergent_llm::{EmbedTask, Embedder};
-pub use emergent_store::embedding_queue::Progress;
+pub use emergent_store::embedding_queue::EmbeddingProgress;
 use emergent_store::{
     Tx,
-    embedding_queue::{self, Kind, Made, Waiting},
-    events::{self, NewEvent},
+    embedding_queue::{self, EmbedOutcome, QueuedRow, RowKind},
+    events::{self, NewChange},
     jobs,
 };
 use tokio::sync::watch;
@@ -20,7 +20,7 @@ use tracing::{info, warn};
 use crate::{
     Graph,
     error::{Error, Result},
-    worker::{Claimed, Outcome, Worker},
+    worker::{ClaimedJob, JobOutcome, Worker},
 };
 
 /// Texts are cut to this before they are embedded: models read a few thousand tokens at most.
@@ -32,7 +32,7 @@ impl Graph {
         if self.embedder().is_none() {
             return;
         }
-        if let Err(error) = self.embed_what_is_missing().await {
+        if let Err(error) = self.enqueue_missing_vectors().await {
             warn!(error = %error, "could not look for what lacks a vector, new changes are embedded all the same");
         }
         let graph = self.clone();
@@ -46,18 +46,18 @@ impl Graph {
     }
 
     /// How many rows wait and how many are done.
-    pub async fn embedding_progress(&self, project: ProjectId) -> Result<Progress> {
+    pub async fn embedding_progress(&self, project: ProjectId) -> Result<EmbeddingProgress> {
         Ok(self.db().read(move |tx| embedding_queue::progress(tx, project)).await?)
     }
 
     /// Queues what has no vector of the current model, in every project: the model was changed, or
     /// there was none when the rows were written.
-    pub async fn embed_what_is_missing(&self) -> Result<()> {
+    pub async fn enqueue_missing_vectors(&self) -> Result<()> {
         let mut page = Page::first(Page::MAX);
         loop {
             let projects = self.list_projects(page).await?;
             for project in &projects.items {
-                self.reembed_if_model_changed(project.id).await?;
+                self.enqueue_missing_in_project(project.id).await?;
             }
             match projects.next {
                 Some(next) => page.after = Some(next),
@@ -68,11 +68,11 @@ impl Graph {
 
     /// Queues what a project has without a vector of the current model, and tells how many. Old
     /// vectors stay until the new ones replace them.
-    pub async fn reembed_if_model_changed(&self, project: ProjectId) -> Result<u64> {
+    pub async fn enqueue_missing_in_project(&self, project: ProjectId) -> Result<u64> {
         let Some(embedder) = self.embedder() else { return Ok(0) };
         let model = embedder.model().to_owned();
         let asked = model.clone();
-        if !self.db().read(move |tx| embedding_queue::lacks(tx, project, &asked)).await? {
+        if !self.db().read(move |tx| embedding_queue::has_missing(tx, project, &asked)).await? {
             return Ok(0);
         }
         let now = self.clock().now();
@@ -81,8 +81,8 @@ impl Graph {
 
     /// Embeds what a project has waiting, batch by batch, and completes the job when nothing is
     /// left.
-    async fn embed_project(&self, claimed: &Claimed) -> Result<Outcome> {
-        let Some(project) = claimed.job.project else { return Ok(Outcome::Done) };
+    async fn embed_project(&self, claimed: &ClaimedJob) -> Result<JobOutcome> {
+        let Some(project) = claimed.job.project else { return Ok(JobOutcome::Done) };
         let mut done = 0;
         loop {
             match self.embed_batch(project).await? {
@@ -91,22 +91,22 @@ impl Graph {
             }
         }
         info!(project.id = %project, rows = done, "embedded {done} rows");
-        Ok(Outcome::Completed)
+        Ok(JobOutcome::Completed)
     }
 
     /// Ends the job, unless something was queued since; says whether it is over.
-    async fn complete(&self, project: ProjectId, claimed: &Claimed) -> Result<bool> {
+    async fn complete(&self, project: ProjectId, claimed: &ClaimedJob) -> Result<bool> {
         let (id, owner, now) = (claimed.job.id, claimed.owner.clone(), self.clock().now());
         let work = move |tx: &mut Tx<'_>| {
             // Whoever queues a row while this job is live counts on it.
-            if !jobs::hold(tx, id, &owner)? {
+            if !jobs::lock_owned(tx, id, &owner)? {
                 return Ok(true);
             }
             if !embedding_queue::is_empty(tx, project)? {
                 return Ok(false);
             }
             jobs::complete(tx, id, &owner, now)?;
-            let event = NewEvent {
+            let event = NewChange {
                 kind: ChangeKind::EmbeddingsDone,
                 entity: project.0,
                 entity_type: "project",
@@ -114,7 +114,7 @@ impl Graph {
                 at: now,
                 author: Author::System,
             };
-            events::record(tx, project, &[event])?;
+            events::append(tx, project, &[event])?;
             Ok::<_, Error>(true)
         };
         self.db().write(work).await
@@ -132,15 +132,15 @@ impl Graph {
             }
             let made = embed(embedder, &waiting, texts).await?;
             let model = embedder.model().to_owned();
-            if let Some(dims) = made.iter().find_map(dims) {
+            if let Some(dims) = made.iter().find_map(vector_dims) {
                 let (model, now) = (model.clone(), self.clock().now());
                 self.db()
-                    .write(move |tx| embedding_queue::note_model(tx, project, &model, dims, now))
+                    .write(move |tx| embedding_queue::record_model(tx, project, &model, dims, now))
                     .await?;
             }
-            let rows: Vec<(Waiting, Made)> = waiting.into_iter().zip(made).collect();
+            let rows: Vec<(QueuedRow, EmbedOutcome)> = waiting.into_iter().zip(made).collect();
             let ended =
-                self.db().write(move |tx| embedding_queue::finish(tx, project, &model, &rows)).await?;
+                self.db().write(move |tx| embedding_queue::complete(tx, project, &model, &rows)).await?;
             // Everything may have changed while it was embedded; then there is something waiting.
             if ended > 0 {
                 return Ok(ended);
@@ -154,10 +154,10 @@ fn read_batch(
     tx: &mut Tx<'_>,
     project: ProjectId,
     size: usize,
-) -> emergent_store::Result<(Vec<Waiting>, Vec<Option<String>>)> {
-    let waiting = embedding_queue::next(tx, project, size)?;
+) -> emergent_store::Result<(Vec<QueuedRow>, Vec<Option<String>>)> {
+    let waiting = embedding_queue::peek(tx, project, size)?;
     let mut texts = vec![None; waiting.len()];
-    for kind in [Kind::Object, Kind::Chunk] {
+    for kind in [RowKind::Object, RowKind::Chunk] {
         let places: std::collections::HashMap<i64, usize> = waiting
             .iter()
             .zip(0..)
@@ -165,7 +165,7 @@ fn read_batch(
             .map(|(row, at)| (row.no, at))
             .collect();
         let nos: Vec<i64> = places.keys().copied().collect();
-        for (no, mut text) in embedding_queue::texts(tx, kind, &nos)? {
+        for (no, mut text) in embedding_queue::load_texts(tx, kind, &nos)? {
             text.truncate(text.floor_char_boundary(MAX_TEXT));
             texts[places[&no]] = Some(text);
         }
@@ -176,10 +176,10 @@ fn read_batch(
 /// The vector of each text. A text that the model refuses gets none, and does not stop the others.
 async fn embed(
     embedder: &Arc<dyn Embedder>,
-    waiting: &[Waiting],
+    waiting: &[QueuedRow],
     texts: Vec<Option<String>>,
-) -> Result<Vec<Made>> {
-    let mut made = vec![Made::Nothing; waiting.len()];
+) -> Result<Vec<EmbedOutcome>> {
+    let mut made = vec![EmbedOutcome::Deleted; waiting.len()];
     let places: Vec<usize> =
         texts.iter().zip(0..).filter(|(text, _)| text.is_some()).map(|(_, at)| at).collect();
     let texts: Vec<String> = texts.into_iter().flatten().collect();
@@ -187,15 +187,18 @@ async fn embed(
         return Ok(made);
     }
     match embedder.embed(&texts, EmbedTask::Document).await {
-        Ok(vectors) => places.iter().zip(vectors).for_each(|(at, vector)| made[*at] = Made::Vector(vector)),
+        Ok(vectors) => {
+            places.iter().zip(vectors).for_each(|(at, vector)| made[*at] = EmbedOutcome::Vector(vector))
+        }
         Err(emergent_llm::Error::BadRequest { .. }) => {
             for (at, text) in places.iter().zip(&texts) {
-                made[*at] = embed_alone(embedder, waiting[*at], text).await?;
+                made[*at] = embed_single(embedder, waiting[*at], text).await?;
             }
             // A wrong address or model name is refused in the same way. Then it is not the texts'
             // fault, and they are queued again at the next start, with better settings.
-            if !made.iter().any(|made| dims(made).is_some()) && !takes_anything(embedder).await {
-                made.fill(Made::Nothing);
+            if !made.iter().any(|made| vector_dims(made).is_some()) && !is_embedder_available(embedder).await
+            {
+                made.fill(EmbedOutcome::Deleted);
             }
         }
         Err(error) => return Err(Error::Embedding(error)),
@@ -203,24 +206,24 @@ async fn embed(
     Ok(made)
 }
 
-async fn embed_alone(embedder: &Arc<dyn Embedder>, row: Waiting, text: &String) -> Result<Made> {
+async fn embed_single(embedder: &Arc<dyn Embedder>, row: QueuedRow, text: &String) -> Result<EmbedOutcome> {
     match embedder.embed(std::slice::from_ref(text), EmbedTask::Document).await {
-        Ok(mut vectors) => Ok(vectors.pop().map_or(Made::Nothing, Made::Vector)),
+        Ok(mut vectors) => Ok(vectors.pop().map_or(EmbedOutcome::Deleted, EmbedOutcome::Vector)),
         Err(error @ emergent_llm::Error::BadRequest { .. }) => {
             warn!(row.no = row.no, error = %error, "the model refuses this text, it stays without a vector");
-            Ok(Made::Refused)
+            Ok(EmbedOutcome::Refused)
         }
         Err(error) => Err(Error::Embedding(error)),
     }
 }
 
-async fn takes_anything(embedder: &Arc<dyn Embedder>) -> bool {
+async fn is_embedder_available(embedder: &Arc<dyn Embedder>) -> bool {
     embedder.embed(&["a plain word".to_owned()], EmbedTask::Document).await.is_ok()
 }
 
-fn dims(made: &Made) -> Option<usize> {
+fn vector_dims(made: &EmbedOutcome) -> Option<usize> {
     match made {
-        Made::Vector(vector) => Some(vector.len()),
-        Made::Refused | Made::Nothing => None,
+        EmbedOutcome::Vector(vector) => Some(vector.len()),
+        EmbedOutcome::Refused | EmbedOutcome::Deleted => None,
     }
 }

@@ -38,9 +38,9 @@ impl Error {
     }
 
     /// The same error about one item of a list: `type` becomes `objects[3].type`.
-    pub(crate) fn at(self, list: &str, index: usize) -> Self {
+    pub(crate) fn at_index(self, list: &str, index: usize) -> Self {
         match self {
-            Error::Invalid(invalid) => Error::Invalid(invalid.at(&format!("{list}[{index}]"))),
+            Error::Invalid(invalid) => Error::Invalid(invalid.prefixed(&format!("{list}[{index}]"))),
             other => other,
         }
     }

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use emergent_domain::{
-    event::{Change, FeedPosition},
+    change::{Change, FeedPosition},
     ids::ProjectId,
 };
 use emergent_store::{Db, Engine, events, feed, wake::Waiter};
@@ -12,10 +12,10 @@ use futures_util::{Stream, stream};
 use crate::{Graph, error::Result};
 
 /// How often to look without being woken.
-const NET: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How soon to look again when a wake came before its change could be read.
-const SOON: Duration = Duration::from_millis(5);
-const PAGE: usize = 500;
+const REPOLL_DELAY: Duration = Duration::from_millis(5);
+const PAGE_SIZE: usize = 500;
 
 impl Graph {
     /// The changes after a position, oldest first.
@@ -25,7 +25,7 @@ impl Graph {
         after: FeedPosition,
         limit: usize,
     ) -> Result<Vec<Change>> {
-        Ok(self.db().read(move |tx| feed::read(tx, project, after, limit)).await?.items)
+        Ok(self.db().read(move |tx| feed::read_after(tx, project, after, limit)).await?.items)
     }
 
     /// The place after everything that can be read now: to follow only what comes.
@@ -44,9 +44,9 @@ impl Graph {
             project,
             at: after,
             // From before the first look, so that nothing falls between looking and listening.
-            waiter: self.db().waiter(&events::channel(project)),
+            waiter: self.db().waiter(&events::feed_channel(project)),
             read: VecDeque::new(),
-            empty_looks: 0,
+            empty_polls: 0,
             failed: false,
         };
         stream::unfold(follower, |mut follower| async move {
@@ -64,7 +64,7 @@ struct Follower {
     waiter: Waiter,
     read: VecDeque<Change>,
     /// Looks since the last wake that found nothing.
-    empty_looks: u32,
+    empty_polls: u32,
     failed: bool,
 }
 
@@ -78,9 +78,9 @@ impl Follower {
                 return Some(Ok(change));
             }
             let (project, at) = (self.project, self.at);
-            match self.db.read(move |tx| feed::read(tx, project, at, PAGE)).await {
+            match self.db.read(move |tx| feed::read_after(tx, project, at, PAGE_SIZE)).await {
                 Ok(changes) => {
-                    self.at = changes.reached;
+                    self.at = changes.position;
                     self.read = changes.items.into();
                 }
                 Err(error) => {
@@ -91,7 +91,7 @@ impl Follower {
             if self.read.is_empty() {
                 self.pause().await;
             } else {
-                self.empty_looks = 0;
+                self.empty_polls = 0;
             }
         }
     }
@@ -100,10 +100,12 @@ impl Follower {
     /// still open: so the first looks after a wake come soon, then ever later.
     async fn pause(&mut self) {
         let net = match self.db.engine() {
-            Engine::Sqlite => NET,
-            Engine::Postgres => NET.min(SOON * 2_u32.saturating_pow(self.empty_looks.min(16))),
+            Engine::Sqlite => POLL_INTERVAL,
+            Engine::Postgres => {
+                POLL_INTERVAL.min(REPOLL_DELAY * 2_u32.saturating_pow(self.empty_polls.min(16)))
+            }
         };
-        let woken = tokio::time::timeout(net, self.waiter.wait(NET * 3_600)).await.is_ok();
-        self.empty_looks = if woken { 0 } else { self.empty_looks + 1 };
+        let woken = tokio::time::timeout(net, self.waiter.wait(POLL_INTERVAL * 3_600)).await.is_ok();
+        self.empty_polls = if woken { 0 } else { self.empty_polls + 1 };
     }
 }

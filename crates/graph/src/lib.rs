@@ -34,12 +34,12 @@ pub mod transfer;
 pub mod traverse;
 pub mod worker;
 
-pub use actor::{Actor, Writer};
+pub use actor::{Actor, WriteContext};
 pub use error::{Error, Result};
-pub use objects::Written;
+pub use objects::UpsertOutcome;
 pub use packs::StoredPack;
 pub use relationships::RelationshipFilter;
-pub use subgraph::{End, MadeSubgraph, NewSubgraph, NewSubgraphEdge};
+pub use subgraph::{CreatedSubgraph, EdgeEnd, NewSubgraph, NewSubgraphEdge};
 
 /// A handle on the graph of every project; clones share it.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ struct Inner {
     /// Compiled packs by project, with the revision they belong to.
     packs: Mutex<HashMap<ProjectId, (i64, Arc<PackSet>)>>,
     /// Vectors of queries asked lately.
-    queries: search::QueryVectors,
+    queries: search::QueryVectorCache,
 }
 
 impl Graph {

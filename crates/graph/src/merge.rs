@@ -8,63 +8,64 @@
 use std::sync::Arc;
 
 use emergent_domain::{
-    fusion::Ranked,
+    fusion::RankedHit,
     ids::{ObjectId, ProjectId},
-    merge::{self, By, Candidate, Conflict, Merged, Source},
+    indexed_text::indexed_text,
+    merge::{self, Candidate, MatchedBy, MergeConflict, MergeResult, Source},
     object::{NewObject, Object},
     query::ObjectFilter,
     relationship::{NewRelationship, Relationship},
     text_query::TextQuery,
-    words::indexed_text,
 };
 use emergent_llm::EmbedTask;
 use emergent_store::{
     Tx,
-    objects::{self as rows, Locked},
+    objects::{self as rows, LockedObject},
     relationships as edge_rows,
-    search::{self, Among, Wanted},
+    search::{self, HitLimits, SearchTarget},
 };
 use tracing::warn;
 
-use crate::{Error, Graph, Writer, Written, error::Result, objects, relationships, sources};
+use crate::{Error, Graph, UpsertOutcome, WriteContext, error::Result, objects, relationships, sources};
 
 /// As many objects with the words of a name are looked at; an equal name is among the first.
-const NAMED: usize = 50;
+const MAX_NAME_MATCHES: usize = 50;
 /// The nearest, and the next to compare it with.
-const NEAREST: usize = 3;
+const MAX_VECTOR_MATCHES: usize = 3;
 
 /// An object that is to be there: as it was found in a text, and what it may be the same as.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct MergeCandidate {
     pub new: NewObject,
-    pub same: Option<(ObjectId, By)>,
+    pub matched: Option<(ObjectId, MatchedBy)>,
 }
 
 /// What became of something found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome<T> {
+pub struct MergeOutcome<T> {
     pub item: T,
-    pub written: Written,
+    pub written: UpsertOutcome,
     /// By what it was found to be known; `None` of what was made now, and of relationships.
-    pub by: Option<By>,
+    pub by: Option<MatchedBy>,
     /// What was offered and not taken over.
-    pub kept: Vec<Conflict>,
+    pub conflicts: Vec<MergeConflict>,
 }
 
 impl Graph {
     /// What each of these may be the same as, outside any transaction.
-    pub async fn find_same(&self, project: ProjectId, new: Vec<NewObject>) -> Result<Vec<Found>> {
+    pub async fn find_matches(&self, project: ProjectId, new: Vec<NewObject>) -> Result<Vec<MergeCandidate>> {
         let read = move |tx: &mut Tx<'_>| {
-            let find = |new: NewObject| Ok(Found { same: by_name(tx, project, &new)?, new });
+            let find =
+                |new: NewObject| Ok(MergeCandidate { matched: match_by_name(tx, project, &new)?, new });
             new.into_iter().map(find).collect::<emergent_store::Result<Vec<_>>>()
         };
         let mut found = self.db().read(read).await?;
         // Without a text there is nothing to be alike: all that say nothing would be one.
-        let (unknown, texts): (Vec<&mut Found>, Vec<String>) = found
+        let (unknown, texts): (Vec<&mut MergeCandidate>, Vec<String>) = found
             .iter_mut()
-            .filter(|one| one.same.is_none())
+            .filter(|one| one.matched.is_none())
             .map(|one| {
-                let text = text(&one.new);
+                let text = embedding_text(&one.new);
                 (one, text)
             })
             .filter(|(_, text)| !text.trim().is_empty())
@@ -72,16 +73,23 @@ impl Graph {
         let Some((model, vectors)) = self.embed_documents(&texts).await else { return Ok(found) };
         for (one, vector) in unknown.into_iter().zip(vectors) {
             let filter = ObjectFilter { types: vec![one.new.type_.clone()], ..ObjectFilter::default() };
-            let near = self.near(project, Among::Objects(filter), model.clone(), vector, NEAREST);
+            let near = self.rank_by_vector(
+                project,
+                SearchTarget::Objects(filter),
+                model.clone(),
+                vector,
+                MAX_VECTOR_MATCHES,
+            );
             let read = move |tx: &mut Tx<'_>| {
                 let near = near(tx)?;
                 let nos: Vec<i64> = near.iter().map(|hit| hit.id).collect();
                 let mut objects = search::load_objects(tx, project, &nos)?;
-                let scored = |hit: &Ranked<i64>| Some((objects.remove(&hit.id)?, By::Similar(hit.score)));
+                let scored =
+                    |hit: &RankedHit<i64>| Some((objects.remove(&hit.id)?, MatchedBy::Similar(hit.score)));
                 Ok(near.iter().filter_map(scored).collect::<Vec<_>>())
             };
-            let near: Vec<(Object, By)> = self.read_near(read).await?;
-            one.same = choose(&one.new, &near);
+            let near: Vec<(Object, MatchedBy)> = self.read_for_vectors(read).await?;
+            one.matched = choose_match(&one.new, &near);
         }
         Ok(found)
     }
@@ -104,53 +112,56 @@ impl Graph {
     }
 }
 
-fn choose(new: &NewObject, found: &[(Object, By)]) -> Option<(ObjectId, By)> {
+fn choose_match(new: &NewObject, found: &[(Object, MatchedBy)]) -> Option<(ObjectId, MatchedBy)> {
     let candidates: Vec<Candidate<'_>> =
         found.iter().map(|(object, by)| Candidate { object, by: *by }).collect();
-    merge::choose(new, &candidates)
+    merge::choose_match(new, &candidates)
 }
 
 /// By key or by name. Objects with the words of the name come from the text index.
-fn by_name(
+fn match_by_name(
     tx: &mut Tx<'_>,
     project: ProjectId,
     new: &NewObject,
-) -> emergent_store::Result<Option<(ObjectId, By)>> {
-    if let Some(key) = merge::key_of(new)
-        && let Some(id) = rows::key_holder(tx, project, &new.type_, &key)?
+) -> emergent_store::Result<Option<(ObjectId, MatchedBy)>> {
+    if let Some(key) = merge::merge_key(new)
+        && let Some(id) = rows::id_by_key(tx, project, &new.type_, &key)?
     {
-        return Ok(Some((id, By::Key)));
+        return Ok(Some((id, MatchedBy::Key)));
     }
-    let Some(name) = merge::name_of(&new.properties).map(merge::normal_name) else { return Ok(None) };
+    let Some(name) = merge::display_name(&new.properties).map(merge::normalized_name) else {
+        return Ok(None);
+    };
     let filter = ObjectFilter { types: vec![new.type_.clone()], ..ObjectFilter::default() };
-    let wanted = Wanted { most: NAMED, enough: 1 };
-    let hits = search::text(tx, project, &Among::Objects(filter), &TextQuery::parse(&name), wanted)?;
+    let wanted = HitLimits { max: MAX_NAME_MATCHES, enough: 1 };
+    let hits =
+        search::search_text(tx, project, &SearchTarget::Objects(filter), &TextQuery::parse(&name), wanted)?;
     let nos: Vec<i64> = hits.iter().map(|hit| hit.id).collect();
-    let found: Vec<(Object, By)> = search::load_objects(tx, project, &nos)?
+    let found: Vec<(Object, MatchedBy)> = search::load_objects(tx, project, &nos)?
         .into_values()
         .filter(|object| merge::same_name(object, new))
-        .map(|object| (object, By::Name))
+        .map(|object| (object, MatchedBy::Name))
         .collect();
-    Ok(choose(new, &found))
+    Ok(choose_match(new, &found))
 }
 
 /// The text a vector is made of, once the object is there.
-fn text(new: &NewObject) -> String {
-    let text = indexed_text(&new.type_, merge::key_of(new).as_deref(), &new.labels, &new.properties);
+fn embedding_text(new: &NewObject) -> String {
+    let text = indexed_text(&new.type_, merge::merge_key(new).as_deref(), &new.labels, &new.properties);
     if text.name.is_empty() { text.body } else { format!("{}\n{}", text.name, text.body) }
 }
 
 /// Completes the object that is the same, or makes it; notes where it was found.
 pub fn create_or_merge(
     tx: &mut Tx<'_>,
-    writer: &Writer,
-    found: &Found,
+    writer: &WriteContext,
+    found: &MergeCandidate,
     source: Option<&Source>,
-) -> Result<Outcome<Object>> {
+) -> Result<MergeOutcome<Object>> {
     let new = found.new.clone().check()?;
-    let outcome = match same(tx, writer, &new, found.same)? {
-        Some((there, by)) => complete(tx, writer, there.object, by, &new, source)?,
-        None => make(tx, writer, &new, source)?,
+    let outcome = match lock_match(tx, writer, &new, found.matched)? {
+        Some((there, by)) => merge_into(tx, writer, there.object, by, &new, source)?,
+        None => create_new(tx, writer, &new, source)?,
     };
     if let Some(source) = source {
         sources::add_to_object(tx, writer, outcome.item.id, source)?;
@@ -159,17 +170,17 @@ pub fn create_or_merge(
 }
 
 /// The object that is the same, held: by key, or the one that was found if it still is.
-fn same(
+fn lock_match(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     new: &NewObject,
-    found: Option<(ObjectId, By)>,
-) -> Result<Option<(Locked, By)>> {
+    found: Option<(ObjectId, MatchedBy)>,
+) -> Result<Option<(LockedObject, MatchedBy)>> {
     let project = writer.project.id;
-    if let Some(key) = merge::key_of(new)
+    if let Some(key) = merge::merge_key(new)
         && let Some(there) = rows::lock_by_key(tx, project, &new.type_, &key)?
     {
-        return Ok(Some((there, By::Key)));
+        return Ok(Some((there, MatchedBy::Key)));
     }
     let Some((id, by)) = found else { return Ok(None) };
     let Some(there) = rows::lock(tx, project, id)? else { return Ok(None) };
@@ -178,69 +189,76 @@ fn same(
         && object.type_ == new.type_
         && match by {
             // It was found by its key and has it no more.
-            By::Key => false,
-            By::Name => merge::same_name(object, new),
-            By::Similar(_) => true,
+            MatchedBy::Key => false,
+            MatchedBy::Name => merge::same_name(object, new),
+            MatchedBy::Similar(_) => true,
         };
     Ok(still.then_some((there, by)))
 }
 
-fn make(
+fn create_new(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     new: &NewObject,
     source: Option<&Source>,
-) -> Result<Outcome<Object>> {
-    let draft = objects::Draft::new(NewObject { key: merge::key_of(new), ..new.clone() })?;
+) -> Result<MergeOutcome<Object>> {
+    let draft = objects::ObjectDraft::new(NewObject { key: merge::merge_key(new), ..new.clone() })?;
     match objects::create(tx, writer, &draft) {
-        Ok(item) => Ok(Outcome { item, written: Written::Created, by: None, kept: Vec::new() }),
+        Ok(item) => {
+            Ok(MergeOutcome { item, written: UpsertOutcome::Created, by: None, conflicts: Vec::new() })
+        }
         // Someone else found it at the same time and was first.
         Err(Error::KeyTaken { type_, key, .. }) => {
             match rows::lock_by_key(tx, writer.project.id, &type_, &key)? {
-                Some(there) => complete(tx, writer, there.object, By::Key, new, source),
-                None => Err(tx.again("the key was given up meanwhile").into()),
+                Some(there) => merge_into(tx, writer, there.object, MatchedBy::Key, new, source),
+                None => Err(tx.retry_error("the key was given up meanwhile").into()),
             }
         }
         Err(error) => Err(error),
     }
 }
 
-fn complete(
+fn merge_into(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     there: Object,
-    by: By,
+    by: MatchedBy,
     new: &NewObject,
     source: Option<&Source>,
-) -> Result<Outcome<Object>> {
-    let Merged { patch, kept } = merge::merged(&there, new);
+) -> Result<MergeOutcome<Object>> {
+    let MergeResult { patch, conflicts: kept } = merge::merge_object(&there, new);
     let Some(patch) = patch else {
-        return Ok(Outcome { item: there, written: Written::Unchanged, by: Some(by), kept });
+        return Ok(MergeOutcome {
+            item: there,
+            written: UpsertOutcome::Unchanged,
+            by: Some(by),
+            conflicts: kept,
+        });
     };
     let properties = there.properties.to_map();
     let shared = match by {
-        By::Key => there.key.as_deref(),
-        By::Name | By::Similar(_) => merge::name_of(&properties).or(there.key.as_deref()),
+        MatchedBy::Key => there.key.as_deref(),
+        MatchedBy::Name | MatchedBy::Similar(_) => merge::display_name(&properties).or(there.key.as_deref()),
     };
-    let reason = merge::reason(by, shared.unwrap_or_default(), source, &kept);
-    let writer = Writer { reason: Some(reason), ..writer.clone() };
+    let reason = merge::merge_reason(by, shared.unwrap_or_default(), source, &kept);
+    let writer = WriteContext { reason: Some(reason), ..writer.clone() };
     let item = objects::update(tx, &writer, there.id, &patch.check()?)?;
-    Ok(Outcome { item, written: Written::Updated, by: Some(by), kept })
+    Ok(MergeOutcome { item, written: UpsertOutcome::Updated, by: Some(by), conflicts: kept })
 }
 
 /// Completes the edge of the same type and ends, or makes it; notes where it was found.
-pub fn join(
+pub fn create_or_merge_relationship(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     new: NewRelationship,
     source: Option<&Source>,
-) -> Result<Outcome<Relationship>> {
-    let draft = relationships::Draft::new(new.clone())?;
+) -> Result<MergeOutcome<Relationship>> {
+    let draft = relationships::RelationshipDraft::new(new.clone())?;
     let (there, created) = relationships::create(tx, writer, &draft)?;
     let outcome = if created {
-        Outcome { item: there, written: Written::Created, by: None, kept: Vec::new() }
+        MergeOutcome { item: there, written: UpsertOutcome::Created, by: None, conflicts: Vec::new() }
     } else {
-        complete_edge(tx, writer, there, &new, source)?
+        merge_into_relationship(tx, writer, there, &new, source)?
     };
     if let Some(source) = source {
         sources::add_to_relationship(tx, writer, outcome.item.id, source)?;
@@ -248,22 +266,28 @@ pub fn join(
     Ok(outcome)
 }
 
-fn complete_edge(
+fn merge_into_relationship(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     there: Relationship,
     new: &NewRelationship,
     source: Option<&Source>,
-) -> Result<Outcome<Relationship>> {
+) -> Result<MergeOutcome<Relationship>> {
     // It was seen, not held: another may have completed it since.
     let Some(there) = edge_rows::lock(tx, writer.project.id, there.id)? else {
-        return Err(tx.again("the edge was deleted meanwhile").into());
+        return Err(tx.retry_error("the edge was deleted meanwhile").into());
     };
-    let Merged { patch, kept } = merge::merged_edge(&there, new);
+    let MergeResult { patch, conflicts: kept } = merge::merge_relationship(&there, new);
     let Some(patch) = patch else {
-        return Ok(Outcome { item: there, written: Written::Unchanged, by: None, kept });
+        return Ok(MergeOutcome {
+            item: there,
+            written: UpsertOutcome::Unchanged,
+            by: None,
+            conflicts: kept,
+        });
     };
-    let writer = Writer { reason: Some(merge::edge_reason(source, &kept)), ..writer.clone() };
+    let writer =
+        WriteContext { reason: Some(merge::relationship_merge_reason(source, &kept)), ..writer.clone() };
     let item = relationships::update(tx, &writer, there.id, &patch.check()?)?;
-    Ok(Outcome { item, written: Written::Updated, by: None, kept })
+    Ok(MergeOutcome { item, written: UpsertOutcome::Updated, by: None, conflicts: kept })
 }

@@ -1,7 +1,7 @@
 //! Template packs: kept per project, several versions of each, some of them assigned.
 
 use emergent_domain::{
-    cursor::{Page, Paged},
+    cursor::{Page, ResultPage},
     ids::{PackId, ProjectId},
     pack::{PackSet, TemplatePack, coordination_pack},
     time::Timestamp,
@@ -22,7 +22,7 @@ impl Graph {
     }
 
     /// The project's own and the built-in ones, newest first.
-    pub async fn list_packs(&self, project: ProjectId, page: Page) -> Result<Paged<StoredPack>> {
+    pub async fn list_packs(&self, project: ProjectId, page: Page) -> Result<ResultPage<StoredPack>> {
         Ok(self.db().read(move |tx| rows::list(tx, project, &page)).await?)
     }
 
@@ -56,7 +56,7 @@ impl Graph {
         let (pack, now) = (coordination_pack(), self.clock().now());
         let ensure = move |tx: &mut Tx<'_>| {
             rows::insert(tx, None, pack, now)?;
-            let id = rows::builtin(tx, &pack.name, &pack.version)?;
+            let id = rows::builtin_id(tx, &pack.name, &pack.version)?;
             Ok::<_, Error>((id, rows::users_of_builtin(tx, &pack.name)?))
         };
         let (id, users) = self.db().write(ensure).await?;
@@ -110,7 +110,7 @@ pub fn create(
 
 /// As [`Graph::assign_pack`].
 pub fn assign(tx: &mut Tx<'_>, project: ProjectId, id: PackId, now: Timestamp) -> Result<StoredPack> {
-    assign_by(tx, project, id, None, now)
+    assign_as(tx, project, id, None, now)
 }
 
 /// Assigns a pack for a product. One that is assigned already stays whose it was.
@@ -121,10 +121,10 @@ pub fn assign_for(
     product: &str,
     now: Timestamp,
 ) -> Result<StoredPack> {
-    assign_by(tx, project, id, Some(product), now)
+    assign_as(tx, project, id, Some(product), now)
 }
 
-fn assign_by(
+fn assign_as(
     tx: &mut Tx<'_>,
     project: ProjectId,
     id: PackId,
@@ -142,7 +142,7 @@ fn assign_by(
     }
     rows::assign(tx, project, &pack, product, now)?;
     // Packs that cannot be compiled together would block every write.
-    PackSet::compile(&rows::assigned(tx, project)?)?;
+    PackSet::compile(&rows::list_assigned(tx, project)?)?;
     of_project.packs_revision += 1;
     of_project.updated_at = now;
     projects::update(tx, &of_project)?;

@@ -1,7 +1,7 @@
 //! Projects: made, named, closed.
 
 use emergent_domain::{
-    cursor::{Page, Paged},
+    cursor::{Page, ResultPage},
     ids::ProjectId,
     project::{Project, check_name},
 };
@@ -10,7 +10,7 @@ use emergent_store::projects as rows;
 use crate::{Error, Graph, error::Result};
 
 /// The project that is there from the first start.
-pub const DEFAULT: &str = "default";
+pub const DEFAULT_PROJECT: &str = "default";
 
 impl Graph {
     pub async fn create_project(&self, name: &str, strict: bool) -> Result<Project> {
@@ -21,7 +21,7 @@ impl Graph {
             .await
     }
 
-    pub async fn list_projects(&self, page: Page) -> Result<Paged<Project>> {
+    pub async fn list_projects(&self, page: Page) -> Result<ResultPage<Project>> {
         Ok(self.db().read(move |tx| rows::list(tx, &page)).await?)
     }
 
@@ -39,7 +39,7 @@ impl Graph {
                 Ok(id) => rows::get(tx, id),
                 // No name has this, and PostgreSQL would not even take it as a text.
                 Err(_) if wanted.contains('\0') => Ok(None),
-                Err(_) => rows::by_name(tx, &wanted),
+                Err(_) => rows::get_by_name(tx, &wanted),
             })
             .await?;
         found.ok_or_else(|| Error::not_found("project", id_or_name))
@@ -67,7 +67,7 @@ impl Graph {
                 }
                 if after.name != before.name {
                     refuse_if_default(&before, "renamed")?;
-                    if rows::by_name(tx, &after.name)?.is_some() {
+                    if rows::get_by_name(tx, &after.name)?.is_some() {
                         return Err(name_taken(&after.name));
                     }
                 }
@@ -88,7 +88,7 @@ impl Graph {
                 Ok::<_, Error>(rows::delete(tx, id, now)?)
             })
             .await?;
-        self.db().vectors().forget(id);
+        self.db().vectors().remove_project(id);
         Ok(())
     }
 
@@ -96,13 +96,14 @@ impl Graph {
         let now = self.clock().now();
         self.db()
             .write(move |tx| {
-                if let Some(there) = rows::by_name(tx, DEFAULT)? {
+                if let Some(there) = rows::get_by_name(tx, DEFAULT_PROJECT)? {
                     return Ok(there);
                 }
-                match rows::insert(tx, DEFAULT, false, now)? {
+                match rows::insert(tx, DEFAULT_PROJECT, false, now)? {
                     Some(made) => Ok(made),
                     // Another server made it at the same moment.
-                    None => rows::by_name(tx, DEFAULT)?.ok_or_else(|| Error::not_found("project", DEFAULT)),
+                    None => rows::get_by_name(tx, DEFAULT_PROJECT)?
+                        .ok_or_else(|| Error::not_found("project", DEFAULT_PROJECT)),
                 }
             })
             .await
@@ -115,8 +116,8 @@ fn name_taken(name: &str) -> Error {
 
 /// Requests without a project mean it by its name.
 fn refuse_if_default(project: &Project, what: &str) -> Result<()> {
-    if project.name == DEFAULT {
-        return Err(Error::Conflict { message: format!("the project `{DEFAULT}` cannot be {what}") });
+    if project.name == DEFAULT_PROJECT {
+        return Err(Error::Conflict { message: format!("the project `{DEFAULT_PROJECT}` cannot be {what}") });
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::{
 
 use emergent_domain::{
     document::Chunk,
-    fusion::{Fused, Place, Ranked, Weights, fuse},
+    fusion::{ChannelRank, FusedHit, RankedHit, Weights, fuse},
     ids::{DocumentId, ObjectId, ProjectId},
     invalid::Invalid,
     object::Object,
@@ -17,8 +17,8 @@ use emergent_domain::{
 use emergent_llm::EmbedTask;
 use emergent_store::{
     Engine, Tx,
-    embedding_queue::{self, Kind},
-    search::{self, Among, Nearest, Wanted, embeddings, write::Index},
+    embedding_queue::{self, RowKind},
+    search::{self, HitLimits, SearchTarget, VectorQuery, embeddings, write::SearchIndex},
 };
 use parking_lot::Mutex;
 use tracing::warn;
@@ -35,13 +35,13 @@ pub const MAX_QUERY: usize = 16 << 10;
 
 /// What both channels are asked.
 #[derive(Clone)]
-struct Question {
+struct SearchRequest {
     project: ProjectId,
     query: String,
     mode: SearchMode,
     weights: Weights,
     limit: usize,
-    among: Among,
+    among: SearchTarget,
 }
 
 /// Loads rows by number; what is gone is not in the answer.
@@ -52,15 +52,15 @@ impl Graph {
     /// channel answers alone and the result says so.
     pub async fn search(&self, project: ProjectId, query: SearchQuery) -> Result<SearchResult<Object>> {
         query.filter.check()?;
-        let question = Question {
+        let question = SearchRequest {
             project,
             query: query.query,
             mode: query.mode,
             weights: query.weights,
             limit: query.limit,
-            among: Among::Objects(query.filter),
+            among: SearchTarget::Objects(query.filter),
         };
-        self.ask(question, search::load_objects).await
+        self.run_search(question, search::load_objects).await
     }
 
     /// The chunks, of one document or of all, that answer a query best.
@@ -72,15 +72,15 @@ impl Graph {
         limit: usize,
         document: Option<DocumentId>,
     ) -> Result<SearchResult<Chunk>> {
-        let question = Question {
+        let question = SearchRequest {
             project,
             query: query.to_owned(),
             mode,
             weights: Weights::default(),
             limit,
-            among: Among::Chunks(document),
+            among: SearchTarget::Chunks(document),
         };
-        self.ask(question, search::load_chunks).await
+        self.run_search(question, search::load_chunks).await
     }
 
     /// The objects whose vectors are nearest to an object's, itself left out. An object that waits
@@ -96,8 +96,8 @@ impl Graph {
         check_limit(limit)?;
         let read = move |tx: &mut Tx<'_>| {
             let no = search::object_no(tx, project, id)?.ok_or_else(|| Error::not_found("object", id))?;
-            let vector = embeddings::get(tx, Index::Objects, no)?;
-            let text = embedding_queue::texts(tx, Kind::Object, &[no])?.pop().map(|(_, text)| text);
+            let vector = embeddings::get(tx, SearchIndex::Objects, no)?;
+            let text = embedding_queue::load_texts(tx, RowKind::Object, &[no])?.pop().map(|(_, text)| text);
             Ok::<_, Error>((no, vector, text.unwrap_or_default()))
         };
         let (no, vector, text) = self.db().read(read).await?;
@@ -108,23 +108,27 @@ impl Graph {
         let Some((model, vector)) = vector else {
             return Ok(SearchResult { hits: Vec::new(), embedding: EmbeddingUse::Unavailable });
         };
-        let near = self.near(project, Among::Objects(filter), model, vector, limit + 1);
+        let near = self.rank_by_vector(project, SearchTarget::Objects(filter), model, vector, limit + 1);
         let read = move |tx: &mut Tx<'_>| {
             let mut near = near(tx)?;
             near.retain(|hit| hit.id != no);
             let fused = fuse(&[], &near, Weights::default());
             load_best(tx, project, &fused, limit, search::load_objects)
         };
-        Ok(SearchResult { hits: self.read_near(read).await?, embedding: EmbeddingUse::Used })
+        Ok(SearchResult { hits: self.read_for_vectors(read).await?, embedding: EmbeddingUse::Used })
     }
 
-    async fn ask<T: Send + 'static>(&self, question: Question, load: Load<T>) -> Result<SearchResult<T>> {
+    async fn run_search<T: Send + 'static>(
+        &self,
+        question: SearchRequest,
+        load: Load<T>,
+    ) -> Result<SearchResult<T>> {
         check_limit(question.limit)?;
         if question.query.trim().is_empty() {
-            return Err(Invalid::one("query", "must not be empty").into());
+            return Err(Invalid::new("query", "must not be empty").into());
         }
         if question.query.len() > MAX_QUERY {
-            return Err(Invalid::one("query", format!("must have at most {MAX_QUERY} bytes")).into());
+            return Err(Invalid::new("query", format!("must have at most {MAX_QUERY} bytes")).into());
         }
         // Before the database is touched: a slow provider must not hold a connection.
         let vector = match question.mode {
@@ -139,14 +143,15 @@ impl Graph {
             SearchMode::Text | SearchMode::Vector => question.limit + 5,
         };
         let weights = question.mode_weights();
-        let Question { project, mode, limit, among, .. } = question;
+        let SearchRequest { project, mode, limit, among, .. } = question;
         let text =
-            (mode != SearchMode::Vector).then(|| by_text(&question.query, &among, project, most, limit));
-        let near = vector.map(|(model, vector)| self.near(project, among.clone(), model, vector, most));
+            (mode != SearchMode::Vector).then(|| rank_by_text(&question.query, &among, project, most, limit));
+        let near =
+            vector.map(|(model, vector)| self.rank_by_vector(project, among.clone(), model, vector, most));
         // One channel alone ranks and loads in one read: each read is a way to another thread and back.
         let hits = match (text, near) {
             (Some(text), Some(near)) => {
-                let (text, near) = tokio::join!(self.db().read(text), self.read_near(near));
+                let (text, near) = tokio::join!(self.db().read(text), self.read_for_vectors(near));
                 let fused = fuse(&text?, &near?, weights);
                 self.db().read(move |tx| load_best(tx, project, &fused, limit, load)).await?
             }
@@ -162,7 +167,7 @@ impl Graph {
                     let fused = fuse(&[], &near(tx)?, weights);
                     load_best(tx, project, &fused, limit, load)
                 };
-                self.read_near(read).await?
+                self.read_for_vectors(read).await?
             }
             (None, None) => Vec::new(),
         };
@@ -170,23 +175,23 @@ impl Graph {
     }
 
     /// Ranks by vector, within [`Graph::read_near`].
-    pub(crate) fn near(
+    pub(crate) fn rank_by_vector(
         &self,
         project: ProjectId,
-        among: Among,
+        among: SearchTarget,
         model: String,
         vector: Arc<[f32]>,
         most: usize,
-    ) -> impl FnOnce(&mut Tx<'_>) -> emergent_store::Result<Vec<Ranked<i64>>> + Send + 'static {
+    ) -> impl FnOnce(&mut Tx<'_>) -> emergent_store::Result<Vec<RankedHit<i64>>> + Send + 'static {
         let indexes = Arc::clone(self.db().vectors());
         move |tx| {
-            let nearest = Nearest { model: &model, vector: &vector, most };
-            search::vector(tx, &indexes, project, &among, &nearest)
+            let nearest = VectorQuery { model: &model, vector: &vector, limit: most };
+            search::search_vectors(tx, &indexes, project, &among, &nearest)
         }
     }
 
     /// Reads as a search by vector has to on either engine.
-    pub(crate) async fn read_near<T: Send + 'static>(
+    pub(crate) async fn read_for_vectors<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Tx<'_>) -> emergent_store::Result<T> + Send + 'static,
     ) -> emergent_store::Result<T> {
@@ -219,7 +224,7 @@ impl Graph {
     }
 }
 
-impl Question {
+impl SearchRequest {
     /// One channel alone counts, whatever weight it would have beside the other.
     fn mode_weights(&self) -> Weights {
         match self.mode {
@@ -233,27 +238,27 @@ fn check_limit(limit: usize) -> Result<(), Invalid> {
     if (1..=MAX_LIMIT).contains(&limit) {
         Ok(())
     } else {
-        Err(Invalid::one("limit", format!("must be 1 to {MAX_LIMIT}")))
+        Err(Invalid::new("limit", format!("must be 1 to {MAX_LIMIT}")))
     }
 }
 
 /// Ranks by text.
-fn by_text(
+fn rank_by_text(
     query: &str,
-    among: &Among,
+    among: &SearchTarget,
     project: ProjectId,
     most: usize,
     enough: usize,
-) -> impl FnOnce(&mut Tx<'_>) -> emergent_store::Result<Vec<Ranked<i64>>> + Send + 'static {
+) -> impl FnOnce(&mut Tx<'_>) -> emergent_store::Result<Vec<RankedHit<i64>>> + Send + 'static {
     let (query, among) = (TextQuery::parse(query), among.clone());
-    move |tx| search::text(tx, project, &among, &query, Wanted { most, enough })
+    move |tx| search::search_text(tx, project, &among, &query, HitLimits { max: most, enough })
 }
 
 /// Loads the best of the fused hits. Those that were deleted since are passed over.
 fn load_best<T>(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    fused: &[Fused<i64>],
+    fused: &[FusedHit<i64>],
     limit: usize,
     load: Load<T>,
 ) -> emergent_store::Result<Vec<Hit<T>>> {
@@ -269,17 +274,17 @@ fn load_best<T>(
     Ok(hits)
 }
 
-fn into_hit<T>(fused: &Fused<i64>, item: T) -> Hit<T> {
-    let channel = |place: Place| ChannelHit { rank: place.rank, score: place.score };
+fn into_hit<T>(fused: &FusedHit<i64>, item: T) -> Hit<T> {
+    let channel = |place: ChannelRank| ChannelHit { rank: place.rank, score: place.score };
     Hit { item, score: fused.score, text: fused.text.map(channel), vector: fused.vector.map(channel) }
 }
 
 /// The vectors of the last few queries: people page and refine, and a provider takes its time.
 #[derive(Default)]
-pub(crate) struct QueryVectors(Mutex<VecDeque<(String, Arc<[f32]>)>>);
+pub(crate) struct QueryVectorCache(Mutex<VecDeque<(String, Arc<[f32]>)>>);
 
-impl QueryVectors {
-    const KEPT: usize = 64;
+impl QueryVectorCache {
+    const CAPACITY: usize = 64;
 
     fn get(&self, query: &str) -> Option<Arc<[f32]>> {
         let mut kept = self.0.lock();
@@ -292,7 +297,7 @@ impl QueryVectors {
 
     fn put(&self, query: &str, vector: Arc<[f32]>) {
         let mut kept = self.0.lock();
-        kept.truncate(Self::KEPT - 1);
+        kept.truncate(Self::CAPACITY - 1);
         kept.push_front((query.to_owned(), vector));
     }
 }

@@ -11,42 +11,50 @@ use emergent_domain::{
 };
 use emergent_store::{
     Tx,
-    sources::{self as rows, Of},
+    sources::{self as rows, SourceOwner},
 };
 use uuid::Uuid;
 
-use crate::{Error, Graph, Writer, error::Result};
+use crate::{Error, Graph, WriteContext, error::Result};
 
 /// As many passages are shown of one thing, the newest.
-pub const SHOWN: usize = 50;
+pub const MAX_SOURCES: usize = 50;
 
 /// The passages of some objects or relationships, by their ids; what has none is not in it.
-pub type Said = HashMap<Uuid, Vec<Source>>;
+pub type SourcesById = HashMap<Uuid, Vec<Source>>;
 
 /// The passage a caller names as its source: a chunk of a living document of the project.
 pub fn find(tx: &mut Tx<'_>, project: ProjectId, chunk: ChunkId) -> Result<Source> {
-    let found = rows::find(tx, project, chunk)?;
-    Ok(found.ok_or_else(|| Invalid::one("source.chunkId", "no chunk with this id in this project"))?)
+    let found = rows::find_chunk(tx, project, chunk)?;
+    Ok(found.ok_or_else(|| Invalid::new("source.chunkId", "no chunk with this id in this project"))?)
 }
 
 /// Notes where an object was found; false when that was known.
-pub fn add_to_object(tx: &mut Tx<'_>, writer: &Writer, id: ObjectId, source: &Source) -> Result<bool> {
-    Ok(rows::add(tx, writer.project.id, (Of::Object, id.0), source, writer.now, writer.author)?)
+pub fn add_to_object(tx: &mut Tx<'_>, writer: &WriteContext, id: ObjectId, source: &Source) -> Result<bool> {
+    Ok(rows::add(tx, writer.project.id, (SourceOwner::Object, id.0), source, writer.now, writer.author)?)
 }
 
 /// Notes where a relationship was found; false when that was known.
 pub fn add_to_relationship(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     id: RelationshipId,
     source: &Source,
 ) -> Result<bool> {
-    Ok(rows::add(tx, writer.project.id, (Of::Relationship, id.0), source, writer.now, writer.author)?)
+    Ok(rows::add(
+        tx,
+        writer.project.id,
+        (SourceOwner::Relationship, id.0),
+        source,
+        writer.now,
+        writer.author,
+    )?)
 }
 
 /// The newest passages of one thing; asked for only where there are any.
-fn shown(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid, found: bool) -> Result<Vec<Source>> {
-    let mut said = if found { rows::of(tx, project, &[entity], SHOWN)? } else { Said::new() };
+fn list_sources(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid, found: bool) -> Result<Vec<Source>> {
+    let mut said =
+        if found { rows::list_for(tx, project, &[entity], MAX_SOURCES)? } else { SourcesById::new() };
     Ok(said.remove(&entity).unwrap_or_default())
 }
 
@@ -58,10 +66,10 @@ impl Graph {
         id: ObjectId,
     ) -> Result<(Object, Vec<Source>)> {
         let read = move |tx: &mut Tx<'_>| {
-            let Some((object, found)) = rows::object(tx, project, id)? else {
+            let Some((object, found)) = rows::get_object_with_flag(tx, project, id)? else {
                 return Err(Error::not_found("object", id));
             };
-            Ok((object, shown(tx, project, id.0, found)?))
+            Ok((object, list_sources(tx, project, id.0, found)?))
         };
         self.db().read(read).await
     }
@@ -73,16 +81,16 @@ impl Graph {
         id: RelationshipId,
     ) -> Result<(Relationship, Vec<Source>)> {
         let read = move |tx: &mut Tx<'_>| {
-            let Some((edge, found)) = rows::relationship(tx, project, id)? else {
+            let Some((edge, found)) = rows::get_relationship_with_flag(tx, project, id)? else {
                 return Err(Error::not_found("relationship", id));
             };
-            Ok((edge, shown(tx, project, id.0, found)?))
+            Ok((edge, list_sources(tx, project, id.0, found)?))
         };
         self.db().read(read).await
     }
 
     /// The newest passages of some objects or relationships.
-    pub async fn sources_of(&self, project: ProjectId, entities: Vec<Uuid>) -> Result<Said> {
-        Ok(self.db().read(move |tx| rows::of(tx, project, &entities, SHOWN)).await?)
+    pub async fn list_sources(&self, project: ProjectId, entities: Vec<Uuid>) -> Result<SourcesById> {
+        Ok(self.db().read(move |tx| rows::list_for(tx, project, &entities, MAX_SOURCES)).await?)
     }
 }

@@ -12,7 +12,7 @@ use emergent_domain::{
 use emergent_store::Tx;
 use serde_json::{Map, Value};
 
-use crate::{Actor, Error, Graph, Writer, error::Result, objects, relationships};
+use crate::{Actor, Error, Graph, WriteContext, error::Result, objects, relationships};
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NewSubgraph {
@@ -24,14 +24,14 @@ pub struct NewSubgraph {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSubgraphEdge {
     pub type_: String,
-    pub from: End,
-    pub to: End,
+    pub from: EdgeEnd,
+    pub to: EdgeEnd,
     pub properties: Map<String, Value>,
     pub weight: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum EdgeEnd {
     /// A new object of the same request.
     Ref(String),
     /// An object that is there.
@@ -41,7 +41,7 @@ pub enum End {
 /// What was made, in the order it was asked for. An edge that was there already is returned as it
 /// is.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct MadeSubgraph {
+pub struct CreatedSubgraph {
     pub objects: Vec<Object>,
     pub relationships: Vec<Relationship>,
     pub refs: BTreeMap<String, ObjectId>,
@@ -50,33 +50,33 @@ pub struct MadeSubgraph {
 /// A subgraph that was checked. Its new objects have their ids already, so that its edges know
 /// their ends.
 #[derive(Debug, Clone)]
-pub struct Draft {
-    objects: Vec<objects::Draft>,
-    relationships: Vec<relationships::Draft>,
+pub struct SubgraphDraft {
+    objects: Vec<objects::ObjectDraft>,
+    relationships: Vec<relationships::RelationshipDraft>,
     refs: BTreeMap<String, ObjectId>,
 }
 
-impl Draft {
+impl SubgraphDraft {
     pub fn new(new: NewSubgraph) -> Result<Self> {
         let mut refs = BTreeMap::new();
         let mut objects = Vec::with_capacity(new.objects.len());
         for (at, (name, object)) in new.objects.into_iter().enumerate() {
-            let wrong = |invalid: Invalid| Error::from(invalid).at("objects", at);
+            let wrong = |invalid: Invalid| Error::from(invalid).at_index("objects", at);
             let id = ObjectId::new();
             if let Some(name) = name
                 && refs.insert(name, id).is_some()
             {
-                return Err(wrong(Invalid::one("ref", "is used by an object before this one")));
+                return Err(wrong(Invalid::new("ref", "is used by an object before this one")));
             }
-            objects.push(objects::Draft::new(object).map_err(wrong)?.with_id(id));
+            objects.push(objects::ObjectDraft::new(object).map_err(wrong)?.with_id(id));
         }
         let mut relationships = Vec::with_capacity(new.relationships.len());
         for (at, edge) in new.relationships.into_iter().enumerate() {
-            let wrong = |invalid: Invalid| Error::from(invalid).at("relationships", at);
+            let wrong = |invalid: Invalid| Error::from(invalid).at_index("relationships", at);
             let end = |field, end| match end {
-                End::Id(id) => Ok(id),
-                End::Ref(name) => refs.get(&name).copied().ok_or_else(|| {
-                    wrong(Invalid::one(field, format!("no object of this request has the ref `{name}`")))
+                EdgeEnd::Id(id) => Ok(id),
+                EdgeEnd::Ref(name) => refs.get(&name).copied().ok_or_else(|| {
+                    wrong(Invalid::new(field, format!("no object of this request has the ref `{name}`")))
                 }),
             };
             let edge = NewRelationship {
@@ -86,23 +86,23 @@ impl Draft {
                 properties: edge.properties,
                 weight: edge.weight,
             };
-            relationships.push(relationships::Draft::new(edge).map_err(wrong)?);
+            relationships.push(relationships::RelationshipDraft::new(edge).map_err(wrong)?);
         }
         Ok(Self { objects, relationships, refs })
     }
 }
 
 /// All of it or nothing.
-pub fn create(tx: &mut Tx<'_>, writer: &Writer, draft: &Draft) -> Result<MadeSubgraph> {
+pub fn create(tx: &mut Tx<'_>, writer: &WriteContext, draft: &SubgraphDraft) -> Result<CreatedSubgraph> {
     let objects = objects::create_all(tx, writer, &draft.objects)?;
     let relationships = relationships::create_all(tx, writer, &draft.relationships)?;
     let relationships = relationships.into_iter().map(|(edge, _)| edge).collect();
-    Ok(MadeSubgraph { objects, relationships, refs: draft.refs.clone() })
+    Ok(CreatedSubgraph { objects, relationships, refs: draft.refs.clone() })
 }
 
 impl Graph {
-    pub async fn create_subgraph(&self, actor: Actor, new: NewSubgraph) -> Result<MadeSubgraph> {
-        let draft = Draft::new(new)?;
+    pub async fn create_subgraph(&self, actor: Actor, new: NewSubgraph) -> Result<CreatedSubgraph> {
+        let draft = SubgraphDraft::new(new)?;
         self.write(actor, move |tx, writer| create(tx, writer, &draft)).await
     }
 }

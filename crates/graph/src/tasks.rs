@@ -14,17 +14,17 @@ use emergent_domain::{
     invalid::Invalid,
     object::{NewObject, Object},
     relationship::Relationship,
-    task::{BLOCKS, TASK_TYPE, TaskStatus},
+    task::{BLOCKS_TYPE, TASK_TYPE, TaskStatus},
 };
 use emergent_store::{Tx, tasks as rows, workflows};
 use serde_json::{Map, Value};
 
-use crate::{Error, Writer, error::Result, objects::Draft};
+use crate::{Error, WriteContext, error::Result, objects::ObjectDraft};
 
-mod circles;
-pub(crate) mod joining;
+mod cycles;
+pub(crate) mod membership;
 
-pub(crate) use circles::{check_coming_edge, refuse_circles};
+pub(crate) use cycles::{check_restored_edge, reject_cycles};
 
 const STATUS: &str = "status";
 
@@ -33,7 +33,7 @@ fn is_task(type_: &str) -> bool {
 }
 
 /// A task that says nothing of its status has not begun; one that comes with an agent keeps to it.
-pub(crate) fn complete(new: &mut NewObject) {
+pub(crate) fn fill_defaults(new: &mut NewObject) {
     if !is_task(&new.type_) {
         return;
     }
@@ -44,65 +44,69 @@ pub(crate) fn complete(new: &mut NewObject) {
     }
 }
 
-fn workflow_of(properties: &Map<String, Value>) -> Option<WorkflowId> {
+fn task_workflow(properties: &Map<String, Value>) -> Option<WorkflowId> {
     properties.get("workflow_id").and_then(Value::as_str).and_then(|id| id.parse().ok())
 }
 
 /// Which new tasks may come in: they have not begun, and their workflow has room for them.
-pub(crate) struct Gate<'a> {
-    writer: &'a Writer,
-    room: HashMap<WorkflowId, Room>,
+pub(crate) struct NewTaskCheck<'a> {
+    writer: &'a WriteContext,
+    capacity: HashMap<WorkflowId, TaskCapacity>,
 }
 
-struct Room {
+struct TaskCapacity {
     left: i64,
-    most: usize,
+    max: usize,
 }
 
-impl<'a> Gate<'a> {
+impl<'a> NewTaskCheck<'a> {
     /// Tells the workflows of the tasks among these, which also keeps others from adding to them.
-    pub(crate) fn open<'d>(
+    pub(crate) fn load<'d>(
         tx: &mut Tx<'_>,
-        writer: &'a Writer,
-        drafts: impl Iterator<Item = &'d Draft>,
+        writer: &'a WriteContext,
+        drafts: impl Iterator<Item = &'d ObjectDraft>,
     ) -> Result<Self> {
         let tasks = drafts.filter(|draft| is_task(draft.type_()));
-        Self::of(tx, writer, tasks.filter_map(|draft| workflow_of(draft.properties())).collect())
+        Self::for_workflows(tx, writer, tasks.filter_map(|draft| task_workflow(draft.properties())).collect())
     }
 
-    fn of(tx: &mut Tx<'_>, writer: &'a Writer, workflows: BTreeSet<WorkflowId>) -> Result<Self> {
+    fn for_workflows(
+        tx: &mut Tx<'_>,
+        writer: &'a WriteContext,
+        workflows: BTreeSet<WorkflowId>,
+    ) -> Result<Self> {
         let mut room = HashMap::new();
-        if !writer.dispatcher {
+        if !writer.is_dispatcher {
             let project = writer.project.id;
             for id in workflows {
-                if workflows::touch(tx, project, id)?
+                if workflows::bump_revision(tx, project, id)?
                     && let Some(workflow) = workflows::get(tx, project, id)?
                 {
                     let most = workflow.settings.max_tasks;
                     let left = i64::try_from(most).unwrap_or(i64::MAX) - rows::count(tx, project, id)?;
-                    room.insert(id, Room { left, most });
+                    room.insert(id, TaskCapacity { left, max: most });
                 }
             }
         }
-        Ok(Self { writer, room })
+        Ok(Self { writer, capacity: room })
     }
 
-    pub(crate) fn admit(&mut self, draft: &Draft) -> Result<()> {
+    pub(crate) fn check(&mut self, draft: &ObjectDraft) -> Result<()> {
         if !is_task(draft.type_()) {
             return Ok(());
         }
-        if !self.writer.dispatcher && !draft.is_imported() {
+        if !self.writer.is_dispatcher && !draft.is_imported() {
             check_new(draft.properties())?;
         }
-        self.seat(workflow_of(draft.properties()))
+        self.take_capacity(task_workflow(draft.properties()))
     }
 
-    fn seat(&mut self, workflow: Option<WorkflowId>) -> Result<()> {
-        let Some((id, room)) = workflow.and_then(|id| Some((id, self.room.get_mut(&id)?))) else {
+    fn take_capacity(&mut self, workflow: Option<WorkflowId>) -> Result<()> {
+        let Some((id, room)) = workflow.and_then(|id| Some((id, self.capacity.get_mut(&id)?))) else {
             return Ok(());
         };
         if room.left < 1 {
-            let most = room.most;
+            let most = room.max;
             return Err(Error::Conflict {
                 message: format!(
                     "the workflow `{id}` has {most} tasks, and max_tasks is {most}: it takes no more"
@@ -114,17 +118,17 @@ impl<'a> Gate<'a> {
     }
 }
 
-fn parse(status: &Value) -> Result<TaskStatus, Invalid> {
+fn parse_status(status: &Value) -> Result<TaskStatus, Invalid> {
     status.as_str().and_then(TaskStatus::parse).ok_or_else(|| {
         let all: Vec<&str> = TaskStatus::ALL.iter().map(|one| one.as_str()).collect();
-        Invalid::one("properties.status", format!("{status} is not one of {}", all.join(", ")))
+        Invalid::new("properties.status", format!("{status} is not one of {}", all.join(", ")))
     })
 }
 
 fn check_new(properties: &Map<String, Value>) -> Result<(), Invalid> {
-    match properties.get(STATUS).map(parse).transpose()? {
+    match properties.get(STATUS).map(parse_status).transpose()? {
         None | Some(TaskStatus::Pending) => Ok(()),
-        Some(other) => Err(Invalid::one(
+        Some(other) => Err(Invalid::new(
             "properties.status",
             format!("a new task is pending, not {other}: make it so, and move it on from there"),
         )),
@@ -132,8 +136,8 @@ fn check_new(properties: &Map<String, Value>) -> Result<(), Invalid> {
 }
 
 /// Whether a task's status may move like this.
-fn check_move(
-    writer: &Writer,
+fn check_transition(
+    writer: &WriteContext,
     before: &Object,
     was: &Map<String, Value>,
     after: &Map<String, Value>,
@@ -141,23 +145,23 @@ fn check_move(
     let (from, to) = (was.get(STATUS), after.get(STATUS));
     let Some(to) = to.filter(|to| from != Some(*to)) else { return Ok(()) };
     // What was written before there were rules is taken as the dispatcher takes it.
-    let from = from.and_then(|from| parse(from).ok()).unwrap_or(TaskStatus::Pending);
-    let to = parse(to)?;
+    let from = from.and_then(|from| parse_status(from).ok()).unwrap_or(TaskStatus::Pending);
+    let to = parse_status(to)?;
     let run = was.get("run_id").and_then(Value::as_str).filter(|run| !run.is_empty());
-    if let Some(run) = run.filter(|_| from == TaskStatus::InProgress && !writer.dispatcher) {
-        let name = name_of(before.id, was);
+    if let Some(run) = run.filter(|_| from == TaskStatus::InProgress && !writer.is_dispatcher) {
+        let name = task_name(before.id, was);
         return Err(Error::Conflict {
             message: format!(
                 "the task `{name}` is worked on by the run `{run}`: wait for its end, or cancel it"
             ),
         });
     }
-    if from.may_become(to, writer.dispatcher) {
+    if from.can_become(to, writer.is_dispatcher) {
         return Ok(());
     }
     let possible: Vec<&str> = TaskStatus::ALL
         .iter()
-        .filter(|one| **one != from && from.may_become(**one, writer.dispatcher))
+        .filter(|one| **one != from && from.can_become(**one, writer.is_dispatcher))
         .map(|one| one.as_str())
         .collect();
     let then = match possible.as_slice() {
@@ -165,116 +169,125 @@ fn check_move(
         [one] => format!("and can only become {one}"),
         [most @ .., last] => format!("and can only become {} or {last}", most.join(", ")),
     };
-    let name = name_of(before.id, was);
+    let name = task_name(before.id, was);
     Err(Error::Conflict { message: format!("the task `{name}` is {from} {then}, not {to}") })
 }
 
 /// As [`check_move`], of a dead object that is to come back changed.
-pub(crate) fn check_restored(writer: &Writer, before: &Object, after: &Draft) -> Result<()> {
+pub(crate) fn check_restored(writer: &WriteContext, before: &Object, after: &ObjectDraft) -> Result<()> {
     if is_task(&before.type_) && is_task(after.type_()) {
-        check_move(writer, before, &before.properties.to_map(), after.properties())?;
+        check_transition(writer, before, &before.properties.to_map(), after.properties())?;
     }
     Ok(())
 }
 
 /// As [`check_move`], of a dead object that is to come back as it was before.
-pub(crate) fn check_reverted(writer: &Writer, now: &Object, before: &Object) -> Result<()> {
+pub(crate) fn check_reverted(writer: &WriteContext, now: &Object, before: &Object) -> Result<()> {
     if is_task(&now.type_) && is_task(&before.type_) {
-        check_move(writer, now, &now.properties.to_map(), &before.properties.to_map())?;
+        check_transition(writer, now, &now.properties.to_map(), &before.properties.to_map())?;
     }
     Ok(())
 }
 
-fn name_of(id: ObjectId, properties: &Map<String, Value>) -> String {
+fn task_name(id: ObjectId, properties: &Map<String, Value>) -> String {
     let text = |name| properties.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     text("key").or_else(|| text("title")).map_or_else(|| id.to_string(), str::to_owned)
 }
 
 /// Before a living object is changed.
 /// `was`: the properties it had.
-pub(crate) fn change(
+pub(crate) fn before_update(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     before: &Object,
     was: &Map<String, Value>,
-    after: &Draft,
+    after: &ObjectDraft,
 ) -> Result<()> {
     let (was_task, is_task) = (is_task(&before.type_), is_task(after.type_()));
     if !was_task && !is_task {
         return Ok(());
     }
     match (was_task, is_task) {
-        (true, true) => check_move(writer, before, was, after.properties())?,
-        (_, true) if !writer.dispatcher => check_new(after.properties())?,
+        (true, true) => check_transition(writer, before, was, after.properties())?,
+        (_, true) if !writer.is_dispatcher => check_new(after.properties())?,
         _ => {}
     }
-    let left = if was_task { workflow_of(was) } else { None };
-    let joined = if is_task { workflow_of(after.properties()) } else { None };
-    let mut gate = Gate::of(tx, writer, left.into_iter().chain(joined).collect())?;
+    let left = if was_task { task_workflow(was) } else { None };
+    let joined = if is_task { task_workflow(after.properties()) } else { None };
+    let mut gate = NewTaskCheck::for_workflows(tx, writer, left.into_iter().chain(joined).collect())?;
     if joined != left {
-        gate.seat(joined)?;
+        gate.take_capacity(joined)?;
     }
-    if !was_task { circles::check_newcomer(tx, writer, before.id) } else { Ok(()) }
+    if !was_task { cycles::check_new_task(tx, writer, before.id) } else { Ok(()) }
 }
 
 /// When an object goes with its edges.
-pub(crate) fn gone(tx: &mut Tx<'_>, writer: &Writer, object: &Object, edges: &[Relationship]) -> Result<()> {
-    announce(tx, writer, &concerned(object, edges))
-}
-
-/// Before an object comes back with its edges.
-pub(crate) fn coming(
+pub(crate) fn after_delete(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     object: &Object,
     edges: &[Relationship],
 ) -> Result<()> {
-    let ids = concerned(object, edges);
+    notify_workflows(tx, writer, &affected_tasks(object, edges))
+}
+
+/// Before an object comes back with its edges.
+pub(crate) fn before_restore(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    object: &Object,
+    edges: &[Relationship],
+) -> Result<()> {
+    let ids = affected_tasks(object, edges);
     if ids.is_empty() {
         return Ok(());
     }
-    announce(tx, writer, &ids)?;
-    let tasks = rows::called(tx, writer.project.id, &ids)?;
+    notify_workflows(tx, writer, &ids)?;
+    let tasks = rows::task_names(tx, writer.project.id, &ids)?;
     // Its row still has the type it died with; it may come back with another.
     let task = |id| if id == object.id { is_task(&object.type_) } else { tasks.contains_key(&id) };
-    circles::check_coming(tx, writer, edges.iter().filter(|edge| task(edge.from) && task(edge.to)))
+    cycles::check_restored_edges(tx, writer, edges.iter().filter(|edge| task(edge.from) && task(edge.to)))
 }
 
-fn concerned(object: &Object, edges: &[Relationship]) -> Vec<ObjectId> {
+fn affected_tasks(object: &Object, edges: &[Relationship]) -> Vec<ObjectId> {
     let own = is_task(&object.type_).then_some(object.id);
     own.into_iter()
-        .chain(ends_of_blocks(edges.iter().map(|edge| (edge.type_.as_str(), edge.from, edge.to))))
+        .chain(blocks_ends(edges.iter().map(|edge| (edge.type_.as_str(), edge.from, edge.to))))
         .collect()
 }
 
-fn ends_of_blocks<'e>(
+fn blocks_ends<'e>(
     edges: impl Iterator<Item = (&'e str, ObjectId, ObjectId)>,
 ) -> impl Iterator<Item = ObjectId> {
-    edges.filter(|(type_, _, _)| *type_ == BLOCKS).flat_map(|(_, from, to)| [from, to])
+    edges.filter(|(type_, _, _)| *type_ == BLOCKS_TYPE).flat_map(|(_, from, to)| [from, to])
 }
 
 /// Tells the workflows at the ends of the `blocks` among these edges that something about them
 /// changes, before it does.
-pub(crate) fn announce_edges<'e>(
+pub(crate) fn notify_workflows_of_edges<'e>(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     edges: impl Iterator<Item = (&'e str, ObjectId, ObjectId)>,
 ) -> Result<()> {
-    announce(tx, writer, &ends_of_blocks(edges).collect::<Vec<_>>())
+    notify_workflows(tx, writer, &blocks_ends(edges).collect::<Vec<_>>())
 }
 
-pub(crate) fn announce_edge(tx: &mut Tx<'_>, writer: &Writer, edge: &Relationship) -> Result<()> {
-    announce_edges(tx, writer, std::iter::once((edge.type_.as_str(), edge.from, edge.to)))
+pub(crate) fn notify_workflows_of_edge(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    edge: &Relationship,
+) -> Result<()> {
+    notify_workflows_of_edges(tx, writer, std::iter::once((edge.type_.as_str(), edge.from, edge.to)))
 }
 
-fn announce(tx: &mut Tx<'_>, writer: &Writer, tasks: &[ObjectId]) -> Result<()> {
-    if writer.dispatcher || tasks.is_empty() {
+fn notify_workflows(tx: &mut Tx<'_>, writer: &WriteContext, tasks: &[ObjectId]) -> Result<()> {
+    if writer.is_dispatcher || tasks.is_empty() {
         return Ok(());
     }
-    let called = rows::called(tx, writer.project.id, tasks)?;
+    let called = rows::task_names(tx, writer.project.id, tasks)?;
     // In order, so that two who tell several do not wait for each other.
     for id in called.into_values().filter_map(|task| task.workflow).collect::<BTreeSet<_>>() {
-        workflows::touch(tx, writer.project.id, id)?;
+        workflows::bump_revision(tx, writer.project.id, id)?;
     }
     Ok(())
 }

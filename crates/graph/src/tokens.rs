@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use emergent_domain::{
     author::Author,
-    cursor::{Page, Paged},
+    cursor::{Page, ResultPage},
     ids::{ProjectId, TokenId},
     invalid::Invalid,
     object::check_text,
@@ -40,11 +40,11 @@ impl Graph {
     ) -> Result<(Token, String)> {
         check_text("name", Some(name), 128)?;
         if scopes.is_empty() {
-            return Err(Invalid::one("scopes", "must name at least one scope").into());
+            return Err(Invalid::new("scopes", "must name at least one scope").into());
         }
         let now = self.clock().now();
         if expires_at.is_some_and(|end| end <= now) {
-            return Err(Invalid::one("expiresAt", "must be in the future").into());
+            return Err(Invalid::new("expiresAt", "must be in the future").into());
         }
         let secret = new_secret();
         let token = Token {
@@ -73,7 +73,7 @@ impl Graph {
     }
 
     /// Those of one project, or all; revoked and expired ones too, newest first.
-    pub async fn list_tokens(&self, project: Option<ProjectId>, page: Page) -> Result<Paged<Token>> {
+    pub async fn list_tokens(&self, project: Option<ProjectId>, page: Page) -> Result<ResultPage<Token>> {
         Ok(self.db().read(move |tx| rows::list(tx, project, &page)).await?)
     }
 
@@ -94,16 +94,16 @@ impl Graph {
     /// The token of a secret, if it may be used now.
     pub async fn authenticate(&self, secret: &str) -> Result<Option<Token>> {
         let hash = hash(secret);
-        let found = self.db().read(move |tx| rows::by_hash(tx, &hash)).await?;
-        Ok(found.filter(|token| token.is_live(self.clock().now())))
+        let found = self.db().read(move |tx| rows::get_by_hash(tx, &hash)).await?;
+        Ok(found.filter(|token| token.is_valid(self.clock().now())))
     }
 
     /// Refuses a token that has ended, in the transaction of what it would do. Authors that are no
     /// token here do not end.
-    pub(crate) fn must_be_live(&self, tx: &mut Tx<'_>, author: Author) -> Result<()> {
+    pub(crate) fn check_token_valid(&self, tx: &mut Tx<'_>, author: Author) -> Result<()> {
         let Author::Token { id } = author else { return Ok(()) };
         match rows::get(tx, id)? {
-            Some(token) if !token.is_live(self.clock().now()) => Err(Error::TokenEnded),
+            Some(token) if !token.is_valid(self.clock().now()) => Err(Error::TokenEnded),
             _ => Ok(()),
         }
     }
@@ -112,7 +112,7 @@ impl Graph {
     /// operator configured holds, even if it was revoked before.
     pub async fn ensure_admin_token(&self, secret: &str) -> Result<Token> {
         if secret.len() < 16 {
-            return Err(Invalid::one("admin token", "must have at least 16 characters").into());
+            return Err(Invalid::new("admin token", "must have at least 16 characters").into());
         }
         let new = Token {
             id: TokenId::new(),
@@ -129,11 +129,11 @@ impl Graph {
                 if rows::insert(tx, &new, &hash)? {
                     return Ok(new.clone());
                 }
-                let there = rows::by_hash(tx, &hash)?.filter(|token| token.scopes == new.scopes);
+                let there = rows::get_by_hash(tx, &hash)?.filter(|token| token.scopes == new.scopes);
                 match there {
                     Some(token) if token.project.is_none() => {
                         if token.revoked_at.is_some() || token.expires_at.is_some() {
-                            rows::revive(tx, token.id)?;
+                            rows::reinstate(tx, token.id)?;
                         }
                         Ok(Token { expires_at: None, revoked_at: None, ..token })
                     }

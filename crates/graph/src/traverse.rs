@@ -12,7 +12,7 @@ use emergent_domain::{
 };
 use emergent_store::{
     Tx,
-    walk::{Along, EdgeRef, Step, Walk},
+    traversal::{EdgeDirection, EdgeRef, Hop, Traversal},
 };
 
 use crate::{
@@ -31,10 +31,10 @@ impl Graph {
     /// one of the ends is not there.
     pub async fn shortest_path(&self, project: ProjectId, query: PathQuery) -> Result<Option<FoundPath>> {
         if query.max_depth > TraverseQuery::MAX_DEPTH {
-            return Err(Invalid::one("maxDepth", format!("must be 0 to {}", TraverseQuery::MAX_DEPTH)).into());
+            return Err(Invalid::new("maxDepth", format!("must be 0 to {}", TraverseQuery::MAX_DEPTH)).into());
         }
         if query.relationship_types.len() > 100 {
-            return Err(Invalid::one("relationshipTypes", "must be 0 to 100").into());
+            return Err(Invalid::new("relationshipTypes", "must be 0 to 100").into());
         }
         check_types("relationshipTypes", &query.relationship_types)?;
         self.db().snapshot(move |tx| shortest_path(tx, project, &query)).await
@@ -42,9 +42,15 @@ impl Graph {
 }
 
 fn traverse(tx: &mut Tx<'_>, project: ProjectId, query: &TraverseQuery) -> Result<Subgraph> {
-    let walk = Walk { project, relationship_types: &query.relationship_types, as_of: query.as_of };
-    let mut found =
-        Found { walk, query, nodes: Vec::new(), known: HashSet::new(), steps: Vec::new(), truncated: false };
+    let walk = Traversal { project, relationship_types: &query.relationship_types, as_of: query.as_of };
+    let mut found = TraversalState {
+        traversal: walk,
+        query,
+        nodes: Vec::new(),
+        visited: HashSet::new(),
+        hops: Vec::new(),
+        truncated: false,
+    };
     found.start(tx)?;
     let mut expanded = 0;
     for depth in 1..=query.max_depth {
@@ -60,38 +66,38 @@ fn traverse(tx: &mut Tx<'_>, project: ProjectId, query: &TraverseQuery) -> Resul
 }
 
 /// What a traversal has so far.
-struct Found<'a> {
-    walk: Walk<'a>,
+struct TraversalState<'a> {
+    traversal: Traversal<'a>,
     query: &'a TraverseQuery,
     nodes: Vec<Node>,
     /// Ids that were looked at, returned or not.
-    known: HashSet<ObjectId>,
+    visited: HashSet<ObjectId>,
     /// Every edge at a node that was walked from.
-    steps: Vec<Step>,
+    hops: Vec<Hop>,
     truncated: bool,
 }
 
-impl Found<'_> {
+impl TraversalState<'_> {
     fn start(&mut self, tx: &mut Tx<'_>) -> Result<()> {
         let mut start = self.query.start.clone();
         start.sort_unstable();
         start.dedup();
-        let objects = self.walk.objects(tx, &start, &[])?;
+        let objects = self.traversal.objects(tx, &start, &[])?;
         let missing = start.iter().find(|id| objects.binary_search_by_key(id, |object| &object.id).is_err());
         if let Some(missing) = missing {
             return Err(Error::not_found("object", missing));
         }
-        self.known.extend(&start);
-        self.keep(objects, 0);
+        self.visited.extend(&start);
+        self.add_nodes(objects, 0);
         Ok(())
     }
 
     /// Goes one level further from the nodes of the last one.
     fn expand(&mut self, tx: &mut Tx<'_>, level: &[ObjectId], depth: usize) -> Result<()> {
         let mut next = Vec::new();
-        for along in alongs(self.query.direction) {
-            let (known, steps) = (&mut self.known, &mut self.steps);
-            self.walk.steps(tx, level, *along, |step| {
+        for along in edge_directions(self.query.direction) {
+            let (known, steps) = (&mut self.visited, &mut self.hops);
+            self.traversal.hops(tx, level, *along, |step| {
                 steps.push(step);
                 let other = other_end(&step, *along);
                 if known.insert(other) {
@@ -103,9 +109,9 @@ impl Found<'_> {
         next.sort_unstable();
         for some in next.chunks(512) {
             if self.nodes.len() < self.query.max_nodes {
-                let objects = self.walk.objects(tx, some, &self.query.object_types)?;
-                self.keep(objects, depth);
-            } else if !self.walk.living(tx, some, &self.query.object_types)?.is_empty() {
+                let objects = self.traversal.objects(tx, some, &self.query.object_types)?;
+                self.add_nodes(objects, depth);
+            } else if !self.traversal.live_ids(tx, some, &self.query.object_types)?.is_empty() {
                 self.truncated = true;
             }
             if self.truncated {
@@ -116,7 +122,7 @@ impl Found<'_> {
     }
 
     /// Adds objects, which come by id, as far as there is room.
-    fn keep(&mut self, objects: Vec<Object>, depth: usize) {
+    fn add_nodes(&mut self, objects: Vec<Object>, depth: usize) {
         let room = self.query.max_nodes - self.nodes.len();
         self.truncated |= objects.len() > room;
         self.nodes.extend(objects.into_iter().take(room).map(|object| Node { object, depth }));
@@ -125,47 +131,47 @@ impl Found<'_> {
     /// Loads the edges between the nodes. Those at a node that was walked from are known by now;
     /// `last` are the nodes that were not.
     fn finish(mut self, tx: &mut Tx<'_>, last: &[ObjectId]) -> Result<Subgraph> {
-        let steps = &mut self.steps;
+        let steps = &mut self.hops;
         let along = match self.query.direction {
-            Direction::Out | Direction::Both => Along::Out,
-            Direction::In => Along::In,
+            Direction::Out | Direction::Both => EdgeDirection::Out,
+            Direction::In => EdgeDirection::In,
         };
-        self.walk.steps(tx, last, along, |step| steps.push(step))?;
+        self.traversal.hops(tx, last, along, |step| steps.push(step))?;
         let nodes: HashSet<ObjectId> = self.nodes.iter().map(|node| node.object.id).collect();
-        let between = |step: &&Step| nodes.contains(&step.from) && nodes.contains(&step.to);
-        let mut between: Vec<EdgeRef> = self.steps.iter().filter(between).map(|step| step.edge).collect();
+        let between = |step: &&Hop| nodes.contains(&step.from) && nodes.contains(&step.to);
+        let mut between: Vec<EdgeRef> = self.hops.iter().filter(between).map(|step| step.edge).collect();
         // Walked both ways, an edge was met from both its ends.
         between.sort_unstable();
         between.dedup();
         // One more than there is room for tells that there are more.
-        let smallest = self.walk.smallest(tx, between, self.query.max_edges + 1)?;
-        let mut edges = self.walk.edges(tx, &smallest)?;
+        let smallest = self.traversal.smallest_edges(tx, between, self.query.max_edges + 1)?;
+        let mut edges = self.traversal.edges(tx, &smallest)?;
         self.truncated |= edges.len() > self.query.max_edges;
         edges.truncate(self.query.max_edges);
         Ok(Subgraph { nodes: self.nodes, edges, truncated: self.truncated })
     }
 }
 
-fn alongs(direction: Direction) -> &'static [Along] {
+fn edge_directions(direction: Direction) -> &'static [EdgeDirection] {
     match direction {
-        Direction::Out => &[Along::Out],
-        Direction::In => &[Along::In],
-        Direction::Both => &[Along::Out, Along::In],
+        Direction::Out => &[EdgeDirection::Out],
+        Direction::In => &[EdgeDirection::In],
+        Direction::Both => &[EdgeDirection::Out, EdgeDirection::In],
     }
 }
 
-fn other_end(step: &Step, along: Along) -> ObjectId {
+fn other_end(step: &Hop, along: EdgeDirection) -> ObjectId {
     match along {
-        Along::Out => step.to,
-        Along::In => step.from,
+        EdgeDirection::Out => step.to,
+        EdgeDirection::In => step.from,
     }
 }
 
 /// Searches from both ends, a level at a time from whichever has fewer objects to go on from.
 fn shortest_path(tx: &mut Tx<'_>, project: ProjectId, query: &PathQuery) -> Result<Option<FoundPath>> {
-    let walk = Walk { project, relationship_types: &query.relationship_types, as_of: query.as_of };
+    let walk = Traversal { project, relationship_types: &query.relationship_types, as_of: query.as_of };
     for end in [query.from, query.to] {
-        if walk.living(tx, &[end], &[])?.is_empty() {
+        if walk.live_ids(tx, &[end], &[])?.is_empty() {
             return Err(Error::not_found("object", end));
         }
     }
@@ -174,14 +180,14 @@ fn shortest_path(tx: &mut Tx<'_>, project: ProjectId, query: &PathQuery) -> Resu
         Direction::In => Direction::Out,
         Direction::Both => Direction::Both,
     };
-    let mut ahead = Side::new(query.from, query.direction, Order::Way);
-    let mut behind = Side::new(query.to, back, Order::Id);
+    let mut ahead = Frontier::new(query.from, query.direction, ExpandOrder::Discovery);
+    let mut behind = Frontier::new(query.to, back, ExpandOrder::Id);
     for _ in 0..=query.max_depth {
         // In the order in which they were reached, so the first has the smallest ids before it.
         if let Some(meeting) = ahead.level.iter().find(|id| behind.next.contains_key(id)) {
-            let mut path = ahead.way_to(*meeting);
+            let mut path = ahead.path_to(*meeting);
             path.reverse();
-            path.extend(behind.way_to(*meeting).into_iter().skip(1));
+            path.extend(behind.path_to(*meeting).into_iter().skip(1));
             return load_path(tx, &walk, &path, query.direction).map(Some);
         }
         if ahead.depth + behind.depth == query.max_depth || ahead.level.is_empty() || behind.level.is_empty()
@@ -199,18 +205,18 @@ fn shortest_path(tx: &mut Tx<'_>, project: ProjectId, query: &PathQuery) -> Resu
 
 /// In which order a level is gone on from; the first to reach an object is the one before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum ExpandOrder {
     /// By the ids on the way to it: right for the first half of a path, which is compared from its
     /// beginning.
-    Way,
+    Discovery,
     /// By its own id: right for the second half, where an object chooses the one after it.
     Id,
 }
 
 /// One end's part of the search.
-struct Side {
+struct Frontier {
     direction: Direction,
-    order: Order,
+    order: ExpandOrder,
     depth: usize,
     /// The objects at this depth.
     level: Vec<ObjectId>,
@@ -218,19 +224,19 @@ struct Side {
     next: HashMap<ObjectId, ObjectId>,
 }
 
-impl Side {
-    fn new(end: ObjectId, direction: Direction, order: Order) -> Self {
+impl Frontier {
+    fn new(end: ObjectId, direction: Direction, order: ExpandOrder) -> Self {
         Self { direction, order, depth: 0, level: vec![end], next: HashMap::from([(end, end)]) }
     }
 
-    fn expand(&mut self, tx: &mut Tx<'_>, walk: &Walk<'_>) -> Result<()> {
+    fn expand(&mut self, tx: &mut Tx<'_>, walk: &Traversal<'_>) -> Result<()> {
         let places: HashMap<ObjectId, usize> = self.level.iter().copied().zip(0..).collect();
         let mut reached: Vec<(usize, ObjectId, ObjectId)> = Vec::new();
-        for along in alongs(self.direction) {
-            walk.steps(tx, &self.level, *along, |step| {
+        for along in edge_directions(self.direction) {
+            walk.hops(tx, &self.level, *along, |step| {
                 let (here, there) = match along {
-                    Along::Out => (step.from, step.to),
-                    Along::In => (step.to, step.from),
+                    EdgeDirection::Out => (step.from, step.to),
+                    EdgeDirection::In => (step.to, step.from),
                 };
                 if !self.next.contains_key(&there) {
                     reached.push((places[&here], there, here));
@@ -239,7 +245,7 @@ impl Side {
         }
         if walk.as_of.is_some() {
             let ids: Vec<ObjectId> = reached.iter().map(|(_, there, _)| *there).collect();
-            let living: HashSet<ObjectId> = walk.living(tx, &ids, &[])?.into_iter().collect();
+            let living: HashSet<ObjectId> = walk.live_ids(tx, &ids, &[])?.into_iter().collect();
             reached.retain(|(_, there, _)| living.contains(there));
         }
         // By place in this level, then by id.
@@ -254,7 +260,7 @@ impl Side {
                 std::collections::hash_map::Entry::Occupied(_) => {}
             }
         }
-        if self.order == Order::Id {
+        if self.order == ExpandOrder::Id {
             self.level.sort_unstable();
         }
         self.depth += 1;
@@ -262,7 +268,7 @@ impl Side {
     }
 
     /// The objects from one back to this end.
-    fn way_to(&self, mut id: ObjectId) -> Vec<ObjectId> {
+    fn path_to(&self, mut id: ObjectId) -> Vec<ObjectId> {
         let mut way = vec![id];
         while let Some(next) = self.next.get(&id).filter(|next| **next != id) {
             way.push(*next);
@@ -273,11 +279,16 @@ impl Side {
 }
 
 /// The objects of a path, and between each two the edge with the smallest id.
-fn load_path(tx: &mut Tx<'_>, walk: &Walk<'_>, path: &[ObjectId], direction: Direction) -> Result<FoundPath> {
+fn load_path(
+    tx: &mut Tx<'_>,
+    walk: &Traversal<'_>,
+    path: &[ObjectId],
+    direction: Direction,
+) -> Result<FoundPath> {
     let mut objects: HashMap<ObjectId, Object> =
         walk.objects(tx, path, &[])?.into_iter().map(|object| (object.id, object)).collect();
     let mut steps = Vec::new();
-    walk.steps(tx, path, Along::Out, |step| steps.push(step))?;
+    walk.hops(tx, path, EdgeDirection::Out, |step| steps.push(step))?;
     let joins = |from: ObjectId, to: ObjectId, pair: &[ObjectId]| {
         let (out, back) = ((from, to) == (pair[0], pair[1]), (from, to) == (pair[1], pair[0]));
         match direction {
@@ -286,7 +297,7 @@ fn load_path(tx: &mut Tx<'_>, walk: &Walk<'_>, path: &[ObjectId], direction: Dir
             Direction::Both => out || back,
         }
     };
-    let on_path = |step: &Step| path.windows(2).any(|pair| joins(step.from, step.to, pair));
+    let on_path = |step: &Hop| path.windows(2).any(|pair| joins(step.from, step.to, pair));
     let refs: Vec<EdgeRef> = steps.iter().filter(|step| on_path(step)).map(|step| step.edge).collect();
     let all: Vec<Relationship> = walk.edges(tx, &refs)?;
     let smallest = |pair: &[ObjectId]| all.iter().find(|edge| joins(edge.from, edge.to, pair)).cloned();

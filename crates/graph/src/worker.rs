@@ -40,14 +40,14 @@ impl Worker {
 
 /// A job in hand. The owner is new for every claim, and goes into everything said about the job.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Claimed {
+pub struct ClaimedJob {
     pub job: Job,
     pub owner: String,
 }
 
 /// How a handler ended, when it did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum JobOutcome {
     /// The worker completes the job.
     Done,
     /// The handler completed it in a transaction of its own, together with what it wrote.
@@ -61,14 +61,14 @@ impl Worker {
     /// grace of a shutdown. What it does must bear repeating.
     pub async fn run<H, F, E>(self, db: Db, clock: Clock, mut stop: watch::Receiver<bool>, handler: H)
     where
-        H: Fn(Claimed) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<Outcome, E>> + Send + 'static,
+        H: Fn(ClaimedJob) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<JobOutcome, E>> + Send + 'static,
         E: Display + Send + 'static,
     {
         let handler = Arc::new(handler);
-        let shop = Arc::new(Shop { worker: self, db, clock });
+        let shop = Arc::new(WorkerLoop { worker: self, db, clock });
         // Before the first look, so that nothing falls between looking and listening.
-        let mut waiter = shop.db.waiter(&jobs::channel(shop.worker.queue));
+        let mut waiter = shop.db.waiter(&jobs::queue_channel(shop.worker.queue));
         let mut running = JoinSet::new();
         while !*stop.borrow() {
             let free = shop.worker.concurrency.saturating_sub(running.len());
@@ -76,7 +76,7 @@ impl Worker {
             let full = claimed.len() == free;
             for claimed in claimed {
                 let (shop, handler) = (Arc::clone(&shop), Arc::clone(&handler));
-                running.spawn(async move { shop.work(claimed, handler.as_ref()).await });
+                running.spawn(async move { shop.run_job(claimed, handler.as_ref()).await });
             }
             tokio::select! {
                 stopped = stop.changed() => if stopped.is_err() { break },
@@ -91,14 +91,14 @@ impl Worker {
     }
 }
 
-struct Shop {
+struct WorkerLoop {
     worker: Worker,
     db: Db,
     clock: Clock,
 }
 
-impl Shop {
-    async fn claim(&self, limit: usize) -> Vec<Claimed> {
+impl WorkerLoop {
+    async fn claim(&self, limit: usize) -> Vec<ClaimedJob> {
         if limit == 0 {
             return Vec::new();
         }
@@ -106,7 +106,7 @@ impl Shop {
         let (queue, lease, now, who) =
             (self.worker.queue, self.worker.lease, self.clock.now(), owner.clone());
         match self.db.write(move |tx| jobs::claim(tx, queue, &who, lease, now, limit)).await {
-            Ok(jobs) => jobs.into_iter().map(|job| Claimed { job, owner: owner.clone() }).collect(),
+            Ok(jobs) => jobs.into_iter().map(|job| ClaimedJob { job, owner: owner.clone() }).collect(),
             Err(error) => {
                 warn!(queue, error = %error, "could not look for jobs in `{queue}`, trying again");
                 Vec::new()
@@ -114,24 +114,26 @@ impl Shop {
         }
     }
 
-    async fn work<F, E>(&self, claimed: Claimed, handler: &(impl Fn(Claimed) -> F + Sync))
+    async fn run_job<F, E>(&self, claimed: ClaimedJob, handler: &(impl Fn(ClaimedJob) -> F + Sync))
     where
-        F: Future<Output = Result<Outcome, E>> + Send,
+        F: Future<Output = Result<JobOutcome, E>> + Send,
         E: Display,
     {
         let (id, owner) = (claimed.job.id, claimed.owner.clone());
         // Given back when this future is dropped before the end.
-        let unfinished = GiveBack { shop: self, claimed: Some(claimed.clone()) };
+        let unfinished = ReleaseOnDrop { shop: self, claimed: Some(claimed.clone()) };
         let handled = AssertUnwindSafe(async { handler(claimed).await }).catch_unwind();
         let outcome = tokio::select! {
             outcome = handled => Some(outcome),
-            () = self.keep_lease(&unfinished) => None,
+            () = self.renew_until_lost(&unfinished) => None,
         };
         unfinished.disarm();
         let now = self.clock.now();
         let told = match outcome {
-            None | Some(Ok(Ok(Outcome::Completed))) => Ok(true),
-            Some(Ok(Ok(Outcome::Done))) => self.db.write(move |tx| jobs::complete(tx, id, &owner, now)).await,
+            None | Some(Ok(Ok(JobOutcome::Completed))) => Ok(true),
+            Some(Ok(Ok(JobOutcome::Done))) => {
+                self.db.write(move |tx| jobs::complete(tx, id, &owner, now)).await
+            }
             Some(Ok(Err(error))) => self.fail(id, owner, error.to_string()).await,
             Some(Err(panic)) => self.fail(id, owner, panic_message(panic.as_ref())).await,
         };
@@ -152,20 +154,20 @@ impl Shop {
         let (now, text) = (self.clock.now(), error.clone());
         let failed = self.db.write(move |tx| jobs::fail(tx, id, &owner, &text, now)).await?;
         match failed {
-            jobs::Failed::Retry { at } => {
+            jobs::FailOutcome::Retry { at } => {
                 warn!(job.id = %id, error, "job `{id}` of `{}` failed, trying again at {at}", self.worker.queue);
             }
-            jobs::Failed::Dead => {
+            jobs::FailOutcome::Dead => {
                 warn!(job.id = %id, error, "job `{id}` of `{}` failed for good", self.worker.queue)
             }
-            jobs::Failed::NotYours => return Ok(false),
+            jobs::FailOutcome::NotYours => return Ok(false),
         }
         Ok(true)
     }
 
     /// Returns when the lease is lost.
-    async fn keep_lease(&self, unfinished: &GiveBack<'_>) {
-        let Some(Claimed { job, owner }) = &unfinished.claimed else { return };
+    async fn renew_until_lost(&self, unfinished: &ReleaseOnDrop<'_>) {
+        let Some(ClaimedJob { job, owner }) = &unfinished.claimed else { return };
         let id = job.id;
         loop {
             tokio::time::sleep(self.worker.lease / 3).await;
@@ -184,20 +186,20 @@ impl Shop {
 }
 
 /// Returns a job to the queue when its work is dropped half way.
-struct GiveBack<'a> {
-    shop: &'a Shop,
-    claimed: Option<Claimed>,
+struct ReleaseOnDrop<'a> {
+    shop: &'a WorkerLoop,
+    claimed: Option<ClaimedJob>,
 }
 
-impl GiveBack<'_> {
+impl ReleaseOnDrop<'_> {
     fn disarm(mut self) {
         self.claimed = None;
     }
 }
 
-impl Drop for GiveBack<'_> {
+impl Drop for ReleaseOnDrop<'_> {
     fn drop(&mut self) {
-        let Some(Claimed { job, owner }) = self.claimed.take() else { return };
+        let Some(ClaimedJob { job, owner }) = self.claimed.take() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (db, now) = (self.shop.db.clone(), self.shop.clock.now());
         // If the process ends first, the lease lapses: later, but as well.

@@ -12,7 +12,7 @@ use emergent_domain::{
     query::ObjectFilter,
 };
 use emergent_graph::{Actor, Graph, RelationshipFilter};
-use emergent_testkit::{TestDb, held_clock};
+use emergent_testkit::{TestDb, fixed_clock};
 use proptest::{
     prelude::*,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
@@ -144,7 +144,7 @@ fn run_cases(cases: u32, db: impl Future<Output = TestDb>) {
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let db = runtime.block_on(db);
-    let graph = Graph::new(db.db.clone(), held_clock(), None);
+    let graph = Graph::new(db.db.clone(), fixed_clock(), None);
     runner.run(&story(), |story| runtime.block_on(check(&graph, story))).unwrap();
 }
 

@@ -9,7 +9,7 @@ use emergent_domain::{
 };
 use emergent_graph::{Error, Graph};
 use emergent_store::{Engine, params};
-use emergent_testkit::{both, held_clock};
+use emergent_testkit::{both_engines, fixed_clock};
 use futures_util::future::join_all;
 use serde_json::{Map, json};
 use support::*;
@@ -25,7 +25,7 @@ fn document(title: &str, content: &[u8]) -> NewDocument {
 }
 
 async fn number(graph: &Graph, sql: &'static str) -> i64 {
-    graph.db().read(move |tx| tx.opt(sql, params![], |row| row.get(0))).await.unwrap().unwrap()
+    graph.db().read(move |tx| tx.query_opt(sql, params![], |row| row.get(0))).await.unwrap().unwrap()
 }
 
 /// How many chunks a word finds.
@@ -36,7 +36,7 @@ async fn found(graph: &Graph, word: &'static str) -> i64 {
             "SELECT count(*) FROM document_chunks_fts WHERE tsv @@ plainto_tsquery('english', $1)"
         }
     };
-    graph.db().read(move |tx| tx.opt(sql, params![word], |row| row.get(0))).await.unwrap().unwrap()
+    graph.db().read(move |tx| tx.query_opt(sql, params![word], |row| row.get(0))).await.unwrap().unwrap()
 }
 
 /// A long document: forty sections of a few sentences each.
@@ -51,7 +51,7 @@ fn guide() -> String {
         .collect()
 }
 
-both! {
+both_engines! {
     async fn a_document_is_read_cut_and_indexed(db: TestDb) {
         let world = World::new(&db).await;
         let (graph, project) = (&world.graph, world.project());
@@ -97,7 +97,7 @@ both! {
 
     async fn many_that_bring_the_same_content_at_once_make_one(db: TestDb) {
         let world = World::new(&db).await;
-        let second = Graph::new(db.second().await, held_clock(), None);
+        let second = Graph::new(db.second_connection().await, fixed_clock(), None);
         let text = guide();
         let made: Vec<(Document, bool)> = join_all((0..16).map(|n| {
             let graph = if n % 2 == 0 { world.graph.clone() } else { second.clone() };

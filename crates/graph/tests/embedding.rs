@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use emergent_domain::{document::NewDocument, ids::ObjectId, object::ObjectPatch, time::Clock};
 use emergent_graph::{Actor, Graph};
 use emergent_llm::{EmbedTask, Embedder, Error};
-use emergent_testkit::{TestDb, both, held_clock};
+use emergent_testkit::{TestDb, both_engines, fixed_clock};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{Notify, watch};
@@ -22,7 +22,7 @@ mod support;
 use support::{World, change_kinds, map, new, project};
 
 async fn world(db: &TestDb, embedder: Arc<dyn Embedder>) -> World {
-    let graph = Graph::new(db.db.clone(), held_clock(), Some(embedder));
+    let graph = Graph::new(db.db.clone(), fixed_clock(), Some(embedder));
     let actor = project(&graph, "test", false).await;
     World { graph, actor }
 }
@@ -41,7 +41,7 @@ async fn stored(graph: &Graph) -> Vec<i64> {
     rows.iter().map(|vector| vector[0] as i64).collect()
 }
 
-both! {
+both_engines! {
     async fn what_is_written_gets_its_vector_and_the_end_is_an_event(db: TestDb) {
         let embedder = Lengths::new();
         let world = world(&db, embedder.clone()).await;
@@ -149,7 +149,7 @@ both! {
         world.graph.create_document(world.actor, document).await.unwrap();
         assert_eq!(drain(&world.graph, world.actor).await, 2);
         let start_again = async |graph: &Graph| {
-            graph.embed_what_is_missing().await.unwrap();
+            graph.enqueue_missing_vectors().await.unwrap();
             graph.embedding_progress(world.project()).await.unwrap().pending
         };
         assert_eq!(start_again(&world.graph).await, 0);
@@ -174,7 +174,7 @@ both! {
         embedder.refuse_all(true);
         assert_eq!(drain(&world.graph, world.actor).await, 1);
         embedder.refuse_all(false);
-        world.graph.embed_what_is_missing().await.unwrap();
+        world.graph.enqueue_missing_vectors().await.unwrap();
         assert_eq!(drain(&world.graph, world.actor).await, 1);
         assert_eq!(stored(&world.graph).await, [4]);
     }
@@ -184,10 +184,10 @@ both! {
         plain.object(new("Note", "", json!({ "text": "four" }))).await;
         assert_eq!(plain.graph.embedding_progress(plain.project()).await.unwrap().pending, 0);
         let graph = Graph::new(db.db.clone(), Clock::system(), Some(Lengths::new()));
-        graph.embed_what_is_missing().await.unwrap();
+        graph.enqueue_missing_vectors().await.unwrap();
         assert_eq!(drain(&graph, plain.actor).await, 1);
         assert_eq!(stored(&graph).await, [4]);
-        assert_eq!(graph.reembed_if_model_changed(plain.project()).await.unwrap(), 0);
+        assert_eq!(graph.enqueue_missing_in_project(plain.project()).await.unwrap(), 0);
     }
 }
 

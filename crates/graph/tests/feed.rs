@@ -5,12 +5,12 @@ mod support;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use emergent_domain::{
-    event::{Change, ChangeKind, FeedPosition},
+    change::{Change, ChangeKind, FeedPosition},
     ids::ObjectId,
     object::ObjectPatch,
 };
 use emergent_graph::{Error, Graph, objects};
-use emergent_testkit::{both, held_clock};
+use emergent_testkit::{both_engines, fixed_clock};
 use futures_util::{Stream, StreamExt};
 use serde_json::json;
 use support::*;
@@ -26,7 +26,7 @@ async fn take(stream: &mut (impl Stream<Item = Result<Change, Error>> + Unpin), 
     changes
 }
 
-both! {
+both_engines! {
     async fn changes_are_read_from_a_place_on(db: TestDb) {
         let world = World::new(&db).await;
         let (graph, project) = (&world.graph, world.project());
@@ -78,7 +78,7 @@ both! {
         const WRITERS: usize = 8;
         const ROUNDS: usize = 15;
         let world = World::new(&db).await;
-        let second = Graph::new(db.second().await, held_clock(), None);
+        let second = Graph::new(db.second_connection().await, fixed_clock(), None);
         let start = FeedPosition::default();
         let mut here = Box::pin(world.graph.follow(world.project(), start));
         let mut there = Box::pin(second.follow(world.project(), start));
@@ -91,11 +91,11 @@ both! {
                 let mut wrote = Vec::new();
                 for round in 0..ROUNDS {
                     let (inner, fails) = (graph.clone(), round % 4 == 3);
-                    let drafts = Arc::new([0, 1].map(|n| objects::Draft::new(new("T", "", json!({ "n": n }))).unwrap()));
+                    let drafts = Arc::new([0, 1].map(|n| objects::ObjectDraft::new(new("T", "", json!({ "n": n }))).unwrap()));
                     let done: Result<Vec<ObjectId>, Error> = graph
                         .db()
                         .write(move |tx| {
-                            let by = inner.writer(tx, actor)?;
+                            let by = inner.write_context(tx, actor)?;
                             let first = objects::create(tx, &by, &drafts[0])?.id;
                             // Transactions overlap, and end in another order than they began.
                             std::thread::sleep(Duration::from_millis((writer as u64 * 7 + round as u64 * 3) % 11));

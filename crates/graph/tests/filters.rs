@@ -9,14 +9,14 @@ use emergent_domain::{
     object::Object,
     query::ObjectFilter,
 };
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Map, Value, json};
 
 mod support;
 use support::{World, new};
 
-both! {
+both_engines! {
     async fn random_filters_find_exactly_what_they_match(db: TestDb) {
         let seed = std::env::var("TEST_SEED").map_or_else(|_| rand::rng().random(), |seed| seed.parse().unwrap());
         println!("TEST_SEED={seed}");

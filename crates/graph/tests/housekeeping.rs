@@ -7,18 +7,18 @@ use emergent_domain::{
     fusion::Weights,
     ids::{AgentId, FiringId, JobId, ScheduleId},
     query::{ObjectFilter, SearchMode, SearchQuery},
-    trigger::{Fired, Firing, FiringStatus},
+    trigger::{Firing, FiringCause, FiringStatus},
 };
 use emergent_graph::{
     Graph,
-    housekeeping::{DEAD_JOBS_KEPT, DONE_JOBS_KEPT, FIRINGS_KEPT},
+    housekeeping::{DEAD_JOB_RETENTION, DONE_JOB_RETENTION, FIRING_RETENTION},
 };
 use emergent_llm::{Credentials, Embedder, EmbedderSpec};
 use emergent_store::{
     jobs::{self, JobStatus, NewJob},
     triggers::firings::{self, FiringFilter},
 };
-use emergent_testkit::{TestDb, both, held_clock};
+use emergent_testkit::{TestDb, both_engines, fixed_clock};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -36,7 +36,7 @@ async fn ended(graph: &Graph, well: bool) -> JobId {
         if well {
             assert!(jobs::complete(tx, id, "me", now)?);
         } else {
-            assert_eq!(jobs::fail(tx, id, "me", "no", now)?, jobs::Failed::Dead);
+            assert_eq!(jobs::fail(tx, id, "me", "no", now)?, jobs::FailOutcome::Dead);
         }
         Ok::<_, emergent_store::Error>(id)
     });
@@ -47,51 +47,51 @@ async fn status(graph: &Graph, id: JobId) -> Option<JobStatus> {
     graph.db().read(move |tx| jobs::get(tx, id)).await.unwrap().map(|job| job.status)
 }
 
-both! {
+both_engines! {
     async fn jobs_that_ended_are_kept_for_a_while(db: TestDb) {
-        let graph = Graph::new(db.db.clone(), held_clock(), None);
+        let graph = Graph::new(db.db.clone(), fixed_clock(), None);
         let (done, dead) = (ended(&graph, true).await, ended(&graph, false).await);
         let now = graph.clock().now();
         let waiting = graph.db().write(move |tx| jobs::enqueue(tx, &NewJob::new("q", now))).await.unwrap().unwrap();
         let check = async |expected: [Option<JobStatus>; 3]| {
-            graph.tidy().await.unwrap();
+            graph.prune().await.unwrap();
             assert_eq!([status(&graph, done).await, status(&graph, dead).await, status(&graph, waiting).await], expected);
         };
-        graph.clock().advance(DONE_JOBS_KEPT);
+        graph.clock().advance(DONE_JOB_RETENTION);
         check([Some(JobStatus::Done), Some(JobStatus::Dead), Some(JobStatus::Queued)]).await;
         graph.clock().advance(MOMENT);
         check([None, Some(JobStatus::Dead), Some(JobStatus::Queued)]).await;
-        graph.clock().advance(DEAD_JOBS_KEPT);
+        graph.clock().advance(DEAD_JOB_RETENTION);
         check([None, None, Some(JobStatus::Queued)]).await;
     }
 
     async fn firings_that_were_settled_are_kept_for_a_while(db: TestDb) {
-        let graph = Graph::new(db.db.clone(), held_clock(), None);
+        let graph = Graph::new(db.db.clone(), fixed_clock(), None);
         let project = graph.create_project("test", false).await.unwrap().id;
         let now = graph.clock().now();
         let firing = |status, settled_at| Firing {
             id: FiringId::new(), project, agent: AgentId::new(),
-            fired: Fired::Schedule { schedule: ScheduleId::new(), at: now },
+            fired: FiringCause::Schedule { schedule: ScheduleId::new(), at: now },
             cause: None, cause_depth: 0, status, reason: None, run: None, due_at: now, created_at: now, settled_at,
         };
         let rows = [firing(FiringStatus::Admitted, Some(now)), firing(FiringStatus::Pending, None)];
         let added = graph.db().write(move |tx| firings::insert(tx, &rows)).await;
         assert_eq!(added.unwrap(), 2);
         let left = async || {
-            graph.tidy().await.unwrap();
+            graph.prune().await.unwrap();
             let listed = graph.db().read(move |tx| firings::list(tx, project, &FiringFilter::default(), &Page::first(10)));
             listed.await.unwrap().items.into_iter().map(|one| one.firing.status).collect::<Vec<_>>()
         };
-        graph.clock().advance(FIRINGS_KEPT);
+        graph.clock().advance(FIRING_RETENTION);
         assert_eq!(left().await.len(), 2);
         graph.clock().advance(MOMENT);
         assert_eq!(left().await, [FiringStatus::Pending], "what waits is never forgotten");
     }
 
     async fn a_server_tidies_up_by_itself_until_it_stops(db: TestDb) {
-        let graph = Graph::new(db.db.clone(), held_clock(), None);
+        let graph = Graph::new(db.db.clone(), fixed_clock(), None);
         let done = ended(&graph, true).await;
-        graph.clock().advance(DONE_JOBS_KEPT + MOMENT);
+        graph.clock().advance(DONE_JOB_RETENTION + MOMENT);
         let (stop, stopped) = watch::channel(false);
         let running = tokio::spawn({
             let graph = graph.clone();
@@ -113,9 +113,9 @@ both! {
 async fn two_servers(db: &TestDb) -> (World, World) {
     let embedder: Arc<dyn Embedder> =
         emergent_llm::embedder(&EmbedderSpec::Builtin, &Credentials::default()).unwrap().unwrap();
-    let here = Graph::new(db.db.clone(), held_clock(), Some(Arc::clone(&embedder)));
+    let here = Graph::new(db.db.clone(), fixed_clock(), Some(Arc::clone(&embedder)));
     let actor = project(&here, "test", false).await;
-    let there = Graph::new(db.second().await, held_clock(), Some(embedder));
+    let there = Graph::new(db.second_connection().await, fixed_clock(), Some(embedder));
     let (here, there) = (World { graph: here, actor }, World { graph: there, actor });
     for world in [&here, &there] {
         world.object(new("Note", "", json!({ "text": "penguins" }))).await;
@@ -155,10 +155,10 @@ async fn a_deleted_projects_vectors_leave_memory() {
 async fn vectors_of_a_project_that_another_server_deleted_leave_memory() {
     let db = TestDb::sqlite().await;
     let (here, there) = two_servers(&db).await;
-    here.graph.tidy().await.unwrap();
+    here.graph.prune().await.unwrap();
     assert_eq!(found(&here).await, 1, "it lives");
     there.graph.delete_project(here.project()).await.unwrap();
-    here.graph.tidy().await.unwrap();
+    here.graph.prune().await.unwrap();
     bring_back(&here).await;
     assert_eq!(found(&here).await, 2);
 }

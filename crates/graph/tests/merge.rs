@@ -7,18 +7,18 @@ use std::sync::Arc;
 use emergent_domain::{
     cursor::Page,
     ids::{ChunkId, ObjectId},
-    merge::By,
+    merge::MatchedBy,
     object::{NewObject, Object, ObjectPatch},
     relationship::NewRelationship,
 };
 use emergent_graph::{
-    Actor, Error, Graph, Result, Writer, Written,
-    merge::{self, Found, Outcome},
-    revert::Reverted,
+    Actor, Error, Graph, Result, UpsertOutcome, WriteContext,
+    merge::{self, MergeCandidate, MergeOutcome},
+    revert::RevertReport,
     sources,
 };
 use emergent_store::Tx;
-use emergent_testkit::{TestDb, both, held_clock};
+use emergent_testkit::{TestDb, both_engines, fixed_clock};
 use futures_util::{TryStreamExt, future::join_all};
 use serde_json::{Value, json};
 use support::*;
@@ -29,8 +29,11 @@ fn person(name: &str) -> NewObject {
 
 /// A world in which the first letter of a text is its meaning: `b` is near `a`, all else is far.
 async fn world(db: &TestDb) -> World {
-    let graph =
-        Graph::new(db.db.clone(), held_clock(), Some(Arc::new(Letters { dims: 3, vector: by_first_letter })));
+    let graph = Graph::new(
+        db.db.clone(),
+        fixed_clock(),
+        Some(Arc::new(Letters { dims: 3, vector: by_first_letter })),
+    );
     let actor = project(&graph, "test", false).await;
     World { graph, actor }
 }
@@ -39,28 +42,28 @@ async fn world(db: &TestDb) -> World {
 async fn write<T: Send + 'static>(
     world: &World,
     actor: Actor,
-    work: impl Fn(&mut Tx<'_>, &Writer) -> Result<T> + Send + 'static,
+    work: impl Fn(&mut Tx<'_>, &WriteContext) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let graph = world.graph.clone();
     let work = move |tx: &mut Tx<'_>| {
-        let writer = graph.writer(tx, actor)?;
+        let writer = graph.write_context(tx, actor)?;
         work(tx, &writer)
     };
     world.graph.db().write(work).await
 }
 
 /// Looks for the same and writes, with a passage.
-async fn put(world: &World, actor: Actor, new: NewObject, chunk: Option<ChunkId>) -> Outcome<Object> {
-    let found = world.graph.find_same(world.project(), vec![new]).await.unwrap().remove(0);
+async fn put(world: &World, actor: Actor, new: NewObject, chunk: Option<ChunkId>) -> MergeOutcome<Object> {
+    let found = world.graph.find_matches(world.project(), vec![new]).await.unwrap().remove(0);
     write_found(world, actor, found, chunk).await.unwrap()
 }
 
 async fn write_found(
     world: &World,
     actor: Actor,
-    found: Found,
+    found: MergeCandidate,
     chunk: Option<ChunkId>,
-) -> Result<Outcome<Object>> {
+) -> Result<MergeOutcome<Object>> {
     write(world, actor, move |tx, writer| {
         let source = chunk.map(|chunk| sources::find(tx, writer.project.id, chunk)).transpose()?;
         merge::create_or_merge(tx, writer, &found, source.as_ref())
@@ -76,34 +79,34 @@ async fn embed(world: &World) {
     while world.graph.embed_batch(world.project()).await.unwrap() > 0 {}
 }
 
-fn by(outcome: &Outcome<Object>) -> (Written, Option<&'static str>) {
-    (outcome.written, outcome.by.map(By::as_str))
+fn by(outcome: &MergeOutcome<Object>) -> (UpsertOutcome, Option<&'static str>) {
+    (outcome.written, outcome.by.map(MatchedBy::as_str))
 }
 
-both! {
+both_engines! {
     async fn what_has_no_key_gets_its_names_and_is_found_by_it_again(db: TestDb) {
         let world = World::new(&db).await;
         let (notes, chunk) = document(&world, "Notes", "Ada wrote a program.").await;
         let mut ada = person("Ada Lovelace");
         ada.labels = vec!["british".to_owned()];
         let first = put(&world, world.actor, ada.clone(), Some(chunk)).await;
-        assert_eq!(by(&first), (Written::Created, None));
+        assert_eq!(by(&first), (UpsertOutcome::Created, None));
         assert_eq!((first.item.key.as_deref(), &first.item.reason), (Some("ada-lovelace"), &None));
 
         let before = world.change_kinds().await;
         let again = put(&world, world.actor, ada, Some(chunk)).await;
-        assert_eq!(by(&again), (Written::Unchanged, Some("key")));
-        assert_eq!((again.item.id, again.kept), (first.item.id, vec![]));
+        assert_eq!(by(&again), (UpsertOutcome::Unchanged, Some("key")));
+        assert_eq!((again.item.id, again.conflicts), (first.item.id, vec![]));
         assert_eq!(world.change_kinds().await, before, "a second time writes nothing");
 
         let mut more = new("Person", "ada-lovelace", json!({ "name": "Countess", "born": 1815 }));
         more.labels = vec!["poet".to_owned()];
         let (_, other) = document(&world, "More", "The Countess was born in 1815.").await;
         let third = put(&world, world.actor, more, Some(other)).await;
-        assert_eq!(by(&third), (Written::Updated, Some("key")));
+        assert_eq!(by(&third), (UpsertOutcome::Updated, Some("key")));
         assert_eq!(third.item.properties.to_map(), map(json!({ "name": "Ada Lovelace", "born": 1815 })));
         assert_eq!(third.item.labels, ["british", "poet"]);
-        let kept: Vec<_> = third.kept.iter().map(|one| (one.field.as_str(), &one.offered)).collect();
+        let kept: Vec<_> = third.conflicts.iter().map(|one| (one.field.as_str(), &one.offered)).collect();
         assert_eq!(kept, [("properties.name", &json!("Countess"))]);
 
         let versions = versions(&world, first.item.id).await;
@@ -126,16 +129,16 @@ both! {
         let ada = world.object(new("Person", "p-1", json!({ "name": "ada  LOVELACE" }))).await;
         world.object(new("Place", "p-1", json!({ "name": "Ada Lovelace" }))).await;
         let found = put(&world, world.actor, new("Person", "countess", json!({ "name": "Ada-Lovelace", "born": 1815 })), None).await;
-        assert_eq!((by(&found), found.item.id), ((Written::Updated, Some("name")), ada));
+        assert_eq!((by(&found), found.item.id), ((UpsertOutcome::Updated, Some("name")), ada));
         assert_eq!(found.item.key.as_deref(), Some("p-1"), "it keeps its key");
-        assert_eq!(found.kept[0].field, "key");
+        assert_eq!(found.conflicts[0].field, "key");
         assert_eq!(found.item.reason.as_deref().unwrap().split(';').next(), Some("merged by equal name `ada  LOVELACE`"));
 
         world.object(new("Person", "p-2", json!({ "name": "Ada Lovelace" }))).await;
         let third = put(&world, world.actor, person("Ada Lovelace"), None).await;
-        assert_eq!(by(&third), (Written::Created, None), "nobody guesses between two");
+        assert_eq!(by(&third), (UpsertOutcome::Created, None), "nobody guesses between two");
         let again = put(&world, world.actor, person("Ada Lovelace"), None).await;
-        assert_eq!((by(&again), again.item.id), ((Written::Unchanged, Some("key")), third.item.id));
+        assert_eq!((by(&again), again.item.id), ((UpsertOutcome::Unchanged, Some("key")), third.item.id));
     }
 
     async fn the_far_most_alike_is_the_same(db: TestDb) {
@@ -144,7 +147,7 @@ both! {
         let near = world.object(note("a")).await;
         embed(&world).await;
         let found = put(&world, world.actor, NewObject { status: Some("new".into()), ..note("b") }, None).await;
-        assert_eq!((by(&found), found.item.id), ((Written::Updated, Some("similarity")), near));
+        assert_eq!((by(&found), found.item.id), ((UpsertOutcome::Updated, Some("similarity")), near));
         let reason = found.item.reason.unwrap();
         assert!(reason.starts_with("merged by similarity 0.950 with `a`; kept key `a` instead of `b`"), "{reason}");
 
@@ -152,14 +155,14 @@ both! {
         let mute = |count: i64| new("Mute", "", json!({ "count": count }));
         world.object(mute(1)).await;
         embed(&world).await;
-        assert_eq!(by(&put(&world, world.actor, mute(2), None).await), (Written::Created, None));
+        assert_eq!(by(&put(&world, world.actor, mute(2), None).await), (UpsertOutcome::Created, None));
 
         let far = put(&world, world.actor, note("x"), None).await;
-        assert_eq!(by(&far), (Written::Created, None));
+        assert_eq!(by(&far), (UpsertOutcome::Created, None));
         world.object(note("aa")).await;
         embed(&world).await;
         let between = put(&world, world.actor, note("b"), None).await;
-        assert_eq!(by(&between), (Written::Created, None), "two are as near");
+        assert_eq!(by(&between), (UpsertOutcome::Created, None), "two are as near");
     }
 
     async fn what_was_found_is_looked_at_again_before_it_is_written(db: TestDb) {
@@ -168,8 +171,8 @@ both! {
         let ada = world.object(new("Person", "p-1", json!({ "name": deleted }))).await;
         let bob = world.object(new("Person", "p-2", json!({ "name": renamed }))).await;
         let mut found =
-            world.graph.find_same(world.project(), vec![person(deleted), person(renamed)]).await.unwrap();
-        assert_eq!(found.iter().map(|one| one.same).collect::<Vec<_>>(), [Some((ada, By::Name)), Some((bob, By::Name))]);
+            world.graph.find_matches(world.project(), vec![person(deleted), person(renamed)]).await.unwrap();
+        assert_eq!(found.iter().map(|one| one.matched).collect::<Vec<_>>(), [Some((ada, MatchedBy::Name)), Some((bob, MatchedBy::Name))]);
         world.graph.delete_object(world.actor, ada, None).await.unwrap();
         let patch = ObjectPatch {
             properties: Some(map(json!({ "name": "Robert" }))), ..Default::default()
@@ -177,7 +180,7 @@ both! {
         world.graph.update_object(world.actor, bob, patch).await.unwrap();
         for found in found.drain(..) {
             let made = write_found(&world, world.actor, found, None).await.unwrap();
-            assert_eq!(by(&made), (Written::Created, None));
+            assert_eq!(by(&made), (UpsertOutcome::Created, None));
         }
     }
 
@@ -189,13 +192,13 @@ both! {
             let mut found = Vec::new();
             for born in [1, 2, 3, 4] {
                 let new = new("Person", "", json!({ "name": name, (format!("p{born}")): born }));
-                found.extend(world.graph.find_same(world.project(), vec![new]).await.unwrap());
+                found.extend(world.graph.find_matches(world.project(), vec![new]).await.unwrap());
             }
-            assert!(found.iter().all(|one| one.same.is_none()));
+            assert!(found.iter().all(|one| one.matched.is_none()));
             let writes = found.into_iter().map(|found| write_found(&world, world.actor, found, None));
             let made = join_all(writes).await;
-            let made: Vec<Outcome<Object>> = made.into_iter().map(Result::unwrap).collect();
-            assert_eq!(made.iter().filter(|one| one.written == Written::Created).count(), 1);
+            let made: Vec<MergeOutcome<Object>> = made.into_iter().map(Result::unwrap).collect();
+            assert_eq!(made.iter().filter(|one| one.written == UpsertOutcome::Created).count(), 1);
             assert!(made.iter().all(|one| one.item.id == made[0].item.id));
             let versions = versions(&world, made[0].item.id).await;
             assert_eq!(versions.len(), 4);
@@ -211,20 +214,20 @@ both! {
             properties: map(properties), weight, ..edge("knows", a, b)
         };
         let join = async |new: NewRelationship| {
-            let work = move |tx: &mut Tx<'_>, writer: &Writer| {
+            let work = move |tx: &mut Tx<'_>, writer: &WriteContext| {
                 let source = sources::find(tx, writer.project.id, chunk)?;
-                merge::join(tx, writer, new.clone(), Some(&source))
+                merge::create_or_merge_relationship(tx, writer, new.clone(), Some(&source))
             };
             write(&world, world.actor, work).await.unwrap()
         };
         let first = join(knows(json!({ "how": "letters" }), None)).await;
-        assert_eq!((first.written, first.item.version), (Written::Created, 1));
+        assert_eq!((first.written, first.item.version), (UpsertOutcome::Created, 1));
         let same = join(knows(json!({ "how": "letters" }), None)).await;
-        assert_eq!((same.written, same.item.version), (Written::Unchanged, 1));
+        assert_eq!((same.written, same.item.version), (UpsertOutcome::Unchanged, 1));
         let more = join(knows(json!({ "how": "balls", "since": 1833 }), Some(0.5))).await;
-        assert_eq!((more.written, more.item.version, more.item.weight), (Written::Updated, 2, Some(0.5)));
+        assert_eq!((more.written, more.item.version, more.item.weight), (UpsertOutcome::Updated, 2, Some(0.5)));
         assert_eq!(more.item.properties.to_map(), map(json!({ "how": "letters", "since": 1833 })));
-        assert_eq!(more.kept[0].field, "properties.how");
+        assert_eq!(more.conflicts[0].field, "properties.how");
         let history = world.graph.relationship_history(world.project(), first.item.id, Page::first(10)).await.unwrap();
         let reason = history.items[0].reason.as_deref().unwrap();
         assert!(reason.contains("document `Letters`") && reason.contains("kept properties.how"), "{reason}");
@@ -246,11 +249,11 @@ both! {
         let (gone, deleted) = document(&world, "Gone", "No more.").await;
         world.graph.delete_document(world.actor, gone).await.unwrap();
         for wrong in [foreign, deleted, ChunkId::new()] {
-            let found = Found { new: person("Ada"), same: None };
+            let found = MergeCandidate { new: person("Ada"), matched: None };
             let told = problem(write_found(&world, world.actor, found, Some(wrong)).await);
             assert_eq!(told, "source.chunkId: no chunk with this id in this project");
         }
-        let bad = Found { new: new("9", "", json!({ "name": "Ada" })), same: None };
+        let bad = MergeCandidate { new: new("9", "", json!({ "name": "Ada" })), matched: None };
         assert!(matches!(write_found(&world, world.actor, bad, Some(chunk)).await, Err(Error::Invalid(_))));
         assert_eq!(said_in(&world, ObjectId::new().0).await, []);
         assert!(!world.change_kinds().await.iter().any(|kind| kind.starts_with("object")));
@@ -262,7 +265,7 @@ both! {
         let ada = put(&world, world.actor, person("Ada"), Some(chunk)).await.item.id;
         world.graph.delete_document(world.actor, id).await.unwrap();
         let (_, again) = document(&world, "Notes", "Ada wrote a program.").await;
-        assert_eq!(by(&put(&world, world.actor, person("Ada"), Some(again)).await), (Written::Unchanged, Some("key")));
+        assert_eq!(by(&put(&world, world.actor, person("Ada"), Some(again)).await), (UpsertOutcome::Unchanged, Some("key")));
         let (object, said) = world.graph.object_with_sources(world.project(), ada).await.unwrap();
         assert_eq!(object.version, 1);
         let said: Vec<_> = said.iter().map(|one| (one.chunk, one.deleted)).collect();
@@ -276,9 +279,9 @@ both! {
         let ((first, one), (second, two)) = (run_in(&world), run_in(&world));
         let ada = put(&world, one, person("Ada"), Some(chunk)).await.item.id;
         let bob = put(&world, one, person("Bob"), Some(chunk)).await.item.id;
-        assert_eq!(by(&put(&world, two, person("Bob"), Some(other)).await), (Written::Unchanged, Some("key")));
+        assert_eq!(by(&put(&world, two, person("Bob"), Some(other)).await), (UpsertOutcome::Unchanged, Some("key")));
 
-        let report: Reverted = world.graph.revert_run(world.actor, first).await.unwrap();
+        let report: RevertReport = world.graph.revert_run(world.actor, first).await.unwrap();
         assert_eq!(report.undone.iter().map(|one| one.id).collect::<Vec<_>>(), [ada.0]);
         let [conflict] = &report.conflicts[..] else { panic!("{report:?}") };
         assert_eq!((conflict.id, conflict.reason.as_str()), (bob.0, "was found in a document by someone else as well"));

@@ -12,8 +12,8 @@ use emergent_domain::{
     query::ObjectFilter,
     time::Clock,
 };
-use emergent_graph::{Error, Graph, Written};
-use emergent_testkit::both;
+use emergent_graph::{Error, Graph, UpsertOutcome};
+use emergent_testkit::both_engines;
 use serde_json::json;
 use support::*;
 
@@ -21,7 +21,7 @@ fn properties(changes: serde_json::Value) -> ObjectPatch {
     ObjectPatch { properties: Some(map(changes)), ..ObjectPatch::default() }
 }
 
-both! {
+both_engines! {
     async fn an_object_reads_back_as_it_was_written(db: TestDb) {
         let world = World::new(&db).await;
         let wanted = NewObject {
@@ -217,16 +217,16 @@ both! {
         let upsert = async |new: NewObject| world.graph.upsert_object(world.actor, new).await;
         let first = NewObject { labels: vec!["l".to_owned()], status: Some("open".to_owned()), ..new("Task", "a", json!({ "x": 1, "y": 2, "z": null })) };
         let (made, what) = upsert(first.clone()).await.unwrap();
-        assert_eq!((made.version, what), (1, Written::Created));
-        assert_eq!(upsert(first).await.unwrap(), (made.clone(), Written::Unchanged));
+        assert_eq!((made.version, what), (1, UpsertOutcome::Created));
+        assert_eq!(upsert(first).await.unwrap(), (made.clone(), UpsertOutcome::Unchanged));
         let (changed, what) = upsert(new("Task", "a", json!({ "x": 3, "y": null }))).await.unwrap();
-        assert_eq!((changed.id, changed.version, what), (made.id, 2, Written::Updated));
+        assert_eq!((changed.id, changed.version, what), (made.id, 2, UpsertOutcome::Updated));
         assert_eq!(changed.properties.to_map(), map(json!({ "x": 3 })));
         assert_eq!((changed.labels, changed.status.as_deref()), (made.labels, Some("open")));
         assert_eq!(problem(upsert(new("Task", "", json!({}))).await), "key: is required");
         world.graph.delete_object(world.actor, made.id, None).await.unwrap();
         let (again, what) = upsert(new("Task", "a", json!({}))).await.unwrap();
-        assert_ne!((again.id, what), (made.id, Written::Updated));
+        assert_ne!((again.id, what), (made.id, UpsertOutcome::Updated));
     }
 
     async fn lists_are_newest_first_filtered_and_paged(db: TestDb) {
@@ -273,7 +273,7 @@ both! {
     }
 
     async fn no_update_is_lost_when_many_write_to_few_objects(db: TestDb) {
-        let graphs = [Graph::new(db.db.clone(), Clock::system(), None), Graph::new(db.second().await, Clock::system(), None)];
+        let graphs = [Graph::new(db.db.clone(), Clock::system(), None), Graph::new(db.second_connection().await, Clock::system(), None)];
         let actor = project(&graphs[0], "test", false).await;
         let mut ids = Vec::new();
         for n in 0..3 {

@@ -10,7 +10,7 @@ use emergent_domain::{
     relationship::{NewRelationship, RelationshipPatch},
 };
 use emergent_graph::{Error, Graph, StoredPack};
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 use support::*;
 
@@ -48,7 +48,7 @@ async fn names(graph: &Graph, world: &World) -> Vec<(String, String, bool)> {
     all.into_iter().map(|stored| (stored.pack.name, stored.pack.version, stored.assigned)).collect()
 }
 
-both! {
+both_engines! {
     async fn what_an_assigned_pack_describes_is_checked_on_every_write(db: TestDb) {
         let world = World::new(&db).await;
         let graph = &world.graph;
@@ -103,7 +103,7 @@ both! {
         let world = World::new(&db).await;
         let graph = &world.graph;
         // A server that knows the packs of before hears of the change.
-        let second = Graph::new(db.second().await, graph.clock().clone(), None);
+        let second = Graph::new(db.second_connection().await, graph.clock().clone(), None);
         let one = assigned(&world, tasks("1.0.0", 10)).await;
         let task = |priority: i64| new("Task", "", json!({ "priority": priority }));
         second.create_object(world.actor, task(10)).await.unwrap();

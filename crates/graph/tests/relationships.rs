@@ -8,8 +8,8 @@ use emergent_domain::{
     query::Direction,
     relationship::{NewRelationship, Relationship, RelationshipPatch},
 };
-use emergent_graph::{End, Error, Graph, NewSubgraph, NewSubgraphEdge, RelationshipFilter};
-use emergent_testkit::both;
+use emergent_graph::{EdgeEnd, Error, Graph, NewSubgraph, NewSubgraphEdge, RelationshipFilter};
+use emergent_testkit::both_engines;
 use serde_json::{Map, json};
 use support::*;
 
@@ -21,11 +21,11 @@ async fn three(world: &World) -> [ObjectId; 3] {
     ]
 }
 
-fn between(type_: &str, from: End, to: End) -> NewSubgraphEdge {
+fn between(type_: &str, from: EdgeEnd, to: EdgeEnd) -> NewSubgraphEdge {
     NewSubgraphEdge { type_: type_.to_owned(), from, to, properties: Map::new(), weight: None }
 }
 
-both! {
+both_engines! {
     async fn a_living_edge_of_the_same_type_and_ends_is_returned_as_it_is(db: TestDb) {
         let world = World::new(&db).await;
         let [a, b, _] = three(&world).await;
@@ -111,7 +111,7 @@ both! {
     async fn a_subgraph_comes_whole_or_not_at_all(db: TestDb) {
         let world = World::new(&db).await;
         let there = world.object(new("Task", "there", json!({}))).await;
-        let name = |text: &str| End::Ref(text.to_owned());
+        let name = |text: &str| EdgeEnd::Ref(text.to_owned());
         let objects = || vec![
             (Some("a".to_owned()), new("Task", "a", json!({ "title": "a" }))),
             (Some("b".to_owned()), new("Task", "b", json!({}))),
@@ -119,7 +119,7 @@ both! {
         ];
         let made = world.graph.create_subgraph(world.actor, NewSubgraph {
             objects: objects(),
-            relationships: vec![between("blocks", name("a"), name("b")), between("blocks", End::Id(there), name("a")), between("blocks", name("a"), name("b"))],
+            relationships: vec![between("blocks", name("a"), name("b")), between("blocks", EdgeEnd::Id(there), name("a")), between("blocks", name("a"), name("b"))],
         }).await.unwrap();
         assert_eq!((made.objects.len(), made.relationships.len(), made.refs.len()), (3, 3, 2));
         assert_eq!(made.refs["a"], made.objects[0].id);
@@ -133,7 +133,7 @@ both! {
         let fresh = |key: &str| (Some("n".to_owned()), new("Task", key, json!({})));
         assert_eq!(problem(refuse(vec![fresh("n")], vec![between("x", name("n"), name("m"))]).await), "relationships[0].to: no object of this request has the ref `m`");
         assert_eq!(problem(refuse(vec![fresh("n"), fresh("m")], vec![]).await), "objects[1].ref: is used by an object before this one");
-        assert_eq!(problem(refuse(vec![fresh("n")], vec![between("x", name("n"), End::Id(ObjectId::new()))]).await), "relationships[0].toId: no object with this id in this project");
+        assert_eq!(problem(refuse(vec![fresh("n")], vec![between("x", name("n"), EdgeEnd::Id(ObjectId::new()))]).await), "relationships[0].toId: no object with this id in this project");
         assert!(matches!(refuse(vec![fresh("n"), (None, new("Task", "a", json!({})))], vec![]).await, Err(Error::KeyTaken { .. })));
         assert_eq!(world.change_kinds().await.len(), 6, "nothing was written");
         assert_eq!(indexed(&world.graph, world.project()).await.len(), 4);

@@ -10,9 +10,9 @@ use emergent_domain::{
 };
 use emergent_graph::{
     Error,
-    revert::{Kind, Reverted, Undo},
+    revert::{EntityKind, RevertReport, UndoAction},
 };
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::{Map, Value, json};
 use support::*;
 
@@ -33,24 +33,24 @@ async fn is_gone(world: &World, id: ObjectId) -> bool {
 }
 
 /// What was done, as `object deleted`, in order.
-fn done(report: &Reverted) -> Vec<String> {
-    report.undone.iter().map(|one| format!("{} {}", one.what.as_str(), one.how.as_str())).collect()
+fn done(report: &RevertReport) -> Vec<String> {
+    report.undone.iter().map(|one| format!("{} {}", one.kind.as_str(), one.how.as_str())).collect()
 }
 
-async fn revert_cleanly(world: &World, run: RunId) -> Reverted {
+async fn revert_cleanly(world: &World, run: RunId) -> RevertReport {
     let report = world.graph.revert_run(world.actor, run).await.unwrap();
     assert_eq!(report.conflicts, []);
     report
 }
 
 /// The one reason why something stays.
-async fn refusal(world: &World, run: RunId) -> (Kind, uuid::Uuid, String) {
+async fn refusal(world: &World, run: RunId) -> (EntityKind, uuid::Uuid, String) {
     let report = world.graph.revert_run(world.actor, run).await.unwrap();
     let [conflict] = &report.conflicts[..] else { panic!("{report:?}") };
-    (conflict.what, conflict.id, conflict.reason.clone())
+    (conflict.kind, conflict.id, conflict.reason.clone())
 }
 
-both! {
+both_engines! {
     async fn what_a_run_made_is_deleted(db: TestDb) {
         let world = World::new(&db).await;
         let (run, agent) = run_in(&world);
@@ -124,8 +124,8 @@ both! {
         world.graph.create_object(agent, new("note", "hub", json!({}))).await.unwrap();
 
         let report = revert_cleanly(&world, run).await;
-        let restored: Vec<Undo> = report.undone.iter().map(|one| one.how).collect();
-        assert_eq!(restored, [Undo::Deleted, Undo::Restored, Undo::Restored, Undo::Restored]);
+        let restored: Vec<UndoAction> = report.undone.iter().map(|one| one.how).collect();
+        assert_eq!(restored, [UndoAction::Deleted, UndoAction::Restored, UndoAction::Restored, UndoAction::Restored]);
         assert_eq!(properties(&world, hub).await, map(json!({ "a": 1 })), "as before the run changed it");
         assert_eq!(world.neighbours(near).await, { let mut both = vec![hub, far]; both.sort(); both });
         let mut all = vec![hub, near, far];
@@ -139,7 +139,7 @@ both! {
         let note = world.object(new("note", "", json!({ "a": 1 }))).await;
         world.graph.update_object(agent, note, set(json!({ "a": 2 }))).await.unwrap();
         world.graph.update_object(world.actor, note, set(json!({ "b": 1 }))).await.unwrap();
-        let why = (Kind::Object, note.0, "was changed since by someone else".to_owned());
+        let why = (EntityKind::Object, note.0, "was changed since by someone else".to_owned());
         assert_eq!(refusal(&world, run).await, why);
 
         // In the midst of the run's own changes is no better.
@@ -157,7 +157,7 @@ both! {
         let own = world.object(new("note", "", json!({}))).await;
         let link = world.edge("about", own, made).await;
         let (what, id, reason) = refusal(&world, run).await;
-        assert_eq!((what, id), (Kind::Object, made.0));
+        assert_eq!((what, id), (EntityKind::Object, made.0));
         assert!(reason.contains(&link.id.to_string()), "{reason}");
         assert_eq!(world.neighbours(own).await, [made]);
 
@@ -179,7 +179,7 @@ both! {
         revert_cleanly(&world, run).await;
 
         let told = world.change_kinds().await.len();
-        assert_eq!(revert_cleanly(&world, run).await, Reverted::default());
+        assert_eq!(revert_cleanly(&world, run).await, RevertReport::default());
         assert_eq!(world.change_kinds().await.len(), told);
     }
 
@@ -208,7 +208,7 @@ both! {
         world.graph.delete_object(agent, gone, None).await.unwrap();
         let heir = world.object(new("note", "k", json!({}))).await;
         let (what, id, reason) = refusal(&world, run).await;
-        assert_eq!((what, id), (Kind::Object, gone.0));
+        assert_eq!((what, id), (EntityKind::Object, gone.0));
         assert!(reason.contains(&heir.to_string()), "{reason}");
     }
 
@@ -248,7 +248,7 @@ both! {
         let made = world.graph.create_object(agent, new("note", "", json!({}))).await.unwrap().id;
         let elsewhere = project(&world.graph, "elsewhere", false).await;
         let report = world.graph.revert_run(elsewhere, run).await.unwrap();
-        assert_eq!(report, Reverted::default());
+        assert_eq!(report, RevertReport::default());
         assert!(!is_gone(&world, made).await);
     }
 

@@ -11,7 +11,7 @@ use emergent_domain::{
 };
 use emergent_graph::{Actor, Error, sources};
 use emergent_store::Tx;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::json;
 use support::*;
 use uuid::Uuid;
@@ -27,7 +27,7 @@ enum Of {
 async fn note(world: &World, by: Actor, of: Of, chunk: ChunkId) {
     let graph = world.graph.clone();
     let work = move |tx: &mut Tx<'_>| -> Result<bool, Error> {
-        let writer = graph.writer(tx, by)?;
+        let writer = graph.write_context(tx, by)?;
         let source = sources::find(tx, writer.project.id, chunk)?;
         match of {
             Of::Object(id) => sources::add_to_object(tx, &writer, id, &source),
@@ -45,7 +45,7 @@ fn set(value: i64) -> ObjectPatch {
     ObjectPatch { properties: Some(map(json!({ "a": value }))), ..ObjectPatch::default() }
 }
 
-both! {
+both_engines! {
     async fn what_stays_keeps_its_passages_and_what_is_undone_loses_the_runs(db: TestDb) {
         let world = World::new(&db).await;
         let (_, first) = document(&world, "One", "First.").await;

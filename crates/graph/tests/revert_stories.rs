@@ -12,8 +12,8 @@ use emergent_domain::{
     object::{Object, ObjectPatch},
     relationship::{Relationship, RelationshipPatch},
 };
-use emergent_graph::{Actor, Graph, revert::Reverted};
-use emergent_testkit::{TestDb, both};
+use emergent_graph::{Actor, Graph, revert::RevertReport};
+use emergent_testkit::{TestDb, both_engines};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Value, json};
 use support::*;
@@ -31,7 +31,7 @@ struct Story {
 
 impl Story {
     async fn new(db: &TestDb, seed: u64) -> Self {
-        let graph = Graph::new(db.db.clone(), emergent_testkit::held_clock(), None);
+        let graph = Graph::new(db.db.clone(), emergent_testkit::fixed_clock(), None);
         let actor = project(&graph, &format!("story-{seed}"), false).await;
         let run = RunId::new();
         let agent =
@@ -107,7 +107,7 @@ impl Story {
         all
     }
 
-    async fn revert(&self) -> Reverted {
+    async fn revert(&self) -> RevertReport {
         self.world.graph.revert_run(self.world.actor, self.run).await.unwrap()
     }
 }
@@ -171,7 +171,7 @@ fn touch<T>(versions: &[T], is_runs: impl Fn(&T) -> bool) -> Touch<'_, T> {
     }
 }
 
-both! {
+both_engines! {
     async fn a_run_that_wrote_alone_leaves_no_trace(db: TestDb) {
         for seed in 0..STORIES {
             println!("seed {seed}");

@@ -12,8 +12,8 @@ use emergent_domain::{
 };
 use emergent_graph::Graph;
 use emergent_llm::{Credentials, EmbedTask, Embedder, EmbedderSpec};
-use emergent_store::search::{self, Among, Wanted};
-use emergent_testkit::{TestDb, both, held_clock};
+use emergent_store::search::{self, HitLimits, SearchTarget};
+use emergent_testkit::{TestDb, both_engines, fixed_clock};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Map, json};
 
@@ -36,7 +36,7 @@ fn builtin() -> Arc<dyn Embedder> {
 
 /// A world with an embedder.
 async fn embedding_world(db: &TestDb, embedder: Arc<dyn Embedder>) -> World {
-    let graph = Graph::new(db.db.clone(), held_clock(), Some(embedder));
+    let graph = Graph::new(db.db.clone(), fixed_clock(), Some(embedder));
     let actor = project(&graph, "test", false).await;
     World { graph, actor }
 }
@@ -60,7 +60,7 @@ async fn write(world: &World, key: &str, text: &str) -> ObjectId {
     world.object(new("Note", key, json!({ "text": text }))).await
 }
 
-both! {
+both_engines! {
     async fn words_phrases_prefixes_and_exclusions_are_found(db: TestDb) {
         let world = World::new(&db).await;
         write(&world, "k1", "the red apples of the orchard").await;
@@ -114,9 +114,9 @@ both! {
         for text in ["graph", "graph node", "\"node edge\"", "stone -water", "pap*"] {
             let list = async |most: usize| {
                 let query = emergent_domain::text_query::TextQuery::parse(text);
-                let among = Among::Objects(ObjectFilter::default());
-                let wanted = Wanted { most, enough: most };
-                let read = move |tx: &mut emergent_store::Tx<'_>| search::text(tx, project, &among, &query, wanted);
+                let among = SearchTarget::Objects(ObjectFilter::default());
+                let wanted = HitLimits { max: most, enough: most };
+                let read = move |tx: &mut emergent_store::Tx<'_>| search::search_text(tx, project, &among, &query, wanted);
                 world.graph.db().read(read).await.unwrap()
             };
             let all = list(1_000).await;
@@ -201,7 +201,7 @@ both! {
         embed_all(&world).await;
         assert_eq!(near("penguins").await, "third first second");
         // Another server that reads from the start agrees.
-        let fresh = Graph::new(db.second().await, held_clock(), Some(builtin()));
+        let fresh = Graph::new(db.second_connection().await, fixed_clock(), Some(builtin()));
         let found = fresh.search(world.project(), query("penguins", SearchMode::Vector)).await.unwrap();
         assert_eq!(found.hits.len(), 3);
     }
@@ -244,7 +244,7 @@ both! {
     async fn without_an_answer_from_the_embedder_the_text_answers_alone(db: TestDb) {
         let world = World::new(&db).await;
         write(&world, "k", "graphs").await;
-        let failing = Graph::new(db.db.clone(), held_clock(), Some(Arc::new(Failing)));
+        let failing = Graph::new(db.db.clone(), fixed_clock(), Some(Arc::new(Failing)));
         for graph in [&world.graph, &failing] {
             let found = graph.search(world.project(), query("graphs", SearchMode::Hybrid)).await.unwrap();
             assert_eq!((found.hits.len(), found.embedding), (1, EmbeddingUse::Unavailable));
@@ -331,15 +331,15 @@ both! {
         let world = embedding_world(&db, builtin()).await;
         write(&world, "k", "penguins on frozen coasts").await;
         embed_all(&world).await;
-        let other = Graph::new(db.db.clone(), held_clock(), Some(Arc::new(Letters { dims: 26, vector: by_letters })));
+        let other = Graph::new(db.db.clone(), fixed_clock(), Some(Arc::new(Letters { dims: 26, vector: by_letters })));
         let search = async |mode| other.search(world.project(), query("penguins", mode)).await.unwrap();
         assert_eq!(search(SearchMode::Vector).await.hits.len(), 0);
         assert_eq!(search(SearchMode::Hybrid).await.hits.len(), 1, "the text channel goes on");
-        assert_eq!(other.reembed_if_model_changed(world.project()).await.unwrap(), 1);
+        assert_eq!(other.enqueue_missing_in_project(world.project()).await.unwrap(), 1);
         while other.embed_batch(world.project()).await.unwrap() > 0 {}
         assert_eq!(search(SearchMode::Vector).await.hits.len(), 1);
         assert_eq!(keys(&world, query("penguins", SearchMode::Vector)).await, "", "the old vector was replaced");
-        assert_eq!(other.reembed_if_model_changed(world.project()).await.unwrap(), 0);
+        assert_eq!(other.enqueue_missing_in_project(world.project()).await.unwrap(), 0);
     }
 }
 

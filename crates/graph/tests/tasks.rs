@@ -11,10 +11,10 @@ use emergent_domain::{
     workflow::WorkflowSettings,
 };
 use emergent_graph::{
-    Actor, End, Error, Graph, NewSubgraph, NewSubgraphEdge, Result, Writer, objects, relationships,
+    Actor, EdgeEnd, Error, Graph, NewSubgraph, NewSubgraphEdge, Result, WriteContext, objects, relationships,
 };
-use emergent_store::{Engine, tasks, tasks::Wanted, workflows};
-use emergent_testkit::{TestDb, both, made};
+use emergent_store::{Engine, tasks, tasks::TaskFilter, workflows};
+use emergent_testkit::{TestDb, both_engines, fixtures};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::{Map, json};
 use support::*;
@@ -47,13 +47,13 @@ async fn become_(world: &World, id: ObjectId, to: &str) -> Result<Object> {
 async fn as_dispatcher<T: Send + 'static>(
     graph: &Graph,
     actor: Actor,
-    work: impl Fn(&mut emergent_store::Tx<'_>, &Writer) -> Result<T> + Send + 'static,
+    work: impl Fn(&mut emergent_store::Tx<'_>, &WriteContext) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let inner = graph.clone();
     graph
         .db()
         .write(move |tx| {
-            let writer = Writer { dispatcher: true, ..inner.writer(tx, actor)? };
+            let writer = WriteContext { is_dispatcher: true, ..inner.write_context(tx, actor)? };
             work(tx, &writer)
         })
         .await
@@ -61,7 +61,7 @@ async fn as_dispatcher<T: Send + 'static>(
 
 async fn workflow(world: &World, max_tasks: usize) -> WorkflowId {
     let settings = WorkflowSettings { max_tasks, ..WorkflowSettings::default() };
-    let workflow = made::workflow(world.project(), settings, world.graph.clock().now());
+    let workflow = fixtures::workflow(world.project(), settings, world.graph.clock().now());
     let id = workflow.id;
     world
         .graph
@@ -97,7 +97,7 @@ fn conflict<T: std::fmt::Debug>(outcome: Result<T>) -> String {
     }
 }
 
-both! {
+both_engines! {
     async fn a_task_begins_pending_and_moves_only_as_tasks_move(db: TestDb) {
         let world = World::new(&db).await;
         let id = task(&world, "build").await;
@@ -196,16 +196,16 @@ both! {
         assert_eq!(each.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true, true]);
 
         let task_of = |key: &str| (Some(key.to_owned()), new("SpecTask", "", json!({ "title": key })));
-        let joined = |from: End, to: End| NewSubgraphEdge {
+        let joined = |from: EdgeEnd, to: EdgeEnd| NewSubgraphEdge {
             type_: "blocks".into(), from, to, properties: Map::new(), weight: None,
         };
-        let name = |name: &str| End::Ref(name.into());
+        let name = |name: &str| EdgeEnd::Ref(name.into());
         let subgraph = NewSubgraph {
             objects: vec![task_of("x"), task_of("y")],
             relationships: vec![
                 joined(name("x"), name("y")),
-                joined(name("y"), End::Id(a)),
-                joined(End::Id(d), name("x")),
+                joined(name("y"), EdgeEnd::Id(a)),
+                joined(EdgeEnd::Id(d), name("x")),
             ],
         };
         let before = world.change_kinds().await;
@@ -252,8 +252,8 @@ both! {
         let reverted = graph.revert_run(world.actor, run).await.unwrap();
         let reasons: Vec<&str> = reverted.conflicts.iter().map(|one| one.reason.as_str()).collect();
         assert!(reasons[0].contains("in a circle: "), "{reasons:?}");
-        let ahead = db.read(move |tx| tasks::ahead(tx, &[a, b, c, e])).await.unwrap();
-        assert_eq!(emergent_domain::task::cycle(&ahead), None);
+        let ahead = db.read(move |tx| tasks::reachable_blocks(tx, &[a, b, c, e])).await.unwrap();
+        assert_eq!(emergent_domain::task::find_cycle(&ahead), None);
     }
 
     async fn undoing_a_run_moves_tasks_as_tasks_move(db: TestDb) {
@@ -316,9 +316,9 @@ both! {
         heard("a task that leaves", true).await;
         world.object(new("Thing", "", json!({ "workflow_id": flow }))).await;
         heard("something that is no task", false).await;
-        let draft = objects::Draft::new(in_workflow(flow, "c")).unwrap();
+        let draft = objects::ObjectDraft::new(in_workflow(flow, "c")).unwrap();
         let c = as_dispatcher(graph, world.actor, move |tx, writer| objects::create(tx, writer, &draft)).await.unwrap();
-        let draft = relationships::Draft::new(support::edge("blocks", b, c.id)).unwrap();
+        let draft = relationships::RelationshipDraft::new(support::edge("blocks", b, c.id)).unwrap();
         as_dispatcher(graph, world.actor, move |tx, writer| relationships::create(tx, writer, &draft)).await.unwrap();
         heard("what the dispatcher does itself", false).await;
     }
@@ -394,9 +394,9 @@ both! {
         for writer in writers {
             writer.await.unwrap();
         }
-        let ahead = db.read(move |tx| tasks::ahead(tx, &ids)).await.unwrap();
+        let ahead = db.read(move |tx| tasks::reachable_blocks(tx, &ids)).await.unwrap();
         assert!(ahead.len() > 3, "{ahead:?}");
-        assert_eq!(emergent_domain::task::cycle(&ahead), None);
+        assert_eq!(emergent_domain::task::find_cycle(&ahead), None);
     }
 }
 
@@ -408,8 +408,8 @@ async fn what_can_start_is_found_by_the_index_of_tasks() {
     for (workflow, index) in
         [(Some(WorkflowId::new()), "graph_objects_tasks ("), (None, "graph_objects_tasks_page (")]
     {
-        let wanted = Wanted { workflow, status: None, available: true };
-        let (sql, params) = tasks::statement(project, &wanted, &Page::first(20));
+        let wanted = TaskFilter { workflow, status: None, available: true };
+        let (sql, params) = tasks::list_sql(project, &wanted, &Page::first(20));
         let plan: Vec<String> = db
             .read(move |tx| {
                 tx.query(&format!("EXPLAIN QUERY PLAN {sql}"), &params, |row| row.get::<String>(3))

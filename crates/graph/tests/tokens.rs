@@ -9,14 +9,14 @@ use emergent_domain::{
     token::Scope,
 };
 use emergent_graph::{Error, Graph};
-use emergent_testkit::{both, held_clock};
+use emergent_testkit::{both_engines, fixed_clock};
 use support::*;
 
 fn reads() -> BTreeSet<Scope> {
     BTreeSet::from([Scope::GraphRead])
 }
 
-both! {
+both_engines! {
     async fn a_secret_opens_its_token_and_nothing_else_does(db: TestDb) {
         let world = World::new(&db).await;
         let graph = &world.graph;
@@ -75,7 +75,7 @@ both! {
     }
 
     async fn the_operators_secret_is_a_token_with_every_scope(db: TestDb) {
-        let graph = Graph::new(db.db.clone(), held_clock(), None);
+        let graph = Graph::new(db.db.clone(), fixed_clock(), None);
         let secret = "correct-horse-battery";
         let token = graph.ensure_admin_token(secret).await.unwrap();
         assert_eq!(graph.ensure_admin_token(secret).await.unwrap(), token);
@@ -90,7 +90,7 @@ both! {
     }
 
     async fn projects_are_found_by_id_and_by_name(db: TestDb) {
-        let graph = Graph::new(db.db.clone(), held_clock(), None);
+        let graph = Graph::new(db.db.clone(), fixed_clock(), None);
         let default = graph.ensure_default_project().await.unwrap();
         assert_eq!(graph.ensure_default_project().await.unwrap(), default);
         let made = graph.create_project("docs", false).await.unwrap();

@@ -9,7 +9,7 @@ use emergent_domain::{
     cursor::Page,
     ids::{ObjectId, ProjectId},
     object::{NewObject, ObjectPatch},
-    patch::canonical,
+    patch::canonical_json,
     query::ObjectFilter,
     relationship::NewRelationship,
 };
@@ -17,7 +17,7 @@ use emergent_graph::{
     Actor, Error, Graph, RelationshipFilter,
     transfer::{Counts, ImportOptions, ImportProgress, LineError, OnError},
 };
-use emergent_testkit::{TestDb, both, held_clock};
+use emergent_testkit::{TestDb, both_engines, fixed_clock};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use proptest::{
     prelude::*,
@@ -66,7 +66,7 @@ async fn contents(graph: &Graph, project: ProjectId) -> Contents {
     loop {
         let found = graph.list_objects(project, ObjectFilter::default(), page).await.unwrap();
         for object in found.items {
-            let properties = canonical(&Value::Object(object.properties.to_map()));
+            let properties = canonical_json(&Value::Object(object.properties.to_map()));
             let name = format!(
                 "{} {:?} {}",
                 object.type_,
@@ -84,7 +84,7 @@ async fn contents(graph: &Graph, project: ProjectId) -> Contents {
     loop {
         let found = graph.list_relationships(project, RelationshipFilter::default(), page).await.unwrap();
         for edge in found.items {
-            let properties = canonical(&Value::Object(edge.properties.to_map()));
+            let properties = canonical_json(&Value::Object(edge.properties.to_map()));
             let weight = edge.weight.map(f64::to_bits);
             edges.push(format!(
                 "{} -{}-> {} {properties} {weight:?}",
@@ -109,7 +109,7 @@ const FAMILY: &str = r#"{"kind":"object","type":"Person","key":"ada","status":"a
 {"kind":"relationship","type":"knows","from":{"type":"Person","key":"ada"},"to":{"type":"Person","key":"bob"},"properties":{"since":1990},"weight":0.5}
 "#;
 
-both! {
+both_engines! {
     async fn a_file_is_imported_and_importing_it_again_changes_nothing(db: TestDb) {
         let world = World::new(&db).await;
         let first = import(&world.graph, world.actor, FAMILY).await;
@@ -300,7 +300,7 @@ both! {
 
     async fn two_that_import_the_same_file_at_once_make_it_once(db: TestDb) {
         let world = World::new(&db).await;
-        let second = Graph::new(db.second().await, held_clock(), None);
+        let second = Graph::new(db.second_connection().await, fixed_clock(), None);
         let mut file = String::new();
         for n in 0..400 {
             file.push_str(&format!("{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"{n}\",\"properties\":{{\"n\":{n}}}}}\n"));
@@ -417,7 +417,7 @@ struct Worlds {
 impl Worlds {
     async fn new(databases: [TestDb; 2]) -> Self {
         let [graph, elsewhere] =
-            [&databases[0], &databases[1]].map(|db| Graph::new(db.db.clone(), held_clock(), None));
+            [&databases[0], &databases[1]].map(|db| Graph::new(db.db.clone(), fixed_clock(), None));
         Self { graph, elsewhere, _databases: databases }
     }
 

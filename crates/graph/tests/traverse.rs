@@ -11,7 +11,7 @@ use emergent_domain::{
     time::Timestamp,
 };
 use emergent_graph::{Actor, Error, Graph};
-use emergent_testkit::{TestDb, both, held_clock};
+use emergent_testkit::{TestDb, both_engines, fixed_clock};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::json;
 
@@ -42,7 +42,7 @@ fn path(from: ObjectId, to: ObjectId) -> PathQuery {
     }
 }
 
-both! {
+both_engines! {
     async fn a_walk_goes_as_deep_as_asked_and_shows_the_edges_between(db: TestDb) {
         let world = World::new(&db).await;
         let mut ids = Vec::new();
@@ -136,7 +136,7 @@ async fn agree(db: TestDb, cases: u64) {
     let seed = std::env::var("TEST_SEED").map_or_else(|_| rand::rng().random(), |seed| seed.parse().unwrap());
     println!("TEST_SEED={seed}");
     let mut dice = StdRng::seed_from_u64(seed);
-    let clock = held_clock();
+    let clock = fixed_clock();
     let graph = Graph::new(db.db.clone(), clock.clone(), None);
     for case in 0..cases {
         let actor = project(&graph, &format!("case-{case}"), false).await;

@@ -12,12 +12,12 @@ use emergent_domain::{
     ids::JobId,
     time::{Clock, Timestamp},
 };
-use emergent_graph::worker::{Claimed, Outcome, Worker};
+use emergent_graph::worker::{ClaimedJob, JobOutcome, Worker};
 use emergent_store::{
     Db,
     jobs::{self, Job, JobStatus, NewJob},
 };
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use tokio::{sync::watch, task::JoinHandle};
 
 fn worker() -> Worker {
@@ -31,9 +31,9 @@ struct Running {
 }
 
 impl Running {
-    fn start<F>(worker: Worker, db: &Db, handler: impl Fn(Claimed) -> F + Send + Sync + 'static) -> Self
+    fn start<F>(worker: Worker, db: &Db, handler: impl Fn(ClaimedJob) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Result<Outcome, String>> + Send + 'static,
+        F: Future<Output = Result<JobOutcome, String>> + Send + 'static,
     {
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(worker.run(db.clone(), Clock::system(), stopped, handler));
@@ -66,9 +66,9 @@ async fn until(db: &Db, id: JobId, wanted: impl Fn(&Job) -> bool) -> Job {
     }
 }
 
-both! {
+both_engines! {
     async fn jobs_are_done_as_they_come(db: TestDb) {
-        let running = Running::start(Worker { poll: Duration::from_secs(60), ..worker() }, &db, async |_| Ok(Outcome::Done));
+        let running = Running::start(Worker { poll: Duration::from_secs(60), ..worker() }, &db, async |_| Ok(JobOutcome::Done));
         for _ in 0..3 {
             let id = add(&db).await;
             until(&db, id, |job| job.status == JobStatus::Done).await;
@@ -89,7 +89,7 @@ both! {
                 most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 now.fetch_sub(1, Ordering::SeqCst);
-                Ok(Outcome::Done)
+                Ok(JobOutcome::Done)
             }
         });
         for id in ids {
@@ -100,7 +100,7 @@ both! {
     }
 
     async fn what_fails_or_panics_is_tried_again_and_then_dead(db: TestDb) {
-        let running = Running::start(worker(), &db, async |claimed: Claimed| {
+        let running = Running::start(worker(), &db, async |claimed: ClaimedJob| {
             if claimed.job.attempts == 1 {
                 panic!("the pot fell");
             }
@@ -122,7 +122,7 @@ both! {
             async move {
                 count.fetch_add(1, Ordering::SeqCst);
                 tokio::time::sleep(Duration::from_millis(1_500)).await;
-                Ok(Outcome::Done)
+                Ok(JobOutcome::Done)
             }
         };
         let both = [Running::start(worker(), &db, handler.clone()), Running::start(worker(), &db, handler)];
@@ -142,7 +142,7 @@ both! {
             async move {
                 tokio::time::sleep(Duration::from_secs(4)).await;
                 count.fetch_add(1, Ordering::SeqCst);
-                Ok(Outcome::Done)
+                Ok(JobOutcome::Done)
             }
         });
         let id = add(&db).await;
@@ -160,10 +160,10 @@ both! {
 
     async fn at_the_end_running_jobs_finish_or_are_given_back(db: TestDb) {
         let grace = Duration::from_millis(300);
-        let running = Running::start(Worker { concurrency: 2, grace, ..worker() }, &db, async |claimed: Claimed| {
+        let running = Running::start(Worker { concurrency: 2, grace, ..worker() }, &db, async |claimed: ClaimedJob| {
             let pause = if claimed.job.key.is_some() { 10_000 } else { 200 };
             tokio::time::sleep(Duration::from_millis(pause)).await;
-            Ok(Outcome::Done)
+            Ok(JobOutcome::Done)
         });
         let long = db
             .write(|tx| jobs::enqueue(tx, &NewJob { key: Some("long"), ..NewJob::new("q", Timestamp::now()) }))
@@ -181,13 +181,13 @@ both! {
 
     async fn a_handler_may_complete_the_job_with_its_own_writes(db: TestDb) {
         let store = db.db.clone();
-        let running = Running::start(worker(), &db, move |claimed: Claimed| {
+        let running = Running::start(worker(), &db, move |claimed: ClaimedJob| {
             let db = store.clone();
             async move {
                 let id = claimed.job.id;
                 let done = db.write(move |tx| jobs::complete(tx, id, &claimed.owner, Timestamp::now())).await;
                 assert!(done.unwrap());
-                Ok(Outcome::Completed)
+                Ok(JobOutcome::Completed)
             }
         });
         let id = add(&db).await;

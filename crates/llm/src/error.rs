@@ -1,6 +1,6 @@
 use std::{path::PathBuf, time::Duration};
 
-pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What went wrong, by what the caller can do about it.
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum Error {
         model: String,
         message: String,
         #[source]
-        source: Option<Cause>,
+        source: Option<BoxedError>,
     },
     /// The key is missing rights, is wrong, or its account is out of credit.
     #[error("`{model}` refused the credentials: {message}")]
@@ -36,7 +36,7 @@ pub enum Error {
     Local {
         dir: PathBuf,
         #[source]
-        source: Cause,
+        source: BoxedError,
     },
 }
 

@@ -17,56 +17,56 @@ use tracing::warn;
 use crate::{
     Error,
     http::{classify, client},
-    retry::Policy,
+    retry::RetryPolicy,
 };
 pub use file::CredentialsFile;
-pub use grant::Grant;
+pub use grant::TokenGrant;
 
 /// What the tokens are good for; the account's own rights narrow it.
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 
 /// Tokens are renewed this long before they end. The metadata server hands out a new one from five
 /// minutes before, so asking any earlier would bring back the old one.
-const SPARE: Duration = Duration::from_secs(4 * 60);
+const RENEW_BEFORE: Duration = Duration::from_secs(4 * 60);
 
 /// A token comes in a fraction of a second, or something is wrong; a model's call waits for it.
-const PATIENCE: Policy = Policy {
+const RETRY_POLICY: RetryPolicy = RetryPolicy {
     attempts: 4,
-    first_wait: Duration::from_millis(200),
-    longest_wait: Duration::from_secs(2),
+    min_wait: Duration::from_millis(200),
+    max_wait: Duration::from_secs(2),
     deadline: Duration::from_secs(30),
 };
-const ATTEMPT: Duration = Duration::from_secs(10);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The tokens of one set of credentials.
-pub struct Tokens {
+pub struct TokenSource {
     /// Who is named in errors.
-    who: &'static str,
-    grant: Grant,
+    provider: &'static str,
+    grant: TokenGrant,
     client: Client,
-    held: Mutex<Held>,
+    cache: Mutex<TokenCache>,
 }
 
 #[derive(Default)]
-struct Held {
-    token: Option<Token>,
-    failure: Option<(Instant, Failure)>,
+struct TokenCache {
+    token: Option<CachedToken>,
+    failure: Option<(Instant, SharedFailure)>,
 }
 
-struct Token {
+struct CachedToken {
     bearer: HeaderValue,
     /// By the wall clock, which goes on while a laptop sleeps.
     ends: SystemTime,
 }
 
-impl Tokens {
-    pub fn new(who: &'static str, grant: Grant) -> Result<Self, Error> {
+impl TokenSource {
+    pub fn new(who: &'static str, grant: TokenGrant) -> Result<Self, Error> {
         let client = client(who, grant.url(), |builder| match &grant {
             // A neighbour on the wire, which no proxy can reach.
-            Grant::Metadata(_) => builder.timeout(ATTEMPT).no_proxy(),
-            Grant::ServiceAccount { .. } | Grant::User { .. } => builder.timeout(ATTEMPT),
+            TokenGrant::Metadata(_) => builder.timeout(ATTEMPT_TIMEOUT).no_proxy(),
+            TokenGrant::ServiceAccount { .. } | TokenGrant::User { .. } => builder.timeout(ATTEMPT_TIMEOUT),
         })?;
-        Ok(Self { who, grant, client, held: Mutex::default() })
+        Ok(Self { provider: who, grant, client, cache: Mutex::default() })
     }
 
     /// The value of `Authorization` for a request that starts now.
@@ -75,49 +75,49 @@ impl Tokens {
     /// what came of it, be it a token or a failure.
     pub async fn bearer(&self) -> Result<HeaderValue, Error> {
         let arrived = Instant::now();
-        let mut held = self.held.lock().await;
-        if let Some(bearer) = held.bearer(SPARE) {
+        let mut held = self.cache.lock().await;
+        if let Some(bearer) = held.bearer(RENEW_BEFORE) {
             return Ok(bearer);
         }
         let fetched = match &held.failure {
-            Some((when, failure)) if *when >= arrived => Err(failure.error(self.who)),
-            _ => PATIENCE.run(self.who, || self.fetch()).await,
+            Some((when, failure)) if *when >= arrived => Err(failure.to_error(self.provider)),
+            _ => RETRY_POLICY.run(self.provider, || self.fetch()).await,
         };
         let error = match fetched {
             Ok(token) => {
                 let bearer = token.bearer.clone();
-                *held = Held { token: Some(token), failure: None };
+                *held = TokenCache { token: Some(token), failure: None };
                 return Ok(bearer);
             }
             Err(error) => error,
         };
-        held.failure = Some((Instant::now(), Failure::of(&error)));
+        held.failure = Some((Instant::now(), SharedFailure::from_error(&error)));
         // The old one is good for some minutes yet, and by then there may be a new one.
         let old = held.bearer(Duration::ZERO).ok_or(error)?;
-        warn!("could not renew the access token of `{}`, using the old one", self.who);
+        warn!("could not renew the access token of `{}`, using the old one", self.provider);
         Ok(old)
     }
 
     /// Drops a token that was refused, so that the next call gets a new one.
-    pub async fn forget(&self, refused: &HeaderValue) {
-        let mut held = self.held.lock().await;
+    pub async fn invalidate(&self, refused: &HeaderValue) {
+        let mut held = self.cache.lock().await;
         held.token.take_if(|token| token.bearer == *refused);
     }
 
     /// The project that the machine or the credentials belong to.
     pub async fn project(&self) -> Result<String, Error> {
         match &self.grant {
-            Grant::Metadata(server) => {
+            TokenGrant::Metadata(server) => {
                 let request = || self.text(server.project(&self.client));
-                PATIENCE.run(self.who, request).await
+                RETRY_POLICY.run(self.provider, request).await
             }
-            Grant::ServiceAccount { .. } | Grant::User { .. } => {
-                Err(Error::Config(format!("`{}` needs a project: set `GOOGLE_CLOUD_PROJECT`", self.who)))
+            TokenGrant::ServiceAccount { .. } | TokenGrant::User { .. } => {
+                Err(Error::Config(format!("`{}` needs a project: set `GOOGLE_CLOUD_PROJECT`", self.provider)))
             }
         }
     }
 
-    async fn fetch(&self) -> Result<Token, Error> {
+    async fn fetch(&self) -> Result<CachedToken, Error> {
         #[derive(Deserialize)]
         struct Answer {
             access_token: String,
@@ -127,19 +127,19 @@ impl Tokens {
         let now = SystemTime::now();
         let request = self.grant.request(&self.client).map_err(|message| self.refused(message))?;
         let text = self.text(request).await?;
-        let unusable = |message: String| Error::Malformed { model: self.who.into(), message };
+        let unusable = |message: String| Error::Malformed { model: self.provider.into(), message };
         // The cause is left out: it could quote the token.
         let answer: Answer =
             serde_json::from_str(&text).map_err(|_| unusable("no access token in the answer".into()))?;
         let mut bearer = HeaderValue::try_from(format!("Bearer {}", answer.access_token))
             .map_err(|_| unusable("an access token with characters no header can have".into()))?;
         bearer.set_sensitive(true);
-        Ok(Token { bearer, ends: now + Duration::from_secs(answer.expires_in) })
+        Ok(CachedToken { bearer, ends: now + Duration::from_secs(answer.expires_in) })
     }
 
     async fn text(&self, request: RequestBuilder) -> Result<String, Error> {
         let unreachable = |error: reqwest::Error| Error::Overloaded {
-            model: self.who.into(),
+            model: self.provider.into(),
             message: format!("no access token from {}", self.grant),
             source: Some(Box::new(error.without_url())),
         };
@@ -148,17 +148,19 @@ impl Tokens {
         let text = response.text().await.map_err(unreachable)?;
         match status.as_u16() {
             200..300 => Ok(text),
-            408 | 429 | 500.. => Err(classify(self.who, status, None, &text)),
-            _ => Err(self.refused(reason(&text).unwrap_or_else(|| format!("{} said {status}", self.grant)))),
+            408 | 429 | 500.. => Err(classify(self.provider, status, None, &text)),
+            _ => Err(self.refused(
+                oauth_error_message(&text).unwrap_or_else(|| format!("{} said {status}", self.grant)),
+            )),
         }
     }
 
     fn refused(&self, message: String) -> Error {
-        Error::Auth { model: self.who.into(), message }
+        Error::Auth { model: self.provider.into(), message }
     }
 }
 
-impl Held {
+impl TokenCache {
     fn bearer(&self, spare: Duration) -> Option<HeaderValue> {
         let token = self.token.as_ref().filter(|token| token.ends > SystemTime::now() + spare)?;
         Some(token.bearer.clone())
@@ -166,25 +168,25 @@ impl Held {
 }
 
 /// What can be told to everybody who waited for the same request.
-struct Failure {
+struct SharedFailure {
     message: String,
-    for_good: bool,
+    permanent: bool,
 }
 
-impl Failure {
-    fn of(error: &Error) -> Self {
+impl SharedFailure {
+    fn from_error(error: &Error) -> Self {
         let message = match error {
             Error::Auth { message, .. }
             | Error::Overloaded { message, .. }
             | Error::RateLimited { message, .. } => message.clone(),
             other => other.to_string(),
         };
-        Self { message, for_good: !error.is_retryable() }
+        Self { message, permanent: !error.is_retryable() }
     }
 
-    fn error(&self, who: &str) -> Error {
+    fn to_error(&self, who: &str) -> Error {
         let (model, message) = (who.to_owned(), self.message.clone());
-        match self.for_good {
+        match self.permanent {
             true => Error::Auth { model, message },
             false => Error::Overloaded { model, message, source: None },
         }
@@ -192,7 +194,7 @@ impl Failure {
 }
 
 /// OAuth's form: `{"error": "invalid_grant", "error_description": "…"}`.
-fn reason(text: &str) -> Option<String> {
+fn oauth_error_message(text: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Refusal {
         error: String,

@@ -10,32 +10,33 @@ use reqwest::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Error, retry::Policy};
+use crate::{Error, retry::RetryPolicy};
 
 /// One attempt; long enough for a local server that loads its model first.
-const ATTEMPT: Duration = Duration::from_secs(60);
-const CONNECT: Duration = Duration::from_secs(10);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection to one model of one provider.
-pub struct Http {
+pub struct ProviderClient {
     client: Client,
     model: String,
     url: Url,
-    policy: Policy,
+    policy: RetryPolicy,
 }
 
 /// A header with a key in it, and the setting the key came from.
-pub struct Secret<'a> {
+pub struct SecretHeader<'a> {
     pub header: &'static str,
     pub value: String,
     pub setting: &'a str,
 }
 
-impl Http {
-    pub fn new(model: &str, url: Url, secret: Option<Secret<'_>>) -> Result<Self, Error> {
+impl ProviderClient {
+    pub fn new(model: &str, url: Url, secret: Option<SecretHeader<'_>>) -> Result<Self, Error> {
         let headers = secret.map(headers).transpose()?.unwrap_or_default();
-        let client = client(model, &url, |builder| builder.timeout(ATTEMPT).default_headers(headers))?;
-        Ok(Self { client, model: model.into(), url, policy: Policy::default() })
+        let client =
+            client(model, &url, |builder| builder.timeout(ATTEMPT_TIMEOUT).default_headers(headers))?;
+        Ok(Self { client, model: model.into(), url, policy: RetryPolicy::default() })
     }
 
     /// Posts `body`, asking again where that may help.
@@ -56,7 +57,7 @@ impl Http {
             .map_err(|error| self.unreachable(error))?;
         let status = response.status();
         if !status.is_success() {
-            return Err(self.refusal(status, response).await);
+            return Err(self.response_error(status, response).await);
         }
         let bytes = response.bytes().await.map_err(|error| self.unreachable(error))?;
         serde_json::from_slice(&bytes).map_err(|error| self.malformed(error.to_string()))
@@ -75,7 +76,7 @@ impl Http {
         }
     }
 
-    async fn refusal(&self, status: StatusCode, response: Response) -> Error {
+    async fn response_error(&self, status: StatusCode, response: Response) -> Error {
         let asked = wait_in_headers(response.headers());
         let text = response.text().await.unwrap_or_default();
         classify(&self.model, status, asked, &text)
@@ -92,7 +93,7 @@ pub fn client(
     let _ = rustls::crypto::ring::default_provider().install_default();
 
     let mut builder = Client::builder()
-        .connect_timeout(CONNECT)
+        .connect_timeout(CONNECT_TIMEOUT)
         // Calls are tried again where their cost and their deadline are known, not below; and what
         // may be sent again is kept in memory until the answer begins.
         .retry(reqwest::retry::never())
@@ -107,7 +108,7 @@ pub fn client(
         .map_err(|error| Error::Config(format!("could not set up HTTP for `{model}`: {error:?}")))
 }
 
-pub fn headers(secret: Secret<'_>) -> Result<HeaderMap, Error> {
+pub fn headers(secret: SecretHeader<'_>) -> Result<HeaderMap, Error> {
     let mut value = HeaderValue::from_str(&secret.value)
         .map_err(|_| Error::Config(format!("`{}` has characters no key can have", secret.setting)))?;
     value.set_sensitive(true);
@@ -131,7 +132,7 @@ pub fn classify(model: &str, status: StatusCode, asked: Option<Duration>, text: 
         Err(_) => Value::Null,
     };
     let model = model.to_owned();
-    let message = message(&body, text);
+    let message = error_message(&body, text);
     // Two providers hide a credential problem behind another status: Google answers 400
     // to a wrong key, OpenAI 429 to an account without credit.
     let credentials = text.contains("API_KEY_INVALID") || text.contains("insufficient_quota");
@@ -147,7 +148,7 @@ pub fn classify(model: &str, status: StatusCode, asked: Option<Duration>, text: 
 }
 
 /// `{"error": {"message": …}}` for most, `{"error": …}` for Ollama, plain text for proxies.
-fn message(body: &Value, text: &str) -> String {
+fn error_message(body: &Value, text: &str) -> String {
     let error = &body["error"];
     let said = error["message"].as_str().or(error.as_str()).unwrap_or(text).trim();
     match said {
@@ -161,12 +162,12 @@ pub fn wait_in_headers(headers: &HeaderMap) -> Option<Duration> {
     let millis = headers.get("retry-after-ms").and_then(number).map(|ms| ms / 1000.0);
     match millis.or_else(|| headers.get(RETRY_AFTER).and_then(number)) {
         Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-        None => until(headers.get(RETRY_AFTER)?.to_str().ok()?),
+        None => time_until(headers.get(RETRY_AFTER)?.to_str().ok()?),
     }
 }
 
 /// How long it is until a date as HTTP writes it; nothing when that is past.
-fn until(date: &str) -> Option<Duration> {
+fn time_until(date: &str) -> Option<Duration> {
     let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok()?;
     Some(Duration::try_from(date.duration_since(jiff::Timestamp::now())).unwrap_or_default())
 }
@@ -236,7 +237,8 @@ mod tests {
 
     #[test]
     fn a_key_with_a_line_break_names_its_setting() {
-        let secret = Secret { header: "x-goog-api-key", value: "a\nb".into(), setting: "GEMINI_API_KEY" };
+        let secret =
+            SecretHeader { header: "x-goog-api-key", value: "a\nb".into(), setting: "GEMINI_API_KEY" };
         assert!(headers(secret).unwrap_err().to_string().contains("GEMINI_API_KEY"));
     }
 }

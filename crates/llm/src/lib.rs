@@ -16,10 +16,11 @@ mod prices;
 mod retry;
 
 pub use chat::{
-    About, Answer, ChatRequest, ChatSettings, Delta, Gemini, Kept, Provider, ToolSpec, VertexSettings,
+    Answer, ChatRequest, ChatSettings, Delta, Gemini, Provider, RequestCache, RequestMeta, ToolSpec,
+    VertexSettings,
 };
 pub use chat::{Anthropic, OpenAi};
-pub use chat::{Fault, Reply, Rule, Script, ToolCall, When};
+pub use chat::{Fault, Rule, Script, ScriptedCall, ScriptedReply, When};
 pub use embed::{Credentials, EmbedTask, Embedder, EmbedderSpec, embedder};
 pub use error::Error;
 pub use models::{ModelSettings, Models, ProviderStatus};

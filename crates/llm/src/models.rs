@@ -14,16 +14,16 @@ use tracing::warn;
 
 use crate::{
     Answer, ChatRequest, Delta, Error, Provider, Script,
-    chat::{Recorder, Rehearsal, Replay},
+    chat::{AnswerRecorder, Rehearsal, Replay},
     prices::Prices,
-    retry::Policy,
+    retry::RetryPolicy,
 };
 
 pub use choice::ProviderStatus;
 pub use settings::ModelSettings;
 
 /// How many calls one provider gets at once, unless a setting says otherwise.
-const CALLS_AT_ONCE: usize = 256;
+const DEFAULT_CONCURRENT_CALLS: usize = 256;
 
 /// A handle on the providers; clones share it.
 #[derive(Clone)]
@@ -33,28 +33,28 @@ pub struct Models {
 
 #[derive(Clone)]
 struct Inner {
-    providers: HashMap<String, Source>,
+    providers: HashMap<String, ProviderEntry>,
     rehearsal: Arc<Rehearsal>,
-    recorder: Option<Arc<Recorder>>,
+    recorder: Option<Arc<AnswerRecorder>>,
     /// Goes before what a definition says.
-    everything: Option<ModelConfig>,
+    override_model: Option<ModelConfig>,
     prices: Prices,
-    policy: Policy,
+    policy: RetryPolicy,
     calls_at_once: usize,
 }
 
 #[derive(Clone)]
-struct Source {
+struct ProviderEntry {
     provider: Arc<dyn Provider>,
     /// None: what runs in this process needs no sparing.
-    places: Option<Arc<Semaphore>>,
+    permits: Option<Arc<Semaphore>>,
 }
 
 /// Whom a call goes to in the end.
 struct Target<'a> {
-    source: &'a Source,
+    source: &'a ProviderEntry,
     name: &'a str,
-    recorder: Option<&'a Recorder>,
+    recorder: Option<&'a AnswerRecorder>,
 }
 
 impl Default for Models {
@@ -64,10 +64,10 @@ impl Default for Models {
             providers: HashMap::new(),
             rehearsal: Arc::new(Rehearsal::new(Vec::new())),
             recorder: None,
-            everything: None,
+            override_model: None,
             prices: Prices::default(),
-            policy: Policy::CHAT,
-            calls_at_once: CALLS_AT_ONCE,
+            policy: RetryPolicy::CHAT,
+            calls_at_once: DEFAULT_CONCURRENT_CALLS,
         };
         Self { inner: Arc::new(models) }.with_scripts_in(Vec::new())
     }
@@ -75,14 +75,14 @@ impl Default for Models {
 
 impl Models {
     #[must_use]
-    pub fn with(self, provider: Arc<dyn Provider>) -> Self {
+    pub fn with_provider(self, provider: Arc<dyn Provider>) -> Self {
         let places = Arc::new(Semaphore::new(self.inner.calls_at_once));
         self.insert(provider, Some(places))
     }
 
     fn insert(mut self, provider: Arc<dyn Provider>, places: Option<Arc<Semaphore>>) -> Self {
         let name = provider.name().to_owned();
-        self.edit().providers.insert(name, Source { provider, places });
+        self.edit().providers.insert(name, ProviderEntry { provider, permits: places });
         self
     }
 
@@ -110,14 +110,14 @@ impl Models {
     /// out.
     #[must_use]
     pub fn with_recordings(mut self, folder: PathBuf, secrets: Vec<String>) -> Self {
-        self.edit().recorder = Some(Arc::new(Recorder::new(folder.clone(), secrets)));
+        self.edit().recorder = Some(Arc::new(AnswerRecorder::new(folder.clone(), secrets)));
         self.insert(Arc::new(Replay::new(folder)), None)
     }
 
     /// Uses this model for everything, whatever a definition says.
     #[must_use]
     pub fn with_model(mut self, model: ModelConfig) -> Self {
-        self.edit().everything = Some(model);
+        self.edit().override_model = Some(model);
         self
     }
 
@@ -126,7 +126,7 @@ impl Models {
     pub fn with_limit(mut self, calls_at_once: usize) -> Self {
         let models = self.edit();
         models.calls_at_once = calls_at_once;
-        for places in models.providers.values_mut().filter_map(|source| source.places.as_mut()) {
+        for places in models.providers.values_mut().filter_map(|source| source.permits.as_mut()) {
             *places = Arc::new(Semaphore::new(calls_at_once));
         }
         self
@@ -154,7 +154,7 @@ impl Models {
         let Target { source, name, recorder } = self.target(model)?;
         request.model = name;
         for failed in 1.. {
-            let place = source.place(model, deadline).await?;
+            let place = source.acquire(model, deadline).await?;
             let mut said = false;
             let mut pass_on = |delta| {
                 said = true;
@@ -172,9 +172,9 @@ impl Models {
                     return Ok(answer);
                 }
                 Ok(Err(error)) => error,
-                Err(_) => return Err(late(model, "no answer in the time there was")),
+                Err(_) => return Err(deadline_error(model, "no answer in the time there was")),
             };
-            let Some(wait) = self.inner.policy.again(failed, &error, deadline) else {
+            let Some(wait) = self.inner.policy.next_wait(failed, &error, deadline) else {
                 return Err(error);
             };
             warn!(%model, wait_ms = wait.as_millis() as u64, "{error}; asking again");
@@ -188,22 +188,22 @@ impl Models {
 
     /// In US dollars; `None` when the model's price is not known.
     pub fn cost(&self, model: &ModelConfig, usage: &Usage) -> Option<f64> {
-        self.inner.prices.cost(recorded(model).as_ref().unwrap_or(model), usage)
+        self.inner.prices.cost(recorded_model(model).as_ref().unwrap_or(model), usage)
     }
 
     /// How many tokens the model can read at once.
     pub fn window(&self, model: &ModelConfig) -> u64 {
-        self.inner.prices.window(recorded(model).as_ref().unwrap_or(model))
+        self.inner.prices.window(recorded_model(model).as_ref().unwrap_or(model))
     }
 }
 
-impl Source {
-    async fn place(
+impl ProviderEntry {
+    async fn acquire(
         &self,
         model: &ModelConfig,
         deadline: Instant,
     ) -> Result<Option<SemaphorePermit<'_>>, Error> {
-        let Some(places) = &self.places else { return Ok(None) };
+        let Some(places) = &self.permits else { return Ok(None) };
         if let Ok(place) = places.try_acquire() {
             return Ok(Some(place));
         }
@@ -211,17 +211,17 @@ impl Source {
             Ok(place) => Ok(Some(place.expect("nobody closes it"))),
             Err(_) => {
                 let message = "every place among the calls at once (`EMERGENT_MODEL_CALLS`) stayed taken";
-                Err(late(model, message))
+                Err(deadline_error(model, message))
             }
         }
     }
 }
 
-fn late(model: &ModelConfig, message: &str) -> Error {
+fn deadline_error(model: &ModelConfig, message: &str) -> Error {
     Error::Overloaded { model: model.to_string(), message: message.into(), source: None }
 }
 
 /// The model behind `record/…`.
-fn recorded(model: &ModelConfig) -> Option<ModelConfig> {
+fn recorded_model(model: &ModelConfig) -> Option<ModelConfig> {
     if model.provider == choice::RECORD { model.name.parse().ok() } else { None }
 }

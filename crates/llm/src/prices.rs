@@ -13,20 +13,20 @@ use serde::Deserialize;
 use crate::Error;
 
 /// For models nobody told us about; most of today's can read at least this.
-const USUAL_WINDOW: u64 = 128_000;
+const DEFAULT_WINDOW: u64 = 128_000;
 /// These run on the user's own machine.
-const FREE: [&str; 3] = ["ollama", "rehearsal", "replay"];
+const FREE_PROVIDERS: [&str; 3] = ["ollama", "rehearsal", "replay"];
 
 #[derive(Clone, Default)]
 pub struct Prices {
     /// By `provider/prefix`, the longest first.
-    user: Vec<(String, Entry)>,
+    user: Vec<(String, PriceEntry)>,
 }
 
 /// US dollars per million tokens, and the context window. What is missing is looked up further on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct PriceEntry {
     input: Option<f64>,
     output: Option<f64>,
     /// Without one, as `input`.
@@ -38,7 +38,7 @@ struct Entry {
 
 impl Prices {
     /// Reads a file of entries by `provider/prefix`: JSON when it ends in `.json`, else TOML.
-    pub fn read(path: &Path) -> Result<Self, Error> {
+    pub fn from_file(path: &Path) -> Result<Self, Error> {
         let wrong = |reason: String| {
             Error::Config(format!(
                 "the price file `{}` (`EMERGENT_MODEL_PRICES`) cannot be used: {reason}",
@@ -51,7 +51,7 @@ impl Prices {
     }
 
     fn parse(text: &str, json: bool) -> Result<Self, String> {
-        let entries: BTreeMap<String, Entry> = if json {
+        let entries: BTreeMap<String, PriceEntry> = if json {
             serde_json::from_str(text).map_err(|error| error.to_string())?
         } else {
             toml::from_str(text).map_err(|error| error.to_string())?
@@ -72,7 +72,7 @@ impl Prices {
 
     /// Goes before what was read from a file.
     pub fn set_window(&mut self, prefix: &str, tokens: u64) {
-        let entry = Entry { window: Some(tokens), ..Entry::default() };
+        let entry = PriceEntry { window: Some(tokens), ..PriceEntry::default() };
         self.user.insert(0, (prefix.to_owned(), entry));
     }
 
@@ -91,22 +91,22 @@ impl Prices {
     }
 
     pub fn window(&self, model: &ModelConfig) -> u64 {
-        self.entry(model).window.unwrap_or(USUAL_WINDOW)
+        self.entry(model).window.unwrap_or(DEFAULT_WINDOW)
     }
 
-    fn entry(&self, model: &ModelConfig) -> Entry {
-        let listed = if FREE.contains(&model.provider.as_str()) {
-            Entry { input: Some(0.0), output: Some(0.0), ..Entry::default() }
+    fn entry(&self, model: &ModelConfig) -> PriceEntry {
+        let listed = if FREE_PROVIDERS.contains(&model.provider.as_str()) {
+            PriceEntry { input: Some(0.0), output: Some(0.0), ..PriceEntry::default() }
         } else {
             table::find(&model.provider, &model.name).unwrap_or_default()
         };
-        let own = self.user.iter().find(|(prefix, _)| starts(model, prefix));
-        own.map_or(listed, |(_, own)| own.over(listed))
+        let own = self.user.iter().find(|(prefix, _)| matches_prefix(model, prefix));
+        own.map_or(listed, |(_, own)| own.or(listed))
     }
 }
 
-impl Entry {
-    fn over(self, other: Self) -> Self {
+impl PriceEntry {
+    fn or(self, other: Self) -> Self {
         // A new input price makes the old cache prices meaningless.
         let cache = if self.input.is_some() { Self::default() } else { other };
         Self {
@@ -119,7 +119,7 @@ impl Entry {
     }
 }
 
-fn starts(model: &ModelConfig, prefix: &str) -> bool {
+fn matches_prefix(model: &ModelConfig, prefix: &str) -> bool {
     let (provider, name) = prefix.split_once('/').unwrap_or((prefix, ""));
     model.provider == provider && model.name.starts_with(name)
 }

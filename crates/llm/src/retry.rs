@@ -11,53 +11,53 @@ use tracing::warn;
 use crate::Error;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Policy {
+pub struct RetryPolicy {
     pub attempts: u32,
-    pub first_wait: Duration,
-    pub longest_wait: Duration,
+    pub min_wait: Duration,
+    pub max_wait: Duration,
     /// For the whole call, waits included.
     pub deadline: Duration,
 }
 
-impl Default for Policy {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             attempts: 4,
-            first_wait: Duration::from_millis(250),
-            longest_wait: Duration::from_secs(20),
+            min_wait: Duration::from_millis(250),
+            max_wait: Duration::from_secs(20),
             deadline: Duration::from_secs(90),
         }
     }
 }
 
-impl Policy {
+impl RetryPolicy {
     /// For conversations: an agent's run has minutes, and giving up loses all it did so far.
     /// The deadline is the run's own.
     pub const CHAT: Self = Self {
         attempts: 8,
-        first_wait: Duration::from_millis(500),
-        longest_wait: Duration::from_secs(30),
+        min_wait: Duration::from_millis(500),
+        max_wait: Duration::from_secs(30),
         deadline: Duration::MAX,
     };
 
     /// The wait before the next attempt. The provider's own figure wins: coming back
     /// earlier costs another refusal. `spread` in 0..1 keeps callers that failed
     /// together from coming back together.
-    fn wait(&self, failed: u32, asked: Option<Duration>, spread: f64) -> Duration {
+    fn backoff(&self, failed: u32, asked: Option<Duration>, spread: f64) -> Duration {
         if let Some(asked) = asked {
-            return asked.saturating_add(self.first_wait.mul_f64(spread));
+            return asked.saturating_add(self.min_wait.mul_f64(spread));
         }
-        let doubled = self.first_wait.saturating_mul(1 << (failed - 1).min(16));
-        doubled.min(self.longest_wait).mul_f64(0.5 + spread / 2.0)
+        let doubled = self.min_wait.saturating_mul(1 << (failed - 1).min(16));
+        doubled.min(self.max_wait).mul_f64(0.5 + spread / 2.0)
     }
 
     /// How long to wait after the `failed`th attempt ended in `error`; `None` when asking again
     /// is of no use, or would come after `end`: the caller has other work then.
-    pub fn again(&self, failed: u32, error: &Error, end: Instant) -> Option<Duration> {
+    pub fn next_wait(&self, failed: u32, error: &Error, end: Instant) -> Option<Duration> {
         if !error.is_retryable() || failed >= self.attempts {
             return None;
         }
-        let wait = self.wait(failed, error.retry_after(), spread());
+        let wait = self.backoff(failed, error.retry_after(), jitter());
         let then = Instant::now().checked_add(wait)?;
         (then < end).then_some(wait)
     }
@@ -69,19 +69,19 @@ impl Policy {
     {
         let end = Instant::now() + self.deadline;
         for failed in 1.. {
-            let result = timeout_at(end, call()).await.unwrap_or_else(|_| Err(self.too_slow(model)));
+            let result = timeout_at(end, call()).await.unwrap_or_else(|_| Err(self.timeout_error(model)));
             let error = match result {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
-            let Some(wait) = self.again(failed, &error, end) else { return Err(error) };
+            let Some(wait) = self.next_wait(failed, &error, end) else { return Err(error) };
             warn!(model, wait_ms = wait.as_millis() as u64, "{error}; asking again");
             sleep(wait).await;
         }
         unreachable!("the last attempt returns")
     }
 
-    fn too_slow(&self, model: &str) -> Error {
+    fn timeout_error(&self, model: &str) -> Error {
         Error::Overloaded {
             model: model.into(),
             message: format!("no answer within {:?}", self.deadline),
@@ -91,7 +91,7 @@ impl Policy {
 }
 
 /// Each `RandomState` has fresh keys, which is all the randomness a wait needs.
-fn spread() -> f64 {
+fn jitter() -> f64 {
     RandomState::new().hash_one(()) as f64 / u64::MAX as f64
 }
 
@@ -109,7 +109,10 @@ mod tests {
     }
 
     /// Runs with `answer` to the first, second… call; returns the outcome and how often it asked.
-    async fn asks(policy: Policy, answer: impl Fn(u32) -> Result<(), Error>) -> (Result<(), Error>, u32) {
+    async fn asks(
+        policy: RetryPolicy,
+        answer: impl Fn(u32) -> Result<(), Error>,
+    ) -> (Result<(), Error>, u32) {
         let count = AtomicU32::new(0);
         let result = policy.run("m", || ready(answer(count.fetch_add(1, Ordering::Relaxed) + 1))).await;
         (result, count.into_inner())
@@ -117,22 +120,22 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_the_longest() {
-        let policy = Policy::default();
-        let waits: Vec<_> = (1..=9).map(|failed| policy.wait(failed, None, 1.0).as_millis()).collect();
+        let policy = RetryPolicy::default();
+        let waits: Vec<_> = (1..=9).map(|failed| policy.backoff(failed, None, 1.0).as_millis()).collect();
         assert_eq!(waits, [250, 500, 1000, 2000, 4000, 8000, 16000, 20000, 20000]);
-        assert_eq!(policy.wait(1, None, 0.0).as_millis(), 125);
+        assert_eq!(policy.backoff(1, None, 0.0).as_millis(), 125);
     }
 
     #[test]
     fn the_providers_wait_is_never_shortened() {
         let asked = Duration::from_secs(30);
-        assert!(Policy::default().wait(1, Some(asked), 0.0) >= asked);
+        assert!(RetryPolicy::default().backoff(1, Some(asked), 0.0) >= asked);
     }
 
-    const QUICK: Policy = Policy {
+    const QUICK: RetryPolicy = RetryPolicy {
         attempts: 4,
-        first_wait: Duration::from_millis(1),
-        longest_wait: Duration::from_millis(2),
+        min_wait: Duration::from_millis(1),
+        max_wait: Duration::from_millis(2),
         deadline: Duration::from_millis(200),
     };
 

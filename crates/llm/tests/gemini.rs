@@ -9,7 +9,7 @@ mod google;
 mod requests;
 
 use emergent_domain::chat::Turn;
-use emergent_llm::{About, Answer, ChatRequest, ChatSettings, Delta, Error, Gemini, Provider};
+use emergent_llm::{Answer, ChatRequest, ChatSettings, Delta, Error, Gemini, Provider, RequestMeta};
 use google::{Google, Reply, events, stream};
 use serde_json::{Value, json};
 
@@ -31,8 +31,8 @@ fn request(turns: &[Turn]) -> ChatRequest<'_> {
         temperature: None,
         max_tokens: None,
         output_schema: None,
-        kept: None,
-        about: About::default(),
+        cache: None,
+        meta: RequestMeta::default(),
     }
 }
 

@@ -11,9 +11,9 @@ use std::{
 use async_trait::async_trait;
 use emergent_domain::{
     agent::ModelConfig,
-    chat::{Part, Stop, Turn, Usage},
+    chat::{Part, StopReason, Turn, Usage},
 };
-use emergent_llm::{About, Answer, ChatRequest, Delta, Error, ModelSettings, Models, Provider};
+use emergent_llm::{Answer, ChatRequest, Delta, Error, ModelSettings, Models, Provider, RequestMeta};
 use tokio::time::{Instant, sleep};
 
 type Reply = Result<&'static str, Error>;
@@ -50,7 +50,7 @@ impl<F: Fn(u32) -> Reply + Send + Sync> Provider for Fake<F> {
             on_delta(Delta::Text(said.to_owned()));
         }
         let parts = vec![Part::text(answer?)];
-        Ok(Answer { parts, usage: Usage::default(), stop: Stop::End })
+        Ok(Answer { parts, usage: Usage::default(), stop: StopReason::End })
     }
 }
 
@@ -67,8 +67,8 @@ fn request(turns: &[Turn]) -> ChatRequest<'_> {
         temperature: None,
         max_tokens: None,
         output_schema: None,
-        kept: None,
-        about: About::default(),
+        cache: None,
+        meta: RequestMeta::default(),
     }
 }
 
@@ -92,7 +92,7 @@ fn down() -> Error {
 #[tokio::test(start_paused = true)]
 async fn an_outage_is_waited_out_and_what_was_half_said_is_taken_back() {
     let (provider, asked) = fake(|ask| if ask < 3 { Err(down()) } else { Ok("whole") });
-    let (answer, heard, took) = ask(&Models::default().with(provider), 60).await;
+    let (answer, heard, took) = ask(&Models::default().with_provider(provider), 60).await;
     assert_eq!((answer.unwrap().as_str(), asked.load(Ordering::Relaxed)), ("whole", 3));
     let half = Delta::Text("half a".into());
     let restart = Delta::Restart { why: "`fake` is not available: down".into() };
@@ -106,14 +106,14 @@ async fn an_outage_is_waited_out_and_what_was_half_said_is_taken_back() {
 async fn the_providers_own_wait_is_kept() {
     let (provider, _) =
         fake(|ask| if ask == 1 { Err(busy(Some(Duration::from_secs(20)))) } else { Ok("there") });
-    let (answer, _, took) = ask(&Models::default().with(provider), 60).await;
+    let (answer, _, took) = ask(&Models::default().with_provider(provider), 60).await;
     assert!(answer.is_ok() && took >= Duration::from_secs(20) && took < Duration::from_secs(21), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_ends_after_the_deadline_is_not_begun() {
     let (provider, asked) = fake(|_| Err(busy(Some(Duration::from_secs(61)))));
-    let (answer, heard, took) = ask(&Models::default().with(provider), 60).await;
+    let (answer, heard, took) = ask(&Models::default().with_provider(provider), 60).await;
     assert!(matches!(answer, Err(Error::RateLimited { .. })));
     assert_eq!((took, asked.load(Ordering::Relaxed)), (Duration::ZERO, 1));
     assert!(!heard.iter().any(|delta| matches!(delta, Delta::Restart { .. })));
@@ -123,7 +123,7 @@ async fn a_wait_that_ends_after_the_deadline_is_not_begun() {
 async fn an_error_that_will_not_pass_comes_back_at_once() {
     let auth = || Error::Auth { model: "fake".into(), message: "who?".into() };
     let (provider, asked) = fake(move |_| Err(auth()));
-    let (answer, _, took) = ask(&Models::default().with(provider), 60).await;
+    let (answer, _, took) = ask(&Models::default().with_provider(provider), 60).await;
     assert!(matches!(answer, Err(Error::Auth { .. })));
     assert_eq!((took, asked.load(Ordering::Relaxed)), (Duration::ZERO, 1));
 }
@@ -131,7 +131,7 @@ async fn an_error_that_will_not_pass_comes_back_at_once() {
 #[tokio::test(start_paused = true)]
 async fn attempts_end_even_when_there_is_time() {
     let (provider, asked) = fake(|_| Err(down()));
-    let (answer, _, _) = ask(&Models::default().with(provider), 3600).await;
+    let (answer, _, _) = ask(&Models::default().with_provider(provider), 3600).await;
     assert!(answer.unwrap_err().is_retryable());
     assert_eq!(asked.load(Ordering::Relaxed), 8);
 }
@@ -140,7 +140,7 @@ async fn attempts_end_even_when_there_is_time() {
 async fn a_call_does_not_outlive_its_deadline() {
     let (mut provider, _) = fake(|_| Ok("late"));
     Arc::get_mut(&mut provider).unwrap().takes = Duration::from_secs(100);
-    let (answer, _, took) = ask(&Models::default().with(provider), 30).await;
+    let (answer, _, took) = ask(&Models::default().with_provider(provider), 30).await;
     assert!(answer.unwrap_err().to_string().contains("no answer in the time"));
     assert_eq!(took.as_secs(), 30);
 }
@@ -149,7 +149,7 @@ async fn a_call_does_not_outlive_its_deadline() {
 async fn calls_beyond_the_limit_wait_for_a_place_but_not_past_the_deadline() {
     let (mut provider, asked) = fake(|_| Ok("done"));
     Arc::get_mut(&mut provider).unwrap().takes = Duration::from_secs(10);
-    let models = Models::default().with(provider).with_limit(2);
+    let models = Models::default().with_provider(provider).with_limit(2);
     let (a, b, c, d) = tokio::join!(ask(&models, 60), ask(&models, 60), ask(&models, 60), ask(&models, 5));
     let (first, second, third) = (a.2.as_secs(), b.2.as_secs(), c.2.as_secs());
     assert_eq!((first, second, third), (10, 10, 20));
@@ -161,7 +161,7 @@ async fn calls_beyond_the_limit_wait_for_a_place_but_not_past_the_deadline() {
 async fn a_call_that_waits_to_ask_again_lets_others_go_first() {
     let (provider, _) =
         fake(|ask| if ask == 1 { Err(busy(Some(Duration::from_secs(30)))) } else { Ok("done") });
-    let models = Models::default().with(provider).with_limit(1);
+    let models = Models::default().with_provider(provider).with_limit(1);
     let (slow, quick) = tokio::join!(ask(&models, 60), ask(&models, 60));
     assert!(slow.2.as_secs() >= 30 && quick.2.is_zero(), "{:?} {:?}", slow.2, quick.2);
 }

@@ -5,11 +5,11 @@ use std::{path::Path, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use emergent_domain::{
     agent::ModelConfig,
-    chat::{Call, CallResult, Part, Stop, Turn, Usage},
+    chat::{Part, StopReason, ToolCall, ToolResult, Turn, Usage},
     ids::{ObjectId, RunId, ToolCallId},
 };
 use emergent_llm::{
-    About, Answer, ChatRequest, Delta, Error, ModelSettings, Models, Provider, Script, ToolSpec,
+    Answer, ChatRequest, Delta, Error, ModelSettings, Models, Provider, RequestMeta, Script, ToolSpec,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -50,7 +50,7 @@ impl Stage {
                 Part::Call(call) => Some(call),
                 _ => None,
             });
-        let results = calls.map(|call| CallResult {
+        let results = calls.map(|call| ToolResult {
             id: call.id,
             name: call.name.clone(),
             output: output.clone(),
@@ -61,7 +61,7 @@ impl Stage {
 
     async fn ask(&mut self) -> Result<Answer, Error> {
         let step = self.turns.iter().filter(|turn| turn.speaker == emergent_domain::chat::Speaker::Assistant);
-        let about = About { agent: self.agent, step: step.count() as i64 + 1, run: Some(self.run) };
+        let about = RequestMeta { agent: self.agent, step: step.count() as i64 + 1, run: Some(self.run) };
         let request = ChatRequest {
             model: "",
             system: "You are Ada.",
@@ -70,8 +70,8 @@ impl Stage {
             temperature: None,
             max_tokens: None,
             output_schema: None,
-            kept: None,
-            about,
+            cache: None,
+            meta: about,
         };
         let deadline = Instant::now() + Duration::from_secs(300);
         let heard = &mut self.heard;
@@ -94,7 +94,7 @@ fn line(answer: &Answer) -> String {
     let words = answer.parts.iter().map(|part| match part {
         Part::Text { text, .. } => text.clone(),
         Part::Thought { text, .. } => format!("({text})"),
-        Part::Call(Call { name, input, .. }) => format!("{name}{input}"),
+        Part::Call(ToolCall { name, input, .. }) => format!("{name}{input}"),
         Part::Result(_) => unreachable!("a model gives no results"),
     });
     words.collect::<Vec<_>>().join(" ")
@@ -124,7 +124,7 @@ rules:
 async fn the_first_rule_that_fits_the_conversation_answers() {
     let mut stage = Stage::play(RESEARCH).user("tagging");
     let answer = stage.ask().await.unwrap();
-    assert_eq!((answer.stop, answer.usage.input > 0), (Stop::ToolCalls, true));
+    assert_eq!((answer.stop, answer.usage.input > 0), (StopReason::ToolCalls, true));
     assert_eq!(stage.next().await, r#"search{"limit":3,"query":"tagging"}"#);
     stage.result(json!({ "objects": [{ "name": "folksonomy" }] }));
     assert_eq!(stage.next().await, "(Good.) Found folksonomy.");
@@ -164,7 +164,7 @@ async fn times_are_counted_in_the_conversation_so_a_recovered_run_goes_on_the_sa
         let lost = line(&stage.ask().await.unwrap_or_else(|error| Answer {
             parts: vec![Part::text(format!("! {error}"))],
             usage: Usage::default(),
-            stop: Stop::End,
+            stop: StopReason::End,
         }));
         // Another process knows the stored conversation and nothing else.
         let stored: Vec<Turn> = serde_json::from_value(serde_json::to_value(&stage.turns).unwrap()).unwrap();
@@ -251,7 +251,7 @@ impl Provider for Real {
             _ => None,
         });
         let parts = match found {
-            None => vec![Part::Call(Call {
+            None => vec![Part::Call(ToolCall {
                 id: ToolCallId::new(),
                 name: "search".into(),
                 input: json!({ "query": "x" }),
@@ -259,7 +259,7 @@ impl Provider for Real {
             })],
             Some(id) => vec![Part::text(format!("It is {id}; the key is sk-very-secret."))],
         };
-        Ok(Answer { parts, usage: Usage { input: 7, ..Usage::default() }, stop: Stop::End })
+        Ok(Answer { parts, usage: Usage { input: 7, ..Usage::default() }, stop: StopReason::End })
     }
 }
 
@@ -278,7 +278,7 @@ async fn run(models: &Models, model: &str) -> (Vec<String>, String) {
 #[tokio::test]
 async fn what_was_recorded_plays_back_with_the_new_runs_ids() {
     let folder = tempfile::tempdir().unwrap();
-    let models = in_folder(folder.path()).with(Arc::new(Real));
+    let models = in_folder(folder.path()).with_provider(Arc::new(Real));
     models.choose(Some(&"record/real/m".parse().unwrap())).unwrap();
     let (recorded, old) = run(&models, "record/real/m").await;
     assert!(recorded[1].contains(&old));
@@ -294,7 +294,7 @@ async fn what_was_recorded_plays_back_with_the_new_runs_ids() {
 #[tokio::test]
 async fn a_recording_holds_no_secret_and_nothing_of_the_request() {
     let folder = tempfile::tempdir().unwrap();
-    let models = in_folder(folder.path()).with(Arc::new(Real));
+    let models = in_folder(folder.path()).with_provider(Arc::new(Real));
     let (_, id) = run(&models, "record/real/m").await;
     let text = std::fs::read_to_string(folder.path().join("ada.jsonl")).unwrap();
     assert_eq!(text.lines().count(), 2);
@@ -306,7 +306,7 @@ async fn a_recording_holds_no_secret_and_nothing_of_the_request() {
 #[tokio::test]
 async fn a_request_that_was_not_recorded_says_how_it_differs() {
     let folder = tempfile::tempdir().unwrap();
-    let models = in_folder(folder.path()).with(Arc::new(Real));
+    let models = in_folder(folder.path()).with_provider(Arc::new(Real));
     run(&models, "record/real/m").await;
 
     let said = Stage::new(&models, "replay/ada", "ada").user("find another").next().await;

@@ -9,7 +9,7 @@ mod tokens;
 use std::path::PathBuf;
 
 use emergent_domain::chat::Turn;
-use emergent_llm::{About, Answer, ChatRequest, ChatSettings, Error, Gemini, Provider, VertexSettings};
+use emergent_llm::{Answer, ChatRequest, ChatSettings, Error, Gemini, Provider, RequestMeta, VertexSettings};
 use google::{Google, Reply, events, json, stream};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -61,8 +61,8 @@ async fn ask(vertex: &Gemini) -> Result<Answer, Error> {
         temperature: None,
         max_tokens: None,
         output_schema: None,
-        kept: None,
-        about: About::default(),
+        cache: None,
+        meta: RequestMeta::default(),
     };
     vertex.chat(request, &mut |_| {}).await
 }

@@ -106,7 +106,7 @@ impl RpcError {
     }
 
     #[must_use]
-    pub fn with(mut self, data: Value) -> Self {
+    pub fn with_data(mut self, data: Value) -> Self {
         self.data = Some(data);
         self
     }
@@ -114,7 +114,7 @@ impl RpcError {
 
 /// A request or, without an id, a notification, to be sent.
 #[derive(Debug, Serialize)]
-pub struct Outgoing<'a, P> {
+pub struct OutgoingMessage<'a, P> {
     jsonrpc: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a RawValue>,
@@ -123,7 +123,7 @@ pub struct Outgoing<'a, P> {
     params: Option<P>,
 }
 
-impl<'a, P: Serialize> Outgoing<'a, P> {
+impl<'a, P: Serialize> OutgoingMessage<'a, P> {
     pub fn request(id: &'a RawValue, method: &'a str, params: Option<P>) -> Self {
         Self { jsonrpc: "2.0", id: Some(id), method, params }
     }
@@ -133,14 +133,14 @@ impl<'a, P: Serialize> Outgoing<'a, P> {
     }
 
     /// The text of the message, on one line.
-    pub fn text(&self) -> Result<Vec<u8>, serde_json::Error> {
+    pub fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
         serde_json::to_vec(self)
     }
 }
 
 /// An answer to be sent. Without an id only an error to what could not be read.
 #[derive(Debug, Serialize)]
-pub struct Answer<'a, R> {
+pub struct Response<'a, R> {
     jsonrpc: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a RawValue>,
@@ -150,17 +150,17 @@ pub struct Answer<'a, R> {
     error: Option<&'a RpcError>,
 }
 
-impl<'a, R: Serialize> Answer<'a, R> {
+impl<'a, R: Serialize> Response<'a, R> {
     pub fn result(id: &'a RawValue, result: R) -> Self {
         Self { jsonrpc: "2.0", id: Some(id), result: Some(result), error: None }
     }
 
-    pub fn text(&self) -> Result<Vec<u8>, serde_json::Error> {
+    pub fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
         serde_json::to_vec(self)
     }
 }
 
-impl<'a> Answer<'a, ()> {
+impl<'a> Response<'a, ()> {
     pub fn error(id: Option<&'a RawValue>, error: &'a RpcError) -> Self {
         Self { jsonrpc: "2.0", id, result: None, error: Some(error) }
     }
@@ -176,7 +176,7 @@ mod tests {
             let text = format!(r#"{{"id":{id},"method":"ping","jsonrpc":"2.0"}}"#);
             let message = Message::parse(text.as_bytes()).unwrap();
             assert_eq!(message.kind(), Kind::Request);
-            let answer = Answer::result(message.id.unwrap(), serde_json::json!({})).text().unwrap();
+            let answer = Response::result(message.id.unwrap(), serde_json::json!({})).to_bytes().unwrap();
             let expected = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
             assert_eq!(String::from_utf8(answer).unwrap(), expected);
         }

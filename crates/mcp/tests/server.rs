@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use emergent_mcp::server::{
-    About, Call, Changed, Fault, Fields, Host, Level, Offer, Outcome, Reply, ReplyBody, Server,
+    CallOutcome, Fault, Host, HostCall, JsonFields, Level, ListKind, Reply, ReplyBody, Server, ServerInfo,
+    ToolList,
 };
 use futures_util::{StreamExt, stream, stream::BoxStream};
 use reqwest::header::HeaderMap;
@@ -14,8 +15,8 @@ use tokio::sync::{broadcast, mpsc};
 
 /// Tools `talk`, which logs and answers at once, and `wait`, which never does.
 struct Small {
-    about: About,
-    changed: broadcast::Sender<Changed>,
+    about: ServerInfo,
+    changed: broadcast::Sender<ListKind>,
     /// Told when a call of `wait` is dropped.
     dropped: mpsc::UnboundedSender<String>,
 }
@@ -28,12 +29,12 @@ impl Drop for OnDrop {
     }
 }
 
-fn small() -> (Arc<Server<Small>>, mpsc::UnboundedReceiver<String>, broadcast::Sender<Changed>) {
+fn small() -> (Arc<Server<Small>>, mpsc::UnboundedReceiver<String>, broadcast::Sender<ListKind>) {
     let (dropped, drops) = mpsc::unbounded_channel();
     let changed = broadcast::channel(8).0;
     let capabilities = json!({ "tools": { "listChanged": true } });
     let about =
-        About { server: json!({ "name": "small", "version": "1" }), capabilities, instructions: None };
+        ServerInfo { server: json!({ "name": "small", "version": "1" }), capabilities, instructions: None };
     (Arc::new(Server::new(Arc::new(Small { about, changed: changed.clone(), dropped }))), drops, changed)
 }
 
@@ -41,21 +42,21 @@ fn small() -> (Arc<Server<Small>>, mpsc::UnboundedReceiver<String>, broadcast::S
 impl Host for Small {
     type Caller = &'static str;
 
-    fn about(&self) -> &About {
+    fn server_info(&self) -> &ServerInfo {
         &self.about
     }
 
-    async fn tools(&self, _: &&'static str) -> Result<Arc<Offer>, Fault> {
+    async fn tools(&self, _: &&'static str) -> Result<Arc<ToolList>, Fault> {
         Ok(Arc::default())
     }
 
-    async fn call(&self, call: Call<&'static str>) -> Result<Outcome, Fault> {
+    async fn call(&self, call: HostCall<&'static str>) -> Result<CallOutcome, Fault> {
         match call.name.as_str() {
             "talk" => {
-                call.link.log(Level::Debug, "small", &json!("fine"));
-                call.link.log(Level::Error, "small", &json!("loud"));
-                call.link.progress(1.0, None, Some("half way"));
-                Ok(Outcome::Done(Fields::of(&json!({ "content": [] }))?))
+                call.channel.log(Level::Debug, "small", &json!("fine"));
+                call.channel.log(Level::Error, "small", &json!("loud"));
+                call.channel.progress(1.0, None, Some("half way"));
+                Ok(CallOutcome::Done(JsonFields::from_object(&json!({ "content": [] }))?))
             }
             _ => {
                 let _told = OnDrop(self.dropped.clone(), call.name);
@@ -64,27 +65,27 @@ impl Host for Small {
         }
     }
 
-    async fn prompts(&self, _: &&'static str) -> Result<Fields, Fault> {
-        Fields::of(&json!({ "prompts": [] }))
+    async fn prompts(&self, _: &&'static str) -> Result<JsonFields, Fault> {
+        JsonFields::from_object(&json!({ "prompts": [] }))
     }
 
-    async fn prompt(&self, _: Call<&'static str>) -> Result<Outcome, Fault> {
-        Err(Fault::NoMethod)
+    async fn prompt(&self, _: HostCall<&'static str>) -> Result<CallOutcome, Fault> {
+        Err(Fault::MethodNotFound)
     }
 
-    async fn resources(&self, _: &&'static str, _: Option<&str>) -> Result<Fields, Fault> {
-        Err(Fault::NoMethod)
+    async fn resources(&self, _: &&'static str, _: Option<&str>) -> Result<JsonFields, Fault> {
+        Err(Fault::MethodNotFound)
     }
 
-    async fn templates(&self, _: &&'static str) -> Result<Fields, Fault> {
-        Err(Fault::NoMethod)
+    async fn templates(&self, _: &&'static str) -> Result<JsonFields, Fault> {
+        Err(Fault::MethodNotFound)
     }
 
-    async fn read(&self, _: &&'static str, uri: &str) -> Result<Fields, Fault> {
-        Err(Fault::NoResource { uri: uri.to_owned() })
+    async fn read(&self, _: &&'static str, uri: &str) -> Result<JsonFields, Fault> {
+        Err(Fault::ResourceNotFound { uri: uri.to_owned() })
     }
 
-    fn changes(&self, _: &&'static str) -> BoxStream<'static, Changed> {
+    fn changes(&self, _: &&'static str) -> BoxStream<'static, ListKind> {
         let heard = self.changed.subscribe();
         stream::unfold(heard, |mut heard| async move { heard.recv().await.ok().map(|one| (one, heard)) })
             .boxed()
@@ -190,9 +191,9 @@ async fn a_session_has_one_stream_and_hears_each_change_once() {
             .await;
         String::from_utf8(all.concat()).unwrap().matches("list_changed").count()
     };
-    changed.send(Changed::Tools).unwrap();
+    changed.send(ListKind::Tools).unwrap();
     // It is not declared, so nobody is told.
-    changed.send(Changed::Prompts).unwrap();
+    changed.send(ListKind::Prompts).unwrap();
     assert_eq!(tokio::join!(heard(old), heard(new)), (0, 1));
     assert_eq!(server.get(&"eve", &named).status, 404);
     assert_eq!(server.get(&"ada", &HeaderMap::new()).status, 405);

@@ -1,14 +1,14 @@
 //! Doing what a plan says, in the transaction that planned it: all of it or nothing.
 
 use emergent_domain::{
-    agent::{AgentDefinition, Surroundings},
+    agent::{AgentDefinition, AvailableNames},
     ids::{AgentId, ProductId},
 };
 use emergent_executor::{
     agents,
-    triggers::{JobRow, drop_job, save_job},
+    triggers::{JobRow, delete_job, save_job},
 };
-use emergent_graph::{Writer, packs};
+use emergent_graph::{WriteContext, packs};
 use emergent_store::{
     Tx, agents as agent_rows,
     installed_products::{self, InstalledProduct},
@@ -17,41 +17,41 @@ use emergent_store::{
 
 use crate::{
     Error, Result,
-    manifest::{Job, Manifest},
+    manifest::{Manifest, ManifestJob},
     plan::{Action, Plan},
-    source::Source,
-    state::{Installed, State},
+    source::ManifestSource,
+    state::{Product, ProjectState},
 };
 
 /// Makes every step of the plan, then writes down what is installed. `around` has the project's
 /// tools, and as agents all that the manifest names.
 pub(crate) fn apply(
     tx: &mut Tx<'_>,
-    writer: &Writer,
-    before: &State,
+    writer: &WriteContext,
+    before: &ProjectState,
     plan: &Plan,
-    after: Option<(&Manifest, Option<&Source>)>,
-    around: &Surroundings,
-) -> Result<Option<Installed>> {
+    after: Option<(&Manifest, Option<&ManifestSource>)>,
+    around: &AvailableNames,
+) -> Result<Option<Product>> {
     let filter = after.map_or(&[][..], |(manifest, _)| &manifest.mcp.tool_filter);
     for step in &plan.steps {
-        perform(tx, writer, &plan.name, &step.name, &step.action, filter, around)?;
+        apply_step(tx, writer, &plan.name, &step.name, &step.action, filter, around)?;
     }
-    record(tx, writer, before.product(&plan.name), &plan.name, after)
+    record_installation(tx, writer, before.product(&plan.name), &plan.name, after)
 }
 
-fn perform(
+fn apply_step(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     product: &str,
     name: &str,
     action: &Action,
     filter: &[String],
-    around: &Surroundings,
+    around: &AvailableNames,
 ) -> Result<()> {
     let (project, now) = (writer.project.id, writer.now);
     match action {
-        Action::Nothing => {}
+        Action::None => {}
         Action::AddPack(pack) => {
             let made = packs::create(tx, project, pack, now)?;
             pack_rows::set_product(tx, project, made.id, Some(product))?;
@@ -60,7 +60,7 @@ fn perform(
         Action::AssignPack(id) => {
             packs::assign_for(tx, project, *id, product, now)?;
         }
-        Action::DropPack { id, assigned } => {
+        Action::DeletePack { id, assigned } => {
             if *assigned {
                 packs::unassign(tx, project, *id, now)?;
             }
@@ -69,7 +69,7 @@ fn perform(
         Action::UnassignPack(id) => {
             packs::unassign(tx, project, *id, now)?;
         }
-        Action::HandOverPack { id, to, brought, assigned } => {
+        Action::TransferPack { id, to, brought, assigned } => {
             if *brought {
                 pack_rows::set_product(tx, project, *id, to.as_deref())?;
             }
@@ -80,43 +80,43 @@ fn perform(
         Action::AddAgent(definition) => {
             agents::create(tx, writer, definition, around)?;
         }
-        Action::ChangeAgent { id, to } => {
+        Action::UpdateAgent { id, to } => {
             let to = to.clone();
             agents::update(tx, writer, *id, None, move |_| (*to).clone(), around)?;
         }
-        Action::DropAgent(id) => {
+        Action::DeleteAgent(id) => {
             agents::delete(tx, writer, *id, Some(product))?;
         }
-        Action::Default { id, is_default } => flag(tx, writer, *id, *is_default)?,
-        Action::PutServer(spec) => {
-            let put = mcp_servers::put_of_product(tx, project, product, spec, filter, now)?;
+        Action::SetDefault { id, is_default } => set_default_flag(tx, writer, *id, *is_default)?,
+        Action::UpsertServer(spec) => {
+            let put = mcp_servers::upsert_for_product(tx, project, product, spec, filter, now)?;
             put.ok_or_else(|| {
                 Error::Conflict(format!("the server `{name}` was made by somebody else just now"))
             })?;
         }
-        Action::DropServer => {
-            mcp_servers::drop_of_product(tx, project, product, name)?;
+        Action::DeleteServer => {
+            mcp_servers::delete_for_product(tx, project, product, name)?;
         }
-        Action::PutPrompt(prompt) => prompts::put_of_product(tx, project, product, prompt)?,
-        Action::DropPrompt => prompts::drop_of_product(tx, project, product, name)?,
-        Action::PutJob(job) => put_job(tx, writer, product, job)?,
-        Action::DropJob => drop_job(tx, writer, product, name)?,
+        Action::UpsertPrompt(prompt) => prompts::upsert_for_product(tx, project, product, prompt)?,
+        Action::DeletePrompt => prompts::delete_for_product(tx, project, product, name)?,
+        Action::UpsertJob(job) => upsert_job(tx, writer, product, job)?,
+        Action::DeleteJob => delete_job(tx, writer, product, name)?,
     }
     Ok(())
 }
 
 /// Moves the flag of the default agent and nothing else: whether the rest of that definition would
 /// still be let in today is not asked.
-fn flag(tx: &mut Tx<'_>, writer: &Writer, id: AgentId, is_default: bool) -> Result<()> {
+fn set_default_flag(tx: &mut Tx<'_>, writer: &WriteContext, id: AgentId, is_default: bool) -> Result<()> {
     let found = agent_rows::get(tx, writer.project.id, id)?;
     let parts = found.and_then(|agent| agent.definition.flow_config).map(|flow| flow.agents);
-    let around = Surroundings { agents: parts.unwrap_or_default(), ..Surroundings::default() };
+    let around = AvailableNames { agents: parts.unwrap_or_default(), ..AvailableNames::default() };
     let change = move |definition| AgentDefinition { is_default, ..definition };
     agents::update(tx, writer, id, None, change, &around)?;
     Ok(())
 }
 
-fn put_job(tx: &mut Tx<'_>, writer: &Writer, product: &str, job: &Job) -> Result<()> {
+fn upsert_job(tx: &mut Tx<'_>, writer: &WriteContext, product: &str, job: &ManifestJob) -> Result<()> {
     let agent = agent_rows::get_by_name(tx, writer.project.id, &job.agent)?;
     let agent = agent.ok_or_else(|| Error::Conflict(format!("the agent `{}` is gone", job.agent)))?;
     let row = JobRow {
@@ -128,13 +128,13 @@ fn put_job(tx: &mut Tx<'_>, writer: &Writer, product: &str, job: &Job) -> Result
     Ok(save_job(tx, writer, product, &row)?)
 }
 
-fn record(
+fn record_installation(
     tx: &mut Tx<'_>,
-    writer: &Writer,
-    before: Option<&Installed>,
+    writer: &WriteContext,
+    before: Option<&Product>,
     name: &str,
-    after: Option<(&Manifest, Option<&Source>)>,
-) -> Result<Option<Installed>> {
+    after: Option<(&Manifest, Option<&ManifestSource>)>,
+) -> Result<Option<Product>> {
     let project = writer.project.id;
     let Some((manifest, source)) = after else {
         if let Some(before) = before {
@@ -148,7 +148,7 @@ fn record(
         name: name.to_owned(),
         version: manifest.version.to_string(),
         manifest: manifest.raw.to_string(),
-        source: Source::to_json(source).to_string(),
+        source: ManifestSource::to_json(source).to_string(),
         revision: before.map_or(1, |before| before.revision + 1),
         installed_at: before.map_or(writer.now, |before| before.installed_at),
         updated_at: writer.now,
@@ -156,7 +156,7 @@ fn record(
     match before {
         None => installed_products::insert(tx, &row, writer.author)?,
         Some(_) if installed_products::update(tx, &row, writer.author)? => {}
-        Some(_) => return Err(tx.again("the product changed although its project was held").into()),
+        Some(_) => return Err(tx.retry_error("the product changed although its project was held").into()),
     }
     Ok(Some(row.into()))
 }

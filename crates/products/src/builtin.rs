@@ -30,6 +30,6 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The manifest of a built-in product.
-pub(crate) fn text(name: &str) -> Option<&'static str> {
+pub(crate) fn manifest_text(name: &str) -> Option<&'static str> {
     ALL.iter().find(|one| one.name == name).map(|one| one.manifest)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::problem::step;
+use crate::problem::pointer_segment;
 
 /// One place that differs. `None`: it is not there.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,20 +16,20 @@ pub struct FieldDiff {
 /// since a place in a list says little once something was put before it.
 pub fn diff(before: &Value, after: &Value) -> Vec<FieldDiff> {
     let mut found = Vec::new();
-    walk(String::new(), before, after, &mut found);
+    diff_into(String::new(), before, after, &mut found);
     found
 }
 
-fn walk(at: String, before: &Value, after: &Value, found: &mut Vec<FieldDiff>) {
+fn diff_into(at: String, before: &Value, after: &Value, found: &mut Vec<FieldDiff>) {
     match (before, after) {
         (Value::Object(old), Value::Object(new)) => {
             let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
             names.sort();
             names.dedup();
             for name in names {
-                let below = format!("{at}{}", step(name));
+                let below = format!("{at}{}", pointer_segment(name));
                 match (old.get(name), new.get(name)) {
-                    (Some(old), Some(new)) => walk(below, old, new, found),
+                    (Some(old), Some(new)) => diff_into(below, old, new, found),
                     (before, after) => found.push(FieldDiff {
                         pointer: below,
                         before: before.cloned(),
@@ -38,20 +38,20 @@ fn walk(at: String, before: &Value, after: &Value, found: &mut Vec<FieldDiff>) {
                 }
             }
         }
-        _ if same(before, after) => {}
+        _ if json_eq(before, after) => {}
         _ => found.push(FieldDiff { pointer: at, before: Some(before.clone()), after: Some(after.clone()) }),
     }
 }
 
 /// Equal as JSON: a database may have written `1e2` as `100`.
-pub fn same(one: &Value, other: &Value) -> bool {
+pub fn json_eq(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
         (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| json_eq(one, other))
         }
         (Value::Object(one), Value::Object(other)) => {
-            let equal = |(name, value)| other.get(name).is_some_and(|theirs| same(value, theirs));
+            let equal = |(name, value)| other.get(name).is_some_and(|theirs| json_eq(value, theirs));
             one.len() == other.len() && one.iter().all(equal)
         }
         _ => one == other,
@@ -75,6 +75,8 @@ mod tests {
         assert_eq!((found[1].before.clone(), found[1].after.clone()), (Some(json!(true)), None));
         assert_eq!(found[2].after, Some(Value::Null), "null is something");
         assert!(diff(&json!({ "a": [1e2] }), &json!({ "a": [100] })).is_empty());
-        assert!(!same(&json!({ "a": 1 }), &json!({ "a": 1, "b": 2 })) && !same(&json!([1]), &json!([1, 1])));
+        assert!(
+            !json_eq(&json!({ "a": 1 }), &json!({ "a": 1, "b": 2 })) && !json_eq(&json!([1]), &json!([1, 1]))
+        );
     }
 }

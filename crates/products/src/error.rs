@@ -2,7 +2,7 @@
 
 use semver::Version;
 
-use crate::{fetch::Unreachable, problem::Problem};
+use crate::{fetch::FetchError, problem::ManifestProblem};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -13,11 +13,11 @@ pub enum Error {
     #[error("there is no project `{0}`")]
     NoProject(String),
     /// 400: the manifest cannot be used anywhere, or not here.
-    #[error("the manifest cannot be used: {}", told(.0))]
-    Manifest(Vec<Problem>),
+    #[error("the manifest cannot be used: {}", join_problems(.0))]
+    Manifest(Vec<ManifestProblem>),
     /// 409: what is in the project stands against it.
-    #[error("the product does not go together with what is here: {}", told(.0))]
-    Clash(Vec<Problem>),
+    #[error("the product does not go together with what is here: {}", join_problems(.0))]
+    Incompatible(Vec<ManifestProblem>),
     /// 409.
     #[error("the product `{name}` is installed already, version {version}: upgrade it instead")]
     AlreadyInstalled { name: String, version: Version },
@@ -32,7 +32,7 @@ pub enum Error {
     Source(String),
     /// 400, since the caller named it.
     #[error(transparent)]
-    Unreachable(#[from] Unreachable),
+    Unreachable(#[from] FetchError),
     #[error(transparent)]
     Executor(#[from] emergent_executor::Error),
     #[error(transparent)]
@@ -47,15 +47,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// A product that cannot go, since others need what it brought. There is no manifest to point
     /// into.
-    pub(crate) fn stays(name: &str, problems: &[Problem]) -> Self {
-        let told: Vec<String> = problems.iter().map(Problem::without_place).collect();
+    pub(crate) fn cannot_remove(name: &str, problems: &[ManifestProblem]) -> Self {
+        let told: Vec<String> = problems.iter().map(ManifestProblem::without_pointer).collect();
         Self::Conflict(format!("the product `{name}` cannot go: {}", told.join("; ")))
     }
 }
 
-fn told(problems: &[Problem]) -> String {
+fn join_problems(problems: &[ManifestProblem]) -> String {
     const SHOWN: usize = 5;
-    let mut texts: Vec<String> = problems.iter().take(SHOWN).map(Problem::to_string).collect();
+    let mut texts: Vec<String> = problems.iter().take(SHOWN).map(ManifestProblem::to_string).collect();
     if problems.len() > SHOWN {
         texts.push(format!("and {} more", problems.len() - SHOWN));
     }

@@ -7,19 +7,19 @@ use emergent_tools::remote::address::is_public;
 use futures_util::StreamExt;
 use reqwest::{Client, Response, Url, header::LOCATION, redirect};
 
-use crate::{builtin, source::Source};
+use crate::{builtin, source::ManifestSource};
 
 const GITHUB: &str = "https://github.com";
-const MOST_BYTES: usize = 8 * 1024 * 1024;
-const MOST_REDIRECTS: usize = 5;
-const CONNECT: Duration = Duration::from_secs(5);
-const WHOLE: Duration = Duration::from_secs(20);
+const MAX_BYTES: usize = 8 * 1024 * 1024;
+const MAX_REDIRECTS: usize = 5;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Debug, thiserror::Error)]
-#[error("could not fetch `{at}`: {why}")]
-pub struct Unreachable {
+#[error("could not fetch `{at}`: {reason}")]
+pub struct FetchError {
     pub at: String,
-    pub why: String,
+    pub reason: String,
 }
 
 #[derive(Debug, Clone)]
@@ -35,31 +35,31 @@ impl Fetcher {
     }
 
     /// The text of a manifest.
-    pub(crate) async fn fetch(&self, source: &Source) -> Result<Vec<u8>, Unreachable> {
-        let failed = |why: String| Unreachable { at: source.to_string(), why };
+    pub(crate) async fn fetch(&self, source: &ManifestSource) -> Result<Vec<u8>, FetchError> {
+        let failed = |why: String| FetchError { at: source.to_string(), reason: why };
         let url = match source {
-            Source::Builtin(name) => {
-                let text =
-                    builtin::text(name).ok_or_else(|| failed("it does not come with this program".into()))?;
+            ManifestSource::Builtin(name) => {
+                let text = builtin::manifest_text(name)
+                    .ok_or_else(|| failed("it does not come with this program".into()))?;
                 return Ok(text.as_bytes().to_vec());
             }
-            Source::Url(url) => url.clone(),
-            Source::GitHub { owner, name } => {
+            ManifestSource::Url(url) => url.clone(),
+            ManifestSource::GitHub { owner, name } => {
                 let at = format!("{}/{owner}/{name}/releases/latest/download/manifest.json", self.github);
                 Url::parse(&at)
                     .map_err(|error| failed(format!("EMERGENT_GITHUB_URL is no address: {error}")))?
             }
         };
-        let got = tokio::time::timeout(WHOLE, self.get(url)).await;
-        got.unwrap_or_else(|_| Err(format!("no whole answer within {} seconds", WHOLE.as_secs())))
+        let got = tokio::time::timeout(TOTAL_TIMEOUT, self.get(url)).await;
+        got.unwrap_or_else(|_| Err(format!("no whole answer within {} seconds", TOTAL_TIMEOUT.as_secs())))
             .map_err(failed)
     }
 
     /// Follows redirects by itself: each address has to be looked at before it is asked, and the
     /// one that the operator named is trusted while what it leads to is not.
     async fn get(&self, mut url: Url) -> Result<Vec<u8>, String> {
-        for _ in 0..=MOST_REDIRECTS {
-            let response = self.client(&url).await?.get(url.clone()).send().await.map_err(cause)?;
+        for _ in 0..=MAX_REDIRECTS {
+            let response = self.client(&url).await?.get(url.clone()).send().await.map_err(innermost_cause)?;
             if !response.status().is_redirection() {
                 return read(response).await;
             }
@@ -69,14 +69,16 @@ impl Fetcher {
                 .join(to)
                 .map_err(|error| format!("it redirects to something that is no address: {error}"))?;
         }
-        Err(format!("it redirects more than {MOST_REDIRECTS} times"))
+        Err(format!("it redirects more than {MAX_REDIRECTS} times"))
     }
 
     async fn client(&self, url: &Url) -> Result<Client, String> {
         // Fails when the process has chosen a provider already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder =
-            Client::builder().connect_timeout(CONNECT).timeout(WHOLE).redirect(redirect::Policy::none());
+        let mut builder = Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(TOTAL_TIMEOUT)
+            .redirect(redirect::Policy::none());
         match url.scheme() {
             // A machine without certificates can still ask a server next door.
             "http" => builder = builder.tls_certs_only([]),
@@ -101,7 +103,7 @@ impl Fetcher {
             // that would look the name up again.
             builder = builder.no_proxy().resolve_to_addrs(host, &addresses);
         }
-        builder.build().map_err(cause)
+        builder.build().map_err(innermost_cause)
     }
 
     /// What the operator named is the operator's business.
@@ -121,16 +123,16 @@ async fn read(response: Response) -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
     let mut parts = response.bytes_stream();
     while let Some(part) = parts.next().await {
-        text.extend_from_slice(&part.map_err(cause)?);
-        if text.len() > MOST_BYTES {
-            return Err(format!("it is longer than the limit of {MOST_BYTES} bytes"));
+        text.extend_from_slice(&part.map_err(innermost_cause)?);
+        if text.len() > MAX_BYTES {
+            return Err(format!("it is longer than the limit of {MAX_BYTES} bytes"));
         }
     }
     Ok(text)
 }
 
 /// The innermost reason, without the address: it is named already.
-fn cause(error: reqwest::Error) -> String {
+fn innermost_cause(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut inner: &dyn std::error::Error = &error;
     while let Some(next) = inner.source() {

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// Whose models are meant when a definition names none.
-const PROVIDER: &str = "google";
+const DEFAULT_PROVIDER: &str = "google";
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,9 +38,9 @@ pub struct Manifest {
     #[serde(default)]
     pub agents: Vec<ManifestAgent>,
     #[serde(default)]
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<ManifestJob>,
     #[serde(default)]
-    pub mcp: Mcp,
+    pub mcp: ManifestMcp,
     /// As it was written: this is what is kept, and what pointers lead into.
     #[serde(skip)]
     pub raw: Value,
@@ -97,7 +97,7 @@ pub struct ManifestModel {
 /// Starts an agent again and again.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Job {
+pub struct ManifestJob {
     pub name: String,
     pub cron: String,
     pub agent: String,
@@ -107,14 +107,14 @@ pub struct Job {
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Mcp {
+pub struct ManifestMcp {
     pub servers: Vec<ServerSpec>,
     pub prompts: Vec<Prompt>,
     /// Which tools of these servers join the project's pool.
     pub tool_filter: Vec<String>,
 }
 
-impl Default for Mcp {
+impl Default for ManifestMcp {
     fn default() -> Self {
         Self { servers: Vec::new(), prompts: Vec::new(), tool_filter: vec!["*".to_owned()] }
     }
@@ -123,7 +123,7 @@ impl Default for Mcp {
 impl Manifest {
     /// One that was checked when it was installed. `None` when this version of the program can no
     /// longer read it: then nothing can be said about what people changed since.
-    pub(crate) fn kept(text: &str) -> Option<Self> {
+    pub(crate) fn from_stored(text: &str) -> Option<Self> {
         let raw: Value = serde_json::from_str(text).ok()?;
         let manifest: Self = serde_json::from_value(raw.clone()).ok()?;
         Some(Self { raw, ..manifest })
@@ -138,7 +138,7 @@ impl Manifest {
 impl ManifestAgent {
     pub fn definition(&self, product: &str) -> AgentDefinition {
         let model = self.model.as_ref().map(|model| ModelConfig {
-            provider: model.provider.clone().unwrap_or_else(|| PROVIDER.to_owned()),
+            provider: model.provider.clone().unwrap_or_else(|| DEFAULT_PROVIDER.to_owned()),
             name: model.name.clone(),
             temperature: model.temperature.or(self.temperature),
             max_tokens: model.max_tokens.or(self.max_tokens),

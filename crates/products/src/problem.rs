@@ -7,7 +7,7 @@ use emergent_domain::invalid;
 use serde_json::Value;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct ManifestProblem {
     pub pointer: String,
     /// Reads on from the place: "is required", "is no cron expression".
     pub message: String,
@@ -15,19 +15,19 @@ pub struct Problem {
     pub fix: Option<String>,
 }
 
-impl Problem {
+impl ManifestProblem {
     pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), message: message.into(), fix: None }
     }
 
     #[must_use]
-    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+    pub fn with_fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
     }
 
     /// What is wrong and what would be right, for whoever knows where.
-    pub fn without_place(&self) -> String {
+    pub fn without_pointer(&self) -> String {
         match &self.fix {
             Some(fix) => format!("{} ({fix})", self.message),
             None => self.message.clone(),
@@ -36,7 +36,7 @@ impl Problem {
 
     /// A problem of one of the domain's checks about the part of `root` at `base`. Those name
     /// fields as code does (`flowConfig.agents[1]`); the deepest place of it that is there counts.
-    pub fn of_field(root: &Value, base: &str, problem: invalid::Problem) -> Self {
+    pub fn from_field(root: &Value, base: &str, problem: invalid::Problem) -> Self {
         let part = root.pointer(base).unwrap_or(&Value::Null);
         let (below, missing) = locate(part, &problem.field);
         let message = match missing.as_str() {
@@ -47,15 +47,15 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ManifestProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = if self.pointer.is_empty() { "the manifest" } else { &self.pointer };
-        write!(f, "{place}: {}", self.without_place())
+        write!(f, "{place}: {}", self.without_pointer())
     }
 }
 
 /// One step of a pointer.
-pub fn step(name: &str) -> String {
+pub fn pointer_segment(name: &str) -> String {
     format!("/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
@@ -67,9 +67,9 @@ fn locate(part: &Value, field: &str) -> (String, String) {
             // Names may have dots of their own, so what is there says where one ends.
             Value::Object(map) => map
                 .iter()
-                .filter_map(|(name, value)| Some((name, value, after(rest, name)?)))
+                .filter_map(|(name, value)| Some((name, value, strip_field(rest, name)?)))
                 .min_by_key(|(_, _, left)| left.len())
-                .map(|(name, value, left)| (step(name), value, left)),
+                .map(|(name, value, left)| (pointer_segment(name), value, left)),
             Value::Array(items) => rest.strip_prefix('[').and_then(|inside| {
                 let (index, left) = inside.split_once(']')?;
                 let value = items.get(index.parse::<usize>().ok()?)?;
@@ -86,7 +86,7 @@ fn locate(part: &Value, field: &str) -> (String, String) {
 
 /// What follows a name at the start of a field. The domain writes fields in camelCase, a manifest
 /// in snake_case.
-fn after<'a>(field: &'a str, name: &str) -> Option<&'a str> {
+fn strip_field<'a>(field: &'a str, name: &str) -> Option<&'a str> {
     let left = field.strip_prefix(name).or_else(|| field.strip_prefix(camel(name).as_str()))?;
     match left.chars().next() {
         None => Some(left),

@@ -2,14 +2,14 @@
 
 use std::{fmt, str::FromStr};
 
-use emergent_domain::pack::nearest;
+use emergent_domain::pack::nearest_name;
 use reqwest::Url;
 use serde_json::{Value, json};
 
 use crate::builtin;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum ManifestSource {
     /// Comes with the program.
     Builtin(String),
     Url(Url),
@@ -20,18 +20,18 @@ pub enum Source {
     },
 }
 
-impl FromStr for Source {
+impl FromStr for ManifestSource {
     /// What is wrong, and what would be right.
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let bare = text.strip_prefix("https://").unwrap_or(text);
         if let Some(repository) = bare.strip_prefix("github.com/")
-            && let Some(source) = repository_of(repository)
+            && let Some(source) = parse_github(repository)
         {
             return Ok(source);
         }
-        if builtin::text(text).is_some() {
+        if builtin::manifest_text(text).is_some() {
             return Ok(Self::Builtin(text.to_owned()));
         }
         if text.starts_with("https://") || text.starts_with("http://") {
@@ -42,7 +42,7 @@ impl FromStr for Source {
             return Ok(Self::Url(url));
         }
         let shown: String = text.chars().take(100).collect();
-        let hint = match nearest(text, builtin::names()) {
+        let hint = match nearest_name(text, builtin::names()) {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!(
                 "give an address (https://…), a repository (github.com/owner/name), or one of {}",
@@ -54,17 +54,18 @@ impl FromStr for Source {
 }
 
 /// `owner/name` and nothing else; an address further down is one of a file.
-fn repository_of(text: &str) -> Option<Source> {
+fn parse_github(text: &str) -> Option<ManifestSource> {
     let (owner, name) = text.trim_end_matches('/').split_once('/')?;
     let name = name.strip_suffix(".git").unwrap_or(name);
     let fine = |word: &str| {
         let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         !word.is_empty() && word.len() <= 100 && !word.starts_with('.') && word.chars().all(letter)
     };
-    (fine(owner) && fine(name)).then(|| Source::GitHub { owner: owner.to_owned(), name: name.to_owned() })
+    (fine(owner) && fine(name))
+        .then(|| ManifestSource::GitHub { owner: owner.to_owned(), name: name.to_owned() })
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ManifestSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Builtin(name) => f.write_str(name),
@@ -74,7 +75,7 @@ impl fmt::Display for Source {
     }
 }
 
-impl Source {
+impl ManifestSource {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Builtin(_) => "builtin",
@@ -91,7 +92,7 @@ impl Source {
         }
     }
 
-    pub(crate) fn kept(text: &str) -> Option<Self> {
+    pub(crate) fn from_stored(text: &str) -> Option<Self> {
         let kept: Value = serde_json::from_str(text).ok()?;
         kept["at"].as_str()?.parse().ok()
     }
@@ -110,19 +111,22 @@ mod tests {
             ("https://github.com/acme/support/raw/main/manifest.json", "url", ""),
             ("http://host:8080/manifest.json?x=1", "url", "http://host:8080/manifest.json?x=1"),
         ] {
-            let source: Source = text.parse().unwrap();
+            let source: ManifestSource = text.parse().unwrap();
             assert_eq!(source.kind(), kind, "{text}");
             if !shown.is_empty() {
                 assert_eq!(source.to_string(), shown);
             }
-            assert_eq!(Source::kept(&Source::to_json(Some(&source)).to_string()), Some(source));
+            assert_eq!(
+                ManifestSource::from_stored(&ManifestSource::to_json(Some(&source)).to_string()),
+                Some(source)
+            );
         }
-        assert_eq!(Source::kept(&Source::to_json(None).to_string()), None);
+        assert_eq!(ManifestSource::from_stored(&ManifestSource::to_json(None).to_string()), None);
     }
 
     #[test]
     fn what_is_no_source_is_told_what_one_is() {
-        let said = |text: &str| text.parse::<Source>().unwrap_err();
+        let said = |text: &str| text.parse::<ManifestSource>().unwrap_err();
         assert!(said("emergent.reserch").contains("emergent.research"), "{}", said("emergent.reserch"));
         assert!(said("github.com/acme").contains("github.com/owner/name"));
         assert!(said("github.com/../x").contains("no source"));

@@ -20,12 +20,12 @@ use emergent_store::{
 use semver::Version;
 use serde_json::Value;
 
-use crate::{manifest::Manifest, source::Source};
+use crate::{manifest::Manifest, source::ManifestSource};
 
 #[derive(Debug, Clone, Default)]
-pub struct State {
+pub struct ProjectState {
     /// In the order they came.
-    pub installed: Vec<Installed>,
+    pub installed: Vec<Product>,
     pub agents: Vec<Agent>,
     pub packs: Vec<StoredPack>,
     pub servers: Vec<McpServer>,
@@ -41,7 +41,7 @@ pub struct State {
 
 /// A product that a project has.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Installed {
+pub struct Product {
     pub id: ProductId,
     pub name: String,
     pub version: Version,
@@ -50,20 +50,20 @@ pub struct Installed {
     /// The same, read. `None` when this version of the program can no longer read it.
     pub manifest: Option<Manifest>,
     /// `None`: the manifest came by itself, and nobody knows where a newer one would be.
-    pub source: Option<Source>,
+    pub source: Option<ManifestSource>,
     pub revision: i64,
     pub installed_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-impl From<InstalledProduct> for Installed {
+impl From<InstalledProduct> for Product {
     fn from(row: InstalledProduct) -> Self {
         Self {
             id: row.id,
             version: row.version.parse().unwrap_or(Version::new(0, 0, 0)),
-            manifest: Manifest::kept(&row.manifest),
+            manifest: Manifest::from_stored(&row.manifest),
             raw: serde_json::from_str(&row.manifest).unwrap_or_default(),
-            source: Source::kept(&row.source),
+            source: ManifestSource::from_stored(&row.source),
             name: row.name,
             revision: row.revision,
             installed_at: row.installed_at,
@@ -72,22 +72,22 @@ impl From<InstalledProduct> for Installed {
     }
 }
 
-impl State {
+impl ProjectState {
     pub fn read(tx: &mut Tx<'_>, project: ProjectId, allow_stdio: bool) -> Result<Self> {
         Ok(Self {
-            installed: installed_products::all(tx, project)?.into_iter().map(Installed::from).collect(),
-            agents: agents::all(tx, project)?,
-            packs: packs::all(tx, project)?,
-            servers: mcp_servers::all(tx, project)?,
-            tools: mcp_tools::names(tx, project)?,
+            installed: installed_products::list_all(tx, project)?.into_iter().map(Product::from).collect(),
+            agents: agents::list_all(tx, project)?,
+            packs: packs::list_all(tx, project)?,
+            servers: mcp_servers::list_all(tx, project)?,
+            tools: mcp_tools::list_names(tx, project)?,
             schedules: schedules::list(tx, project)?,
-            prompts: prompts::all(tx, project)?,
+            prompts: prompts::list_all(tx, project)?,
             secrets: secrets::list(tx, project)?.into_iter().map(|secret| secret.name).collect(),
             allow_stdio,
         })
     }
 
-    pub fn product(&self, name: &str) -> Option<&Installed> {
+    pub fn product(&self, name: &str) -> Option<&Product> {
         self.installed.iter().find(|installed| installed.name == name)
     }
 

@@ -4,11 +4,11 @@ use emergent_domain::ids::ProjectId;
 use futures_util::future::join_all;
 use semver::Version;
 
-use crate::{Error, Installed, Products, Result, Wanted};
+use crate::{Error, ManifestInput, Product, Products, Result};
 
 /// What was found of one product. One that cannot be asked about does not keep the others from it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Update {
+pub struct ProductUpdate {
     pub name: String,
     pub version: Version,
     pub latest: Option<Version>,
@@ -17,28 +17,28 @@ pub struct Update {
 }
 
 impl Products {
-    pub async fn check_updates(&self, project: ProjectId) -> Result<Vec<Update>> {
+    pub async fn check_updates(&self, project: ProjectId) -> Result<Vec<ProductUpdate>> {
         let installed = self.list(project).await?;
-        Ok(join_all(installed.into_iter().map(|product| self.look(product))).await)
+        Ok(join_all(installed.into_iter().map(|product| self.check_update(product))).await)
     }
 
-    async fn look(&self, product: Installed) -> Update {
+    async fn check_update(&self, product: Product) -> ProductUpdate {
         let latest = self.latest(&product).await;
         let (latest, error) = match latest {
             Ok(latest) => (Some(latest), None),
             Err(error) => (None, Some(error.to_string())),
         };
         let available = latest.as_ref().is_some_and(|latest| *latest > product.version);
-        Update { name: product.name, version: product.version, latest, available, error }
+        ProductUpdate { name: product.name, version: product.version, latest, available, error }
     }
 
-    async fn latest(&self, product: &Installed) -> Result<Version> {
+    async fn latest(&self, product: &Product) -> Result<Version> {
         let source = product.source.clone().ok_or_else(|| {
             Error::Source(
                 "it was installed from a manifest by itself, so there is nowhere to look".to_owned(),
             )
         })?;
-        let (manifest, _) = self.obtain(Wanted::Source(source)).await?;
+        let (manifest, _) = self.load_manifest(ManifestInput::Source(source)).await?;
         if manifest.name != product.name {
             return Err(Error::NameMismatch { name: product.name.clone(), found: manifest.name });
         }

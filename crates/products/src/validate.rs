@@ -4,18 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use emergent_domain::{
-    agent::{Surroundings, Visibility},
+    agent::{AvailableNames, Visibility},
     cron::Cron,
     invalid::Invalid,
-    pack::nearest,
+    pack::nearest_name,
     prompt::Prompt,
 };
 use semver::Version;
 use serde_json::Value;
 
 use crate::{
-    manifest::{Job, Manifest, ManifestAgent},
-    problem::{Problem, step},
+    manifest::{Manifest, ManifestAgent, ManifestJob},
+    problem::{ManifestProblem, pointer_segment},
     schema,
 };
 
@@ -29,24 +29,27 @@ pub fn core_version() -> Version {
 
 /// What a manifest must know of the place it is to be installed in.
 #[derive(Debug, Clone)]
-pub struct Around {
+pub struct InstallContext {
     pub core: Version,
     /// The tools there will be, and those that nobody can say there will not be: [`crate::Pool`].
-    pub tools: Surroundings,
+    pub tools: AvailableNames,
     /// Agents of the project that are not this product's.
     pub agents: BTreeMap<String, Visibility>,
 }
 
 /// Reads a manifest and checks all that can be checked without a project.
-pub fn parse(text: &[u8]) -> Result<Manifest, Vec<Problem>> {
+pub fn parse(text: &[u8]) -> Result<Manifest, Vec<ManifestProblem>> {
     let value = serde_json::from_slice(text).map_err(|error| {
-        vec![Problem::new("", format!("is not JSON: {error}")).fix("send the text of a manifest.json")]
+        vec![
+            ManifestProblem::new("", format!("is not JSON: {error}"))
+                .with_fix("send the text of a manifest.json"),
+        ]
     })?;
-    read(value)
+    parse_value(value)
 }
 
 /// As [`parse`], from JSON that was read already.
-pub fn read(value: Value) -> Result<Manifest, Vec<Problem>> {
+pub fn parse_value(value: Value) -> Result<Manifest, Vec<ManifestProblem>> {
     let problems = schema::check(&value);
     if !problems.is_empty() {
         return Err(problems);
@@ -55,21 +58,24 @@ pub fn read(value: Value) -> Result<Manifest, Vec<Problem>> {
         let field = error.path().to_string();
         let field = if field == "." { String::new() } else { field.replace(".?", "") };
         let problem = emergent_domain::invalid::Problem::new(field, error.into_inner().to_string());
-        vec![Problem::of_field(&value, "", problem)]
+        vec![ManifestProblem::from_field(&value, "", problem)]
     })?;
     let manifest = Manifest { raw: value, ..manifest };
-    let problems = rules(&manifest);
+    let problems = check_rules(&manifest);
     if problems.is_empty() { Ok(manifest) } else { Err(problems) }
 }
 
 /// What depends on the place it is to be installed in.
-pub fn validate(manifest: &Manifest, around: &Around) -> Vec<Problem> {
+pub fn validate(manifest: &Manifest, around: &InstallContext) -> Vec<ManifestProblem> {
     let mut problems = Vec::new();
     if let Some(wanted) = manifest.min_core_version.as_ref().filter(|wanted| **wanted > around.core) {
         let core = &around.core;
         problems.push(
-            Problem::new("/min_core_version", format!("{wanted} is newer than this server, which is {core}"))
-                .fix("upgrade Emergent, or take an older version of the product"),
+            ManifestProblem::new(
+                "/min_core_version",
+                format!("{wanted} is newer than this server, which is {core}"),
+            )
+            .with_fix("upgrade Emergent, or take an older version of the product"),
         );
     }
     let mut names = around.tools.clone();
@@ -78,19 +84,19 @@ pub fn validate(manifest: &Manifest, around: &Around) -> Vec<Problem> {
     for (index, definition) in manifest.definitions().enumerate() {
         let base = format!("/agents/{index}");
         if let Err(invalid) = definition.check(&names) {
-            problems.extend(of_agent(&manifest.raw, &base, &manifest.agents[index], invalid));
+            problems.extend(agent_problems(&manifest.raw, &base, &manifest.agents[index], invalid));
         }
     }
     for (index, job) in manifest.jobs.iter().enumerate() {
         problems.extend(
-            job_agent(manifest, job, around)
-                .map(|problem| Problem { pointer: format!("/jobs/{index}/agent"), ..problem }),
+            job_agent_problem(manifest, job, around)
+                .map(|problem| ManifestProblem { pointer: format!("/jobs/{index}/agent"), ..problem }),
         );
     }
     problems
 }
 
-fn of_agent(root: &Value, base: &str, agent: &ManifestAgent, invalid: Invalid) -> Vec<Problem> {
+fn agent_problems(root: &Value, base: &str, agent: &ManifestAgent, invalid: Invalid) -> Vec<ManifestProblem> {
     let place = |problem: emergent_domain::invalid::Problem| {
         // These two may stand beside the model as well.
         let beside = match problem.field.as_str() {
@@ -99,74 +105,80 @@ fn of_agent(root: &Value, base: &str, agent: &ManifestAgent, invalid: Invalid) -
             _ => None,
         };
         match beside {
-            Some(field) => Problem::new(format!("{base}/{field}"), problem.reason),
-            None => Problem::of_field(root, base, problem),
+            Some(field) => ManifestProblem::new(format!("{base}/{field}"), problem.reason),
+            None => ManifestProblem::from_field(root, base, problem),
         }
     };
     invalid.problems.into_iter().map(place).collect()
 }
 
-fn job_agent(manifest: &Manifest, job: &Job, around: &Around) -> Option<Problem> {
+fn job_agent_problem(
+    manifest: &Manifest,
+    job: &ManifestJob,
+    around: &InstallContext,
+) -> Option<ManifestProblem> {
     let own = manifest.agents.iter().find(|agent| agent.name == job.agent).map(|agent| agent.visibility);
     match own.or_else(|| around.agents.get(&job.agent).copied()) {
         Some(Visibility::Internal) => Some(
-            Problem::new("", format!("`{}` is internal: only other agents start it", job.agent))
-                .fix("name an agent whose visibility is `project` or `external`"),
+            ManifestProblem::new("", format!("`{}` is internal: only other agents start it", job.agent))
+                .with_fix("name an agent whose visibility is `project` or `external`"),
         ),
         Some(_) => None,
         None => {
             let names = manifest.agents.iter().map(|agent| &agent.name).chain(around.agents.keys());
-            let hint = nearest(&job.agent, names.map(String::as_str));
-            let problem = Problem::new("", format!("there is no agent `{}`", job.agent));
+            let hint = nearest_name(&job.agent, names.map(String::as_str));
+            let problem = ManifestProblem::new("", format!("there is no agent `{}`", job.agent));
             Some(match hint {
-                Some(hint) => problem.fix(format!("did you mean `{hint}`?")),
-                None => problem.fix("name an agent of this product or of the project"),
+                Some(hint) => problem.with_fix(format!("did you mean `{hint}`?")),
+                None => problem.with_fix("name an agent of this product or of the project"),
             })
         }
     }
 }
 
 /// What a manifest must keep wherever it goes.
-fn rules(manifest: &Manifest) -> Vec<Problem> {
+fn check_rules(manifest: &Manifest) -> Vec<ManifestProblem> {
     let mut problems = Vec::new();
-    nul(&manifest.raw, String::new(), &mut problems);
+    check_nul(&manifest.raw, String::new(), &mut problems);
     if RESERVED.contains(&manifest.name.as_str()) {
         let name = &manifest.name;
-        problems
-            .push(Problem::new("/name", format!("`{name}` is a reserved word")).fix("choose another name"));
+        problems.push(
+            ManifestProblem::new("/name", format!("`{name}` is a reserved word"))
+                .with_fix("choose another name"),
+        );
     }
-    twice("/agents", manifest.agents.iter().map(|agent| &agent.name), &mut problems);
-    twice("/template_packs", manifest.template_packs.iter().map(|pack| &pack.name), &mut problems);
-    twice("/jobs", manifest.jobs.iter().map(|job| &job.name), &mut problems);
-    twice("/mcp/prompts", manifest.mcp.prompts.iter().map(|prompt| &prompt.name), &mut problems);
+    check_unique("/agents", manifest.agents.iter().map(|agent| &agent.name), &mut problems);
+    check_unique("/template_packs", manifest.template_packs.iter().map(|pack| &pack.name), &mut problems);
+    check_unique("/jobs", manifest.jobs.iter().map(|job| &job.name), &mut problems);
+    check_unique("/mcp/prompts", manifest.mcp.prompts.iter().map(|prompt| &prompt.name), &mut problems);
     let servers: Vec<String> = manifest.mcp.servers.iter().map(|server| server.name().to_owned()).collect();
-    twice("/mcp/servers", servers.iter(), &mut problems);
-    agents(manifest, &mut problems);
+    check_unique("/mcp/servers", servers.iter(), &mut problems);
+    check_agents(manifest, &mut problems);
     for (index, pack) in manifest.template_packs.iter().enumerate() {
         if let Err(invalid) = pack.check() {
             let base = format!("/template_packs/{index}");
-            let place = |problem| Problem::of_field(&manifest.raw, &base, problem);
+            let place = |problem| ManifestProblem::from_field(&manifest.raw, &base, problem);
             problems.extend(invalid.problems.into_iter().map(place));
         }
     }
     for (index, job) in manifest.jobs.iter().enumerate() {
-        schedule(&manifest.raw, &format!("/jobs/{index}"), job, &mut problems);
+        check_schedule(&manifest.raw, &format!("/jobs/{index}"), job, &mut problems);
     }
     for (index, server) in manifest.mcp.servers.iter().enumerate() {
         let base = format!("/mcp/servers/{index}");
-        let place = |problem| Problem::of_field(&manifest.raw, &base, problem);
+        let place = |problem| ManifestProblem::from_field(&manifest.raw, &base, problem);
         problems.extend(server.check().into_iter().map(place));
     }
     for (index, prompt) in manifest.mcp.prompts.iter().enumerate() {
-        places(&format!("/mcp/prompts/{index}"), prompt, &mut problems);
+        check_placeholders(&format!("/mcp/prompts/{index}"), prompt, &mut problems);
     }
     for (index, pattern) in manifest.mcp.tool_filter.iter().enumerate() {
         let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/' | '*');
         if pattern.is_empty() || pattern.len() > 128 || !pattern.chars().all(fine) {
             let pointer = format!("/mcp/tool_filter/{index}");
             problems.push(
-                Problem::new(pointer, "is not a tool name or pattern")
-                    .fix("use letters, digits, `_`, `-`, `.`, and `*` for any characters"),
+                ManifestProblem::new(pointer, "is not a tool name or pattern")
+                    .with_fix("use letters, digits, `_`, `-`, `.`, and `*` for any characters"),
             );
         }
     }
@@ -174,20 +186,23 @@ fn rules(manifest: &Manifest) -> Vec<Problem> {
 }
 
 /// PostgreSQL cannot hold NUL in a text, and nobody means to write one.
-fn nul(value: &Value, at: String, problems: &mut Vec<Problem>) {
-    let mut wrong = |at: String| problems.push(Problem::new(at, "must not contain a NUL character"));
+fn check_nul(value: &Value, at: String, problems: &mut Vec<ManifestProblem>) {
+    let mut wrong = |at: String| problems.push(ManifestProblem::new(at, "must not contain a NUL character"));
     match value {
         Value::String(text) if text.contains('\0') => wrong(at),
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(index, item)| nul(item, format!("{at}/{index}"), problems));
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(index, item)| check_nul(item, format!("{at}/{index}"), problems));
         }
         Value::Object(map) => {
             for (name, value) in map {
-                let below = format!("{at}{}", step(name));
+                let below = format!("{at}{}", pointer_segment(name));
                 if name.contains('\0') {
-                    problems.push(Problem::new(below, "must not contain a NUL character"));
+                    problems.push(ManifestProblem::new(below, "must not contain a NUL character"));
                 } else {
-                    nul(value, below, problems);
+                    check_nul(value, below, problems);
                 }
             }
         }
@@ -195,26 +210,33 @@ fn nul(value: &Value, at: String, problems: &mut Vec<Problem>) {
     }
 }
 
-fn twice<'a>(list: &str, names: impl Iterator<Item = &'a String>, problems: &mut Vec<Problem>) {
+fn check_unique<'a>(
+    list: &str,
+    names: impl Iterator<Item = &'a String>,
+    problems: &mut Vec<ManifestProblem>,
+) {
     let mut seen = BTreeSet::new();
     for (index, name) in names.enumerate() {
         if !seen.insert(name) {
-            let problem = Problem::new(format!("{list}/{index}/name"), format!("`{name}` is there twice"));
-            problems.push(problem.fix("give each a name of its own"));
+            let problem =
+                ManifestProblem::new(format!("{list}/{index}/name"), format!("`{name}` is there twice"));
+            problems.push(problem.with_fix("give each a name of its own"));
         }
     }
 }
 
-fn agents(manifest: &Manifest, problems: &mut Vec<Problem>) {
+fn check_agents(manifest: &Manifest, problems: &mut Vec<ManifestProblem>) {
     let mut default: Option<&str> = None;
     for (index, agent) in manifest.agents.iter().enumerate() {
         let base = format!("/agents/{index}");
         if agent.is_default
             && let Some(first) = default.replace(&agent.name)
         {
-            let problem =
-                Problem::new(format!("{base}/is_default"), format!("`{first}` is the default already"));
-            problems.push(problem.fix("a product has one default agent at most"));
+            let problem = ManifestProblem::new(
+                format!("{base}/is_default"),
+                format!("`{first}` is the default already"),
+            );
+            problems.push(problem.with_fix("a product has one default agent at most"));
         }
         for (field, here, inside) in [
             (
@@ -226,14 +248,14 @@ fn agents(manifest: &Manifest, problems: &mut Vec<Problem>) {
         ] {
             let pointer = format!("{base}/{field}");
             match (here, inside) {
-                (true, None) => {
-                    problems.push(Problem::new(pointer, "is said of a model, and this agent names none").fix(
+                (true, None) => problems.push(
+                    ManifestProblem::new(pointer, "is said of a model, and this agent names none").with_fix(
                         "add `model`, such as { \"provider\": \"google\", \"name\": \"gemini-2.5-flash\" }",
-                    ))
-                }
+                    ),
+                ),
                 (true, Some(true)) => {
-                    let problem = Problem::new(pointer, format!("stands in `model.{field}` as well"));
-                    problems.push(problem.fix("say it once"));
+                    let problem = ManifestProblem::new(pointer, format!("stands in `model.{field}` as well"));
+                    problems.push(problem.with_fix("say it once"));
                 }
                 _ => {}
             }
@@ -241,10 +263,10 @@ fn agents(manifest: &Manifest, problems: &mut Vec<Problem>) {
     }
 }
 
-fn schedule(root: &Value, base: &str, job: &Job, problems: &mut Vec<Problem>) {
+fn check_schedule(root: &Value, base: &str, job: &ManifestJob, problems: &mut Vec<ManifestProblem>) {
     if let Err(error) = job.cron.parse::<Cron>() {
-        let problem = Problem::new(format!("{base}/cron"), error.to_string());
-        problems.push(problem.fix("five fields, such as `0 8 * * MON-FRI`"));
+        let problem = ManifestProblem::new(format!("{base}/cron"), error.to_string());
+        problems.push(problem.with_fix("five fields, such as `0 8 * * MON-FRI`"));
     }
     if let Err(invalid) = job.config.check() {
         let base = if root.pointer(&format!("{base}/config")).is_some() {
@@ -252,19 +274,21 @@ fn schedule(root: &Value, base: &str, job: &Job, problems: &mut Vec<Problem>) {
         } else {
             base.into()
         };
-        problems.extend(invalid.problems.into_iter().map(|problem| Problem::of_field(root, &base, problem)));
+        problems.extend(
+            invalid.problems.into_iter().map(|problem| ManifestProblem::from_field(root, &base, problem)),
+        );
     }
 }
 
-fn places(base: &str, prompt: &Prompt, problems: &mut Vec<Problem>) {
+fn check_placeholders(base: &str, prompt: &Prompt, problems: &mut Vec<ManifestProblem>) {
     let names: Vec<String> = prompt.arguments.iter().map(|argument| argument.name.clone()).collect();
-    twice(&format!("{base}/arguments"), names.iter(), problems);
-    for (index, name) in prompt.unknown_places() {
+    check_unique(&format!("{base}/arguments"), names.iter(), problems);
+    for (index, name) in prompt.unknown_placeholders() {
         let pointer = format!("{base}/messages/{index}/content");
-        let problem = Problem::new(pointer, format!("`{{{{{name}}}}}` stands for no argument"));
-        problems.push(match nearest(&name, names.iter().map(String::as_str)) {
-            Some(hint) => problem.fix(format!("did you mean `{hint}`?")),
-            None => problem.fix("add it to `arguments`"),
+        let problem = ManifestProblem::new(pointer, format!("`{{{{{name}}}}}` stands for no argument"));
+        problems.push(match nearest_name(&name, names.iter().map(String::as_str)) {
+            Some(hint) => problem.with_fix(format!("did you mean `{hint}`?")),
+            None => problem.with_fix("add it to `arguments`"),
         });
     }
 }

@@ -4,7 +4,7 @@ mod support;
 
 use emergent_domain::{agent::AgentDefinition, trigger::Schedule};
 use emergent_products::Error;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 use support::Shop;
 
@@ -27,7 +27,7 @@ impl Shop {
     }
 }
 
-both! {
+both_engines! {
     async fn the_default_agent_changes_whatever_the_order(db: TestDb) {
         let shop = Shop::open(&db).await;
         let face = |is_default| json!({ "name": "face", "visibility": "external", "is_default": is_default });
@@ -59,7 +59,7 @@ both! {
         let told = shop.products.uninstall(shop.actor, "one", true).await;
         assert!(matches!(&told, Err(Error::Conflict(why)) if named(why)), "a dry run says so too: {told:?}");
         let without = shop.upgrade(&one("2.0.0", json!([{ "name": "b" }]))).await;
-        assert!(matches!(&without, Err(Error::Clash(problems)) if problems[0].pointer == "/agents" && named(&problems[0].message)), "{without:?}");
+        assert!(matches!(&without, Err(Error::Incompatible(problems)) if problems[0].pointer == "/agents" && named(&problems[0].message)), "{without:?}");
         assert_eq!((shop.fingerprint().await, shop.rows().await), before, "nothing was written");
         shop.upgrade(&one("2.0.0", json!([{ "name": "a" }]))).await.unwrap();
         shop.uninstall("two").await.unwrap();
@@ -68,7 +68,7 @@ both! {
 
     async fn an_agent_that_a_job_starts_is_not_deleted_by_hand(db: TestDb) {
         let shop = Shop::open(&db).await;
-        shop.own_agent(AgentDefinition { trigger: Some("0 7 * * *".into()), ..AgentDefinition::named("mine") }).await;
+        shop.own_agent(AgentDefinition { trigger: Some("0 7 * * *".into()), ..AgentDefinition::new("mine") }).await;
         shop.install(&product("p", "1.0.0", json!([{ "name": "theirs" }]), job("mine"))).await.unwrap();
         let refused = shop.delete("mine").await;
         assert!(matches!(&refused, Err(emergent_executor::Error::Conflict(why)) if why.contains("`daily`") && why.contains("`p`")), "{refused:?}");
@@ -88,7 +88,7 @@ both! {
         assert_eq!((after.id, after.next_at, after.created_at), (before.id, before.next_at, before.created_at));
         assert_eq!(after.agent, shop.agent("new").await.id);
         // To an agent of the project's own, and away.
-        shop.own_agent(AgentDefinition::named("mine")).await;
+        shop.own_agent(AgentDefinition::new("mine")).await;
         shop.upgrade(&product("p", "3.0.0", json!([]), job("mine"))).await.unwrap();
         assert_eq!(shop.job("p").await.unwrap().id, before.id);
         shop.upgrade(&product("p", "4.0.0", json!([]), json!([]))).await.unwrap();
@@ -105,7 +105,7 @@ both! {
         let told: Vec<_> = own.iter().map(|one| (one.agent.as_str(), one.deleted)).collect();
         assert_eq!(told, [("a", true), ("b", false)]);
         let up = shop.upgrade(&version("2.0.0")).await.unwrap();
-        let told: Vec<_> = up.plan.warnings.iter().map(|one| (one.kind(), one.about())).collect();
+        let told: Vec<_> = up.plan.warnings.iter().map(|one| (one.kind(), one.subject())).collect();
         assert_eq!(told, [("own_change", "b"), ("own_deletion", "a")]);
         let after = shop.job("p").await.unwrap();
         assert_eq!((after.id, after.agent), (before.id, shop.agent("a").await.id));

@@ -3,11 +3,11 @@
 mod support;
 
 use emergent_domain::{agent::AgentDefinition, run::RunStatus};
-use emergent_executor::Start;
+use emergent_executor::StartOptions;
 use emergent_products::{Error, plan::Direction};
 use emergent_testkit::{
-    both,
-    scripted::{Scripted, says},
+    both_engines,
+    scripted::{ScriptedModel, says},
 };
 use serde_json::{Value, json};
 use support::{Shop, sample, shipped, wanted};
@@ -16,10 +16,10 @@ fn names(value: &Value) -> Vec<String> {
     value.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
 }
 
-both! {
+both_engines! {
     async fn an_install_brings_everything_and_an_uninstall_takes_it_all_away(db: TestDb) {
         let shop = Shop::open(&db).await;
-        shop.own_agent(AgentDefinition::named("mine")).await;
+        shop.own_agent(AgentDefinition::new("mine")).await;
         let before = shop.fingerprint().await;
         let done = shop.install(&sample(1)).await.unwrap();
         assert_eq!(done.plan.direction, Direction::Install);
@@ -38,7 +38,7 @@ both! {
 
     async fn an_upgrade_changes_everything_and_a_downgrade_changes_it_back(db: TestDb) {
         let shop = Shop::open(&db).await;
-        shop.own_agent(AgentDefinition::named("mine")).await;
+        shop.own_agent(AgentDefinition::new("mine")).await;
         shop.install(&sample(1)).await.unwrap();
         let first = shop.fingerprint().await;
         let triage = shop.agent("triage").await;
@@ -52,7 +52,7 @@ both! {
         assert_eq!(shop.upgrade(&sample(1)).await.unwrap().plan.direction, Direction::Downgrade);
         assert_eq!(shop.fingerprint().await, first);
         let again = shop.upgrade(&sample(1)).await.unwrap();
-        assert!(again.plan.changes_nothing(), "{:#?}", again.plan.steps);
+        assert!(again.plan.is_empty(), "{:#?}", again.plan.steps);
         shop.uninstall("acme.support").await.unwrap();
         shop.install(&sample(2)).await.unwrap();
         assert_eq!(shop.fingerprint().await, second, "coming back is like coming");
@@ -75,10 +75,10 @@ both! {
 
     async fn what_stands_against_it_is_told_and_nothing_is_written(db: TestDb) {
         let shop = Shop::open(&db).await;
-        shop.own_agent(AgentDefinition::named("old-one")).await;
+        shop.own_agent(AgentDefinition::new("old-one")).await;
         let before = shop.rows().await;
         let refused = shop.install(&sample(1)).await;
-        assert!(matches!(&refused, Err(Error::Clash(problems)) if problems[0].pointer == "/agents/2/name"), "{refused:?}");
+        assert!(matches!(&refused, Err(Error::Incompatible(problems)) if problems[0].pointer == "/agents/2/name"), "{refused:?}");
         let mut bad = sample(1);
         bad["agents"][0]["tools"][0] = json!("no_such_tool");
         bad["jobs"][1]["agent"] = json!("nobody");
@@ -113,10 +113,10 @@ both! {
         assert_eq!((own.len(), own[0].fields[0].pointer.as_str()), (1, "/system_prompt"));
         let version = shop.agent("triage").await.version;
         let up = shop.upgrade(&sample(2)).await.unwrap();
-        assert!(up.plan.warnings.iter().any(|one| one.kind() == "own_change" && one.about() == "triage"), "{:?}", up.plan.warnings);
+        assert!(up.plan.warnings.iter().any(|one| one.kind() == "own_change" && one.subject() == "triage"), "{:?}", up.plan.warnings);
         let agent = shop.agent("triage").await;
         assert_eq!(agent.definition.system_prompt, "Version 2.");
-        let kept = shop.db().read(move |tx| emergent_store::agents::version(tx, agent.id, version)).await;
+        let kept = shop.db().read(move |tx| emergent_store::agents::get_version(tx, agent.id, version)).await;
         let kept: Option<AgentDefinition> = kept.unwrap_or_else(|error: emergent_store::Error| panic!("{error}"));
         assert_eq!(kept.unwrap().system_prompt, "Mine.");
     }
@@ -131,7 +131,7 @@ both! {
     }
 
     async fn a_run_goes_on_with_the_definition_it_was_admitted_with(db: TestDb) {
-        let model = Scripted::new([says("First."), says("Second.")]);
+        let model = ScriptedModel::new([says("First."), says("Second.")]);
         let shop = Shop::with(&db, Default::default(), model.models()).await;
         let with_model = |version| {
             let mut manifest = sample(version);
@@ -140,7 +140,7 @@ both! {
         };
         shop.install(&with_model(1)).await.unwrap();
         let triage = shop.agent("triage").await.id;
-        let start = || Start { input: "go".into(), ..Start::default() };
+        let start = || StartOptions { input: "go".into(), ..StartOptions::default() };
         let waiting = shop.executor.trigger(shop.actor, triage, start()).await.unwrap();
         shop.upgrade(&with_model(2)).await.unwrap();
         let later = shop.executor.trigger(shop.actor, triage, start()).await.unwrap();
@@ -159,7 +159,7 @@ both! {
         }
         let _ = stop.send(true);
         let _ = runner.await;
-        let mut systems: Vec<_> = model.asked().into_iter().map(|asked| asked.system).collect();
+        let mut systems: Vec<_> = model.requests().into_iter().map(|asked| asked.system).collect();
         systems.sort();
         assert!(systems[0].contains("Version 1.") && systems[1].contains("Version 2."), "{systems:?}");
     }
@@ -223,10 +223,10 @@ both! {
             shop.builtin(product).await.unwrap_or_else(|error| panic!("{product}: {error}"));
             let before = shop.rows().await["graph_objects"];
             for agent in agents {
-                let start = Start {
+                let start = StartOptions {
                     input: "What is known about Ada Lovelace?".into(),
                     model: Some(format!("rehearsal/{product}").parse().unwrap()),
-                    ..Start::default()
+                    ..StartOptions::default()
                 };
                 let id = shop.agent(agent).await.id;
                 let run = shop.executor.trigger(shop.actor, id, start).await.unwrap().id;

@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use emergent_domain::agent::{Surroundings, Visibility};
+use emergent_domain::agent::{AvailableNames, Visibility};
 use emergent_products::{
-    Pool, Problem, State, builtin,
-    validate::{Around, core_version, parse, read, validate},
+    ManifestProblem, ProjectState, ToolForecast, builtin,
+    validate::{InstallContext, core_version, parse, parse_value, validate},
 };
 use serde_json::{Value, json};
 
-fn around() -> Around {
-    let tools = Surroundings {
+fn around() -> InstallContext {
+    let tools = AvailableNames {
         tools: vec!["search_hybrid".to_owned(), "entities_create".to_owned(), "create_entity".to_owned()],
-        tools_are_complete: true,
+        tools_complete: true,
         agents: Vec::new(),
     };
     let agents = BTreeMap::from([
         ("librarian".to_owned(), Visibility::Project),
         ("hidden".to_owned(), Visibility::Internal),
     ]);
-    Around { core: core_version(), tools, agents }
+    InstallContext { core: core_version(), tools, agents }
 }
 
 /// A manifest with one of everything.
@@ -58,8 +58,8 @@ fn whole() -> Value {
     })
 }
 
-fn problems(manifest: &Value) -> Vec<Problem> {
-    match read(manifest.clone()) {
+fn problems(manifest: &Value) -> Vec<ManifestProblem> {
+    match parse_value(manifest.clone()) {
         Err(problems) => problems,
         Ok(manifest) => validate(&manifest, &around()),
     }
@@ -95,7 +95,7 @@ fn without(pointer: &str, at: &str, said: &str) {
 #[track_caller]
 fn told(manifest: &Value, at: &str, said: &str) {
     let found = problems(manifest);
-    let fits = |problem: &&Problem| problem.pointer == at && problem.to_string().contains(said);
+    let fits = |problem: &&ManifestProblem| problem.pointer == at && problem.to_string().contains(said);
     assert!(found.iter().any(|problem| fits(&problem)), "expected `{said}` at `{at}`, got {found:#?}");
     for problem in &found {
         assert!(manifest.pointer(&problem.pointer).is_some(), "{problem:?} points at nothing");
@@ -229,9 +229,10 @@ fn everything_that_is_wrong_is_told_at_once() {
 fn a_tool_that_nobody_knows_yet_may_be_a_servers() {
     let mut manifest = whole();
     set(&mut manifest, "/agents/0/tools/0", Some(json!("web_search")));
-    let manifest = read(manifest).unwrap();
-    let tools = Pool::after(&around().tools.tools, &State::default(), &manifest).surroundings(&manifest);
-    assert_eq!(validate(&manifest, &Around { tools, ..around() }), []);
+    let manifest = parse_value(manifest).unwrap();
+    let tools = ToolForecast::after_change(&around().tools.tools, &ProjectState::default(), &manifest)
+        .available_names(&manifest);
+    assert_eq!(validate(&manifest, &InstallContext { tools, ..around() }), []);
     assert_eq!(validate(&manifest, &around()).len(), 1);
 }
 

@@ -4,7 +4,7 @@ mod support;
 
 use emergent_domain::object::NewObject;
 use emergent_products::Error;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 use support::{Shop, shipped};
 
@@ -44,7 +44,7 @@ impl Shop {
     }
 }
 
-both! {
+both_engines! {
     async fn a_pack_that_a_product_only_assigned_is_taken_back_with_it(db: TestDb) {
         let shop = Shop::open(&db).await;
         shop.builtin("emergent.code").await.unwrap();
@@ -109,7 +109,7 @@ both! {
         shop.install(&product("p", "1.0.0", "1.0.0")).await.unwrap();
         let before = shop.fingerprint().await;
         let refused = shop.upgrade(&product("p", "2.0.0", "2.0.0")).await;
-        assert!(matches!(&refused, Err(Error::Clash(problems)) if problems[0].pointer == "/template_packs/0/name"), "{refused:?}");
+        assert!(matches!(&refused, Err(Error::Incompatible(problems)) if problems[0].pointer == "/template_packs/0/name"), "{refused:?}");
         assert_eq!(shop.fingerprint().await, before);
         graph.unassign_pack(shop.actor.project, own.id).await.unwrap();
         shop.upgrade(&product("p", "2.0.0", "2.0.0")).await.unwrap();

@@ -15,8 +15,8 @@ use axum::{
     routing::get,
 };
 use emergent_llm::Models;
-use emergent_products::{Error, Settings, Source, Wanted, plan::Direction};
-use emergent_testkit::{TestDb, both};
+use emergent_products::{Error, ManifestInput, ManifestSource, Settings, plan::Direction};
+use emergent_testkit::{TestDb, both_engines};
 use serde_json::{Value, json};
 use support::{Shop, sample};
 use tokio::sync::Semaphore;
@@ -74,7 +74,7 @@ impl Place {
         format!("http://{}{path}", self.address)
     }
 
-    fn source(&self, path: &str) -> Source {
+    fn source(&self, path: &str) -> ManifestSource {
         self.at(path).parse().unwrap()
     }
 
@@ -96,19 +96,19 @@ fn open_to_all() -> Settings {
 }
 
 #[track_caller]
-fn unreachable(outcome: Result<emergent_products::Outcome, Error>, said: &str) {
+fn unreachable(outcome: Result<emergent_products::ProductOutcome, Error>, said: &str) {
     match outcome {
         Err(Error::Unreachable(why)) => assert!(why.to_string().contains(said), "{why}"),
         other => panic!("expected `{said}`, got {other:?}"),
     }
 }
 
-both! {
+both_engines! {
     async fn an_upgrade_looks_where_the_product_came_from(db: TestDb) {
         let place = Place::open().await;
         let shop = shop(&db, open_to_all()).await;
         let source = place.source("/manifest.json");
-        shop.products.install(shop.actor, Wanted::Source(source.clone()), false).await.unwrap();
+        shop.products.install(shop.actor, ManifestInput::Source(source.clone()), false).await.unwrap();
         let found = shop.products.check_updates(shop.actor.project).await.unwrap();
         assert_eq!((found[0].available, found[0].latest.as_ref().map(ToString::to_string)), (false, Some("1.0.0".into())));
         let same = shop.products.upgrade(shop.actor, "acme.support", None, false).await.unwrap();
@@ -120,14 +120,14 @@ both! {
         place.publish(sample(1));
         let back = shop.products.upgrade(shop.actor, "acme.support", None, false).await;
         assert!(matches!(&back, Err(Error::Conflict(why)) if why.contains("name the source")), "{back:?}");
-        let back = shop.products.upgrade(shop.actor, "acme.support", Some(Wanted::Source(source)), false).await.unwrap();
+        let back = shop.products.upgrade(shop.actor, "acme.support", Some(ManifestInput::Source(source)), false).await.unwrap();
         assert_eq!(back.plan.direction, Direction::Downgrade);
     }
 
     async fn an_upgrade_that_was_overtaken_changes_nothing(db: TestDb) {
         let place = Place::open().await;
         let shop = shop(&db, open_to_all()).await;
-        let source = Wanted::Source(place.source("/slow.json"));
+        let source = ManifestInput::Source(place.source("/slow.json"));
         shop.products.install(shop.actor, source, false).await.unwrap();
         place.asked.acquire().await.unwrap().forget();
         place.publish(sample(2));
@@ -151,14 +151,14 @@ async fn a_repositorys_latest_release_is_fetched_from_where_the_operator_says() 
     // The operator named this server, so it is asked although it is inside.
     let settings = Settings { github_url: Some(place.at("/")), ..Settings::default() };
     let shop = shop(&db, settings).await;
-    let source: Source = "github.com/acme/support".parse().unwrap();
-    let done = shop.products.install(shop.actor, Wanted::Source(source), false).await.unwrap();
+    let source: ManifestSource = "github.com/acme/support".parse().unwrap();
+    let done = shop.products.install(shop.actor, ManifestInput::Source(source), false).await.unwrap();
     assert_eq!(done.product.unwrap().version.to_string(), "1.0.0");
     place.publish(sample(2));
     let found = shop.products.check_updates(shop.actor.project).await.unwrap();
     assert!(found[0].available, "{found:?}");
-    let missing: Source = "github.com/acme/nothing".parse().unwrap();
-    unreachable(shop.products.install(shop.actor, Wanted::Source(missing), false).await, "404");
+    let missing: ManifestSource = "github.com/acme/nothing".parse().unwrap();
+    unreachable(shop.products.install(shop.actor, ManifestInput::Source(missing), false).await, "404");
 }
 
 #[tokio::test]
@@ -171,13 +171,13 @@ async fn what_is_inside_is_not_asked_unless_the_operator_says_so() {
         format!("http://localhost:{port}/manifest.json"),
         format!("http://[::1]:{port}/m"),
     ] {
-        let wanted = Wanted::Source(at.parse().unwrap());
+        let wanted = ManifestInput::Source(at.parse().unwrap());
         unreachable(shop.products.install(shop.actor, wanted, false).await, "EMERGENT_ALLOW_PRIVATE_HOSTS");
     }
     // Nor by way of a server that may be asked.
     let settings = Settings { github_url: Some(place.at("")), ..Settings::default() };
     let shop = self::shop(&db, settings).await;
-    let wanted = Wanted::Source(place.source("/inside"));
+    let wanted = ManifestInput::Source(place.source("/inside"));
     unreachable(shop.products.install(shop.actor, wanted, false).await, "169.254.169.254");
 }
 
@@ -187,7 +187,7 @@ async fn what_is_no_manifest_is_told_so() {
     let shop = shop(&db, open_to_all()).await;
     let install = |path: &str| {
         let (products, actor, source) = (shop.products.clone(), shop.actor, place.source(path));
-        async move { products.install(actor, Wanted::Source(source), false).await }
+        async move { products.install(actor, ManifestInput::Source(source), false).await }
     };
     unreachable(install("/nothing").await, "404");
     unreachable(install("/round").await, "redirects more than");
@@ -198,8 +198,11 @@ async fn what_is_no_manifest_is_told_so() {
         matches!(&garbage, Err(Error::Manifest(problems)) if problems[0].message.contains("not JSON")),
         "{garbage:?}"
     );
-    let closed: Source = "http://127.0.0.1:1/manifest.json".parse().unwrap();
-    unreachable(shop.products.install(shop.actor, Wanted::Source(closed), false).await, "could not fetch");
+    let closed: ManifestSource = "http://127.0.0.1:1/manifest.json".parse().unwrap();
+    unreachable(
+        shop.products.install(shop.actor, ManifestInput::Source(closed), false).await,
+        "could not fetch",
+    );
     assert!(shop.products.list(shop.actor.project).await.unwrap().is_empty());
 }
 
@@ -207,7 +210,10 @@ async fn what_is_no_manifest_is_told_so() {
 async fn one_product_that_cannot_be_asked_about_does_not_hide_the_others() {
     let (db, place) = (TestDb::sqlite().await, Place::open().await);
     let shop = shop(&db, open_to_all()).await;
-    shop.products.install(shop.actor, Wanted::Source(place.source("/manifest.json")), false).await.unwrap();
+    shop.products
+        .install(shop.actor, ManifestInput::Source(place.source("/manifest.json")), false)
+        .await
+        .unwrap();
     shop.builtin("emergent.research").await.unwrap();
     let mut other = sample(1);
     other["name"] = "other".into();

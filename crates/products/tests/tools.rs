@@ -5,7 +5,7 @@ mod support;
 
 use emergent_domain::mcp_server::ToolStatus::{Changed, Gone, Live};
 use emergent_products::Error;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 use support::{Shop, sample};
 
@@ -20,7 +20,7 @@ fn product(version: &str, filter: &[&str], tools: &[&str]) -> Value {
 
 /// The tools that stand against it, by their places among the agent's.
 #[track_caller]
-fn refused(outcome: Result<emergent_products::Outcome, Error>) -> Vec<String> {
+fn refused(outcome: Result<emergent_products::ProductOutcome, Error>) -> Vec<String> {
     match outcome {
         Err(Error::Manifest(problems)) => {
             let place = |at: &str| at.strip_prefix("/agents/0/tools/").map(str::to_owned);
@@ -30,7 +30,7 @@ fn refused(outcome: Result<emergent_products::Outcome, Error>) -> Vec<String> {
     }
 }
 
-both! {
+both_engines! {
     async fn an_upgrade_may_list_what_its_wider_filter_lets_in(db: TestDb) {
         let shop = Shop::with_servers(&db).await;
         shop.install(&product("1.0.0", &["read_*"], &["read_page"])).await.unwrap();

@@ -31,9 +31,9 @@ pub enum Error {
     #[error("{0}")]
     Conflict(String),
     #[error("the secret `{name}` cannot be opened: its row was changed or moved; set it again")]
-    Unopened { name: SecretName },
+    CannotUnseal { name: SecretName },
     #[error("the system gave no random bytes")]
-    NoRandom,
+    RandomUnavailable,
     #[error("could not reach the secrets in the database")]
     Store(#[from] emergent_store::Error),
 }

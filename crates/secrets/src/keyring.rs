@@ -18,10 +18,10 @@ use zeroize::Zeroizing;
 use crate::{Error, Result, Secret, SecretName};
 
 const KEY_LEN: usize = 32;
-const PROVEN: &[u8] = b"emergent knows this key";
+const PROOF_TEXT: &[u8] = b"emergent knows this key";
 
 /// Whoever copies a key loses the `=` at its end first.
-const LENIENT: GeneralPurpose = GeneralPurpose::new(
+const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
@@ -39,12 +39,12 @@ pub(crate) struct Key {
 pub struct Keyring(Vec<Key>);
 
 /// What the database keeps of a value: `nonce || ciphertext || tag`, and which key it takes.
-pub(crate) struct Sealed {
+pub(crate) struct SealedValue {
     pub key: String,
     pub bytes: Vec<u8>,
 }
 
-pub(crate) enum NotOpened {
+pub(crate) enum UnsealError {
     NoSuchKey,
     NotAuthentic,
 }
@@ -56,7 +56,7 @@ impl Keyring {
         let keys: Vec<Key> = words
             .enumerate()
             .map(|(at, word)| {
-                let bytes = LENIENT.decode(word).map(Zeroizing::new).ok();
+                let bytes = LENIENT_BASE64.decode(word).map(Zeroizing::new).ok();
                 let bytes = bytes.and_then(|bytes| <[u8; KEY_LEN]>::try_from(&bytes[..]).ok());
                 bytes.map(|bytes| Key::new(Zeroizing::new(bytes))).ok_or_else(|| {
                     format!("key {} is not 32 bytes in base64; `openssl rand -base64 32` makes one", at + 1)
@@ -72,22 +72,22 @@ impl Keyring {
     /// A ring with one key that nobody had before.
     pub fn generate() -> Result<Self> {
         let mut bytes = Zeroizing::new([0; KEY_LEN]);
-        SystemRandom::new().fill(&mut *bytes).map_err(|_| Error::NoRandom)?;
+        SystemRandom::new().fill(&mut *bytes).map_err(|_| Error::RandomUnavailable)?;
         Ok(Self(vec![Key::new(bytes)]))
     }
 
     /// This ring's first key before all of another's.
-    pub(crate) fn before(&self, other: &Keyring) -> Self {
+    pub(crate) fn prepended_to(&self, other: &Keyring) -> Self {
         Self(self.0.iter().take(1).chain(&other.0).cloned().collect())
     }
 
     /// The keys for which this is true, in the same order.
-    pub(crate) fn only(&self, keep: impl Fn(&Key) -> bool) -> Self {
+    pub(crate) fn filtered(&self, keep: impl Fn(&Key) -> bool) -> Self {
         Self(self.0.iter().filter(|key| keep(key)).cloned().collect())
     }
 
     /// As [`Keyring::parse`] reads it.
-    pub(crate) fn text(&self) -> Zeroizing<String> {
+    pub(crate) fn to_text(&self) -> Zeroizing<String> {
         Zeroizing::new(self.0.iter().map(|key| BASE64_STANDARD.encode(*key.bytes) + "\n").collect())
     }
 
@@ -99,15 +99,16 @@ impl Keyring {
         self.0.iter().find(|key| key.id == id)
     }
 
-    pub(crate) fn open(
+    pub(crate) fn unseal(
         &self,
         project: ProjectId,
         name: &SecretName,
-        sealed: &Sealed,
-    ) -> Result<Secret, NotOpened> {
-        let key = self.get(&sealed.key).ok_or(NotOpened::NoSuchKey)?;
-        let plain = key.unseal(&bound_to(project, name), &sealed.bytes).ok_or(NotOpened::NotAuthentic)?;
-        let text = std::str::from_utf8(&plain).map_err(|_| NotOpened::NotAuthentic)?;
+        sealed: &SealedValue,
+    ) -> Result<Secret, UnsealError> {
+        let key = self.get(&sealed.key).ok_or(UnsealError::NoSuchKey)?;
+        let plain =
+            key.unseal(&associated_data(project, name), &sealed.bytes).ok_or(UnsealError::NotAuthentic)?;
+        let text = std::str::from_utf8(&plain).map_err(|_| UnsealError::NotAuthentic)?;
         Ok(Secret::new(text.to_owned()))
     }
 }
@@ -127,27 +128,27 @@ impl Key {
         &self.id
     }
 
-    pub(crate) fn seal(&self, project: ProjectId, name: &SecretName, value: &Secret) -> Result<Sealed> {
-        let bytes = self.seal_bytes(&bound_to(project, name), value.expose().as_bytes())?;
-        Ok(Sealed { key: self.id.clone(), bytes })
+    pub(crate) fn seal(&self, project: ProjectId, name: &SecretName, value: &Secret) -> Result<SealedValue> {
+        let bytes = self.seal_bytes(&associated_data(project, name), value.expose().as_bytes())?;
+        Ok(SealedValue { key: self.id.clone(), bytes })
     }
 
     /// What only this key can have sealed: kept beside its id.
     pub(crate) fn proof(&self) -> Result<Vec<u8>> {
-        self.seal_bytes(PROVEN, PROVEN)
+        self.seal_bytes(PROOF_TEXT, PROOF_TEXT)
     }
 
     pub(crate) fn proves(&self, proof: &[u8]) -> bool {
-        self.unseal(PROVEN, proof).is_some_and(|plain| &plain[..] == PROVEN)
+        self.unseal(PROOF_TEXT, proof).is_some_and(|plain| &plain[..] == PROOF_TEXT)
     }
 
     fn seal_bytes(&self, bound: &[u8], plain: &[u8]) -> Result<Vec<u8>> {
         let mut nonce = [0; NONCE_LEN];
-        SystemRandom::new().fill(&mut nonce).map_err(|_| Error::NoRandom)?;
+        SystemRandom::new().fill(&mut nonce).map_err(|_| Error::RandomUnavailable)?;
         let mut sealed = plain.to_vec();
-        let key = self.cipher().ok_or(Error::NoRandom)?;
+        let key = self.cipher().ok_or(Error::RandomUnavailable)?;
         key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(bound), &mut sealed)
-            .map_err(|_| Error::NoRandom)?;
+            .map_err(|_| Error::RandomUnavailable)?;
         Ok([&nonce, sealed.as_slice()].concat())
     }
 
@@ -167,7 +168,7 @@ impl Key {
 }
 
 /// What a sealed value belongs to. An id has a fixed length, so no two pairs read the same.
-fn bound_to(project: ProjectId, name: &SecretName) -> Vec<u8> {
+fn associated_data(project: ProjectId, name: &SecretName) -> Vec<u8> {
     [project.0.as_bytes().as_slice(), &[0], name.as_str().as_bytes()].concat()
 }
 
@@ -184,21 +185,21 @@ mod tests {
         let ring = Keyring::generate().unwrap();
         let (project, value) = (ProjectId::new(), Secret::new("hunter2-hunter2".to_owned()));
         let sealed = ring.keys()[0].seal(project, &name("A"), &value).unwrap();
-        assert!(ring.open(project, &name("A"), &sealed).is_ok_and(|opened| opened == value));
+        assert!(ring.unseal(project, &name("A"), &sealed).is_ok_and(|opened| opened == value));
         let again = ring.keys()[0].seal(project, &name("A"), &value).unwrap();
         assert_ne!(sealed.bytes, again.bytes, "equal values do not look equal");
 
         for (project, name) in [(ProjectId::new(), name("A")), (project, name("B")), (project, name("AA"))] {
-            assert!(matches!(ring.open(project, &name, &sealed), Err(NotOpened::NotAuthentic)));
+            assert!(matches!(ring.unseal(project, &name, &sealed), Err(UnsealError::NotAuthentic)));
         }
         for at in 0..sealed.bytes.len() {
             let mut bytes = sealed.bytes.clone();
             bytes[at] ^= 1;
-            let changed = Sealed { bytes, key: sealed.key.clone() };
-            assert!(ring.open(project, &name("A"), &changed).is_err(), "byte {at}");
+            let changed = SealedValue { bytes, key: sealed.key.clone() };
+            assert!(ring.unseal(project, &name("A"), &changed).is_err(), "byte {at}");
         }
-        let short = Sealed { bytes: sealed.bytes[..11].to_vec(), key: sealed.key.clone() };
-        assert!(ring.open(project, &name("A"), &short).is_err());
+        let short = SealedValue { bytes: sealed.bytes[..11].to_vec(), key: sealed.key.clone() };
+        assert!(ring.unseal(project, &name("A"), &short).is_err());
     }
 
     #[test]
@@ -206,18 +207,18 @@ mod tests {
         let (ring, other) = (Keyring::generate().unwrap(), Keyring::generate().unwrap());
         let (project, value) = (ProjectId::new(), Secret::new("hunter2-hunter2".to_owned()));
         let sealed = ring.keys()[0].seal(project, &name("A"), &value).unwrap();
-        assert!(matches!(other.open(project, &name("A"), &sealed), Err(NotOpened::NoSuchKey)));
-        let forged = Sealed { key: other.keys()[0].id().to_owned(), ..sealed };
-        assert!(matches!(other.open(project, &name("A"), &forged), Err(NotOpened::NotAuthentic)));
-        let both = other.before(&ring);
+        assert!(matches!(other.unseal(project, &name("A"), &sealed), Err(UnsealError::NoSuchKey)));
+        let forged = SealedValue { key: other.keys()[0].id().to_owned(), ..sealed };
+        assert!(matches!(other.unseal(project, &name("A"), &forged), Err(UnsealError::NotAuthentic)));
+        let both = other.prepended_to(&ring);
         assert!(both.keys()[1].proves(&ring.keys()[0].proof().unwrap()));
         assert!(!both.keys()[0].proves(&ring.keys()[0].proof().unwrap()));
     }
 
     #[test]
     fn keys_are_read_as_they_are_written_and_a_bad_one_is_not_shown() {
-        let ring = Keyring::generate().unwrap().before(&Keyring::generate().unwrap());
-        let text = ring.text();
+        let ring = Keyring::generate().unwrap().prepended_to(&Keyring::generate().unwrap());
+        let text = ring.to_text();
         let ids = |ring: &Keyring| ring.keys().iter().map(|key| key.id().to_owned()).collect::<Vec<_>>();
         assert_eq!(ids(&Keyring::parse(&text).unwrap()), ids(&ring));
         let by_comma = text.trim().replace('\n', ",").replace('=', "");

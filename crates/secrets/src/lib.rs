@@ -5,8 +5,8 @@
 //! it, [`Template`] is a text that mentions secrets. What is opened is told to the redactor first.
 
 mod error;
+mod key_source;
 mod keyring;
-mod keys;
 mod name;
 mod rotate;
 mod secret;
@@ -14,10 +14,10 @@ mod service;
 mod template;
 
 pub use error::{Error, Result};
+pub use key_source::KeySource;
 pub use keyring::Keyring;
-pub use keys::Keys;
 pub use name::SecretName;
-pub use rotate::Rotated;
+pub use rotate::KeyRotation;
 pub use secret::Secret;
-pub use service::{MOST, SecretInfo, Secrets, VALUE_BYTES};
+pub use service::{MAX_SECRETS, MAX_VALUE_BYTES, SecretInfo, Secrets};
 pub use template::Template;

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use emergent_domain::invalid::Invalid;
 
-const LONGEST: usize = 128;
+const MAX_NAME_CHARS: usize = 128;
 
 /// `[A-Z][A-Z0-9_]{0,127}`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,14 +22,14 @@ impl FromStr for SecretName {
         let mut letters = text.bytes();
         let fits = letters.next().is_some_and(|first| first.is_ascii_uppercase())
             && letters.all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
-            && text.len() <= LONGEST;
+            && text.len() <= MAX_NAME_CHARS;
         // What stands here instead of a name may be the value: it is not repeated.
         fits.then(|| Self(text.to_owned())).ok_or_else(|| {
-            Invalid::one(
+            Invalid::new(
                 "name",
                 format!(
                     "a secret is named like GITHUB_TOKEN: capital letters, digits and `_`, a letter \
-                     first, at most {LONGEST}"
+                     first, at most {MAX_NAME_CHARS}"
                 ),
             )
         })

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use emergent_domain::{
     ids::{ProjectId, TokenId},
     invalid::Invalid,
-    redact::{Redactor, SHORTEST},
+    redact::{MIN_SECRET_BYTES, Redactor},
     time::{Clock, Timestamp},
 };
 use emergent_store::{
@@ -17,15 +17,15 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::{
-    Error, Keyring, Keys, Result, Secret, SecretName, Template,
-    keyring::{Key, NotOpened, Sealed},
+    Error, KeySource, Keyring, Result, Secret, SecretName, Template,
+    keyring::{Key, SealedValue, UnsealError},
     template::Part,
 };
 
 /// Bytes of a value, at most; without the white space around it, it has at least [`SHORTEST`].
-pub const VALUE_BYTES: usize = 64 << 10;
+pub const MAX_VALUE_BYTES: usize = 64 << 10;
 /// Secrets of one project.
-pub const MOST: usize = 1_000;
+pub const MAX_SECRETS: usize = 1_000;
 
 /// A handle on the secrets of every project; clones share it.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ pub struct Secrets(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub db: Db,
     pub clock: Clock,
-    pub keys: Keys,
+    pub keys: KeySource,
     /// The keys as this process last saw them.
     pub ring: RwLock<Keyring>,
     pub redactor: Redactor,
@@ -57,21 +57,21 @@ pub struct SecretInfo {
 impl Secrets {
     /// Finds the key, or makes it when the database has none yet. A database whose key is not here
     /// is refused: whatever were sealed with another could not be read by the others.
-    pub async fn open(db: Db, clock: Clock, keys: Keys, redactor: Redactor) -> Result<Self> {
-        let known = db.read(|tx| rows::keys(tx, rows::Hold::No)).await?;
-        let (ring, made) = first_keys(&keys, &known)?;
-        let (ours, place, now) = (ring.clone(), keys.place(), clock.now());
+    pub async fn open(db: Db, clock: Clock, keys: KeySource, redactor: Redactor) -> Result<Self> {
+        let known = db.read(|tx| rows::list_keys(tx, rows::LockMode::None)).await?;
+        let (ring, made) = load_or_create_keys(&keys, &known)?;
+        let (ours, place, now) = (ring.clone(), keys.location(), clock.now());
         let checked = db
             .write(move |tx| {
                 // Two servers that start at once agree on whose key it is.
-                tx.lock("secret keys")?;
-                let mut known = rows::keys(tx, rows::Hold::ForUpdate)?;
-                if !known.iter().any(KeyRow::is_live) {
+                tx.advisory_lock("secret keys")?;
+                let mut known = rows::list_keys(tx, rows::LockMode::ForUpdate)?;
+                if !known.iter().any(KeyRow::is_active) {
                     let first = &ours.keys()[0];
-                    rows::note_key(tx, first.id(), &first.proof()?, now)?;
-                    known = rows::keys(tx, rows::Hold::No)?;
+                    rows::insert_key(tx, first.id(), &first.proof()?, now)?;
+                    known = rows::list_keys(tx, rows::LockMode::None)?;
                 }
-                check(&ours, &known, &place)?;
+                check_keys(&ours, &known, &place)?;
                 Ok::<_, Error>((known, rows::keys_in_use(tx)?))
             })
             .await;
@@ -79,13 +79,13 @@ impl Secrets {
             (Ok(checked), _) => checked,
             // Another server was first: what was made in vain would only be taken for the key. After
             // any other failure nobody knows whether it is noted, and it stays.
-            (Err(error @ Error::WrongKey { .. }), Keys::InFile(file)) if made => {
-                file.hold()?.remove()?;
+            (Err(error @ Error::WrongKey { .. }), KeySource::File(file)) if made => {
+                file.lock()?.remove()?;
                 return Err(error);
             }
             (Err(error), _) => return Err(error),
         };
-        let ring = tidy(&keys, ring, &known, &used)?;
+        let ring = prune_key_file(&keys, ring, &known, &used)?;
         let (ring, rotating) = (RwLock::new(ring), Mutex::default());
         Ok(Self(Arc::new(Inner { db, clock, keys, ring, redactor, rotating })))
     }
@@ -111,7 +111,7 @@ impl Secrets {
         };
         // Not before: what is refused would be kept out of every text without being anybody's secret.
         // Whoever opens it meanwhile makes it known as well.
-        self.0.redactor.learn(project, name.as_str(), value.expose());
+        self.0.redactor.add_secret(project, name.as_str(), value.expose());
         Ok(kept)
     }
 
@@ -127,19 +127,19 @@ impl Secrets {
             projects::get(tx, project)?.ok_or(Error::NoProject(project))?;
             let ring = this.0.ring.read().clone();
             // Held until the end: a rotation meanwhile would miss this row, and retire its key.
-            let known = rows::keys(tx, rows::Hold::ForShare)?;
-            if !known.iter().any(KeyRow::is_live) {
-                return Err(tx.again("the key was changed meanwhile").into());
+            let known = rows::list_keys(tx, rows::LockMode::ForShare)?;
+            if !known.iter().any(KeyRow::is_active) {
+                return Err(tx.retry_error("the key was changed meanwhile").into());
             }
-            let key = sealing_key(&ring, &known, &this.0.keys.place())?;
+            let key = sealing_key(&ring, &known, &this.0.keys.location())?;
             let sealed = key.seal(project, &name, &value)?;
             let now = this.0.clock.now();
-            let row = rows::put(tx, project, name.as_str(), &sealed.key, &sealed.bytes, author, now)?;
-            if row.version == 1 && rows::count(tx, project)? > MOST {
-                let reason = format!("a project has at most {MOST} secrets; delete one first");
-                return Err(Invalid::one("name", reason).into());
+            let row = rows::upsert(tx, project, name.as_str(), &sealed.key, &sealed.bytes, author, now)?;
+            if row.version == 1 && rows::count(tx, project)? > MAX_SECRETS {
+                let reason = format!("a project has at most {MAX_SECRETS} secrets; delete one first");
+                return Err(Invalid::new("name", reason).into());
             }
-            info(row, &users(tx, project)?)
+            to_info(row, &load_users(tx, project)?)
         };
         self.0.db.write(work).await
     }
@@ -147,8 +147,8 @@ impl Secrets {
     /// By name; never the values.
     pub async fn list(&self, project: ProjectId) -> Result<Vec<SecretInfo>> {
         let work = move |tx: &mut Tx<'_>| {
-            let users = users(tx, project)?;
-            rows::list(tx, project)?.into_iter().map(|row| info(row, &users)).collect()
+            let users = load_users(tx, project)?;
+            rows::list(tx, project)?.into_iter().map(|row| to_info(row, &users)).collect()
         };
         self.0.db.snapshot(work).await
     }
@@ -157,7 +157,7 @@ impl Secrets {
     pub async fn delete(&self, project: ProjectId, name: &SecretName) -> Result<SecretInfo> {
         let name = name.clone();
         let work = move |tx: &mut Tx<'_>| match rows::delete(tx, project, name.as_str())? {
-            Some(row) => info(row, &users(tx, project)?),
+            Some(row) => to_info(row, &load_users(tx, project)?),
             None => Err(Error::NotFound { name: name.clone() }),
         };
         self.0.db.write(work).await
@@ -168,7 +168,7 @@ impl Secrets {
         let names: Vec<String> = template.names().map(|name| name.as_str().to_owned()).collect();
         let found = match names.is_empty() {
             true => BTreeMap::new(),
-            false => self.0.db.read(move |tx| rows::sealed(tx, project, &names)).await?,
+            false => self.0.db.read(move |tx| rows::get_sealed(tx, project, &names)).await?,
         };
         let mut text = String::new();
         for part in template.parts() {
@@ -177,7 +177,7 @@ impl Secrets {
                 Part::Secret(name) => {
                     let row =
                         found.get(name.as_str()).ok_or_else(|| Error::NotFound { name: name.clone() })?;
-                    let sealed = Sealed { key: row.0.clone(), bytes: row.1.clone() };
+                    let sealed = SealedValue { key: row.0.clone(), bytes: row.1.clone() };
                     text.push_str(self.unseal(project, name, &sealed)?.expose());
                 }
             }
@@ -187,40 +187,40 @@ impl Secrets {
 
     /// Looks again where the key is kept: another server that shares the file may have changed it.
     fn reload(&self) -> Result<bool> {
-        let Keys::InFile(file) = &self.0.keys else { return Ok(false) };
+        let KeySource::File(file) = &self.0.keys else { return Ok(false) };
         let Some(ring) = file.read()? else { return Ok(false) };
         *self.0.ring.write() = ring;
         Ok(true)
     }
 
-    fn unseal(&self, project: ProjectId, name: &SecretName, sealed: &Sealed) -> Result<Secret> {
-        let mut opened = self.0.ring.read().open(project, name, sealed);
-        if matches!(opened, Err(NotOpened::NoSuchKey)) && self.reload()? {
-            opened = self.0.ring.read().open(project, name, sealed);
+    fn unseal(&self, project: ProjectId, name: &SecretName, sealed: &SealedValue) -> Result<Secret> {
+        let mut opened = self.0.ring.read().unseal(project, name, sealed);
+        if matches!(opened, Err(UnsealError::NoSuchKey)) && self.reload()? {
+            opened = self.0.ring.read().unseal(project, name, sealed);
         }
         match opened {
             Ok(value) => {
-                self.0.redactor.learn(project, name.as_str(), value.expose());
+                self.0.redactor.add_secret(project, name.as_str(), value.expose());
                 Ok(value)
             }
-            Err(NotOpened::NotAuthentic) => Err(Error::Unopened { name: name.clone() }),
-            Err(NotOpened::NoSuchKey) => {
-                Err(wrong_key(&self.0.ring.read(), &sealed.key, &self.0.keys.place()))
+            Err(UnsealError::NotAuthentic) => Err(Error::CannotUnseal { name: name.clone() }),
+            Err(UnsealError::NoSuchKey) => {
+                Err(wrong_key(&self.0.ring.read(), &sealed.key, &self.0.keys.location()))
             }
         }
     }
 }
 
 /// The keys that are there, or one made now when nothing is sealed with any.
-fn first_keys(keys: &Keys, known: &[KeyRow]) -> Result<(Keyring, bool)> {
-    let Keys::InFile(file) = keys else {
-        return Ok((keys.read()?.ok_or(Error::NoRandom)?, false));
+fn load_or_create_keys(keys: &KeySource, known: &[KeyRow]) -> Result<(Keyring, bool)> {
+    let KeySource::File(file) = keys else {
+        return Ok((keys.read()?.ok_or(Error::RandomUnavailable)?, false));
     };
-    let held = file.hold()?;
-    match (file.read()?, known.iter().find(|key| key.is_live())) {
+    let held = file.lock()?;
+    match (file.read()?, known.iter().find(|key| key.is_active())) {
         (Some(ring), _) => Ok((ring, false)),
         (None, Some(wanted)) => {
-            let (wanted, place, held) = (wanted.id.clone(), keys.place(), "none".to_owned());
+            let (wanted, place, held) = (wanted.id.clone(), keys.location(), "none".to_owned());
             Err(Error::WrongKey { wanted, place, held })
         }
         (None, None) => {
@@ -232,8 +232,8 @@ fn first_keys(keys: &Keys, known: &[KeyRow]) -> Result<(Keyring, bool)> {
 }
 
 /// Every key that may have sealed something is on the ring.
-pub(crate) fn check(ring: &Keyring, known: &[KeyRow], place: &str) -> Result<()> {
-    for row in known.iter().filter(|row| row.is_live()) {
+pub(crate) fn check_keys(ring: &Keyring, known: &[KeyRow], place: &str) -> Result<()> {
+    for row in known.iter().filter(|row| row.is_active()) {
         if !ring.get(&row.id).is_some_and(|key| key.proves(&row.proof)) {
             return Err(wrong_key(ring, &row.id, place));
         }
@@ -249,26 +249,26 @@ pub(crate) fn wrong_key(ring: &Keyring, wanted: &str, place: &str) -> Error {
 /// The first key on the ring that the database goes by: a retired one seals nothing any more, and
 /// a new one nothing before the rotation that brings it in.
 fn sealing_key<'a>(ring: &'a Keyring, known: &[KeyRow], place: &str) -> Result<&'a Key> {
-    let live = |id: &str| known.iter().any(|row| row.is_live() && row.id == id);
+    let live = |id: &str| known.iter().any(|row| row.is_active() && row.id == id);
     ring.keys().iter().find(|key| live(key.id())).ok_or_else(|| {
-        let wanted = known.iter().find(|row| row.is_live()).map_or("none", |row| &row.id);
+        let wanted = known.iter().find(|row| row.is_active()).map_or("none", |row| &row.id);
         wrong_key(ring, wanted, place)
     })
 }
 
 /// Finishes what a rotation left that was killed just before its end: keys that are retired and
 /// open nothing do not stay in the file.
-fn tidy(keys: &Keys, ring: Keyring, known: &[KeyRow], used: &[String]) -> Result<Keyring> {
-    let Keys::InFile(file) = keys else { return Ok(ring) };
+fn prune_key_file(keys: &KeySource, ring: Keyring, known: &[KeyRow], used: &[String]) -> Result<Keyring> {
+    let KeySource::File(file) = keys else { return Ok(ring) };
     let spent = |key: &Key| {
-        let retired = known.iter().any(|row| row.id == key.id() && !row.is_live());
+        let retired = known.iter().any(|row| row.id == key.id() && !row.is_active());
         retired && !used.iter().any(|id| id == key.id())
     };
     if !ring.keys().iter().any(spent) {
         return Ok(ring);
     }
-    let left = ring.only(|key| !spent(key));
-    file.hold()?.write(&left)?;
+    let left = ring.filtered(|key| !spent(key));
+    file.lock()?.write(&left)?;
     Ok(left)
 }
 
@@ -276,20 +276,22 @@ fn check_value(value: &str) -> Result<(), Invalid> {
     let reason = match value {
         "" => "is empty; delete the secret instead".to_owned(),
         // A header loses the white space around it on its way.
-        short if short.trim().len() < SHORTEST => format!(
-            "is shorter than {SHORTEST} bytes, white space around it not counted: it could not be told from \
+        short if short.trim().len() < MIN_SECRET_BYTES => format!(
+            "is shorter than {MIN_SECRET_BYTES} bytes, white space around it not counted: it could not be told from \
              ordinary words and kept out of logs"
         ),
-        long if long.len() > VALUE_BYTES => format!("is longer than the limit of {VALUE_BYTES} bytes"),
+        long if long.len() > MAX_VALUE_BYTES => {
+            format!("is longer than the limit of {MAX_VALUE_BYTES} bytes")
+        }
         odd if odd.contains('\0') => {
             "holds a NUL, which neither a header nor a variable can carry".to_owned()
         }
         _ => return Ok(()),
     };
-    Err(Invalid::one("value", reason))
+    Err(Invalid::new("value", reason))
 }
 
-fn info(row: rows::SecretRow, users: &[(String, Value)]) -> Result<SecretInfo> {
+fn to_info(row: rows::SecretRow, users: &[(String, Value)]) -> Result<SecretInfo> {
     let name: SecretName = row.name.parse()?;
     let mentions = |(_, config): &&(String, Value)| mentions(config, &name);
     let used_by = users.iter().filter(mentions).map(|(server, _)| server.clone()).collect();
@@ -303,7 +305,7 @@ fn info(row: rows::SecretRow, users: &[(String, Value)]) -> Result<SecretInfo> {
 }
 
 /// The project's external servers with how they are reached.
-fn users(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(String, Value)>> {
+fn load_users(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(String, Value)>> {
     let servers = rows::server_configs(tx, project)?;
     Ok(servers
         .into_iter()

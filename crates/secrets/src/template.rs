@@ -52,7 +52,7 @@ impl FromStr for Template {
                 rest = after;
             } else if let Some((inside, after)) = reference(rest)? {
                 let name = inside.trim().parse().map_err(|_| {
-                    Invalid::one("", "what stands in `${…}` or `{{secrets.…}}` is a name like GITHUB_TOKEN; write `$${` for a plain `${`")
+                    Invalid::new("", "what stands in `${…}` or `{{secrets.…}}` is a name like GITHUB_TOKEN; write `$${` for a plain `${`")
                 })?;
                 if !text.is_empty() {
                     parts.push(Part::Text(std::mem::take(&mut text)));
@@ -75,13 +75,13 @@ impl FromStr for Template {
 /// What stands inside the reference this text begins with, and what follows it.
 fn reference(text: &str) -> Result<Option<(&str, &str)>, Invalid> {
     if let Some(inside) = text.strip_prefix("${") {
-        let unclosed = || Invalid::one("", "`${` is not closed; write `$${` for a plain `${`");
+        let unclosed = || Invalid::new("", "`${` is not closed; write `$${` for a plain `${`");
         return inside.split_once('}').map(Some).ok_or_else(unclosed);
     }
     // Other words in double braces are somebody else's: only `secrets.` is ours.
     let Some(inside) = text.strip_prefix("{{").map(str::trim_start) else { return Ok(None) };
     let Some(inside) = inside.strip_prefix("secrets.") else { return Ok(None) };
-    let unclosed = || Invalid::one("", "`{{secrets.` is not closed by `}}`");
+    let unclosed = || Invalid::new("", "`{{secrets.` is not closed by `}}`");
     inside.split_once("}}").map(Some).ok_or_else(unclosed)
 }
 

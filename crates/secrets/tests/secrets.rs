@@ -3,9 +3,9 @@
 use std::{fs, path::Path};
 
 use emergent_domain::{ids::ProjectId, redact::Redactor, time::Clock};
-use emergent_secrets::{Error, Keys, Secret, SecretName, Secrets};
+use emergent_secrets::{Error, KeySource, Secret, SecretName, Secrets};
 use emergent_store::{Db, Tx, projects};
-use emergent_testkit::{TestDb, both};
+use emergent_testkit::{TestDb, both_engines};
 
 const VALUE: &str = "S3cr3t-value-of-the-test";
 
@@ -21,8 +21,8 @@ impl Folder {
         self.0.path().join("secret-key")
     }
 
-    fn keys(&self) -> Keys {
-        Keys::in_file(self.path())
+    fn keys(&self) -> KeySource {
+        KeySource::from_file(self.path())
     }
 
     fn text(&self) -> String {
@@ -34,7 +34,7 @@ impl Folder {
     }
 }
 
-async fn open(db: &Db, keys: Keys) -> emergent_secrets::Result<Secrets> {
+async fn open(db: &Db, keys: KeySource) -> emergent_secrets::Result<Secrets> {
     Secrets::open(db.clone(), Clock::system(), keys, Redactor::default()).await
 }
 
@@ -57,7 +57,7 @@ async fn resolve(secrets: &Secrets, project: ProjectId, text: &str) -> Result<St
     secrets.resolve(project, &template).await.map(|value| value.expose().to_owned())
 }
 
-both! {
+both_engines! {
     async fn what_is_put_is_resolved_and_never_listed(db: TestDb) {
         let folder = Folder::new();
         let secrets = open(&db, folder.keys()).await.expect("the first start makes a key");
@@ -74,7 +74,7 @@ both! {
         assert_eq!(listed.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["TOKEN", "USER"]);
         assert!(!format!("{listed:?}").contains(VALUE));
         assert!(secrets.list(theirs).await.unwrap().is_empty());
-        assert_eq!(secrets.redactor().text(&format!("sent {VALUE}")), "sent [secret TOKEN]");
+        assert_eq!(secrets.redactor().redact_text(&format!("sent {VALUE}")), "sent [secret TOKEN]");
 
         put(&secrets, ours, "TOKEN", "another value").await;
         assert_eq!(resolve(&secrets, ours, "${TOKEN}").await.unwrap(), "another value");
@@ -96,7 +96,7 @@ both! {
         let gone = ProjectId::new();
         let refused = secrets.put(gone, None, &name("A"), Secret::new(VALUE.to_owned())).await;
         assert!(matches!(refused, Err(Error::NoProject(_))));
-        assert_eq!(secrets.redactor().text(VALUE), VALUE, "what was not kept is no secret");
+        assert_eq!(secrets.redactor().redact_text(VALUE), VALUE, "what was not kept is no secret");
         let refused = secrets.put(ours, None, &name("A"), Secret::new("12345".to_owned())).await.unwrap_err();
         assert!(refused.to_string().contains("shorter than 6 bytes"), "{refused}");
         put(&secrets, ours, "SHORTEST", "123456").await;
@@ -118,9 +118,9 @@ both! {
         db.write(many).await.unwrap();
         let refused = secrets.put(ours, None, &name("B"), Secret::new(VALUE.to_owned())).await.unwrap_err();
         assert!(refused.to_string().contains("at most 1000 secrets"), "{refused}");
-        assert_eq!(secrets.redactor().text(VALUE), VALUE);
+        assert_eq!(secrets.redactor().redact_text(VALUE), VALUE);
         put(&secrets, ours, "A", VALUE).await;
-        assert_eq!(secrets.redactor().text(VALUE), "[secret A]");
+        assert_eq!(secrets.redactor().redact_text(VALUE), "[secret A]");
     }
 
     async fn a_row_that_is_moved_does_not_open(db: TestDb) {
@@ -134,7 +134,7 @@ both! {
         db.write(move |tx| tx.execute(steal, &[ours.into(), "TOKEN".into()])).await.unwrap();
         for (project, text) in [(theirs, "${TOKEN}"), (ours, "${OTHER}")] {
             let refused = resolve(&secrets, project, text).await.unwrap_err();
-            assert!(matches!(refused, Error::Unopened { .. }), "{refused}");
+            assert!(matches!(refused, Error::CannotUnseal { .. }), "{refused}");
         }
         assert_eq!(resolve(&secrets, ours, "${TOKEN}").await.unwrap(), VALUE);
     }
@@ -142,7 +142,7 @@ both! {
     async fn a_server_with_another_key_does_not_start(db: TestDb) {
         let (first, second) = (Folder::new(), Folder::new());
         let secrets = open(&db, first.keys()).await.unwrap();
-        let refused = open(&db.second().await, second.keys()).await.err().expect("a refusal").to_string();
+        let refused = open(&db.second_connection().await, second.keys()).await.err().expect("a refusal").to_string();
         assert!(refused.contains("is sealed") || refused.contains("sealed with the key `"), "{refused}");
         assert!(!second.path().exists(), "it makes no key of its own");
         let wanted = refused.split('`').nth(1).expect("an id").to_owned();
@@ -153,7 +153,7 @@ both! {
         let refused = open(&db, other.keys()).await.err().expect("a refusal").to_string();
         assert!(!refused.contains(&wanted), "the key is another one now: {refused}");
         assert!(!refused.contains("MDEyMzQ1"), "{refused}");
-        open(&db, Keys::given(&first.text()).unwrap()).await.expect("the same key from the environment");
+        open(&db, KeySource::from_env_value(&first.text()).unwrap()).await.expect("the same key from the environment");
         fs::copy(first.path(), second.path()).unwrap();
         open(&db, second.keys()).await.expect("a copy of the file is as good");
     }
@@ -190,7 +190,7 @@ both! {
             assert_eq!(resolve(secrets, ours, "${TOKEN_2}").await.unwrap(), format!("{VALUE}-2"));
             put(secrets, ours, "LATER", VALUE).await;
         }
-        let refused = open(&db, Keys::given(&before).unwrap()).await.err().expect("a refusal").to_string();
+        let refused = open(&db, KeySource::from_env_value(&before).unwrap()).await.err().expect("a refusal").to_string();
         assert!(refused.contains(&rotated.key), "it names the key that is wanted: {refused}");
     }
 
@@ -264,7 +264,7 @@ both! {
 
     async fn keys_of_the_environment_are_rotated_by_whoever_sets_it(db: TestDb) {
         let (old, new) = ("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA=");
-        let keys = |text: &str| Keys::given(text).unwrap();
+        let keys = |text: &str| KeySource::from_env_value(text).unwrap();
         let ours = project(&db, "ours").await;
         let alone = open(&db, keys(old)).await.unwrap();
         put(&alone, ours, "TOKEN", VALUE).await;

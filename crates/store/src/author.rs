@@ -17,7 +17,7 @@ pub(crate) fn params(author: Author) -> [Param<'static>; 3] {
 }
 
 /// Reads the three columns from `first` on.
-pub(crate) fn read(row: &Row<'_>, first: usize) -> Result<Author> {
+pub(crate) fn from_row(row: &Row<'_>, first: usize) -> Result<Author> {
     if let Some(id) = row.get(first)? {
         return Ok(Author::Token { id });
     }

@@ -6,7 +6,7 @@
 //! names, so that two transactions do not wait for each other.
 
 mod limits;
-mod spent;
+mod spend;
 
 use std::collections::BTreeMap;
 
@@ -24,12 +24,12 @@ use crate::{
     value::{Param, Row},
 };
 
-pub use limits::{Limits, get, limits_for, list, set};
-pub use spent::{Share, Spent, days, spent_of};
+pub use limits::{Limits, get_day_limit, limits_for, list_day_limits, set_day_limit};
+pub use spend::{SpendShare, WorkflowSpend, day_counters, workflow_spend};
 
 /// A call to a model, as it is begun.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NewCall {
+pub struct NewModelCall {
     pub id: Uuid,
     pub project: ProjectId,
     pub workflow: Option<WorkflowId>,
@@ -41,16 +41,16 @@ pub struct NewCall {
     pub at: Timestamp,
 }
 
-impl NewCall {
+impl NewModelCall {
     /// The UTC day it counts for, also when its answer comes on the next.
     pub fn day(&self) -> i64 {
-        day_of(self.at)
+        utc_day(self.at)
     }
 }
 
 /// Days since 1970, UTC.
-pub fn day_of(at: Timestamp) -> i64 {
-    at.micros().div_euclid(86_400_000_000)
+pub fn utc_day(at: Timestamp) -> i64 {
+    at.as_micros().div_euclid(86_400_000_000)
 }
 
 /// How much of a limit is used.
@@ -62,101 +62,105 @@ pub struct Counter {
 
 /// What a call can be counted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
+pub enum BudgetKind {
     Workflow,
     ProjectDay,
     AgentDay,
 }
 
-pub const SCOPES: [Scope; 3] = [Scope::Workflow, Scope::ProjectDay, Scope::AgentDay];
+pub const BUDGET_KINDS: [BudgetKind; 3] =
+    [BudgetKind::Workflow, BudgetKind::ProjectDay, BudgetKind::AgentDay];
 
-impl Scope {
+impl BudgetKind {
     /// Its bit among those a call is counted in.
     fn bit(self) -> i64 {
         match self {
-            Scope::Workflow => 1,
-            Scope::ProjectDay => 2,
-            Scope::AgentDay => 4,
+            BudgetKind::Workflow => 1,
+            BudgetKind::ProjectDay => 2,
+            BudgetKind::AgentDay => 4,
         }
     }
 
     fn name(self, workflow: Option<WorkflowId>, day: i64, agent: &str) -> Option<String> {
         match self {
-            Scope::Workflow => workflow.map(|id| format!("workflow:{id}")),
-            Scope::ProjectDay => Some(format!("day:{day}")),
-            Scope::AgentDay => Some(format!("day:{day}:{agent}")),
+            BudgetKind::Workflow => workflow.map(|id| format!("workflow:{id}")),
+            BudgetKind::ProjectDay => Some(format!("day:{day}")),
+            BudgetKind::AgentDay => Some(format!("day:{day}:{agent}")),
         }
     }
 }
 
 /// The counters a call is counted in, held until the transaction ends.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Held(BTreeMap<Scope, Counter>);
+pub struct Counters(BTreeMap<BudgetKind, Counter>);
 
-impl Held {
-    pub fn get(&self, scope: Scope) -> Counter {
+impl Counters {
+    pub fn get(&self, scope: BudgetKind) -> Counter {
         self.0.get(&scope).copied().unwrap_or_default()
     }
 }
 
-impl FromIterator<(Scope, Counter)> for Held {
-    fn from_iter<I: IntoIterator<Item = (Scope, Counter)>>(counters: I) -> Self {
+impl FromIterator<(BudgetKind, Counter)> for Counters {
+    fn from_iter<I: IntoIterator<Item = (BudgetKind, Counter)>>(counters: I) -> Self {
         Self(counters.into_iter().collect())
     }
 }
 
 /// Holds the counters of a call: those there are, and those of `limited` scopes, which are begun
 /// when they are not there yet. One that is there counts also when its limit is gone.
-pub fn hold(tx: &mut Tx<'_>, call: &NewCall, limited: &[Scope]) -> Result<Held> {
-    let mut held = lock(tx, call)?;
-    let missing: Vec<Scope> = limited.iter().copied().filter(|scope| !held.0.contains_key(scope)).collect();
+pub fn lock_counters(tx: &mut Tx<'_>, call: &NewModelCall, limited: &[BudgetKind]) -> Result<Counters> {
+    let mut held = lock_rows(tx, call)?;
+    let missing: Vec<BudgetKind> =
+        limited.iter().copied().filter(|scope| !held.0.contains_key(scope)).collect();
     if missing.is_empty() {
         return Ok(held);
     }
     for scope in missing {
-        begin(tx, call, scope)?;
+        create_counter(tx, call, scope)?;
     }
-    held = lock(tx, call)?;
+    held = lock_rows(tx, call)?;
     Ok(held)
 }
 
 /// The counters there are, as they stand.
-pub fn look(tx: &mut Tx<'_>, call: &NewCall) -> Result<Held> {
-    read(tx, call, "")
+pub fn read_counters(tx: &mut Tx<'_>, call: &NewModelCall) -> Result<Counters> {
+    select_counters(tx, call, "")
 }
 
-fn lock(tx: &mut Tx<'_>, call: &NewCall) -> Result<Held> {
+fn lock_rows(tx: &mut Tx<'_>, call: &NewModelCall) -> Result<Counters> {
     let lock = tx.for_update();
-    read(tx, call, lock)
+    select_counters(tx, call, lock)
 }
 
-fn read(tx: &mut Tx<'_>, call: &NewCall, lock: &str) -> Result<Held> {
-    let names: Vec<(Scope, String)> = SCOPES
+fn select_counters(tx: &mut Tx<'_>, call: &NewModelCall, lock: &str) -> Result<Counters> {
+    let names: Vec<(BudgetKind, String)> = BUDGET_KINDS
         .into_iter()
         .filter_map(|scope| Some((scope, scope.name(call.workflow, call.day(), &call.agent)?)))
         .collect();
     let mut params = vec![Param::from(call.project)];
     // Three places whether or not there is a workflow: one statement is prepared.
-    params.extend(names.iter().cycle().take(SCOPES.len()).map(|(_, name)| Param::from(name.as_str())));
+    params.extend(names.iter().cycle().take(BUDGET_KINDS.len()).map(|(_, name)| Param::from(name.as_str())));
     let sql = format!(
         "SELECT name, spent_microusd, spent_tokens, reserved_microusd, reserved_tokens FROM budget_counters
          WHERE project_id = $1 AND name IN ($2, $3, $4) ORDER BY name{lock}"
     );
-    let mut held = Held::default();
-    for (name, counter) in tx.query(&sql, &params, |row| Ok((row.get::<String>(0)?, counter(row, 1)?)))? {
+    let mut held = Counters::default();
+    for (name, counter) in
+        tx.query(&sql, &params, |row| Ok((row.get::<String>(0)?, counter_from_row(row, 1)?)))?
+    {
         held.0.extend(names.iter().find(|(_, one)| *one == name).map(|(scope, _)| (*scope, counter)));
     }
     Ok(held)
 }
 
-fn counter(row: &Row<'_>, first: usize) -> Result<Counter> {
+fn counter_from_row(row: &Row<'_>, first: usize) -> Result<Counter> {
     let amount = |at| Ok::<_, crate::Error>(Amount { microusd: row.get(at)?, tokens: row.get(at + 1)? });
     Ok(Counter { spent: amount(first)?, reserved: amount(first + 2)? })
 }
 
 /// Begins a counter. A workflow that gets its limit late has spent something already, which its
 /// calls know; a day counts from here on.
-fn begin(tx: &mut Tx<'_>, call: &NewCall, scope: Scope) -> Result<()> {
+fn create_counter(tx: &mut Tx<'_>, call: &NewModelCall, scope: BudgetKind) -> Result<()> {
     let Some(name) = scope.name(call.workflow, call.day(), &call.agent) else { return Ok(()) };
     let made = tx.execute(
         "INSERT INTO budget_counters
@@ -164,14 +168,14 @@ fn begin(tx: &mut Tx<'_>, call: &NewCall, scope: Scope) -> Result<()> {
          VALUES ($1, $2, 0, 0, 0, 0) ON CONFLICT (project_id, name) DO NOTHING",
         params![call.project, &name],
     )?;
-    if made == 0 || scope != Scope::Workflow {
+    if made == 0 || scope != BudgetKind::Workflow {
         return Ok(());
     }
     let before = tx.query(
         "UPDATE model_calls SET counted = counted + 1 WHERE workflow_id = $1 AND counted % 2 = 0
          RETURNING status, microusd, tokens, reserved_microusd, reserved_tokens",
         params![call.workflow],
-        |row| Ok((row.get::<String>(0)?, counter(row, 1)?)),
+        |row| Ok((row.get::<String>(0)?, counter_from_row(row, 1)?)),
     )?;
     let mut sum = Counter::default();
     for (status, Counter { spent, reserved }) in before {
@@ -180,10 +184,10 @@ fn begin(tx: &mut Tx<'_>, call: &NewCall, scope: Scope) -> Result<()> {
             _ => sum.spent = sum.spent + spent,
         }
     }
-    add(tx, call.project, &name, sum)
+    add_to_counter(tx, call.project, &name, sum)
 }
 
-fn add(tx: &mut Tx<'_>, project: ProjectId, name: &str, more: Counter) -> Result<()> {
+fn add_to_counter(tx: &mut Tx<'_>, project: ProjectId, name: &str, more: Counter) -> Result<()> {
     tx.execute(
         "UPDATE budget_counters SET spent_microusd = spent_microusd + $3, spent_tokens = spent_tokens + $4,
              reserved_microusd = reserved_microusd + $5, reserved_tokens = reserved_tokens + $6
@@ -201,20 +205,26 @@ fn add(tx: &mut Tx<'_>, project: ProjectId, name: &str, more: Counter) -> Result
 }
 
 /// Takes an amount out of everything that is held, and writes the call down as begun.
-pub fn reserve(tx: &mut Tx<'_>, call: &NewCall, held: &Held, amount: Amount, priced: bool) -> Result<()> {
+pub fn reserve(
+    tx: &mut Tx<'_>,
+    call: &NewModelCall,
+    held: &Counters,
+    amount: Amount,
+    priced: bool,
+) -> Result<()> {
     insert(tx, call, held, Counter { reserved: amount, ..Counter::default() }, priced, "reserved")
 }
 
 /// Writes down a call that is over and was not reserved: nothing limits it.
-pub fn settled(tx: &mut Tx<'_>, call: &NewCall, amount: Amount, priced: bool) -> Result<()> {
-    let held = lock(tx, call)?;
+pub fn insert_settled(tx: &mut Tx<'_>, call: &NewModelCall, amount: Amount, priced: bool) -> Result<()> {
+    let held = lock_rows(tx, call)?;
     insert(tx, call, &held, Counter { spent: amount, ..Counter::default() }, priced, "settled")
 }
 
 fn insert(
     tx: &mut Tx<'_>,
-    call: &NewCall,
-    held: &Held,
+    call: &NewModelCall,
+    held: &Counters,
     amounts: Counter,
     priced: bool,
     status: &str,
@@ -227,7 +237,7 @@ fn insert(
     }
     names.sort_unstable();
     for name in &names {
-        add(tx, call.project, name, amounts)?;
+        add_to_counter(tx, call.project, name, amounts)?;
     }
     tx.execute(
         "INSERT INTO model_calls (id, project_id, workflow_id, task_id, agent, run_id, day, status,
@@ -255,20 +265,20 @@ fn insert(
 }
 
 /// What comes back from closing a call: where it was counted, and what it had reserved.
-const CLOSED: &str =
+const RETURNING_CLOSED: &str =
     "RETURNING project_id, workflow_id, day, agent, counted, reserved_microusd, reserved_tokens";
 
-struct Closed {
+struct ClosedCall {
     project: ProjectId,
     names: Vec<String>,
     reserved: Amount,
 }
 
-fn closed(row: &Row<'_>) -> Result<Closed> {
+fn closed_from_row(row: &Row<'_>) -> Result<ClosedCall> {
     let (workflow, day, agent): (Option<WorkflowId>, i64, String) = (row.get(1)?, row.get(2)?, row.get(3)?);
     let counted: i64 = row.get(4)?;
-    let scopes = SCOPES.into_iter().filter(|scope| counted & scope.bit() != 0);
-    Ok(Closed {
+    let scopes = BUDGET_KINDS.into_iter().filter(|scope| counted & scope.bit() != 0);
+    Ok(ClosedCall {
         project: row.get(0)?,
         names: scopes.filter_map(|scope| scope.name(workflow, day, &agent)).collect(),
         reserved: Amount { microusd: row.get(5)?, tokens: row.get(6)? },
@@ -279,47 +289,48 @@ fn closed(row: &Row<'_>) -> Result<Closed> {
 pub fn settle(tx: &mut Tx<'_>, id: Uuid, amount: Amount) -> Result<bool> {
     let sql = format!(
         "UPDATE model_calls SET status = 'settled', microusd = $2, tokens = $3
-         WHERE id = $1 AND status = 'reserved' {CLOSED}"
+         WHERE id = $1 AND status = 'reserved' {RETURNING_CLOSED}"
     );
-    let found = tx.query(&sql, &[Param::Uuid(id), amount.microusd.into(), amount.tokens.into()], closed)?;
+    let found =
+        tx.query(&sql, &[Param::Uuid(id), amount.microusd.into(), amount.tokens.into()], closed_from_row)?;
     let any = !found.is_empty();
-    release(tx, found, |_| amount)?;
+    release_reserved(tx, found, |_| amount)?;
     Ok(any)
 }
 
 /// Settles a reserved call in full: what became of it will never be known.
-pub fn lose(tx: &mut Tx<'_>, id: Uuid) -> Result<()> {
-    lose_where(tx, "id = $1", &[Param::Uuid(id)])
+pub fn mark_lost(tx: &mut Tx<'_>, id: Uuid) -> Result<()> {
+    mark_lost_where(tx, "id = $1", &[Param::Uuid(id)])
 }
 
 /// Likewise the open calls of runs that nobody drives any more, or whoever drove them did not end
 /// well.
-pub fn lose_of_runs(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<()> {
-    for list in page::in_lists(runs) {
-        let condition = format!("run_id IN ({})", page::places(1, list.len()));
+pub fn mark_lost_for_runs(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<()> {
+    for list in page::in_chunks(runs) {
+        let condition = format!("run_id IN ({})", page::placeholders(1, list.len()));
         let params: Vec<Param<'_>> = list.iter().map(|id| Param::from(*id)).collect();
-        lose_where(tx, &condition, &params)?;
+        mark_lost_where(tx, &condition, &params)?;
     }
     Ok(())
 }
 
 /// Likewise the open calls outside runs that were begun before a moment.
-pub fn lose_older(tx: &mut Tx<'_>, project: ProjectId, before: Timestamp) -> Result<()> {
-    lose_where(tx, "run_id IS NULL AND project_id = $1 AND at < $2", params![project, before])
+pub fn mark_lost_before(tx: &mut Tx<'_>, project: ProjectId, before: Timestamp) -> Result<()> {
+    mark_lost_where(tx, "run_id IS NULL AND project_id = $1 AND at < $2", params![project, before])
 }
 
-fn lose_where(tx: &mut Tx<'_>, condition: &str, params: &[Param<'_>]) -> Result<()> {
+fn mark_lost_where(tx: &mut Tx<'_>, condition: &str, params: &[Param<'_>]) -> Result<()> {
     let sql = format!(
         "UPDATE model_calls SET status = 'lost', microusd = reserved_microusd, tokens = reserved_tokens
-         WHERE status = 'reserved' AND {condition} {CLOSED}"
+         WHERE status = 'reserved' AND {condition} {RETURNING_CLOSED}"
     );
-    let found = tx.query(&sql, params, closed)?;
-    release(tx, found, |reserved| reserved)
+    let found = tx.query(&sql, params, closed_from_row)?;
+    release_reserved(tx, found, |reserved| reserved)
 }
 
-fn release(tx: &mut Tx<'_>, found: Vec<Closed>, spent: impl Fn(Amount) -> Amount) -> Result<()> {
+fn release_reserved(tx: &mut Tx<'_>, found: Vec<ClosedCall>, spent: impl Fn(Amount) -> Amount) -> Result<()> {
     let mut sums: BTreeMap<(ProjectId, String), Counter> = BTreeMap::new();
-    for Closed { project, names, reserved } in found {
+    for ClosedCall { project, names, reserved } in found {
         for name in names {
             let sum = sums.entry((project, name)).or_default();
             sum.spent = sum.spent + spent(reserved);
@@ -328,7 +339,7 @@ fn release(tx: &mut Tx<'_>, found: Vec<Closed>, spent: impl Fn(Amount) -> Amount
         }
     }
     for ((project, name), more) in sums {
-        add(tx, project, &name, more)?;
+        add_to_counter(tx, project, &name, more)?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 
 use emergent_domain::{
     author::Author,
-    cursor::{Cursor, Page, Paged},
+    cursor::{Cursor, Page, ResultPage},
     document::{Chunk, Document},
     ids::{ChunkId, DocumentId, ProjectId},
     time::Timestamp,
@@ -23,7 +23,7 @@ use crate::{
 const COLUMNS: &str = "id, project_id, title, mime_type, source_url, metadata, content_hash, text_bytes, chunk_count, \
                        created_at";
 
-fn document(row: &Row<'_>) -> Result<Document> {
+fn document_from_row(row: &Row<'_>) -> Result<Document> {
     Ok(Document {
         id: row.get(0)?,
         project: row.get(1)?,
@@ -102,18 +102,18 @@ pub fn find_by_hash(tx: &mut Tx<'_>, project: ProjectId, hash: &str) -> Result<O
     let sql = format!(
         "SELECT {COLUMNS} FROM documents WHERE project_id = $1 AND content_hash = $2 AND deleted_at IS NULL"
     );
-    tx.opt(&sql, params![project, hash], document)
+    tx.query_opt(&sql, params![project, hash], document_from_row)
 }
 
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: DocumentId) -> Result<Option<Document>> {
     let sql =
         format!("SELECT {COLUMNS} FROM documents WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL");
-    tx.opt(&sql, params![id, project], document)
+    tx.query_opt(&sql, params![id, project], document_from_row)
 }
 
 /// The text that was read from it.
-pub fn text(tx: &mut Tx<'_>, project: ProjectId, id: DocumentId) -> Result<Option<String>> {
-    tx.opt(
+pub fn get_text(tx: &mut Tx<'_>, project: ProjectId, id: DocumentId) -> Result<Option<String>> {
+    tx.query_opt(
         "SELECT content FROM documents WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL",
         params![id, project],
         |row| row.get(0),
@@ -121,7 +121,7 @@ pub fn text(tx: &mut Tx<'_>, project: ProjectId, id: DocumentId) -> Result<Optio
 }
 
 /// The project's documents, newest first.
-pub fn page(tx: &mut Tx<'_>, project: ProjectId, page: Page) -> Result<Paged<Document>> {
+pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: Page) -> Result<ResultPage<Document>> {
     let mut sql = format!("SELECT {COLUMNS} FROM documents WHERE project_id = $1 AND deleted_at IS NULL");
     let mut params: Vec<Param<'_>> = vec![project.into(), (page.limit + 1).into()];
     if let Some(after) = page.after {
@@ -129,8 +129,11 @@ pub fn page(tx: &mut Tx<'_>, project: ProjectId, page: Page) -> Result<Paged<Doc
         sql.push_str(" AND (created_at, id) < ($3, $4)");
     }
     sql.push_str(" ORDER BY created_at DESC, id DESC LIMIT $2");
-    let rows = tx.query(&sql, &params, document)?;
-    Ok(Paged::cut(rows, page.limit, |document| Cursor { created_at: document.created_at, id: document.id.0 }))
+    let rows = tx.query(&sql, &params, document_from_row)?;
+    Ok(ResultPage::from_rows(rows, page.limit, |document| Cursor {
+        created_at: document.created_at,
+        id: document.id.0,
+    }))
 }
 
 /// Marks a document as deleted; `None` when no living one has this id.
@@ -144,7 +147,7 @@ pub fn delete(
         "UPDATE documents SET deleted_at = $3 WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL
          RETURNING {COLUMNS}"
     );
-    tx.opt(&sql, params![id, project, now], document)
+    tx.query_opt(&sql, params![id, project, now], document_from_row)
 }
 
 /// The numbers of a document's chunks.
@@ -157,7 +160,7 @@ pub fn chunk_numbers(tx: &mut Tx<'_>, id: DocumentId) -> Result<Vec<i64>> {
 pub(crate) const CHUNK_COLUMNS: &str =
     "id, document_id, idx, start_offset, end_offset, tokens, heading, text, created_at";
 
-pub(crate) fn chunk(row: &Row<'_>) -> Result<Chunk> {
+pub(crate) fn chunk_from_row(row: &Row<'_>) -> Result<Chunk> {
     Ok(Chunk {
         id: row.get(0)?,
         document: row.get(1)?,
@@ -172,7 +175,7 @@ pub(crate) fn chunk(row: &Row<'_>) -> Result<Chunk> {
 }
 
 /// A document's chunks in their order. The cursor is the last chunk seen.
-pub fn chunks(tx: &mut Tx<'_>, document: DocumentId, page: Page) -> Result<Paged<Chunk>> {
+pub fn list_chunks(tx: &mut Tx<'_>, document: DocumentId, page: Page) -> Result<ResultPage<Chunk>> {
     let mut sql = format!("SELECT {CHUNK_COLUMNS} FROM document_chunks WHERE document_id = $1");
     let mut params: Vec<Param<'_>> = vec![document.into(), (page.limit + 1).into()];
     if let Some(after) = page.after {
@@ -180,14 +183,17 @@ pub fn chunks(tx: &mut Tx<'_>, document: DocumentId, page: Page) -> Result<Paged
         sql.push_str(" AND idx > (SELECT idx FROM document_chunks WHERE id = $3 AND document_id = $1)");
     }
     sql.push_str(" ORDER BY idx LIMIT $2");
-    let rows = tx.query(&sql, &params, chunk)?;
-    Ok(Paged::cut(rows, page.limit, |chunk| Cursor { created_at: chunk.created_at, id: chunk.id.0 }))
+    let rows = tx.query(&sql, &params, chunk_from_row)?;
+    Ok(ResultPage::from_rows(rows, page.limit, |chunk| Cursor {
+        created_at: chunk.created_at,
+        id: chunk.id.0,
+    }))
 }
 
 /// A document's chunks in their order, from one on.
-pub fn chunks_from(tx: &mut Tx<'_>, document: DocumentId, from: i64, most: usize) -> Result<Vec<Chunk>> {
+pub fn list_chunks_from(tx: &mut Tx<'_>, document: DocumentId, from: i64, most: usize) -> Result<Vec<Chunk>> {
     let sql = format!(
         "SELECT {CHUNK_COLUMNS} FROM document_chunks WHERE document_id = $1 AND idx >= $2 ORDER BY idx LIMIT $3"
     );
-    tx.query(&sql, params![document, from, most], chunk)
+    tx.query(&sql, params![document, from, most], chunk_from_row)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use emergent_domain::{ids::ProjectId, json::JsonObject, time::Timestamp, words::indexed_text};
+use emergent_domain::{ids::ProjectId, indexed_text::indexed_text, json::JsonObject, time::Timestamp};
 
 use crate::{
     engine::Engine,
@@ -12,7 +12,7 @@ use crate::{
     search::{
         embeddings::{self, Embedding},
         postgres,
-        write::Index,
+        write::SearchIndex,
     },
     tx::Tx,
     value::{Param, Row},
@@ -22,16 +22,16 @@ use crate::{
 pub const QUEUE: &str = "embed";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum RowKind {
     Object,
     Chunk,
 }
 
-impl Kind {
+impl RowKind {
     pub fn as_str(self) -> &'static str {
         match self {
-            Kind::Object => "object",
-            Kind::Chunk => "chunk",
+            RowKind::Object => "object",
+            RowKind::Chunk => "chunk",
         }
     }
 }
@@ -39,7 +39,7 @@ impl Kind {
 /// Queues rows, as `(no, version)`, for new vectors and sees to it that a job comes for them.
 pub fn enqueue(
     tx: &mut Tx<'_>,
-    kind: Kind,
+    kind: RowKind,
     project: ProjectId,
     rows: &[(i64, i64)],
     now: Timestamp,
@@ -70,7 +70,7 @@ fn ensure_job(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp) -> Result<()>
 }
 
 /// Takes a row off the queue: it is gone, or has its vector.
-pub fn remove(tx: &mut Tx<'_>, kind: Kind, no: i64) -> Result<()> {
+pub fn remove(tx: &mut Tx<'_>, kind: RowKind, no: i64) -> Result<()> {
     tx.execute(
         "DELETE FROM embedding_queue WHERE kind = $1 AND no = $2",
         &[Param::from(kind.as_str()), Param::from(no)],
@@ -80,27 +80,27 @@ pub fn remove(tx: &mut Tx<'_>, kind: Kind, no: i64) -> Result<()> {
 
 /// A row that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Waiting {
-    pub kind: Kind,
+pub struct QueuedRow {
+    pub kind: RowKind,
     pub no: i64,
     pub version: i64,
 }
 
-impl Kind {
-    const ALL: [Kind; 2] = [Kind::Object, Kind::Chunk];
+impl RowKind {
+    const ALL: [RowKind; 2] = [RowKind::Object, RowKind::Chunk];
 
-    fn index(self) -> Index {
+    fn index(self) -> SearchIndex {
         match self {
-            Kind::Object => Index::Objects,
-            Kind::Chunk => Index::Chunks,
+            RowKind::Object => SearchIndex::Objects,
+            RowKind::Chunk => SearchIndex::Chunks,
         }
     }
 
     /// The rows of this kind that should have a vector, as `o`, of the project `$1`.
-    fn living(self) -> &'static str {
+    fn live_rows_sql(self) -> &'static str {
         match self {
-            Kind::Object => "graph_objects AS o WHERE o.project_id = $1 AND o.deleted_at IS NULL",
-            Kind::Chunk => {
+            RowKind::Object => "graph_objects AS o WHERE o.project_id = $1 AND o.deleted_at IS NULL",
+            RowKind::Chunk => {
                 "(SELECT c.no, c.project_id, 1 AS version FROM document_chunks AS c
                   JOIN documents AS d ON d.id = c.document_id
                   WHERE d.project_id = $1 AND d.deleted_at IS NULL) AS o WHERE o.project_id = $1"
@@ -109,12 +109,12 @@ impl Kind {
     }
 
     /// Those of [`Kind::living`] that the model `$2` made no vector for and did not refuse.
-    fn missing(self) -> String {
+    fn missing_rows_sql(self) -> String {
         format!(
             "{} AND NOT EXISTS (SELECT 1 FROM {} AS e WHERE e.no = o.no AND e.model = $2)
              AND NOT EXISTS (SELECT 1 FROM embedding_refusals AS r
                              WHERE r.kind = '{}' AND r.no = o.no AND r.version = o.version AND r.model = $2)",
-            self.living(),
+            self.live_rows_sql(),
             embeddings::table(self.index()),
             self.as_str(),
         )
@@ -122,41 +122,45 @@ impl Kind {
 }
 
 /// Some of what a project has waiting, in no order.
-pub fn next(tx: &mut Tx<'_>, project: ProjectId, limit: usize) -> Result<Vec<Waiting>> {
+pub fn peek(tx: &mut Tx<'_>, project: ProjectId, limit: usize) -> Result<Vec<QueuedRow>> {
     tx.query(
         "SELECT kind, no, version FROM embedding_queue WHERE project_id = $1 LIMIT $2",
         params![project, limit],
         |row| {
-            let kind = if row.get::<String>(0)? == Kind::Chunk.as_str() { Kind::Chunk } else { Kind::Object };
-            Ok(Waiting { kind, no: row.get(1)?, version: row.get(2)? })
+            let kind = if row.get::<String>(0)? == RowKind::Chunk.as_str() {
+                RowKind::Chunk
+            } else {
+                RowKind::Object
+            };
+            Ok(QueuedRow { kind, no: row.get(1)?, version: row.get(2)? })
         },
     )
 }
 
 pub fn is_empty(tx: &mut Tx<'_>, project: ProjectId) -> Result<bool> {
-    Ok(next(tx, project, 1)?.is_empty())
+    Ok(peek(tx, project, 1)?.is_empty())
 }
 
 /// What of these rows is to be embedded; rows that are deleted have no text.
-pub fn texts(tx: &mut Tx<'_>, kind: Kind, nos: &[i64]) -> Result<Vec<(i64, String)>> {
+pub fn load_texts(tx: &mut Tx<'_>, kind: RowKind, nos: &[i64]) -> Result<Vec<(i64, String)>> {
     let sql = match kind {
-        Kind::Object => {
+        RowKind::Object => {
             "SELECT no, key, labels, properties, type FROM graph_objects WHERE deleted_at IS NULL AND no IN"
         }
-        Kind::Chunk => {
+        RowKind::Chunk => {
             "SELECT c.no, c.heading, c.text FROM document_chunks AS c JOIN documents AS d ON d.id = c.document_id
              WHERE d.deleted_at IS NULL AND c.no IN"
         }
     };
     let mut texts = Vec::with_capacity(nos.len());
-    for list in page::in_lists(nos) {
-        let sql = format!("{sql} ({})", page::places(1, list.len()));
+    for list in page::in_chunks(nos) {
+        let sql = format!("{sql} ({})", page::placeholders(1, list.len()));
         let list: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
         texts.extend(tx.query(&sql, &list, |row| {
             let text = match kind {
-                Kind::Object => object_text(row)?,
-                Kind::Chunk => {
-                    joined(&row.get::<Option<String>>(1)?.unwrap_or_default(), &row.get::<String>(2)?)
+                RowKind::Object => object_text(row)?,
+                RowKind::Chunk => {
+                    join_text(&row.get::<Option<String>>(1)?.unwrap_or_default(), &row.get::<String>(2)?)
                 }
             };
             Ok((row.get(0)?, text))
@@ -169,35 +173,40 @@ fn object_text(row: &Row<'_>) -> Result<String> {
     let (key, labels): (Option<String>, Vec<String>) = (row.get(1)?, row.get(2)?);
     let properties = row.get::<JsonObject>(3)?.to_map();
     let text = indexed_text(&row.get::<String>(4)?, key.as_deref(), &labels, &properties);
-    Ok(joined(&text.name, &text.body))
+    Ok(join_text(&text.name, &text.body))
 }
 
-fn joined(name: &str, body: &str) -> String {
+fn join_text(name: &str, body: &str) -> String {
     if name.is_empty() { body.to_owned() } else { format!("{name}\n{body}") }
 }
 
 /// What became of a row that waited.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Made {
+pub enum EmbedOutcome {
     Vector(Vec<f32>),
     /// The model will not have this text.
     Refused,
     /// There was no text, or it is not known whose fault it is that there is no vector.
-    Nothing,
+    Deleted,
 }
 
 /// Ends the waiting of rows. A row that was queued again meanwhile, or taken off, keeps its place and its old vector. Returns how many
 /// ended.
-pub fn finish(tx: &mut Tx<'_>, project: ProjectId, model: &str, rows: &[(Waiting, Made)]) -> Result<usize> {
+pub fn complete(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    model: &str,
+    rows: &[(QueuedRow, EmbedOutcome)],
+) -> Result<usize> {
     let mut ended = 0;
-    for kind in Kind::ALL {
+    for kind in RowKind::ALL {
         let rows: Vec<_> = rows.iter().filter(|(row, _)| row.kind == kind).collect();
         let nos: Vec<i64> = rows.iter().map(|(row, _)| row.no).collect();
         let mut current: HashMap<i64, i64> = HashMap::with_capacity(nos.len());
-        for list in page::in_lists(&nos) {
+        for list in page::in_chunks(&nos) {
             let sql = format!(
                 "SELECT no, version FROM embedding_queue WHERE kind = $1 AND no IN ({}) ORDER BY no{}",
-                page::places(2, list.len()),
+                page::placeholders(2, list.len()),
                 tx.for_update()
             );
             let mut params = vec![Param::from(kind.as_str())];
@@ -208,18 +217,18 @@ pub fn finish(tx: &mut Tx<'_>, project: ProjectId, model: &str, rows: &[(Waiting
             rows.into_iter().filter(|(row, _)| current.get(&row.no) == Some(&row.version)).collect();
         let mut vectors = Vec::new();
         let mut refused: Vec<Vec<Param<'_>>> = Vec::new();
-        for (Waiting { no, version, .. }, made) in &rows {
+        for (QueuedRow { no, version, .. }, made) in &rows {
             match made {
-                Made::Vector(vector) => {
+                EmbedOutcome::Vector(vector) => {
                     vectors.push(Embedding { no: *no, version: *version, vector: vector.clone() });
                 }
-                Made::Refused => {
+                EmbedOutcome::Refused => {
                     refused.push(vec![kind.as_str().into(), (*no).into(), model.into(), (*version).into()]);
                 }
-                Made::Nothing => {}
+                EmbedOutcome::Deleted => {}
             }
         }
-        embeddings::put(tx, kind.index(), project, model, &vectors)?;
+        embeddings::upsert(tx, kind.index(), project, model, &vectors)?;
         tx.insert_many(
             "INSERT INTO embedding_refusals (kind, no, model, version) VALUES",
             4,
@@ -227,10 +236,10 @@ pub fn finish(tx: &mut Tx<'_>, project: ProjectId, model: &str, rows: &[(Waiting
             "ON CONFLICT (kind, no) DO UPDATE SET model = excluded.model, version = excluded.version",
         )?;
         let nos: Vec<i64> = rows.iter().map(|(row, _)| row.no).collect();
-        for list in page::in_lists(&nos) {
+        for list in page::in_chunks(&nos) {
             let sql = format!(
                 "DELETE FROM embedding_queue WHERE kind = $1 AND no IN ({})",
-                page::places(2, list.len())
+                page::placeholders(2, list.len())
             );
             let mut params = vec![Param::from(kind.as_str())];
             params.extend(list.into_iter().map(Param::from));
@@ -246,13 +255,13 @@ pub fn finish(tx: &mut Tx<'_>, project: ProjectId, model: &str, rows: &[(Waiting
 /// as they are, are left alone.
 pub fn enqueue_missing(tx: &mut Tx<'_>, project: ProjectId, model: &str, now: Timestamp) -> Result<u64> {
     let mut queued = 0;
-    for kind in Kind::ALL {
+    for kind in RowKind::ALL {
         let sql = format!(
             "INSERT INTO embedding_queue (kind, no, project_id, version)
              SELECT '{}', o.no, o.project_id, o.version FROM {}
              ON CONFLICT (kind, no) DO NOTHING",
             kind.as_str(),
-            kind.missing(),
+            kind.missing_rows_sql(),
         );
         queued += tx.execute(&sql, params![project, model])?;
     }
@@ -264,10 +273,10 @@ pub fn enqueue_missing(tx: &mut Tx<'_>, project: ProjectId, model: &str, now: Ti
 }
 
 /// Whether [`enqueue_missing`] has something to do, asked without holding up writers.
-pub fn lacks(tx: &mut Tx<'_>, project: ProjectId, model: &str) -> Result<bool> {
-    for kind in Kind::ALL {
-        let sql = format!("SELECT 1 FROM {} LIMIT 1", kind.missing());
-        if tx.opt(&sql, params![project, model], |row| row.get::<i64>(0))?.is_some() {
+pub fn has_missing(tx: &mut Tx<'_>, project: ProjectId, model: &str) -> Result<bool> {
+    for kind in RowKind::ALL {
+        let sql = format!("SELECT 1 FROM {} LIMIT 1", kind.missing_rows_sql());
+        if tx.query_opt(&sql, params![project, model], |row| row.get::<i64>(0))?.is_some() {
             return Ok(true);
         }
     }
@@ -276,7 +285,7 @@ pub fn lacks(tx: &mut Tx<'_>, project: ProjectId, model: &str) -> Result<bool> {
 
 /// How far a project's embeddings are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Progress {
+pub struct EmbeddingProgress {
     pub pending: i64,
     pub done: i64,
     /// The model that made the newest vectors, and their length.
@@ -284,37 +293,39 @@ pub struct Progress {
     pub dims: Option<i64>,
 }
 
-pub fn progress(tx: &mut Tx<'_>, project: ProjectId) -> Result<Progress> {
+pub fn progress(tx: &mut Tx<'_>, project: ProjectId) -> Result<EmbeddingProgress> {
     let count = |tx: &mut Tx<'_>, from: &str| -> Result<i64> {
-        let found = tx.opt(&format!("SELECT count(*) FROM {from}"), params![project], |row| row.get(0))?;
+        let found =
+            tx.query_opt(&format!("SELECT count(*) FROM {from}"), params![project], |row| row.get(0))?;
         Ok(found.unwrap_or(0))
     };
     let pending = count(tx, "embedding_queue WHERE project_id = $1")?;
-    let rows = count(tx, Kind::Object.living())? + count(tx, Kind::Chunk.living())?;
-    let made =
-        tx.opt("SELECT model, dims FROM embedding_models WHERE project_id = $1", params![project], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?;
+    let rows = count(tx, RowKind::Object.live_rows_sql())? + count(tx, RowKind::Chunk.live_rows_sql())?;
+    let made = tx.query_opt(
+        "SELECT model, dims FROM embedding_models WHERE project_id = $1",
+        params![project],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
     let (model, dims) = made.unzip();
     let done = if model.is_some() { (rows - pending).max(0) } else { 0 };
-    Ok(Progress { pending, done, model, dims })
+    Ok(EmbeddingProgress { pending, done, model, dims })
 }
 
 /// How many rows of all projects wait for a vector.
-pub fn depth(tx: &mut Tx<'_>) -> Result<i64> {
-    Ok(tx.opt("SELECT count(*) FROM embedding_queue", &[], |row| row.get(0))?.unwrap_or(0))
+pub fn len(tx: &mut Tx<'_>) -> Result<i64> {
+    Ok(tx.query_opt("SELECT count(*) FROM embedding_queue", &[], |row| row.get(0))?.unwrap_or(0))
 }
 
 /// Notes which model makes a project's vectors; the first time, the engine prepares for vectors
 /// of that length.
-pub fn note_model(
+pub fn record_model(
     tx: &mut Tx<'_>,
     project: ProjectId,
     model: &str,
     dims: usize,
     now: Timestamp,
 ) -> Result<()> {
-    let known = tx.opt(
+    let known = tx.query_opt(
         "SELECT 1 FROM embedding_models WHERE project_id = $1 AND model = $2 AND dims = $3",
         params![project, model, dims],
         |row| row.get::<i64>(0),
@@ -323,7 +334,7 @@ pub fn note_model(
         return Ok(());
     }
     if tx.engine() == Engine::Postgres {
-        for kind in Kind::ALL {
+        for kind in RowKind::ALL {
             postgres::ensure_index(tx, kind.index(), dims)?;
         }
     }

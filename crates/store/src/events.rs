@@ -1,13 +1,13 @@
 //! The change feed: a row for every change, written in the change's own transaction.
 
-use emergent_domain::{author::Author, event::ChangeKind, ids::ProjectId, time::Timestamp};
+use emergent_domain::{author::Author, change::ChangeKind, ids::ProjectId, time::Timestamp};
 use uuid::Uuid;
 
 use crate::{author, error::Result, tx::Tx, value::Param};
 
 /// A change about to be told. Its place in the feed is given by the database.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NewEvent<'a> {
+pub struct NewChange<'a> {
     pub kind: ChangeKind,
     pub entity: Uuid,
     pub entity_type: &'a str,
@@ -17,7 +17,7 @@ pub struct NewEvent<'a> {
 }
 
 /// Writes changes to the feed in this order, and wakes who follows it.
-pub fn record(tx: &mut Tx<'_>, project: ProjectId, events: &[NewEvent<'_>]) -> Result<()> {
+pub fn append(tx: &mut Tx<'_>, project: ProjectId, events: &[NewChange<'_>]) -> Result<()> {
     if events.is_empty() {
         return Ok(());
     }
@@ -46,13 +46,13 @@ pub fn record(tx: &mut Tx<'_>, project: ProjectId, events: &[NewEvent<'_>]) -> R
         &rows,
         "",
     )?;
-    tx.wake(&channel(project))
+    tx.wake(&feed_channel(project))
 }
 
 /// The wake of every project's feed.
-pub const ANY: &str = "events";
+pub const ANY_FEED_CHANNEL: &str = "events";
 
 /// The wake of a project's feed.
-pub fn channel(project: ProjectId) -> String {
-    format!("{ANY}:{project}")
+pub fn feed_channel(project: ProjectId) -> String {
+    format!("{ANY_FEED_CHANNEL}:{project}")
 }

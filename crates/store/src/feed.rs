@@ -5,9 +5,9 @@
 //! every transaction is over, and orders by transaction first.
 
 use emergent_domain::{
-    event::{Change, ChangeKind, FeedPosition},
+    change::{Change, ChangeKind, FeedPosition},
     ids::ProjectId,
-    trigger::Since,
+    trigger::FeedStart,
 };
 
 use crate::{
@@ -24,11 +24,11 @@ use crate::{
 pub struct Changes {
     pub items: Vec<Change>,
     /// Where to go on: the last change's place, or further where nothing concerns the project.
-    pub reached: FeedPosition,
+    pub position: FeedPosition,
 }
 
 /// The changes of a project after a position, oldest first, at most `limit` of them.
-pub fn read(tx: &mut Tx<'_>, project: ProjectId, after: FeedPosition, limit: usize) -> Result<Changes> {
+pub fn read_after(tx: &mut Tx<'_>, project: ProjectId, after: FeedPosition, limit: usize) -> Result<Changes> {
     match tx.engine() {
         Engine::Sqlite => sqlite_read(tx, project, after, limit),
         Engine::Postgres => postgres_read(tx, project, after, limit),
@@ -45,17 +45,17 @@ pub fn latest(tx: &mut Tx<'_>, project: ProjectId) -> Result<FeedPosition> {
 
 /// From now on: what commits after this is heard of, whenever it began; what was committed before,
 /// and what this transaction tells itself, is not.
-pub fn here(tx: &mut Tx<'_>) -> Result<Since> {
+pub fn current_start(tx: &mut Tx<'_>) -> Result<FeedStart> {
     match tx.engine() {
-        Engine::Sqlite => Ok(Since { after: sqlite_latest(tx)?, open: Vec::new() }),
-        Engine::Postgres => postgres_here(tx),
+        Engine::Sqlite => Ok(FeedStart { after: sqlite_latest(tx)?, open: Vec::new() }),
+        Engine::Postgres => postgres_current_start(tx),
     }
 }
 
 const COLUMNS: &str =
     "txid, seq, kind, entity_id, entity_type, version, at, author_token, author_run, author_tool_call";
 
-fn change(row: &Row<'_>, project: ProjectId) -> Result<Change> {
+fn from_row(row: &Row<'_>, project: ProjectId) -> Result<Change> {
     let kind: String = row.get(2)?;
     let kind = ChangeKind::ALL
         .iter()
@@ -70,7 +70,7 @@ fn change(row: &Row<'_>, project: ProjectId) -> Result<Change> {
         entity_type: row.get(4)?,
         version: row.get(5)?,
         at: row.get(6)?,
-        author: author::read(row, 7)?,
+        author: author::from_row(row, 7)?,
     })
 }
 
@@ -81,59 +81,61 @@ fn sqlite_read(tx: &mut Tx<'_>, project: ProjectId, after: FeedPosition, limit: 
     let sql = format!(
         "SELECT {COLUMNS} FROM graph_events WHERE project_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4"
     );
-    let items = tx.query(&sql, params![project, after.seq, end.seq, limit], |row| change(row, project))?;
+    let items = tx.query(&sql, params![project, after.seq, end.seq, limit], |row| from_row(row, project))?;
     let reached = match items.last() {
         Some(last) if items.len() == limit => last.position,
         _ => end.max(after),
     };
-    Ok(Changes { items, reached })
+    Ok(Changes { items, position: reached })
 }
 
 fn sqlite_latest(tx: &mut Tx<'_>) -> Result<FeedPosition> {
-    let seq = tx.opt("SELECT max(seq) FROM graph_events", params![], |row| row.get::<Option<i64>>(0))?;
+    let seq =
+        tx.query_opt("SELECT max(seq) FROM graph_events", params![], |row| row.get::<Option<i64>>(0))?;
     Ok(FeedPosition { txid: 0, seq: seq.flatten().unwrap_or(0) })
 }
 
 /// Below this every transaction has ended, so that nothing can still appear there.
-pub(crate) const SETTLED: &str =
+pub(crate) const STABLE_TXID: &str =
     "txid < CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)";
 
 fn postgres_read(tx: &mut Tx<'_>, project: ProjectId, after: FeedPosition, limit: usize) -> Result<Changes> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM graph_events WHERE project_id = $1 AND (txid, seq) > ($2, $3) AND {SETTLED}
+        "SELECT {COLUMNS} FROM graph_events WHERE project_id = $1 AND (txid, seq) > ($2, $3) AND {STABLE_TXID}
          ORDER BY txid, seq LIMIT $4"
     );
-    let items = tx.query(&sql, params![project, after.txid, after.seq, limit], |row| change(row, project))?;
+    let items =
+        tx.query(&sql, params![project, after.txid, after.seq, limit], |row| from_row(row, project))?;
     let reached = items.last().map_or(after, |last| last.position);
-    Ok(Changes { items, reached })
+    Ok(Changes { items, position: reached })
 }
 
 fn postgres_latest(tx: &mut Tx<'_>, project: ProjectId) -> Result<FeedPosition> {
     let sql = format!(
-        "SELECT txid, seq FROM graph_events WHERE project_id = $1 AND {SETTLED} ORDER BY txid DESC, seq DESC LIMIT 1"
+        "SELECT txid, seq FROM graph_events WHERE project_id = $1 AND {STABLE_TXID} ORDER BY txid DESC, seq DESC LIMIT 1"
     );
     let last =
-        tx.opt(&sql, params![project], |row| Ok(FeedPosition { txid: row.get(0)?, seq: row.get(1)? }))?;
+        tx.query_opt(&sql, params![project], |row| Ok(FeedPosition { txid: row.get(0)?, seq: row.get(1)? }))?;
     Ok(last.unwrap_or_default())
 }
 
-fn postgres_here(tx: &mut Tx<'_>) -> Result<Since> {
+fn postgres_current_start(tx: &mut Tx<'_>) -> Result<FeedStart> {
     let sql =
         "SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint), CAST(pg_current_snapshot() AS text)";
     let read = |row: &Row<'_>| Ok((row.get::<i64>(0)?, row.get::<String>(1)?));
-    let seen = tx.opt(sql, &[], read)?.and_then(|(own, snapshot)| since(own, &snapshot));
+    let seen = tx.query_opt(sql, &[], read)?.and_then(|(own, snapshot)| parse_snapshot(own, &snapshot));
     seen.ok_or(Error::Column { column: 1, expected: "a snapshot" })
 }
 
 /// A snapshot is `xmin:xmax:open,open`: what is not open and below `xmax` is over. This transaction
 /// is not in its own list, and may be at or beyond `xmax`; whatever lies between is open as well.
-fn since(own: i64, snapshot: &str) -> Option<Since> {
+fn parse_snapshot(own: i64, snapshot: &str) -> Option<FeedStart> {
     let mut parts = snapshot.split(':').skip(1);
     let xmax: i64 = parts.next()?.parse().ok()?;
     let listed = parts.next()?.split(',').filter(|text| !text.is_empty());
     let listed: Vec<i64> = listed.map(|text| text.parse().ok()).collect::<Option<_>>()?;
     let open = listed.into_iter().filter(|txid| *txid != own).chain(xmax..own).collect();
-    Some(Since { after: FeedPosition { txid: own.max(xmax - 1), seq: i64::MAX }, open })
+    Some(FeedStart { after: FeedPosition { txid: own.max(xmax - 1), seq: i64::MAX }, open })
 }
 
 #[cfg(test)]
@@ -143,12 +145,12 @@ mod tests {
     #[test]
     fn what_is_open_is_heard_of_and_what_is_over_is_not() {
         let heard = |own, snapshot: &str| {
-            let since = since(own, snapshot).expect("a snapshot");
-            (7..18).filter(|txid| since.hears(FeedPosition { txid: *txid, seq: 1 })).collect::<Vec<_>>()
+            let since = parse_snapshot(own, snapshot).expect("a snapshot");
+            (7..18).filter(|txid| since.includes(FeedPosition { txid: *txid, seq: 1 })).collect::<Vec<_>>()
         };
         assert_eq!(heard(10, "10:10:"), [11, 12, 13, 14, 15, 16, 17], "nothing else is under way");
         assert_eq!(heard(12, "8:15:8,11"), [8, 11, 15, 16, 17], "13 and 14 began later and are over");
         assert_eq!(heard(14, "8:11:8"), [8, 11, 12, 13, 15, 16, 17], "none of 11 to 13 is over");
-        assert_eq!(since(1, "1:x:"), None);
+        assert_eq!(parse_snapshot(1, "1:x:"), None);
     }
 }

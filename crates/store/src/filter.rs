@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use emergent_domain::{
-    filter::{Bound, Condition, Path, Scalar, Test},
+    filter::{Bound, Comparison, Condition, Path, Scalar},
     query::ObjectFilter,
 };
 
@@ -80,26 +80,26 @@ impl Conditions<'_> {
     }
 
     fn condition(&mut self, condition: &Condition) -> String {
-        let place = Place::property(self.engine, self.alias, &condition.path);
-        match &condition.test {
-            Test::Eq(scalar) => self.equals(&place, scalar),
+        let place = JsonLocation::property(self.engine, self.alias, &condition.path);
+        match &condition.comparison {
+            Comparison::Eq(scalar) => self.equals(&place, scalar),
             // True wherever `eq` is false or unknown.
-            Test::Ne(scalar) => format!("({}) IS NOT TRUE", self.equals(&place, scalar)),
-            Test::Lt(bound) => self.compares(&place, "<", bound),
-            Test::Lte(bound) => self.compares(&place, "<=", bound),
-            Test::Gt(bound) => self.compares(&place, ">", bound),
-            Test::Gte(bound) => self.compares(&place, ">=", bound),
-            Test::In(scalars) => {
+            Comparison::Ne(scalar) => format!("({}) IS NOT TRUE", self.equals(&place, scalar)),
+            Comparison::Lt(bound) => self.compares(&place, "<", bound),
+            Comparison::Lte(bound) => self.compares(&place, "<=", bound),
+            Comparison::Gt(bound) => self.compares(&place, ">", bound),
+            Comparison::Gte(bound) => self.compares(&place, ">=", bound),
+            Comparison::In(scalars) => {
                 let any: Vec<String> = scalars.iter().map(|scalar| self.equals(&place, scalar)).collect();
                 any.join(" OR ")
             }
-            Test::Contains(scalar) => self.contains(&place, scalar),
-            Test::Exists(true) => place.is_there(),
-            Test::Exists(false) => format!("NOT ({})", place.is_there()),
+            Comparison::Contains(scalar) => self.contains(&place, scalar),
+            Comparison::Exists(true) => place.exists(),
+            Comparison::Exists(false) => format!("NOT ({})", place.exists()),
         }
     }
 
-    fn equals(&mut self, place: &Place, scalar: &Scalar) -> String {
+    fn equals(&mut self, place: &JsonLocation, scalar: &Scalar) -> String {
         match scalar {
             Scalar::Text(text) => self.compares_text(place, "=", text),
             Scalar::Number(number) => self.compares_number(place, "=", *number),
@@ -107,26 +107,26 @@ impl Conditions<'_> {
         }
     }
 
-    fn compares(&mut self, place: &Place, order: &str, bound: &Bound) -> String {
+    fn compares(&mut self, place: &JsonLocation, order: &str, bound: &Bound) -> String {
         match bound {
             Bound::Text(text) => self.compares_text(place, order, text),
             Bound::Number(number) => self.compares_number(place, order, *number),
         }
     }
 
-    fn compares_text(&mut self, place: &Place, order: &str, text: &str) -> String {
+    fn compares_text(&mut self, place: &JsonLocation, order: &str, text: &str) -> String {
         let bound = self.param(text.to_owned());
         format!("({} AND {} {order} {bound})", place.is_text(), place.text)
     }
 
-    fn compares_number(&mut self, place: &Place, order: &str, number: f64) -> String {
+    fn compares_number(&mut self, place: &JsonLocation, order: &str, number: f64) -> String {
         let bound = self.param(number);
         // CASE, not AND: PostgreSQL may look at the second half first, and a text is no number.
         format!("(CASE WHEN {} THEN {} {order} {bound} ELSE FALSE END)", place.is_number(), place.number)
     }
 
-    fn contains(&mut self, place: &Place, scalar: &Scalar) -> String {
-        let element = Place::element(self.engine);
+    fn contains(&mut self, place: &JsonLocation, scalar: &Scalar) -> String {
+        let element = JsonLocation::element(self.engine);
         let in_list = format!(
             "EXISTS (SELECT 1 FROM {} AS element WHERE {})",
             place.elements,
@@ -144,7 +144,7 @@ impl Conditions<'_> {
 
 /// Where a JSON value is and how it is looked at: a property of an object, or an element of a
 /// list.
-struct Place {
+struct JsonLocation {
     engine: Engine,
     /// The name of its JSON type, or SQL's NULL when it is missing.
     kind: String,
@@ -156,7 +156,7 @@ struct Place {
     elements: String,
 }
 
-impl Place {
+impl JsonLocation {
     fn property(engine: Engine, alias: &str, path: &Path) -> Self {
         match engine {
             Engine::Sqlite => {
@@ -209,7 +209,7 @@ impl Place {
         }
     }
 
-    fn is_there(&self) -> String {
+    fn exists(&self) -> String {
         format!("coalesce({}, 'null') <> 'null'", self.kind)
     }
 

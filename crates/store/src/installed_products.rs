@@ -31,7 +31,7 @@ pub struct InstalledProduct {
 
 const COLUMNS: &str = "id, project_id, name, version, manifest, source, revision, installed_at, updated_at";
 
-fn read(row: &Row<'_>) -> Result<InstalledProduct> {
+fn from_row(row: &Row<'_>) -> Result<InstalledProduct> {
     Ok(InstalledProduct {
         id: row.get(0)?,
         project: row.get(1)?,
@@ -46,15 +46,15 @@ fn read(row: &Row<'_>) -> Result<InstalledProduct> {
 }
 
 /// The products of a project, in the order they came.
-pub fn all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<InstalledProduct>> {
+pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<InstalledProduct>> {
     let sql =
         format!("SELECT {COLUMNS} FROM installed_products WHERE project_id = $1 ORDER BY installed_at, id");
-    tx.query(&sql, params![project], read)
+    tx.query(&sql, params![project], from_row)
 }
 
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<InstalledProduct>> {
     let sql = format!("SELECT {COLUMNS} FROM installed_products WHERE project_id = $1 AND name = $2");
-    tx.opt(&sql, params![project, name], read)
+    tx.query_opt(&sql, params![project, name], from_row)
 }
 
 /// Adds a product as it stands. The caller holds the project and has seen that it is not there.

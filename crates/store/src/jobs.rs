@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use emergent_domain::{
-    cursor::{Cursor, Page, Paged},
+    cursor::{Cursor, Page, ResultPage},
     ids::{JobId, ProjectId},
     json::JsonObject,
     time::Timestamp,
@@ -98,14 +98,14 @@ impl<'a> NewJob<'a> {
 }
 
 /// The channel that is woken when a queue has something new.
-pub fn channel(queue: &str) -> String {
+pub fn queue_channel(queue: &str) -> String {
     format!("jobs:{queue}")
 }
 
 const COLUMNS: &str = "id, queue, project_id, key, payload, status, attempts, max_attempts, run_at, expires_at, \
                        lease_owner, lease_until, last_error, created_at, finished_at";
 
-fn job(row: &Row<'_>) -> Result<Job> {
+fn from_row(row: &Row<'_>) -> Result<Job> {
     let status: String = row.get(5)?;
     let status = JobStatus::ALL.into_iter().find(|one| one.as_str() == status).unwrap_or(JobStatus::Dead);
     Ok(Job {
@@ -152,10 +152,10 @@ pub fn enqueue(tx: &mut Tx<'_>, new: &NewJob<'_>) -> Result<Option<JobId>> {
             ],
         )?;
         if added == 1 {
-            tx.wake(&channel(new.queue))?;
+            tx.wake(&queue_channel(new.queue))?;
             return Ok(Some(id));
         }
-        if keep_alive(tx, new.queue, new.key)? {
+        if lock_active_job(tx, new.queue, new.key)? {
             return Ok(None);
         }
         // It finished between the two statements: now there is room for this one.
@@ -164,14 +164,14 @@ pub fn enqueue(tx: &mut Tx<'_>, new: &NewJob<'_>) -> Result<Option<JobId>> {
 
 /// Keeps the live job with this key from finishing until this transaction ends; false when there
 /// is none. The embedded engine has one writer, and needs nothing kept.
-fn keep_alive(tx: &mut Tx<'_>, queue: &str, key: Option<&str>) -> Result<bool> {
+fn lock_active_job(tx: &mut Tx<'_>, queue: &str, key: Option<&str>) -> Result<bool> {
     match tx.engine() {
         Engine::Sqlite => Ok(true),
         // A key share stands beside other enqueuers and beside heartbeats; only `hold` waits.
         Engine::Postgres => {
             let sql = "SELECT id FROM jobs WHERE queue = $1 AND key = $2 AND status IN ('queued', 'running')
                        FOR KEY SHARE";
-            Ok(tx.opt(sql, params![queue, key], |row| row.get::<JobId>(0))?.is_some())
+            Ok(tx.query_opt(sql, params![queue, key], |row| row.get::<JobId>(0))?.is_some())
         }
     }
 }
@@ -189,21 +189,21 @@ pub fn claim(
     let mut claimed = Vec::new();
     // Each round either fills the rest or buries some and looks again.
     while claimed.len() < limit {
-        let due = due(tx, queue, now, limit - claimed.len())?;
+        let due = select_due(tx, queue, now, limit - claimed.len())?;
         if due.is_empty() {
             break;
         }
         for job in due {
-            match verdict(&job, now) {
-                Verdict::Run => claimed.push(take(tx, job, owner, now + lease)?),
-                Verdict::Bury(reason) => bury(tx, job.id, &reason, now)?,
+            match claim_decision(&job, now) {
+                ClaimDecision::Run => claimed.push(lease_job(tx, job, owner, now + lease)?),
+                ClaimDecision::MarkDead(reason) => mark_dead(tx, job.id, &reason, now)?,
             }
         }
     }
     Ok(claimed)
 }
 
-fn due(tx: &mut Tx<'_>, queue: &str, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
+fn select_due(tx: &mut Tx<'_>, queue: &str, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
     let lock = match tx.engine() {
         Engine::Sqlite => "",
         Engine::Postgres => "FOR UPDATE SKIP LOCKED",
@@ -212,35 +212,37 @@ fn due(tx: &mut Tx<'_>, queue: &str, now: Timestamp, limit: usize) -> Result<Vec
         "SELECT {COLUMNS} FROM jobs WHERE queue = $1 AND status = 'running' AND lease_until <= $2
          ORDER BY lease_until, id LIMIT $3 {lock}"
     );
-    let mut due = tx.query(&lapsed, params![queue, now, limit], job)?;
+    let mut due = tx.query(&lapsed, params![queue, now, limit], from_row)?;
     if due.len() < limit {
         let ready = format!(
             "SELECT {COLUMNS} FROM jobs WHERE queue = $1 AND status = 'queued' AND run_at <= $2
              ORDER BY run_at, id LIMIT $3 {lock}"
         );
-        due.extend(tx.query(&ready, params![queue, now, limit - due.len()], job)?);
+        due.extend(tx.query(&ready, params![queue, now, limit - due.len()], from_row)?);
     }
     Ok(due)
 }
 
-enum Verdict {
+enum ClaimDecision {
     Run,
-    Bury(String),
+    MarkDead(String),
 }
 
-fn verdict(job: &Job, now: Timestamp) -> Verdict {
+fn claim_decision(job: &Job, now: Timestamp) -> ClaimDecision {
     let before = job.last_error.as_deref().map(|error| format!("; before that: {error}")).unwrap_or_default();
     if let Some(end) = job.expires_at.filter(|end| *end <= now) {
-        return Verdict::Bury(format!("it was not done by {end}, its maximum age{before}"));
+        return ClaimDecision::MarkDead(format!("it was not done by {end}, its maximum age{before}"));
     }
     if job.attempts >= job.max_attempts {
         let attempts = job.attempts;
-        return Verdict::Bury(format!("its worker vanished on attempt {attempts} of {attempts}{before}"));
+        return ClaimDecision::MarkDead(format!(
+            "its worker vanished on attempt {attempts} of {attempts}{before}"
+        ));
     }
-    Verdict::Run
+    ClaimDecision::Run
 }
 
-fn take(tx: &mut Tx<'_>, job: Job, owner: &str, until: Timestamp) -> Result<Job> {
+fn lease_job(tx: &mut Tx<'_>, job: Job, owner: &str, until: Timestamp) -> Result<Job> {
     tx.execute(
         "UPDATE jobs SET status = 'running', attempts = $2, lease_owner = $3, lease_until = $4 WHERE id = $1",
         params![job.id, job.attempts + 1, owner, until],
@@ -254,7 +256,7 @@ fn take(tx: &mut Tx<'_>, job: Job, owner: &str, until: Timestamp) -> Result<Job>
     })
 }
 
-fn bury(tx: &mut Tx<'_>, id: JobId, reason: &str, now: Timestamp) -> Result<()> {
+fn mark_dead(tx: &mut Tx<'_>, id: JobId, reason: &str, now: Timestamp) -> Result<()> {
     tx.execute(
         "UPDATE jobs SET status = 'dead', finished_at = $3, last_error = $2, lease_owner = NULL, lease_until = NULL
          WHERE id = $1",
@@ -274,12 +276,12 @@ pub fn heartbeat(tx: &mut Tx<'_>, id: JobId, owner: &str, until: Timestamp) -> R
 
 /// Locks a running job until this transaction ends; false when it is no longer the owner's.
 /// Waits for every transaction that counted on the job being live: see [`enqueue`].
-pub fn hold(tx: &mut Tx<'_>, id: JobId, owner: &str) -> Result<bool> {
+pub fn lock_owned(tx: &mut Tx<'_>, id: JobId, owner: &str) -> Result<bool> {
     let sql = format!(
         "SELECT id FROM jobs WHERE id = $1 AND lease_owner = $2 AND status = 'running'{}",
         tx.for_update()
     );
-    Ok(tx.opt(&sql, params![id, owner], |row| row.get::<JobId>(0))?.is_some())
+    Ok(tx.query_opt(&sql, params![id, owner], |row| row.get::<JobId>(0))?.is_some())
 }
 
 /// The job is done; false when it is no longer the owner's.
@@ -295,7 +297,7 @@ pub fn complete(tx: &mut Tx<'_>, id: JobId, owner: &str, now: Timestamp) -> Resu
 /// Gives a job back unfinished, for any worker to take up at once; the attempt does not count.
 /// False when it is no longer the owner's.
 pub fn release(tx: &mut Tx<'_>, id: JobId, owner: &str, now: Timestamp) -> Result<bool> {
-    let queue = tx.opt(
+    let queue = tx.query_opt(
         "UPDATE jobs SET status = 'queued', attempts = attempts - 1, run_at = $3, lease_owner = NULL,
                          lease_until = NULL
          WHERE id = $1 AND lease_owner = $2 AND status = 'running' RETURNING queue",
@@ -303,14 +305,14 @@ pub fn release(tx: &mut Tx<'_>, id: JobId, owner: &str, now: Timestamp) -> Resul
         |row| row.get::<String>(0),
     )?;
     if let Some(queue) = &queue {
-        tx.wake(&channel(queue))?;
+        tx.wake(&queue_channel(queue))?;
     }
     Ok(queue.is_some())
 }
 
 /// What became of a job that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failed {
+pub enum FailOutcome {
     Retry {
         at: Timestamp,
     },
@@ -320,45 +322,47 @@ pub enum Failed {
 }
 
 /// The attempt failed: the job waits for the next one, or is dead when there is none.
-pub fn fail(tx: &mut Tx<'_>, id: JobId, owner: &str, error: &str, now: Timestamp) -> Result<Failed> {
+pub fn fail(tx: &mut Tx<'_>, id: JobId, owner: &str, error: &str, now: Timestamp) -> Result<FailOutcome> {
     let sql = format!(
         "SELECT {COLUMNS} FROM jobs WHERE id = $1 AND lease_owner = $2 AND status = 'running'{}",
         tx.for_update()
     );
-    let Some(job) = tx.opt(&sql, params![id, owner], job)? else { return Ok(Failed::NotYours) };
+    let Some(job) = tx.query_opt(&sql, params![id, owner], from_row)? else {
+        return Ok(FailOutcome::NotYours);
+    };
     let at = now + backoff(id, job.attempts);
     if job.attempts >= job.max_attempts || job.expires_at.is_some_and(|end| end <= at) {
-        bury(tx, id, error, now)?;
-        return Ok(Failed::Dead);
+        mark_dead(tx, id, error, now)?;
+        return Ok(FailOutcome::Dead);
     }
     tx.execute(
         "UPDATE jobs SET status = 'queued', run_at = $2, last_error = $3, lease_owner = NULL, lease_until = NULL
          WHERE id = $1",
         params![id, at, error],
     )?;
-    Ok(Failed::Retry { at })
+    Ok(FailOutcome::Retry { at })
 }
 
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(300);
 
 /// How long to wait after an attempt: doubling from a second to five minutes, and up to a quarter
 /// more, so that jobs that failed together do not come back together. The same for the same job
 /// and attempt.
 pub fn backoff(id: JobId, attempt: i64) -> Duration {
     let doublings = u32::try_from(attempt.saturating_sub(1)).unwrap_or(0).min(16);
-    let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
+    let pause = MIN_BACKOFF.saturating_mul(1 << doublings).min(MAX_BACKOFF);
     // The lower half of an id is random; the attempt stirs it.
     let stirred = (id.0.as_u64_pair().1 ^ attempt.unsigned_abs()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     pause + pause.mul_f64((stirred >> 40) as f64 / (1_u64 << 24) as f64 / 4.0)
 }
 
 pub fn get(tx: &mut Tx<'_>, id: JobId) -> Result<Option<Job>> {
-    tx.opt(&format!("SELECT {COLUMNS} FROM jobs WHERE id = $1"), params![id], job)
+    tx.query_opt(&format!("SELECT {COLUMNS} FROM jobs WHERE id = $1"), params![id], from_row)
 }
 
 /// Jobs that were given up, newest first; of every queue with `None`.
-pub fn dead_letters(tx: &mut Tx<'_>, queue: Option<&str>, page: Page) -> Result<Paged<Job>> {
+pub fn dead_letters(tx: &mut Tx<'_>, queue: Option<&str>, page: Page) -> Result<ResultPage<Job>> {
     let mut sql = format!("SELECT {COLUMNS} FROM jobs WHERE status = 'dead'");
     let mut params: Vec<Param<'_>> = vec![(page.limit + 1).into()];
     if let Some(queue) = queue {
@@ -370,13 +374,13 @@ pub fn dead_letters(tx: &mut Tx<'_>, queue: Option<&str>, page: Page) -> Result<
         sql.push_str(&format!(" AND (created_at, id) < (${}, ${})", params.len() - 1, params.len()));
     }
     sql.push_str(" ORDER BY created_at DESC, id DESC LIMIT $1");
-    let rows = tx.query(&sql, &params, job)?;
-    Ok(Paged::cut(rows, page.limit, |job| Cursor { created_at: job.created_at, id: job.id.0 }))
+    let rows = tx.query(&sql, &params, from_row)?;
+    Ok(ResultPage::from_rows(rows, page.limit, |job| Cursor { created_at: job.created_at, id: job.id.0 }))
 }
 
 /// Gives a dead job a fresh set of attempts; false when it is not dead, or when a live job has
 /// its key.
-pub fn revive(tx: &mut Tx<'_>, id: JobId, now: Timestamp) -> Result<bool> {
+pub fn requeue_dead(tx: &mut Tx<'_>, id: JobId, now: Timestamp) -> Result<bool> {
     let revived = tx.query(
         "UPDATE jobs SET status = 'queued', attempts = 0, run_at = $2, expires_at = NULL, finished_at = NULL
          WHERE id = $1 AND status = 'dead' AND NOT EXISTS (
@@ -387,7 +391,7 @@ pub fn revive(tx: &mut Tx<'_>, id: JobId, now: Timestamp) -> Result<bool> {
         |row| row.get::<String>(0),
     )?;
     for queue in &revived {
-        tx.wake(&channel(queue))?;
+        tx.wake(&queue_channel(queue))?;
     }
     Ok(!revived.is_empty())
 }
@@ -399,20 +403,20 @@ pub fn prune(tx: &mut Tx<'_>, status: JobStatus, before: Timestamp) -> Result<u6
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Count {
+pub struct QueueCount {
     pub queue: String,
     pub status: JobStatus,
     pub jobs: i64,
 }
 
 /// How many jobs there are, by queue and status.
-pub fn counts(tx: &mut Tx<'_>) -> Result<Vec<Count>> {
+pub fn counts(tx: &mut Tx<'_>) -> Result<Vec<QueueCount>> {
     let mut counts = Vec::new();
     for status in JobStatus::ALL {
         counts.extend(tx.query(
             "SELECT queue, count(*) FROM jobs WHERE status = $1 GROUP BY queue ORDER BY queue",
             params![status.as_str()],
-            |row| Ok(Count { queue: row.get(0)?, status, jobs: row.get(1)? }),
+            |row| Ok(QueueCount { queue: row.get(0)?, status, jobs: row.get(1)? }),
         )?);
     }
     Ok(counts)
@@ -427,7 +431,7 @@ mod tests {
         for attempt in 1..100 {
             let id = JobId::new();
             let pause = backoff(id, attempt);
-            let plain = Duration::from_secs(1 << (attempt - 1).min(20)).min(LONGEST_PAUSE);
+            let plain = Duration::from_secs(1 << (attempt - 1).min(20)).min(MAX_BACKOFF);
             assert!(pause >= plain && pause <= plain.mul_f64(1.25), "attempt {attempt}: {pause:?}");
             assert_eq!(pause, backoff(id, attempt), "the same job waits the same time");
         }

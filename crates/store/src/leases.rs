@@ -35,7 +35,7 @@ pub fn release(tx: &mut Tx<'_>, name: &str, owner: &str) -> Result<bool> {
 
 /// Ends every lease, those of jobs and workflows too. Only for a process that is alone with the database, as the
 /// one that holds an embedded database is when it starts: whoever had them is dead.
-pub fn end_all(tx: &mut Tx<'_>, now: Timestamp) -> Result<()> {
+pub fn expire_all(tx: &mut Tx<'_>, now: Timestamp) -> Result<()> {
     tx.execute("UPDATE leases SET until = $1 WHERE until > $1", params![now])?;
     tx.execute(
         "UPDATE jobs SET lease_until = $1 WHERE status = 'running' AND lease_until > $1",

@@ -2,7 +2,7 @@
 //! whoever holds connections, on every server.
 
 use emergent_domain::{
-    cursor::{Cursor, Page, Paged},
+    cursor::{Cursor, Page, ResultPage},
     ids::{McpServerId, ProjectId},
     mcp_server::{McpServer, PinPolicy, ServerSpec},
     time::Timestamp,
@@ -17,19 +17,19 @@ use crate::{
 };
 
 /// Woken when a server was added, changed or taken away, in any project.
-pub const CHANGED: &str = "mcp";
+pub const CHANGED_CHANNEL: &str = "mcp";
 
 const COLUMNS: &str =
     "id, project_id, product, name, description, transport, config, tool_filter, pin_policy,
     timeout_seconds, enabled, version, listed_at, last_error, created_at, updated_at";
 
-fn read(row: &Row<'_>) -> Result<McpServer> {
+fn from_row(row: &Row<'_>) -> Result<McpServer> {
     let pin_policy: String = row.get(8)?;
     Ok(McpServer {
         id: row.get(0)?,
         project: row.get(1)?,
         product: row.get(2)?,
-        spec: spec(row)?,
+        spec: spec_from_row(row)?,
         tool_filter: row.get(7)?,
         pin_policy: PinPolicy::parse(&pin_policy)
             .ok_or(Error::Column { column: 8, expected: "a pin policy" })?,
@@ -44,7 +44,7 @@ fn read(row: &Row<'_>) -> Result<McpServer> {
 }
 
 /// The parts that have columns of their own, put back among the rest.
-fn spec(row: &Row<'_>) -> Result<ServerSpec> {
+fn spec_from_row(row: &Row<'_>) -> Result<ServerSpec> {
     const WRONG: Error = Error::Column { column: 6, expected: "the settings of an MCP server" };
     let config: String = row.get(6)?;
     let Ok(Value::Object(mut config)) = serde_json::from_str(&config) else { return Err(WRONG) };
@@ -54,7 +54,7 @@ fn spec(row: &Row<'_>) -> Result<ServerSpec> {
     serde_json::from_value(Value::Object(config)).map_err(|_| WRONG)
 }
 
-fn config(spec: &ServerSpec) -> String {
+fn config_json(spec: &ServerSpec) -> String {
     let mut config = serde_json::to_value(spec).unwrap_or_default();
     if let Value::Object(config) = &mut config {
         for field in ["name", "description", "transport"] {
@@ -66,51 +66,54 @@ fn config(spec: &ServerSpec) -> String {
 
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<Option<McpServer>> {
     let sql = format!("SELECT {COLUMNS} FROM project_mcp_servers WHERE id = $1 AND project_id = $2");
-    tx.opt(&sql, params![id, project], read)
+    tx.query_opt(&sql, params![id, project], from_row)
 }
 
 /// The server, held until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<Option<McpServer>> {
     let held = tx.for_update();
     let sql = format!("SELECT {COLUMNS} FROM project_mcp_servers WHERE id = $1 AND project_id = $2{held}");
-    tx.opt(&sql, params![id, project], read)
+    tx.query_opt(&sql, params![id, project], from_row)
 }
 
-pub fn by_name(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<McpServer>> {
+pub fn get_by_name(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<McpServer>> {
     let sql = format!("SELECT {COLUMNS} FROM project_mcp_servers WHERE project_id = $1 AND name = $2");
-    tx.opt(&sql, params![project, name], read)
+    tx.query_opt(&sql, params![project, name], from_row)
 }
 
 /// Every server of a project, by name.
-pub fn all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<McpServer>> {
+pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<McpServer>> {
     let sql = format!("SELECT {COLUMNS} FROM project_mcp_servers WHERE project_id = $1 ORDER BY name");
-    tx.query(&sql, params![project], read)
+    tx.query(&sql, params![project], from_row)
 }
 
 /// The servers a product brought, by name.
-pub fn of_product(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result<Vec<McpServer>> {
+pub fn list_for_product(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result<Vec<McpServer>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM project_mcp_servers WHERE project_id = $1 AND product = $2 ORDER BY name"
     );
-    tx.query(&sql, params![project, product], read)
+    tx.query(&sql, params![project, product], from_row)
 }
 
 /// Newest first.
-pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<Paged<McpServer>> {
+pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<ResultPage<McpServer>> {
     let mut params = vec![Param::from(project)];
-    let (after, values) = page::after(page, "created_at", "id", 2);
+    let (after, values) = page::after_cursor_sql(page, "created_at", "id", 2);
     params.extend(values);
     let sql = format!(
         "SELECT {COLUMNS} FROM project_mcp_servers WHERE project_id = $1{after}
          ORDER BY created_at DESC, id DESC{}",
-        page::limit(page)
+        page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, read)?;
-    Ok(Paged::cut(rows, page.limit, |server| Cursor { created_at: server.created_at, id: server.id.0 }))
+    let rows = tx.query(&sql, &params, from_row)?;
+    Ok(ResultPage::from_rows(rows, page.limit, |server| Cursor {
+        created_at: server.created_at,
+        id: server.id.0,
+    }))
 }
 
 /// Every server that may be connected to, in living projects: its id and version.
-pub fn current(tx: &mut Tx<'_>) -> Result<Vec<(McpServerId, i64)>> {
+pub fn list_enabled_versions(tx: &mut Tx<'_>) -> Result<Vec<(McpServerId, i64)>> {
     tx.query(
         "SELECT s.id, s.version FROM project_mcp_servers AS s JOIN projects AS p ON p.id = s.project_id
          WHERE s.enabled = $1 AND p.deleted_at IS NULL",
@@ -121,7 +124,7 @@ pub fn current(tx: &mut Tx<'_>) -> Result<Vec<(McpServerId, i64)>> {
 
 /// How often a project's servers and their tools were changed; `None` for one that is gone.
 pub fn revision(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<i64>> {
-    tx.opt(
+    tx.query_opt(
         "SELECT mcp_revision FROM projects WHERE id = $1 AND deleted_at IS NULL",
         params![project],
         |row| row.get(0),
@@ -129,10 +132,10 @@ pub fn revision(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<i64>> {
 }
 
 /// Counts a change to a project's servers or their tools.
-pub fn changed(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
+pub fn bump_revision(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
     tx.execute("UPDATE projects SET mcp_revision = mcp_revision + 1 WHERE id = $1", params![project])?;
-    tx.wake(CHANGED)?;
-    tx.wake(&format!("{CHANGED}:{project}"))
+    tx.wake(CHANGED_CHANNEL)?;
+    tx.wake(&format!("{CHANGED_CHANNEL}:{project}"))
 }
 
 /// Adds a server as it stands; false when the project has one of that name.
@@ -142,11 +145,11 @@ pub fn insert(tx: &mut Tx<'_>, server: &McpServer) -> Result<bool> {
              timeout_seconds, enabled, version, updated_at, project_id, created_at)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
          ON CONFLICT (project_id, name) DO NOTHING",
-        &[row(server, &config(&server.spec)), vec![Param::from(server.project), Param::from(server.created_at)]]
+        &[row_params(server, &config_json(&server.spec)), vec![Param::from(server.project), Param::from(server.created_at)]]
             .concat(),
     )?;
     if made == 1 {
-        changed(tx, server.project)?;
+        bump_revision(tx, server.project)?;
     }
     Ok(made == 1)
 }
@@ -161,12 +164,12 @@ pub fn update(tx: &mut Tx<'_>, server: &McpServer) -> Result<()> {
              last_error = CASE WHEN version = $11 THEN last_error END,
              version = $11, updated_at = $12
          WHERE id = $1",
-        &row(server, &config(&server.spec)),
+        &row_params(server, &config_json(&server.spec)),
     )?;
-    changed(tx, server.project)
+    bump_revision(tx, server.project)
 }
 
-fn row<'a>(server: &'a McpServer, config: &'a str) -> Vec<Param<'a>> {
+fn row_params<'a>(server: &'a McpServer, config: &'a str) -> Vec<Param<'a>> {
     vec![
         Param::from(server.id),
         Param::from(server.product.as_deref()),
@@ -192,14 +195,14 @@ pub fn delete(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<bo
         return Ok(false);
     }
     tx.execute("DELETE FROM mcp_server_tools WHERE server_id = $1", params![id])?;
-    changed(tx, project)?;
+    bump_revision(tx, project)?;
     Ok(true)
 }
 
 /// Gives a product's server its newest form, as a new server or in place of the same product's one
 /// of that name: whether it is enabled and how its tools are pinned stays as people set it. `None`
 /// when the name is another's.
-pub fn put_of_product(
+pub fn upsert_for_product(
     tx: &mut Tx<'_>,
     project: ProjectId,
     product: &str,
@@ -207,7 +210,7 @@ pub fn put_of_product(
     tool_filter: &[String],
     now: Timestamp,
 ) -> Result<Option<McpServerId>> {
-    let Some(before) = by_name(tx, project, spec.name())? else {
+    let Some(before) = get_by_name(tx, project, spec.name())? else {
         let server = McpServer {
             id: McpServerId::new(),
             project,
@@ -238,8 +241,8 @@ pub fn put_of_product(
 }
 
 /// Takes one of a product's servers away; false when the product has none of that name.
-pub fn drop_of_product(tx: &mut Tx<'_>, project: ProjectId, product: &str, name: &str) -> Result<bool> {
-    match by_name(tx, project, name)? {
+pub fn delete_for_product(tx: &mut Tx<'_>, project: ProjectId, product: &str, name: &str) -> Result<bool> {
+    match get_by_name(tx, project, name)? {
         Some(server) if server.product.as_deref() == Some(product) => delete(tx, project, server.id),
         _ => Ok(false),
     }
@@ -247,7 +250,7 @@ pub fn drop_of_product(tx: &mut Tx<'_>, project: ProjectId, product: &str, name:
 
 /// Notes how the last attempt to reach a version of a server went: its tools were listed, or why
 /// not. Says nothing to anybody: only a change of the tools is one.
-pub fn reached(
+pub fn record_contact(
     tx: &mut Tx<'_>,
     id: McpServerId,
     version: i64,

@@ -14,7 +14,7 @@ use crate::{
 };
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct KnownTool {
+pub struct StoredTool {
     pub name: String,
     /// As the server sent it, to the letter, but for secrets.
     pub tool: String,
@@ -30,9 +30,9 @@ pub struct KnownTool {
 
 const COLUMNS: &str = "t.name, t.tool, t.digest, t.pinned_digest, t.pinned_tool, t.status, t.first_seen, t.changed_at, t.accepted_by";
 
-fn read(row: &Row<'_>) -> Result<KnownTool> {
+fn from_row(row: &Row<'_>) -> Result<StoredTool> {
     let status: String = row.get(5)?;
-    Ok(KnownTool {
+    Ok(StoredTool {
         name: row.get(0)?,
         tool: row.get(1)?,
         digest: row.get(2)?,
@@ -46,24 +46,24 @@ fn read(row: &Row<'_>) -> Result<KnownTool> {
 }
 
 /// By name.
-pub fn of_server(tx: &mut Tx<'_>, server: McpServerId) -> Result<Vec<KnownTool>> {
+pub fn list_for_server(tx: &mut Tx<'_>, server: McpServerId) -> Result<Vec<StoredTool>> {
     let sql = format!("SELECT {COLUMNS} FROM mcp_server_tools AS t WHERE t.server_id = $1 ORDER BY t.name");
-    tx.query(&sql, params![server], read)
+    tx.query(&sql, params![server], from_row)
 }
 
 /// Those of all enabled servers of a project, by server and name; not those that are gone.
-pub fn of_project(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerId, KnownTool)>> {
+pub fn list_for_project(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerId, StoredTool)>> {
     let sql = format!(
         "SELECT {COLUMNS}, t.server_id FROM mcp_server_tools AS t
          JOIN project_mcp_servers AS s ON s.id = t.server_id
          WHERE s.project_id = $1 AND s.enabled = $2 AND t.status <> 'gone' ORDER BY s.name, t.name"
     );
-    tx.query(&sql, params![project, true], |row| Ok((row.get(9)?, read(row)?)))
+    tx.query(&sql, params![project, true], |row| Ok((row.get(9)?, from_row(row)?)))
 }
 
 /// The names of the tools that each server of a project was last seen to have, whether or not the
 /// server is enabled and whether or not the tool is held back.
-pub fn names(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerId, String)>> {
+pub fn list_names(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerId, String)>> {
     tx.query(
         "SELECT t.server_id, t.name FROM mcp_server_tools AS t
          JOIN project_mcp_servers AS s ON s.id = t.server_id
@@ -86,7 +86,7 @@ pub fn counts(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(McpServerId, i
 }
 
 /// Writes what is known of a tool.
-pub fn put(tx: &mut Tx<'_>, server: McpServerId, tool: &KnownTool) -> Result<()> {
+pub fn upsert(tx: &mut Tx<'_>, server: McpServerId, tool: &StoredTool) -> Result<()> {
     tx.execute(
         "INSERT INTO mcp_server_tools (server_id, name, tool, digest, pinned_digest, pinned_tool, status, first_seen,
              changed_at, accepted_by)

@@ -63,15 +63,15 @@ const MIGRATIONS: &[Migration] = &[
 ];
 
 /// The newest version this program knows.
-pub fn known_version() -> i64 {
+pub fn latest_version() -> i64 {
     MIGRATIONS.last().map_or(0, |migration| migration.version)
 }
 
-const TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
+const CREATE_MIGRATIONS_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
     version bigint NOT NULL PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL)";
 
 impl Migration {
-    fn text(&self, engine: Engine) -> String {
+    fn sql(&self, engine: Engine) -> String {
         let (rowno, seqno, txid, own) = match engine {
             Engine::Sqlite => {
                 ("INTEGER PRIMARY KEY", "INTEGER PRIMARY KEY AUTOINCREMENT", "DEFAULT 0", self.sqlite)
@@ -87,29 +87,29 @@ impl Migration {
         format!("{shared}\n{own}")
     }
 
-    fn failed(&self) -> impl Fn(Error) -> Error + '_ {
+    fn error(&self) -> impl Fn(Error) -> Error + '_ {
         |source| Error::Migration { name: self.name.to_owned(), source: Box::new(source) }
     }
 }
 
 fn refuse_newer(found: i64) -> Result<()> {
-    if found > known_version() {
-        return Err(Error::TooNew { found, known: known_version() });
+    if found > latest_version() {
+        return Err(Error::TooNew { found, known: latest_version() });
     }
     Ok(())
 }
 
 pub(crate) fn sqlite(conn: &mut rusqlite::Connection) -> Result<()> {
     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Exclusive)?;
-    tx.execute_batch(TABLE)?;
+    tx.execute_batch(CREATE_MIGRATIONS_TABLE)?;
     let found: i64 =
         tx.query_row("SELECT coalesce(max(version), 0) FROM schema_migrations", [], |row| row.get(0))?;
     refuse_newer(found)?;
     for migration in MIGRATIONS.iter().filter(|migration| migration.version > found) {
-        tx.execute_batch(&migration.text(Engine::Sqlite)).map_err(Error::from).map_err(migration.failed())?;
+        tx.execute_batch(&migration.sql(Engine::Sqlite)).map_err(Error::from).map_err(migration.error())?;
         tx.execute(
             "INSERT INTO schema_migrations (version, name, applied_at) VALUES (?1, ?2, ?3)",
-            (migration.version, migration.name, Timestamp::now().micros()),
+            (migration.version, migration.name, Timestamp::now().as_micros()),
         )?;
     }
     tx.commit()?;
@@ -122,15 +122,15 @@ pub(crate) async fn postgres(client: &mut deadpool_postgres::Object) -> Result<(
     tx.batch_execute("SELECT pg_advisory_xact_lock(4400001)").await?;
     tx.batch_execute("CREATE SCHEMA IF NOT EXISTS kb").await?;
     tx.batch_execute("CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public").await?;
-    tx.batch_execute(TABLE).await?;
+    tx.batch_execute(CREATE_MIGRATIONS_TABLE).await?;
     let found: i64 =
         tx.query_one("SELECT coalesce(max(version), 0) FROM schema_migrations", &[]).await?.get(0);
     refuse_newer(found)?;
     for migration in MIGRATIONS.iter().filter(|migration| migration.version > found) {
-        tx.batch_execute(&migration.text(Engine::Postgres))
+        tx.batch_execute(&migration.sql(Engine::Postgres))
             .await
             .map_err(Error::from)
-            .map_err(migration.failed())?;
+            .map_err(migration.error())?;
         tx.execute(
             "INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, now())",
             &[&migration.version, &migration.name],
@@ -149,14 +149,14 @@ mod tests {
     fn before(version: i64) -> rusqlite::Connection {
         let conn = rusqlite::Connection::open_in_memory().unwrap();
         for migration in MIGRATIONS.iter().filter(|one| one.version < version) {
-            conn.execute_batch(&migration.text(Engine::Sqlite)).unwrap();
+            conn.execute_batch(&migration.sql(Engine::Sqlite)).unwrap();
         }
         conn
     }
 
     fn migrate(conn: &rusqlite::Connection, version: i64) {
         let migration = MIGRATIONS.iter().find(|one| one.version == version).unwrap();
-        conn.execute_batch(&migration.text(Engine::Sqlite)).unwrap();
+        conn.execute_batch(&migration.sql(Engine::Sqlite)).unwrap();
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Template packs and their assignment to projects.
 
 use emergent_domain::{
-    cursor::{Cursor, Page, Paged},
+    cursor::{Cursor, Page, ResultPage},
     ids::{PackId, ProjectId},
     pack::TemplatePack,
     time::Timestamp,
@@ -35,7 +35,7 @@ const COLUMNS: &str = "k.id, k.project_id, k.pack, k.created_at,
     (SELECT a.product FROM project_template_packs AS a WHERE a.project_id = $1 AND a.pack_id = k.id)";
 const VISIBLE: &str = "(k.project_id = $1 OR k.project_id IS NULL) AND k.deleted_at IS NULL";
 
-fn read(row: &Row<'_>) -> Result<StoredPack> {
+fn from_row(row: &Row<'_>) -> Result<StoredPack> {
     Ok(StoredPack {
         id: row.get(0)?,
         project: row.get(1)?,
@@ -87,29 +87,29 @@ pub fn insert(
 /// A pack that the project can see.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: PackId) -> Result<Option<StoredPack>> {
     let sql = format!("SELECT {COLUMNS} FROM template_packs AS k WHERE k.id = $2 AND {VISIBLE}");
-    tx.opt(&sql, params![project, id], read)
+    tx.query_opt(&sql, params![project, id], from_row)
 }
 
 /// The packs a project can see, newest first.
-pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<Paged<StoredPack>> {
+pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<ResultPage<StoredPack>> {
     let mut params = vec![Param::from(project)];
-    let (after, values) = page::after(page, "k.created_at", "k.id", 2);
+    let (after, values) = page::after_cursor_sql(page, "k.created_at", "k.id", 2);
     params.extend(values);
     let sql = format!(
         "SELECT {COLUMNS} FROM template_packs AS k WHERE {VISIBLE}{after}
          ORDER BY k.created_at DESC, k.id DESC{}",
-        page::limit(page)
+        page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, read)?;
-    Ok(Paged::cut(rows, page.limit, |pack| Cursor { created_at: pack.created_at, id: pack.id.0 }))
+    let rows = tx.query(&sql, &params, from_row)?;
+    Ok(ResultPage::from_rows(rows, page.limit, |pack| Cursor { created_at: pack.created_at, id: pack.id.0 }))
 }
 
 /// Every pack a project can see, by name and age.
-pub fn all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<StoredPack>> {
+pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<StoredPack>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM template_packs AS k WHERE {VISIBLE} ORDER BY k.name, k.created_at, k.id"
     );
-    tx.query(&sql, params![project], read)
+    tx.query(&sql, params![project], from_row)
 }
 
 /// Says which product a pack is of from now on.
@@ -122,7 +122,7 @@ pub fn set_product(tx: &mut Tx<'_>, project: ProjectId, id: PackId, product: Opt
 }
 
 /// What is assigned to a project, by name.
-pub fn assigned(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<TemplatePack>> {
+pub fn list_assigned(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<TemplatePack>> {
     tx.query(
         "SELECT k.pack FROM project_template_packs AS a JOIN template_packs AS k ON k.id = a.pack_id
          WHERE a.project_id = $1 AND k.deleted_at IS NULL ORDER BY k.name, k.id",
@@ -143,8 +143,8 @@ pub fn users_of_builtin(tx: &mut Tx<'_>, name: &str) -> Result<Vec<(ProjectId, S
 }
 
 /// The id of a built-in pack.
-pub fn builtin(tx: &mut Tx<'_>, name: &str, version: &str) -> Result<Option<PackId>> {
-    tx.opt(
+pub fn builtin_id(tx: &mut Tx<'_>, name: &str, version: &str) -> Result<Option<PackId>> {
+    tx.query_opt(
         "SELECT id FROM template_packs
          WHERE name = $1 AND version = $2 AND project_id IS NULL AND deleted_at IS NULL",
         params![name, version],

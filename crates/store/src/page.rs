@@ -6,7 +6,12 @@ use crate::value::Param;
 
 /// A condition on `(time, id)` of a row and its parameters, numbered from `first`. Empty on the
 /// first page.
-pub(crate) fn after(page: &Page, time: &str, id: &str, first: usize) -> (String, Vec<Param<'static>>) {
+pub(crate) fn after_cursor_sql(
+    page: &Page,
+    time: &str,
+    id: &str,
+    first: usize,
+) -> (String, Vec<Param<'static>>) {
     match page.after {
         Some(cursor) => (
             format!(" AND ({time}, {id}) < (${first}, ${})", first + 1),
@@ -17,12 +22,12 @@ pub(crate) fn after(page: &Page, time: &str, id: &str, first: usize) -> (String,
 }
 
 /// One row more than asked for tells whether there is another page.
-pub(crate) fn limit(page: &Page) -> String {
+pub(crate) fn limit_sql(page: &Page) -> String {
     format!(" LIMIT {}", page.limit + 1)
 }
 
 /// `$3, $4, $5`: places for `count` values from `first` on.
-pub(crate) fn places(first: usize, count: usize) -> String {
+pub(crate) fn placeholders(first: usize, count: usize) -> String {
     let mut text = String::with_capacity(count * 5);
     for place in first..first + count {
         if place > first {
@@ -36,7 +41,7 @@ pub(crate) fn places(first: usize, count: usize) -> String {
 
 /// Values in lists of a few fixed lengths, so that few different statements are prepared: the last
 /// value fills a list up, which an `IN` does not mind.
-pub(crate) fn in_lists<T: Copy>(values: &[T]) -> impl Iterator<Item = Vec<T>> + '_ {
+pub(crate) fn in_chunks<T: Copy>(values: &[T]) -> impl Iterator<Item = Vec<T>> + '_ {
     values.chunks(512).map(|some| {
         let mut list = some.to_vec();
         if let Some(last) = some.last() {

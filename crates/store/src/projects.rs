@@ -1,7 +1,7 @@
 //! Projects. A deleted one keeps its rows, and is found by nobody.
 
 use emergent_domain::{
-    cursor::{Cursor, Page, Paged},
+    cursor::{Cursor, Page, ResultPage},
     ids::ProjectId,
     project::Project,
     time::Timestamp,
@@ -17,7 +17,7 @@ use crate::{
 
 const COLUMNS: &str = "id, no, name, strict, packs_revision, created_at, updated_at";
 
-fn read(row: &Row<'_>) -> Result<Project> {
+fn from_row(row: &Row<'_>) -> Result<Project> {
     Ok(Project {
         id: row.get(0)?,
         no: row.get(1)?,
@@ -40,34 +40,37 @@ pub fn insert(tx: &mut Tx<'_>, name: &str, strict: bool, now: Timestamp) -> Resu
          VALUES ({no}, $1, $2, $3, 0, $4, $4)
          ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING RETURNING {COLUMNS}"
     );
-    tx.opt(&sql, params![ProjectId::new(), name, strict, now], read)
+    tx.query_opt(&sql, params![ProjectId::new(), name, strict, now], from_row)
 }
 
 pub fn get(tx: &mut Tx<'_>, id: ProjectId) -> Result<Option<Project>> {
     let sql = format!("SELECT {COLUMNS} FROM projects WHERE id = $1 AND deleted_at IS NULL");
-    tx.opt(&sql, params![id], read)
+    tx.query_opt(&sql, params![id], from_row)
 }
 
 /// The project, held until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, id: ProjectId) -> Result<Option<Project>> {
     let sql =
         format!("SELECT {COLUMNS} FROM projects WHERE id = $1 AND deleted_at IS NULL{}", tx.for_update());
-    tx.opt(&sql, params![id], read)
+    tx.query_opt(&sql, params![id], from_row)
 }
 
-pub fn by_name(tx: &mut Tx<'_>, name: &str) -> Result<Option<Project>> {
+pub fn get_by_name(tx: &mut Tx<'_>, name: &str) -> Result<Option<Project>> {
     let sql = format!("SELECT {COLUMNS} FROM projects WHERE name = $1 AND deleted_at IS NULL");
-    tx.opt(&sql, params![name], read)
+    tx.query_opt(&sql, params![name], from_row)
 }
 
-pub fn list(tx: &mut Tx<'_>, page: &Page) -> Result<Paged<Project>> {
-    let (after, params) = page::after(page, "created_at", "id", 1);
+pub fn list(tx: &mut Tx<'_>, page: &Page) -> Result<ResultPage<Project>> {
+    let (after, params) = page::after_cursor_sql(page, "created_at", "id", 1);
     let sql = format!(
         "SELECT {COLUMNS} FROM projects WHERE deleted_at IS NULL{after} ORDER BY created_at DESC, id DESC{}",
-        page::limit(page)
+        page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, read)?;
-    Ok(Paged::cut(rows, page.limit, |project| Cursor { created_at: project.created_at, id: project.id.0 }))
+    let rows = tx.query(&sql, &params, from_row)?;
+    Ok(ResultPage::from_rows(rows, page.limit, |project| Cursor {
+        created_at: project.created_at,
+        id: project.id.0,
+    }))
 }
 
 /// Writes the name, strictness and packs' revision of a held project.

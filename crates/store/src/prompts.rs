@@ -16,7 +16,7 @@ pub struct ProductPrompt {
     pub prompt: Prompt,
 }
 
-fn read(row: &Row<'_>) -> Result<ProductPrompt> {
+fn from_row(row: &Row<'_>) -> Result<ProductPrompt> {
     let text: String = row.get(1)?;
     let prompt =
         serde_json::from_str(&text).map_err(|_| Error::Column { column: 1, expected: "a prompt" })?;
@@ -24,13 +24,13 @@ fn read(row: &Row<'_>) -> Result<ProductPrompt> {
 }
 
 /// Every prompt of a project, by name and then by product.
-pub fn all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<ProductPrompt>> {
+pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<ProductPrompt>> {
     let sql = "SELECT product, prompt FROM product_prompts WHERE project_id = $1 ORDER BY name, product";
-    tx.query(sql, params![project], read)
+    tx.query(sql, params![project], from_row)
 }
 
 /// Writes a prompt of a product, in place of the one of that name.
-pub fn put_of_product(tx: &mut Tx<'_>, project: ProjectId, product: &str, prompt: &Prompt) -> Result<()> {
+pub fn upsert_for_product(tx: &mut Tx<'_>, project: ProjectId, product: &str, prompt: &Prompt) -> Result<()> {
     let text =
         serde_json::to_string(prompt).map_err(|_| Error::Column { column: 3, expected: "a prompt" })?;
     tx.execute(
@@ -42,7 +42,7 @@ pub fn put_of_product(tx: &mut Tx<'_>, project: ProjectId, product: &str, prompt
 }
 
 /// Takes one prompt of a product away.
-pub fn drop_of_product(tx: &mut Tx<'_>, project: ProjectId, product: &str, name: &str) -> Result<()> {
+pub fn delete_for_product(tx: &mut Tx<'_>, project: ProjectId, product: &str, name: &str) -> Result<()> {
     tx.execute(
         "DELETE FROM product_prompts WHERE project_id = $1 AND product = $2 AND name = $3",
         params![project, product, name],

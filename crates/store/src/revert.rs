@@ -16,7 +16,7 @@ use crate::{
 
 /// The versions of one thing that a run wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written<Id> {
+pub struct WrittenVersions<Id> {
     pub id: Id,
     /// Its first version by the run.
     pub first: i64,
@@ -24,12 +24,12 @@ pub struct Written<Id> {
     pub count: i64,
 }
 
-fn written<Id: Column>(row: &Row<'_>) -> Result<Written<Id>> {
-    Ok(Written { id: row.get(0)?, first: row.get(1)?, count: row.get(2)? })
+fn from_row<Id: Column>(row: &Row<'_>) -> Result<WrittenVersions<Id>> {
+    Ok(WrittenVersions { id: row.get(0)?, first: row.get(1)?, count: row.get(2)? })
 }
 
 /// The objects of a project that a run wrote, by id.
-pub fn objects(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Vec<Written<ObjectId>>> {
+pub fn objects(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Vec<WrittenVersions<ObjectId>>> {
     tx.query(
         "SELECT id, min(version), count(*) FROM (
              SELECT id, version FROM graph_objects
@@ -39,7 +39,7 @@ pub fn objects(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Vec<Wr
              WHERE author_run = $1 AND project_id = $2 AND author_tool_call IS NOT NULL
          ) AS written GROUP BY id ORDER BY id",
         params![run, project],
-        written,
+        from_row,
     )
 }
 
@@ -48,7 +48,7 @@ pub fn relationships(
     tx: &mut Tx<'_>,
     project: ProjectId,
     run: RunId,
-) -> Result<Vec<Written<RelationshipId>>> {
+) -> Result<Vec<WrittenVersions<RelationshipId>>> {
     tx.query(
         "SELECT id, min(version), count(*) FROM (
              SELECT id, version FROM graph_relationships
@@ -58,7 +58,7 @@ pub fn relationships(
              WHERE author_run = $1 AND project_id = $2 AND author_tool_call IS NOT NULL
          ) AS written GROUP BY id ORDER BY id",
         params![run, project],
-        written,
+        from_row,
     )
 }
 
@@ -75,7 +75,7 @@ pub fn documents(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Vec<
 pub fn object_version(tx: &mut Tx<'_>, id: ObjectId, version: i64) -> Result<Option<Object>> {
     let columns = objects::VERSION_COLUMNS;
     let sql = format!("SELECT {columns} FROM graph_object_versions WHERE object_id = $1 AND version = $2");
-    tx.opt(&sql, params![id, version], |row| objects::read(row, 0))
+    tx.query_opt(&sql, params![id, version], |row| objects::from_row(row, 0))
 }
 
 /// What a relationship was at a version that is not its newest.
@@ -88,7 +88,7 @@ pub fn relationship_version(
     let sql = format!(
         "SELECT {columns} FROM graph_relationship_versions WHERE relationship_id = $1 AND version = $2"
     );
-    tx.opt(&sql, params![id, version], |row| relationships::read(row, 0))
+    tx.query_opt(&sql, params![id, version], |row| relationships::from_row(row, 0))
 }
 
 /// The newest version of a relationship, a tombstone too, held until the transaction ends.
@@ -102,5 +102,5 @@ pub fn lock_relationship(
         relationships::COLUMNS,
         tx.for_update()
     );
-    tx.opt(&sql, params![id, project], |row| relationships::read(row, 0))
+    tx.query_opt(&sql, params![id, project], |row| relationships::from_row(row, 0))
 }

@@ -17,13 +17,13 @@ use crate::{
 };
 
 /// The channel that is woken when schedules or event triggers change.
-pub const CHANGED: &str = "triggers";
+pub const CHANGED_CHANNEL: &str = "triggers";
 
 const COLUMNS: &str = "id, project_id, agent_id, product, name, cron, config, next_at, last_at, last_run_id, created_at, updated_at, waiting_since, error";
 /// A deleted project keeps its rows, and fires nothing.
-const LIVING: &str = "EXISTS (SELECT 1 FROM projects WHERE projects.id = schedules.project_id AND projects.deleted_at IS NULL)";
+const PROJECT_IS_LIVE: &str = "EXISTS (SELECT 1 FROM projects WHERE projects.id = schedules.project_id AND projects.deleted_at IS NULL)";
 
-fn read(row: &Row<'_>) -> Result<Schedule> {
+fn from_row(row: &Row<'_>) -> Result<Schedule> {
     let (product, config): (String, String) = (row.get(3)?, row.get(6)?);
     let (config, unreadable) = match serde_json::from_str(&config) {
         Ok(config) => (config, None),
@@ -49,7 +49,7 @@ fn read(row: &Row<'_>) -> Result<Schedule> {
 
 /// Adds a schedule as it stands. The caller has seen that the name is free.
 pub fn insert(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
-    let config = settings(schedule)?;
+    let config = config_json(schedule)?;
     tx.execute(
         "INSERT INTO schedules (id, project_id, agent_id, product, name, cron, time_zone, missed, config, next_at,
              last_at, last_run_id, created_at, updated_at)
@@ -76,7 +76,7 @@ pub fn insert(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
 
 /// Writes what a change of the definition or the job changes. What was wrong with it is over.
 pub fn update(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
-    let config = settings(schedule)?;
+    let config = config_json(schedule)?;
     tx.execute(
         "UPDATE schedules SET agent_id = $2, name = $3, cron = $4, time_zone = $5, missed = $6, config = $7,
              next_at = $8, updated_at = $9, waiting_since = $10, error = NULL WHERE id = $1",
@@ -96,37 +96,37 @@ pub fn update(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
     Ok(())
 }
 
-fn settings(schedule: &Schedule) -> Result<String> {
+fn config_json(schedule: &Schedule) -> Result<String> {
     serde_json::to_string(&schedule.config)
         .map_err(|_| Error::Column { column: 6, expected: "the settings of a schedule" })
 }
 
 /// A product's job by its name, held until the transaction ends.
-pub fn job(tx: &mut Tx<'_>, project: ProjectId, product: &str, name: &str) -> Result<Option<Schedule>> {
+pub fn lock_job(tx: &mut Tx<'_>, project: ProjectId, product: &str, name: &str) -> Result<Option<Schedule>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM schedules WHERE project_id = $1 AND product = $2 AND name = $3{}",
         tx.for_update()
     );
-    tx.opt(&sql, params![project, product, name], read)
+    tx.query_opt(&sql, params![project, product, name], from_row)
 }
 
 /// An agent's own schedule, held until the transaction ends.
-pub fn own(tx: &mut Tx<'_>, agent: AgentId) -> Result<Option<Schedule>> {
+pub fn lock_agent_schedule(tx: &mut Tx<'_>, agent: AgentId) -> Result<Option<Schedule>> {
     let sql =
         format!("SELECT {COLUMNS} FROM schedules WHERE agent_id = $1 AND product = ''{}", tx.for_update());
-    tx.opt(&sql, params![agent], read)
+    tx.query_opt(&sql, params![agent], from_row)
 }
 
 /// The jobs of a product, by name.
-pub fn jobs(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result<Vec<Schedule>> {
+pub fn list_jobs(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result<Vec<Schedule>> {
     let sql = format!("SELECT {COLUMNS} FROM schedules WHERE project_id = $1 AND product = $2 ORDER BY name");
-    tx.query(&sql, params![project, product], read)
+    tx.query(&sql, params![project, product], from_row)
 }
 
 /// The schedules of a project, agents' own first, by name.
 pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Schedule>> {
     let sql = format!("SELECT {COLUMNS} FROM schedules WHERE project_id = $1 ORDER BY product, name");
-    tx.query(&sql, params![project], read)
+    tx.query(&sql, params![project], from_row)
 }
 
 pub fn delete(tx: &mut Tx<'_>, id: ScheduleId) -> Result<()> {
@@ -141,21 +141,21 @@ pub fn delete_jobs(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result
 
 /// The schedules of living projects whose time has come, the longest due first, held until the
 /// transaction ends. Those that another server holds are left to it.
-pub fn due(tx: &mut Tx<'_>, now: Timestamp, limit: usize) -> Result<Vec<Schedule>> {
+pub fn lock_due(tx: &mut Tx<'_>, now: Timestamp, limit: usize) -> Result<Vec<Schedule>> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM schedules WHERE next_at IS NOT NULL AND next_at <= $1 AND {LIVING}
+        "SELECT {COLUMNS} FROM schedules WHERE next_at IS NOT NULL AND next_at <= $1 AND {PROJECT_IS_LIVE}
          ORDER BY next_at LIMIT $2{}",
         skip_locked(tx)
     );
-    tx.query(&sql, params![now, limit], read)
+    tx.query(&sql, params![now, limit], from_row)
 }
 
 /// When the next schedule of a living project comes due.
-pub fn soonest(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
+pub fn next_due_at(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
     let sql = format!(
-        "SELECT next_at FROM schedules WHERE next_at IS NOT NULL AND {LIVING} ORDER BY next_at LIMIT 1"
+        "SELECT next_at FROM schedules WHERE next_at IS NOT NULL AND {PROJECT_IS_LIVE} ORDER BY next_at LIMIT 1"
     );
-    tx.opt(&sql, &[], |row| row.get(0))
+    tx.query_opt(&sql, &[], |row| row.get(0))
 }
 
 /// Notes that a held schedule was looked at: when it is due again and, if it fired, for which time
@@ -180,7 +180,7 @@ pub fn advance(
 }
 
 /// Takes a held schedule out of the way until it is saved again, and says why.
-pub fn set_aside(tx: &mut Tx<'_>, id: ScheduleId, why: &str) -> Result<()> {
+pub fn suspend(tx: &mut Tx<'_>, id: ScheduleId, why: &str) -> Result<()> {
     tx.execute(
         "UPDATE schedules SET next_at = NULL, waiting_since = NULL, error = $2 WHERE id = $1",
         params![id, why],
@@ -189,22 +189,22 @@ pub fn set_aside(tx: &mut Tx<'_>, id: ScheduleId, why: &str) -> Result<()> {
 }
 
 /// Notes of every schedule that is due that it was seen in time and has to wait. They stay due.
-pub fn note_waiting(tx: &mut Tx<'_>, now: Timestamp) -> Result<u64> {
+pub fn mark_waiting(tx: &mut Tx<'_>, now: Timestamp) -> Result<u64> {
     let sql = format!(
         "UPDATE schedules SET waiting_since = $1 WHERE id IN (
              SELECT id FROM schedules
-             WHERE next_at IS NOT NULL AND next_at <= $1 AND waiting_since IS NULL AND {LIVING}{})",
+             WHERE next_at IS NOT NULL AND next_at <= $1 AND waiting_since IS NULL AND {PROJECT_IS_LIVE}{})",
         skip_locked(tx)
     );
     tx.execute(&sql, params![now])
 }
 
 /// How many schedules of living projects are due and wait because too many runs do.
-pub fn waiting(tx: &mut Tx<'_>) -> Result<i64> {
+pub fn count_waiting(tx: &mut Tx<'_>) -> Result<i64> {
     let sql = format!(
-        "SELECT count(*) FROM schedules WHERE next_at IS NOT NULL AND waiting_since IS NOT NULL AND {LIVING}"
+        "SELECT count(*) FROM schedules WHERE next_at IS NOT NULL AND waiting_since IS NOT NULL AND {PROJECT_IS_LIVE}"
     );
-    Ok(tx.opt(&sql, &[], |row| row.get(0))?.unwrap_or(0))
+    Ok(tx.query_opt(&sql, &[], |row| row.get(0))?.unwrap_or(0))
 }
 
 fn skip_locked(tx: &Tx<'_>) -> &'static str {
@@ -215,13 +215,13 @@ fn skip_locked(tx: &Tx<'_>) -> &'static str {
 }
 
 /// Holds a schedule until the transaction ends; false when it is gone.
-pub fn hold(tx: &mut Tx<'_>, id: ScheduleId) -> Result<bool> {
+pub fn lock(tx: &mut Tx<'_>, id: ScheduleId) -> Result<bool> {
     let sql = format!("SELECT 1 FROM schedules WHERE id = $1{}", tx.for_update());
-    Ok(tx.opt(&sql, params![id], |_| Ok(()))?.is_some())
+    Ok(tx.query_opt(&sql, params![id], |_| Ok(()))?.is_some())
 }
 
 /// The run of a schedule that has not ended. There is one at most; the caller holds the schedule.
-pub fn live_run(tx: &mut Tx<'_>, id: ScheduleId) -> Result<Option<RunId>> {
+pub fn active_run(tx: &mut Tx<'_>, id: ScheduleId) -> Result<Option<RunId>> {
     let sql = "SELECT id FROM agent_runs WHERE schedule_id = $1 AND status IN ('queued', 'running') LIMIT 1";
-    tx.opt(sql, params![id], |row| row.get(0))
+    tx.query_opt(sql, params![id], |row| row.get(0))
 }

@@ -25,15 +25,15 @@ pub struct KeyRow {
 
 impl KeyRow {
     /// Whether secrets may be sealed with it.
-    pub fn is_live(&self) -> bool {
+    pub fn is_active(&self) -> bool {
         self.retired_at.is_none()
     }
 }
 
 /// What a reader of the keys means to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
-    No,
+pub enum LockMode {
+    None,
     /// Seal with one of them: they stay as they are until the transaction ends.
     ForShare,
     /// Change them: whoever seals is waited for.
@@ -41,17 +41,17 @@ pub enum Hold {
 }
 
 /// Oldest first.
-pub fn keys(tx: &mut Tx<'_>, hold: Hold) -> Result<Vec<KeyRow>> {
+pub fn list_keys(tx: &mut Tx<'_>, hold: LockMode) -> Result<Vec<KeyRow>> {
     let hold = match hold {
-        Hold::No => "",
-        Hold::ForShare => tx.for_share(),
-        Hold::ForUpdate => tx.for_update(),
+        LockMode::None => "",
+        LockMode::ForShare => tx.for_share(),
+        LockMode::ForUpdate => tx.for_update(),
     };
     let sql = format!("SELECT id, proof, retired_at FROM secret_keys ORDER BY created_at, id{hold}");
     tx.query(&sql, &[], |row| Ok(KeyRow { id: row.get(0)?, proof: row.get(1)?, retired_at: row.get(2)? }))
 }
 
-pub fn note_key(tx: &mut Tx<'_>, id: &str, proof: &[u8], now: Timestamp) -> Result<()> {
+pub fn insert_key(tx: &mut Tx<'_>, id: &str, proof: &[u8], now: Timestamp) -> Result<()> {
     tx.execute(
         "INSERT INTO secret_keys (id, proof, created_at) VALUES ($1, $2, $3)
          ON CONFLICT (id) DO UPDATE SET proof = excluded.proof, retired_at = NULL",
@@ -61,7 +61,7 @@ pub fn note_key(tx: &mut Tx<'_>, id: &str, proof: &[u8], now: Timestamp) -> Resu
 }
 
 /// Nothing is sealed any more but with this key.
-pub fn retire_keys_but(tx: &mut Tx<'_>, id: &str, now: Timestamp) -> Result<()> {
+pub fn retire_other_keys(tx: &mut Tx<'_>, id: &str, now: Timestamp) -> Result<()> {
     tx.execute(
         "UPDATE secret_keys SET retired_at = $2 WHERE id <> $1 AND retired_at IS NULL",
         params![id, now],
@@ -83,7 +83,7 @@ pub struct SecretRow {
     pub updated_at: Timestamp,
 }
 
-fn read(row: &Row<'_>) -> Result<SecretRow> {
+fn from_row(row: &Row<'_>) -> Result<SecretRow> {
     Ok(SecretRow {
         name: row.get(0)?,
         version: row.get(1)?,
@@ -95,7 +95,7 @@ fn read(row: &Row<'_>) -> Result<SecretRow> {
 const COLUMNS: &str = "name, version, created_at, updated_at";
 
 /// Keeps a sealed value, in the place of the one before.
-pub fn put(
+pub fn upsert(
     tx: &mut Tx<'_>,
     project: ProjectId,
     name: &str,
@@ -112,37 +112,39 @@ pub fn put(
              author_token = excluded.author_token
          RETURNING {COLUMNS}"
     );
-    let kept = tx.opt(&sql, params![project, name, key, sealed, now, author], read)?;
+    let kept = tx.query_opt(&sql, params![project, name, key, sealed, now, author], from_row)?;
     kept.ok_or(crate::Error::Broken)
 }
 
 /// By name.
 pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<SecretRow>> {
     let sql = format!("SELECT {COLUMNS} FROM secrets WHERE project_id = $1 ORDER BY name");
-    tx.query(&sql, params![project], read)
+    tx.query(&sql, params![project], from_row)
 }
 
 pub fn count(tx: &mut Tx<'_>, project: ProjectId) -> Result<usize> {
     let count: Option<i64> =
-        tx.opt("SELECT count(*) FROM secrets WHERE project_id = $1", params![project], |row| row.get(0))?;
+        tx.query_opt("SELECT count(*) FROM secrets WHERE project_id = $1", params![project], |row| {
+            row.get(0)
+        })?;
     Ok(usize::try_from(count.unwrap_or(0)).unwrap_or(usize::MAX))
 }
 
 /// What was deleted; `None` when there is none of this name.
 pub fn delete(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<SecretRow>> {
     let sql = format!("DELETE FROM secrets WHERE project_id = $1 AND name = $2 RETURNING {COLUMNS}");
-    tx.opt(&sql, params![project, name], read)
+    tx.query_opt(&sql, params![project, name], from_row)
 }
 
 /// Key and sealed value of each of these names that there is.
-pub fn sealed(
+pub fn get_sealed(
     tx: &mut Tx<'_>,
     project: ProjectId,
     names: &[String],
 ) -> Result<BTreeMap<String, (String, Vec<u8>)>> {
     let mut all = BTreeMap::new();
     for name in names {
-        let found = tx.opt(
+        let found = tx.query_opt(
             "SELECT key_id, sealed FROM secrets WHERE project_id = $1 AND name = $2",
             params![project, name],
             |row| Ok((row.get(0)?, row.get(1)?)),
@@ -161,7 +163,7 @@ pub struct SealedRow {
 }
 
 /// Secrets of all projects that are sealed with another key than this.
-pub fn sealed_otherwise(tx: &mut Tx<'_>, key: &str, limit: usize) -> Result<Vec<SealedRow>> {
+pub fn list_sealed_with_other_keys(tx: &mut Tx<'_>, key: &str, limit: usize) -> Result<Vec<SealedRow>> {
     let sql = format!(
         "SELECT project_id, name, key_id, sealed FROM secrets WHERE key_id <> $1
          ORDER BY project_id, name LIMIT $2{}",

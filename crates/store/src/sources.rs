@@ -23,32 +23,32 @@ use crate::{
 
 /// What a source is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Of {
+pub enum SourceOwner {
     Object,
     Relationship,
 }
 
-impl Of {
+impl SourceOwner {
     fn as_str(self) -> &'static str {
         match self {
-            Of::Object => "object",
-            Of::Relationship => "relationship",
+            SourceOwner::Object => "object",
+            SourceOwner::Relationship => "relationship",
         }
     }
 }
 
 /// A passage of a living document of the project.
-pub fn find(tx: &mut Tx<'_>, project: ProjectId, chunk: ChunkId) -> Result<Option<Source>> {
-    tx.opt(
+pub fn find_chunk(tx: &mut Tx<'_>, project: ProjectId, chunk: ChunkId) -> Result<Option<Source>> {
+    tx.query_opt(
         "SELECT c.id, c.document_id, d.title, c.idx, c.heading, d.deleted_at IS NOT NULL
          FROM document_chunks AS c JOIN documents AS d ON d.id = c.document_id
          WHERE c.id = $1 AND c.project_id = $2 AND d.deleted_at IS NULL",
         params![chunk, project],
-        |row| source(row, 0),
+        |row| source_from_row(row, 0),
     )
 }
 
-fn source(row: &Row<'_>, first: usize) -> Result<Source> {
+fn source_from_row(row: &Row<'_>, first: usize) -> Result<Source> {
     Ok(Source {
         chunk: row.get(first)?,
         document: row.get(first + 1)?,
@@ -64,7 +64,7 @@ fn source(row: &Row<'_>, first: usize) -> Result<Source> {
 pub fn add(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    (of, entity): (Of, Uuid),
+    (of, entity): (SourceOwner, Uuid),
     source: &Source,
     at: Timestamp,
     by: Author,
@@ -93,14 +93,14 @@ pub fn add(
 }
 
 /// The newest passages of each of these, at most so many of one; what has none is not in the answer.
-pub fn of(
+pub fn list_for(
     tx: &mut Tx<'_>,
     project: ProjectId,
     entities: &[Uuid],
     most: usize,
 ) -> Result<HashMap<Uuid, Vec<Source>>> {
     let mut found: HashMap<Uuid, Vec<Source>> = HashMap::new();
-    for list in page::in_lists(entities) {
+    for list in page::in_chunks(entities) {
         let sql = format!(
             "SELECT s.entity_id, c.id, c.document_id, d.title, c.idx, c.heading, d.deleted_at IS NOT NULL
              FROM (
@@ -114,11 +114,11 @@ pub fn of(
              ) AS s
              JOIN document_chunks AS c ON c.id = s.chunk_id JOIN documents AS d ON d.id = c.document_id
              WHERE s.place <= $2 ORDER BY s.entity_id, s.place",
-            page::places(3, list.len())
+            page::placeholders(3, list.len())
         );
         let mut params = vec![Param::from(project), Param::from(most)];
         params.extend(list.into_iter().map(Param::from));
-        for (entity, source) in tx.query(&sql, &params, |row| Ok((row.get(0)?, source(row, 1)?)))? {
+        for (entity, source) in tx.query(&sql, &params, |row| Ok((row.get(0)?, source_from_row(row, 1)?)))? {
             found.entry(entity).or_default().push(source);
         }
     }
@@ -127,17 +127,21 @@ pub fn of(
 
 /// A living object, and whether passages are noted for it: most have none, and need no second
 /// question.
-pub fn object(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<(Object, bool)>> {
+pub fn get_object_with_flag(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    id: ObjectId,
+) -> Result<Option<(Object, bool)>> {
     let sql = format!(
         "SELECT EXISTS (SELECT 1 FROM graph_sources AS s WHERE s.entity_id = o.id), {}
          FROM graph_objects AS o WHERE o.id = $1 AND o.project_id = $2 AND o.deleted_at IS NULL",
         objects::columns("o")
     );
-    tx.opt(&sql, params![id, project], |row| Ok((objects::read(row, 1)?, row.get(0)?)))
+    tx.query_opt(&sql, params![id, project], |row| Ok((objects::from_row(row, 1)?, row.get(0)?)))
 }
 
 /// As [`object`], of a living relationship.
-pub fn relationship(
+pub fn get_relationship_with_flag(
     tx: &mut Tx<'_>,
     project: ProjectId,
     id: RelationshipId,
@@ -147,12 +151,12 @@ pub fn relationship(
          FROM graph_relationships AS r WHERE r.id = $1 AND r.project_id = $2 AND r.deleted_at IS NULL",
         relationships::columns("r")
     );
-    tx.opt(&sql, params![id, project], |row| Ok((relationships::read(row, 1)?, row.get(0)?)))
+    tx.query_opt(&sql, params![id, project], |row| Ok((relationships::from_row(row, 1)?, row.get(0)?)))
 }
 
 /// Whether somebody else than a run noted a passage for something.
-pub fn has_others(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid, run: RunId) -> Result<bool> {
-    let found = tx.opt(
+pub fn has_other_authors(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid, run: RunId) -> Result<bool> {
+    let found = tx.query_opt(
         "SELECT 1 FROM graph_sources WHERE entity_id = $1 AND project_id = $2 AND said_by <> $3 LIMIT 1",
         params![entity, project, run],
         |_| Ok(()),
@@ -161,14 +165,14 @@ pub fn has_others(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid, run: RunId)
 }
 
 /// Takes back what a run noted, except for what is kept.
-pub fn forget_run(tx: &mut Tx<'_>, project: ProjectId, run: RunId, kept: &HashSet<Uuid>) -> Result<()> {
+pub fn delete_for_run(tx: &mut Tx<'_>, project: ProjectId, run: RunId, kept: &HashSet<Uuid>) -> Result<()> {
     let said = "SELECT DISTINCT entity_id FROM graph_sources WHERE said_by = $1 AND project_id = $2";
     let mut entities: Vec<Uuid> = tx.query(said, params![run, project], |row| row.get(0))?;
     entities.retain(|entity| !kept.contains(entity));
-    for list in page::in_lists(&entities) {
+    for list in page::in_chunks(&entities) {
         let sql = format!(
             "DELETE FROM graph_sources WHERE said_by = $1 AND project_id = $2 AND entity_id IN ({})",
-            page::places(3, list.len())
+            page::placeholders(3, list.len())
         );
         let mut params = vec![Param::from(run), Param::from(project)];
         params.extend(list.into_iter().map(Param::from));

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use emergent_domain::{
-    cursor::{Cursor, Page, Paged},
+    cursor::{Cursor, Page, ResultPage},
     ids::{ObjectId, ProjectId, WorkflowId},
     object::Object,
     task::TaskStatus,
@@ -11,22 +11,22 @@ use emergent_domain::{
 
 use crate::{
     error::Result,
-    objects::{columns, read},
+    objects::{columns, from_row},
     page, params,
     tx::Tx,
     value::{Param, Row},
 };
 
 /// A task `t` is held up while one that blocks it lives and is not completed.
-const HELD_UP: &str = "EXISTS (
+const IS_BLOCKED: &str = "EXISTS (
     SELECT 1 FROM graph_relationships AS b JOIN graph_objects AS p ON p.id = b.from_id
     WHERE b.to_id = t.id AND b.type = 'blocks' AND b.deleted_at IS NULL
       AND p.deleted_at IS NULL AND p.properties->>'status' <> 'completed')";
-const LIVING: &str = "t.type = 'SpecTask' AND t.deleted_at IS NULL";
+const IS_LIVE_TASK: &str = "t.type = 'SpecTask' AND t.deleted_at IS NULL";
 
 /// What to look for.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Wanted {
+pub struct TaskFilter {
     pub workflow: Option<WorkflowId>,
     pub status: Option<TaskStatus>,
     /// Pending and not held up. The run of an attempt before may still be named.
@@ -34,17 +34,22 @@ pub struct Wanted {
 }
 
 /// Tasks of a project, newest first.
-pub fn list(tx: &mut Tx<'_>, project: ProjectId, wanted: &Wanted, page: &Page) -> Result<Paged<Object>> {
-    let (sql, params) = statement(project, wanted, page);
-    let rows = tx.query(&sql, &params, |row| read(row, 0))?;
-    Ok(Paged::cut(rows, page.limit, |one| Cursor { created_at: one.created_at, id: one.id.0 }))
+pub fn list(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    wanted: &TaskFilter,
+    page: &Page,
+) -> Result<ResultPage<Object>> {
+    let (sql, params) = list_sql(project, wanted, page);
+    let rows = tx.query(&sql, &params, |row| from_row(row, 0))?;
+    Ok(ResultPage::from_rows(rows, page.limit, |one| Cursor { created_at: one.created_at, id: one.id.0 }))
 }
 
 /// How [`list`] asks, for whoever wants to see the plan of it.
-pub fn statement(project: ProjectId, wanted: &Wanted, page: &Page) -> (String, Vec<Param<'static>>) {
+pub fn list_sql(project: ProjectId, wanted: &TaskFilter, page: &Page) -> (String, Vec<Param<'static>>) {
     let mut params = vec![Param::from(project)];
     let mut sql =
-        format!("SELECT {} FROM graph_objects AS t WHERE t.project_id = $1 AND {LIVING}", columns("t"));
+        format!("SELECT {} FROM graph_objects AS t WHERE t.project_id = $1 AND {IS_LIVE_TASK}", columns("t"));
     if let Some(workflow) = wanted.workflow {
         params.push(Param::from(workflow.to_string()));
         sql.push_str(&format!(" AND t.properties->>'workflow_id' = ${}", params.len()));
@@ -55,38 +60,42 @@ pub fn statement(project: ProjectId, wanted: &Wanted, page: &Page) -> (String, V
         sql.push_str(&format!(" AND t.properties->>'status' = ${}", params.len()));
     }
     if wanted.available {
-        sql.push_str(&format!(" AND NOT {HELD_UP}"));
+        sql.push_str(&format!(" AND NOT {IS_BLOCKED}"));
     }
-    let (after, values) = page::after(page, "t.created_at", "t.id", params.len() + 1);
+    let (after, values) = page::after_cursor_sql(page, "t.created_at", "t.id", params.len() + 1);
     params.extend(values);
-    sql.push_str(&format!("{after} ORDER BY t.created_at DESC, t.id DESC{}", page::limit(page)));
+    sql.push_str(&format!("{after} ORDER BY t.created_at DESC, t.id DESC{}", page::limit_sql(page)));
     (sql, params)
 }
 
 /// Every task of a workflow, the oldest first.
-pub fn of_workflow(tx: &mut Tx<'_>, project: ProjectId, workflow: WorkflowId) -> Result<Vec<Object>> {
+pub fn list_for_workflow(tx: &mut Tx<'_>, project: ProjectId, workflow: WorkflowId) -> Result<Vec<Object>> {
     let sql = format!(
         "SELECT {} FROM graph_objects AS t WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2
-             AND {LIVING} ORDER BY t.created_at, t.id",
+             AND {IS_LIVE_TASK} ORDER BY t.created_at, t.id",
         columns("t")
     );
-    tx.query(&sql, params![project, workflow.to_string()], |row| read(row, 0))
+    tx.query(&sql, params![project, workflow.to_string()], |row| from_row(row, 0))
 }
 
 /// How many tasks a workflow has.
 pub fn count(tx: &mut Tx<'_>, project: ProjectId, workflow: WorkflowId) -> Result<i64> {
     let sql = format!(
         "SELECT count(*) FROM graph_objects AS t WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2
-             AND {LIVING}"
+             AND {IS_LIVE_TASK}"
     );
-    Ok(tx.opt(&sql, params![project, workflow.to_string()], |row| row.get(0))?.unwrap_or(0))
+    Ok(tx.query_opt(&sql, params![project, workflow.to_string()], |row| row.get(0))?.unwrap_or(0))
 }
 
 /// The tasks of a workflow by the names they have in it.
-pub fn keys(tx: &mut Tx<'_>, project: ProjectId, workflow: WorkflowId) -> Result<Vec<(String, ObjectId)>> {
+pub fn list_keys(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    workflow: WorkflowId,
+) -> Result<Vec<(String, ObjectId)>> {
     let sql = format!(
         "SELECT t.properties->>'key', t.id FROM graph_objects AS t
-         WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2 AND {LIVING}"
+         WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2 AND {IS_LIVE_TASK}"
     );
     let read = |row: &Row<'_>| Ok((row.get::<Option<String>>(0)?, row.get::<ObjectId>(1)?));
     let rows = tx.query(&sql, params![project, workflow.to_string()], read)?;
@@ -94,28 +103,28 @@ pub fn keys(tx: &mut Tx<'_>, project: ProjectId, workflow: WorkflowId) -> Result
 }
 
 /// The tasks directly at one along `blocks`: those it waits for, and those that wait for it.
-pub fn around(tx: &mut Tx<'_>, project: ProjectId, task: ObjectId) -> Result<(Vec<Object>, Vec<Object>)> {
+pub fn neighbours(tx: &mut Tx<'_>, project: ProjectId, task: ObjectId) -> Result<(Vec<Object>, Vec<Object>)> {
     let mut at = |this: &str, other: &str| {
         let sql = format!(
             "SELECT {} FROM graph_relationships AS b JOIN graph_objects AS t ON t.id = b.{other}
-             WHERE b.{this} = $1 AND b.type = 'blocks' AND b.deleted_at IS NULL AND t.project_id = $2 AND {LIVING}
+             WHERE b.{this} = $1 AND b.type = 'blocks' AND b.deleted_at IS NULL AND t.project_id = $2 AND {IS_LIVE_TASK}
              ORDER BY t.created_at, t.id",
             columns("t")
         );
-        tx.query(&sql, params![task, project], |row| read(row, 0))
+        tx.query(&sql, params![task, project], |row| from_row(row, 0))
     };
     Ok((at("to_id", "from_id")?, at("from_id", "to_id")?))
 }
 
 /// Who blocks whom among a workflow's tasks, as (blocker, blocked), in an order that stays.
-pub fn blocks(
+pub fn list_blocks(
     tx: &mut Tx<'_>,
     project: ProjectId,
     workflow: WorkflowId,
 ) -> Result<Vec<(ObjectId, ObjectId)>> {
     let sql = format!(
         "SELECT b.from_id, b.to_id FROM graph_objects AS t JOIN graph_relationships AS b ON b.to_id = t.id
-         WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2 AND {LIVING}
+         WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2 AND {IS_LIVE_TASK}
              AND b.type = 'blocks' AND b.deleted_at IS NULL
          ORDER BY b.from_id, b.to_id"
     );
@@ -123,27 +132,27 @@ pub fn blocks(
 }
 
 /// Whether something that is not completed blocks a task.
-pub fn is_held_up(tx: &mut Tx<'_>, task: ObjectId) -> Result<bool> {
-    let sql = format!("SELECT 1 FROM graph_objects AS t WHERE t.id = $1 AND {HELD_UP}");
-    Ok(tx.opt(&sql, params![task], |row| row.get::<i64>(0))?.is_some())
+pub fn is_blocked(tx: &mut Tx<'_>, task: ObjectId) -> Result<bool> {
+    let sql = format!("SELECT 1 FROM graph_objects AS t WHERE t.id = $1 AND {IS_BLOCKED}");
+    Ok(tx.query_opt(&sql, params![task], |row| row.get::<i64>(0))?.is_some())
 }
 
 /// Every `blocks` edge that can be reached from these tasks along `blocks`, as (blocker, blocked).
 /// One statement for each step away.
-pub fn ahead(tx: &mut Tx<'_>, from: &[ObjectId]) -> Result<Vec<(ObjectId, ObjectId)>> {
+pub fn reachable_blocks(tx: &mut Tx<'_>, from: &[ObjectId]) -> Result<Vec<(ObjectId, ObjectId)>> {
     let mut seen: HashSet<ObjectId> = HashSet::new();
     let mut level: Vec<ObjectId> = from.iter().copied().filter(|id| seen.insert(*id)).collect();
     let mut edges = Vec::new();
     while !level.is_empty() {
         let mut next = Vec::new();
-        for list in page::in_lists(&level) {
+        for list in page::in_chunks(&level) {
             let sql = format!(
                 "SELECT from_id, to_id FROM graph_relationships
                  WHERE type = 'blocks' AND deleted_at IS NULL AND from_id IN ({})",
-                page::places(1, list.len())
+                page::placeholders(1, list.len())
             );
             let params: Vec<Param<'_>> = list.iter().map(|id| Param::from(*id)).collect();
-            tx.each(&sql, &params, |row| {
+            tx.for_each_row(&sql, &params, |row| {
                 let (before, after) = (row.get(0)?, row.get(1)?);
                 edges.push((before, after));
                 if seen.insert(after) {
@@ -159,23 +168,27 @@ pub fn ahead(tx: &mut Tx<'_>, from: &[ObjectId]) -> Result<Vec<(ObjectId, Object
 
 /// Of these objects, those that are tasks, living or dead: what people call them, and their
 /// workflow as they say it.
-pub fn called(tx: &mut Tx<'_>, project: ProjectId, ids: &[ObjectId]) -> Result<HashMap<ObjectId, Called>> {
+pub fn task_names(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    ids: &[ObjectId],
+) -> Result<HashMap<ObjectId, TaskName>> {
     let mut found = HashMap::new();
-    for list in page::in_lists(ids) {
+    for list in page::in_chunks(ids) {
         let sql = format!(
             "SELECT id, properties->>'key', properties->>'title', properties->>'workflow_id' FROM graph_objects
              WHERE project_id = $1 AND type = 'SpecTask' AND id IN ({})",
-            page::places(2, list.len())
+            page::placeholders(2, list.len())
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.iter().map(|id| Param::from(*id)));
-        tx.each(&sql, &params, |row| {
+        tx.for_each_row(&sql, &params, |row| {
             let id: ObjectId = row.get(0)?;
             let (key, title, workflow): (Option<String>, Option<String>, Option<String>) =
                 (row.get(1)?, row.get(2)?, row.get(3)?);
             let name = [key, title].into_iter().flatten().find(|name| !name.is_empty());
             let workflow = workflow.and_then(|id| id.parse().ok());
-            found.insert(id, Called { name: name.unwrap_or_else(|| id.to_string()), workflow });
+            found.insert(id, TaskName { name: name.unwrap_or_else(|| id.to_string()), workflow });
             Ok(())
         })?;
     }
@@ -184,14 +197,14 @@ pub fn called(tx: &mut Tx<'_>, project: ProjectId, ids: &[ObjectId]) -> Result<H
 
 /// A task, as far as messages about it go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Called {
+pub struct TaskName {
     /// Its key, or its title, or its id.
     pub name: String,
     pub workflow: Option<WorkflowId>,
 }
 
 /// The discussions of these tasks, each with its task, the oldest first.
-pub fn discussions(
+pub fn list_discussions(
     tx: &mut Tx<'_>,
     project: ProjectId,
     tasks: &[ObjectId],
@@ -199,11 +212,11 @@ pub fn discussions(
     // The edges by themselves: most tasks have none, and joined to the objects in their order a
     // planner may well walk through all objects of the project.
     let mut of: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
-    for list in page::in_lists(tasks) {
+    for list in page::in_chunks(tasks) {
         let sql = format!(
             "SELECT to_id, from_id FROM graph_relationships
              WHERE type = 'spawned_discussion' AND deleted_at IS NULL AND from_id IN ({})",
-            page::places(1, list.len())
+            page::placeholders(1, list.len())
         );
         let params: Vec<Param<'_>> = list.iter().map(|id| Param::from(*id)).collect();
         for (discussion, task) in tx.query(&sql, &params, |row| Ok((row.get(0)?, row.get(1)?)))? {
@@ -212,15 +225,15 @@ pub fn discussions(
     }
     let ids: Vec<ObjectId> = of.keys().copied().collect();
     let mut found = Vec::new();
-    for list in page::in_lists(&ids) {
+    for list in page::in_chunks(&ids) {
         let sql = format!(
             "SELECT {} FROM graph_objects AS o WHERE o.project_id = $1 AND o.deleted_at IS NULL AND o.id IN ({})",
             columns("o"),
-            page::places(2, list.len())
+            page::placeholders(2, list.len())
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.iter().map(|id| Param::from(*id)));
-        found.extend(tx.query(&sql, &params, |row| read(row, 0))?);
+        found.extend(tx.query(&sql, &params, |row| from_row(row, 0))?);
     }
     found.sort_by_key(|object: &Object| (object.created_at, object.id));
     let with_tasks = |object: Object| {

@@ -1,7 +1,7 @@
 //! Tokens, found by the hash of their secret.
 
 use emergent_domain::{
-    cursor::{Cursor, Page, Paged},
+    cursor::{Cursor, Page, ResultPage},
     ids::{ProjectId, TokenId},
     time::Timestamp,
     token::Token,
@@ -16,7 +16,7 @@ use crate::{
 
 const COLUMNS: &str = "t.id, t.project_id, t.name, t.scopes, t.created_at, t.expires_at, t.revoked_at";
 
-fn read(row: &Row<'_>) -> Result<Token> {
+fn from_row(row: &Row<'_>) -> Result<Token> {
     let scopes: Vec<String> = row.get(3)?;
     Ok(Token {
         id: row.get(0)?,
@@ -51,35 +51,38 @@ pub fn insert(tx: &mut Tx<'_>, token: &Token, hash: &[u8]) -> Result<bool> {
 }
 
 /// The token of a secret; those of a deleted project are nobody's.
-pub fn by_hash(tx: &mut Tx<'_>, hash: &[u8]) -> Result<Option<Token>> {
+pub fn get_by_hash(tx: &mut Tx<'_>, hash: &[u8]) -> Result<Option<Token>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM tokens AS t LEFT JOIN projects AS p ON p.id = t.project_id
          WHERE t.hash = $1 AND (t.project_id IS NULL OR (p.id IS NOT NULL AND p.deleted_at IS NULL))"
     );
-    tx.opt(&sql, params![hash], read)
+    tx.query_opt(&sql, params![hash], from_row)
 }
 
 pub fn get(tx: &mut Tx<'_>, id: TokenId) -> Result<Option<Token>> {
-    tx.opt(&format!("SELECT {COLUMNS} FROM tokens AS t WHERE t.id = $1"), params![id], read)
+    tx.query_opt(&format!("SELECT {COLUMNS} FROM tokens AS t WHERE t.id = $1"), params![id], from_row)
 }
 
 /// The tokens of a project, or all; newest first.
-pub fn list(tx: &mut Tx<'_>, project: Option<ProjectId>, page: &Page) -> Result<Paged<Token>> {
+pub fn list(tx: &mut Tx<'_>, project: Option<ProjectId>, page: &Page) -> Result<ResultPage<Token>> {
     let mut params = Vec::new();
     let mut conditions = String::new();
     if let Some(project) = project {
         params.push(Param::from(project));
         conditions.push_str(" AND t.project_id = $1");
     }
-    let (after, values) = page::after(page, "t.created_at", "t.id", params.len() + 1);
+    let (after, values) = page::after_cursor_sql(page, "t.created_at", "t.id", params.len() + 1);
     params.extend(values);
     let sql = format!(
         "SELECT {COLUMNS} FROM tokens AS t WHERE 1 = 1{conditions}{after}
          ORDER BY t.created_at DESC, t.id DESC{}",
-        page::limit(page)
+        page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, read)?;
-    Ok(Paged::cut(rows, page.limit, |token| Cursor { created_at: token.created_at, id: token.id.0 }))
+    let rows = tx.query(&sql, &params, from_row)?;
+    Ok(ResultPage::from_rows(rows, page.limit, |token| Cursor {
+        created_at: token.created_at,
+        id: token.id.0,
+    }))
 }
 
 /// Ends a token; one that has ended keeps its moment.
@@ -89,7 +92,7 @@ pub fn revoke(tx: &mut Tx<'_>, id: TokenId, now: Timestamp) -> Result<()> {
 }
 
 /// Lets a token be used again, without an end.
-pub fn revive(tx: &mut Tx<'_>, id: TokenId) -> Result<()> {
+pub fn reinstate(tx: &mut Tx<'_>, id: TokenId) -> Result<()> {
     tx.execute("UPDATE tokens SET revoked_at = NULL, expires_at = NULL WHERE id = $1", params![id])?;
     Ok(())
 }

@@ -20,28 +20,28 @@ use crate::{
 };
 
 /// A place in an export: after the row made at this moment with this id.
-pub type Place = (Timestamp, Uuid);
+pub type ExportCursor = (Timestamp, Uuid);
 
 /// Living objects made until a moment, oldest first.
 pub fn objects_after(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    after: Option<Place>,
+    after: Option<ExportCursor>,
     until: Timestamp,
     limit: usize,
 ) -> Result<Vec<Object>> {
-    let (condition, params) = from_place(project, after, until, limit, "created_at", "id");
+    let (condition, params) = after_cursor_sql(project, after, until, limit, "created_at", "id");
     let sql = format!(
         "SELECT {} FROM graph_objects WHERE project_id = $1 AND deleted_at IS NULL AND {condition}
          ORDER BY created_at, id LIMIT $3",
         objects::COLUMNS
     );
-    tx.query(&sql, &params, |row| objects::read(row, 0))
+    tx.query(&sql, &params, |row| objects::from_row(row, 0))
 }
 
 /// A relationship with the types and keys of its ends.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Edge {
+pub struct ExportedEdge {
     pub relationship: Relationship,
     pub from: (String, Option<String>),
     pub to: (String, Option<String>),
@@ -51,11 +51,11 @@ pub struct Edge {
 pub fn edges_after(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    after: Option<Place>,
+    after: Option<ExportCursor>,
     until: Timestamp,
     limit: usize,
-) -> Result<Vec<Edge>> {
-    let (condition, params) = from_place(project, after, until, limit, "r.created_at", "r.id");
+) -> Result<Vec<ExportedEdge>> {
+    let (condition, params) = after_cursor_sql(project, after, until, limit, "r.created_at", "r.id");
     let columns: Vec<String> = relationships::COLUMNS.split(", ").map(|name| format!("r.{name}")).collect();
     let sql = format!(
         "SELECT a.type, a.key, b.type, b.key, {}
@@ -66,17 +66,17 @@ pub fn edges_after(
         columns.join(", ")
     );
     tx.query(&sql, &params, |row| {
-        Ok(Edge {
+        Ok(ExportedEdge {
             from: (row.get(0)?, row.get(1)?),
             to: (row.get(2)?, row.get(3)?),
-            relationship: relationships::read(row, 4)?,
+            relationship: relationships::from_row(row, 4)?,
         })
     })
 }
 
-fn from_place(
+fn after_cursor_sql(
     project: ProjectId,
-    after: Option<Place>,
+    after: Option<ExportCursor>,
     until: Timestamp,
     limit: usize,
     time: &str,
@@ -99,14 +99,14 @@ pub fn objects_by_key(
     keys: &[&str],
 ) -> Result<Vec<Object>> {
     let mut found = Vec::with_capacity(keys.len());
-    for list in page::in_lists(keys) {
+    for list in page::in_chunks(keys) {
         let sql = format!(
             "SELECT {} FROM graph_objects
              WHERE project_id = $1 AND type = $2 AND key IN ({}) AND deleted_at IS NULL",
             objects::COLUMNS,
-            page::places(3, list.len())
+            page::placeholders(3, list.len())
         );
-        found.extend(tx.query(&sql, &with_keys(project, type_, list), |row| objects::read(row, 0))?);
+        found.extend(tx.query(&sql, &with_keys(project, type_, list), |row| objects::from_row(row, 0))?);
     }
     Ok(found)
 }
@@ -114,36 +114,36 @@ pub fn objects_by_key(
 /// The living objects of a project with these ids.
 pub fn objects_by_id(tx: &mut Tx<'_>, project: ProjectId, ids: &[ObjectId]) -> Result<Vec<Object>> {
     let mut found = Vec::with_capacity(ids.len());
-    for list in page::in_lists(ids) {
+    for list in page::in_chunks(ids) {
         let sql = format!(
             "SELECT {} FROM graph_objects WHERE id IN ({}) AND project_id = $1 AND deleted_at IS NULL",
             objects::COLUMNS,
-            page::places(2, list.len())
+            page::placeholders(2, list.len())
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.into_iter().map(Param::from));
-        found.extend(tx.query(&sql, &params, |row| objects::read(row, 0))?);
+        found.extend(tx.query(&sql, &params, |row| objects::from_row(row, 0))?);
     }
     Ok(found)
 }
 
 /// The end of an edge to be made.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct End {
+pub struct LockedEnd {
     pub id: ObjectId,
     pub updated_at: Timestamp,
 }
 
 /// The living objects of a type with these keys, held so that none is deleted before the
 /// transaction ends.
-pub fn hold_by_key(
+pub fn lock_by_keys(
     tx: &mut Tx<'_>,
     project: ProjectId,
     type_: &str,
     keys: &[&str],
-) -> Result<HashMap<String, End>> {
+) -> Result<HashMap<String, LockedEnd>> {
     let mut found = HashMap::with_capacity(keys.len());
-    for list in page::in_lists(keys) {
+    for list in page::in_chunks(keys) {
         let lock = match tx.engine() {
             Engine::Sqlite => "",
             // In one order, so that two transactions do not wait for each other.
@@ -152,9 +152,9 @@ pub fn hold_by_key(
         let sql = format!(
             "SELECT key, id, updated_at FROM graph_objects
              WHERE project_id = $1 AND type = $2 AND key IN ({}) AND deleted_at IS NULL{lock}",
-            page::places(3, list.len())
+            page::placeholders(3, list.len())
         );
-        let read = |row: &Row<'_>| Ok((row.get(0)?, End { id: row.get(1)?, updated_at: row.get(2)? }));
+        let read = |row: &Row<'_>| Ok((row.get(0)?, LockedEnd { id: row.get(1)?, updated_at: row.get(2)? }));
         found.extend(tx.query(&sql, &with_keys(project, type_, list), read)?);
     }
     Ok(found)
@@ -168,21 +168,21 @@ fn with_keys<'a>(project: ProjectId, type_: &'a str, keys: Vec<&'a str>) -> Vec<
 
 /// Where an id is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
+pub struct IdUse {
     pub project: ProjectId,
-    pub lives: bool,
+    pub live: bool,
 }
 
 /// Those of these ids that any object of any project has, a deleted one too.
-pub fn taken_ids(tx: &mut Tx<'_>, ids: &[ObjectId]) -> Result<HashMap<ObjectId, Taken>> {
+pub fn ids_in_use(tx: &mut Tx<'_>, ids: &[ObjectId]) -> Result<HashMap<ObjectId, IdUse>> {
     let mut found = HashMap::new();
-    for list in page::in_lists(ids) {
+    for list in page::in_chunks(ids) {
         let sql = format!(
             "SELECT id, project_id, deleted_at IS NULL FROM graph_objects WHERE id IN ({})",
-            page::places(1, list.len())
+            page::placeholders(1, list.len())
         );
         let params: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
-        let read = |row: &Row<'_>| Ok((row.get(0)?, Taken { project: row.get(1)?, lives: row.get(2)? }));
+        let read = |row: &Row<'_>| Ok((row.get(0)?, IdUse { project: row.get(1)?, live: row.get(2)? }));
         found.extend(tx.query(&sql, &params, read)?);
     }
     Ok(found)
@@ -215,9 +215,9 @@ fn postgres_edges_between(
     places: &[(ObjectId, &str, ObjectId)],
 ) -> Result<Vec<Relationship>> {
     let mut found = Vec::with_capacity(places.len());
-    for list in page::in_lists(places) {
+    for list in page::in_chunks(places) {
         let rows: Vec<String> =
-            (0..list.len()).map(|row| format!("({})", page::places(row * 3 + 1, 3))).collect();
+            (0..list.len()).map(|row| format!("({})", page::placeholders(row * 3 + 1, 3))).collect();
         let sql = format!(
             "SELECT {} FROM graph_relationships WHERE (from_id, type, to_id) IN ({}) AND deleted_at IS NULL",
             relationships::COLUMNS,
@@ -227,7 +227,7 @@ fn postgres_edges_between(
             .iter()
             .flat_map(|(from, type_, to)| [Param::from(*from), Param::from(*type_), Param::from(*to)])
             .collect();
-        found.extend(tx.query(&sql, &params, |row| relationships::read(row, 0))?);
+        found.extend(tx.query(&sql, &params, |row| relationships::from_row(row, 0))?);
     }
     Ok(found)
 }

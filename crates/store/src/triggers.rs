@@ -2,10 +2,10 @@
 //! feed or fires what it found holds the project's cursor; it is always taken before the triggers.
 
 use emergent_domain::{
-    event::FeedPosition,
+    change::FeedPosition,
     ids::{AgentId, ProjectId},
     time::Timestamp,
-    trigger::{EventKind, EventTrigger, Since},
+    trigger::{EventKind, EventTrigger, FeedStart},
 };
 
 use crate::{
@@ -21,9 +21,9 @@ pub mod firings;
 const COLUMNS: &str = "agent_id, project_id, event, config, since_txid, since_seq, since_open";
 /// A cursor that found nothing for its project is still moved on after this many places, so that
 /// the embedded engine does not walk other projects' changes again and again.
-const FAR_BEHIND: i64 = 1_000;
+const CURSOR_LAG_LIMIT: i64 = 1_000;
 
-fn read(row: &Row<'_>) -> Result<EventTrigger> {
+fn from_row(row: &Row<'_>) -> Result<EventTrigger> {
     let (event, config): (String, String) = (row.get(2)?, row.get(3)?);
     let open: String = row.get(6)?;
     Ok(EventTrigger {
@@ -32,7 +32,7 @@ fn read(row: &Row<'_>) -> Result<EventTrigger> {
         event: EventKind::parse(&event).ok_or(Error::Column { column: 2, expected: "a kind of event" })?,
         config: serde_json::from_str(&config)
             .map_err(|_| Error::Column { column: 3, expected: "the settings of an event trigger" })?,
-        since: Since {
+        since: FeedStart {
             after: FeedPosition { txid: row.get(4)?, seq: row.get(5)? },
             open: serde_json::from_str(&open)
                 .map_err(|_| Error::Column { column: 6, expected: "a list of transactions" })?,
@@ -41,7 +41,7 @@ fn read(row: &Row<'_>) -> Result<EventTrigger> {
 }
 
 /// Adds or replaces an agent's event trigger.
-pub fn put(tx: &mut Tx<'_>, trigger: &EventTrigger) -> Result<()> {
+pub fn upsert(tx: &mut Tx<'_>, trigger: &EventTrigger) -> Result<()> {
     let config = serde_json::to_string(&trigger.config)
         .map_err(|_| Error::Column { column: 3, expected: "the settings of an event trigger" })?;
     let open = serde_json::to_string(&trigger.since.open)
@@ -72,43 +72,43 @@ pub fn delete(tx: &mut Tx<'_>, agent: AgentId) -> Result<()> {
 
 pub fn get(tx: &mut Tx<'_>, agent: AgentId) -> Result<Option<EventTrigger>> {
     let sql = format!("SELECT {COLUMNS} FROM event_triggers WHERE agent_id = $1");
-    tx.opt(&sql, params![agent], read)
+    tx.query_opt(&sql, params![agent], from_row)
 }
 
 /// The event triggers of a project.
 pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
     let sql = format!("SELECT {COLUMNS} FROM event_triggers WHERE project_id = $1 ORDER BY agent_id");
-    tx.query(&sql, params![project], read)
+    tx.query(&sql, params![project], from_row)
 }
 
 /// As [`list`], kept from changing until the transaction ends.
-pub fn hold(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
+pub fn lock_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM event_triggers WHERE project_id = $1 ORDER BY agent_id{}",
         tx.for_share()
     );
-    tx.query(&sql, params![project], read)
+    tx.query(&sql, params![project], from_row)
 }
 
 /// Whether a project has any event trigger.
-pub fn any(tx: &mut Tx<'_>, project: ProjectId) -> Result<bool> {
+pub fn has_any(tx: &mut Tx<'_>, project: ProjectId) -> Result<bool> {
     let sql = "SELECT 1 FROM event_triggers WHERE project_id = $1 LIMIT 1";
-    Ok(tx.opt(sql, params![project], |_| Ok(()))?.is_some())
+    Ok(tx.query_opt(sql, params![project], |_| Ok(()))?.is_some())
 }
 
 /// Holds a project's cursor, making it when there is none; waits for whoever has it.
-pub fn hold_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
+pub fn lock_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
     tx.execute(
         "INSERT INTO trigger_cursors (project_id, txid, seq) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING",
         params![project],
     )?;
     let sql = format!("SELECT 1 FROM trigger_cursors WHERE project_id = $1{}", tx.for_update());
-    tx.opt(&sql, params![project], |_| Ok(()))?;
+    tx.query_opt(&sql, params![project], |_| Ok(()))?;
     Ok(())
 }
 
 /// Holds a living project's cursor; `None` when another has it, or there is none.
-pub fn take_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<FeedPosition>> {
+pub fn try_lock_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<FeedPosition>> {
     let lock = match tx.engine() {
         Engine::Sqlite => "",
         Engine::Postgres => " FOR UPDATE SKIP LOCKED",
@@ -117,7 +117,7 @@ pub fn take_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<FeedPos
         "SELECT txid, seq FROM trigger_cursors WHERE project_id = $1
              AND EXISTS (SELECT 1 FROM projects WHERE projects.id = $1 AND projects.deleted_at IS NULL){lock}"
     );
-    tx.opt(&sql, params![project], |row| Ok(FeedPosition { txid: row.get(0)?, seq: row.get(1)? }))
+    tx.query_opt(&sql, params![project], |row| Ok(FeedPosition { txid: row.get(0)?, seq: row.get(1)? }))
 }
 
 /// Moves a cursor that is held.
@@ -130,14 +130,14 @@ pub fn set_cursor(tx: &mut Tx<'_>, project: ProjectId, at: FeedPosition) -> Resu
 }
 
 /// The living projects with event triggers whose feed has changes past their cursor.
-pub fn unread(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {
+pub fn projects_with_unread_changes(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {
     let (newer, far) = match tx.engine() {
         Engine::Sqlite => (
             "e.seq > c.seq".to_owned(),
-            format!(" OR c.seq < (SELECT max(seq) FROM graph_events) - {FAR_BEHIND}"),
+            format!(" OR c.seq < (SELECT max(seq) FROM graph_events) - {CURSOR_LAG_LIMIT}"),
         ),
         Engine::Postgres => {
-            (format!("(e.txid, e.seq) > (c.txid, c.seq) AND e.{}", feed::SETTLED), String::new())
+            (format!("(e.txid, e.seq) > (c.txid, c.seq) AND e.{}", feed::STABLE_TXID), String::new())
         }
     };
     let sql = format!(
@@ -151,7 +151,7 @@ pub fn unread(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {
 }
 
 /// The living projects with events whose moment has come.
-pub fn overdue(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<ProjectId>> {
+pub fn projects_with_due_firings(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<ProjectId>> {
     let sql = "SELECT DISTINCT f.project_id FROM trigger_firings AS f
                JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
                WHERE f.status = 'pending' AND f.entity_id IS NOT NULL AND f.due_at <= $1";

@@ -10,7 +10,7 @@ use crate::{
     engine::Engine,
     error::{Error, Result},
     search::{
-        late::Late,
+        fts_buffer::FtsBuffer,
         vectors::{VectorChange, VectorIndexes},
     },
     value::{Param, Row},
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// PostgreSQL takes 65,535 in one statement.
-const MOST_PARAMS: usize = 30_000;
+const MAX_PARAMS: usize = 30_000;
 
 pub struct Tx<'a> {
     pub(crate) conn: Conn<'a>,
@@ -30,12 +30,12 @@ pub struct Tx<'a> {
     /// A statement met another transaction: the whole must be tried again.
     pub(crate) conflicted: bool,
     /// A statement failed: PostgreSQL keeps nothing of such a transaction, so neither engine does.
-    pub(crate) broken: bool,
+    pub(crate) failed: bool,
 }
 
 pub(crate) enum Conn<'a> {
     /// The writer's changes of the full-text index come late.
-    Sqlite(&'a rusqlite::Connection, Option<&'a Late>),
+    Sqlite(&'a rusqlite::Connection, Option<&'a FtsBuffer>),
     Postgres {
         client: &'a deadpool_postgres::Object,
         runtime: tokio::runtime::Handle,
@@ -51,7 +51,7 @@ impl<'a> Tx<'a> {
             hooks: Vec::new(),
             vectors: Vec::new(),
             conflicted: false,
-            broken: false,
+            failed: false,
         }
     }
 
@@ -74,7 +74,7 @@ impl<'a> Tx<'a> {
                 Ok(client.execute(&statement, &params).await?)
             }),
         };
-        self.note(done)
+        self.track_failure(done)
     }
 
     /// Runs a query and turns each row into a value.
@@ -85,7 +85,7 @@ impl<'a> Tx<'a> {
         mut read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
         let mut out = Vec::new();
-        self.each(sql, params, |row| {
+        self.for_each_row(sql, params, |row| {
             out.push(read(row)?);
             Ok(())
         })?;
@@ -93,7 +93,7 @@ impl<'a> Tx<'a> {
     }
 
     /// Runs a query and hands each row on, without keeping them.
-    pub fn each(
+    pub fn for_each_row(
         &mut self,
         sql: &str,
         params: &[Param<'_>],
@@ -111,11 +111,11 @@ impl<'a> Tx<'a> {
                 rows.and_then(|rows| rows.iter().try_for_each(|row| visit(&Row::Postgres(row))))
             }
         };
-        self.note(done)
+        self.track_failure(done)
     }
 
     /// The first row, if there is one.
-    pub fn opt<T>(
+    pub fn query_opt<T>(
         &mut self,
         sql: &str,
         params: &[Param<'_>],
@@ -141,7 +141,7 @@ impl<'a> Tx<'a> {
             // Powers of two, so that few different statements are prepared.
             let count = match self.engine() {
                 Engine::Sqlite => 1,
-                Engine::Postgres => 1 << rest.len().min(MOST_PARAMS / columns.max(1)).clamp(1, 512).ilog2(),
+                Engine::Postgres => 1 << rest.len().min(MAX_PARAMS / columns.max(1)).clamp(1, 512).ilog2(),
             };
             let (batch, after) = rest.split_at(count);
             rest = after;
@@ -159,9 +159,9 @@ impl<'a> Tx<'a> {
 
     /// Holds a name until the transaction ends, so that two servers do not decide about the same
     /// thing at once. The embedded engine has one writer, which is lock enough.
-    pub fn lock(&mut self, name: &str) -> Result<()> {
+    pub fn advisory_lock(&mut self, name: &str) -> Result<()> {
         if self.engine() == Engine::Postgres {
-            self.each(
+            self.for_each_row(
                 "SELECT pg_advisory_xact_lock(hashtextextended($1, 4400))",
                 &[Param::from(name)],
                 |_| Ok(()),
@@ -209,7 +209,7 @@ impl<'a> Tx<'a> {
     }
 
     /// Where changes of the full-text index wait, if they do.
-    pub(crate) fn late(&self) -> Option<&'a Late> {
+    pub(crate) fn fts_buffer(&self) -> Option<&'a FtsBuffer> {
         match self.conn {
             Conn::Sqlite(_, late) => late,
             Conn::Postgres { .. } => None,
@@ -217,25 +217,25 @@ impl<'a> Tx<'a> {
     }
 
     /// Lets a search see what was written before it, by this and by others.
-    pub(crate) fn write_late(&mut self) -> Result<()> {
+    pub(crate) fn flush_fts(&mut self) -> Result<()> {
         let done = match &self.conn {
-            Conn::Sqlite(conn, Some(late)) => late.write(conn),
+            Conn::Sqlite(conn, Some(late)) => late.flush(conn),
             _ => Ok(()),
         };
-        self.note(done)
+        self.track_failure(done)
     }
 
     /// Gives this attempt up: another transaction got in between what was read and what is written,
     /// and the next attempt will see it. Only on PostgreSQL; the embedded engine has one writer.
-    pub fn again(&mut self, why: &str) -> Error {
+    pub fn retry_error(&mut self, why: &str) -> Error {
         self.conflicted = true;
         Error::Conflict(why.into())
     }
 
-    fn note<T>(&mut self, done: Result<T>) -> Result<T> {
+    fn track_failure<T>(&mut self, done: Result<T>) -> Result<T> {
         match done {
-            Err(Error::Conflict(_)) => (self.conflicted, self.broken) = (true, true),
-            Err(Error::Duplicate { .. } | Error::Sqlite(_) | Error::Postgres(_)) => self.broken = true,
+            Err(Error::Conflict(_)) => (self.conflicted, self.failed) = (true, true),
+            Err(Error::Duplicate { .. } | Error::Sqlite(_) | Error::Postgres(_)) => self.failed = true,
             _ => {}
         }
         done
@@ -243,23 +243,23 @@ impl<'a> Tx<'a> {
 
     /// The outcome of the whole: none that had a failing statement goes well, whatever was made of
     /// that error on the way. PostgreSQL would take the commit, and keep nothing.
-    pub(crate) fn verdict<T, E: From<Error>>(&self, done: Result<T, E>) -> Result<T, E> {
-        if self.broken && done.is_ok() { Err(Error::Broken.into()) } else { done }
+    pub(crate) fn final_result<T, E: From<Error>>(&self, done: Result<T, E>) -> Result<T, E> {
+        if self.failed && done.is_ok() { Err(Error::Broken.into()) } else { done }
     }
 
-    pub(crate) fn into_followups(self) -> Followups {
-        Followups { wakes: self.wakes, hooks: self.hooks, vectors: self.vectors }
+    pub(crate) fn into_after_commit(self) -> AfterCommit {
+        AfterCommit { wakes: self.wakes, hooks: self.hooks, vectors: self.vectors }
     }
 }
 
 /// What a committed transaction left to do.
-pub(crate) struct Followups {
+pub(crate) struct AfterCommit {
     wakes: Vec<String>,
     hooks: Vec<Box<dyn FnOnce() + Send>>,
     vectors: Vec<VectorChange>,
 }
 
-impl Followups {
+impl AfterCommit {
     /// The channels to be woken.
     pub(crate) fn wakes(&self) -> &[String] {
         &self.wakes
@@ -304,7 +304,7 @@ async fn prepare(
 /// `$2` is a name to SQLite, numbered in order of appearance, and finding a name's number takes
 /// longer the more there are; `?2` is the second parameter. Only a digit follows the sign of a
 /// parameter: `'$.path'` in JSON functions stays as it is.
-fn numbered(sql: &str) -> String {
+fn numbered_params(sql: &str) -> String {
     let mut text = sql.to_owned();
     for (at, _) in sql.match_indices('$') {
         if sql.as_bytes().get(at + 1).is_some_and(u8::is_ascii_digit) {
@@ -319,7 +319,7 @@ fn prepare_bound<'c>(
     sql: &str,
     params: &[Param<'_>],
 ) -> Result<rusqlite::CachedStatement<'c>> {
-    let mut statement = conn.prepare_cached(&numbered(sql))?;
+    let mut statement = conn.prepare_cached(&numbered_params(sql))?;
     let wanted = statement.parameter_count();
     if wanted > params.len() {
         return Err(Error::Sqlite(rusqlite::Error::InvalidParameterCount(wanted, params.len())));
@@ -351,12 +351,12 @@ fn sqlite_each(
 
 #[cfg(test)]
 mod tests {
-    use super::numbered;
+    use super::numbered_params;
 
     #[test]
     fn parameters_are_numbered_and_json_paths_are_left_alone() {
         assert_eq!(
-            numbered("SELECT x ->> '$.a' FROM t WHERE a = $2 AND b IN ($10,$1)"),
+            numbered_params("SELECT x ->> '$.a' FROM t WHERE a = $2 AND b IN ($10,$1)"),
             "SELECT x ->> '$.a' FROM t WHERE a = ?2 AND b IN (?10,?1)"
         );
     }

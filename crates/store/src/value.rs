@@ -110,7 +110,7 @@ impl rusqlite::ToSql for Param<'_> {
             Param::Text(text) | Param::Json(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
             Param::Blob(bytes) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes)),
             Param::Uuid(id) => ToSqlOutput::Borrowed(ValueRef::Blob(id.as_bytes())),
-            Param::Time(time) => ToSqlOutput::Owned(Value::Integer(time.micros())),
+            Param::Time(time) => ToSqlOutput::Owned(Value::Integer(time.as_micros())),
             Param::Vector(vector) => ToSqlOutput::Owned(Value::Blob(vector_bytes(vector))),
         })
     }
@@ -154,7 +154,7 @@ impl ToSql for Param<'_> {
             }
             Param::Blob(bytes) => out.put_slice(bytes),
             Param::Uuid(id) => out.put_slice(id.as_bytes()),
-            Param::Time(time) => out.put_i64(time.micros() - PG_EPOCH_MICROS),
+            Param::Time(time) => out.put_i64(time.as_micros() - PG_EPOCH_MICROS),
             Param::Vector(vector) => {
                 out.put_u16(u16::try_from(vector.len())?);
                 out.put_u16(0);
@@ -182,7 +182,7 @@ impl Row<'_> {
         match self {
             Row::Sqlite(row) => T::from_sqlite(row.get_ref(column)?),
             Row::Postgres(row) => {
-                let raw: Raw<'_> = row.try_get(column).map_err(Error::from)?;
+                let raw: RawColumn<'_> = row.try_get(column).map_err(Error::from)?;
                 T::from_postgres(&raw)
             }
         }
@@ -191,17 +191,17 @@ impl Row<'_> {
 }
 
 /// The bytes PostgreSQL sent for a column, with their type.
-pub struct Raw<'a> {
+pub struct RawColumn<'a> {
     ty: Type,
     bytes: Option<&'a [u8]>,
 }
 
-impl<'a> FromSql<'a> for Raw<'a> {
+impl<'a> FromSql<'a> for RawColumn<'a> {
     fn from_sql(ty: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
-        Ok(Raw { ty: ty.clone(), bytes: Some(raw) })
+        Ok(RawColumn { ty: ty.clone(), bytes: Some(raw) })
     }
     fn from_sql_null(ty: &Type) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
-        Ok(Raw { ty: ty.clone(), bytes: None })
+        Ok(RawColumn { ty: ty.clone(), bytes: None })
     }
     fn accepts(_: &Type) -> bool {
         true
@@ -212,7 +212,7 @@ impl<'a> FromSql<'a> for Raw<'a> {
 pub trait Column: Sized {
     const NAME: &'static str;
     fn from_sqlite(value: rusqlite::types::ValueRef<'_>) -> Option<Self>;
-    fn from_postgres(raw: &Raw<'_>) -> Option<Self>;
+    fn from_postgres(raw: &RawColumn<'_>) -> Option<Self>;
 }
 
 use rusqlite::types::ValueRef;
@@ -222,7 +222,7 @@ impl Column for i64 {
     fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
         value.as_i64().ok()
     }
-    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+    fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
         let bytes = raw.bytes?;
         Some(match bytes.len() {
             2 => i16::from_be_bytes(bytes.try_into().ok()?).into(),
@@ -242,7 +242,7 @@ impl Column for f64 {
             _ => None,
         }
     }
-    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+    fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
         let bytes = raw.bytes?;
         match raw.ty {
             Type::FLOAT4 => Some(f32::from_be_bytes(bytes.try_into().ok()?).into()),
@@ -257,7 +257,7 @@ impl Column for bool {
     fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
         value.as_i64().ok().map(|number| number != 0)
     }
-    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+    fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
         raw.bytes.and_then(|bytes| bytes.first()).map(|byte| *byte != 0)
     }
 }
@@ -267,7 +267,7 @@ impl Column for String {
     fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
         value.as_str().ok().map(str::to_owned)
     }
-    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+    fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
         let bytes = raw.bytes?;
         let bytes = if raw.ty == Type::JSONB { bytes.get(1..)? } else { bytes };
         String::from_utf8(bytes.to_vec()).ok()
@@ -279,7 +279,7 @@ impl Column for Vec<u8> {
     fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
         value.as_blob().ok().map(<[u8]>::to_vec)
     }
-    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+    fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
         raw.bytes.map(<[u8]>::to_vec)
     }
 }
@@ -289,7 +289,7 @@ impl Column for Vec<f32> {
     fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
         value.as_blob().ok().map(vector_from_bytes)
     }
-    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+    fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
         let numbers = raw.bytes?.get(4..)?;
         Some(
             numbers
@@ -305,7 +305,7 @@ impl Column for Uuid {
     fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
         value.as_blob().ok().and_then(|bytes| Uuid::from_slice(bytes).ok())
     }
-    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+    fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
         Uuid::from_slice(raw.bytes?).ok()
     }
 }
@@ -315,7 +315,7 @@ impl Column for Timestamp {
     fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
         value.as_i64().ok().map(Timestamp::from_micros)
     }
-    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+    fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
         let micros = i64::from_be_bytes(raw.bytes?.try_into().ok()?);
         Some(Timestamp::from_micros(micros.checked_add(PG_EPOCH_MICROS)?))
     }
@@ -326,7 +326,7 @@ impl Column for JsonObject {
     fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
         String::from_sqlite(value).and_then(|text| JsonObject::from_text(text).ok())
     }
-    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+    fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
         String::from_postgres(raw).and_then(|text| JsonObject::from_text(text).ok())
     }
 }
@@ -338,7 +338,7 @@ impl Column for Vec<String> {
         let text = value.as_str().ok()?;
         if text == "[]" { Some(Vec::new()) } else { serde_json::from_str(text).ok() }
     }
-    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+    fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
         serde_json::from_str(&String::from_postgres(raw)?).ok()
     }
 }
@@ -348,7 +348,7 @@ impl<T: Column> Column for Option<T> {
     fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
         if value == ValueRef::Null { Some(None) } else { T::from_sqlite(value).map(Some) }
     }
-    fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+    fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
         if raw.bytes.is_none() { Some(None) } else { T::from_postgres(raw).map(Some) }
     }
 }
@@ -360,7 +360,7 @@ macro_rules! id_columns {
             fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
                 Uuid::from_sqlite(value).map(Self)
             }
-            fn from_postgres(raw: &Raw<'_>) -> Option<Self> {
+            fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
                 Uuid::from_postgres(raw).map(Self)
             }
         }

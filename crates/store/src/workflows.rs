@@ -2,7 +2,7 @@
 //! [`fence`], which only the dispatcher that has it in hand gets past.
 
 use emergent_domain::{
-    cursor::{Cursor, Page, Paged},
+    cursor::{Cursor, Page, ResultPage},
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
     run::Run,
     time::Timestamp,
@@ -19,23 +19,23 @@ use crate::{
 };
 
 /// The channel that is woken when a workflow waits for a dispatcher.
-pub const WAITING: &str = "workflows";
+pub const CLAIMABLE_CHANNEL: &str = "workflows";
 
 /// The channel that is woken when a workflow, its tasks or its runs change, by others than its
 /// dispatcher.
-pub fn changed(id: WorkflowId) -> String {
+pub fn changed_channel(id: WorkflowId) -> String {
     format!("workflow:{id}")
 }
 
 /// The channel that is woken when something is told of a workflow.
-pub fn told_of(id: WorkflowId) -> String {
+pub fn events_channel(id: WorkflowId) -> String {
     format!("workflow-events:{id}")
 }
 
 const COLUMNS: &str = "id, project_id, description, status, settings, escalation, summary, planner_run_id, \
      plan_attempts, owner, revision, event_seq, author_token, author_run, created_at, updated_at, completed_at";
 
-fn read(row: &Row<'_>) -> Result<Workflow> {
+fn from_row(row: &Row<'_>) -> Result<Workflow> {
     let (settings, escalation): (String, Option<String>) = (row.get(4)?, row.get(5)?);
     Ok(Workflow {
         id: row.get(0)?,
@@ -82,24 +82,24 @@ pub fn insert(tx: &mut Tx<'_>, workflow: &Workflow) -> Result<()> {
             Param::from(workflow.created_at),
         ],
     )?;
-    tx.wake(WAITING)
+    tx.wake(CLAIMABLE_CHANNEL)
 }
 
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Option<Workflow>> {
     let sql = format!("SELECT {COLUMNS} FROM workflows WHERE id = $1 AND project_id = $2");
-    tx.opt(&sql, params![id, project], read)
+    tx.query_opt(&sql, params![id, project], from_row)
 }
 
 /// As [`get`], kept from changing until this transaction ends.
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Option<Workflow>> {
     let lock = tx.for_update();
     let sql = format!("SELECT {COLUMNS} FROM workflows WHERE id = $1 AND project_id = $2{lock}");
-    tx.opt(&sql, params![id, project], read)
+    tx.query_opt(&sql, params![id, project], from_row)
 }
 
 /// The newest that a run started and that is not over.
-pub fn started_by(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Option<WorkflowId>> {
-    tx.opt(
+pub fn find_started_by(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Option<WorkflowId>> {
+    tx.query_opt(
         "SELECT id FROM workflows WHERE author_run = $1 AND project_id = $2
              AND status IN ('planning', 'running', 'escalated')
          ORDER BY created_at DESC, id DESC LIMIT 1",
@@ -114,21 +114,21 @@ pub fn list(
     project: ProjectId,
     status: Option<WorkflowStatus>,
     page: &Page,
-) -> Result<Paged<Workflow>> {
+) -> Result<ResultPage<Workflow>> {
     let mut params = vec![Param::from(project)];
     let mut conditions = String::from("project_id = $1");
     if let Some(status) = status {
         params.push(Param::from(status.as_str()));
         conditions.push_str(" AND status = $2");
     }
-    let (after, values) = page::after(page, "created_at", "id", params.len() + 1);
+    let (after, values) = page::after_cursor_sql(page, "created_at", "id", params.len() + 1);
     params.extend(values);
     let sql = format!(
         "SELECT {COLUMNS} FROM workflows WHERE {conditions}{after} ORDER BY created_at DESC, id DESC{}",
-        page::limit(page)
+        page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, read)?;
-    Ok(Paged::cut(rows, page.limit, |one| Cursor { created_at: one.created_at, id: one.id.0 }))
+    let rows = tx.query(&sql, &params, from_row)?;
+    Ok(ResultPage::from_rows(rows, page.limit, |one| Cursor { created_at: one.created_at, id: one.id.0 }))
 }
 
 /// Takes workflows that nobody walks, the longest waiting first.
@@ -149,7 +149,7 @@ pub fn claim(
              ORDER BY lease_until LIMIT $4{skip})
          RETURNING {COLUMNS}"
     );
-    tx.query(&sql, params![owner, now, until, most], read)
+    tx.query(&sql, params![owner, now, until, most], from_row)
 }
 
 /// Keeps what a dispatcher has in hand; which that still is. What is being written this moment is not
@@ -166,16 +166,16 @@ pub fn renew(tx: &mut Tx<'_>, owner: &str, until: Timestamp) -> Result<Vec<Workf
 }
 
 /// Gives back what a dispatcher has in hand.
-pub fn retire(tx: &mut Tx<'_>, owner: &str, now: Timestamp) -> Result<()> {
+pub fn release_all(tx: &mut Tx<'_>, owner: &str, now: Timestamp) -> Result<()> {
     tx.execute("UPDATE workflows SET owner = NULL, lease_until = $2 WHERE owner = $1", params![owner, now])?;
-    tx.wake(WAITING)
+    tx.wake(CLAIMABLE_CHANNEL)
 }
 
 /// Lets only the dispatcher through that has the workflow in hand, keeps the row until the end of
 /// the transaction, and the workflow until a moment. Returns the revision and the newest event's place; `None` when it is not
 /// its any more.
 pub fn fence(tx: &mut Tx<'_>, id: WorkflowId, owner: &str, until: Timestamp) -> Result<Option<(i64, i64)>> {
-    tx.opt(
+    tx.query_opt(
         "UPDATE workflows SET revision = revision + 1, lease_until = $3 WHERE id = $1 AND owner = $2
              AND status IN ('planning', 'running')
          RETURNING revision, event_seq",
@@ -186,12 +186,12 @@ pub fn fence(tx: &mut Tx<'_>, id: WorkflowId, owner: &str, until: Timestamp) -> 
 
 /// Says that tasks or edges of a workflow changed, and keeps its row until the end of the
 /// transaction. False when there is no such workflow in the project.
-pub fn touch(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<bool> {
+pub fn bump_revision(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<bool> {
     let touched = tx.execute(
         "UPDATE workflows SET revision = revision + 1 WHERE id = $1 AND project_id = $2",
         params![id, project],
     )?;
-    tx.wake(&changed(id))?;
+    tx.wake(&changed_channel(id))?;
     Ok(touched == 1)
 }
 
@@ -199,7 +199,7 @@ pub fn touch(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<bool
 /// the status it had. Whoever is not its dispatcher says so with [`touch`] as well.
 pub fn update(tx: &mut Tx<'_>, from: WorkflowStatus, workflow: &Workflow) -> Result<bool> {
     let escalation = match &workflow.escalation {
-        Some(escalation) => Some(text_of(escalation)?),
+        Some(escalation) => Some(escalation_json(escalation)?),
         None => None,
     };
     let moved = tx.execute(
@@ -218,7 +218,7 @@ pub fn update(tx: &mut Tx<'_>, from: WorkflowStatus, workflow: &Workflow) -> Res
             Param::from(workflow.completed_at),
         ],
     )?;
-    tx.wake(&changed(workflow.id))?;
+    tx.wake(&changed_channel(workflow.id))?;
     Ok(moved == 1)
 }
 
@@ -230,36 +230,36 @@ pub fn set_settings(tx: &mut Tx<'_>, id: WorkflowId, settings: &WorkflowSettings
 }
 
 /// Lets a dispatcher take a workflow again that was over or waited for a person.
-pub fn release(tx: &mut Tx<'_>, id: WorkflowId, now: Timestamp) -> Result<()> {
+pub fn make_claimable(tx: &mut Tx<'_>, id: WorkflowId, now: Timestamp) -> Result<()> {
     tx.execute("UPDATE workflows SET owner = NULL, lease_until = $2 WHERE id = $1", params![id, now])?;
-    tx.wake(WAITING)
+    tx.wake(CLAIMABLE_CHANNEL)
 }
 
-fn text_of(escalation: &Escalation) -> Result<String> {
+fn escalation_json(escalation: &Escalation) -> Result<String> {
     serde_json::to_string(escalation).map_err(|_| Error::Column { column: 5, expected: "an escalation" })
 }
 
 /// Adds events; their places follow the newest. The caller holds the workflow's row.
-pub fn record(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewEvent]) -> Result<()> {
-    tx.wake(&changed(id))?;
-    record_own(tx, id, events)
+pub fn append_events(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewWorkflowEvent]) -> Result<()> {
+    tx.wake(&changed_channel(id))?;
+    append_own_events(tx, id, events)
 }
 
 /// As [`record`], by the workflow's dispatcher, which knows of what it did.
-pub fn record_own(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewEvent]) -> Result<()> {
+pub fn append_own_events(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewWorkflowEvent]) -> Result<()> {
     if events.is_empty() {
         return Ok(());
     }
     let count = i64::try_from(events.len()).unwrap_or(i64::MAX);
     let newest: i64 = tx
-        .opt(
+        .query_opt(
             "UPDATE workflows SET event_seq = event_seq + $2 WHERE id = $1 RETURNING event_seq",
             params![id, count],
             |row| row.get(0),
         )?
         .unwrap_or(count);
     // PostgreSQL has no NUL in its texts; what a model said may.
-    let text = |event: &NewEvent| event.data.to_string().replace("\\u0000", "\\ufffd");
+    let text = |event: &NewWorkflowEvent| event.data.to_string().replace("\\u0000", "\\ufffd");
     let texts: Vec<String> = events.iter().map(text).collect();
     let rows: Vec<Vec<Param<'_>>> = events
         .iter()
@@ -283,12 +283,12 @@ pub fn record_own(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewEvent]) -> Resul
         &rows,
         "",
     )?;
-    tx.wake(&told_of(id))
+    tx.wake(&events_channel(id))
 }
 
 /// An event to be recorded.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NewEvent {
+pub struct NewWorkflowEvent {
     pub kind: &'static str,
     pub task: Option<ObjectId>,
     pub run: Option<RunId>,
@@ -297,7 +297,7 @@ pub struct NewEvent {
 }
 
 /// Events after a place, in order.
-pub fn events(tx: &mut Tx<'_>, id: WorkflowId, after: i64, most: usize) -> Result<Vec<WorkflowEvent>> {
+pub fn list_events(tx: &mut Tx<'_>, id: WorkflowId, after: i64, most: usize) -> Result<Vec<WorkflowEvent>> {
     tx.query(
         "SELECT seq, type, task_id, run_id, data, at FROM workflow_events
          WHERE workflow_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
@@ -317,8 +317,8 @@ pub fn events(tx: &mut Tx<'_>, id: WorkflowId, after: i64, most: usize) -> Resul
 }
 
 /// The newest event about a task: its type and what it says.
-pub fn newest_event_of(tx: &mut Tx<'_>, id: WorkflowId, task: ObjectId) -> Result<Option<(String, Value)>> {
-    tx.opt(
+pub fn latest_task_event(tx: &mut Tx<'_>, id: WorkflowId, task: ObjectId) -> Result<Option<(String, Value)>> {
+    tx.query_opt(
         "SELECT type, data FROM workflow_events WHERE workflow_id = $1 AND task_id = $2 ORDER BY seq DESC LIMIT 1",
         params![id, task],
         |row| {
@@ -329,7 +329,7 @@ pub fn newest_event_of(tx: &mut Tx<'_>, id: WorkflowId, task: ObjectId) -> Resul
 }
 
 /// The sessions of each task of a workflow that are still there, the newest last.
-pub fn sessions(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, ObjectId)>> {
+pub fn list_sessions(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, ObjectId)>> {
     tx.query(
         "SELECT r.task_id, r.session_id FROM agent_runs AS r JOIN graph_objects AS o ON o.id = r.session_id
          WHERE r.workflow_id = $1 AND r.session_id IS NOT NULL AND r.task_id IS NOT NULL AND o.deleted_at IS NULL
@@ -340,38 +340,38 @@ pub fn sessions(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, Object
 }
 
 /// Those of these runs that have ended.
-pub fn ended_among(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId]) -> Result<Vec<Run>> {
-    among(tx, project, ids, " AND status NOT IN ('queued', 'running')")
+pub fn list_ended(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId]) -> Result<Vec<Run>> {
+    select_runs(tx, project, ids, " AND status NOT IN ('queued', 'running')")
 }
 
 /// These runs, as they stand.
-pub fn runs_of(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId]) -> Result<Vec<Run>> {
-    among(tx, project, ids, "")
+pub fn list_runs(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId]) -> Result<Vec<Run>> {
+    select_runs(tx, project, ids, "")
 }
 
-fn among(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId], condition: &str) -> Result<Vec<Run>> {
+fn select_runs(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId], condition: &str) -> Result<Vec<Run>> {
     let mut found = Vec::new();
-    for list in page::in_lists(ids) {
+    for list in page::in_chunks(ids) {
         let sql = format!(
             "SELECT {} FROM agent_runs WHERE project_id = $1 AND id IN ({}){condition}",
             runs::COLUMNS,
-            page::places(2, list.len())
+            page::placeholders(2, list.len())
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.iter().map(|id| Param::from(*id)));
-        found.extend(tx.query(&sql, &params, runs::run)?);
+        found.extend(tx.query(&sql, &params, runs::from_row)?);
     }
     Ok(found)
 }
 
 /// The turns of a discussion, in order.
-pub fn turns(tx: &mut Tx<'_>, discussion: ObjectId) -> Result<Vec<Run>> {
+pub fn list_turns(tx: &mut Tx<'_>, discussion: ObjectId) -> Result<Vec<Run>> {
     let sql = format!("SELECT {} FROM agent_runs WHERE discussion_id = $1 ORDER BY part", runs::COLUMNS);
-    tx.query(&sql, params![discussion], runs::run)
+    tx.query(&sql, params![discussion], runs::from_row)
 }
 
 /// Live runs that were started for a workflow, those they spawned not among them.
-pub fn live_runs(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<RunId>> {
+pub fn list_active_runs(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<RunId>> {
     tx.query(
         "SELECT id FROM agent_runs WHERE workflow_id = $1 AND parent_run_id IS NULL
              AND status IN ('queued', 'running') ORDER BY created_at, id",
@@ -381,7 +381,7 @@ pub fn live_runs(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<RunId>> {
 }
 
 /// The runs of each task's attempts, discussions not included, the oldest first.
-pub fn attempts(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, RunId)>> {
+pub fn list_attempts(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, RunId)>> {
     tx.query(
         "SELECT task_id, id FROM agent_runs WHERE workflow_id = $1 AND task_id IS NOT NULL
              AND session_id IS NOT NULL ORDER BY created_at, id",
@@ -391,17 +391,17 @@ pub fn attempts(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, RunId)
 }
 
 /// What a run's conversation came to: messages, tokens in, tokens out, answers of the model.
-pub fn told(tx: &mut Tx<'_>, run: RunId) -> Result<(i64, i64, i64, i64)> {
+pub fn conversation_stats(tx: &mut Tx<'_>, run: RunId) -> Result<(i64, i64, i64, i64)> {
     let sql = "SELECT count(*), CAST(coalesce(sum(input_tokens), 0) AS bigint),
                    CAST(coalesce(sum(output_tokens), 0) AS bigint),
                    coalesce(sum(CASE WHEN role = 'assistant' THEN 1 ELSE 0 END), 0)
                FROM agent_run_messages WHERE run_id = $1";
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
-    Ok(tx.opt(sql, params![run], read)?.unwrap_or_default())
+    Ok(tx.query_opt(sql, params![run], read)?.unwrap_or_default())
 }
 
 /// How many workflows are live, over all projects: each status that has any.
-pub fn live(tx: &mut Tx<'_>) -> Result<Vec<(WorkflowStatus, i64)>> {
+pub fn count_active(tx: &mut Tx<'_>) -> Result<Vec<(WorkflowStatus, i64)>> {
     let sql =
         "SELECT status, count(*) FROM workflows WHERE status IN ('planning', 'running') GROUP BY status";
     let counted = tx.query(sql, params![], |row| Ok((row.get::<String>(0)?, row.get::<i64>(1)?)))?;

@@ -1,7 +1,7 @@
 //! What tests stand on: a fresh database of either engine, a model that plays a script, and bare
 //! values of what has many fields.
 
-pub mod made;
+pub mod fixtures;
 pub mod scripted;
 
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl TestDb {
     }
 
     /// A second server on the same database.
-    pub async fn second(&self) -> Db {
+    pub async fn second_connection(&self) -> Db {
         Db::open(self.config.clone()).await.expect("the same database")
     }
 
@@ -93,13 +93,13 @@ fn with_database(url: &str, name: &str) -> String {
 }
 
 /// A clock that stands at a known moment until it is moved.
-pub fn held_clock() -> Clock {
-    Clock::held_at("2026-01-31T08:00:00Z".parse::<Timestamp>().expect("a time"))
+pub fn fixed_clock() -> Clock {
+    Clock::fixed_at("2026-01-31T08:00:00Z".parse::<Timestamp>().expect("a time"))
 }
 
-/// One test for each engine: `both! { async fn a_behaviour(db: TestDb) { … } }`.
+/// One test for each engine: `both_engines! { async fn a_behaviour(db: TestDb) { … } }`.
 #[macro_export]
-macro_rules! both {
+macro_rules! both_engines {
     ($($(#[$meta:meta])* async fn $name:ident($db:ident: TestDb) $body:block)*) => {$(
         mod $name {
             #[allow(unused_imports)]

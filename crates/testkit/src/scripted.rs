@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use emergent_domain::{
-    chat::{Call, Part, Speaker, Stop, Turn, Usage},
+    chat::{Part, Speaker, StopReason, ToolCall, Turn, Usage},
     ids::ToolCallId,
 };
 use emergent_llm::{Answer, ChatRequest, Delta, Error, Models, Provider};
@@ -23,61 +23,61 @@ pub const USAGE: Usage = Usage { input: 100, output: 10, reasoning: 2, cache_rea
 
 /// One answer of the model.
 #[derive(Default)]
-pub struct Say {
+pub struct ScriptedReply {
     parts: Vec<Part>,
     after: Duration,
     fails: Option<Error>,
     usage: Option<Usage>,
-    made: Option<Make>,
+    make: Option<ReplyFn>,
 }
 
-type Make = Box<dyn FnOnce(&Asked) -> Say + Send>;
-type Always = Box<dyn Fn(&Asked) -> Say + Send + Sync>;
+type ReplyFn = Box<dyn FnOnce(&ModelRequest) -> ScriptedReply + Send>;
+type AlwaysFn = Box<dyn Fn(&ModelRequest) -> ScriptedReply + Send + Sync>;
 
 /// The model answers with a text.
-pub fn says(text: impl Into<String>) -> Say {
-    Say { parts: vec![Part::text(text)], ..Say::default() }
+pub fn says(text: impl Into<String>) -> ScriptedReply {
+    ScriptedReply { parts: vec![Part::text(text)], ..ScriptedReply::default() }
 }
 
 /// The model calls a tool.
-pub fn calls(tool: impl Into<String>, input: Value) -> Say {
-    let call = Call { id: ToolCallId::new(), name: tool.into(), input, provider: None };
-    Say { parts: vec![Part::Call(call)], ..Say::default() }
+pub fn calls(tool: impl Into<String>, input: Value) -> ScriptedReply {
+    let call = ToolCall { id: ToolCallId::new(), name: tool.into(), input, provider: None };
+    ScriptedReply { parts: vec![Part::Call(call)], ..ScriptedReply::default() }
 }
 
 /// The provider fails.
-pub fn fails(error: Error) -> Say {
-    Say { fails: Some(error), ..Say::default() }
+pub fn fails(error: Error) -> ScriptedReply {
+    ScriptedReply { fails: Some(error), ..ScriptedReply::default() }
 }
 
 /// The model answers what depends on the question.
-pub fn replies(make: impl FnOnce(&Asked) -> Say + Send + 'static) -> Say {
-    Say { made: Some(Box::new(make)), ..Say::default() }
+pub fn replies(make: impl FnOnce(&ModelRequest) -> ScriptedReply + Send + 'static) -> ScriptedReply {
+    ScriptedReply { make: Some(Box::new(make)), ..ScriptedReply::default() }
 }
 
 /// The model is asked and never answers.
-pub fn hangs() -> Say {
-    Say::default().after(Duration::from_secs(86_400))
+pub fn hangs() -> ScriptedReply {
+    ScriptedReply::default().with_delay(Duration::from_secs(86_400))
 }
 
-impl Say {
+impl ScriptedReply {
     /// In the same answer.
     #[must_use]
-    pub fn and(mut self, more: Say) -> Self {
+    pub fn and(mut self, more: ScriptedReply) -> Self {
         self.parts.extend(more.parts);
         self
     }
 
     /// The model thinks for a while first.
     #[must_use]
-    pub fn after(mut self, pause: Duration) -> Self {
+    pub fn with_delay(mut self, pause: Duration) -> Self {
         self.after = pause;
         self
     }
 
     /// The provider counts this many tokens instead of the usual ones.
     #[must_use]
-    pub fn counting(mut self, usage: Usage) -> Self {
+    pub fn with_usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
         self
     }
@@ -85,16 +85,16 @@ impl Say {
 
 /// What the model was asked, to be looked at afterwards.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct ModelRequest {
     pub agent: String,
     pub system: String,
     pub turns: Vec<Turn>,
     pub tools: Vec<String>,
 }
 
-impl Asked {
+impl ModelRequest {
     /// The newest thing said by a user or answered by tools, as text.
-    pub fn last(&self) -> String {
+    pub fn last_text(&self) -> String {
         let Some(turn) = self.turns.last() else { return String::new() };
         match turn.speaker {
             Speaker::Tools => serde_json::to_string(&turn.parts).unwrap_or_default(),
@@ -105,69 +105,69 @@ impl Asked {
 
 /// The provider `scripted`; clones share their lines.
 #[derive(Clone, Default)]
-pub struct Scripted(Arc<Inner>);
+pub struct ScriptedModel(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
     /// By agent; lines for nobody in particular are under the empty name.
-    lines: Mutex<HashMap<String, VecDeque<Say>>>,
-    asked: Mutex<Vec<Asked>>,
+    replies: Mutex<HashMap<String, VecDeque<ScriptedReply>>>,
+    requests: Mutex<Vec<ModelRequest>>,
     /// Questions that wait for their answer, and the most there ever were.
     open: AtomicUsize,
     most_open: AtomicUsize,
     /// Where there are no lines.
-    always: Option<Always>,
+    always: Option<AlwaysFn>,
 }
 
 /// A question that is no longer open once this is dropped, however its call ended.
-struct Open<'a>(&'a AtomicUsize);
+struct OpenRequest<'a>(&'a AtomicUsize);
 
-impl Drop for Open<'_> {
+impl Drop for OpenRequest<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl Scripted {
+impl ScriptedModel {
     /// What definitions say, as `provider/name`.
     pub const MODEL: &str = "scripted/lines";
 
     /// Lines for whoever asks.
-    pub fn new(lines: impl IntoIterator<Item = Say>) -> Self {
+    pub fn new(lines: impl IntoIterator<Item = ScriptedReply>) -> Self {
         Self::default().agent("", lines)
     }
 
     /// Never without an answer: it depends on the question alone.
-    pub fn always(make: impl Fn(&Asked) -> Say + Send + Sync + 'static) -> Self {
+    pub fn always(make: impl Fn(&ModelRequest) -> ScriptedReply + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner { always: Some(Box::new(make)), ..Inner::default() }))
     }
 
     /// More lines, for one agent alone.
     #[must_use]
-    pub fn agent(self, name: &str, lines: impl IntoIterator<Item = Say>) -> Self {
+    pub fn agent(self, name: &str, lines: impl IntoIterator<Item = ScriptedReply>) -> Self {
         self.add(name, lines);
         self
     }
 
     /// More lines, while it is in use.
-    pub fn add(&self, agent: &str, lines: impl IntoIterator<Item = Say>) {
-        let mut all = self.0.lines.lock().expect("no test panics in here");
+    pub fn add(&self, agent: &str, lines: impl IntoIterator<Item = ScriptedReply>) {
+        let mut all = self.0.replies.lock().expect("no test panics in here");
         all.entry(agent.to_owned()).or_default().extend(lines);
     }
 
     /// The models of a server that has only this one.
     pub fn models(&self) -> Models {
-        Models::default().with(Arc::new(self.clone()))
+        Models::default().with_provider(Arc::new(self.clone()))
     }
 
     /// Every question so far.
-    pub fn asked(&self) -> Vec<Asked> {
-        self.0.asked.lock().expect("no test panics in here").clone()
+    pub fn requests(&self) -> Vec<ModelRequest> {
+        self.0.requests.lock().expect("no test panics in here").clone()
     }
 
     /// Questions of one agent so far.
-    pub fn asked_of(&self, agent: &str) -> Vec<Asked> {
-        self.asked().into_iter().filter(|asked| asked.agent == agent).collect()
+    pub fn requests_of(&self, agent: &str) -> Vec<ModelRequest> {
+        self.requests().into_iter().filter(|asked| asked.agent == agent).collect()
     }
 
     /// How many questions wait for their answer.
@@ -176,19 +176,19 @@ impl Scripted {
     }
 
     /// The most questions that ever waited at once.
-    pub fn most_open(&self) -> usize {
+    pub fn max_open(&self) -> usize {
         self.0.most_open.load(Ordering::SeqCst)
     }
 
-    fn next(&self, agent: &str) -> Option<Say> {
-        let mut all = self.0.lines.lock().expect("no test panics in here");
+    fn next(&self, agent: &str) -> Option<ScriptedReply> {
+        let mut all = self.0.replies.lock().expect("no test panics in here");
         let own = all.get_mut(agent).and_then(VecDeque::pop_front);
         own.or_else(|| all.get_mut("").and_then(VecDeque::pop_front))
     }
 }
 
 #[async_trait]
-impl Provider for Scripted {
+impl Provider for ScriptedModel {
     fn name(&self) -> &str {
         "scripted"
     }
@@ -198,24 +198,24 @@ impl Provider for Scripted {
         request: ChatRequest<'_>,
         on_delta: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Error> {
-        let agent = request.about.agent;
-        let asked = Asked {
+        let agent = request.meta.agent;
+        let asked = ModelRequest {
             agent: agent.to_owned(),
             system: request.system.to_owned(),
             turns: request.turns.to_vec(),
             tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
         };
-        self.0.asked.lock().expect("no test panics in here").push(asked.clone());
+        self.0.requests.lock().expect("no test panics in here").push(asked.clone());
         let open = self.0.open.fetch_add(1, Ordering::SeqCst) + 1;
         self.0.most_open.fetch_max(open, Ordering::SeqCst);
-        let _open = Open(&self.0.open);
+        let _open = OpenRequest(&self.0.open);
         let line = self.next(agent).or_else(|| self.0.always.as_ref().map(|make| make(&asked)));
         let Some(mut line) = line else {
             let message = format!("the test has no more lines for `{agent}`");
             return Err(Error::BadRequest { model: Self::MODEL.to_owned(), status: 400, message });
         };
         tokio::time::sleep(line.after).await;
-        if let Some(make) = line.made.take() {
+        if let Some(make) = line.make.take() {
             line = make(&asked);
             tokio::time::sleep(line.after).await;
         }
@@ -228,7 +228,7 @@ impl Provider for Scripted {
             }
         }
         let called = line.parts.iter().any(|part| matches!(part, Part::Call(_)));
-        let stop = if called { Stop::ToolCalls } else { Stop::End };
+        let stop = if called { StopReason::ToolCalls } else { StopReason::End };
         Ok(Answer { parts: line.parts, usage: line.usage.unwrap_or(USAGE), stop })
     }
 }

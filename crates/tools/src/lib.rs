@@ -11,6 +11,6 @@ mod pool;
 pub mod remote;
 mod tool;
 
-pub use guard::{Guard, Guarded};
+pub use guard::{Guard, GuardedOutput};
 pub use pool::{ToolPool, ToolSet};
-pub use tool::{Change, Done, Effect, Tool, ToolContext, ToolError, ToolInfo};
+pub use tool::{Effect, GraphChange, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};

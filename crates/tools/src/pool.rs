@@ -6,7 +6,7 @@ use std::{
 };
 
 use emergent_domain::{
-    agent::Surroundings,
+    agent::AvailableNames,
     ids::ProjectId,
     tool_name::{self, Grant},
 };
@@ -15,24 +15,24 @@ use parking_lot::Mutex;
 
 use crate::{
     Tool, ToolInfo,
-    remote::{Remote, Servers},
+    remote::{McpServers, RemoteTools},
 };
 
 /// Named pools are kept for this many projects.
-const KEPT: usize = 1_000;
+const CACHE_CAPACITY: usize = 1_000;
 
 /// What a server offers to its projects; clones share it. Built-in tools are the same everywhere;
 /// external ones are each project's own.
 #[derive(Clone, Default)]
 pub struct ToolPool {
     builtin: Arc<Vec<Arc<dyn Tool>>>,
-    remote: Option<Servers>,
+    remote: Option<McpServers>,
     /// Each project's tools with their names, by the revision of its external ones.
     named: Arc<Mutex<ByProject>>,
 }
 
-type Named = Vec<(Name, Arc<dyn Tool>)>;
-type ByProject = HashMap<ProjectId, (i64, Arc<Named>)>;
+type LabelledTools = Vec<(ToolLabel, Arc<dyn Tool>)>;
+type ByProject = HashMap<ProjectId, (i64, Arc<LabelledTools>)>;
 
 impl ToolPool {
     pub fn new(builtin: Vec<Arc<dyn Tool>>) -> Self {
@@ -41,34 +41,34 @@ impl ToolPool {
 
     /// The same pool, and the tools of each project's external servers.
     #[must_use]
-    pub fn with_remote(&self, servers: Servers) -> Self {
+    pub fn with_remote(&self, servers: McpServers) -> Self {
         Self { builtin: Arc::clone(&self.builtin), remote: Some(servers), named: Arc::default() }
     }
 
     /// The external servers, where there can be any.
-    pub fn remote(&self) -> Option<&Servers> {
+    pub fn remote(&self) -> Option<&McpServers> {
         self.remote.as_ref()
     }
 
     /// The same pool and one tool more.
     #[must_use]
-    pub fn with(&self, tool: Arc<dyn Tool>) -> Self {
+    pub fn with_tool(&self, tool: Arc<dyn Tool>) -> Self {
         let mut tools = self.builtin.as_ref().clone();
         tools.push(tool);
         Self { builtin: Arc::new(tools), remote: self.remote.clone(), named: Arc::default() }
     }
 
     /// Every tool of a project, as far as it is known: nothing is connected to.
-    pub async fn of_project(&self, project: ProjectId) -> Vec<Arc<dyn Tool>> {
+    pub async fn project_tools(&self, project: ProjectId) -> Vec<Arc<dyn Tool>> {
         let mut tools = self.builtin.as_ref().clone();
         if let Some(servers) = &self.remote {
-            tools.extend(servers.tools_of(project).await.tools.iter().cloned());
+            tools.extend(servers.project_tools(project).await.tools.iter().cloned());
         }
         tools
     }
 
     /// The tools with the names they go by, from memory while nothing changed.
-    fn named(&self, project: ProjectId, remote: Option<&Remote>) -> Arc<Named> {
+    fn labelled_tools(&self, project: ProjectId, remote: Option<&RemoteTools>) -> Arc<LabelledTools> {
         let revision = remote.map_or(-1, |remote| remote.revision);
         if let Some((known, named)) = self.named.lock().get(&project)
             && *known == revision
@@ -76,9 +76,9 @@ impl ToolPool {
             return Arc::clone(named);
         }
         let external = remote.map(|remote| remote.tools.as_slice()).unwrap_or_default();
-        let named = Arc::new(named(self.builtin.iter().chain(external).cloned().collect()));
+        let named = Arc::new(label_tools(self.builtin.iter().chain(external).cloned().collect()));
         let mut kept = self.named.lock();
-        if kept.len() >= KEPT {
+        if kept.len() >= CACHE_CAPACITY {
             kept.clear();
         }
         kept.insert(project, (revision, Arc::clone(&named)));
@@ -97,22 +97,22 @@ impl ToolPool {
     }
 
     /// What a definition's whitelist may name in a project.
-    pub async fn surroundings(&self, project: ProjectId, agents: Vec<String>) -> Surroundings {
+    pub async fn available_names(&self, project: ProjectId, agents: Vec<String>) -> AvailableNames {
         let mut tools = Vec::new();
-        for tool in self.of_project(project).await {
+        for tool in self.project_tools(project).await {
             let info = tool.info();
             if info.server.is_none() {
                 tools.extend(tool_name::aliases(&info.name).map(str::to_owned));
             }
-            tools.extend(qualified(info));
+            tools.extend(qualified_name(info));
             tools.push(info.name.clone());
         }
         // A server that was never reached may have any tool.
         let tools_are_complete = match &self.remote {
-            Some(servers) => servers.tools_of(project).await.is_complete(),
+            Some(servers) => servers.project_tools(project).await.is_complete(),
             None => true,
         };
-        Surroundings { tools, tools_are_complete, agents }
+        AvailableNames { tools, tools_complete: tools_are_complete, agents }
     }
 
     /// The tools of one run. Resolved once, when the run starts: what is added to the pool later
@@ -133,17 +133,18 @@ impl ToolPool {
             Some(servers) => Some(servers.tools_for_run(project).await),
             None => None,
         };
-        for (name, tool) in self.named(project, remote.as_ref()).iter() {
+        for (name, tool) in self.labelled_tools(project, remote.as_ref()).iter() {
             let info = tool.info();
             let granted = match &info.server {
                 // Its own name is a built-in's here: whoever lists that does not mean this one.
-                Some(_) if name.hides_a_builtin => tool_name::granted(whitelist, &name.text, None),
-                server => tool_name::granted(whitelist, &info.name, server.as_deref()),
+                Some(_) if name.hides_a_builtin => tool_name::grant_for(whitelist, &name.text, None),
+                server => tool_name::grant_for(whitelist, &info.name, server.as_deref()),
             };
             let Some(grant) = granted else { continue };
-            let coordinates = info.server.is_none() && tool_name::COORDINATION.contains(&info.name.as_str());
+            let coordinates =
+                info.server.is_none() && tool_name::COORDINATION_TOOLS.contains(&info.name.as_str());
             let allowed = depth == 0
-                || (may_delegate && grant == Grant::Named && depth < emergent_domain::run::MOST_DEPTH);
+                || (may_delegate && grant == Grant::Named && depth < emergent_domain::run::MAX_DEPTH);
             if coordinates && !allowed {
                 continue;
             }
@@ -153,11 +154,11 @@ impl ToolPool {
     }
 }
 
-fn qualified(info: &ToolInfo) -> Option<String> {
+fn qualified_name(info: &ToolInfo) -> Option<String> {
     info.server.as_ref().map(|server| format!("{server}.{}", info.name))
 }
 
-struct Name {
+struct ToolLabel {
     text: String,
     /// A built-in has, or is also called by, the name that the tool has on its server.
     hides_a_builtin: bool,
@@ -166,7 +167,7 @@ struct Name {
 /// Each tool with the name it goes by in its pool. A built-in keeps its own; two servers' tools of
 /// one name, or one that a built-in has, are told apart as `server.tool`. It depends on the pool
 /// and not on who is granted what, so that a tool has one name for every agent of a project.
-fn named(tools: Vec<Arc<dyn Tool>>) -> Vec<(Name, Arc<dyn Tool>)> {
+fn label_tools(tools: Vec<Arc<dyn Tool>>) -> Vec<(ToolLabel, Arc<dyn Tool>)> {
     let mut servers: HashMap<String, Vec<Option<String>>> = HashMap::new();
     for tool in &tools {
         let info = tool.info();
@@ -182,8 +183,8 @@ fn named(tools: Vec<Arc<dyn Tool>>) -> Vec<(Name, Arc<dyn Tool>)> {
             let info = tool.info();
             let hides_a_builtin = info.server.is_some() && builtin(&info.name);
             let clashes = hides_a_builtin || servers[&info.name].len() > 1;
-            let text = qualified(info).filter(|_| clashes).unwrap_or_else(|| info.name.clone());
-            (Name { text, hides_a_builtin }, tool)
+            let text = qualified_name(info).filter(|_| clashes).unwrap_or_else(|| info.name.clone());
+            (ToolLabel { text, hides_a_builtin }, tool)
         })
         .collect()
 }
@@ -201,11 +202,11 @@ impl ToolSet {
         self.tools
             .get(name)
             .or_else(|| self.tools.get(tool_name::canonical(name)))
-            .or_else(|| self.tools.values().find(|tool| qualified(tool.info()).as_deref() == Some(name)))
+            .or_else(|| self.tools.values().find(|tool| qualified_name(tool.info()).as_deref() == Some(name)))
     }
 
     /// The name this run knows a tool by, whichever of its names was used.
-    pub fn name_of(&self, name: &str) -> Option<&str> {
+    pub fn resolve_name(&self, name: &str) -> Option<&str> {
         let known = |name: &str| self.tools.get_key_value(name).map(|(name, _)| name.as_str());
         known(name).or_else(|| known(tool_name::canonical(name)))
     }
@@ -216,7 +217,7 @@ impl ToolSet {
     }
 
     /// Lets go of every tool that is not among these.
-    pub fn keep(&mut self, names: &[String]) {
+    pub fn retain(&mut self, names: &[String]) {
         self.tools.retain(|name, _| names.contains(name));
     }
 

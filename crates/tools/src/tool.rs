@@ -8,7 +8,7 @@ use emergent_domain::{
     json::Schema,
     token::Scope,
 };
-use emergent_graph::{Graph, Writer};
+use emergent_graph::{Graph, WriteContext};
 use emergent_store::Tx;
 use serde_json::Value;
 
@@ -51,14 +51,14 @@ pub struct ToolContext {
 }
 
 /// What a call came to.
-pub enum Done {
+pub enum ToolOutput {
     Answer(Value),
     /// To be run in the caller's transaction.
-    Change(Change),
+    Change(GraphChange),
 }
 
 /// A change to the graph and the answer it gives. May run more than once, as every transaction may.
-pub type Change = Box<dyn Fn(&mut Tx<'_>, &Writer) -> emergent_graph::Result<Value> + Send + Sync>;
+pub type GraphChange = Box<dyn Fn(&mut Tx<'_>, &WriteContext) -> emergent_graph::Result<Value> + Send + Sync>;
 
 /// Why a call did not work, worded for the model: it should know how to mend it.
 #[derive(Debug, thiserror::Error)]
@@ -94,5 +94,5 @@ pub trait Tool: Send + Sync {
     }
 
     /// Does it, or prepares it. The input has been checked against the schema.
-    async fn call(&self, context: &ToolContext, input: Value) -> Result<Done, ToolError>;
+    async fn call(&self, context: &ToolContext, input: Value) -> Result<ToolOutput, ToolError>;
 }

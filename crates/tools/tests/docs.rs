@@ -24,7 +24,7 @@ fn documented() -> BTreeMap<String, Row> {
 
 #[test]
 fn the_table_of_tools_is_true() {
-    let real: BTreeMap<String, Row> = builtin::all()
+    let real: BTreeMap<String, Row> = builtin::tools()
         .iter()
         .map(|tool| {
             let info = tool.info();

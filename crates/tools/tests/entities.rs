@@ -1,12 +1,12 @@
 //! The tools over objects and relationships do what they say.
 
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::json;
 
 mod support;
 use support::*;
 
-both! {
+both_engines! {
     async fn one_entity_is_made_and_read_by_id_and_by_key(db: TestDb) {
         let world = World::new(&db).await;
         let made = world

@@ -1,7 +1,7 @@
 //! Taking entities out of documents with the tools an extractor has: written with their passage,
 //! joined with what is known, and once.
 
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn about_ada(chunk: &Value, role: &str) -> Value {
     })
 }
 
-both! {
+both_engines! {
     async fn a_document_is_read_chunk_by_chunk(db: TestDb) {
         let world = World::new(&db).await;
         let text: String = (0..400).map(|n| format!("Sentence number {n} says something of its own. ")).collect();

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use emergent_testkit::TestDb;
-use emergent_tools::{Done, Effect, Guard, Guarded, Tool, ToolContext, ToolError, ToolInfo, builtin};
+use emergent_tools::{
+    Effect, Guard, GuardedOutput, Tool, ToolContext, ToolError, ToolInfo, ToolOutput, builtin,
+};
 use serde_json::{Value, json};
 
 mod support;
@@ -38,9 +40,9 @@ impl Tool for Odd {
         &self.info
     }
 
-    async fn call(&self, _: &ToolContext, _: Value) -> Result<Done, ToolError> {
+    async fn call(&self, _: &ToolContext, _: Value) -> Result<ToolOutput, ToolError> {
         tokio::time::sleep(self.sleeps).await;
-        (self.does)().map(Done::Answer)
+        (self.does)().map(ToolOutput::Answer)
     }
 }
 
@@ -48,9 +50,9 @@ async fn call(guard: &Guard, tool: &Odd, input: Value) -> Result<Value, String> 
     let db = TestDb::sqlite().await;
     let world = World::new(&db).await;
     match guard.call(tool, &world.context(), input).await {
-        Guarded::Answer(answer) => Ok(answer),
-        Guarded::Error(why) => Err(why),
-        Guarded::Change(_) => unreachable!("an odd tool changes nothing"),
+        GuardedOutput::Answer(answer) => Ok(answer),
+        GuardedOutput::Error(why) => Err(why),
+        GuardedOutput::Change(_) => unreachable!("an odd tool changes nothing"),
     }
 }
 
@@ -164,7 +166,7 @@ async fn failures_of_its_own_are_told_without_details_of_the_server() {
 async fn a_big_answer_is_cut_and_says_how_to_get_the_rest() {
     let db = TestDb::sqlite().await;
     let mut world = World::new(&db).await;
-    world.guard.most_bytes = 8_000;
+    world.guard.max_output_bytes = 8_000;
     let text = "word ".repeat(100);
     let objects: Vec<Value> = (0..80)
         .map(|n| json!({ "type": "Note", "key": format!("n{n}"), "properties": { "text": text } }))
@@ -189,16 +191,16 @@ async fn a_big_answer_is_cut_and_says_how_to_get_the_rest() {
 
 #[test]
 fn every_tool_has_a_schema_and_a_description_to_go_by() {
-    let all = builtin::all();
+    let all = builtin::tools();
     assert!(all.len() > 25);
     for tool in &all {
         let info = tool.info();
-        assert!(jsonschema::meta::is_valid(info.input_schema.value()), "{}", info.name);
+        assert!(jsonschema::meta::is_valid(info.input_schema.as_value()), "{}", info.name);
         assert!(info.description.len() > 60, "{}", info.name);
         assert!(info.server.is_none() && info.scope.is_some(), "{}", info.name);
-        check_schema(&info.name, info.input_schema.value());
-        for example in info.input_schema.value()["examples"].as_array().into_iter().flatten() {
-            let fits = jsonschema::validator_for(info.input_schema.value()).unwrap();
+        check_schema(&info.name, info.input_schema.as_value());
+        for example in info.input_schema.as_value()["examples"].as_array().into_iter().flatten() {
+            let fits = jsonschema::validator_for(info.input_schema.as_value()).unwrap();
             assert!(fits.is_valid(example), "the example of `{}` does not fit: {example}", info.name);
         }
     }
@@ -223,7 +225,7 @@ fn check_schema(name: &str, schema: &Value) {
 
 #[test]
 fn only_what_takes_something_away_is_destructive() {
-    let destructive: Vec<String> = builtin::all()
+    let destructive: Vec<String> = builtin::tools()
         .iter()
         .filter(|tool| tool.info().effect == Effect::Writes { destructive: true })
         .map(|tool| tool.info().name.clone())

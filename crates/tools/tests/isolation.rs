@@ -2,7 +2,7 @@
 
 use emergent_domain::cursor::Page;
 use emergent_graph::RelationshipFilter;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use emergent_tools::builtin;
 use serde_json::{Map, Value, json};
 
@@ -149,16 +149,16 @@ async fn everything(there: &World) -> Vec<String> {
     all
 }
 
-both! {
+both_engines! {
     async fn no_tool_reaches_into_another_project_by_id_or_by_key(db: TestDb) {
         let here = World::new(&db).await;
         let there = here.over_there();
         let hoard = hoard(&there).await;
         here.ok("entities_create", json!({ "type": "Own", "key": "one" })).await;
         let before = everything(&there).await;
-        for tool in builtin::all() {
+        for tool in builtin::tools() {
             let info = tool.info();
-            let inputs = hoard.inputs(&info.name, info.input_schema.value());
+            let inputs = hoard.inputs(&info.name, info.input_schema.as_value());
             let mut works_there = 0;
             for input in &inputs {
                 // The same call from inside, undone: it shows that the names are right.

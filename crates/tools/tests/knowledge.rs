@@ -1,12 +1,12 @@
 //! Search, walks, types, packs, documents and the project's overview do what they say.
 
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::json;
 
 mod support;
 use support::*;
 
-both! {
+both_engines! {
     async fn searches_find_by_words_by_meaning_and_by_likeness(db: TestDb) {
         let world = World::embedding(&db).await;
         world.ok("entities_create", json!({ "objects": [

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use emergent_domain::ids::ProjectId;
-use emergent_tools::{Done, Effect, Tool, ToolContext, ToolError, ToolInfo, ToolPool, builtin};
+use emergent_tools::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput, ToolPool, builtin};
 use serde_json::{Value, json};
 
 struct Named(ToolInfo);
@@ -14,8 +14,8 @@ impl Tool for Named {
     fn info(&self) -> &ToolInfo {
         &self.0
     }
-    async fn call(&self, _: &ToolContext, _: Value) -> Result<Done, ToolError> {
-        Ok(Done::Answer(json!({})))
+    async fn call(&self, _: &ToolContext, _: Value) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::Answer(json!({})))
     }
 }
 
@@ -32,8 +32,9 @@ fn tool(name: &str, server: Option<&str>) -> Arc<dyn Tool> {
 
 fn pool(external: &[(&str, &str)]) -> ToolPool {
     let coordination = ["spawn_agents", "list_available_agents"].map(|name| tool(name, None));
-    let pool = coordination.into_iter().fold(ToolPool::new(builtin::all()), |pool, tool| pool.with(tool));
-    external.iter().fold(pool, |pool, (server, name)| pool.with(tool(name, Some(server))))
+    let pool =
+        coordination.into_iter().fold(ToolPool::new(builtin::tools()), |pool, tool| pool.with_tool(tool));
+    external.iter().fold(pool, |pool, (server, name)| pool.with_tool(tool(name, Some(server))))
 }
 
 async fn names(pool: &ToolPool, whitelist: &[&str], depth: i64, may_delegate: bool) -> Vec<String> {
@@ -107,7 +108,7 @@ async fn a_builtin_keeps_its_name_and_listing_it_never_gives_a_servers_tool() {
 
 #[tokio::test]
 async fn a_definition_may_name_tools_by_name_alias_and_server() {
-    let around = pool(&[("web", "fetch")]).surroundings(ProjectId::new(), Vec::new()).await;
+    let around = pool(&[("web", "fetch")]).available_names(ProjectId::new(), Vec::new()).await;
     for name in ["entities_get", "get_entity", "fetch", "web.fetch", "spawn_agents"] {
         assert!(around.tools.iter().any(|tool| tool == name), "{name}");
     }

@@ -1,12 +1,12 @@
 //! The tools that look back at runs.
 
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::json;
 
 mod support;
 use support::*;
 
-both! {
+both_engines! {
     async fn runs_are_listed_and_read_with_what_was_said_and_done(db: TestDb) {
         let world = World::new(&db).await;
         let id = world.record_run("researcher", "Three things.").await.to_string();

@@ -27,7 +27,7 @@ pub(crate) async fn read_limited(
     while let Some(part) = stream.next().await {
         let part = part.map_err(|_| ApiError::malformed("the body broke off before its end"))?;
         if read.len() + part.len() > limit {
-            drain(stream, limit).await;
+            discard_rest(stream, limit).await;
             return Err(ApiError::too_large(what, limit));
         }
         read.extend_from_slice(&part);
@@ -37,7 +37,7 @@ pub(crate) async fn read_limited(
 
 /// Reads on for a while and forgets it: a caller that is still sending would see a broken
 /// connection instead of the reason.
-async fn drain(mut stream: axum::body::BodyDataStream, limit: usize) {
+async fn discard_rest(mut stream: axum::body::BodyDataStream, limit: usize) {
     let mut left = limit.saturating_mul(8).min(64 << 20);
     while let Some(Ok(part)) = stream.next().await {
         if part.len() > left {

@@ -8,9 +8,9 @@ use serde::{
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
-pub(crate) struct Fields<T>(pub T);
+pub(crate) struct JsonMap<T>(pub T);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Fields<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonMap<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_map(OnlyMap(PhantomData))
     }
@@ -19,42 +19,42 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Fields<T> {
 struct OnlyMap<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for OnlyMap<T> {
-    type Value = Fields<T>;
+    type Value = JsonMap<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Fields<T>, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(Fields)
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<JsonMap<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(JsonMap)
     }
 }
 
 /// For `#[serde(deserialize_with)]`: a list of objects.
-pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
-    Ok(Vec::<Fields<T>>::deserialize(from)?.into_iter().map(|one| one.0).collect())
+pub(crate) fn map_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    Ok(Vec::<JsonMap<T>>::deserialize(from)?.into_iter().map(|one| one.0).collect())
 }
 
 /// For `#[serde(deserialize_with)]`: a list of objects, or null.
-pub(crate) fn optional_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub(crate) fn optional_map_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
-    let list = Option::<Vec<Fields<T>>>::deserialize(from)?;
+    let list = Option::<Vec<JsonMap<T>>>::deserialize(from)?;
     Ok(list.map(|list| list.into_iter().map(|one| one.0).collect()))
 }
 
 /// For `#[serde(deserialize_with)]`: an object, or null.
-pub(crate) fn optional<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub(crate) fn optional_map<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
-    Ok(Option::<Fields<T>>::deserialize(from)?.map(|one| one.0))
+    Ok(Option::<JsonMap<T>>::deserialize(from)?.map(|one| one.0))
 }
 
 /// For `#[serde(deserialize_with)]`: objects by name.
-pub(crate) fn named<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub(crate) fn map_by_name<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<BTreeMap<String, T>, D::Error> {
-    Ok(BTreeMap::<String, Fields<T>>::deserialize(from)?
+    Ok(BTreeMap::<String, JsonMap<T>>::deserialize(from)?
         .into_iter()
         .map(|(name, one)| (name, one.0))
         .collect())

@@ -3,7 +3,7 @@
 use axum::extract::{FromRequest, Request};
 use serde::de::DeserializeOwned;
 
-use super::{fields::Fields, has_content_type, problem, read_limited};
+use super::{field_problem, fields::JsonMap, has_content_type, read_limited};
 use crate::{ApiError, limits};
 
 /// A JSON body of at most 8 MiB.
@@ -17,14 +17,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
             return Err(ApiError::wrong_content_type("application/json"));
         }
         let bytes = read_limited(&parts.headers, body, limits::BODY, "the body").await?;
-        read(&bytes).map(Self)
+        parse_json(&bytes).map(Self)
     }
 }
 
 /// As [`Json`], for routes where no body at all is as good as an empty one.
-pub(crate) struct MaybeJson<T>(pub T);
+pub(crate) struct OptionalJson<T>(pub T);
 
-impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJson<T> {
+impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalJson<T> {
     type Rejection = ApiError;
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
@@ -35,26 +35,26 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeJson
         if !has_content_type(&parts.headers, "application/json") {
             return Err(ApiError::wrong_content_type("application/json"));
         }
-        read(&bytes).map(Self)
+        parse_json(&bytes).map(Self)
     }
 }
 
-pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     // Keeping track of where one is costs time, so only what failed is read that way.
-    if let Ok(Fields(value)) = serde_json::from_slice(bytes) {
+    if let Ok(JsonMap(value)) = serde_json::from_slice(bytes) {
         return Ok(value);
     }
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(ApiError::malformed("the body is empty; send JSON"));
     }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let Fields(value) = serde_path_to_error::deserialize(&mut reader).map_err(|failure| {
+    let JsonMap(value) = serde_path_to_error::deserialize(&mut reader).map_err(|failure| {
         let path = failure.path().clone();
         let failure = failure.into_inner();
         if failure.is_data() {
-            return problem(&path, &without_place(&failure)).into();
+            return field_problem(&path, &without_position(&failure)).into();
         }
-        ApiError::malformed_at(problem(&path, &format!("the body is not JSON: {failure}")))
+        ApiError::malformed_at(field_problem(&path, &format!("the body is not JSON: {failure}")))
     })?;
     match reader.end() {
         Ok(()) => Ok(value),
@@ -63,7 +63,7 @@ pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 }
 
 /// The field says where; line and column of a body that a program wrote help nobody.
-fn without_place(failure: &serde_json::Error) -> String {
+fn without_position(failure: &serde_json::Error) -> String {
     let text = failure.to_string();
     match text.rfind(" at line ") {
         Some(at) => text[..at].to_owned(),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     fn check(json: &str, field: &str, reason: &str) {
-        let body = read::<Outer>(json.as_bytes()).unwrap_err().into_body();
+        let body = parse_json::<Outer>(json.as_bytes()).unwrap_err().into_body();
         let details = body.details.expect("details");
         assert!(details[0]["field"].as_str().unwrap().starts_with(field), "{details}");
         assert_eq!(field.is_empty(), details[0]["field"] == "", "{details}");

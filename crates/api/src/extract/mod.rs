@@ -3,12 +3,12 @@
 mod body;
 pub(crate) mod fields;
 mod json;
+mod params;
 mod path;
 mod query;
-mod words;
 
 pub(crate) use body::{has_content_type, read_limited};
-pub(crate) use json::{Json, MaybeJson, read as read_json};
+pub(crate) use json::{Json, OptionalJson, parse_json as read_json};
 pub(crate) use path::Path;
 pub(crate) use query::{Paging, Query};
 
@@ -16,7 +16,7 @@ use serde_path_to_error::{Path as FieldPath, Segment};
 
 /// The field a reader stumbled over, and why. Readers name an unknown field only in their
 /// message, so it is taken from there.
-fn problem(path: &FieldPath, message: &str) -> emergent_domain::invalid::Invalid {
+fn field_problem(path: &FieldPath, message: &str) -> emergent_domain::invalid::Invalid {
     let mut field = String::new();
     for segment in path {
         match segment {
@@ -28,7 +28,7 @@ fn problem(path: &FieldPath, message: &str) -> emergent_domain::invalid::Invalid
     }
     if let Some(missing) = quoted_after(message, "missing field `") {
         let field = if field.is_empty() { missing.to_owned() } else { format!("{field}.{missing}") };
-        return emergent_domain::invalid::Invalid::one(field, "is required");
+        return emergent_domain::invalid::Invalid::new(field, "is required");
     }
     if let Some(unknown) = quoted_after(message, "unknown field `") {
         // Depending on the reader, the path ends before the unknown field or with it.
@@ -39,12 +39,12 @@ fn problem(path: &FieldPath, message: &str) -> emergent_domain::invalid::Invalid
             (false, false) => format!("{field}.{unknown}"),
         };
         let known = message.split_once("expected ").map(|(_, known)| known).unwrap_or("no fields");
-        return emergent_domain::invalid::Invalid::one(
-            cut(&field),
-            format!("is not a field here; expected {}", cut(known)),
+        return emergent_domain::invalid::Invalid::new(
+            truncate(&field),
+            format!("is not a field here; expected {}", truncate(known)),
         );
     }
-    emergent_domain::invalid::Invalid::one(cut(&field), cut(message))
+    emergent_domain::invalid::Invalid::new(truncate(&field), truncate(message))
 }
 
 fn quoted_after<'a>(message: &'a str, start: &str) -> Option<&'a str> {
@@ -52,7 +52,11 @@ fn quoted_after<'a>(message: &'a str, start: &str) -> Option<&'a str> {
 }
 
 /// A hostile field name may be megabytes long; its beginning is enough.
-fn cut(text: &str) -> String {
-    const MOST: usize = 300;
-    if text.len() <= MOST { text.to_owned() } else { text.chars().take(MOST).chain("…".chars()).collect() }
+fn truncate(text: &str) -> String {
+    const MAX_NAME_CHARS: usize = 300;
+    if text.len() <= MAX_NAME_CHARS {
+        text.to_owned()
+    } else {
+        text.chars().take(MAX_NAME_CHARS).chain("…".chars()).collect()
+    }
 }

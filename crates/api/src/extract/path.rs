@@ -6,7 +6,7 @@ use axum::{
 };
 use serde::de::DeserializeOwned;
 
-use super::cut;
+use super::truncate;
 use crate::ApiError;
 
 /// Ids and names from the path.
@@ -18,15 +18,16 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
         match axum::extract::Path::<T>::from_request_parts(parts, state).await {
             Ok(axum::extract::Path(value)) => Ok(Self(value)),
             Err(PathRejection::FailedToDeserializePathParams(failure)) => Err(match failure.into_kind() {
-                ErrorKind::DeserializeError { key, value, message } => {
-                    ApiError::invalid(key, format!("`{}` does not fit: {}", cut(&value), cut(&message)))
-                }
+                ErrorKind::DeserializeError { key, value, message } => ApiError::invalid(
+                    key,
+                    format!("`{}` does not fit: {}", truncate(&value), truncate(&message)),
+                ),
                 ErrorKind::ParseErrorAtKey { key, value, expected_type } => {
-                    ApiError::invalid(key, format!("`{}` is not a {expected_type}", cut(&value)))
+                    ApiError::invalid(key, format!("`{}` is not a {expected_type}", truncate(&value)))
                 }
                 ErrorKind::InvalidUtf8InPathParam { key } => ApiError::invalid(key, "is not UTF-8"),
                 // A single parameter is not told with its name.
-                other => ApiError::invalid("id", cut(&other.to_string())),
+                other => ApiError::invalid("id", truncate(&other.to_string())),
             }),
             Err(other) => Err(ApiError::internal(&other)),
         }

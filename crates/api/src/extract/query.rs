@@ -6,7 +6,7 @@ use emergent_domain::{cursor::Page, invalid::Invalid};
 use serde::{Deserialize, de::DeserializeOwned};
 use utoipa::IntoParams;
 
-use super::{problem, words};
+use super::{field_problem, params};
 use crate::ApiError;
 
 pub(crate) struct Query<T>(pub T);
@@ -14,14 +14,14 @@ pub(crate) struct Query<T>(pub T);
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        read(parts.uri.query().unwrap_or_default()).map(Self)
+        parse_query(parts.uri.query().unwrap_or_default()).map(Self)
     }
 }
 
-fn read<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
-    serde_path_to_error::deserialize(words::reader(words::split(text)?)).map_err(|failure| {
+fn parse_query<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
+    serde_path_to_error::deserialize(params::deserializer(params::parse_params(text)?)).map_err(|failure| {
         let path = failure.path().clone();
-        problem(&path, &failure.into_inner().to_string()).into()
+        field_problem(&path, &failure.into_inner().to_string()).into()
     })
 }
 
@@ -58,16 +58,16 @@ mod tests {
     }
 
     fn refused(text: &str, field: &str) {
-        let body = read::<Asked>(text).unwrap_err().into_body();
+        let body = parse_query::<Asked>(text).unwrap_err().into_body();
         assert_eq!(body.details.expect("details")[0]["field"], field, "{text}");
     }
 
     #[test]
     fn parameters_are_read_by_name_and_repeated_for_lists() {
-        let asked: Asked = read("limit=5&type=A&type=B%20c+d&all=true").ok().unwrap();
+        let asked: Asked = parse_query("limit=5&type=A&type=B%20c+d&all=true").ok().unwrap();
         let types = vec!["A".to_owned(), "B c d".to_owned()];
         assert_eq!(asked, Asked { limit: Some(5), types, all: true });
-        assert_eq!(read::<Asked>("").ok().unwrap(), Asked { limit: None, types: vec![], all: false });
+        assert_eq!(parse_query::<Asked>("").ok().unwrap(), Asked { limit: None, types: vec![], all: false });
     }
 
     #[test]

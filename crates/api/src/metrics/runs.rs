@@ -2,35 +2,40 @@
 
 use std::fmt::{Result, Write};
 
-use emergent_executor::telemetry::{BUCKETS, Figures, Histogram};
+use emergent_executor::telemetry::{BUCKETS, Histogram, MetricsSnapshot};
 
 use super::{
-    head,
-    triggers::{self, Waiting},
-    workflows::Workflows,
+    triggers::{self, WaitingFirings},
+    workflows::WorkflowMetrics,
+    write_header,
 };
 
 #[derive(Default)]
-pub(crate) struct Runs {
-    pub figures: Figures,
+pub(crate) struct RunMetrics {
+    pub figures: MetricsSnapshot,
     pub running: usize,
     pub queued: i64,
-    pub workflows: Workflows,
-    pub waiting: Waiting,
+    pub workflows: WorkflowMetrics,
+    pub waiting: WaitingFirings,
 }
 
-impl Runs {
+impl RunMetrics {
     pub fn write(&self, text: &mut String) -> Result {
-        head(text, "emergent_runs_total", "counter", "Runs that ended, by how and why.")?;
+        write_header(text, "emergent_runs_total", "counter", "Runs that ended, by how and why.")?;
         for ((status, reason), count) in &self.figures.runs {
             writeln!(text, r#"emergent_runs_total{{status="{status}",reason="{reason}"}} {count}"#)?;
         }
-        head(text, "emergent_runs_running", "gauge", "Runs this process drives.")?;
+        write_header(text, "emergent_runs_running", "gauge", "Runs this process drives.")?;
         writeln!(text, "emergent_runs_running {}", self.running)?;
-        head(text, "emergent_runs_queued", "gauge", "Runs that wait for a place, on whatever server.")?;
+        write_header(
+            text,
+            "emergent_runs_queued",
+            "gauge",
+            "Runs that wait for a place, on whatever server.",
+        )?;
         writeln!(text, "emergent_runs_queued {}", self.queued)?;
         self.workflows.write(text)?;
-        head(text, "emergent_run_steps_total", "counter", "Answers of models that were recorded.")?;
+        write_header(text, "emergent_run_steps_total", "counter", "Answers of models that were recorded.")?;
         writeln!(text, "emergent_run_steps_total {}", self.figures.steps)?;
         triggers::write(text, &self.figures.triggers, &self.waiting)?;
         self.write_models(text)?;
@@ -47,17 +52,22 @@ impl Runs {
                 (format!(r#"provider="{}",model="{}""#, escaped(provider), escaped(name)), one)
             })
             .collect();
-        head(text, "emergent_model_calls_total", "counter", "Questions to models, retries not counted.")?;
+        write_header(
+            text,
+            "emergent_model_calls_total",
+            "counter",
+            "Questions to models, retries not counted.",
+        )?;
         for (labels, one) in &models {
             for (outcome, count) in &one.by_outcome {
                 writeln!(text, r#"emergent_model_calls_total{{{labels},outcome="{outcome}"}} {count}"#)?;
             }
         }
-        head(text, "emergent_model_call_seconds", "histogram", "Time until a model has answered.")?;
+        write_header(text, "emergent_model_call_seconds", "histogram", "Time until a model has answered.")?;
         for (labels, one) in &models {
             histogram(text, "emergent_model_call_seconds", labels, &one.seconds)?;
         }
-        head(
+        write_header(
             text,
             "emergent_tokens_total",
             "counter",
@@ -74,7 +84,12 @@ impl Runs {
                 writeln!(text, r#"emergent_tokens_total{{{labels},kind="{kind}"}} {count}"#)?;
             }
         }
-        head(text, "emergent_cost_usd_total", "counter", "US dollars, where a model's price is known.")?;
+        write_header(
+            text,
+            "emergent_cost_usd_total",
+            "counter",
+            "US dollars, where a model's price is known.",
+        )?;
         for (labels, one) in &models {
             writeln!(text, "emergent_cost_usd_total{{{labels}}} {}", one.cost)?;
         }
@@ -82,14 +97,19 @@ impl Runs {
     }
 
     fn write_tools(&self, text: &mut String) -> Result {
-        head(text, "emergent_tool_calls_total", "counter", "Calls of tools; a refused one was not made.")?;
+        write_header(
+            text,
+            "emergent_tool_calls_total",
+            "counter",
+            "Calls of tools; a refused one was not made.",
+        )?;
         for (tool, one) in &self.figures.tools {
             for (status, count) in &one.by_status {
                 let tool = escaped(tool);
                 writeln!(text, r#"emergent_tool_calls_total{{tool="{tool}",status="{status}"}} {count}"#)?;
             }
         }
-        head(text, "emergent_tool_seconds", "histogram", "Time a call took, its record included.")?;
+        write_header(text, "emergent_tool_seconds", "histogram", "Time a call took, its record included.")?;
         for (tool, one) in &self.figures.tools {
             let labels = format!(r#"tool="{}""#, escaped(tool));
             histogram(text, "emergent_tool_seconds", &labels, &one.seconds)?;

@@ -5,31 +5,31 @@ use std::{
     fmt::{Result, Write},
 };
 
-use emergent_coordination::Figures;
+use emergent_coordination::MetricsSnapshot;
 use emergent_domain::workflow::WorkflowStatus;
 
-use super::{head, runs::histogram};
+use super::{runs::histogram, write_header};
 
 #[derive(Default)]
-pub(crate) struct Workflows {
-    pub figures: Figures,
+pub(crate) struct WorkflowMetrics {
+    pub figures: MetricsSnapshot,
     /// How many this process walks.
-    pub walking: usize,
+    pub driven: usize,
     /// On all servers of the database; a status of which there is none need not be there.
     pub live: Vec<(WorkflowStatus, i64)>,
 }
 
-impl Workflows {
+impl WorkflowMetrics {
     pub fn write(&self, text: &mut String) -> Result {
-        head(text, "emergent_workflows_walking", "gauge", "Workflows this process walks.")?;
-        writeln!(text, "emergent_workflows_walking {}", self.walking)?;
+        write_header(text, "emergent_workflows_walking", "gauge", "Workflows this process walks.")?;
+        writeln!(text, "emergent_workflows_walking {}", self.driven)?;
         let name = "emergent_workflows_live";
-        head(text, name, "gauge", "Workflows that are planned or run, on whatever server.")?;
-        for status in WorkflowStatus::ALL.iter().filter(|status| status.is_live()) {
+        write_header(text, name, "gauge", "Workflows that are planned or run, on whatever server.")?;
+        for status in WorkflowStatus::ALL.iter().filter(|status| status.is_active()) {
             let count: i64 = self.live.iter().filter(|(one, _)| one == status).map(|(_, count)| count).sum();
             writeln!(text, r#"{name}{{status="{status}"}} {count}"#)?;
         }
-        let Figures { ended, attempts, decisions, waited } = &self.figures;
+        let MetricsSnapshot { ended, attempts, decisions, queue_time: waited } = &self.figures;
         let name = "emergent_workflows_ended_total";
         counters(text, name, "Workflows that ended, by how.", "status", ended)?;
         let name = "emergent_task_attempts_total";
@@ -37,7 +37,7 @@ impl Workflows {
         let name = "emergent_dispatch_decisions_total";
         counters(text, name, "Decisions of the dispatcher that were written.", "decision", decisions)?;
         let name = "emergent_task_wait_seconds";
-        head(text, name, "histogram", "Time the runs of attempts were queued.")?;
+        write_header(text, name, "histogram", "Time the runs of attempts were queued.")?;
         histogram(text, name, "", waited)
     }
 }
@@ -49,7 +49,7 @@ fn counters(
     label: &str,
     counted: &BTreeMap<&'static str, u64>,
 ) -> Result {
-    head(text, name, "counter", help)?;
+    write_header(text, name, "counter", help)?;
     for (value, count) in counted {
         writeln!(text, r#"{name}{{{label}="{value}"}} {count}"#)?;
     }

@@ -4,24 +4,24 @@ use std::time::Duration;
 
 use axum::extract::State;
 use emergent_domain::{
-    cursor::Paged,
+    cursor::ResultPage,
     ids::McpServerId,
     token::Scope::{AdminRead, AdminWrite},
 };
-use emergent_tools::remote::{Counted, Servers};
+use emergent_tools::remote::{McpServers, ServerWithCounts};
 use utoipa_axum::routes;
 
 use crate::{
     ApiError, App,
     access::Routes,
-    answer::{Envelope, Result, created, ok, page},
     auth::{Caller, InProject},
     extract::{Json, Paging, Path, Query},
+    response::{Envelope, Result, created, ok, page},
     views::mcp_server::{CreateMcpServer, InspectionView, McpServerView, McpToolView, UpdateMcpServer},
 };
 
 /// Below the limit of every request, so that a server that hangs is named and not the request.
-const INSPECTION: Duration = Duration::from_secs(50);
+const INSPECT_TIMEOUT: Duration = Duration::from_secs(50);
 
 pub(super) fn routes() -> Routes {
     Routes::new()
@@ -35,12 +35,12 @@ pub(super) fn routes() -> Routes {
         .scoped(AdminWrite, routes!(accept))
 }
 
-fn servers(app: &App) -> std::result::Result<&Servers, ApiError> {
+fn servers(app: &App) -> std::result::Result<&McpServers, ApiError> {
     app.executor.tools().remote().ok_or_else(ApiError::no_external_servers)
 }
 
-fn seen(servers: &Servers, counted: Counted) -> McpServerView {
-    let (status, left_alone) = (servers.status(&counted.0), servers.left_alone_until(&counted.0));
+fn server_view(servers: &McpServers, counted: ServerWithCounts) -> McpServerView {
+    let (status, left_alone) = (servers.status(&counted.0), servers.breaker_open_until(&counted.0));
     (counted, status, left_alone).into()
 }
 
@@ -57,7 +57,10 @@ async fn list(
 ) -> Result<Vec<McpServerView>> {
     let servers = servers(&app)?;
     let found = servers.list(project, paging.page()?).await?;
-    page(Paged { items: found.items.into_iter().map(|one| seen(servers, one)).collect(), next: found.next })
+    page(ResultPage {
+        items: found.items.into_iter().map(|one| server_view(servers, one)).collect(),
+        next: found.next,
+    })
 }
 
 /// Adds a server. It is reached when it is first needed, or with `inspect`. A `stdio` server is a
@@ -73,8 +76,8 @@ async fn create(
     Json(body): Json<CreateMcpServer>,
 ) -> Result<McpServerView> {
     let servers = servers(&app)?;
-    let server = servers.create(project, body.read()?).await?;
-    created(seen(servers, (server, 0, 0)))
+    let server = servers.create(project, body.into_new_server()?).await?;
+    created(server_view(servers, (server, 0, 0)))
 }
 
 /// One server.
@@ -89,7 +92,7 @@ async fn get(
     Path(id): Path<McpServerId>,
 ) -> Result<McpServerView> {
     let servers = servers(&app)?;
-    ok(seen(servers, servers.get(project, id).await?))
+    ok(server_view(servers, servers.get(project, id).await?))
 }
 
 /// Changes a server; connections to what it was are closed, here and on every other server.
@@ -106,7 +109,7 @@ async fn update(
 ) -> Result<McpServerView> {
     let servers = servers(&app)?;
     servers.update(project, id, body.into()).await?;
-    ok(seen(servers, servers.get(project, id).await?))
+    ok(server_view(servers, servers.get(project, id).await?))
 }
 
 /// Takes a server away, with its tools. One that a product brought goes with its product.
@@ -121,7 +124,7 @@ async fn delete(
     Path(id): Path<McpServerId>,
 ) -> Result<McpServerView> {
     let servers = servers(&app)?;
-    let gone = seen(servers, servers.get(project, id).await?);
+    let gone = server_view(servers, servers.get(project, id).await?);
     servers.delete(project, id).await?;
     ok(gone)
 }
@@ -139,14 +142,14 @@ async fn inspect(
     Path(id): Path<McpServerId>,
 ) -> Result<InspectionView> {
     let servers = servers(&app)?;
-    let found = tokio::time::timeout(INSPECTION, servers.inspect(project, id)).await;
+    let found = tokio::time::timeout(INSPECT_TIMEOUT, servers.inspect(project, id)).await;
     let found = match found {
         Ok(found) => found?,
         Err(_) => emergent_tools::remote::Inspection {
             protocol: None,
             tools: Vec::new(),
-            error: Some(format!("gave no answer within {} seconds", INSPECTION.as_secs())),
-            millis: u64::try_from(INSPECTION.as_millis()).unwrap_or(u64::MAX),
+            error: Some(format!("gave no answer within {} seconds", INSPECT_TIMEOUT.as_secs())),
+            millis: u64::try_from(INSPECT_TIMEOUT.as_millis()).unwrap_or(u64::MAX),
         },
     };
     let (server, ..) = servers.get(project, id).await?;
@@ -181,7 +184,7 @@ async fn accept(
     Path((id, tool)): Path<(McpServerId, String)>,
 ) -> Result<McpToolView> {
     let servers = servers(&app)?;
-    let accepted = servers.accept(project, id, &tool, Some(caller.token.id)).await?;
+    let accepted = servers.accept_tool(project, id, &tool, Some(caller.token.id)).await?;
     let (server, ..) = servers.get(project, id).await?;
     ok((&server, accepted))
 }

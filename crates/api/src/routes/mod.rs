@@ -21,7 +21,7 @@ mod triggers;
 use crate::{App, access::Routes};
 
 /// The routes and the document that describes them.
-pub(crate) fn all() -> (axum::Router<App>, utoipa::openapi::OpenApi) {
+pub(crate) fn routes() -> (axum::Router<App>, utoipa::openapi::OpenApi) {
     Routes::new()
         .merge(meta::routes())
         .merge(projects::routes())

@@ -12,9 +12,9 @@ use utoipa_axum::routes;
 use crate::{
     ApiError, App,
     access::Routes,
-    answer::{Envelope, Result, created_if, list as listed, ok},
-    auth::{Acting, Caller, InProject},
-    extract::{Json, MaybeJson, Path, Query},
+    auth::{AsActor, Caller, InProject},
+    extract::{Json, OptionalJson, Path, Query},
+    response::{Envelope, Result, created_if, list as listed, ok},
     views::product::{
         DryRun, InstallProduct, OutcomeView, ProductDetailView, ProductView, UpdateView, UpgradeProduct,
     },
@@ -53,11 +53,11 @@ async fn list(State(app): State<App>, InProject(project): InProject) -> Result<V
 )]
 async fn install(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Json(body): Json<InstallProduct>,
 ) -> Result<OutcomeView> {
     let dry_run = body.dry_run;
-    created_if(!dry_run, app.products.install(actor, body.wanted()?, dry_run).await?)
+    created_if(!dry_run, app.products.install(actor, body.into_input()?, dry_run).await?)
 }
 
 /// Looks where each product came from whether there is a newer version.
@@ -75,7 +75,7 @@ async fn check_updates(State(app): State<App>, InProject(project): InProject) ->
     responses((status = 200, description = "JSON Schema 2020-12", body = Object, content_type = "application/json")),
 )]
 async fn schema() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], emergent_products::schema::TEXT)
+    ([(header::CONTENT_TYPE, "application/json")], emergent_products::schema::SCHEMA_JSON)
 }
 
 /// One product, with its manifest and what was changed of its agents by hand.
@@ -102,12 +102,12 @@ async fn get(
 )]
 async fn upgrade(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(name): Path<String>,
-    MaybeJson(body): MaybeJson<UpgradeProduct>,
+    OptionalJson(body): OptionalJson<UpgradeProduct>,
 ) -> Result<OutcomeView> {
     let dry_run = body.dry_run;
-    ok(app.products.upgrade(actor, &name, body.wanted()?, dry_run).await?)
+    ok(app.products.upgrade(actor, &name, body.into_input()?, dry_run).await?)
 }
 
 /// Takes a product away with everything it brought. What its agents wrote stays.
@@ -118,7 +118,7 @@ async fn upgrade(
 )]
 async fn uninstall(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(name): Path<String>,
     Query(how): Query<DryRun>,
 ) -> Result<OutcomeView> {
@@ -138,7 +138,7 @@ async fn install_default_agents(
     Path(project): Path<ProjectId>,
 ) -> Result<OutcomeView> {
     // Another's project does not exist for this caller.
-    if caller.bound_to().is_some_and(|own| own != project) {
+    if caller.bound_project().is_some_and(|own| own != project) {
         return Err(ApiError::not_found("project", project));
     }
     let actor = Actor { project, author: Author::Token { id: caller.token.id } };

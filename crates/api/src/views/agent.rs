@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{
     agent_parts::{AcpView, FlowConfigView, FlowTypeView, ModelView, VisibilityView},
-    present, present_object, seen_version,
+    expected_version, nullable, nullable_object,
 };
 use crate::extract::fields;
 
@@ -88,7 +88,7 @@ pub(crate) struct CreateAgent {
     description: String,
     #[serde(default)]
     system_prompt: String,
-    #[serde(default, deserialize_with = "fields::optional")]
+    #[serde(default, deserialize_with = "fields::optional_map")]
     model: Option<ModelView>,
     /// Names and globs of tools (`GET /api/admin/tools`). An empty list is no tools.
     #[serde(default)]
@@ -100,7 +100,7 @@ pub(crate) struct CreateAgent {
     #[serde(default)]
     #[schema(value_type = Option<FlowTypeView>)]
     flow_type: FlowType,
-    #[serde(default, deserialize_with = "fields::optional")]
+    #[serde(default, deserialize_with = "fields::optional_map")]
     flow_config: Option<FlowConfigView>,
     #[serde(default)]
     is_default: bool,
@@ -114,7 +114,7 @@ pub(crate) struct CreateAgent {
     #[schema(value_type = Option<VisibilityView>)]
     visibility: Visibility,
     /// For agents whose `visibility` is `external`.
-    #[serde(default, deserialize_with = "fields::optional")]
+    #[serde(default, deserialize_with = "fields::optional_map")]
     acp: Option<AcpView>,
     #[serde(default)]
     #[schema(value_type = Object)]
@@ -153,44 +153,44 @@ pub(crate) struct UpdateAgent {
     #[schema(max_length = 10_000)]
     description: Option<String>,
     system_prompt: Option<String>,
-    #[serde(default, deserialize_with = "present_object")]
+    #[serde(default, deserialize_with = "nullable_object")]
     #[schema(value_type = Option<ModelView>)]
     model: Option<Option<ModelView>>,
     /// Replaces the whole list.
     #[schema(max_items = 500)]
     tools: Option<Vec<String>>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>, max_length = 200)]
     trigger: Option<Option<String>>,
     #[schema(value_type = Option<FlowTypeView>)]
     flow_type: Option<FlowType>,
-    #[serde(default, deserialize_with = "present_object")]
+    #[serde(default, deserialize_with = "nullable_object")]
     #[schema(value_type = Option<FlowConfigView>)]
     flow_config: Option<Option<FlowConfigView>>,
     is_default: Option<bool>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<u32>, minimum = 1)]
     max_steps: Option<Option<u32>>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 86_400)]
     default_timeout: Option<Option<u32>>,
     #[schema(value_type = Option<VisibilityView>)]
     visibility: Option<Visibility>,
-    #[serde(default, deserialize_with = "present_object")]
+    #[serde(default, deserialize_with = "nullable_object")]
     #[schema(value_type = Option<AcpView>)]
     acp: Option<Option<AcpView>>,
     /// Replaces the whole object.
     #[schema(value_type = Option<Object>)]
     config: Option<Map<String, Value>>,
     /// The version this change was made from; 409 with the current one when it is another.
-    #[serde(default, deserialize_with = "seen_version")]
+    #[serde(default, deserialize_with = "expected_version")]
     #[schema(minimum = 1)]
     pub expected_version: Option<i64>,
 }
 
 impl UpdateAgent {
     /// May run more than once, as every transaction may.
-    pub(crate) fn applied(&self, mut to: AgentDefinition) -> AgentDefinition {
+    pub(crate) fn apply_to(&self, mut to: AgentDefinition) -> AgentDefinition {
         fn set<T: Clone>(value: &Option<T>, to: &mut T) {
             if let Some(value) = value {
                 to.clone_from(value);

@@ -10,7 +10,7 @@ use crate::{ApiError, error::FailureBody, extract::fields, limits};
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct BulkObjects {
-    #[serde(deserialize_with = "fields::list")]
+    #[serde(deserialize_with = "fields::map_list")]
     #[schema(max_items = 1000)]
     pub objects: Vec<CreateObject>,
     /// All or nothing: the first error refuses every item.
@@ -21,7 +21,7 @@ pub(crate) struct BulkObjects {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct BulkRelationships {
-    #[serde(deserialize_with = "fields::list")]
+    #[serde(deserialize_with = "fields::map_list")]
     #[schema(max_items = 1000)]
     pub relationships: Vec<CreateRelationship>,
     /// All or nothing: the first error refuses every item.

@@ -1,5 +1,5 @@
 use emergent_domain::{
-    event::{Change, ChangeKind},
+    change::{Change, ChangeKind},
     time::Timestamp,
 };
 use serde::Serialize;

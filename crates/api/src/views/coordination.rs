@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use emergent_coordination::{Shown, ShownTask};
+use emergent_coordination::{TaskDetail, WorkflowDetail};
 use emergent_domain::{
     ids::ObjectId,
     task::{Priority, TaskStatus, VerdictKind},
@@ -74,7 +74,7 @@ pub(crate) enum OnFailureView {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = WorkflowFacts)]
-pub(crate) struct WorkflowFacts {
+pub(crate) struct WorkflowSummaryView {
     id: Uuid,
     #[schema(value_type = WorkflowStatusView)]
     status: WorkflowStatus,
@@ -99,7 +99,7 @@ pub(crate) struct WorkflowFacts {
     completed_at: Option<Timestamp>,
 }
 
-impl From<Workflow> for WorkflowFacts {
+impl From<Workflow> for WorkflowSummaryView {
     fn from(workflow: Workflow) -> Self {
         Self {
             id: workflow.id.0,
@@ -183,14 +183,14 @@ impl From<Escalation> for EscalationView {
 #[schema(as = Workflow)]
 pub(crate) struct WorkflowView {
     #[serde(flatten)]
-    facts: WorkflowFacts,
+    facts: WorkflowSummaryView,
     /// The oldest first.
     tasks: Vec<WorkflowTaskView>,
     budget: BudgetView,
 }
 
-impl From<Shown> for WorkflowView {
-    fn from(shown: Shown) -> Self {
+impl From<WorkflowDetail> for WorkflowView {
+    fn from(shown: WorkflowDetail) -> Self {
         let keys: HashMap<ObjectId, String> =
             shown.tasks.iter().map(|one| (one.task.id, one.task.key.clone())).collect();
         let limit = shown.workflow.settings.budget;
@@ -236,8 +236,8 @@ pub(crate) struct WorkflowTaskView {
     summary: Option<String>,
 }
 
-impl From<ShownTask> for WorkflowTaskView {
-    fn from(shown: ShownTask) -> Self {
+impl From<TaskDetail> for WorkflowTaskView {
+    fn from(shown: TaskDetail) -> Self {
         let task = shown.task;
         Self {
             id: task.id.0,

@@ -9,14 +9,14 @@ use emergent_domain::{
     invalid::Invalid,
     workflow::{Amount, Limit},
 };
-use emergent_store::budget::{Share, Spent};
+use emergent_store::budget::{SpendShare, WorkflowSpend};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// More than anybody has; it keeps sums from running over.
-const MOST_USD: f64 = 1e9;
-const MOST_TOKENS: i64 = 1_000_000_000_000_000;
+const MAX_USD: f64 = 1e9;
+const MAX_TOKENS: i64 = 1_000_000_000_000_000;
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = Amount)]
@@ -53,17 +53,17 @@ fn dollars(microusd: i64) -> f64 {
 }
 
 /// A limit as somebody wrote it, in dollars and tokens; both fields are named in what is refused.
-pub(crate) fn limit(
+pub(crate) fn parse_limit(
     usd: Option<f64>,
     usd_field: &str,
     tokens: Option<i64>,
     tokens_field: &str,
 ) -> Result<Limit, Invalid> {
-    if usd.is_some_and(|usd| !(0.000_001..=MOST_USD).contains(&usd)) {
-        return Err(Invalid::one(usd_field, "must be at least 0.000001 and at most 1000000000 dollars"));
+    if usd.is_some_and(|usd| !(0.000_001..=MAX_USD).contains(&usd)) {
+        return Err(Invalid::new(usd_field, "must be at least 0.000001 and at most 1000000000 dollars"));
     }
-    if tokens.is_some_and(|tokens| !(1..=MOST_TOKENS).contains(&tokens)) {
-        return Err(Invalid::one(tokens_field, format!("must be 1 to {MOST_TOKENS}")));
+    if tokens.is_some_and(|tokens| !(1..=MAX_TOKENS).contains(&tokens)) {
+        return Err(Invalid::new(tokens_field, format!("must be 1 to {MAX_TOKENS}")));
     }
     #[expect(clippy::cast_possible_truncation, reason = "within the limit above")]
     let microusd = usd.map(|usd| (usd * 1e6).round() as i64);
@@ -105,15 +105,15 @@ pub(crate) struct AgentShare {
 }
 
 impl BudgetView {
-    pub(crate) fn new(limit: Limit, spending: Spent, keys: &HashMap<ObjectId, String>) -> Self {
-        let task = |share: Share<Option<ObjectId>>| TaskShare {
-            task_id: share.of.map(Into::into),
-            key: share.of.and_then(|id| keys.get(&id).cloned()),
+    pub(crate) fn new(limit: Limit, spending: WorkflowSpend, keys: &HashMap<ObjectId, String>) -> Self {
+        let task = |share: SpendShare<Option<ObjectId>>| TaskShare {
+            task_id: share.key.map(Into::into),
+            key: share.key.and_then(|id| keys.get(&id).cloned()),
             spent: share.spent.into(),
             reserved: share.reserved.into(),
         };
-        let agent = |share: Share<String>| AgentShare {
-            agent: share.of,
+        let agent = |share: SpendShare<String>| AgentShare {
+            agent: share.key,
             spent: share.spent.into(),
             reserved: share.reserved.into(),
         };
@@ -195,7 +195,7 @@ pub(crate) struct PutBudget {
 
 impl PutBudget {
     pub(crate) fn limit(&self) -> Result<Limit, Invalid> {
-        limit(self.usd, "usd", self.tokens, "tokens")
+        parse_limit(self.usd, "usd", self.tokens, "tokens")
     }
 }
 
@@ -206,14 +206,14 @@ mod tests {
     #[test]
     fn dollars_become_whole_micro_dollars_and_come_back() {
         for (usd, micro) in [(0.000_001, 1), (0.1, 100_000), (1.0, 1_000_000), (12.345_678, 12_345_678)] {
-            let read = limit(Some(usd), "u", Some(7), "t").unwrap();
+            let read = parse_limit(Some(usd), "u", Some(7), "t").unwrap();
             assert_eq!((read.microusd, read.tokens), (Some(micro), Some(7)));
             assert_eq!(LimitView::from(read).usd, Some(usd));
         }
         for usd in [0.0, -1.0, 1e10, f64::NAN] {
-            assert_eq!(limit(Some(usd), "u", None, "t").unwrap_err().problems[0].field, "u", "{usd}");
+            assert_eq!(parse_limit(Some(usd), "u", None, "t").unwrap_err().problems[0].field, "u", "{usd}");
         }
-        assert_eq!(limit(None, "u", Some(0), "t").unwrap_err().problems[0].field, "t");
-        assert!(limit(None, "u", None, "t").unwrap().is_none());
+        assert_eq!(parse_limit(None, "u", Some(0), "t").unwrap_err().problems[0].field, "t");
+        assert!(parse_limit(None, "u", None, "t").unwrap().is_unlimited());
     }
 }

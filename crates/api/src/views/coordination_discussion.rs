@@ -1,4 +1,4 @@
-use emergent_coordination::ShownDiscussion;
+use emergent_coordination::DiscussionDetail;
 use emergent_domain::{object::Object as GraphObject, run::Run, time::Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -71,8 +71,8 @@ pub(crate) struct TurnView {
     status: emergent_domain::run::RunStatus,
 }
 
-impl From<ShownDiscussion> for DiscussionView {
-    fn from(shown: ShownDiscussion) -> Self {
+impl From<DiscussionDetail> for DiscussionView {
+    fn from(shown: DiscussionDetail) -> Self {
         let object = shown.discussion;
         let map = object.properties.to_map();
         let some = |name: &str| map.get(name).filter(|value| !value.is_null()).cloned();

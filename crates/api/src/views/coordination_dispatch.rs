@@ -1,6 +1,6 @@
 //! How a workflow is started, and what would be done.
 
-use emergent_coordination::{Checked, CheckedTask, start::NewWorkflow};
+use emergent_coordination::{DryRun, DryRunTask, create::NewWorkflow};
 use emergent_domain::{
     invalid::Invalid,
     task::{NewTask, Priority},
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::{
     coordination::{OnFailureView, SelectorView, StartedWorkflow, ThreadingView},
-    coordination_budget::limit,
+    coordination_budget::parse_limit,
     coordination_task::{DispatchTask, PriorityView},
 };
 use crate::extract::fields;
@@ -24,7 +24,7 @@ pub(crate) struct Dispatch {
     #[schema(min_length = 1, max_length = 100_000)]
     description: Option<String>,
     /// What is to be done, and what has to be done first. This, or `description`.
-    #[serde(default, deserialize_with = "fields::optional_list")]
+    #[serde(default, deserialize_with = "fields::optional_map_list")]
     #[schema(min_items = 1, max_items = 1000)]
     tasks: Option<Vec<DispatchTask>>,
     /// Tasks at once, 8 when not said.
@@ -57,16 +57,16 @@ pub(crate) struct Dispatch {
 impl TryFrom<Dispatch> for NewWorkflow {
     type Error = Invalid;
     fn try_from(body: Dispatch) -> Result<Self, Invalid> {
-        let budget = limit(body.budget_usd, "budgetUsd", body.budget_tokens, "budgetTokens")?;
+        let budget = parse_limit(body.budget_usd, "budgetUsd", body.budget_tokens, "budgetTokens")?;
         let tasks: Option<Vec<NewTask>> = body.tasks.map(|tasks| tasks.into_iter().map(Into::into).collect());
         let (description, tasks) = match (body.description, tasks) {
             (Some(description), None) => (description, Vec::new()),
-            (None, Some(tasks)) if !tasks.is_empty() => (titles(&tasks), tasks),
-            (None, Some(_)) => return Err(Invalid::one("tasks", "is empty")),
+            (None, Some(tasks)) if !tasks.is_empty() => (default_description(&tasks), tasks),
+            (None, Some(_)) => return Err(Invalid::new("tasks", "is empty")),
             (Some(_), Some(_)) => {
-                return Err(Invalid::one("tasks", "is given beside `description`: give one of them"));
+                return Err(Invalid::new("tasks", "is given beside `description`: give one of them"));
             }
-            (None, None) => return Err(Invalid::one("description", "is required, or `tasks`")),
+            (None, None) => return Err(Invalid::new("description", "is required, or `tasks`")),
         };
         let usual = WorkflowSettings::default();
         let max_concurrent = match body.max_concurrent {
@@ -89,7 +89,7 @@ impl TryFrom<Dispatch> for NewWorkflow {
 }
 
 /// What a workflow is called that was given as tasks.
-fn titles(tasks: &[NewTask]) -> String {
+fn default_description(tasks: &[NewTask]) -> String {
     const NAMED: usize = 3;
     let named: Vec<&str> = tasks.iter().take(NAMED).map(|task| task.title.as_str()).collect();
     let more = tasks.len().saturating_sub(NAMED);
@@ -116,8 +116,8 @@ pub(crate) struct ResumeWorkflow {
 impl ResumeWorkflow {
     /// The new budget, if one was given.
     pub(crate) fn budget(&self) -> Result<Option<Limit>, Invalid> {
-        let limit = limit(self.budget_usd, "budgetUsd", self.budget_tokens, "budgetTokens")?;
-        Ok(Some(limit).filter(|limit| !limit.is_none()))
+        let limit = parse_limit(self.budget_usd, "budgetUsd", self.budget_tokens, "budgetTokens")?;
+        Ok(Some(limit).filter(|limit| !limit.is_unlimited()))
     }
 }
 
@@ -125,12 +125,12 @@ impl ResumeWorkflow {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = CheckedWorkflow)]
-pub(crate) struct CheckedView {
+pub(crate) struct DryRunView {
     /// Always true: nothing was started.
     dry_run: bool,
     /// Who would make the tasks; null when they were given.
     planner: Option<String>,
-    layers: Vec<Vec<CheckedTaskView>>,
+    layers: Vec<Vec<DryRunTaskView>>,
     /// Keys of the tasks that would start at once, in order.
     first: Vec<String>,
 }
@@ -138,7 +138,7 @@ pub(crate) struct CheckedView {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = CheckedTask)]
-pub(crate) struct CheckedTaskView {
+pub(crate) struct DryRunTaskView {
     key: String,
     title: String,
     kind: String,
@@ -153,20 +153,20 @@ pub(crate) struct CheckedTaskView {
     clear: bool,
 }
 
-impl From<Checked> for CheckedView {
-    fn from(checked: Checked) -> Self {
-        let layer = |tasks: Vec<CheckedTask>| tasks.into_iter().map(Into::into).collect();
+impl From<DryRun> for DryRunView {
+    fn from(checked: DryRun) -> Self {
+        let layer = |tasks: Vec<DryRunTask>| tasks.into_iter().map(Into::into).collect();
         Self {
             dry_run: true,
             planner: checked.planner,
             layers: checked.layers.into_iter().map(layer).collect(),
-            first: checked.first,
+            first: checked.startable,
         }
     }
 }
 
-impl From<CheckedTask> for CheckedTaskView {
-    fn from(checked: CheckedTask) -> Self {
+impl From<DryRunTask> for DryRunTaskView {
+    fn from(checked: DryRunTask) -> Self {
         Self {
             key: checked.task.key,
             title: checked.task.title,
@@ -183,7 +183,7 @@ impl From<CheckedTask> for CheckedTaskView {
 /// A workflow that was started, or what would be.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
-pub(crate) enum Dispatched {
+pub(crate) enum DispatchResponse {
     Started(StartedWorkflow),
-    Checked(CheckedView),
+    Checked(DryRunView),
 }

@@ -25,7 +25,7 @@ pub(crate) struct WorkflowEventView {
 }
 
 impl WorkflowEventView {
-    pub(crate) fn of(workflow: WorkflowId, event: WorkflowEvent) -> Self {
+    pub(crate) fn new(workflow: WorkflowId, event: WorkflowEvent) -> Self {
         Self {
             seq: event.seq,
             kind: event.kind,

@@ -1,6 +1,6 @@
 //! Tasks: as they are given, and as they stand in the graph.
 
-use emergent_coordination::Steer;
+use emergent_coordination::TaskCommand;
 use emergent_domain::{
     ids::WorkflowId,
     object::Object as GraphObject,
@@ -197,7 +197,7 @@ impl From<Task> for TaskView {
 
 impl From<GraphObject> for TaskView {
     fn from(object: GraphObject) -> Self {
-        Task::of(&object).into()
+        Task::from_object(&object).into()
     }
 }
 
@@ -227,20 +227,20 @@ pub(crate) struct SkipTask {
     reason: Option<String>,
 }
 
-impl From<RetryTask> for Steer {
+impl From<RetryTask> for TaskCommand {
     fn from(body: RetryTask) -> Self {
-        Steer::Retry { note: body.note }
+        TaskCommand::Retry { note: body.note }
     }
 }
 
-impl From<ReassignTask> for Steer {
+impl From<ReassignTask> for TaskCommand {
     fn from(body: ReassignTask) -> Self {
-        Steer::Reassign { agent: body.agent, note: body.note }
+        TaskCommand::Reassign { agent: body.agent, note: body.note }
     }
 }
 
-impl From<SkipTask> for Steer {
+impl From<SkipTask> for TaskCommand {
     fn from(body: SkipTask) -> Self {
-        Steer::Skip { reason: body.reason }
+        TaskCommand::Skip { reason: body.reason }
     }
 }

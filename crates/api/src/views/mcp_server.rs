@@ -5,14 +5,14 @@ use emergent_domain::{
     mcp_server::{DEFAULT_TIMEOUT, McpServer, PinPolicy, ServerSpec, ToolStatus, TransportKind},
     time::Timestamp,
 };
-use emergent_store::mcp_tools::KnownTool;
-use emergent_tools::remote::{Counted, Inspection, NewServer, ServerPatch, Status, is_held_back};
+use emergent_store::mcp_tools::StoredTool;
+use emergent_tools::remote::{Inspection, NewServer, ServerPatch, ServerWithCounts, Status, is_held_back};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::present;
+use super::nullable;
 
 /// An external MCP server of the project. `env` and `headers` hold references to secrets, never
 /// their values.
@@ -58,9 +58,9 @@ pub(crate) struct McpServerView {
     updated_at: Timestamp,
 }
 
-impl From<(Counted, Status, Option<Timestamp>)> for McpServerView {
+impl From<(ServerWithCounts, Status, Option<Timestamp>)> for McpServerView {
     fn from(
-        ((server, tools, changed), status, left_alone_until): (Counted, Status, Option<Timestamp>),
+        ((server, tools, changed), status, left_alone_until): (ServerWithCounts, Status, Option<Timestamp>),
     ) -> Self {
         let (mut command, mut args, mut url, mut headers) = (None, None, None, None);
         match &server.spec {
@@ -159,7 +159,7 @@ pub(crate) struct CreateMcpServer {
 }
 
 impl CreateMcpServer {
-    pub(crate) fn read(self) -> Result<NewServer, Invalid> {
+    pub(crate) fn into_new_server(self) -> Result<NewServer, Invalid> {
         let (name, description) = (self.name, self.description);
         let env = self.env.unwrap_or_default();
         let mut problems = Vec::new();
@@ -176,7 +176,7 @@ impl CreateMcpServer {
         if needed.1 {
             problems.push(Problem::new(needed.0, format!("is required for `{}` servers", self.transport)));
         }
-        Invalid::unless_empty(problems)?;
+        Invalid::if_any(problems)?;
         let (url, headers) = (self.url.unwrap_or_default(), self.headers.unwrap_or_default());
         let spec = match self.transport {
             TransportKind::Stdio => ServerSpec::Stdio {
@@ -206,20 +206,20 @@ impl CreateMcpServer {
 pub(crate) struct UpdateMcpServer {
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
     name: Option<String>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>)]
     description: Option<Option<String>>,
     #[schema(value_type = Option<TransportView>)]
     transport: Option<TransportKind>,
     command: Option<String>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<Vec<String>>)]
     args: Option<Option<Vec<String>>>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<BTreeMap<String, String>>)]
     env: Option<Option<BTreeMap<String, String>>>,
     url: Option<String>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<BTreeMap<String, String>>)]
     headers: Option<Option<BTreeMap<String, String>>>,
     tool_filter: Option<Vec<String>>,
@@ -243,9 +243,9 @@ impl From<UpdateMcpServer> for ServerPatch {
         put("transport", body.transport.map(|transport| Value::from(transport.as_str())));
         put("command", body.command.map(Value::from));
         put("args", body.args.map(Value::from));
-        put("env", body.env.map(of_texts));
+        put("env", body.env.map(map_value));
         put("url", body.url.map(Value::from));
-        put("headers", body.headers.map(of_texts));
+        put("headers", body.headers.map(map_value));
         Self {
             spec,
             tool_filter: body.tool_filter,
@@ -256,7 +256,7 @@ impl From<UpdateMcpServer> for ServerPatch {
     }
 }
 
-fn of_texts(texts: Option<BTreeMap<String, String>>) -> Value {
+fn map_value(texts: Option<BTreeMap<String, String>>) -> Value {
     texts.map_or(Value::Null, |texts| {
         texts.into_iter().map(|(name, text)| (name, Value::from(text))).collect()
     })
@@ -339,11 +339,11 @@ pub(crate) enum ToolStatusView {
     Gone,
 }
 
-impl From<(&McpServer, KnownTool)> for McpToolView {
-    fn from((server, tool): (&McpServer, KnownTool)) -> Self {
+impl From<(&McpServer, StoredTool)> for McpToolView {
+    fn from((server, tool): (&McpServer, StoredTool)) -> Self {
         let held_back = is_held_back(server, &tool);
-        let now = told(&tool.tool);
-        let before = (tool.digest != tool.pinned_digest).then(|| told(&tool.pinned_tool));
+        let now = accepted_tool(&tool.tool);
+        let before = (tool.digest != tool.pinned_digest).then(|| accepted_tool(&tool.pinned_tool));
         Self {
             name: tool.name,
             status: tool.status,
@@ -361,7 +361,7 @@ impl From<(&McpServer, KnownTool)> for McpToolView {
 }
 
 /// What counts of a tool's text.
-fn told(text: &str) -> ToolBefore {
+fn accepted_tool(text: &str) -> ToolBefore {
     let mut tool: Value = serde_json::from_str(text).unwrap_or_default();
     ToolBefore {
         description: tool["description"].as_str().unwrap_or_default().to_owned(),

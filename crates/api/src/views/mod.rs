@@ -40,21 +40,21 @@ use serde::{Deserialize, Deserializer};
 use crate::extract::fields;
 
 /// Tells a field that is absent (`None`) from one that is null (`Some(None)`).
-pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub(crate) fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::<T>::deserialize(from).map(Some)
 }
 
 /// As [`present`], for an object.
-pub(crate) fn present_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub(crate) fn nullable_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Option<T>>, D::Error> {
-    fields::optional(from).map(Some)
+    fields::optional_map(from).map(Some)
 }
 
 /// A version that someone has seen: they count from 1.
-pub(crate) fn seen_version<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
+pub(crate) fn expected_version<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
     match Option::<i64>::deserialize(from)? {
         Some(version) if version < 1 => Err(serde::de::Error::custom("must be 1 or more")),
         version => Ok(version),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{author::AuthorView, present, seen_version, source::SourceView};
+use super::{author::AuthorView, expected_version, nullable, source::SourceView};
 
 /// One version of an object.
 #[derive(Serialize, ToSchema)]
@@ -113,11 +113,11 @@ pub(crate) struct UpdateObject {
     #[schema(pattern = "^[A-Za-z][A-Za-z0-9_.:-]{0,127}$")]
     type_: Option<String>,
     /// Null takes the key away.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 512)]
     key: Option<Option<String>>,
     /// Null takes the status away.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 128)]
     status: Option<Option<String>>,
     /// Replaces all labels.
@@ -127,7 +127,7 @@ pub(crate) struct UpdateObject {
     #[schema(value_type = Option<Object>)]
     properties: Option<Map<String, Value>>,
     /// The version this change was made from; 409 with the current one when it is another.
-    #[serde(default, deserialize_with = "seen_version")]
+    #[serde(default, deserialize_with = "expected_version")]
     #[schema(minimum = 1)]
     expected_version: Option<i64>,
 }

@@ -30,7 +30,7 @@ pub(crate) struct CreatePack {
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, Object>)]
     object_type_schemas: BTreeMap<String, Value>,
-    #[serde(default, deserialize_with = "fields::named")]
+    #[serde(default, deserialize_with = "fields::map_by_name")]
     #[schema(value_type = BTreeMap<String, RelationshipType>)]
     relationship_type_schemas: BTreeMap<String, RelationshipTypeSchema>,
     ui_configs: Option<Value>,
@@ -56,8 +56,8 @@ impl From<CreatePack> for TemplatePack {
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "the domain's type is read and written; this one describes it")]
 pub(crate) struct RelationshipType {
-    from: Ends,
-    to: Ends,
+    from: EndTypesView,
+    to: EndTypesView,
     /// A JSON schema, or only the map of properties that would stand in one.
     #[schema(required = false, value_type = Option<Object>)]
     properties: Option<Value>,
@@ -67,9 +67,10 @@ pub(crate) struct RelationshipType {
 
 /// A type's name, several, or `*` for any.
 #[derive(Deserialize, ToSchema)]
+#[schema(as = Ends)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "describes the domain's type")]
-pub(crate) enum Ends {
+pub(crate) enum EndTypesView {
     One(String),
     Several(Vec<String>),
 }

@@ -2,9 +2,9 @@
 
 use emergent_domain::time::Timestamp;
 use emergent_products::{
-    Installed, Outcome, Plan, Problem, Source, Update, Wanted,
+    ManifestInput, ManifestProblem, ManifestSource, Plan, Product, ProductOutcome, ProductUpdate,
     diff::FieldDiff,
-    plan::{Change, OwnChange, Step, Warning},
+    plan::{OwnChange, Step, StepChange, Warning},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,9 +29,9 @@ pub(crate) struct InstallProduct {
 }
 
 impl InstallProduct {
-    pub(crate) fn wanted(self) -> Result<Wanted, ApiError> {
+    pub(crate) fn into_input(self) -> Result<ManifestInput, ApiError> {
         let none = || ApiError::invalid("source", "is required, or `manifest`");
-        wanted(self.manifest, self.source)?.ok_or_else(none)
+        manifest_input(self.manifest, self.source)?.ok_or_else(none)
     }
 }
 
@@ -51,21 +51,25 @@ pub(crate) struct UpgradeProduct {
 }
 
 impl UpgradeProduct {
-    pub(crate) fn wanted(self) -> Result<Option<Wanted>, ApiError> {
-        wanted(self.manifest, self.source)
+    pub(crate) fn into_input(self) -> Result<Option<ManifestInput>, ApiError> {
+        manifest_input(self.manifest, self.source)
     }
 }
 
-fn wanted(manifest: Option<Value>, source: Option<String>) -> Result<Option<Wanted>, ApiError> {
+fn manifest_input(
+    manifest: Option<Value>,
+    source: Option<String>,
+) -> Result<Option<ManifestInput>, ApiError> {
     match (manifest, source) {
         (None, None) => Ok(None),
-        (Some(manifest), None) => Ok(Some(Wanted::Manifest(Box::new(manifest)))),
+        (Some(manifest), None) => Ok(Some(ManifestInput::Manifest(Box::new(manifest)))),
         (None, Some(source)) if source.len() > 2_000 => {
             Err(ApiError::invalid("source", "is longer than 2000 bytes"))
         }
         (None, Some(source)) => {
-            let source: Source = source.parse().map_err(|why: String| ApiError::invalid("source", why))?;
-            Ok(Some(Wanted::Source(source)))
+            let source: ManifestSource =
+                source.parse().map_err(|why: String| ApiError::invalid("source", why))?;
+            Ok(Some(ManifestInput::Source(source)))
         }
         (Some(_), Some(_)) => {
             Err(ApiError::invalid("source", "give either `manifest` or `source`, not both"))
@@ -122,8 +126,8 @@ pub(crate) struct SourceView {
     at: Option<String>,
 }
 
-impl From<Installed> for ProductView {
-    fn from(product: Installed) -> Self {
+impl From<Product> for ProductView {
+    fn from(product: Product) -> Self {
         let names = |list: &str| {
             let all = product.raw.pointer(list).and_then(Value::as_array).into_iter().flatten();
             all.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect::<Vec<_>>()
@@ -133,8 +137,8 @@ impl From<Installed> for ProductView {
             version: pack["version"].as_str().unwrap_or_default().to_owned(),
         });
         let source = SourceView {
-            kind: product.source.as_ref().map_or("manifest", Source::kind),
-            at: product.source.as_ref().map(Source::to_string),
+            kind: product.source.as_ref().map_or("manifest", ManifestSource::kind),
+            at: product.source.as_ref().map(ManifestSource::to_string),
         };
         Self {
             version: product.version.to_string(),
@@ -175,15 +179,15 @@ pub(crate) struct OwnChangeView {
     /// It was deleted by hand.
     deleted: bool,
     /// `before` is the manifest, `after` the agent as it is.
-    fields: Vec<FieldView>,
+    fields: Vec<FieldChangeView>,
 }
 
-impl From<(Installed, Vec<OwnChange>)> for ProductDetailView {
-    fn from((product, changes): (Installed, Vec<OwnChange>)) -> Self {
+impl From<(Product, Vec<OwnChange>)> for ProductDetailView {
+    fn from((product, changes): (Product, Vec<OwnChange>)) -> Self {
         let change = |change: OwnChange| OwnChangeView {
             agent: change.agent,
             deleted: change.deleted,
-            fields: change.fields.into_iter().map(FieldView::from).collect(),
+            fields: change.fields.into_iter().map(FieldChangeView::from).collect(),
         };
         Self {
             manifest: product.raw.clone(),
@@ -202,8 +206,8 @@ pub(crate) struct OutcomeView {
     plan: PlanView,
 }
 
-impl From<Outcome> for OutcomeView {
-    fn from(outcome: Outcome) -> Self {
+impl From<ProductOutcome> for OutcomeView {
+    fn from(outcome: ProductOutcome) -> Self {
         Self { product: outcome.product.map(ProductView::from), plan: outcome.plan.into() }
     }
 }
@@ -232,13 +236,13 @@ pub(crate) struct StepView {
     /// `add`, `update`, `remove` or `keep`.
     change: &'static str,
     /// Of an update, every place that differs.
-    fields: Vec<FieldView>,
+    fields: Vec<FieldChangeView>,
 }
 
 /// One place that differs; a side that is absent is not there.
 #[derive(Serialize, ToSchema)]
 #[schema(as = FieldChange)]
-pub(crate) struct FieldView {
+pub(crate) struct FieldChangeView {
     /// A JSON pointer.
     pointer: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -272,16 +276,16 @@ impl From<Plan> for PlanView {
 
 impl From<Step> for StepView {
     fn from(step: Step) -> Self {
-        let (what, change) = (step.what.as_str(), step.change.as_str());
+        let (what, change) = (step.kind.as_str(), step.change.as_str());
         let fields = match step.change {
-            Change::Update(fields) => fields.into_iter().map(FieldView::from).collect(),
-            Change::Add | Change::Remove | Change::Keep => Vec::new(),
+            StepChange::Update(fields) => fields.into_iter().map(FieldChangeView::from).collect(),
+            StepChange::Add | StepChange::Remove | StepChange::Keep => Vec::new(),
         };
         Self { what, name: step.name, change, fields }
     }
 }
 
-impl From<FieldDiff> for FieldView {
+impl From<FieldDiff> for FieldChangeView {
     fn from(field: FieldDiff) -> Self {
         Self { pointer: field.pointer, before: field.before, after: field.after }
     }
@@ -289,7 +293,7 @@ impl From<FieldDiff> for FieldView {
 
 impl From<&Warning> for WarningView {
     fn from(warning: &Warning) -> Self {
-        Self { kind: warning.kind(), about: warning.about().to_owned(), message: warning.to_string() }
+        Self { kind: warning.kind(), about: warning.subject().to_owned(), message: warning.to_string() }
     }
 }
 
@@ -307,8 +311,8 @@ pub(crate) struct UpdateView {
     error: Option<String>,
 }
 
-impl From<Update> for UpdateView {
-    fn from(update: Update) -> Self {
+impl From<ProductUpdate> for UpdateView {
+    fn from(update: ProductUpdate) -> Self {
         Self {
             name: update.name,
             version: update.version.to_string(),
@@ -320,7 +324,7 @@ impl From<Update> for UpdateView {
 }
 
 /// As `details` of a refusal: at most a hundred, since a manifest may be wrong everywhere.
-pub(crate) fn problems(problems: &[Problem]) -> Value {
+pub(crate) fn problems_json(problems: &[ManifestProblem]) -> Value {
     let told = problems.iter().take(100).map(|problem| {
         let mut told = serde_json::json!({ "pointer": problem.pointer, "message": problem.message });
         if let Some(fix) = &problem.fix {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{author::AuthorView, present, seen_version, source::SourceView};
+use super::{author::AuthorView, expected_version, nullable, source::SourceView};
 
 /// One version of a relationship.
 #[derive(Serialize, ToSchema)]
@@ -106,10 +106,10 @@ pub(crate) struct UpdateRelationship {
     #[schema(value_type = Option<Object>)]
     properties: Option<Map<String, Value>>,
     /// Null takes the weight away.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<f64>)]
     weight: Option<Option<f64>>,
-    #[serde(default, deserialize_with = "seen_version")]
+    #[serde(default, deserialize_with = "expected_version")]
     #[schema(minimum = 1)]
     expected_version: Option<i64>,
 }

@@ -1,4 +1,4 @@
-use emergent_executor::revert::{RevertConflict, Reverted, Undone};
+use emergent_executor::revert::{RevertConflict, RevertReport, RevertedEntity};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -38,22 +38,22 @@ pub(crate) struct RevertConflictView {
     current_version: i64,
 }
 
-impl From<Undone> for UndoneView {
-    fn from(undone: Undone) -> Self {
-        let Undone { what, id, how, version } = undone;
+impl From<RevertedEntity> for UndoneView {
+    fn from(undone: RevertedEntity) -> Self {
+        let RevertedEntity { kind: what, id, how, version } = undone;
         Self { kind: what.as_str(), id, how: how.as_str(), version }
     }
 }
 
 impl From<RevertConflict> for RevertConflictView {
     fn from(conflict: RevertConflict) -> Self {
-        let RevertConflict { what, id, reason, current_version } = conflict;
+        let RevertConflict { kind: what, id, reason, current_version } = conflict;
         Self { kind: what.as_str(), id, reason, current_version }
     }
 }
 
-impl From<Reverted> for RevertView {
-    fn from(reverted: Reverted) -> Self {
+impl From<RevertReport> for RevertView {
+    fn from(reverted: RevertReport) -> Self {
         Self {
             undone: reverted.undone.into_iter().map(Into::into).collect(),
             conflicts: reverted.conflicts.into_iter().map(Into::into).collect(),

@@ -1,13 +1,13 @@
 //! Runs: as they are started, listed, and drawn as a tree. One at a glance is in `run_detail`.
 
 use emergent_domain::{
-    agent::{AgentDefinition, Surroundings},
+    agent::{AgentDefinition, AvailableNames},
     invalid::Invalid,
     run::{Origin, Reason, Run, RunStatus},
     time::Timestamp,
 };
 use emergent_executor::{
-    Start,
+    StartOptions,
     history::{RunSummary, RunTree, TokenTotals, duration_ms},
 };
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub(crate) struct TriggerRun {
     /// Anything else it should know; shown to the agent after the input.
     context: Option<Value>,
     /// Instead of the definition's.
-    #[serde(default, deserialize_with = "fields::optional")]
+    #[serde(default, deserialize_with = "fields::optional_map")]
     model: Option<ModelView>,
     /// Instead of the definition's.
     #[schema(minimum = 1)]
@@ -38,13 +38,12 @@ pub(crate) struct TriggerRun {
     timeout_seconds: Option<i64>,
 }
 
-impl TryFrom<TriggerRun> for Start {
+impl TryFrom<TriggerRun> for StartOptions {
     type Error = Invalid;
     /// A model named here keeps the rules of one in a definition.
     fn try_from(body: TriggerRun) -> Result<Self, Invalid> {
-        let definition =
-            AgentDefinition { model: body.model.map(Into::into), ..AgentDefinition::named("any") };
-        definition.check(&Surroundings::default())?;
+        let definition = AgentDefinition { model: body.model.map(Into::into), ..AgentDefinition::new("any") };
+        definition.check(&AvailableNames::default())?;
         Ok(Self {
             input: body.input,
             context: body.context,
@@ -130,7 +129,7 @@ pub(crate) struct SummaryView {
 }
 
 impl SummaryView {
-    pub(crate) fn of(text: Option<String>) -> Option<Self> {
+    pub(crate) fn from_text(text: Option<String>) -> Option<Self> {
         text.filter(|text| !text.is_empty()).map(|text| Self { text })
     }
 }
@@ -139,7 +138,7 @@ impl SummaryView {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RunFacts)]
-pub(crate) struct RunFacts {
+pub(crate) struct RunSummaryView {
     id: Uuid,
     agent_id: Uuid,
     agent_name: String,
@@ -179,7 +178,7 @@ pub(crate) struct RunFacts {
     caused_by_run: Option<Uuid>,
 }
 
-impl From<Run> for RunFacts {
+impl From<Run> for RunSummaryView {
     fn from(run: Run) -> Self {
         Self {
             rehearsal: run.is_rehearsal(),
@@ -199,7 +198,7 @@ impl From<Run> for RunFacts {
             created_at: run.created_at,
             started_at: run.started_at,
             completed_at: run.completed_at,
-            summary: SummaryView::of(run.summary),
+            summary: SummaryView::from_text(run.summary),
             error_message: run.error,
             resumed_from: run.resumed_from.map(Into::into),
             schedule_id: run.schedule.map(Into::into),
@@ -214,7 +213,7 @@ impl From<Run> for RunFacts {
 #[schema(as = Run)]
 pub(crate) struct RunView {
     #[serde(flatten)]
-    facts: RunFacts,
+    facts: RunSummaryView,
     token_usage: TokenSums,
     child_run_count: i64,
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::run::{RunFacts, RunStatusView};
+use super::run::{RunStatusView, RunSummaryView};
 
 /// A run at a glance: everything but what was said.
 #[derive(Serialize, ToSchema)]
@@ -14,7 +14,7 @@ use super::run::{RunFacts, RunStatusView};
 #[schema(as = RunDetail)]
 pub(crate) struct RunDetailView {
     #[serde(flatten)]
-    facts: RunFacts,
+    facts: RunSummaryView,
     /// The runs it goes on from, the first one first.
     resume_chain: Vec<Uuid>,
     /// The run that goes on where this one paused.

@@ -89,13 +89,13 @@ impl From<RunEvent> for RunEventView {
         let body = match event.body {
             RunEventBody::Started { recovered } => BodyView::RunStarted { recovered },
             RunEventBody::Message(message) => {
-                BodyView::Message { message: RunMessageView::told(run, message) }
+                BodyView::Message { message: RunMessageView::from_recorded(run, message) }
             }
             RunEventBody::ToolStarted(call) => {
-                BodyView::ToolStarted { tool_call: ToolCallView::of(run, call) }
+                BodyView::ToolStarted { tool_call: ToolCallView::new(run, call) }
             }
             RunEventBody::ToolCompleted(call) => {
-                BodyView::ToolCompleted { tool_call: ToolCallView::of(run, call) }
+                BodyView::ToolCompleted { tool_call: ToolCallView::new(run, call) }
             }
             RunEventBody::LoopDetected { call, tool, count } => {
                 BodyView::LoopDetected { tool_call_id: call.0, tool_name: tool, count }
@@ -107,7 +107,7 @@ impl From<RunEvent> for RunEventView {
             RunEventBody::Ended { status, reason, summary, error } => BodyView::RunEnded {
                 status,
                 reason,
-                summary: SummaryView::of(Some(summary)),
+                summary: SummaryView::from_text(Some(summary)),
                 error_message: error,
             },
             RunEventBody::TextDelta { step, text } => BodyView::TextDelta { step_number: step, text },

@@ -7,7 +7,7 @@ use emergent_domain::{
     run_event::{MessageContent, RecordedMessage},
     time::Timestamp,
 };
-use emergent_executor::history::{LightCall, RunMessage, RunMessageContent};
+use emergent_executor::history::{RunMessage, RunMessageContent, ToolCallRef};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -77,14 +77,14 @@ pub(crate) struct AnswerContent {
     /// What the model thought aloud, when it told.
     #[serde(skip_serializing_if = "Option::is_none")]
     thoughts: Option<String>,
-    tool_calls: Vec<LightCallView>,
+    tool_calls: Vec<ToolCallRefView>,
 }
 
 /// Enough to list a call; the rest is at `tool-calls/{toolCallId}`.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ToolCallRef)]
-pub(crate) struct LightCallView {
+pub(crate) struct ToolCallRefView {
     id: Uuid,
     tool_name: String,
     /// Absent in an event, which is about the moment the call was asked for.
@@ -155,15 +155,15 @@ impl From<RunMessageContent> for ContentView {
     }
 }
 
-impl From<LightCall> for LightCallView {
-    fn from(call: LightCall) -> Self {
+impl From<ToolCallRef> for ToolCallRefView {
+    fn from(call: ToolCallRef) -> Self {
         Self { id: call.id.0, tool_name: call.tool, status: Some(call.status.into()) }
     }
 }
 
 impl RunMessageView {
     /// As an event tells it: the calls are those the message itself names.
-    pub(crate) fn told(run: RunId, message: RecordedMessage) -> Self {
+    pub(crate) fn from_recorded(run: RunId, message: RecordedMessage) -> Self {
         Self {
             id: message.id.0,
             run_id: run.0,
@@ -188,7 +188,7 @@ fn answer(parts: Vec<Part>) -> AnswerContent {
             Part::Text { text, .. } => answer.text.push_str(&text),
             Part::Thought { text, .. } => answer.thoughts.get_or_insert_default().push_str(&text),
             Part::Call(call) => {
-                answer.tool_calls.push(LightCallView { id: call.id.0, tool_name: call.name, status: None });
+                answer.tool_calls.push(ToolCallRefView { id: call.id.0, tool_name: call.name, status: None });
             }
             Part::Result(_) => {}
         }

@@ -14,10 +14,10 @@ use uuid::Uuid;
 use super::{document::ChunkView, object::ObjectView};
 use crate::{ApiError, extract::fields};
 
-const LIMIT: i64 = 10;
-const MOST: i64 = 100;
+const DEFAULT_LIMIT: i64 = 10;
+const MAX_LIMIT: i64 = 100;
 /// Characters: a query is what a person asks, not a document.
-const QUERY: usize = 2_500;
+const MAX_QUERY_CHARS: usize = 2_500;
 
 /// What to look for, and where.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -38,19 +38,20 @@ pub(crate) struct SearchObjects {
     #[schema(max_items = 64)]
     labels: Vec<String>,
     status: Option<String>,
-    #[serde(default, deserialize_with = "fields::list")]
+    #[serde(default, deserialize_with = "fields::map_list")]
     #[schema(value_type = Vec<FilterView>, max_items = 32)]
     filters: Vec<Filter>,
     #[schema(minimum = 1, maximum = 100, default = 10)]
     limit: Option<i64>,
-    #[serde(default, deserialize_with = "fields::optional")]
-    weights: Option<WeightsBody>,
+    #[serde(default, deserialize_with = "fields::optional_map")]
+    weights: Option<WeightsInput>,
 }
 
 /// How much each channel counts in a hybrid search.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[schema(as = WeightsBody)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct WeightsBody {
+pub(crate) struct WeightsInput {
     #[schema(minimum = 0)]
     text: Option<f64>,
     #[schema(minimum = 0)]
@@ -115,29 +116,29 @@ impl TryFrom<SearchObjects> for SearchQuery {
             query: body.query,
             mode: body.mode,
             filter,
-            limit: read_limit(body.limit)?,
-            weights: read_weights(body.weights)?,
+            limit: parse_limit(body.limit)?,
+            weights: parse_weights(body.weights)?,
         })
     }
 }
 
 fn check_query(query: &str) -> Result<(), ApiError> {
     let long = query.chars().count();
-    if long > QUERY {
-        let reason = format!("has {long} characters, more than the limit of {QUERY}");
+    if long > MAX_QUERY_CHARS {
+        let reason = format!("has {long} characters, more than the limit of {MAX_QUERY_CHARS}");
         return Err(ApiError::invalid("query", reason));
     }
     Ok(())
 }
 
-pub(crate) fn read_limit(limit: Option<i64>) -> Result<usize, ApiError> {
-    usize::try_from(limit.unwrap_or(LIMIT))
+pub(crate) fn parse_limit(limit: Option<i64>) -> Result<usize, ApiError> {
+    usize::try_from(limit.unwrap_or(DEFAULT_LIMIT))
         .ok()
-        .filter(|limit| (1..=MOST as usize).contains(limit))
-        .ok_or_else(|| ApiError::invalid("limit", format!("must be 1 to {MOST}")))
+        .filter(|limit| (1..=MAX_LIMIT as usize).contains(limit))
+        .ok_or_else(|| ApiError::invalid("limit", format!("must be 1 to {MAX_LIMIT}")))
 }
 
-fn read_weights(given: Option<WeightsBody>) -> Result<Weights, ApiError> {
+fn parse_weights(given: Option<WeightsInput>) -> Result<Weights, ApiError> {
     let usual = Weights::default();
     let Some(given) = given else { return Ok(usual) };
     let weights = Weights::new(
@@ -145,7 +146,7 @@ fn read_weights(given: Option<WeightsBody>) -> Result<Weights, ApiError> {
         given.vector.unwrap_or(usual.vector()),
         given.k.unwrap_or(usual.k()),
     );
-    weights.map_err(|invalid| invalid.at("weights").into())
+    weights.map_err(|invalid| invalid.prefixed("weights").into())
 }
 
 /// What to look for in documents.
@@ -164,9 +165,9 @@ pub(crate) struct SearchChunks {
 }
 
 impl SearchChunks {
-    pub(crate) fn read(self) -> Result<(String, SearchMode, usize, Option<DocumentId>), ApiError> {
+    pub(crate) fn into_parts(self) -> Result<(String, SearchMode, usize, Option<DocumentId>), ApiError> {
         check_query(&self.query)?;
-        Ok((self.query, self.mode, read_limit(self.limit)?, self.document_id.map(DocumentId)))
+        Ok((self.query, self.mode, parse_limit(self.limit)?, self.document_id.map(DocumentId)))
     }
 }
 

@@ -1,5 +1,5 @@
 use emergent_domain::time::Timestamp;
-use emergent_secrets::{Rotated, SecretInfo};
+use emergent_secrets::{KeyRotation, SecretInfo};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -51,8 +51,8 @@ pub(crate) struct RotatedView {
     resealed: u64,
 }
 
-impl From<Rotated> for RotatedView {
-    fn from(rotated: Rotated) -> Self {
+impl From<KeyRotation> for RotatedView {
+    fn from(rotated: KeyRotation) -> Self {
         Self { key: rotated.key, resealed: rotated.resealed }
     }
 }

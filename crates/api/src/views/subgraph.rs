@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use emergent_domain::{ids::ObjectId, object::NewObject};
-use emergent_graph::{End, MadeSubgraph, NewSubgraph, NewSubgraphEdge};
+use emergent_graph::{CreatedSubgraph, EdgeEnd, NewSubgraph, NewSubgraphEdge};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -14,10 +14,10 @@ use crate::{ApiError, extract::fields};
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct CreateSubgraph {
-    #[serde(default, deserialize_with = "fields::list")]
+    #[serde(default, deserialize_with = "fields::map_list")]
     #[schema(max_items = 1000)]
     pub objects: Vec<SubgraphObject>,
-    #[serde(default, deserialize_with = "fields::list")]
+    #[serde(default, deserialize_with = "fields::map_list")]
     #[schema(max_items = 1000)]
     pub relationships: Vec<SubgraphRelationship>,
 }
@@ -65,7 +65,7 @@ impl TryFrom<CreateSubgraph> for NewSubgraph {
     type Error = ApiError;
     fn try_from(body: CreateSubgraph) -> Result<Self, ApiError> {
         let objects = body.objects.into_iter().map(SubgraphObject::split).collect();
-        let relationships = body.relationships.into_iter().enumerate().map(|(at, edge)| edge.read(at));
+        let relationships = body.relationships.into_iter().enumerate().map(|(at, edge)| edge.into_edge(at));
         Ok(Self { objects, relationships: relationships.collect::<Result<_, _>>()? })
     }
 }
@@ -78,10 +78,10 @@ impl SubgraphObject {
 }
 
 impl SubgraphRelationship {
-    fn read(self, at: usize) -> Result<NewSubgraphEdge, ApiError> {
+    fn into_edge(self, at: usize) -> Result<NewSubgraphEdge, ApiError> {
         let end = |ref_: Option<String>, id: Option<Uuid>, side: &str| match (ref_, id) {
-            (Some(name), None) => Ok(End::Ref(name)),
-            (None, Some(id)) => Ok(End::Id(ObjectId(id))),
+            (Some(name), None) => Ok(EdgeEnd::Ref(name)),
+            (None, Some(id)) => Ok(EdgeEnd::Id(ObjectId(id))),
             _ => Err(ApiError::invalid(
                 format!("relationships[{at}].{side}Ref"),
                 format!("give either `{side}Ref` or `{side}Id`"),
@@ -108,8 +108,8 @@ pub(crate) struct SubgraphView {
     refs: BTreeMap<String, ObjectId>,
 }
 
-impl From<MadeSubgraph> for SubgraphView {
-    fn from(made: MadeSubgraph) -> Self {
+impl From<CreatedSubgraph> for SubgraphView {
+    fn from(made: CreatedSubgraph) -> Self {
         Self {
             objects: made.objects.into_iter().map(ObjectView::from).collect(),
             relationships: made.relationships.into_iter().map(RelationshipView::from).collect(),

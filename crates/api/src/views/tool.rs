@@ -68,7 +68,7 @@ impl From<&ToolInfo> for ToolView {
             source: if tool.server.is_some() { ToolSource::Mcp } else { ToolSource::Builtin },
             server: tool.server.clone(),
             description: tool.description.as_ref().to_owned(),
-            input_schema: tool.input_schema.value().clone(),
+            input_schema: tool.input_schema.as_value().clone(),
             effect,
             repeatable,
             scope: tool.scope,

@@ -1,4 +1,4 @@
-use emergent_domain::{ids::RunId, run::CallStatus, run_event::RecordedCall, time::Timestamp};
+use emergent_domain::{ids::RunId, run::ToolCallStatus, run_event::RecordedToolCall, time::Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -27,7 +27,7 @@ pub(crate) struct ToolCallView {
 }
 
 impl ToolCallView {
-    pub(crate) fn of(run: RunId, call: RecordedCall) -> Self {
+    pub(crate) fn new(run: RunId, call: RecordedToolCall) -> Self {
         Self {
             id: call.id.0,
             run_id: run.0,
@@ -52,18 +52,18 @@ pub(crate) enum CallStatusView {
     Error,
 }
 
-impl From<CallStatus> for CallStatusView {
-    fn from(status: CallStatus) -> Self {
+impl From<ToolCallStatus> for CallStatusView {
+    fn from(status: ToolCallStatus) -> Self {
         match status {
             // What has not begun will, in a moment: nobody outside needs to tell the two apart.
-            CallStatus::Pending | CallStatus::Running => Self::Running,
-            CallStatus::Completed => Self::Completed,
-            CallStatus::Error => Self::Error,
+            ToolCallStatus::Pending | ToolCallStatus::Running => Self::Running,
+            ToolCallStatus::Completed => Self::Completed,
+            ToolCallStatus::Error => Self::Error,
         }
     }
 }
 
-impl From<CallStatusView> for CallStatus {
+impl From<CallStatusView> for ToolCallStatus {
     fn from(status: CallStatusView) -> Self {
         match status {
             CallStatusView::Running => Self::Running,

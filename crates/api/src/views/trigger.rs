@@ -6,7 +6,7 @@ use emergent_domain::{
     filter::Filter,
     ids::AgentId,
     time::Timestamp,
-    trigger::{CoalesceBy, EventKind, EventTrigger, Fired, FiringStatus, Missed, Schedule},
+    trigger::{CoalesceBy, EventKind, EventTrigger, FiringCause, FiringStatus, MissedPolicy, Schedule},
 };
 use emergent_executor::triggers::{ListedFiring, Triggers};
 use serde::Serialize;
@@ -53,7 +53,7 @@ pub(crate) struct ScheduleView {
     time_zone: String,
     /// What becomes of times that passed while no server ran.
     #[schema(value_type = MissedView)]
-    missed: Missed,
+    missed: MissedPolicy,
     /// What the agent is told; a sentence about the schedule when not said.
     input: Option<String>,
     context: Option<Value>,
@@ -244,10 +244,10 @@ impl From<ListedFiring> for FiringView {
             settled_at: firing.settled_at,
         };
         match firing.fired {
-            Fired::Schedule { schedule, at } => {
+            FiringCause::Schedule { schedule, at } => {
                 (view.schedule_id, view.scheduled_at) = (Some(schedule.0), Some(at));
             }
-            Fired::Event { event, entity, entity_type, version, at: _ } => {
+            FiringCause::Event { event, entity, entity_type, version, at: _ } => {
                 view.event = Some(event);
                 view.entity_id = Some(entity);
                 view.entity_type = Some(entity_type);

@@ -11,11 +11,11 @@ use emergent_domain::{ids::ProjectId, token::Scope};
 use emergent_executor::{Executor, Settings};
 use emergent_graph::Graph;
 use emergent_llm::Models;
-use emergent_secrets::{Keys, Secrets};
+use emergent_secrets::{KeySource, Secrets};
 use emergent_testkit::TestDb;
 use emergent_tools::{
     ToolPool,
-    remote::{RemoteSettings, Servers},
+    remote::{McpServers, RemoteSettings},
 };
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -62,15 +62,16 @@ impl Server {
         graph.ensure_builtin_packs().await.expect("built-in packs");
         let admin = "test-admin-secret-with-enough-length".to_owned();
         graph.ensure_admin_token(&admin).await.expect("an admin token");
-        let keys = Keys::given("dGhlIGtleSBvZiB0aGUgdGVzdHMgb2YgdGhlIEFQSSE=").expect("a key");
+        let keys = KeySource::from_env_value("dGhlIGtleSBvZiB0aGUgdGVzdHMgb2YgdGhlIEFQSSE=").expect("a key");
         let clock = emergent_domain::time::Clock::system();
         let secrets =
             Secrets::open(db.db.clone(), clock.clone(), keys, Default::default()).await.expect("secrets");
-        let servers = Servers::new(db.db.clone(), clock, secrets.clone(), RemoteSettings::default());
-        let builtin = emergent_tools::builtin::all().into_iter().chain(emergent_coordination::tools::all());
+        let servers = McpServers::new(db.db.clone(), clock, secrets.clone(), RemoteSettings::default());
+        let builtin =
+            emergent_tools::builtin::tools().into_iter().chain(emergent_coordination::tools::tools());
         let tools = ToolPool::new(builtin.collect::<Vec<_>>()).with_remote(servers);
         let executor = Executor::new(graph.clone(), models, tools, Settings::default());
-        let app = App::with_places(executor.clone(), secrets, places);
+        let app = App::with_request_limit(executor.clone(), secrets, places);
         let router = emergent_api::router(app.clone());
         Self { router, graph, executor, app, admin, default_project }
     }

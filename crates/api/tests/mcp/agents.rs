@@ -11,8 +11,8 @@ use std::{
 use emergent_domain::{prompt::Prompt, token::Scope};
 use emergent_store::Tx;
 use emergent_testkit::{
-    TestDb, both,
-    scripted::{Scripted, calls, says},
+    TestDb, both_engines,
+    scripted::{ScriptedModel, calls, says},
 };
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ use crate::{
 
 const LONG: Duration = Duration::from_secs(600);
 
-async fn server(db: &TestDb, model: &Scripted) -> (Server, watch::Sender<bool>) {
+async fn server(db: &TestDb, model: &ScriptedModel) -> (Server, watch::Sender<bool>) {
     let server = Server::with_models(db, 1_024, model.models()).await;
     let runner = server.drive();
     (server, runner)
@@ -44,9 +44,9 @@ async fn becomes(client: &Client, status: &str) -> Value {
     panic!("the run is not {status}: {}", client.get("/api/admin/runs").await.text);
 }
 
-both! {
+both_engines! {
     async fn only_an_external_agent_is_a_tool_and_it_answers_with_what_it_came_to(db: TestDb) {
-        let model = Scripted::new([calls("project_info", json!({})), says("Three patterns fit.")]);
+        let model = ScriptedModel::new([calls("project_info", json!({})), says("Three patterns fit.")]);
         let (server, _runner) = server(&db, &model).await;
         let admin = server.admin();
         admin.agent("researcher", json!({ "visibility": "external", "description": "Researches.", "tools": ["project_info"] })).await;
@@ -80,7 +80,7 @@ both! {
     }
 
     async fn a_call_that_is_dropped_cancels_its_run(db: TestDb) {
-        let (server, _runner) = server(&db, &Scripted::new([says("Never.").after(LONG)])).await;
+        let (server, _runner) = server(&db, &ScriptedModel::new([says("Never.").with_delay(LONG)])).await;
         let admin = server.admin();
         admin.agent("slow", json!({ "visibility": "external" })).await;
         let peer = Peer::modern(admin.clone());
@@ -94,7 +94,7 @@ both! {
     }
 
     async fn a_call_that_is_taken_back_cancels_its_run(db: TestDb) {
-        let (server, _runner) = server(&db, &Scripted::new([says("Never.").after(LONG)])).await;
+        let (server, _runner) = server(&db, &ScriptedModel::new([says("Never.").with_delay(LONG)])).await;
         let admin = server.admin();
         admin.agent("slow", json!({ "visibility": "external" })).await;
         let peer = Peer::legacy(admin.clone()).await;
@@ -109,7 +109,7 @@ both! {
     }
 
     async fn listeners_hear_of_a_new_tool_and_a_new_prompt(db: TestDb) {
-        let (server, _runner) = server(&db, &Scripted::new([])).await;
+        let (server, _runner) = server(&db, &ScriptedModel::new([])).await;
         let admin = server.admin();
         let peer = Peer::modern(admin.clone());
         let wanted = json!({ "notifications": { "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true } });
@@ -124,7 +124,7 @@ both! {
         let change = async {
             tokio::time::sleep(Duration::from_millis(500)).await;
             admin.agent("new", json!({ "visibility": "external" })).await;
-            let work = move |tx: &mut Tx<'_>| emergent_store::prompts::put_of_product(tx, project, "p", &prompt);
+            let work = move |tx: &mut Tx<'_>| emergent_store::prompts::upsert_for_product(tx, project, "p", &prompt);
             server.graph.db().write(work).await.unwrap();
         };
         let both = async {
@@ -142,7 +142,7 @@ both! {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_goes_away_while_its_run_is_written_down_cancels_it() {
     let db = TestDb::sqlite().await;
-    let server = Server::with_models(&db, 1_024, Scripted::new([]).models()).await;
+    let server = Server::with_models(&db, 1_024, ScriptedModel::new([]).models()).await;
     let admin = server.admin();
     admin.agent("slow", json!({ "visibility": "external" })).await;
     let peer = Peer::modern(admin.clone());

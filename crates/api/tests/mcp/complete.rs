@@ -2,7 +2,7 @@
 
 use emergent_domain::{prompt::Prompt, token::Scope};
 use emergent_store::Tx;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 
 use crate::{common::Server, peer::Peer};
@@ -17,7 +17,7 @@ fn resource(uri: &str) -> Value {
     json!({ "type": "ref/resource", "uri": uri })
 }
 
-both! {
+both_engines! {
     async fn arguments_of_resources_and_prompts_are_completed_from_the_graph_in_both_eras(db: TestDb) {
         let server = Server::start(&db).await;
         let admin = server.admin();
@@ -29,7 +29,7 @@ both! {
                              "messages": [{ "role": "user", "content": "{{topic}} {{type}}" }] });
         let prompt: Prompt = serde_json::from_value(prompt).unwrap();
         let project = server.default_project;
-        let put = move |tx: &mut Tx<'_>| emergent_store::prompts::put_of_product(tx, project, "a.product", &prompt);
+        let put = move |tx: &mut Tx<'_>| emergent_store::prompts::upsert_for_product(tx, project, "a.product", &prompt);
         server.graph.db().write(put).await.unwrap();
         let prompt = || json!({ "type": "ref/prompt", "name": "ask" });
 

@@ -12,7 +12,7 @@ mod subscribe;
 use axum::http::{Method, header};
 use common::Server;
 use emergent_domain::token::Scope;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use peer::Peer;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn tool<'a>(tools: &'a Value, name: &str) -> &'a Value {
     all.iter().find(|tool| tool["name"] == name).unwrap_or_else(|| panic!("{name} in {tools}"))
 }
 
-both! {
+both_engines! {
     async fn both_eras_write_and_read_the_graph_in_the_name_of_their_token(db: TestDb) {
         let server = Server::start(&db).await;
         for (at, peer) in [Peer::modern(server.admin()), Peer::legacy(server.admin()).await].iter().enumerate() {
@@ -210,7 +210,7 @@ both! {
         let put = async |product: &'static str| {
             let prompt = prompt.clone();
             let work = move |tx: &mut emergent_store::Tx<'_>| {
-                emergent_store::prompts::put_of_product(tx, project, product, &prompt)
+                emergent_store::prompts::upsert_for_product(tx, project, product, &prompt)
             };
             server.graph.db().write(work).await
         };

@@ -7,7 +7,7 @@ use axum::{
     response::Response,
 };
 use emergent_api::App;
-use emergent_testkit::{TestDb, both};
+use emergent_testkit::{TestDb, both_engines};
 use serde_json::json;
 
 use crate::{common::Server, peer::Peer};
@@ -15,8 +15,8 @@ use crate::{common::Server, peer::Peer};
 /// A server with room for so many requests and streams.
 async fn server(db: &TestDb, requests: usize, streams: usize) -> Server {
     let server = Server::start(db).await;
-    let app = App::with_places(server.executor.clone(), server.app.secrets.clone(), requests);
-    let app = app.with_streams(streams);
+    let app = App::with_request_limit(server.executor.clone(), server.app.secrets.clone(), requests);
+    let app = app.with_stream_limit(streams);
     Server { router: emergent_api::router(app.clone()), app, ..server }
 }
 
@@ -31,7 +31,7 @@ fn is_stream(response: &Response) {
     assert_eq!(response.headers()[header::CONTENT_TYPE], "text/event-stream");
 }
 
-both! {
+both_engines! {
     async fn one_stream_too_many_is_told_the_limit_and_has_room_when_another_ends(db: TestDb) {
         let server = server(&db, 2, 3).await;
         let (modern, legacy) = (Peer::modern(server.admin()), Peer::legacy(server.admin()).await);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::{body::BodyDataStream, response::Response};
 use emergent_domain::token::Scope;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ async fn change(client: &Client, id: &str, to: &str) {
     client.patch(&format!("/api/graph/objects/{id}"), json!({ "properties": { "name": to } })).await.is(200);
 }
 
-both! {
+both_engines! {
     async fn a_session_hears_of_the_resources_it_subscribed_to_and_of_no_others(db: TestDb) {
         let server = Server::start(&db).await;
         let admin = server.admin();

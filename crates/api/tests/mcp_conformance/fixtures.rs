@@ -4,8 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use emergent_api::Who;
-use emergent_mcp::server::{About, Call, Changed, Fault, Fields, Host, Level, Offer, Outcome, Tool};
+use emergent_api::McpCaller;
+use emergent_mcp::server::{
+    CallOutcome, Fault, Host, HostCall, JsonFields, Level, ListKind, ServerInfo, Tool, ToolList,
+};
 use futures_util::{StreamExt, stream, stream::BoxStream};
 use serde_json::{Value, json, value::to_raw_value};
 use tokio::{sync::broadcast, time::sleep};
@@ -18,16 +20,16 @@ const WAV: &str = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
 const A_MOMENT: Duration = Duration::from_millis(50);
 
 pub struct Fixtures {
-    about: About,
-    offer: Arc<Offer>,
-    changed: broadcast::Sender<Changed>,
+    about: ServerInfo,
+    offer: Arc<ToolList>,
+    changed: broadcast::Sender<ListKind>,
     questions: Questions,
 }
 
 impl Default for Fixtures {
     fn default() -> Self {
         let list_changed = json!({ "listChanged": true });
-        let about = About {
+        let about = ServerInfo {
             server: json!({ "name": "fixtures", "version": "1.0.0" }),
             capabilities: json!({
                 "tools": list_changed, "prompts": list_changed,
@@ -42,7 +44,7 @@ impl Default for Fixtures {
             input_schema: to_raw_value(&schema).unwrap(),
             annotations: None,
         };
-        let offer = Offer::of(&tools().into_iter().map(listed).collect::<Vec<_>>()).unwrap();
+        let offer = ToolList::from_tools(&tools().into_iter().map(listed).collect::<Vec<_>>()).unwrap();
         let changed = broadcast::channel(16).0;
         Self { about, offer: Arc::new(offer), changed, questions: Questions::default() }
     }
@@ -98,11 +100,11 @@ fn rich_schema() -> Value {
     })
 }
 
-pub fn done(result: &Value) -> Result<Outcome, Fault> {
-    Ok(Outcome::Done(Fields::of(result)?))
+pub fn done(result: &Value) -> Result<CallOutcome, Fault> {
+    Ok(CallOutcome::Done(JsonFields::from_object(result)?))
 }
 
-pub fn says(text: &str) -> Result<Outcome, Fault> {
+pub fn says(text: &str) -> Result<CallOutcome, Fault> {
     done(&json!({ "content": [{ "type": "text", "text": text }] }))
 }
 
@@ -116,18 +118,18 @@ fn embedded(uri: &str, kind: &str, text: &str) -> Value {
 
 #[async_trait]
 impl Host for Fixtures {
-    type Caller = Who;
+    type Caller = McpCaller;
 
-    fn about(&self) -> &About {
+    fn server_info(&self) -> &ServerInfo {
         &self.about
     }
 
-    async fn tools(&self, _: &Who) -> Result<Arc<Offer>, Fault> {
+    async fn tools(&self, _: &McpCaller) -> Result<Arc<ToolList>, Fault> {
         Ok(Arc::clone(&self.offer))
     }
 
-    async fn call(&self, call: Call<Who>) -> Result<Outcome, Fault> {
-        let link = &call.link;
+    async fn call(&self, call: HostCall<McpCaller>) -> Result<CallOutcome, Fault> {
+        let link = &call.channel;
         match call.name.as_str() {
             "test_simple_text" => says("This is a simple text response for testing."),
             "test_image_content" => done(&json!({ "content": [image()] })),
@@ -166,11 +168,11 @@ impl Host for Fixtures {
                 says("done")
             }
             "test_missing_capability" => {
-                link.needs("sampling")?;
+                link.require_capability("sampling")?;
                 says("ok")
             }
             "test_trigger_tool_change" | "test_trigger_prompt_change" => {
-                let kind = if call.name.contains("tool") { Changed::Tools } else { Changed::Prompts };
+                let kind = if call.name.contains("tool") { ListKind::Tools } else { ListKind::Prompts };
                 let _ = self.changed.send(kind);
                 says("ok")
             }
@@ -192,13 +194,13 @@ impl Host for Fixtures {
         }
     }
 
-    async fn prompts(&self, _: &Who) -> Result<Fields, Fault> {
+    async fn prompts(&self, _: &McpCaller) -> Result<JsonFields, Fault> {
         let prompt = |name: &str, arguments: &[&str]| {
             let arguments: Vec<_> =
                 arguments.iter().map(|name| json!({ "name": name, "required": true })).collect();
             json!({ "name": name, "description": format!("The fixture {name}."), "arguments": arguments })
         };
-        Fields::of(&json!({ "prompts": [
+        JsonFields::from_object(&json!({ "prompts": [
             prompt("test_simple_prompt", &[]),
             prompt("test_prompt_with_arguments", &["arg1", "arg2"]),
             prompt("test_prompt_with_embedded_resource", &["resourceUri"]),
@@ -207,7 +209,7 @@ impl Host for Fixtures {
         ] }))
     }
 
-    async fn prompt(&self, call: Call<Who>) -> Result<Outcome, Fault> {
+    async fn prompt(&self, call: HostCall<McpCaller>) -> Result<CallOutcome, Fault> {
         let given = |name: &str| call.arguments[name].as_str().unwrap_or_default().to_owned();
         let text = |text: String| json!({ "type": "text", "text": text });
         let contents = match call.name.as_str() {
@@ -230,7 +232,10 @@ impl Host for Fixtures {
                         "What context should the prompt use?",
                         json!({ "context": { "type": "string" } }),
                     );
-                    return Ok(Outcome::Ask { requests: json!({ "user_context": question }), state: None });
+                    return Ok(CallOutcome::NeedsInput {
+                        requests: json!({ "user_context": question }),
+                        state: None,
+                    });
                 };
                 vec![text(said.to_owned())]
             }
@@ -241,22 +246,22 @@ impl Host for Fixtures {
         done(&json!({ "messages": messages }))
     }
 
-    async fn resources(&self, _: &Who, _: Option<&str>) -> Result<Fields, Fault> {
+    async fn resources(&self, _: &McpCaller, _: Option<&str>) -> Result<JsonFields, Fault> {
         let resource = |name: &str, kind: &str| json!({ "uri": format!("test://{name}"), "name": name, "mimeType": kind });
-        Fields::of(&json!({ "resources": [
+        JsonFields::from_object(&json!({ "resources": [
             resource("static-text", "text/plain"),
             resource("static-binary", "image/png"),
             resource("watched-resource", "text/plain"),
         ] }))
     }
 
-    async fn templates(&self, _: &Who) -> Result<Fields, Fault> {
-        Fields::of(&json!({ "resourceTemplates": [
+    async fn templates(&self, _: &McpCaller) -> Result<JsonFields, Fault> {
+        JsonFields::from_object(&json!({ "resourceTemplates": [
             { "uriTemplate": "test://template/{id}/data", "name": "template", "mimeType": "application/json" },
         ] }))
     }
 
-    async fn read(&self, _: &Who, uri: &str) -> Result<Fields, Fault> {
+    async fn read(&self, _: &McpCaller, uri: &str) -> Result<JsonFields, Fault> {
         let template = uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data"));
         let content = match (uri, template) {
             ("test://static-text" | "test://watched-resource", _) => {
@@ -267,20 +272,22 @@ impl Host for Fixtures {
                 let data = json!({ "id": id, "templateTest": true, "data": format!("Data for ID: {id}") });
                 json!({ "uri": uri, "mimeType": "application/json", "text": data.to_string() })
             }
-            _ => return Err(Fault::NoResource { uri: uri.to_owned() }),
+            _ => return Err(Fault::ResourceNotFound { uri: uri.to_owned() }),
         };
-        Fields::of(&json!({ "contents": [content] }))
+        JsonFields::from_object(&json!({ "contents": [content] }))
     }
 
-    async fn complete(&self, _: &Who, _: Value) -> Result<Fields, Fault> {
-        Fields::of(&json!({ "completion": { "values": ["test1", "test2"], "total": 2, "hasMore": false } }))
+    async fn complete(&self, _: &McpCaller, _: Value) -> Result<JsonFields, Fault> {
+        JsonFields::from_object(
+            &json!({ "completion": { "values": ["test1", "test2"], "total": 2, "hasMore": false } }),
+        )
     }
 
-    async fn subscribe(&self, _: &Who, _: &str) -> Result<u64, Fault> {
+    async fn subscribe(&self, _: &McpCaller, _: &str) -> Result<u64, Fault> {
         Ok(1)
     }
 
-    fn changes(&self, _: &Who) -> BoxStream<'static, Changed> {
+    fn changes(&self, _: &McpCaller) -> BoxStream<'static, ListKind> {
         let heard = self.changed.subscribe();
         stream::unfold(heard, |mut heard| async move { heard.recv().await.ok().map(|one| (one, heard)) })
             .boxed()

@@ -23,7 +23,7 @@ async fn serve(db: &TestDb) -> String {
     let Server { router, app, admin, .. } = Server::start(db).await;
     // The fixtures go in while nobody else holds the app.
     drop(router);
-    let app = app.hosting(Arc::new(Fixtures::default()));
+    let app = app.with_mcp_host(Arc::new(Fixtures::default()));
     let bearer: axum::http::HeaderValue = format!("Bearer {admin}").parse().expect("a header");
     let add_token = move |mut request: Request, next: Next| {
         request.headers_mut().entry(header::AUTHORIZATION).or_insert(bearer.clone());

@@ -9,8 +9,8 @@ use std::{
     },
 };
 
-use emergent_api::Who;
-use emergent_mcp::server::{Call, Fault, Outcome};
+use emergent_api::McpCaller;
+use emergent_mcp::server::{CallOutcome, Fault, HostCall};
 use serde_json::{Map, Value, json};
 
 use crate::fixtures::says;
@@ -96,16 +96,16 @@ impl Questions {
         state
     }
 
-    fn check(&self, call: &Call<Who>) -> Result<(), Fault> {
+    fn check(&self, call: &HostCall<McpCaller>) -> Result<(), Fault> {
         let known = call.state.as_ref().is_some_and(|state| self.given.lock().unwrap().contains(state));
         if known { Ok(()) } else { Err(Fault::invalid("requestState is not one that was given out")) }
     }
 
-    fn ask(&self, requests: Value, with_state: bool) -> Result<Outcome, Fault> {
-        Ok(Outcome::Ask { requests, state: with_state.then(|| self.state()) })
+    fn ask(&self, requests: Value, with_state: bool) -> Result<CallOutcome, Fault> {
+        Ok(CallOutcome::NeedsInput { requests, state: with_state.then(|| self.state()) })
     }
 
-    pub fn call(&self, call: &Call<Who>) -> Result<Outcome, Fault> {
+    pub fn call(&self, call: &HostCall<McpCaller>) -> Result<CallOutcome, Fault> {
         let answered = |name: &str| call.answers[name].is_object();
         let confirm =
             || json!({ "confirm": elicit("Please confirm", json!({ "ok": { "type": "boolean" } })) });
@@ -156,16 +156,16 @@ impl Questions {
             "capabilities" if call.answers.as_object().is_some_and(|all| !all.is_empty()) => says("thanks"),
             "capabilities" => {
                 let mut requests = Map::new();
-                if call.link.can("sampling") {
+                if call.channel.has_capability("sampling") {
                     requests.insert("sampled".to_owned(), sample("Hello", 100));
                 }
-                if call.link.can("elicitation") {
+                if call.channel.has_capability("elicitation") {
                     requests.insert("asked".to_owned(), name());
                 }
                 self.ask(requests.into(), false)
             }
             "test_streaming_elicitation" => {
-                call.link.needs("elicitation")?;
+                call.channel.require_capability("elicitation")?;
                 if answered("confirm") { says("thanks") } else { self.ask(confirm(), false) }
             }
             other => Err(Fault::invalid(format!("there is no tool `{other}`"))),

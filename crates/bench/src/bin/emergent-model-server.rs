@@ -19,11 +19,11 @@ use tokio::{
 struct Plan {
     steps: usize,
     latency: Duration,
-    what: What,
+    what: AnswerKind,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum What {
+enum AnswerKind {
     Read,
     Write,
     Stamp,
@@ -51,7 +51,7 @@ async fn serve(mut stream: TcpStream) {
         let plan = plan(&body);
         let said = count(&body, b"\"role\":\"assistant\"");
         let mut latency = plan.latency;
-        if plan.what == What::Stamp {
+        if plan.what == AnswerKind::Stamp {
             latency += Duration::from_millis(10 * (STAMPS.fetch_add(1, Ordering::Relaxed) % 100));
         }
         if !latency.is_zero() {
@@ -88,14 +88,14 @@ async fn request(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<Vec<u8>>
 }
 
 fn plan(body: &[u8]) -> Plan {
-    let mut plan = Plan { steps: 1, latency: Duration::ZERO, what: What::Read };
+    let mut plan = Plan { steps: 1, latency: Duration::ZERO, what: AnswerKind::Read };
     let Some(at) = find(body, b"\"model\":\"") else { return plan };
     let name = body[at + 9..].split(|byte| *byte == b'"').next().unwrap_or_default();
     for word in String::from_utf8_lossy(name).split('-') {
         match word {
-            "read" => plan.what = What::Read,
-            "write" => plan.what = What::Write,
-            "stamp" => plan.what = What::Stamp,
+            "read" => plan.what = AnswerKind::Read,
+            "write" => plan.what = AnswerKind::Write,
+            "stamp" => plan.what = AnswerKind::Stamp,
             _ => {
                 let number = word.get(1..).and_then(|number| number.parse::<u64>().ok()).unwrap_or(0);
                 match word.as_bytes().first() {
@@ -119,10 +119,12 @@ fn answer(plan: &Plan, said: usize) -> String {
         events.push_str(data);
         events.push_str("}\n\n");
     };
-    if plan.what == What::Stamp || said >= plan.steps {
+    if plan.what == AnswerKind::Stamp || said >= plan.steps {
         let text = match plan.what {
-            What::Stamp => micros().to_string(),
-            What::Read | What::Write => "Everything was looked at, and nothing is missing.".to_owned(),
+            AnswerKind::Stamp => micros().to_string(),
+            AnswerKind::Read | AnswerKind::Write => {
+                "Everything was looked at, and nothing is missing.".to_owned()
+            }
         };
         event(&format!(
             r#""choices":[{{"index":0,"delta":{{"role":"assistant","content":"{text}"}},"finish_reason":null}}]"#
@@ -133,13 +135,15 @@ fn answer(plan: &Plan, said: usize) -> String {
             r#""choices":[{"index":0,"delta":{"role":"assistant","content":"I will look at the next one."},"finish_reason":null}]"#,
         );
         let (tool, arguments) = match plan.what {
-            What::Write => (
+            AnswerKind::Write => (
                 "entities_create",
                 format!(
                     r#"{{\"objects\":[{{\"type\":\"Note\",\"key\":\"note-{call}\",\"properties\":{{\"title\":\"Note {said} of this run\",\"body\":\"{BODY}\"}}}}]}}"#
                 ),
             ),
-            What::Read | What::Stamp => ("entities_get", format!(r#"{{\"id\":\"Fact/fact-{said}\"}}"#)),
+            AnswerKind::Read | AnswerKind::Stamp => {
+                ("entities_get", format!(r#"{{\"id\":\"Fact/fact-{said}\"}}"#))
+            }
         };
         event(&format!(
             r#""choices":[{{"index":0,"delta":{{"tool_calls":[{{"index":0,"id":"call_{call}","type":"function","function":{{"name":"{tool}","arguments":"{arguments}"}}}}]}},"finish_reason":null}}]"#

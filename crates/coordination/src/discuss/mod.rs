@@ -11,33 +11,33 @@
 mod kinds;
 mod outcome;
 mod prompt;
-mod read;
+mod replay;
 mod settings;
 mod tally;
 mod tasks;
-mod walk;
+mod votes;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use outcome::{Dissent, Outcome, Ranked};
-pub use settings::{EntryType, Kind, Participant, Phase, Settings};
+pub use outcome::{DiscussionOutcome, Dissent, RankedOption};
+pub use settings::{DiscussionKind, DiscussionSettings, EntryType, Participant, Phase};
 
-use walk::Walk;
+use replay::Replay;
 
 /// One turn: a run that was started for a place.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Turn {
-    pub place: i64,
+pub struct DiscussionTurn {
+    pub index: i64,
     pub agent: String,
     pub phase: String,
     pub round: i64,
     /// `None` while it runs.
-    pub ended: Option<Ended>,
+    pub result: Option<TurnResult>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Ended {
+pub struct TurnResult {
     /// False for one that failed, timed out or was cancelled: it abstains.
     pub ok: bool,
     pub text: String,
@@ -56,7 +56,7 @@ pub struct Vote {
 
 /// What a person decided about a discussion that could not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Decision {
+pub struct PersonDecision {
     pub decision: Value,
     #[serde(default)]
     pub reason: String,
@@ -64,57 +64,61 @@ pub struct Decision {
 
 /// A turn to be started.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ask {
-    pub place: i64,
+pub struct NewTurn {
+    pub index: i64,
     pub agent: String,
     pub phase: String,
     pub round: i64,
     pub prompt: String,
     /// Whether it is given `submit_vote`.
-    pub hands_vote: bool,
+    pub expects_vote: bool,
     /// As what its answer is kept.
     pub entry_type: EntryType,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Next {
+pub enum DiscussionAction {
     /// Start these, side by side. Other turns may still be running.
-    Ask(Vec<Ask>),
+    StartTurns(Vec<NewTurn>),
     /// Turns are running, and nobody else is to be asked before they end.
     Wait,
     /// It is over. Turns that are still running change nothing any more.
-    Resolve(Box<Outcome>),
+    Resolve(Box<DiscussionOutcome>),
     /// A person has to decide; `so_far` is what there is to go by.
-    Escalate { reason: String, options: Vec<String>, so_far: Box<Outcome> },
+    Escalate { reason: String, options: Vec<String>, so_far: Box<DiscussionOutcome> },
 }
 
 /// What is next in a discussion. `turns` are all that were started, in any order.
-pub fn next(settings: &Settings, turns: &[Turn], decided_by_person: Option<&Decision>) -> Next {
-    let mut walk = Walk::new(settings, turns);
-    let next = match kinds::go(&mut walk) {
-        Ok(outcome) => Next::Resolve(Box::new(outcome)),
+pub fn next_action(
+    settings: &DiscussionSettings,
+    turns: &[DiscussionTurn],
+    decided_by_person: Option<&PersonDecision>,
+) -> DiscussionAction {
+    let mut walk = Replay::new(settings, turns);
+    let next = match kinds::run_kind(&mut walk) {
+        Ok(outcome) => DiscussionAction::Resolve(Box::new(outcome)),
         Err(next) => next,
     };
     let Some(decision) = decided_by_person else { return next };
     let before = match next {
-        Next::Resolve(outcome) => *outcome,
-        Next::Escalate { so_far, .. } => *so_far,
-        Next::Ask(_) | Next::Wait => Outcome::so_far(&walk),
+        DiscussionAction::Resolve(outcome) => *outcome,
+        DiscussionAction::Escalate { so_far, .. } => *so_far,
+        DiscussionAction::StartTurns(_) | DiscussionAction::Wait => DiscussionOutcome::partial(&walk),
     };
-    Next::Resolve(Box::new(before.decided_by(decision)))
+    DiscussionAction::Resolve(Box::new(before.with_person_decision(decision)))
 }
 
 /// Every turn that was or has to be asked up to here, in the order of places: for whoever has a
 /// run's place only and needs to know its phase, round and type again.
-pub fn asked(settings: &Settings, turns: &[Turn]) -> Vec<Ask> {
-    let mut walk = Walk::new(settings, turns);
-    let _ = kinds::go(&mut walk);
-    walk.asked
+pub fn expected_turns(settings: &DiscussionSettings, turns: &[DiscussionTurn]) -> Vec<NewTurn> {
+    let mut walk = Replay::new(settings, turns);
+    let _ = kinds::run_kind(&mut walk);
+    walk.expected
 }
 
 /// No discussion with these settings has more turns, whatever its participants do.
-pub fn most_turns(settings: &Settings) -> usize {
-    kinds::most_turns(settings)
+pub fn max_turns(settings: &DiscussionSettings) -> usize {
+    kinds::max_turns(settings)
 }
 
 #[cfg(test)]

@@ -5,17 +5,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Decision,
-    read::{APPROVED, Options},
+    PersonDecision,
+    replay::{Replay, TranscriptEntry},
     settings::EntryType,
-    tally::{Rank, Tally},
+    tally::{OptionTally, Tally},
     tasks,
-    walk::{Entry, Walk},
+    votes::{APPROVED, VoteOptions},
 };
-use crate::question::cut;
+use crate::question::truncate;
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outcome {
+pub struct DiscussionOutcome {
     /// An object: `option` where there was a vote, `text`, `reasons`, and `by` when a person decided.
     pub decision: Value,
     /// The share of weight behind it.
@@ -25,7 +25,7 @@ pub struct Outcome {
     /// Who would have decided otherwise, and why.
     pub dissent: Vec<Dissent>,
     /// Every option, the most supported first. Empty where nothing was voted on.
-    pub ranked: Vec<Ranked>,
+    pub ranked: Vec<RankedOption>,
     /// Work that the decision asks for.
     pub tasks: Vec<NewTask>,
 }
@@ -39,7 +39,7 @@ pub struct Dissent {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ranked {
+pub struct RankedOption {
     pub option: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
@@ -48,22 +48,22 @@ pub struct Ranked {
     pub voters: Vec<String>,
 }
 
-impl Outcome {
+impl DiscussionOutcome {
     /// One that was not voted on.
-    pub(super) fn of(text: String) -> Self {
-        let tasks = tasks::asked_for([text.as_str()]);
+    pub(super) fn from_text(text: String) -> Self {
+        let tasks = tasks::requested_tasks([text.as_str()]);
         Self { decision: json!({ "text": text }), text, tasks, ..Self::default() }
     }
 
-    pub(super) fn approved(mut self) -> Self {
+    pub(super) fn with_full_consensus(mut self) -> Self {
         self.consensus_level = 1.0;
         self
     }
 
     /// The leading option of a vote. What its voters wrote may ask for tasks.
-    pub(super) fn voted(tally: &Tally, options: &Options) -> Self {
-        let mut outcome = Self { consensus_level: tally.level(), ..Self::default() };
-        outcome.ranked = ranked(tally, Some(options));
+    pub(super) fn from_vote(tally: &Tally, options: &VoteOptions) -> Self {
+        let mut outcome = Self { consensus_level: tally.consensus_level(), ..Self::default() };
+        outcome.ranked = rank_options(tally, Some(options));
         let Some(first) = tally.leading() else { return outcome };
         let said = options.text(&first.option);
         let alone = first.voters.len() == 1 && tally.votes() == 1;
@@ -76,15 +76,15 @@ impl Outcome {
         let voters: Vec<Value> =
             first.voters.iter().map(|one| json!({ "agent": one.agent, "reason": one.reason })).collect();
         outcome.decision = json!({ "option": first.option, "text": outcome.text, "reasons": voters });
-        outcome.dissent = against(tally, &first.option);
+        outcome.dissent = dissenting_votes(tally, &first.option);
         let texts = first.voters.iter().map(|voter| voter.text.as_str());
-        outcome.tasks = tasks::asked_for(texts.chain([said]));
+        outcome.tasks = tasks::requested_tasks(texts.chain([said]));
         outcome
     }
 
     /// The whole list counts, and none of it is lost because another was ahead.
-    pub(super) fn ranked(tally: &Tally, options: &Options) -> Self {
-        let mut outcome = Self::voted(tally, options);
+    pub(super) fn from_ranking(tally: &Tally, options: &VoteOptions) -> Self {
+        let mut outcome = Self::from_vote(tally, options);
         if outcome.text.is_empty()
             && let Some(first) = outcome.ranked.first()
         {
@@ -96,22 +96,22 @@ impl Outcome {
     }
 
     /// The words of one who decided after a vote: they stand, whatever the vote was for.
-    pub(super) fn decided(&mut self, decision: &Entry) {
+    pub(super) fn override_with(&mut self, decision: &TranscriptEntry) {
         self.text.clone_from(&decision.text);
         let option = self.decision.get("option").cloned();
         self.decision = json!({ "text": decision.text, "by": decision.agent });
         if let Some(option) = option {
             self.decision["preferred"] = option;
         }
-        self.tasks = tasks::asked_for([decision.text.as_str()]);
+        self.tasks = tasks::requested_tasks([decision.text.as_str()]);
     }
 
     /// What the vote was about, when the options only say yes or no.
-    pub(super) fn proposal(&mut self, text: String) {
+    pub(super) fn set_text(&mut self, text: String) {
         if text.is_empty() {
             return;
         }
-        for task in tasks::asked_for([text.as_str()]) {
+        for task in tasks::requested_tasks([text.as_str()]) {
             if !self.tasks.iter().any(|one| one.key == task.key) {
                 self.tasks.push(task);
             }
@@ -121,36 +121,36 @@ impl Outcome {
     }
 
     /// Keeps the last word of each who argued in a phase.
-    pub(super) fn dissents_of(&mut self, walk: &Walk, phase: &str) {
+    pub(super) fn add_dissent(&mut self, walk: &Replay, phase: &str) {
         for entry in walk.entries.iter().rev().filter(|entry| entry.phase == phase) {
             if !self.dissent.iter().any(|one| one.agent == entry.agent) {
                 self.dissent.push(Dissent {
                     agent: entry.agent.clone(),
                     option: None,
-                    reason: cut(&entry.text, 2_000),
+                    reason: truncate(&entry.text, 2_000),
                 });
             }
         }
     }
 
     /// What there is to go by when a person has to decide.
-    pub(super) fn so_far(walk: &Walk) -> Self {
+    pub(super) fn partial(walk: &Replay) -> Self {
         let mut outcome = Self { text: walk.last_proposal(), ..Self::default() };
         if let Some(tally) = &walk.tally {
-            outcome.consensus_level = tally.level();
-            outcome.ranked = ranked(tally, None);
+            outcome.consensus_level = tally.consensus_level();
+            outcome.ranked = rank_options(tally, None);
             let agreed = tally.ranks.iter().any(|rank| rank.option == APPROVED);
             let leading =
                 if agreed { Some(APPROVED) } else { tally.leading().map(|rank| rank.option.as_str()) };
             // With nobody ahead everybody's reasons are on the table.
-            outcome.dissent = against(tally, leading.unwrap_or_default());
+            outcome.dissent = dissenting_votes(tally, leading.unwrap_or_default());
         }
         outcome.decision = Value::Object(Map::new());
         outcome
     }
 
     /// A person has decided: that is the outcome, with what the participants thought of it kept.
-    pub(super) fn decided_by(self, person: &Decision) -> Self {
+    pub(super) fn with_person_decision(self, person: &PersonDecision) -> Self {
         let mut map = match &person.decision {
             Value::Object(map) => map.clone(),
             other => Map::from_iter([("decision".to_owned(), other.clone())]),
@@ -158,7 +158,7 @@ impl Outcome {
         let said =
             ["text", "decision", "option"].iter().find_map(|name| map.get(*name).and_then(Value::as_str));
         let accepts = |said: &str| {
-            let yes = [ACCEPT, APPROVED, "approve", "accept"];
+            let yes = [ACCEPT_OPTION, APPROVED, "approve", "accept"];
             !self.text.is_empty() && yes.iter().any(|yes| yes.eq_ignore_ascii_case(said.trim()))
         };
         // What was accepted is handed on, not the word for accepting it.
@@ -166,7 +166,7 @@ impl Outcome {
             Some(said) if !accepts(said) => said.to_owned(),
             _ => self.text.clone(),
         };
-        let tasks = tasks::of(map.get("tasks"));
+        let tasks = tasks::parse_tasks(map.get("tasks"));
         map.insert("by".to_owned(), json!("person"));
         if !person.reason.is_empty() {
             map.insert("reason".to_owned(), json!(person.reason));
@@ -176,10 +176,10 @@ impl Outcome {
 }
 
 /// What a person can always say to a proposal.
-pub(super) const ACCEPT: &str = "accept the last proposal";
+pub(super) const ACCEPT_OPTION: &str = "accept the last proposal";
 
-fn ranked(tally: &Tally, options: Option<&Options>) -> Vec<Ranked> {
-    let one = |rank: &Rank| Ranked {
+fn rank_options(tally: &Tally, options: Option<&VoteOptions>) -> Vec<RankedOption> {
+    let one = |rank: &OptionTally| RankedOption {
         option: rank.option.clone(),
         text: options.map(|options| options.text(&rank.option).to_owned()).unwrap_or_default(),
         weight: rank.weight,
@@ -189,19 +189,19 @@ fn ranked(tally: &Tally, options: Option<&Options>) -> Vec<Ranked> {
     tally.ranks.iter().map(one).collect()
 }
 
-fn against(tally: &Tally, winner: &str) -> Vec<Dissent> {
+fn dissenting_votes(tally: &Tally, winner: &str) -> Vec<Dissent> {
     let others = tally.ranks.iter().filter(|rank| rank.option != winner);
     let dissents = others.flat_map(|rank| {
         rank.voters.iter().map(|voter| Dissent {
             agent: voter.agent.clone(),
             option: Some(rank.option.clone()),
-            reason: if voter.reason.is_empty() { cut(&voter.text, 2_000) } else { voter.reason.clone() },
+            reason: if voter.reason.is_empty() { truncate(&voter.text, 2_000) } else { voter.reason.clone() },
         })
     });
     dissents.collect()
 }
 
-impl Walk<'_> {
+impl Replay<'_> {
     pub(super) fn last_proposal(&self) -> String {
         let proposals = self.entries.iter().rev().find(|entry| entry.type_ == EntryType::Proposal);
         proposals.map(|entry| entry.text.clone()).unwrap_or_default()

@@ -3,25 +3,25 @@
 use std::fmt::Write;
 
 use super::{
-    read::Options,
-    settings::{EntryType, Participant, Settings},
-    walk::{Entry, Stage},
+    replay::{Stage, TranscriptEntry},
+    settings::{DiscussionSettings, EntryType, Participant},
+    votes::VoteOptions,
 };
-use crate::question::cut;
+use crate::question::truncate;
 
 /// Characters of what was said that one prompt repeats, shared by its entries. What is cut stands
 /// in the graph in full.
-const SHOWN: usize = 48_000;
-const LONGEST_ENTRY: usize = 12_000;
-const SHORTEST_ENTRY: usize = 600;
+const MAX_TRANSCRIPT_CHARS: usize = 48_000;
+const MAX_ENTRY_CHARS: usize = 12_000;
+const MIN_ENTRY_CHARS: usize = 600;
 
 /// A turn. `first` is what the participant said when it was asked to vote and handed in nothing.
-pub(super) fn turn(
-    settings: &Settings,
+pub(super) fn turn_prompt(
+    settings: &DiscussionSettings,
     me: &Participant,
-    shown: &[Entry],
+    shown: &[TranscriptEntry],
     stage: &Stage,
-    options: Option<&Options>,
+    options: Option<&VoteOptions>,
     first: Option<&str>,
 ) -> String {
     let mut text = format!("DISCUSSION: {}\n", settings.topic.trim());
@@ -36,9 +36,9 @@ pub(super) fn turn(
     }
     if !shown.is_empty() {
         text += "\nWHAT WAS SAID SO FAR:\n";
-        let room = (SHOWN / shown.len()).clamp(SHORTEST_ENTRY, LONGEST_ENTRY);
+        let room = (MAX_TRANSCRIPT_CHARS / shown.len()).clamp(MIN_ENTRY_CHARS, MAX_ENTRY_CHARS);
         for entry in shown {
-            said(&mut text, entry, room);
+            push_entry(&mut text, entry, room);
         }
     }
     let _ = write!(text, "\nYOUR TURN: you are `{}`", me.agent);
@@ -48,8 +48,8 @@ pub(super) fn turn(
     let _ = write!(text, ".\n{}\n", stage.task);
     if let Some(options) = options {
         text += "\nOPTIONS:\n";
-        for (at, (name, what)) in options.all().enumerate() {
-            let what = cut(what, 1_000);
+        for (at, (name, what)) in options.iter().enumerate() {
+            let what = truncate(what, 1_000);
             let colon = if what.is_empty() { "" } else { ": " };
             let _ = writeln!(text, "{}. {name}{colon}{what}", at + 1);
         }
@@ -61,7 +61,7 @@ pub(super) fn turn(
             text,
             "\nYou were asked before and handed in no vote that counts. You wrote:\n{}\n\
              Call `submit_vote` now, with exactly one of the options above.\n",
-            cut(first, 2_000)
+            truncate(first, 2_000)
         );
     }
     if matches!(stage.type_, EntryType::Decision | EntryType::Proposal) && options.is_none() {
@@ -71,7 +71,7 @@ pub(super) fn turn(
     text
 }
 
-fn said(text: &mut String, entry: &Entry, room: usize) {
+fn push_entry(text: &mut String, entry: &TranscriptEntry, room: usize) {
     let _ = write!(text, "\n[{}, round {}] {}:\n", entry.phase, entry.round, entry.agent);
     if let Some(vote) = &entry.vote {
         let _ = write!(text, "voted for: {}", vote.option);
@@ -80,10 +80,10 @@ fn said(text: &mut String, entry: &Entry, room: usize) {
         }
         text.push('\n');
         if !vote.reason.trim().is_empty() {
-            let _ = writeln!(text, "reason: {}", cut(&vote.reason, room));
+            let _ = writeln!(text, "reason: {}", truncate(&vote.reason, room));
         }
     }
     if !entry.text.trim().is_empty() {
-        let _ = writeln!(text, "{}", cut(&entry.text, room));
+        let _ = writeln!(text, "{}", truncate(&entry.text, room));
     }
 }

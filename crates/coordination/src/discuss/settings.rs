@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum DiscussionKind {
     /// One proposes, the others approve or suggest changes.
     ReviewLoop,
     Consensus,
@@ -15,24 +15,24 @@ pub enum Kind {
     Collaboration,
 }
 
-impl Kind {
-    pub const ALL: &[Kind] = &[
-        Kind::ReviewLoop,
-        Kind::Consensus,
-        Kind::Debate,
-        Kind::Brainstorm,
-        Kind::ProblemSolving,
-        Kind::Collaboration,
+impl DiscussionKind {
+    pub const ALL: &[DiscussionKind] = &[
+        DiscussionKind::ReviewLoop,
+        DiscussionKind::Consensus,
+        DiscussionKind::Debate,
+        DiscussionKind::Brainstorm,
+        DiscussionKind::ProblemSolving,
+        DiscussionKind::Collaboration,
     ];
 
     pub fn as_str(self) -> &'static str {
         match self {
-            Kind::ReviewLoop => "review_loop",
-            Kind::Consensus => "consensus",
-            Kind::Debate => "debate",
-            Kind::Brainstorm => "brainstorm",
-            Kind::ProblemSolving => "problem_solving",
-            Kind::Collaboration => "collaboration",
+            DiscussionKind::ReviewLoop => "review_loop",
+            DiscussionKind::Consensus => "consensus",
+            DiscussionKind::Debate => "debate",
+            DiscussionKind::Brainstorm => "brainstorm",
+            DiscussionKind::ProblemSolving => "problem_solving",
+            DiscussionKind::Collaboration => "collaboration",
         }
     }
 
@@ -40,10 +40,10 @@ impl Kind {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == text)
     }
 
-    fn rounds(self) -> i64 {
+    fn default_rounds(self) -> i64 {
         match self {
-            Kind::ReviewLoop => 3,
-            Kind::Debate => 2,
+            DiscussionKind::ReviewLoop => 3,
+            DiscussionKind::Debate => 2,
             _ => 1,
         }
     }
@@ -77,7 +77,7 @@ impl EntryType {
 #[serde(deny_unknown_fields)]
 pub struct Participant {
     pub agent: String,
-    #[serde(default = "one")]
+    #[serde(default = "default_weight")]
     pub weight: f64,
     /// A free word that the agent is told. These mean something here: `proposer`, `judge`, `for`,
     /// `against`, `moderator`, `synthesizer`, `decider`, `reviewer`.
@@ -86,16 +86,16 @@ pub struct Participant {
 }
 
 impl Participant {
-    pub fn named(agent: impl Into<String>) -> Self {
+    pub fn new(agent: impl Into<String>) -> Self {
         Self { agent: agent.into(), weight: 1.0, role: None }
     }
 
     /// What its vote counts. What is no weight counts nothing.
-    pub(super) fn counts(&self) -> f64 {
+    pub(super) fn vote_weight(&self) -> f64 {
         if self.weight.is_finite() { self.weight.clamp(0.0, 1e6) } else { 0.0 }
     }
 
-    pub(super) fn is(&self, role: &str) -> bool {
+    pub(super) fn has_role(&self, role: &str) -> bool {
         self.role.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(role))
     }
 }
@@ -108,7 +108,7 @@ pub struct Phase {
     /// Who is asked; nobody named is everybody.
     #[serde(default)]
     pub agents: Vec<String>,
-    #[serde(default = "once")]
+    #[serde(default = "default_max_rounds")]
     pub max_rounds: i64,
     #[serde(default)]
     pub output_type: EntryType,
@@ -117,8 +117,8 @@ pub struct Phase {
 /// Kept with the discussion: a walk that is taken up again goes by what was set at its start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
-    pub kind: Kind,
+pub struct DiscussionSettings {
+    pub kind: DiscussionKind,
     pub topic: String,
     #[serde(default)]
     pub context: String,
@@ -131,7 +131,7 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<i64>,
     /// The share of weight an option needs.
-    #[serde(default = "seventy_percent")]
+    #[serde(default = "default_threshold")]
     pub threshold: f64,
     #[serde(default)]
     pub criteria: Vec<String>,
@@ -142,33 +142,33 @@ pub struct Settings {
     pub quorum: Option<usize>,
 }
 
-fn one() -> f64 {
+fn default_weight() -> f64 {
     1.0
 }
 
-fn once() -> i64 {
+fn default_max_rounds() -> i64 {
     1
 }
 
-fn seventy_percent() -> f64 {
+fn default_threshold() -> f64 {
     0.7
 }
 
-pub const MOST_PARTICIPANTS: usize = 20;
-const MOST_ROUNDS: i64 = 10;
-const MOST_PHASES: usize = 10;
-const MOST_OPTIONS: usize = 50;
+pub const MAX_PARTICIPANTS: usize = 20;
+const MAX_ROUNDS: i64 = 10;
+const MAX_PHASES: usize = 10;
+const MAX_OPTIONS: usize = 50;
 
-impl Settings {
-    pub fn new(kind: Kind, topic: impl Into<String>, agents: &[&str]) -> Self {
+impl DiscussionSettings {
+    pub fn new(kind: DiscussionKind, topic: impl Into<String>, agents: &[&str]) -> Self {
         Self {
             kind,
             topic: topic.into(),
             context: String::new(),
-            participants: agents.iter().map(|agent| Participant::named(*agent)).collect(),
+            participants: agents.iter().map(|agent| Participant::new(*agent)).collect(),
             options: Vec::new(),
             rounds: None,
-            threshold: seventy_percent(),
+            threshold: default_threshold(),
             criteria: Vec::new(),
             phases: Vec::new(),
             quorum: None,
@@ -179,16 +179,16 @@ impl Settings {
     /// itself makes the best of anything.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
-        let everybody = self.everybody();
-        let least = if self.kind == Kind::Debate { 3 } else { 2 };
+        let everybody = self.all_participants();
+        let least = if self.kind == DiscussionKind::Debate { 3 } else { 2 };
         if self.topic.trim().is_empty() {
             problems.push("`topic` is empty".to_owned());
         }
         if everybody.len() < least {
             problems.push(format!("a {} needs at least {least} participants", self.kind.as_str()));
         }
-        if everybody.len() > MOST_PARTICIPANTS {
-            problems.push(format!("a discussion has at most {MOST_PARTICIPANTS} participants"));
+        if everybody.len() > MAX_PARTICIPANTS {
+            problems.push(format!("a discussion has at most {MAX_PARTICIPANTS} participants"));
         }
         for (at, one) in self.participants.iter().enumerate() {
             if self.participants[..at].iter().any(|other| other.agent == one.agent) {
@@ -198,19 +198,19 @@ impl Settings {
                 problems.push(format!("the weight of `{}` must be a number from 0 to 1000000", one.agent));
             }
         }
-        if self.options.len() == 1 || self.options.len() > MOST_OPTIONS {
-            problems.push(format!("`options` must be 2 to {MOST_OPTIONS}, or none"));
+        if self.options.len() == 1 || self.options.len() > MAX_OPTIONS {
+            problems.push(format!("`options` must be 2 to {MAX_OPTIONS}, or none"));
         }
-        if self.rounds.is_some_and(|rounds| !(1..=MOST_ROUNDS).contains(&rounds)) {
-            problems.push(format!("`rounds` must be 1 to {MOST_ROUNDS}"));
+        if self.rounds.is_some_and(|rounds| !(1..=MAX_ROUNDS).contains(&rounds)) {
+            problems.push(format!("`rounds` must be 1 to {MAX_ROUNDS}"));
         }
         if !(self.threshold > 0.0 && self.threshold <= 1.0) {
             problems.push("`threshold` must be above 0 and at most 1".to_owned());
         }
-        if self.phases.len() > MOST_PHASES {
-            problems.push(format!("a collaboration has at most {MOST_PHASES} phases"));
+        if self.phases.len() > MAX_PHASES {
+            problems.push(format!("a collaboration has at most {MAX_PHASES} phases"));
         }
-        if !self.phases.is_empty() && self.kind != Kind::Collaboration {
+        if !self.phases.is_empty() && self.kind != DiscussionKind::Collaboration {
             problems.push("`phases` are only for a collaboration".to_owned());
         }
         if self.quorum.is_some_and(|quorum| quorum == 0 || quorum > everybody.len()) {
@@ -220,29 +220,29 @@ impl Settings {
     }
 
     /// The participants, and those that only a phase names.
-    pub(super) fn everybody(&self) -> Vec<Participant> {
+    pub(super) fn all_participants(&self) -> Vec<Participant> {
         let mut all = self.participants.clone();
-        let phases = if self.kind == Kind::Collaboration { &self.phases[..] } else { &[] };
+        let phases = if self.kind == DiscussionKind::Collaboration { &self.phases[..] } else { &[] };
         for agent in phases.iter().flat_map(|phase| &phase.agents) {
             if !all.iter().any(|one| one.agent == *agent) {
-                all.push(Participant::named(agent.clone()));
+                all.push(Participant::new(agent.clone()));
             }
         }
         all
     }
 
     pub(super) fn rounds(&self) -> i64 {
-        self.rounds.unwrap_or(self.kind.rounds()).clamp(1, MOST_ROUNDS)
+        self.rounds.unwrap_or(self.kind.default_rounds()).clamp(1, MAX_ROUNDS)
     }
 
     pub(super) fn phases(&self) -> Vec<Phase> {
         if !self.phases.is_empty() {
-            return self.phases.iter().take(MOST_PHASES).cloned().collect();
+            return self.phases.iter().take(MAX_PHASES).cloned().collect();
         }
-        let everybody = self.everybody();
+        let everybody = self.all_participants();
         let named = |role: &str, otherwise: Option<&Participant>| -> Vec<String> {
             let own: Vec<_> =
-                everybody.iter().filter(|one| one.is(role)).map(|one| one.agent.clone()).collect();
+                everybody.iter().filter(|one| one.has_role(role)).map(|one| one.agent.clone()).collect();
             if own.is_empty() { otherwise.map(|one| one.agent.clone()).into_iter().collect() } else { own }
         };
         let phase =
@@ -255,11 +255,11 @@ impl Settings {
     }
 
     pub(super) fn max_rounds(phase: &Phase) -> i64 {
-        phase.max_rounds.clamp(1, MOST_ROUNDS)
+        phase.max_rounds.clamp(1, MAX_ROUNDS)
     }
 
     /// How many of so many have to be there.
-    pub(super) fn quorum_of(&self, seats: usize) -> usize {
+    pub(super) fn quorum_for(&self, seats: usize) -> usize {
         match self.quorum {
             Some(quorum) => quorum.clamp(1, seats.max(1)),
             None if seats < 2 => 1,

@@ -4,27 +4,27 @@ use super::Vote;
 
 /// How one participant of a vote stands.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Standing {
+pub(super) enum Ballot {
     /// Not heard of yet, or to be asked once more.
     Open,
     /// With what it wrote beside its vote.
     Voted(Vote, String),
     /// Asked twice, and no option could be found in its words: counts as no vote.
-    Words(String),
+    Unclear(String),
     Abstained,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tally {
     /// The most weight first; among equals the surest, then the order of the options.
-    pub ranks: Vec<Rank>,
+    pub ranks: Vec<OptionTally>,
     /// Weight of the votes there are, and of those that may still come.
     cast: f64,
     open: f64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Rank {
+pub(super) struct OptionTally {
     pub option: String,
     pub weight: f64,
     pub voters: Vec<Voter>,
@@ -39,19 +39,19 @@ pub(super) struct Voter {
 }
 
 /// Sums of shares are not exact: 0.7 of three votes must not fail on its last digit.
-const NEAR: f64 = 1e-9;
+const EPSILON: f64 = 1e-9;
 
 impl Tally {
-    pub fn of<'v>(options: &[String], votes: impl Iterator<Item = (&'v str, f64, &'v Standing)>) -> Self {
-        let mut ranks: Vec<Rank> = options
+    pub fn count<'v>(options: &[String], votes: impl Iterator<Item = (&'v str, f64, &'v Ballot)>) -> Self {
+        let mut ranks: Vec<OptionTally> = options
             .iter()
-            .map(|option| Rank { option: option.clone(), weight: 0.0, voters: Vec::new() })
+            .map(|option| OptionTally { option: option.clone(), weight: 0.0, voters: Vec::new() })
             .collect();
         let (mut cast, mut open) = (0.0, 0.0);
         for (agent, weight, standing) in votes {
             match standing {
-                Standing::Open => open += weight,
-                Standing::Voted(vote, text) => {
+                Ballot::Open => open += weight,
+                Ballot::Voted(vote, text) => {
                     let Some(rank) = ranks.iter_mut().find(|rank| rank.option == vote.option) else {
                         continue;
                     };
@@ -64,11 +64,11 @@ impl Tally {
                         text: text.clone(),
                     });
                 }
-                Standing::Words(_) | Standing::Abstained => {}
+                Ballot::Unclear(_) | Ballot::Abstained => {}
             }
         }
         // Stable, so that options nobody chose keep their order.
-        ranks.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(b.sureness().total_cmp(&a.sureness())));
+        ranks.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(b.confidence().total_cmp(&a.confidence())));
         Self { ranks, cast, open }
     }
 
@@ -81,14 +81,14 @@ impl Tally {
     }
 
     /// The option ahead of all others; `None` without votes, or when two are level.
-    pub fn leading(&self) -> Option<&Rank> {
+    pub fn leading(&self) -> Option<&OptionTally> {
         let first = self.ranks.first().filter(|rank| rank.weight > 0.0)?;
-        let level = self.ranks.get(1).is_some_and(|second| first.weight - second.weight < NEAR);
+        let level = self.ranks.get(1).is_some_and(|second| first.weight - second.weight < EPSILON);
         (!level).then_some(first)
     }
 
     /// The share of the leading option: of every vote that counts, those still open against it.
-    pub fn level(&self) -> f64 {
+    pub fn consensus_level(&self) -> f64 {
         self.share(self.ranks.first().map_or(0.0, |rank| rank.weight))
     }
 
@@ -98,7 +98,7 @@ impl Tally {
     }
 
     pub fn reaches(&self, threshold: f64) -> bool {
-        self.leading().is_some() && self.level() + NEAR >= threshold
+        self.leading().is_some() && self.consensus_level() + EPSILON >= threshold
     }
 
     /// Whether what is open can change nothing any more. Open ones may all vote against the
@@ -109,7 +109,8 @@ impl Tally {
         }
         let first = self.ranks.first().map_or(0.0, |rank| rank.weight);
         let second = self.ranks.get(1).map_or(0.0, |rank| rank.weight);
-        let won = first + NEAR >= threshold * (self.cast + self.open) && first > second + self.open + NEAR;
+        let won =
+            first + EPSILON >= threshold * (self.cast + self.open) && first > second + self.open + EPSILON;
         won && self.votes() >= quorum
     }
 
@@ -117,12 +118,12 @@ impl Tally {
     pub fn is_lost(&self, threshold: f64) -> bool {
         let first = self.ranks.first().map_or(0.0, |rank| rank.weight);
         let all = self.cast + self.open;
-        all > 0.0 && first + self.open + NEAR < threshold * all
+        all > 0.0 && first + self.open + EPSILON < threshold * all
     }
 }
 
-impl Rank {
-    pub fn sureness(&self) -> f64 {
+impl OptionTally {
+    pub fn confidence(&self) -> f64 {
         self.voters.iter().map(|voter| voter.confidence).sum()
     }
 }
@@ -133,20 +134,20 @@ mod tests {
 
     /// `a a b ? -` with weight 1 each: votes, open, abstained.
     fn tally(votes: &str) -> Tally {
-        let standings: Vec<Standing> = votes
+        let standings: Vec<Ballot> = votes
             .split(' ')
             .map(|vote| match vote {
-                "?" => Standing::Open,
-                "-" => Standing::Abstained,
-                option => Standing::Voted(Vote { option: option.into(), ..Vote::default() }, String::new()),
+                "?" => Ballot::Open,
+                "-" => Ballot::Abstained,
+                option => Ballot::Voted(Vote { option: option.into(), ..Vote::default() }, String::new()),
             })
             .collect();
-        Tally::of(&["a".into(), "b".into(), "c".into()], standings.iter().map(|vote| ("one", 1.0, vote)))
+        Tally::count(&["a".into(), "b".into(), "c".into()], standings.iter().map(|vote| ("one", 1.0, vote)))
     }
 
     #[test]
     fn the_level_is_the_share_of_the_leading_option() {
-        assert_eq!(tally("a a b -").level(), 2.0 / 3.0);
+        assert_eq!(tally("a a b -").consensus_level(), 2.0 / 3.0);
         assert!(!tally("a a b").reaches(0.7));
         assert!(tally("a a a a a a a b b b").reaches(0.7));
         assert!(tally("- -").leading().is_none());

@@ -55,7 +55,7 @@ impl Concept {
     }
 
     /// What comes close, for a project without an agent for the thing itself.
-    pub fn near(self) -> &'static [(Concept, f64)] {
+    pub fn related(self) -> &'static [(Concept, f64)] {
         match self {
             Test => &[(Review, 0.8)],
             Review => &[(Test, 0.6)],
@@ -151,14 +151,14 @@ const WORDS: &[(Concept, &str, &str)] = &[
     (Tasks, "task dag subtask dependencies dependency", "order step block sequence follow-up"),
 ];
 
-const TELLING: f64 = 1.0;
-const LESS: f64 = 0.45;
+const STRONG: f64 = 1.0;
+const WEAK: f64 = 0.45;
 
 /// Each stem, or pair of stems, with what it points to.
-static POINTERS: LazyLock<HashMap<String, Vec<(Concept, f64)>>> = LazyLock::new(|| {
+static CONCEPTS_BY_STEM: LazyLock<HashMap<String, Vec<(Concept, f64)>>> = LazyLock::new(|| {
     let mut pointers: HashMap<String, Vec<(Concept, f64)>> = HashMap::new();
     for (concept, telling, less) in WORDS {
-        for (words, weight) in [(telling, TELLING), (less, LESS)] {
+        for (words, weight) in [(telling, STRONG), (less, WEAK)] {
             for word in words.split(' ') {
                 let stems: Vec<String> = word.split('-').map(stem).collect();
                 let all = pointers.entry(stems.join(" ")).or_default();
@@ -171,11 +171,11 @@ static POINTERS: LazyLock<HashMap<String, Vec<(Concept, f64)>>> = LazyLock::new(
     pointers
 });
 
-pub(super) fn pointed_to(stems: &str) -> &'static [(Concept, f64)] {
-    POINTERS.get(stems).map(Vec::as_slice).unwrap_or_default()
+pub(super) fn concepts_of(stems: &str) -> &'static [(Concept, f64)] {
+    CONCEPTS_BY_STEM.get(stems).map(Vec::as_slice).unwrap_or_default()
 }
 
-const STOP: &[&str] = &[
+const STOP_WORDS: &[&str] = &[
     "a", "an", "the", "of", "for", "to", "in", "on", "and", "or", "is", "it", "its", "be", "by", "as", "at",
     "with", "from", "that", "this", "we", "our", "you", "i", "are", "was", "what", "do", "does", "did",
     "not", "no", "has", "have", "had", "but", "so", "if", "one", "all", "each", "into", "their", "there",
@@ -189,8 +189,8 @@ pub(super) fn stems(text: &str) -> Vec<String> {
     words.map(stem).collect()
 }
 
-pub(super) fn is_telling(stem: &str) -> bool {
-    stem.len() > 2 && !STOP.contains(&stem)
+pub(super) fn is_significant(stem: &str) -> bool {
+    stem.len() > 2 && !STOP_WORDS.contains(&stem)
 }
 
 /// A word without its ending. Crude, and the same for the words of tasks, agents and concepts:

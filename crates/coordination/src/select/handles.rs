@@ -9,33 +9,35 @@ use serde_json::Value;
 use super::AgentCard;
 
 /// Each of these outweighs whatever a description happens to say.
-const KIND: f64 = 8.0;
-const TAG: f64 = 6.0;
-const PATTERN: f64 = 10.0;
+const KIND_SCORE: f64 = 8.0;
+const TAG_SCORE: f64 = 6.0;
+const PATTERN_SCORE: f64 = 10.0;
 
 pub(super) fn score(task: &Task, agent: &AgentCard) -> (f64, Vec<String>) {
     let handles = agent.config.get("handles");
-    let list = |name: &str| texts(handles.and_then(|handles| handles.get(name)));
+    let list = |name: &str| string_list(handles.and_then(|handles| handles.get(name)));
     let (mut score, mut reasons) = (0.0, Vec::new());
     if !task.kind.is_empty() && list("kinds").iter().any(|kind| kind.eq_ignore_ascii_case(&task.kind)) {
-        score += KIND;
+        score += KIND_SCORE;
         reasons.push(format!("it handles tasks of kind `{}`", task.kind));
     }
     let known: Vec<String> = list("tags").into_iter().chain(agent.tags.iter().cloned()).collect();
     if let Some(tag) = task.tags.iter().find(|tag| known.iter().any(|one| one.eq_ignore_ascii_case(tag))) {
-        score += TAG;
+        score += TAG_SCORE;
         reasons.push(format!("it handles the tag `{tag}`"));
     }
     let text = format!("{}\n{}", task.title, task.description).to_lowercase();
-    if let Some(pattern) = list("patterns").iter().find(|pattern| stands_in(&pattern.to_lowercase(), &text)) {
-        score += PATTERN;
+    if let Some(pattern) =
+        list("patterns").iter().find(|pattern| matches_pattern(&pattern.to_lowercase(), &text))
+    {
+        score += PATTERN_SCORE;
         reasons.push(format!("it handles `{pattern}`"));
     }
     (score, reasons)
 }
 
 /// Whether the parts of a pattern stand in the text, in their order.
-fn stands_in(pattern: &str, text: &str) -> bool {
+fn matches_pattern(pattern: &str, text: &str) -> bool {
     let mut rest = text;
     let mut any = false;
     for part in pattern.split('*').map(str::trim).filter(|part| !part.is_empty()) {
@@ -46,20 +48,20 @@ fn stands_in(pattern: &str, text: &str) -> bool {
     any
 }
 
-pub(super) fn texts(value: Option<&Value>) -> Vec<String> {
+pub(super) fn string_list(value: Option<&Value>) -> Vec<String> {
     let list = value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::stands_in;
+    use super::matches_pattern;
 
     #[test]
     fn a_pattern_stands_in_a_text_in_its_order() {
-        assert!(stands_in("invoice", "check the invoice"));
-        assert!(stands_in("check*invoice", "check the invoice"));
-        assert!(!stands_in("invoice*check", "check the invoice"));
-        assert!(!stands_in("*", "anything"));
+        assert!(matches_pattern("invoice", "check the invoice"));
+        assert!(matches_pattern("check*invoice", "check the invoice"));
+        assert!(!matches_pattern("invoice*check", "check the invoice"));
+        assert!(!matches_pattern("*", "anything"));
     }
 }

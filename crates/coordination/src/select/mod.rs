@@ -4,10 +4,10 @@
 //! agent says of itself: its name and description, its tools, and `config.handles` if its author
 //! wrote down what it is for.
 
-mod ask;
+mod by_model;
 mod concepts;
 mod handles;
-mod weigh;
+mod scoring;
 
 use emergent_domain::{
     agent::{AgentDefinition, FlowType, Visibility},
@@ -15,7 +15,7 @@ use emergent_domain::{
 };
 use serde_json::{Map, Value};
 
-pub use ask::{llm_prompt, read_answer};
+pub use by_model::{parse_selection, selection_question};
 
 /// What is known of an agent when one is chosen.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,11 +33,11 @@ pub struct AgentCard {
 }
 
 impl AgentCard {
-    pub fn of(definition: &AgentDefinition) -> Self {
+    pub fn from_definition(definition: &AgentDefinition) -> Self {
         Self {
             name: definition.name.clone(),
             description: definition.description.clone(),
-            tags: handles::texts(definition.config.get("tags")),
+            tags: handles::string_list(definition.config.get("tags")),
             tools: definition.tools.clone(),
             flow_type: definition.flow_type,
             visibility: definition.visibility,
@@ -49,7 +49,7 @@ impl AgentCard {
 
 /// Who was chosen, and why.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Choice {
+pub struct AgentSelection {
     /// `None`: nothing speaks for anybody.
     pub agent: Option<String>,
     pub score: f64,
@@ -60,31 +60,31 @@ pub struct Choice {
 
 /// The best must lead the second by this share of its own score to be clear.
 const CLEAR_LEAD: f64 = 0.25;
-const LEAST_SCORE: f64 = 0.5;
+const MIN_SCORE: f64 = 0.5;
 
 /// Chooses by rules alone. The same task and agents give the same choice, whatever their order.
-pub fn rules(task: &Task, agents: &[AgentCard]) -> Choice {
+pub fn select_by_rules(task: &Task, agents: &[AgentCard]) -> AgentSelection {
     if let Some(name) = &task.assigned_agent {
         let known = agents.iter().any(|agent| agent.name == *name);
         let reason = match known {
             true => format!("the task names `{name}`"),
             false => format!("the task names `{name}`, which is not an agent of this project"),
         };
-        return Choice { agent: known.then(|| name.clone()), score: 1.0, reason, clear: known };
+        return AgentSelection { agent: known.then(|| name.clone()), score: 1.0, reason, clear: known };
     }
-    let mut scored: Vec<(f64, Vec<String>, &AgentCard)> = weigh::all(task, agents);
+    let mut scored: Vec<(f64, Vec<String>, &AgentCard)> = scoring::score_agents(task, agents);
     for (score, reasons, agent) in &mut scored {
         let (more, reason) = handles::score(task, agent);
         *score += more;
         reasons.splice(0..0, reason);
     }
     scored.sort_by(|a, b| {
-        b.0.total_cmp(&a.0).then_with(|| prior(b.2).cmp(&prior(a.2))).then(a.2.name.cmp(&b.2.name))
+        b.0.total_cmp(&a.0).then_with(|| tie_break(b.2).cmp(&tie_break(a.2))).then(a.2.name.cmp(&b.2.name))
     });
     let Some((score, reasons, agent)) = scored.first().filter(|(score, ..)| *score > 0.0) else {
         let default = agents.iter().filter(|agent| agent.is_default).min_by_key(|agent| &agent.name);
         let reason = "nothing in the task points to one agent".to_owned();
-        return Choice {
+        return AgentSelection {
             agent: default.map(|agent| agent.name.clone()),
             score: 0.0,
             reason,
@@ -92,12 +92,12 @@ pub fn rules(task: &Task, agents: &[AgentCard]) -> Choice {
         };
     };
     let second = scored.get(1).map_or(0.0, |(score, ..)| *score);
-    let clear = agents.len() == 1 || (*score >= LEAST_SCORE && score - second >= CLEAR_LEAD * score);
-    Choice { agent: Some(agent.name.clone()), score: *score, reason: reasons.join("; "), clear }
+    let clear = agents.len() == 1 || (*score >= MIN_SCORE && score - second >= CLEAR_LEAD * score);
+    AgentSelection { agent: Some(agent.name.clone()), score: *score, reason: reasons.join("; "), clear }
 }
 
 /// Among equals: the default one, then one that is meant to be seen.
-fn prior(agent: &AgentCard) -> (bool, bool) {
+fn tie_break(agent: &AgentCard) -> (bool, bool) {
     (agent.is_default, agent.visibility != Visibility::Internal)
 }
 

@@ -1,5 +1,5 @@
 use emergent_domain::task::NewTask;
-use emergent_testkit::made::task;
+use emergent_testkit::fixtures::task;
 use serde_json::json;
 
 use super::*;
@@ -9,8 +9,8 @@ fn titled(title: &str) -> Task {
 }
 
 fn agent(name: &str, description: &str) -> AgentCard {
-    let definition = AgentDefinition { description: description.into(), ..AgentDefinition::named(name) };
-    AgentCard::of(&definition)
+    let definition = AgentDefinition { description: description.into(), ..AgentDefinition::new(name) };
+    AgentCard::from_definition(&definition)
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn a_task_that_names_its_agent_gets_it() {
     let named = |name: &str| {
         let new =
             NewTask { title: "Write a text".into(), assigned_agent: Some(name.into()), ..NewTask::default() };
-        rules(&task(new), &agents)
+        select_by_rules(&task(new), &agents)
     };
     assert_eq!((named("cook").agent.as_deref(), named("cook").clear), (Some("cook"), true));
     let unknown = named("nobody");
@@ -38,11 +38,11 @@ fn what_an_author_says_an_agent_handles_counts_most() {
     let kind = task(NewTask { title: "Research it".into(), kind: "meal".into(), ..NewTask::default() });
     let tag = task(NewTask { title: "Research it".into(), tags: vec!["Food".into()], ..NewTask::default() });
     for task in [kind, tag, titled("Research the soup of the day")] {
-        let choice = rules(&task, &agents);
+        let choice = select_by_rules(&task, &agents);
         assert_eq!(choice.agent.as_deref(), Some("cook"), "{choice:?}");
         assert!(choice.reason.contains("handles"), "{}", choice.reason);
     }
-    assert_eq!(rules(&titled("Research it"), &agents).agent.as_deref(), Some("research-assistant"));
+    assert_eq!(select_by_rules(&titled("Research it"), &agents).agent.as_deref(), Some("research-assistant"));
 }
 
 #[test]
@@ -50,18 +50,18 @@ fn what_points_to_nobody_is_not_clear() {
     let mut fallback = agent("zed", "Does this and that");
     fallback.is_default = true;
     let agents = [agent("web-browser", "Searches the web"), fallback];
-    let choice = rules(&titled("Xyzzy"), &agents);
+    let choice = select_by_rules(&titled("Xyzzy"), &agents);
     assert_eq!((choice.agent.as_deref(), choice.clear), (Some("zed"), false));
-    assert_eq!(rules(&titled("Xyzzy"), &[]).agent, None);
+    assert_eq!(select_by_rules(&titled("Xyzzy"), &[]).agent, None);
 }
 
 #[test]
 fn the_order_of_agents_changes_nothing() {
     let mut agents =
         vec![agent("b-reviewer", "Reviews"), agent("a-reviewer", "Reviews"), agent("planner", "Plans")];
-    let first = rules(&titled("Review the plan"), &agents);
+    let first = select_by_rules(&titled("Review the plan"), &agents);
     agents.reverse();
-    assert_eq!(rules(&titled("Review the plan"), &agents), first);
+    assert_eq!(select_by_rules(&titled("Review the plan"), &agents), first);
     assert!(!first.clear, "two that say the same are for a model to tell apart");
 }
 
@@ -78,14 +78,14 @@ fn an_answer_that_names_no_agent_is_not_used() {
         ("Nobody fits.", None),
         ("", None),
     ] {
-        assert_eq!(read_answer(text, &agents).as_deref(), expected, "{text}");
+        assert_eq!(parse_selection(text, &agents).as_deref(), expected, "{text}");
     }
 }
 
 #[test]
 fn the_question_lists_every_agent() {
     let agents = [agent("planner", "Plans"), agent("writer", "Writes")];
-    let question = llm_prompt(&titled("Plan it"), &agents);
+    let question = selection_question(&titled("Plan it"), &agents);
     assert!(question.prompt.contains("- planner: Plans"));
     assert_eq!(question.schema["properties"]["agent"]["enum"], json!(["planner", "writer"]));
 }

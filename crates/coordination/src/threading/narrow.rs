@@ -7,41 +7,41 @@ use emergent_documents::count_tokens;
 use emergent_domain::{ids::ObjectId, task::Task};
 use serde_json::{Value, json};
 
-use super::{Source, named};
-use crate::question::{Question, cut, object_with};
+use super::{PriorResult, result_heading};
+use crate::question::{Question, find_json_object, truncate};
 
 /// So many can be told without a choice, if they fit.
-const FEW: usize = 6;
+const MAX_WITHOUT_SELECTION: usize = 6;
 
 /// Everything a task could be told of the work before it, by rank.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Sources {
-    pub direct: Vec<Source>,
-    pub discussions: Vec<Source>,
+pub struct PriorResults {
+    pub direct: Vec<PriorResult>,
+    pub discussions: Vec<PriorResult>,
     /// The nearest first.
-    pub indirect: Vec<Source>,
+    pub indirect: Vec<PriorResult>,
 }
 
-impl Sources {
-    fn all(&self) -> impl Iterator<Item = &Source> {
+impl PriorResults {
+    fn iter(&self) -> impl Iterator<Item = &PriorResult> {
         self.direct.iter().chain(&self.discussions).chain(&self.indirect)
     }
 
     /// What there is to choose among: what says something and is not what the task has to judge.
-    pub fn open(&self) -> Vec<Source> {
-        self.all().filter(|source| !source.verified && !source.text.trim().is_empty()).cloned().collect()
+    pub fn selectable(&self) -> Vec<PriorResult> {
+        self.iter().filter(|source| !source.verified && !source.text.trim().is_empty()).cloned().collect()
     }
 
     /// Whether there is more than can or should be told.
-    pub fn are_many(&self, budget_tokens: usize) -> bool {
-        let open = self.all().filter(|source| !source.verified && !source.text.trim().is_empty()).count();
-        let tokens = || self.all().map(|source| count_tokens(&source.text)).sum::<usize>();
-        open > FEW || (open > 1 && tokens() > budget_tokens)
+    pub fn need_selection(&self, budget_tokens: usize) -> bool {
+        let open = self.iter().filter(|source| !source.verified && !source.text.trim().is_empty()).count();
+        let tokens = || self.iter().map(|source| count_tokens(&source.text)).sum::<usize>();
+        open > MAX_WITHOUT_SELECTION || (open > 1 && tokens() > budget_tokens)
     }
 
     /// Leaves of `open` what was kept, in that order; what was not to be chosen among stays, in front.
     /// A rank stays a rank: what a task builds on directly is told before what lies further back.
-    pub fn keep(&mut self, open: &[ObjectId], kept: &[ObjectId]) {
+    pub fn retain_selected(&mut self, open: &[ObjectId], kept: &[ObjectId]) {
         for rank in [&mut self.direct, &mut self.discussions, &mut self.indirect] {
             rank.retain(|source| !open.contains(&source.id) || kept.contains(&source.id));
             rank.sort_by_key(|source| kept.iter().position(|id| *id == source.id));
@@ -50,15 +50,15 @@ impl Sources {
 }
 
 /// Asks a model which sources a task needs.
-pub fn narrow_prompt(task: &Task, sources: &[Source]) -> Question {
-    let mut prompt = format!("TASK: {}\n{}\n\nSOURCES:\n", task.title, cut(&task.description, 4_000));
+pub fn narrowing_question(task: &Task, sources: &[PriorResult]) -> Question {
+    let mut prompt = format!("TASK: {}\n{}\n\nSOURCES:\n", task.title, truncate(&task.description, 4_000));
     for (at, source) in sources.iter().enumerate() {
         let _ = writeln!(
             prompt,
             "{}. {}{}",
             at + 1,
-            named("from", source).replace('\n', " "),
-            cut(&source.text, 400)
+            result_heading("from", source).replace('\n', " "),
+            truncate(&source.text, 400)
         );
     }
     prompt += "\nWhich of them does the task need? Give their numbers, the most important first.";
@@ -77,8 +77,8 @@ pub fn narrow_prompt(task: &Task, sources: &[Source]) -> Question {
 
 /// The sources a model chose, in its order. It can only drop and reorder: a number that is none of
 /// them or comes twice is passed over. `None`: the answer cannot be read, and nothing is changed.
-pub fn narrow(answer: &str, sources: &[ObjectId]) -> Option<Vec<ObjectId>> {
-    let answer = object_with(answer, "keep")?;
+pub fn parse_narrowing(answer: &str, sources: &[ObjectId]) -> Option<Vec<ObjectId>> {
+    let answer = find_json_object(answer, "keep")?;
     let numbers = answer.get("keep").and_then(Value::as_array)?;
     let mut kept: Vec<ObjectId> = Vec::new();
     for number in numbers {

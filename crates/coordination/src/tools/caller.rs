@@ -3,9 +3,9 @@
 use emergent_domain::{
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
     object::Object,
-    pack::nearest,
+    pack::nearest_name,
     task::{TASK_TYPE, Task},
-    workflow::Duty,
+    workflow::WorkflowLink,
 };
 use emergent_graph::{Error, Result};
 use emergent_store::{Tx, objects, runs, tasks, workflows};
@@ -16,16 +16,16 @@ use serde_json::{Value, json};
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Caller {
     pub run: Option<RunId>,
-    pub duty: Duty,
+    pub duty: WorkflowLink,
 }
 
 impl Caller {
-    pub fn of(tx: &mut Tx<'_>, project: ProjectId, run: Option<RunId>) -> Result<Self> {
+    pub fn load(tx: &mut Tx<'_>, project: ProjectId, run: Option<RunId>) -> Result<Self> {
         let found = match run {
             Some(run) => runs::get(tx, project, run)?,
             None => None,
         };
-        Ok(Self { run, duty: found.map(|run| run.duty).unwrap_or_default() })
+        Ok(Self { run, duty: found.map(|run| run.workflow_link).unwrap_or_default() })
     }
 
     /// The workflow a call means: the one it names, the run's own, or the one the run started.
@@ -41,7 +41,7 @@ impl Caller {
         }
         match (self.duty.workflow, self.run) {
             (Some(own), _) => Ok(Some(own)),
-            (None, Some(run)) => Ok(workflows::started_by(tx, project, run)?),
+            (None, Some(run)) => Ok(workflows::find_started_by(tx, project, run)?),
             (None, None) => Ok(None),
         }
     }
@@ -87,25 +87,25 @@ impl TaskRef {
             return Ok(id);
         }
         let of_object = text.strip_prefix(TASK_TYPE).and_then(|rest| rest.strip_prefix('/'));
-        if let Some(id) = objects::key_holder(tx, project, TASK_TYPE, of_object.unwrap_or(text))? {
+        if let Some(id) = objects::id_by_key(tx, project, TASK_TYPE, of_object.unwrap_or(text))? {
             return Ok(id);
         }
         let Some(workflow) = workflow else {
             let message = format!("there is no task `{text}`: give its id, or `workflowId` with its key");
             return Err(Error::Conflict { message });
         };
-        let known = tasks::keys(tx, project, workflow)?;
+        let known = tasks::list_keys(tx, project, workflow)?;
         if let Some((_, id)) = known.iter().find(|(key, _)| key == text) {
             return Ok(*id);
         }
-        let hint = nearest(text, known.iter().map(|(key, _)| key.as_str()));
+        let hint = nearest_name(text, known.iter().map(|(key, _)| key.as_str()));
         let hint = hint.map(|key| format!("; did you mean `{key}`?")).unwrap_or_default();
         Err(Error::Conflict { message: format!("this workflow has no task `{text}`{hint}") })
     }
 
     /// The name in a workflow of the task that is meant. One that is not there stays as it is, to be
     /// told with its place.
-    pub fn key_in(
+    pub fn key_in_workflow(
         &self,
         tx: &mut Tx<'_>,
         project: ProjectId,
@@ -117,7 +117,7 @@ impl TaskRef {
         }
         match self.resolve(tx, project, None) {
             Ok(object) => {
-                let task = Task::of(&object);
+                let task = Task::from_object(&object);
                 Ok(if task.workflow.is_some() && task.workflow == workflow {
                     task.key
                 } else {

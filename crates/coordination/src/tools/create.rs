@@ -5,17 +5,17 @@ use std::{collections::HashSet, sync::Arc};
 use emergent_domain::{
     ids::{ProjectId, WorkflowId},
     object::Object,
-    task::{BLOCKS, NewTask, Priority, Task, TaskStatus, VerdictKind},
+    task::{BLOCKS_TYPE, NewTask, Priority, Task, TaskStatus, VerdictKind},
     workflow::WorkflowSettings,
 };
-use emergent_graph::{Error, Result, Writer, relationships};
+use emergent_graph::{Error, Result, WriteContext, relationships};
 use emergent_store::{Tx, tasks};
 use emergent_tools::{
     Tool, ToolContext,
     builtin::{
-        define::{Outcome, change, refused, writes},
+        define::{CallResult, graph_change, refuse, write_tool},
         schema,
-        view::Fields,
+        view::FieldSelection,
     },
 };
 use serde::Deserialize;
@@ -23,27 +23,27 @@ use serde_json::{Value, json};
 
 use super::{
     caller::{Caller, TaskRef},
-    view::View,
+    view::TaskFields,
 };
-use crate::start::{self, NewWorkflow, Started, edge, run_of};
+use crate::create::{self, CreatedWorkflow, NewWorkflow, author_run, new_edge};
 
 /// Tasks of one call.
-const MOST: usize = 200;
+const MAX_TASKS_PER_CALL: usize = 200;
 
-pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     let several = |what: &str| {
         json!({
             "type": "array",
             "description": what,
-            "items": schema::object(&["title"], new_task()),
+            "items": schema::object(&["title"], task_schema()),
             "minItems": 1,
-            "maxItems": MOST,
+            "maxItems": MAX_TASKS_PER_CALL,
         })
     };
     let mut create_input = schema::object(
         &[],
-        schema::and(
-            new_task(),
+        schema::merge_properties(
+            task_schema(),
             &[json!({
                 "tasks": several("Several tasks at once, instead of one; they may wait for one another by key."),
                 "workflowId": schema::uuid("A workflow to add them to, when it is not the one you work for"),
@@ -60,7 +60,7 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
         &["tasks"],
         json!({
             "tasks": several("The parts, which are done side by side unless `blockedBy` says otherwise."),
-            "synthesis": schema::object(&["title"], new_task()),
+            "synthesis": schema::object(&["title"], task_schema()),
             "blocksParent": {
                 "type": "boolean",
                 "description": "Whether what waits for your own task also waits for these (or for the synthesis, when \
@@ -76,7 +76,7 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
         "synthesis": { "title": "Compare what was found" },
     }]);
     vec![
-        writes(
+        write_tool(
             "tasks_create",
             "Makes tasks for agents: one with `title`, or several in `tasks`, all or nothing. A dispatcher gives each to \
              an agent as soon as everything it waits for (`blockedBy`) is completed; you need not wait. They join the \
@@ -85,7 +85,7 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
             create_input,
             create,
         ),
-        writes(
+        write_tool(
             "create_subtasks",
             "Splits your work: makes several tasks of your workflow that are done side by side, and on request a \
              `synthesis` task that waits for all of them and puts them together. Returns `workflowId`, the `tasks`, and \
@@ -96,7 +96,7 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-fn new_task() -> Value {
+fn task_schema() -> Value {
     let words = |values: &[&str], description: &str| json!({ "type": "string", "description": description, "enum": values });
     let agents = |description: &str| {
         json!({
@@ -137,7 +137,7 @@ fn new_task() -> Value {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Wanted {
+struct TaskInput {
     key: Option<String>,
     title: Option<String>,
     description: Option<String>,
@@ -159,8 +159,8 @@ struct Wanted {
     max_retries: Option<i64>,
 }
 
-impl Wanted {
-    fn task(
+impl TaskInput {
+    fn to_new_task(
         &self,
         tx: &mut Tx<'_>,
         project: ProjectId,
@@ -168,10 +168,10 @@ impl Wanted {
         taken: &mut HashSet<String>,
     ) -> Result<NewTask> {
         let title = self.title.clone().unwrap_or_default();
-        let key = self.key.clone().unwrap_or_else(|| free_key(&title, taken));
+        let key = self.key.clone().unwrap_or_else(|| unused_key(&title, taken));
         taken.insert(key.clone());
         let mut keys = |refs: &[TaskRef]| -> Result<Vec<String>> {
-            refs.iter().map(|one| one.key_in(tx, project, workflow)).collect()
+            refs.iter().map(|one| one.key_in_workflow(tx, project, workflow)).collect()
         };
         Ok(NewTask {
             key,
@@ -193,7 +193,7 @@ impl Wanted {
 }
 
 /// A key made of a title that nobody has yet.
-fn free_key(title: &str, taken: &HashSet<String>) -> String {
+fn unused_key(title: &str, taken: &HashSet<String>) -> String {
     let mut key = String::new();
     for c in title.chars().flat_map(char::to_lowercase) {
         if key.len() + c.len_utf8() > 40 {
@@ -210,61 +210,61 @@ fn free_key(title: &str, taken: &HashSet<String>) -> String {
     names.find(|name| !taken.contains(name)).unwrap_or_default()
 }
 
-fn tasks_of(
+fn new_tasks(
     tx: &mut Tx<'_>,
     project: ProjectId,
     workflow: Option<WorkflowId>,
-    wanted: &[Wanted],
+    wanted: &[TaskInput],
 ) -> Result<Vec<NewTask>> {
     let mut taken: HashSet<String> = wanted.iter().filter_map(|one| one.key.clone()).collect();
     if let Some(workflow) = workflow {
-        taken.extend(tasks::keys(tx, project, workflow)?.into_iter().map(|(key, _)| key));
+        taken.extend(tasks::list_keys(tx, project, workflow)?.into_iter().map(|(key, _)| key));
     }
-    wanted.iter().map(|one| one.task(tx, project, workflow, &mut taken)).collect()
+    wanted.iter().map(|one| one.to_new_task(tx, project, workflow, &mut taken)).collect()
 }
 
 /// Adds tasks to a workflow, or starts one with them.
-fn make(
+fn create_tasks(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     workflow: Option<WorkflowId>,
     description: Option<&str>,
     new: Vec<NewTask>,
 ) -> Result<(WorkflowId, Vec<Object>)> {
     if let Some(workflow) = workflow {
-        return Ok((workflow, start::add_tasks(tx, writer, workflow, &new)?));
+        return Ok((workflow, create::add_tasks(tx, writer, workflow, &new)?));
     }
     let titles: Vec<&str> = new.iter().map(|one| one.title.as_str()).collect();
     let description =
         description.map_or_else(|| titles.join("; ").chars().take(500).collect(), str::to_owned);
     let new = NewWorkflow { description, settings: WorkflowSettings::default(), tasks: new };
-    let Started { workflow, tasks } = start::start_workflow(tx, writer, &new)?;
+    let CreatedWorkflow { workflow, tasks } = create::create_workflow(tx, writer, &new)?;
     Ok((workflow.id, tasks))
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Create {
+struct CreateInput {
     #[serde(flatten)]
-    one: Wanted,
+    one: TaskInput,
     #[serde(default)]
-    tasks: Vec<Wanted>,
+    tasks: Vec<TaskInput>,
     workflow_id: Option<WorkflowId>,
     workflow: Option<String>,
 }
 
-async fn create(_: ToolContext, input: Create) -> Outcome {
-    let Create { one, tasks: several, workflow_id, workflow: description } = input;
+async fn create(_: ToolContext, input: CreateInput) -> CallResult {
+    let CreateInput { one, tasks: several, workflow_id, workflow: description } = input;
     let alone = several.is_empty();
     let wanted = match (one.title.is_some(), alone) {
         (true, true) => vec![one],
         (false, false) => several,
-        (false, true) => return Err(refused("`title` is required, or several tasks in `tasks`")),
-        (true, false) => return Err(refused("Give either one task or several in `tasks`, not both")),
+        (false, true) => return Err(refuse("`title` is required, or several tasks in `tasks`")),
+        (true, false) => return Err(refuse("Give either one task or several in `tasks`, not both")),
     };
-    change(move |tx, writer| {
+    graph_change(move |tx, writer| {
         let project = writer.project.id;
-        let caller = Caller::of(tx, project, run_of(writer))?;
+        let caller = Caller::load(tx, project, author_run(writer))?;
         if let (Some(own), Some(other)) = (caller.duty.workflow, workflow_id)
             && own != other
         {
@@ -272,15 +272,15 @@ async fn create(_: ToolContext, input: Create) -> Outcome {
             return Err(Error::Conflict { message });
         }
         let workflow = caller.workflow(tx, project, workflow_id)?;
-        let new = tasks_of(tx, project, workflow, &wanted)?;
-        let made = make(tx, writer, workflow, description.as_deref(), new);
-        let (workflow, made) = made.map_err(|error| if alone { of_the_one(error) } else { error })?;
+        let new = new_tasks(tx, project, workflow, &wanted)?;
+        let made = create_tasks(tx, writer, workflow, description.as_deref(), new);
+        let (workflow, made) = made.map_err(|error| if alone { without_list_index(error) } else { error })?;
         Ok(json!({ "workflowId": workflow, "tasks": view(&made) }))
     })
 }
 
 /// What is wrong with the one task there is, told without a list that was not given.
-fn of_the_one(error: Error) -> Error {
+fn without_list_index(error: Error) -> Error {
     match error {
         Error::Invalid(mut invalid) => {
             for problem in &mut invalid.problems {
@@ -295,45 +295,45 @@ fn of_the_one(error: Error) -> Error {
 }
 
 fn view(made: &[Object]) -> Vec<Value> {
-    View::new(Some(Fields::these(["key", "title", "status", "assignedAgent"]))).tasks(made)
+    TaskFields::new(Some(FieldSelection::only(["key", "title", "status", "assignedAgent"]))).tasks(made)
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Subtasks {
-    tasks: Vec<Wanted>,
-    synthesis: Option<Wanted>,
+struct SubtasksInput {
+    tasks: Vec<TaskInput>,
+    synthesis: Option<TaskInput>,
     #[serde(default)]
     blocks_parent: bool,
 }
 
-async fn subtasks(_: ToolContext, input: Subtasks) -> Outcome {
-    let Subtasks { tasks: parts, synthesis, blocks_parent } = input;
-    change(move |tx, writer| {
+async fn subtasks(_: ToolContext, input: SubtasksInput) -> CallResult {
+    let SubtasksInput { tasks: parts, synthesis, blocks_parent } = input;
+    graph_change(move |tx, writer| {
         let project = writer.project.id;
-        let caller = Caller::of(tx, project, run_of(writer))?;
+        let caller = Caller::load(tx, project, author_run(writer))?;
         let parent = caller.duty.task;
         if blocks_parent && parent.is_none() {
             let message = "`blocksParent` is for a run that works at a task, and yours does not".to_owned();
             return Err(Error::Conflict { message });
         }
         let workflow = caller.workflow(tx, project, None)?;
-        let wanted: Vec<Wanted> = parts.iter().cloned().chain(synthesis.clone()).collect();
-        let mut new = tasks_of(tx, project, workflow, &wanted)?;
+        let wanted: Vec<TaskInput> = parts.iter().cloned().chain(synthesis.clone()).collect();
+        let mut new = new_tasks(tx, project, workflow, &wanted)?;
         if synthesis.is_some() {
             let keys: Vec<String> = new[..parts.len()].iter().map(|one| one.key.clone()).collect();
             new[parts.len()].blocked_by.extend(keys);
         }
-        let (workflow, made) = make(tx, writer, workflow, None, new)?;
+        let (workflow, made) = create_tasks(tx, writer, workflow, None, new)?;
         let (of_parts, last) = made.split_at(parts.len());
         if let Some(parent) = parent.filter(|_| blocks_parent) {
             let waited_for = if last.is_empty() { of_parts } else { last };
-            let (_, waiting) = tasks::around(tx, project, parent)?;
+            let (_, waiting) = tasks::neighbours(tx, project, parent)?;
             // What has begun waits for nothing any more.
-            let waiting = waiting.iter().filter(|one| Task::of(one).status == TaskStatus::Pending);
-            let edges =
-                waiting.flat_map(|after| waited_for.iter().map(move |one| edge(BLOCKS, one.id, after.id)));
-            let drafts = edges.map(relationships::Draft::new).collect::<Result<Vec<_>, _>>()?;
+            let waiting = waiting.iter().filter(|one| Task::from_object(one).status == TaskStatus::Pending);
+            let edges = waiting
+                .flat_map(|after| waited_for.iter().map(move |one| new_edge(BLOCKS_TYPE, one.id, after.id)));
+            let drafts = edges.map(relationships::RelationshipDraft::new).collect::<Result<Vec<_>, _>>()?;
             relationships::create_all(tx, writer, &drafts)?;
         }
         let mut answer = json!({ "workflowId": workflow, "tasks": view(of_parts) });

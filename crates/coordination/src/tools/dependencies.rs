@@ -10,30 +10,30 @@ use emergent_graph::Error;
 use emergent_store::{Tx, tasks};
 use emergent_tools::{
     Tool, ToolContext, ToolError,
-    builtin::{define::reads, schema, view::Fields},
+    builtin::{define::read_tool, schema, view::FieldSelection},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     caller::{Caller, TaskRef},
-    view::{FIELDS, View},
+    view::{FIELDS, TaskFields},
 };
 
-pub(super) fn all() -> Vec<Arc<dyn Tool>> {
-    vec![reads(
+pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
+    vec![read_tool(
         "tasks_dependencies",
         "Shows what a task waits for and what waits for it. Returns the `task`, the tasks it is `blockedBy` and those it \
          `blocks` directly, each with its status; `waitsFor`, the keys of those that are not completed yet; `canStart`; \
          and in `waiting` how many tasks wait for it, directly or not.",
         schema::object(
             &[],
-            schema::and(
+            schema::merge_properties(
                 json!({
                     "id": TaskRef::schema("The task; your own when absent"),
                     "workflowId": schema::uuid("The workflow in which `id` is a key; yours when absent"),
                 }),
-                &[schema::fields_of(FIELDS)],
+                &[schema::fields_schema(FIELDS)],
             ),
         ),
         dependencies,
@@ -42,16 +42,16 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Dependencies {
+struct DependenciesInput {
     id: Option<TaskRef>,
     workflow_id: Option<WorkflowId>,
-    fields: Option<Fields>,
+    fields: Option<FieldSelection>,
 }
 
-async fn dependencies(context: ToolContext, input: Dependencies) -> Result<Value, ToolError> {
+async fn dependencies(context: ToolContext, input: DependenciesInput) -> Result<Value, ToolError> {
     let (project, run) = (context.project, context.run);
     let read = move |tx: &mut Tx<'_>| {
-        let caller = Caller::of(tx, project, run)?;
+        let caller = Caller::load(tx, project, run)?;
         let workflow = caller.workflow(tx, project, input.workflow_id)?;
         let named = input.id.or(caller.duty.task.map(|id| TaskRef(id.to_string())));
         let Some(named) = named else {
@@ -59,20 +59,20 @@ async fn dependencies(context: ToolContext, input: Dependencies) -> Result<Value
             return Err(Error::Conflict { message });
         };
         let object = named.resolve(tx, project, workflow)?;
-        let (before, after) = tasks::around(tx, project, object.id)?;
+        let (before, after) = tasks::neighbours(tx, project, object.id)?;
         let waiting: HashSet<ObjectId> =
-            tasks::ahead(tx, &[object.id])?.into_iter().map(|(_, to)| to).collect();
+            tasks::reachable_blocks(tx, &[object.id])?.into_iter().map(|(_, to)| to).collect();
         Ok((object, before, after, waiting.len(), input.fields))
     };
     let (object, before, after, waiting, fields) = context.graph.db().snapshot(read).await?;
-    let view = View::new(fields);
-    let open = before.iter().map(Task::of).filter(|task| task.status != TaskStatus::Completed);
+    let view = TaskFields::new(fields);
+    let open = before.iter().map(Task::from_object).filter(|task| task.status != TaskStatus::Completed);
     let open: Vec<String> = open.map(|task| task.key).collect();
     Ok(json!({
         "task": view.task(&object),
         "blockedBy": view.tasks(&before),
         "blocks": view.tasks(&after),
-        "canStart": open.is_empty() && Task::of(&object).status == TaskStatus::Pending,
+        "canStart": open.is_empty() && Task::from_object(&object).status == TaskStatus::Pending,
         "waitsFor": open,
         "waiting": waiting,
     }))

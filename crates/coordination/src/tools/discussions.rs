@@ -7,7 +7,7 @@ use emergent_domain::{
     ids::{ObjectId, ProjectId},
     invalid::Invalid,
     object::{NewObject, Object},
-    pack::nearest,
+    pack::nearest_name,
     query::Direction,
     task::{Task, TaskStatus},
 };
@@ -16,10 +16,10 @@ use emergent_store::{Tx, agents, objects as rows, relationships as edges, transf
 use emergent_tools::{
     Tool, ToolContext, ToolError,
     builtin::{
-        define::{Outcome, change, reads, refused, writes},
+        define::{CallResult, graph_change, read_tool, refuse, write_tool},
         reference::ObjectRef,
         schema,
-        view::Fields,
+        view::FieldSelection,
     },
 };
 use serde::Deserialize;
@@ -27,17 +27,17 @@ use serde_json::{Map, Value, json};
 
 use super::caller::{Caller, TaskRef, not_found};
 use crate::{
-    discuss::{Kind, Participant, Settings},
-    start::{edge, run_of},
+    create::{author_run, new_edge},
+    discuss::{DiscussionKind, DiscussionSettings, Participant},
 };
 
-const TYPE: &str = "Discussion";
+const DISCUSSION_TYPE: &str = "Discussion";
 /// Entries of one answer; a discussion has fewer.
-const MOST_ENTRIES: usize = 500;
+const MAX_ENTRIES: usize = 500;
 
-pub(super) fn all() -> Vec<Arc<dyn Tool>> {
-    let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
-    let mut start = schema::object(
+pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
+    let kinds: Vec<&str> = DiscussionKind::ALL.iter().map(|kind| kind.as_str()).collect();
+    let mut start_schema = schema::object(
         &["topic", "participants"],
         json!({
             "topic": schema::text("The question to be decided.", 2_000),
@@ -78,23 +78,23 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
             "task": TaskRef::schema("The task it is for; your own when absent"),
         }),
     );
-    start["examples"] = json!([{
+    start_schema["examples"] = json!([{
         "topic": "Should tags be rows or a JSON list?", "kind": "consensus",
         "participants": ["design-agent", "reviewer-agent"], "options": ["rows", "list"],
     }]);
     vec![
-        reads(
+        read_tool(
             "discussions_get",
             "Reads a discussion: what it is about, who takes part, what was said in order, and what was decided. Returns \
              `discussion`, with its `entries`.",
             schema::object(
                 &[],
-                schema::and(
+                schema::merge_properties(
                     json!({
                         "id": schema::object_ref("The discussion; the newest one of the task when absent"),
                         "task": TaskRef::schema("Without `id`: the task; your own when absent"),
                     }),
-                    &[schema::fields_of(
+                    &[schema::fields_schema(
                         "`topic`, `status`, `kind`, `participants`, `phase`, `consensusLevel`, `decision`, `escalation`, \
                          `taskId`, `createdAt`, `entries`; `entries` can be long",
                     )],
@@ -102,71 +102,76 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
             ),
             get,
         ),
-        writes(
+        write_tool(
             "discussions_start",
             "Starts a discussion between agents about the task you work at. They speak when your run has ended, and what \
              is decided is handed on with your task; you need not wait. Returns the `discussion`.",
+            start_schema,
             start,
-            begin,
         ),
     ]
 }
 
 #[derive(Deserialize)]
-struct Get {
+struct GetInput {
     id: Option<ObjectRef>,
     task: Option<TaskRef>,
     #[serde(default)]
-    fields: Fields,
+    fields: FieldSelection,
 }
 
-async fn get(context: ToolContext, input: Get) -> Result<Value, ToolError> {
+async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> {
     let (project, run) = (context.project, context.run);
     let read = move |tx: &mut Tx<'_>| {
         let id = match &input.id {
             Some(id) => id.resolve(tx, project)?,
             None => {
-                let caller = Caller::of(tx, project, run)?;
-                newest_of(tx, project, &caller, input.task.as_ref())?
+                let caller = Caller::load(tx, project, run)?;
+                latest_discussion(tx, project, &caller, input.task.as_ref())?
             }
         };
-        let found = rows::get(tx, project, id)?.filter(|object| object.type_ == TYPE);
+        let found = rows::get(tx, project, id)?.filter(|object| object.type_ == DISCUSSION_TYPE);
         let found = found.ok_or_else(|| not_found("discussion", id))?;
-        let entries = if input.fields.wants("entries") { entries(tx, project, id)? } else { Vec::new() };
+        let entries = if input.fields.includes("entries") { entries(tx, project, id)? } else { Vec::new() };
         Ok::<_, Error>((found, entries, input.fields))
     };
     let (found, entries, fields) = context.graph.db().snapshot(read).await?;
-    Ok(json!({ "discussion": fields.of(view(&found, &entries)) }))
+    Ok(json!({ "discussion": fields.select(view(&found, &entries)) }))
 }
 
-fn newest_of(
+fn latest_discussion(
     tx: &mut Tx<'_>,
     project: ProjectId,
     caller: &Caller,
     task: Option<&TaskRef>,
 ) -> Result<ObjectId> {
-    let task = task_of(tx, project, caller, task)?;
+    let task = resolve_task(tx, project, caller, task)?;
     let types = ["spawned_discussion".to_owned()];
-    let found = edges::of_object(tx, project, task.id, Direction::Out, &types, &Page::first(1))?.items;
+    let found = edges::list_for_object(tx, project, task.id, Direction::Out, &types, &Page::first(1))?.items;
     let newest = found.first().map(|edge| edge.to);
     newest.ok_or_else(|| Error::Conflict { message: format!("the task `{}` has no discussion", task.key) })
 }
 
-fn task_of(tx: &mut Tx<'_>, project: ProjectId, caller: &Caller, named: Option<&TaskRef>) -> Result<Task> {
+fn resolve_task(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    caller: &Caller,
+    named: Option<&TaskRef>,
+) -> Result<Task> {
     let own = caller.duty.task.map(|id| TaskRef(id.to_string()));
     let Some(task) = named.or(own.as_ref()) else {
         let message = "name a `task`: you were started for none".to_owned();
         return Err(Error::Conflict { message });
     };
     let workflow = caller.workflow(tx, project, None)?;
-    Ok(Task::of(&task.resolve(tx, project, workflow)?))
+    Ok(Task::from_object(&task.resolve(tx, project, workflow)?))
 }
 
 /// What was said, in the order of saying.
 fn entries(tx: &mut Tx<'_>, project: ProjectId, discussion: ObjectId) -> Result<Vec<Object>> {
     let types = ["has_entry".to_owned()];
-    let page = Page::first(MOST_ENTRIES);
-    let found = edges::of_object(tx, project, discussion, Direction::Out, &types, &page)?.items;
+    let page = Page::first(MAX_ENTRIES);
+    let found = edges::list_for_object(tx, project, discussion, Direction::Out, &types, &page)?.items;
     let places: HashMap<ObjectId, i64> = found
         .iter()
         .map(|edge| {
@@ -216,10 +221,10 @@ fn entry(entry: &Object) -> Value {
 }
 
 #[derive(Deserialize)]
-struct Start {
+struct StartInput {
     topic: String,
-    kind: Option<Kind>,
-    participants: Vec<Who>,
+    kind: Option<DiscussionKind>,
+    participants: Vec<ParticipantInput>,
     context: Option<String>,
     #[serde(default)]
     options: Vec<String>,
@@ -231,19 +236,19 @@ struct Start {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Who {
+enum ParticipantInput {
     Named(String),
-    With(Participant),
+    Detailed(Participant),
 }
 
-async fn begin(_: ToolContext, input: Start) -> Outcome {
-    let Start { topic, kind, participants, context, options, criteria, rounds, task } = input;
-    let mut settings = Settings::new(kind.unwrap_or(Kind::Consensus), topic, &[]);
+async fn start(_: ToolContext, input: StartInput) -> CallResult {
+    let StartInput { topic, kind, participants, context, options, criteria, rounds, task } = input;
+    let mut settings = DiscussionSettings::new(kind.unwrap_or(DiscussionKind::Consensus), topic, &[]);
     settings.participants = participants
         .into_iter()
         .map(|who| match who {
-            Who::Named(name) => Participant::named(name),
-            Who::With(participant) => participant,
+            ParticipantInput::Named(name) => Participant::new(name),
+            ParticipantInput::Detailed(participant) => participant,
         })
         .collect();
     settings.context = context.unwrap_or_default();
@@ -252,19 +257,19 @@ async fn begin(_: ToolContext, input: Start) -> Outcome {
     settings.rounds = rounds;
     let problems = settings.problems();
     if !problems.is_empty() {
-        return Err(refused(format!("This cannot be discussed so: {}", problems.join("; "))));
+        return Err(refuse(format!("This cannot be discussed so: {}", problems.join("; "))));
     }
-    change(move |tx, writer| {
+    graph_change(move |tx, writer| {
         let project = writer.project.id;
-        let caller = Caller::of(tx, project, run_of(writer))?;
-        let task = task_of(tx, project, &caller, task.as_ref())?;
+        let caller = Caller::load(tx, project, author_run(writer))?;
+        let task = resolve_task(tx, project, &caller, task.as_ref())?;
         let Some(workflow) = task.workflow else {
             let message =
                 format!("the task `{}` belongs to no workflow, and nobody would lead a discussion", task.key);
             return Err(Error::Conflict { message });
         };
         // Held, so that the task does not come to its end meanwhile.
-        workflows::touch(tx, project, workflow)?;
+        workflows::bump_revision(tx, project, workflow)?;
         // Whoever is at it now is the one whose work is discussed. One who only speaks about it, or
         // was called in, is of no attempt itself.
         let own = caller.duty.task == Some(task.id) && caller.duty.session.is_some();
@@ -276,7 +281,7 @@ async fn begin(_: ToolContext, input: Start) -> Outcome {
             );
             return Err(Error::Conflict { message });
         };
-        check_agents(&agents::names(tx, project)?, &settings)?;
+        check_agents(&agents::list_names(tx, project)?, &settings)?;
         let names: Vec<&str> = settings.participants.iter().map(|one| one.agent.as_str()).collect();
         let properties = json!({
             "topic": settings.topic,
@@ -289,35 +294,39 @@ async fn begin(_: ToolContext, input: Start) -> Outcome {
             "run_id": run,
             "task_id": task.id,
         });
-        let made = objects::create(tx, writer, &objects::Draft::new(of_type(TYPE, properties))?)?;
-        let joined = relationships::Draft::new(edge("spawned_discussion", task.id, made.id))?;
+        let made = objects::create(
+            tx,
+            writer,
+            &objects::ObjectDraft::new(new_object(DISCUSSION_TYPE, properties))?,
+        )?;
+        let joined = relationships::RelationshipDraft::new(new_edge("spawned_discussion", task.id, made.id))?;
         relationships::create(tx, writer, &joined)?;
-        let event = workflows::NewEvent {
+        let event = workflows::NewWorkflowEvent {
             kind: "discussion_started",
             task: Some(task.id),
             run: caller.run,
             data: json!({ "discussion": made.id, "topic": settings.topic, "participants": names }),
             at: writer.now,
         };
-        workflows::record(tx, workflow, &[event])?;
-        let shown = Fields::these(["topic", "status", "kind", "participants", "taskId"]);
-        Ok(json!({ "discussion": shown.of(view(&made, &[])) }))
+        workflows::append_events(tx, workflow, &[event])?;
+        let shown = FieldSelection::only(["topic", "status", "kind", "participants", "taskId"]);
+        Ok(json!({ "discussion": shown.select(view(&made, &[])) }))
     })
 }
 
-fn check_agents(known: &[String], settings: &Settings) -> Result<(), Invalid> {
+fn check_agents(known: &[String], settings: &DiscussionSettings) -> Result<(), Invalid> {
     for (at, one) in settings.participants.iter().enumerate() {
         if !known.contains(&one.agent) {
-            let hint = nearest(&one.agent, known.iter().map(String::as_str));
+            let hint = nearest_name(&one.agent, known.iter().map(String::as_str));
             let hint = hint.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
             let reason = format!("there is no agent `{}`{hint}", one.agent);
-            return Err(Invalid::one(format!("participants[{at}]"), reason));
+            return Err(Invalid::new(format!("participants[{at}]"), reason));
         }
     }
     Ok(())
 }
 
-fn of_type(type_: &str, properties: Value) -> NewObject {
+fn new_object(type_: &str, properties: Value) -> NewObject {
     let properties = match properties {
         Value::Object(map) => map,
         _ => Map::new(),

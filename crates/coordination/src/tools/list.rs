@@ -10,19 +10,19 @@ use emergent_domain::{
     cursor::Page,
     ids::{ObjectId, WorkflowId},
     object::Object,
-    task::{MOST_TASKS, Task, TaskStatus},
+    task::{MAX_TASKS, Task, TaskStatus},
 };
 use emergent_graph::{Error, Result};
 use emergent_store::{
     Tx,
-    tasks::{self, Wanted},
+    tasks::{self, TaskFilter},
 };
 use emergent_tools::{
     Tool, ToolContext, ToolError,
     builtin::{
-        define::reads,
+        define::read_tool,
         schema,
-        view::{Fields, page},
+        view::{FieldSelection, page_json},
     },
 };
 use serde::Deserialize;
@@ -30,10 +30,10 @@ use serde_json::{Value, json};
 
 use super::{
     caller::Caller,
-    view::{FIELDS, View},
+    view::{FIELDS, TaskFields},
 };
 
-pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     let statuses: Vec<&str> = TaskStatus::ALL.iter().map(|one| one.as_str()).collect();
     let whose = || {
         json!({
@@ -47,31 +47,31 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
         })
     };
     vec![
-        reads(
+        read_tool(
             "tasks_list",
             "Lists tasks, newest first: what there is to do, who does it, and what came of it. For one task in full, name \
              the parts you need in `fields`. Returns `tasks`, and `nextCursor` when there are more.",
             schema::object(
                 &[],
-                schema::and(
+                schema::merge_properties(
                     json!({
                         "status": { "type": "string", "description": "Only tasks with this status.", "enum": statuses },
                     }),
-                    &[whose(), schema::paging(20), schema::fields_of(FIELDS)],
+                    &[whose(), schema::paging(20), schema::fields_schema(FIELDS)],
                 ),
             ),
             list,
         ),
-        reads(
+        read_tool(
             "tasks_available",
             "Lists the tasks that can start now: pending, with everything they wait for completed. The most urgent come \
              first, then those that most others wait for, then the oldest. Returns `tasks`, and how many there are in \
              `total`.",
             schema::object(
                 &[],
-                schema::and(
+                schema::merge_properties(
                     json!({ "limit": schema::count("How many at most:", 1, 100, 20) }),
-                    &[whose(), schema::fields_of(FIELDS)],
+                    &[whose(), schema::fields_schema(FIELDS)],
                 ),
             ),
             available,
@@ -81,68 +81,68 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct List {
+struct ListInput {
     status: Option<TaskStatus>,
     workflow_id: Option<WorkflowId>,
     #[serde(default)]
     all_workflows: bool,
     limit: Option<i64>,
     cursor: Option<String>,
-    fields: Option<Fields>,
+    fields: Option<FieldSelection>,
 }
 
-impl List {
-    fn workflow(&self, tx: &mut Tx<'_>, context: &Asking) -> Result<Option<WorkflowId>> {
+impl ListInput {
+    fn workflow(&self, tx: &mut Tx<'_>, context: &CallContext) -> Result<Option<WorkflowId>> {
         if self.all_workflows {
             return Ok(None);
         }
-        let caller = Caller::of(tx, context.project, context.run)?;
+        let caller = Caller::load(tx, context.project, context.run)?;
         caller.workflow(tx, context.project, self.workflow_id)
     }
 }
 
 /// What of a call's context a read takes along.
 #[derive(Clone, Copy)]
-struct Asking {
+struct CallContext {
     project: emergent_domain::ids::ProjectId,
     run: Option<emergent_domain::ids::RunId>,
 }
 
-impl From<&ToolContext> for Asking {
+impl From<&ToolContext> for CallContext {
     fn from(context: &ToolContext) -> Self {
         Self { project: context.project, run: context.run }
     }
 }
 
-async fn list(context: ToolContext, input: List) -> Result<Value, ToolError> {
+async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
     let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref()).map_err(Error::from)?;
-    let asking = Asking::from(&context);
+    let asking = CallContext::from(&context);
     let read = move |tx: &mut Tx<'_>| {
         let workflow = input.workflow(tx, &asking)?;
-        let which = Wanted { workflow, status: input.status, available: false };
+        let which = TaskFilter { workflow, status: input.status, available: false };
         Ok::<_, Error>((tasks::list(tx, asking.project, &which, &wanted)?, input.fields))
     };
     let (found, fields) = context.graph.db().read(read).await?;
-    Ok(page("tasks", View::new(fields).tasks(&found.items), found.next))
+    Ok(page_json("tasks", TaskFields::new(fields).tasks(&found.items), found.next))
 }
 
-async fn available(context: ToolContext, input: List) -> Result<Value, ToolError> {
+async fn available(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
     let most = usize::try_from(input.limit.unwrap_or(20)).unwrap_or(20);
-    let asking = Asking::from(&context);
+    let asking = CallContext::from(&context);
     let read = move |tx: &mut Tx<'_>| {
         let workflow = input.workflow(tx, &asking)?;
-        let which = Wanted { workflow, status: None, available: true };
-        let found = tasks::list(tx, asking.project, &which, &Page::first(MOST_TASKS))?.items;
+        let which = TaskFilter { workflow, status: None, available: true };
+        let found = tasks::list(tx, asking.project, &which, &Page::first(MAX_TASKS))?.items;
         let ids: Vec<ObjectId> = found.iter().map(|one| one.id).collect();
-        Ok::<_, Error>((in_order(found, &tasks::ahead(tx, &ids)?), input.fields))
+        Ok::<_, Error>((sort_by_urgency(found, &tasks::reachable_blocks(tx, &ids)?), input.fields))
     };
     let (found, fields) = context.graph.db().snapshot(read).await?;
     let shown = &found[..most.min(found.len())];
-    Ok(json!({ "tasks": View::new(fields).tasks(shown), "total": found.len() }))
+    Ok(json!({ "tasks": TaskFields::new(fields).tasks(shown), "total": found.len() }))
 }
 
 /// The most urgent, then what most others wait for, then the oldest.
-fn in_order(found: Vec<Object>, ahead: &[(ObjectId, ObjectId)]) -> Vec<Object> {
+fn sort_by_urgency(found: Vec<Object>, ahead: &[(ObjectId, ObjectId)]) -> Vec<Object> {
     let mut after: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
     for (before, next) in ahead {
         after.entry(*before).or_default().push(*next);
@@ -156,7 +156,8 @@ fn in_order(found: Vec<Object>, ahead: &[(ObjectId, ObjectId)]) -> Vec<Object> {
         seen.len()
     };
     let mut found = found;
-    found
-        .sort_by_cached_key(|one| (Task::of(one).priority, Reverse(waiting(one.id)), one.created_at, one.id));
+    found.sort_by_cached_key(|one| {
+        (Task::from_object(one).priority, Reverse(waiting(one.id)), one.created_at, one.id)
+    });
     found
 }

@@ -16,8 +16,8 @@ mod update;
 mod view;
 
 /// Every tool of coordination, to be put into a pool beside the built-in ones.
-pub fn all() -> Vec<Arc<dyn Tool>> {
-    [create::all(), list::all(), update::all(), dependencies::all(), discussions::all()]
+pub fn tools() -> Vec<Arc<dyn Tool>> {
+    [create::tools(), list::tools(), update::tools(), dependencies::tools(), discussions::tools()]
         .into_iter()
         .flatten()
         .collect()

@@ -6,7 +6,7 @@ use emergent_domain::{
     ids::WorkflowId,
     invalid::Invalid,
     object::ObjectPatch,
-    pack::nearest,
+    pack::nearest_name,
     task::{Priority, Task, TaskStatus},
 };
 use emergent_graph::{Error, objects};
@@ -14,9 +14,9 @@ use emergent_store::{agents, workflows};
 use emergent_tools::{
     Tool, ToolContext,
     builtin::{
-        define::{Outcome, change, present, refused, writes},
+        define::{CallResult, deserialize_nullable, graph_change, refuse, write_tool},
         schema,
-        view::Fields,
+        view::FieldSelection,
     },
 };
 use serde::Deserialize;
@@ -24,16 +24,16 @@ use serde_json::{Map, Value, json};
 
 use super::{
     caller::{Caller, TaskRef},
-    view::{FIELDS, View},
+    view::{FIELDS, TaskFields},
 };
-use crate::start::run_of;
+use crate::create::author_run;
 
-pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     let statuses: Vec<&str> = TaskStatus::ALL.iter().map(|one| one.as_str()).collect();
     let priorities: Vec<&str> = Priority::ALL.iter().map(|one| one.as_str()).collect();
     let mut input = schema::object(
         &["id"],
-        schema::and(
+        schema::merge_properties(
             json!({
                 "id": TaskRef::schema("The task"),
                 "workflowId": schema::uuid("The workflow in which `id` is a key; yours when absent"),
@@ -51,12 +51,12 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
                 "assignedAgent": schema::text_or_null("Another agent to do it; null lets one be chosen.", 128),
                 "expectedVersion": schema::expected_version(),
             }),
-            &[schema::fields_of(FIELDS)],
+            &[schema::fields_schema(FIELDS)],
         ),
     );
     input["examples"] =
         json!([{ "id": "implement", "status": "completed", "summary": "Tags can be added and removed." }]);
-    vec![writes(
+    vec![write_tool(
         "tasks_update",
         "Changes a task: its status, what came of it (`summary`, `output`), its words, who does it. To complete one, give \
          `status: completed`. The task you were started for is completed by itself when you have given your last answer. \
@@ -68,7 +68,7 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Update {
+struct UpdateInput {
     id: TaskRef,
     workflow_id: Option<WorkflowId>,
     status: Option<TaskStatus>,
@@ -77,13 +77,13 @@ struct Update {
     title: Option<String>,
     description: Option<String>,
     priority: Option<Priority>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_nullable")]
     assigned_agent: Option<Option<String>>,
     expected_version: Option<i64>,
-    fields: Option<Fields>,
+    fields: Option<FieldSelection>,
 }
 
-impl Update {
+impl UpdateInput {
     fn properties(&self) -> Map<String, Value> {
         let mut map = Map::new();
         let mut put = |name: &str, value: Option<Value>| {
@@ -104,32 +104,32 @@ impl Update {
     }
 }
 
-async fn update(_: ToolContext, input: Update) -> Outcome {
+async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
     let properties = input.properties();
     if properties.is_empty() && input.status.is_none() {
-        return Err(refused(
+        return Err(refuse(
             "There is nothing to change: give `status`, `summary`, `output`, `title`, `description`, `priority` or \
              `assignedAgent`",
         ));
     }
-    change(move |tx, writer| {
+    graph_change(move |tx, writer| {
         let project = writer.project.id;
-        let caller = Caller::of(tx, project, run_of(writer))?;
+        let caller = Caller::load(tx, project, author_run(writer))?;
         let workflow = caller.workflow(tx, project, input.workflow_id)?;
-        let task = Task::of(&input.id.resolve(tx, project, workflow)?);
+        let task = Task::from_object(&input.id.resolve(tx, project, workflow)?);
         if let Some(Some(agent)) = &input.assigned_agent {
-            let known = agents::names(tx, project)?;
+            let known = agents::list_names(tx, project)?;
             if !known.contains(agent) {
-                let hint = nearest(agent, known.iter().map(String::as_str));
+                let hint = nearest_name(agent, known.iter().map(String::as_str));
                 let hint = hint.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
                 return Err(
-                    Invalid::one("assignedAgent", format!("there is no agent `{agent}`{hint}")).into()
+                    Invalid::new("assignedAgent", format!("there is no agent `{agent}`{hint}")).into()
                 );
             }
         }
         // The workflow before its task, as its dispatcher holds them.
         if let Some(workflow) = task.workflow {
-            workflows::touch(tx, project, workflow)?;
+            workflows::bump_revision(tx, project, workflow)?;
         }
         let mut properties = properties.clone();
         let own = caller.duty.task == Some(task.id) && caller.duty.session.is_some();
@@ -142,7 +142,7 @@ async fn update(_: ToolContext, input: Update) -> Outcome {
             ..ObjectPatch::default()
         };
         let after = objects::update(tx, writer, task.id, &patch.check().map_err(Error::from)?)?;
-        let mut answer = json!({ "task": View::new(input.fields.clone()).task(&after) });
+        let mut answer = json!({ "task": TaskFields::new(input.fields.clone()).task(&after) });
         if own && input.status.is_some() {
             answer["note"] =
                 json!("This is the task you were started for: its status follows from how your run ends.");

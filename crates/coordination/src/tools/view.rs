@@ -1,7 +1,7 @@
 //! What answers show of tasks.
 
 use emergent_domain::{object::Object, task::Task};
-use emergent_tools::builtin::view::Fields;
+use emergent_tools::builtin::view::FieldSelection;
 use serde_json::{Value, json};
 
 pub(super) const FIELDS: &str = "`key`, `title`, `description`, `kind`, `tags`, `status`, `priority`, `complexity`, \
@@ -10,8 +10,8 @@ pub(super) const FIELDS: &str = "`key`, `title`, `description`, `kind`, `tags`, 
      without `description`, `failureContext` and `output`";
 
 /// What is shown of a task in a list, unless more is asked for.
-fn short() -> Fields {
-    Fields::these([
+fn default_fields() -> FieldSelection {
+    FieldSelection::only([
         "key",
         "title",
         "kind",
@@ -25,18 +25,18 @@ fn short() -> Fields {
 }
 
 /// As much of tasks as was asked for.
-pub(super) struct View(Fields);
+pub(super) struct TaskFields(FieldSelection);
 
-impl View {
-    pub fn new(fields: Option<Fields>) -> Self {
-        Self(fields.unwrap_or_else(short))
+impl TaskFields {
+    pub fn new(fields: Option<FieldSelection>) -> Self {
+        Self(fields.unwrap_or_else(default_fields))
     }
 
     pub fn task(&self, object: &Object) -> Value {
-        let task = Task::of(object);
+        let task = Task::from_object(object);
         let list = |words: Vec<String>| if words.is_empty() { Value::Null } else { json!(words) };
         let text = |text: String| if text.is_empty() { Value::Null } else { json!(text) };
-        self.0.of(json!({
+        self.0.select(json!({
             "id": task.id,
             "key": task.key,
             "title": task.title,

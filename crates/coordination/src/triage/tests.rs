@@ -1,5 +1,5 @@
 use emergent_domain::{agent::AgentDefinition, task::NewTask};
-use emergent_testkit::made;
+use emergent_testkit::fixtures;
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn task(retries: i64, named: Option<&str>) -> Task {
         assigned_agent: named.map(str::to_owned),
         ..NewTask::default()
     };
-    made::task(new)
+    fixtures::task(new)
 }
 
 fn failure(reason: Option<Reason>) -> Failure {
@@ -18,25 +18,26 @@ fn failure(reason: Option<Reason>) -> Failure {
 }
 
 fn agents() -> Vec<AgentCard> {
-    ["a", "b"].map(|name| AgentCard::of(&AgentDefinition::named(name))).to_vec()
+    ["a", "b"].map(|name| AgentCard::from_definition(&AgentDefinition::new(name))).to_vec()
 }
 
 #[test]
 fn code_tries_again_while_it_may() {
     assert_eq!(
-        fallback(&task(1, None), &failure(Some(Reason::Error))),
+        triage_by_rules(&task(1, None), &failure(Some(Reason::Error))),
         Triage::Retry { note: String::new() }
     );
     let reason = "failed after 1 attempts; the last: no answer".to_owned();
-    assert_eq!(fallback(&task(0, None), &failure(None)), Triage::GiveUp { reason });
+    assert_eq!(triage_by_rules(&task(0, None), &failure(None)), Triage::GiveUp { reason });
     for reason in [Reason::Budget, Reason::Definition] {
-        assert!(matches!(fallback(&task(5, None), &failure(Some(reason))), Triage::GiveUp { .. }));
+        assert!(matches!(triage_by_rules(&task(5, None), &failure(Some(reason))), Triage::GiveUp { .. }));
     }
 }
 
 #[test]
 fn a_model_decides_within_the_rules() {
-    let decide = |answer: &str, task: &Task| read(answer, task, &failure(Some(Reason::Error)), &agents());
+    let decide =
+        |answer: &str, task: &Task| parse_triage(answer, task, &failure(Some(Reason::Error)), &agents());
     let free = task(1, None);
     let note = || "try the other".to_owned();
     let to = |agent: &str| {
@@ -58,8 +59,9 @@ fn a_model_decides_within_the_rules() {
 
 #[test]
 fn only_what_is_possible_is_offered() {
-    let offered =
-        |task: &Task| prompt(task, &failure(None), &agents()).schema["properties"]["action"]["enum"].clone();
+    let offered = |task: &Task| {
+        triage_question(task, &failure(None), &agents()).schema["properties"]["action"]["enum"].clone()
+    };
     assert_eq!(offered(&task(1, None)), json!(["retry", "reassign", "escalate"]));
     assert_eq!(offered(&task(1, Some("a"))), json!(["retry", "escalate"]));
 }

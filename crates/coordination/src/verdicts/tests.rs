@@ -73,7 +73,7 @@ fn words_are_read_as_they_are_meant() {
     ];
     let mut wrong = Vec::new();
     for (kind, text, expected) in table {
-        let read = verdict_of(*kind, None, text).map(|verdict| verdict.word);
+        let read = parse_verdict(*kind, None, text).map(|verdict| verdict.word);
         if read != *expected {
             wrong.push(format!("{kind} {text:?}: {read:?}, not {expected:?}"));
         }
@@ -91,7 +91,7 @@ fn what_was_handed_in_comes_before_words() {
         ],
         "summary": "Nearly.",
     });
-    let verdict = verdict_of(Test, Some(&given), "VERDICT: PASS").unwrap();
+    let verdict = parse_verdict(Test, Some(&given), "VERDICT: PASS").unwrap();
     assert_eq!((verdict.word, verdict.steps.len()), (NeedsChanges, 2));
     assert_eq!(verdict.issues, ["cycles: none is refused Suggested fix: walk up"]);
     let review = json!({
@@ -100,7 +100,7 @@ fn what_was_handed_in_comes_before_words() {
         "comments": "fine otherwise",
         "suggestions": ["analytics"],
     });
-    let verdict = verdict_of(Review, Some(&review), "").unwrap();
+    let verdict = parse_verdict(Review, Some(&review), "").unwrap();
     assert_eq!(verdict.issues, ["rename", "add an index"]);
     assert_eq!(
         (&verdict.comments[..], &verdict.suggestions[..]),
@@ -113,17 +113,17 @@ fn what_cannot_be_a_verdict_leaves_it_to_the_words() {
     for given in
         [json!({}), json!({ "verdict": "maybe" }), json!({ "verdict": "PASS or FAIL" }), json!("PASS")]
     {
-        let verdict = verdict_of(Test, Some(&given), "VERDICT: FAIL\nIssues:\n1. no index\n2. no key");
+        let verdict = parse_verdict(Test, Some(&given), "VERDICT: FAIL\nIssues:\n1. no index\n2. no key");
         assert_eq!(verdict.unwrap().issues, ["no index", "no key"], "{given}");
     }
 }
 
 #[test]
 fn whoever_is_sent_back_is_told_why() {
-    let verdict = verdict_of(Test, None, "Names may be empty. VERDICT: FAIL").unwrap();
+    let verdict = parse_verdict(Test, None, "Names may be empty. VERDICT: FAIL").unwrap();
     assert_eq!(verdict.issues, ["Names may be empty. VERDICT: FAIL"]);
-    let fine = verdict_of(Test, None, "VERDICT: PASS\nIssues:\n- none").unwrap();
+    let fine = parse_verdict(Test, None, "VERDICT: PASS\nIssues:\n- none").unwrap();
     assert!(fine.issues.is_empty());
-    let approved = verdict_of(Review, None, "APPROVE\n\nSuggestions:\n- usage figures").unwrap();
+    let approved = parse_verdict(Review, None, "APPROVE\n\nSuggestions:\n- usage figures").unwrap();
     assert_eq!(approved.suggestions, ["usage figures"]);
 }

@@ -3,40 +3,40 @@
 
 use std::time::Duration;
 
-use emergent_coordination::{Settings, Shown, Steer};
+use emergent_coordination::{Settings, TaskCommand, WorkflowDetail};
 use emergent_domain::{
     agent::AgentDefinition,
     task::{NewTask, TaskStatus, VerdictKind},
     workflow::{Limit, OnFailure, WorkflowSettings, WorkflowStatus},
 };
 use emergent_testkit::{
-    both,
-    scripted::{Scripted, calls, fails, hangs, says},
+    both_engines,
+    scripted::{ScriptedModel, calls, fails, hangs, says},
 };
 use serde_json::json;
 
-use crate::house::{House, task};
+use crate::harness::{House, task};
 
 fn skips() -> WorkflowSettings {
     WorkflowSettings { on_failure: OnFailure::Skip, ..WorkflowSettings::default() }
 }
 
-fn status(shown: &Shown, key: &str) -> TaskStatus {
+fn status(shown: &WorkflowDetail, key: &str) -> TaskStatus {
     shown.tasks.iter().find(|one| one.task.key == key).unwrap().task.status
 }
 
 impl House {
     /// Why a workflow ended, as its last event says it.
-    async fn why(&self, shown: &Shown) -> String {
+    async fn why(&self, shown: &WorkflowDetail) -> String {
         let last = self.events(shown.workflow.id).await.pop().unwrap();
         assert_eq!(last.kind, "workflow_ended");
         last.data["reason"].as_str().unwrap().to_owned()
     }
 }
 
-both! {
+both_engines! {
     async fn a_cancelled_run_fails_its_task_and_what_waits_for_it_is_skipped(db: TestDb) {
-        let model = Scripted::default().agent("builder", [hangs()]).agent("other", [says("Fine.")]);
+        let model = ScriptedModel::default().agent("builder", [hangs()]).agent("other", [says("Fine.")]);
         let house = House::open(&db, model).await;
         house.agents(&["builder", "other"]).await;
         let tasks = vec![task("build", "builder", &[]), task("tell", "other", &["build"]), task("else", "other", &[])];
@@ -54,7 +54,7 @@ both! {
 
     async fn a_budget_that_is_used_up_ends_it_as_failed_and_more_of_it_opens_everything_again(db: TestDb) {
         let lines = (0..4).map(|_| says("Done."));
-        let house = House::open(&db, Scripted::default().agent("builder", lines)).await;
+        let house = House::open(&db, ScriptedModel::default().agent("builder", lines)).await;
         house.agents(&["builder"]).await;
         let budget = Limit { tokens: Some(1), microusd: None };
         let settings = WorkflowSettings { budget, ..skips() };
@@ -73,10 +73,10 @@ both! {
     }
 
     async fn a_task_that_nobody_can_do_is_a_failure_like_any_other(db: TestDb) {
-        let first = says("Done.").after(Duration::from_millis(400));
-        let house = House::open(&db, Scripted::default().agent("builder", [first])).await;
+        let first = says("Done.").with_delay(Duration::from_millis(400));
+        let house = House::open(&db, ScriptedModel::default().agent("builder", [first])).await;
         house.agents(&["builder"]).await;
-        let leaver = AgentDefinition { model: Scripted::MODEL.parse().ok(), ..AgentDefinition::named("leaver") };
+        let leaver = AgentDefinition { model: ScriptedModel::MODEL.parse().ok(), ..AgentDefinition::new("leaver") };
         let leaver = house.dispatcher.executor().create_agent(house.actor(), leaver).await.unwrap();
         let tasks = vec![task("first", "builder", &[]), task("build", "leaver", &["first"]), task("tell", "builder", &["build"])];
         let id = house.dispatch_with(skips(), tasks).await;
@@ -93,11 +93,11 @@ both! {
     }
 
     async fn a_model_that_says_a_person_has_to_look_is_heard_all_the_same(db: TestDb) {
-        let refused = emergent_llm::Error::BadRequest { model: Scripted::MODEL.into(), status: 400, message: "no".into() };
-        let model = Scripted::default()
+        let refused = emergent_llm::Error::BadRequest { model: ScriptedModel::MODEL.into(), status: 400, message: "no".into() };
+        let model = ScriptedModel::default()
             .agent("builder", [fails(refused), says("Built."), says("Told.")])
             .agent("triage", [says(r#"{"action": "escalate", "note": "the credentials are missing"}"#)]);
-        let house = House::with(&db, model, Settings { judge: Scripted::MODEL.parse().ok(), ..Settings::default() }).await;
+        let house = House::with(&db, model, Settings { judge: ScriptedModel::MODEL.parse().ok(), ..Settings::default() }).await;
         house.agents(&["builder"]).await;
         let id = house.dispatch_with(skips(), vec![task("build", "builder", &[]), task("tell", "builder", &["build"])]).await;
         let shown = house.ended(id).await;
@@ -105,14 +105,14 @@ both! {
         let escalation = shown.workflow.escalation.as_ref().unwrap();
         assert!(escalation.reason.contains("the credentials are missing"));
         assert_eq!(status(&shown, "tell"), TaskStatus::Pending, "it is not given up before that person said so");
-        house.dispatcher.steer(house.actor(), escalation.task.unwrap(), Steer::Retry { note: None }).await.unwrap();
+        house.dispatcher.command_task(house.actor(), escalation.task.unwrap(), TaskCommand::Retry { note: None }).await.unwrap();
         house.completed(id).await;
         house.close().await;
     }
 
     async fn what_a_judge_refused_as_often_as_it_may_goes_to_a_person_all_the_same(db: TestDb) {
         let no = json!({ "verdict": "FAIL", "issues": ["It does not start"], "summary": "as found" });
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("builder", [says("Built it.")])
             .agent("tester", [calls("submit_verdict", no), says("No.")]);
         let house = House::open(&db, model).await;
@@ -129,7 +129,7 @@ both! {
     async fn a_person_is_asked_about_each_of_several_that_a_judge_refused_for_good(db: TestDb) {
         let no = json!({ "verdict": "FAIL", "issues": ["It does not start"], "summary": "as found" });
         let yes = json!({ "verdict": "PASS", "steps": [], "issues": [], "summary": "fine" });
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("builder", [says("Built it."), says("Built it."), says("Mended."), says("Mended.")])
             .agent("tester", [calls("submit_verdict", no), says("No."), calls("submit_verdict", yes), says("Yes.")]);
         let house = House::open(&db, model).await;
@@ -144,7 +144,7 @@ both! {
             assert_eq!(status(&shown, "test"), TaskStatus::Pending, "it is not given up while somebody can be asked");
             let about = shown.workflow.escalation.unwrap().task.unwrap();
             asked.extend(shown.tasks.iter().filter(|one| one.task.id == about).map(|one| one.task.key.clone()));
-            let mended = house.dispatcher.steer(house.actor(), about, Steer::Retry { note: None }).await.unwrap();
+            let mended = house.dispatcher.command_task(house.actor(), about, TaskCommand::Retry { note: None }).await.unwrap();
             assert_eq!(mended.needs_person, None);
         }
         asked.sort();
@@ -155,8 +155,8 @@ both! {
     }
 
     async fn what_is_not_started_for_want_of_budget_goes_on_with_more_of_it(db: TestDb) {
-        let refused = emergent_llm::Error::BadRequest { model: Scripted::MODEL.into(), status: 400, message: "no".into() };
-        let house = House::open(&db, Scripted::default().agent("builder", [says("Done."), fails(refused), says("Done.")])).await;
+        let refused = emergent_llm::Error::BadRequest { model: ScriptedModel::MODEL.into(), status: 400, message: "no".into() };
+        let house = House::open(&db, ScriptedModel::default().agent("builder", [says("Done."), fails(refused), says("Done.")])).await;
         house.agents(&["builder"]).await;
         let second = NewTask { max_retries: Some(0), ..task("b", "builder", &["a"]) };
         let budget = Limit { tokens: Some(1_000_000), microusd: None };

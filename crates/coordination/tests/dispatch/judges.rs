@@ -9,28 +9,28 @@ use emergent_domain::{
     workflow::{SelectorKind, ThreadingKind, WorkflowSettings, WorkflowStatus},
 };
 use emergent_testkit::{
-    both,
-    scripted::{Scripted, fails, says},
+    both_engines,
+    scripted::{ScriptedModel, fails, says},
 };
 use serde_json::json;
 
-use crate::house::{House, task};
+use crate::harness::{House, task};
 
 fn judged() -> Settings {
-    Settings { judge: Scripted::MODEL.parse().ok(), ..Settings::default() }
+    Settings { judge: ScriptedModel::MODEL.parse().ok(), ..Settings::default() }
 }
 
 fn refused() -> emergent_llm::Error {
     emergent_llm::Error::BadRequest {
-        model: Scripted::MODEL.into(),
+        model: ScriptedModel::MODEL.into(),
         status: 400,
         message: "no such column".into(),
     }
 }
 
-both! {
+both_engines! {
     async fn a_model_chooses_among_the_agents_and_a_name_that_is_none_is_not_used(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("selector", [says(r#"{"agent": "second", "reason": "knows tables"}"#), says(r#"{"agent": "nobody"}"#)])
             .agent("first", [says("Done by the first.")])
             .agent("second", [says("Done by the second.")]);
@@ -42,7 +42,7 @@ both! {
         assert_eq!(shown.tasks[0].task.assigned_agent.as_deref(), Some("second"));
         let started = house.events(id).await.into_iter().find(|event| event.kind == "task_started").unwrap();
         assert!(started.data["reason"].as_str().unwrap().contains("model"), "{}", started.data);
-        assert!(shown.spent.by_agent.iter().any(|share| share.of == "selector" && share.spent.tokens > 0));
+        assert!(shown.spent.by_agent.iter().any(|share| share.key == "selector" && share.spent.tokens > 0));
 
         // A name that is no agent's: rules decide, or nobody does.
         let settings = WorkflowSettings { selector: SelectorKind::Llm, ..WorkflowSettings::default() };
@@ -53,7 +53,7 @@ both! {
     }
 
     async fn a_result_that_will_not_do_is_done_again_with_the_reason(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("builder", [says("I thought about it."), says("Built, with tests.")])
             .agent("evaluator", [
                 says(r#"{"verdict": "redo", "why": "nothing was built"}"#),
@@ -71,7 +71,7 @@ both! {
     }
 
     async fn after_a_failure_the_task_is_given_to_another(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("first", [fails(refused())])
             .agent("second", [says("Done.")])
             .agent("selector", [says(r#"{"agent": "first"}"#)])
@@ -86,7 +86,7 @@ both! {
     }
 
     async fn a_failure_that_no_agent_mends_goes_to_a_person(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("builder", [fails(refused())])
             .agent("triage", [says(r#"{"action": "escalate", "note": "the credentials are missing"}"#)]);
         let house = House::with(&db, model, judged()).await;
@@ -101,9 +101,9 @@ both! {
 
     async fn nobody_is_asked_twice_while_others_keep_changing_tasks(db: TestDb) {
         const MANY: usize = 12;
-        let choice = || says(r#"{"agent": "builder", "reason": "it builds"}"#).after(Duration::from_millis(5));
-        let verdict = || says(r#"{"verdict": "accept", "why": ""}"#).after(Duration::from_millis(5));
-        let model = Scripted::default()
+        let choice = || says(r#"{"agent": "builder", "reason": "it builds"}"#).with_delay(Duration::from_millis(5));
+        let verdict = || says(r#"{"verdict": "accept", "why": ""}"#).with_delay(Duration::from_millis(5));
+        let model = ScriptedModel::default()
             .agent("builder", (0..MANY).map(|_| says("Built.")))
             .agent("selector", (0..MANY * 3).map(|_| choice()))
             .agent("evaluator", (0..MANY * 3).map(|_| verdict()));
@@ -127,20 +127,20 @@ both! {
         }
         let shown = house.completed(id).await;
         assert!(shown.tasks.iter().all(|one| one.runs.len() == 1));
-        assert_eq!(house.model.asked_of("selector").len(), MANY);
-        assert_eq!(house.model.asked_of("evaluator").len(), MANY + 1);
+        assert_eq!(house.model.requests_of("selector").len(), MANY);
+        assert_eq!(house.model.requests_of("evaluator").len(), MANY + 1);
         house.close().await;
     }
 
     async fn a_model_chooses_what_a_task_is_told_where_there_is_much_to_tell(db: TestDb) {
-        let model = Scripted::default().agent("threader", [says(r#"{"keep": [5, 2]}"#)]);
+        let model = ScriptedModel::default().agent("threader", [says(r#"{"keep": [5, 2]}"#)]);
         let house = House::with(&db, model, judged()).await;
         house.agents(&["finder", "builder"]).await;
         let (id, prompt) = told(&house, ThreadingKind::Llm, 7).await;
         assert!(prompt.find("Found in t4.") < prompt.find("Found in t1."), "in its order: {prompt}");
         assert!(prompt.contains("Found in t4.") && !prompt.contains("Found in t0."), "{prompt}");
-        let asked = &house.model.asked_of("threader")[0];
-        assert!(asked.last().contains("Found in t6.") && asked.last().contains("The build"), "{}", asked.last());
+        let asked = &house.model.requests_of("threader")[0];
+        assert!(asked.last_text().contains("Found in t6.") && asked.last_text().contains("The build"), "{}", asked.last_text());
         let events = house.events(id).await;
         let last = events.iter().rfind(|event| event.kind == "task_started").unwrap();
         assert!(last.data["reason"].as_str().unwrap().contains("a model chose 2 of 7"), "{}", last.data);
@@ -152,7 +152,7 @@ both! {
     }
 
     async fn without_an_answer_that_can_be_used_rules_say_what_is_told(db: TestDb) {
-        let house = House::with(&db, Scripted::default(), judged()).await;
+        let house = House::with(&db, ScriptedModel::default(), judged()).await;
         house.agents(&["finder", "builder"]).await;
         for line in [says("All of them, I think."), fails(refused())] {
             house.model.add("threader", [line]);
@@ -161,27 +161,27 @@ both! {
             let events = house.events(id).await;
             assert!(!events.iter().any(|event| event.data.to_string().contains("a model chose")));
         }
-        assert_eq!(house.model.asked_of("threader").len(), 2);
+        assert_eq!(house.model.requests_of("threader").len(), 2);
         house.close().await;
     }
 
     async fn no_model_is_asked_what_to_tell_unless_the_workflow_wants_it_and_there_is_much(db: TestDb) {
-        let house = House::with(&db, Scripted::default(), judged()).await;
+        let house = House::with(&db, ScriptedModel::default(), judged()).await;
         house.agents(&["finder", "builder"]).await;
         told(&house, ThreadingKind::Rules, 7).await;
         told(&house, ThreadingKind::Llm, 6).await;
-        assert!(house.model.asked_of("threader").is_empty());
+        assert!(house.model.requests_of("threader").is_empty());
         house.close().await;
     }
 
     async fn an_answer_outlives_a_database_that_fails_meanwhile(db: TestDb) {
-        let said = says(r#"{"agent": "second", "reason": "knows tables"}"#).after(Duration::from_millis(2_500));
-        let model = Scripted::default().agent("selector", [said]).agent("second", [says("Done.")]);
+        let said = says(r#"{"agent": "second", "reason": "knows tables"}"#).with_delay(Duration::from_millis(2_500));
+        let model = ScriptedModel::default().agent("selector", [said]).agent("second", [says("Done.")]);
         let house = House::with(&db, model, judged()).await;
         house.agents(&["first", "second"]).await;
         let settings = WorkflowSettings { selector: SelectorKind::Llm, ..WorkflowSettings::default() };
         let id = house.dispatch_with(settings, vec![task("one", "", &[])]).await;
-        while house.model.asked_of("selector").is_empty() {
+        while house.model.requests_of("selector").is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         // Longer than a walk waits before it looks again.
@@ -193,7 +193,7 @@ both! {
         }
         let shown = house.completed(id).await;
         assert_eq!(shown.tasks[0].task.assigned_agent.as_deref(), Some("second"));
-        assert_eq!(house.model.asked_of("selector").len(), 1, "it was paid for once");
+        assert_eq!(house.model.requests_of("selector").len(), 1, "it was paid for once");
         house.close().await;
     }
 }

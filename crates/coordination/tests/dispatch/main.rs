@@ -1,13 +1,13 @@
 //! Workflows as a whole: tasks, agents, verdicts, discussions, failures, budgets, people.
 
-mod beside;
-mod elsewhere;
+mod discussions;
 mod failures;
-mod house;
+mod foreign_blockers;
+mod harness;
 mod judges;
+mod parallel_discussions;
 mod people;
 mod planning;
-mod talks;
 mod verdicts;
 
 use std::time::Duration;
@@ -17,15 +17,15 @@ use emergent_domain::{
     workflow::{Limit, OnFailure, WorkflowSettings, WorkflowStatus},
 };
 use emergent_testkit::{
-    both,
-    scripted::{Scripted, calls, hangs, says},
+    both_engines,
+    scripted::{ScriptedModel, calls, hangs, says},
 };
-use house::{House, task, text};
+use harness::{House, task, text};
 use serde_json::json;
 
-both! {
+both_engines! {
     async fn tasks_are_done_in_their_order_and_hand_on_what_they_found(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("finder", [says("Tags are flat strings.")])
             .agent("builder", [says("Built it.")]);
         let house = House::open(&db, model).await;
@@ -46,7 +46,7 @@ both! {
     }
 
     async fn every_attempt_has_a_session_with_its_messages_and_where_it_knows_things_from(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("finder", [calls("entities_query", json!({ "type": "Tag" })), says("There is nothing.")])
             .agent("builder", [says("Built it.")]);
         let house = House::open(&db, model).await;
@@ -71,7 +71,7 @@ both! {
     }
 
     async fn a_task_that_fails_is_tried_again_with_what_went_wrong(db: TestDb) {
-        let model = Scripted::default().agent("builder", [
+        let model = ScriptedModel::default().agent("builder", [
             emergent_testkit::scripted::fails(emergent_llm::Error::BadRequest {
                 model: "scripted/lines".into(), status: 400, message: "no such column".into(),
             }),
@@ -93,20 +93,20 @@ both! {
     }
 
     async fn no_more_tasks_are_at_work_than_there_are_slots(db: TestDb) {
-        let lines = (0..12).map(|_| says("Done.").after(Duration::from_millis(30)));
-        let house = House::open(&db, Scripted::default().agent("builder", lines)).await;
+        let lines = (0..12).map(|_| says("Done.").with_delay(Duration::from_millis(30)));
+        let house = House::open(&db, ScriptedModel::default().agent("builder", lines)).await;
         house.agents(&["builder"]).await;
         let keys: Vec<String> = (0..12).map(|at| format!("t{at}")).collect();
         let tasks = keys.iter().map(|key| task(key, "builder", &[])).collect();
         let settings = WorkflowSettings { max_concurrent: 3, ..WorkflowSettings::default() };
         let id = house.dispatch_with(settings, tasks).await;
         house.completed(id).await;
-        assert!(house.model.most_open() <= 3, "{}", house.model.most_open());
+        assert!(house.model.max_open() <= 3, "{}", house.model.max_open());
         house.close().await;
     }
 
     async fn what_waits_for_a_failed_task_is_skipped_where_that_is_wanted(db: TestDb) {
-        let model = Scripted::default().agent("other", [says("Fine.")]);
+        let model = ScriptedModel::default().agent("other", [says("Fine.")]);
         let house = House::open(&db, model).await;
         house.agents(&["builder", "other"]).await;
         let mut build = task("build", "builder", &[]);
@@ -123,31 +123,31 @@ both! {
     }
 
     async fn a_run_that_meets_a_limit_is_resumed_and_keeps_its_conversation(db: TestDb) {
-        let model = Scripted::default().agent("builder", [
+        let model = ScriptedModel::default().agent("builder", [
             calls("entities_query", json!({ "type": "A" })),
             says("I got half way."),
             says("Done now."),
         ]);
         let house = House::open(&db, model).await;
         let definition = emergent_domain::agent::AgentDefinition {
-            model: Scripted::MODEL.parse().ok(),
+            model: ScriptedModel::MODEL.parse().ok(),
             tools: vec!["entities_query".into()],
             max_steps: Some(1),
-            ..emergent_domain::agent::AgentDefinition::named("builder")
+            ..emergent_domain::agent::AgentDefinition::new("builder")
         };
         house.dispatcher.executor().create_agent(house.actor(), definition).await.unwrap();
         let id = house.dispatch(vec![task("build", "builder", &[])]).await;
         let shown = house.completed(id).await;
         assert_eq!(shown.tasks[0].task.output, Some(json!("Done now.")));
         assert_eq!(shown.tasks[0].task.retry_count, 0);
-        let asked = house.model.asked_of("builder");
+        let asked = house.model.requests_of("builder");
         assert!(asked.last().unwrap().turns.len() > 3, "the resumed run sees what was said before");
         house.close().await;
     }
 
     async fn a_budget_that_is_used_up_stops_what_would_go_over_and_asks_a_person(db: TestDb) {
         let lines = (0..10).map(|_| says("Done."));
-        let house = House::open(&db, Scripted::default().agent("builder", lines)).await;
+        let house = House::open(&db, ScriptedModel::default().agent("builder", lines)).await;
         house.agents(&["builder"]).await;
         let budget = Limit { tokens: Some(1), microusd: None };
         let settings = WorkflowSettings { budget, ..WorkflowSettings::default() };
@@ -158,7 +158,7 @@ both! {
         assert!(escalation.reason.contains("budget"));
         assert_eq!(escalation.options, ["resume", "skip", "cancel"]);
         assert!(shown.spent.spent.tokens <= 1);
-        assert!(house.model.asked().is_empty(), "nothing was asked that could not be paid");
+        assert!(house.model.requests().is_empty(), "nothing was asked that could not be paid");
         let more = Some(Limit { tokens: Some(1_000_000), microusd: None });
         house.dispatcher.resume(house.actor(), id, None, more).await.unwrap();
         let shown = house.completed(id).await;
@@ -167,13 +167,13 @@ both! {
     }
 
     async fn another_server_goes_on_with_a_workflow_whose_server_died(db: TestDb) {
-        let model = Scripted::default().agent("builder", [hangs()]);
+        let model = ScriptedModel::default().agent("builder", [hangs()]);
         let first = House::open(&db, model).await;
         first.agents(&["builder"]).await;
         let id = first.dispatch(vec![task("a", "builder", &[]), task("b", "builder", &["a"])]).await;
         first.reaches(id, "a", TaskStatus::InProgress).await;
         first.kill();
-        let second = House::open(&db, Scripted::default().agent("builder", [says("A."), says("B.")])).await;
+        let second = House::open(&db, ScriptedModel::default().agent("builder", [says("A."), says("B.")])).await;
         let shown = second.completed(id).await;
         assert_eq!(shown.tasks.iter().map(|one| one.runs.len()).collect::<Vec<_>>(), [1, 1], "the same runs went on");
         second.close().await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use emergent_coordination::{Error, Steer};
+use emergent_coordination::{Error, TaskCommand};
 use emergent_domain::{
     run::RunStatus,
     task::{NewTask, TaskStatus},
@@ -10,15 +10,15 @@ use emergent_domain::{
 };
 use emergent_store::{Tx, runs};
 use emergent_testkit::{
-    both,
-    scripted::{Scripted, hangs, says},
+    both_engines,
+    scripted::{ScriptedModel, hangs, says},
 };
 
-use crate::house::{House, task};
+use crate::harness::{House, task};
 
-both! {
+both_engines! {
     async fn cancelling_reaches_every_run(db: TestDb) {
-        let house = House::open(&db, Scripted::default().agent("builder", [hangs(), hangs()])).await;
+        let house = House::open(&db, ScriptedModel::default().agent("builder", [hangs(), hangs()])).await;
         house.agents(&["builder"]).await;
         let id = house.dispatch(vec![task("a", "builder", &[]), task("b", "builder", &[]), task("c", "builder", &["a"])]).await;
         for _ in 0..500 {
@@ -29,7 +29,7 @@ both! {
         let shown = house.ended(id).await;
         assert_eq!(shown.workflow.status, WorkflowStatus::Cancelled);
         for one in &shown.tasks {
-            assert!(one.task.status.is_over(), "{:?}", one.task.status);
+            assert!(one.task.status.is_terminal(), "{:?}", one.task.status);
             for run in one.runs.clone() {
                 let project = house.project;
                 let found = house.graph().db().read(move |tx: &mut Tx<'_>| runs::get(tx, project, run)).await;
@@ -43,7 +43,7 @@ both! {
     }
 
     async fn a_task_that_failed_is_tried_again_with_a_persons_note(db: TestDb) {
-        let house = House::open(&db, Scripted::default()).await;
+        let house = House::open(&db, ScriptedModel::default()).await;
         house.agents(&["builder"]).await;
         let build = NewTask { max_retries: Some(0), ..task("build", "builder", &[]) };
         let id = house.dispatch(vec![build, task("tell", "builder", &["build"])]).await;
@@ -52,8 +52,8 @@ both! {
         let escalation = shown.workflow.escalation.unwrap();
         assert_eq!(escalation.options, ["retry", "reassign", "skip", "cancel"]);
         house.model.add("builder", [says("Built."), says("Told.")]);
-        let steer = Steer::Retry { note: Some("use the small schema".into()) };
-        house.dispatcher.steer(house.actor(), escalation.task.unwrap(), steer).await.unwrap();
+        let steer = TaskCommand::Retry { note: Some("use the small schema".into()) };
+        house.dispatcher.command_task(house.actor(), escalation.task.unwrap(), steer).await.unwrap();
         let shown = house.completed(id).await;
         let build = shown.tasks.iter().find(|one| one.task.key == "build").unwrap();
         let prompt = house.prompt(*build.runs.last().unwrap()).await;
@@ -62,13 +62,13 @@ both! {
     }
 
     async fn a_skipped_task_takes_along_what_waits_for_it(db: TestDb) {
-        let house = House::open(&db, Scripted::default().agent("other", [says("Fine.")])).await;
+        let house = House::open(&db, ScriptedModel::default().agent("other", [says("Fine.")])).await;
         house.agents(&["builder", "other"]).await;
         let build = NewTask { max_retries: Some(0), ..task("build", "builder", &[]) };
         let id = house.dispatch(vec![build, task("tell", "builder", &["build"]), task("else", "other", &[])]).await;
         let shown = house.ended(id).await;
         let failed = shown.workflow.escalation.unwrap().task.unwrap();
-        house.dispatcher.steer(house.actor(), failed, Steer::Skip { reason: None }).await.unwrap();
+        house.dispatcher.command_task(house.actor(), failed, TaskCommand::Skip { reason: None }).await.unwrap();
         let shown = house.completed(id).await;
         let skipped = shown.tasks.iter().filter(|one| one.task.status == TaskStatus::Skipped).count();
         assert_eq!(skipped, 2);
@@ -76,8 +76,8 @@ both! {
     }
 
     async fn tasks_that_are_added_on_the_way_are_done_too(db: TestDb) {
-        let slow = says("One.").after(Duration::from_millis(300));
-        let house = House::open(&db, Scripted::default().agent("builder", [slow, says("Two.")])).await;
+        let slow = says("One.").with_delay(Duration::from_millis(300));
+        let house = House::open(&db, ScriptedModel::default().agent("builder", [slow, says("Two.")])).await;
         house.agents(&["builder"]).await;
         let id = house.dispatch(vec![task("one", "builder", &[])]).await;
         house.reaches(id, "one", TaskStatus::InProgress).await;

@@ -2,20 +2,20 @@
 
 use emergent_domain::workflow::{WorkflowSettings, WorkflowStatus};
 use emergent_testkit::{
-    both,
-    scripted::{Scripted, calls, says},
+    both_engines,
+    scripted::{ScriptedModel, calls, says},
 };
 use serde_json::json;
 
-use crate::house::House;
+use crate::harness::House;
 
-both! {
+both_engines! {
     async fn a_planner_makes_the_tasks_and_they_are_done(db: TestDb) {
         let plan = json!({ "tasks": [
             { "key": "find", "title": "Find out", "assignedAgent": "builder" },
             { "key": "build", "title": "Build", "assignedAgent": "builder", "blockedBy": ["find"] },
         ] });
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("task-planner", [calls("tasks_create", plan), says("Two tasks.")])
             .agent("builder", [says("Found."), says("Built.")]);
         let house = House::open(&db, model).await;
@@ -36,7 +36,7 @@ both! {
             ],
             "relationships": [{ "type": "blocks", "fromRef": "a", "toRef": "b" }],
         });
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("task-planner", [calls("entities_create", plan), says("Two tasks.")])
             .agent("builder", [says("Found."), says("Built.")]);
         let house = House::open(&db, model).await;
@@ -57,23 +57,23 @@ both! {
             says("I made none this time."),
             says("Nor this time."),
         ];
-        let house = House::open(&db, Scripted::default().agent("task-planner", lines)).await;
+        let house = House::open(&db, ScriptedModel::default().agent("task-planner", lines)).await;
         house.agent("task-planner", &["tasks_create"]).await;
         let id = house.dispatch(Vec::new()).await;
         let shown = house.ended(id).await;
         assert_eq!(shown.workflow.status, WorkflowStatus::Failed);
         assert!(shown.tasks.is_empty(), "what a refused plan made is gone");
-        let asked = house.model.asked_of("task-planner");
+        let asked = house.model.requests_of("task-planner");
         assert!(asked[2].turns[0].text().contains("do not hang together"), "{}", asked[2].turns[0].text());
         assert!(shown.workflow.summary.unwrap().contains("no plan after 3 attempts"));
         house.close().await;
     }
 
     async fn without_a_planner_the_workflow_fails_and_says_what_to_do(db: TestDb) {
-        let house = House::open(&db, Scripted::default()).await;
+        let house = House::open(&db, ScriptedModel::default()).await;
         house.agents(&["builder"]).await;
         let settings = WorkflowSettings { planner: Some("nobody".into()), ..WorkflowSettings::default() };
-        let new = emergent_coordination::start::NewWorkflow { description: "all of it".into(), settings, tasks: Vec::new() };
+        let new = emergent_coordination::create::NewWorkflow { description: "all of it".into(), settings, tasks: Vec::new() };
         let refused = house.dispatcher.dispatch(house.actor(), new).await.unwrap_err().to_string();
         assert!(refused.contains("nobody"), "{refused}");
         house.close().await;

@@ -5,14 +5,14 @@ use emergent_domain::{
     workflow::WorkflowStatus,
 };
 use emergent_testkit::{
-    both,
-    scripted::{Scripted, calls, says},
+    both_engines,
+    scripted::{ScriptedModel, calls, says},
 };
 use serde_json::{Value, json};
 
-use crate::house::{House, task, text};
+use crate::harness::{House, task, text};
 
-fn verdict(word: &str, issue: &str) -> emergent_testkit::scripted::Say {
+fn verdict(word: &str, issue: &str) -> emergent_testkit::scripted::ScriptedReply {
     let issues: Vec<&str> = if issue.is_empty() { Vec::new() } else { vec![issue] };
     calls("submit_verdict", json!({ "verdict": word, "issues": issues, "summary": "as found" }))
 }
@@ -23,9 +23,9 @@ fn judged(max_retries: i64) -> Vec<NewTask> {
     vec![build, test]
 }
 
-both! {
+both_engines! {
     async fn a_test_that_fails_sends_back_what_it_tested_with_the_issue(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("builder", [says("Built it."), says("Built it, with a check for loops.")])
             .agent("tester", [
                 verdict("NEEDS_CHANGES", "Missing PARENT_TAG cycle detection"), says("Not yet."),
@@ -53,20 +53,20 @@ both! {
     }
 
     async fn only_one_who_has_to_judge_can_hand_in_a_verdict(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("builder", [says("Built it.")])
             .agent("tester", [says("Everything fits.\nVERDICT: PASS")]);
         let house = House::open(&db, model).await;
         house.agents(&["builder", "tester"]).await;
         let id = house.dispatch(judged(2)).await;
         house.completed(id).await;
-        assert!(house.model.asked_of("builder")[0].tools.is_empty());
-        assert_eq!(house.model.asked_of("tester")[0].tools, ["submit_verdict"]);
+        assert!(house.model.requests_of("builder")[0].tools.is_empty());
+        assert_eq!(house.model.requests_of("tester")[0].tools, ["submit_verdict"]);
         house.close().await;
     }
 
     async fn when_retries_are_used_up_the_task_has_failed_and_a_person_is_asked(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("builder", [says("Built it.")])
             .agent("tester", [verdict("FAIL", "It does not start"), says("No.")]);
         let house = House::open(&db, model).await;
@@ -89,7 +89,7 @@ both! {
         };
         let mut tasks = judged(2);
         tasks.push(review);
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("builder", [says("One."), says("Two.")])
             .agent("tester", [verdict("PASS", ""), says("Ok."), verdict("PASS", ""), says("Ok.")])
             .agent("reviewer", [
@@ -113,7 +113,7 @@ both! {
     }
 
     async fn one_who_ends_without_a_verdict_is_asked_once_more_in_the_same_conversation(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("builder", [says("Built it.")])
             .agent("tester", [says("I looked at everything there is."), verdict("PASS", ""), says("All good.")]);
         let house = House::open(&db, model).await;
@@ -124,8 +124,8 @@ both! {
         let shown = house.completed(id).await;
         let test = shown.tasks.iter().find(|one| one.task.key == "test").unwrap();
         assert_eq!((test.runs.len(), test.task.retry_count), (2, 0), "it costs no retry");
-        let asked = &house.model.asked_of("tester")[1];
-        assert!(asked.last().contains("`submit_verdict`") && asked.last().contains("PASS, FAIL or NEEDS_CHANGES"), "{}", asked.last());
+        let asked = &house.model.requests_of("tester")[1];
+        assert!(asked.last_text().contains("`submit_verdict`") && asked.last_text().contains("PASS, FAIL or NEEDS_CHANGES"), "{}", asked.last_text());
         assert!(asked.turns.len() >= 3, "it sees what it said before: {:?}", asked.turns);
         let events = house.events(id).await;
         let again = events.iter().find(|event| event.kind == "task_asked_again").unwrap();
@@ -137,7 +137,7 @@ both! {
     }
 
     async fn one_who_says_it_in_words_when_asked_again_is_read(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("builder", [says("Built it."), says("Built it again.")])
             .agent("tester", [
                 says("I looked at everything there is."), says("Verdict: FAIL\nIssues:\n- It does not start"),
@@ -153,7 +153,7 @@ both! {
     }
 
     async fn one_who_never_comes_to_a_verdict_has_failed_after_its_second_chance(db: TestDb) {
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("builder", [says("Built it.")])
             .agent("tester", [
                 says("I looked."), says("As I said, I looked."),
@@ -176,7 +176,7 @@ both! {
     async fn what_has_to_be_judged_is_told_however_far_back_it_lies(db: TestDb) {
         let yes = json!({ "verdict": "PASS", "steps": [], "issues": [], "summary": "fine" });
         let steps: Vec<String> = (0..11).map(|step| format!("step{step}")).collect();
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("builder", [says("An engine with six cylinders.")].into_iter().chain(steps.iter().map(|_| says("A step."))))
             .agent("tester", [calls("submit_verdict", yes), says("Yes.")]);
         let house = House::open(&db, model).await;

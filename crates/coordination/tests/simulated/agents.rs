@@ -1,6 +1,6 @@
 //! How agents behave: well, badly, slowly, or not at all.
 
-use emergent_coordination::state::Attempt;
+use emergent_coordination::snapshot::Attempt;
 use emergent_domain::{
     run::{Reason, RunStatus},
     task::{Task, VerdictKind},

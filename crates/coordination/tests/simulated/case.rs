@@ -8,7 +8,7 @@ use emergent_domain::{
     time::Timestamp,
     workflow::{Limit, OnFailure, SelectorKind, Workflow, WorkflowSettings},
 };
-use emergent_testkit::made;
+use emergent_testkit::fixtures;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::{Database, Event, World, server::Server};
@@ -77,7 +77,7 @@ impl World {
             id,
             workflow: Some(self.db.workflow.id),
             created_at: Timestamp::from_micros(i64::from(self.made)),
-            ..made::task(new)
+            ..fixtures::task(new)
         });
     }
 }
@@ -94,5 +94,5 @@ fn workflow(rng: &mut StdRng) -> Workflow {
         on_failure: OnFailure::ALL[rng.random_range(0..2)],
         ..WorkflowSettings::default()
     };
-    made::workflow(ProjectId::new(), settings, Timestamp::from_micros(0))
+    fixtures::workflow(ProjectId::new(), settings, Timestamp::from_micros(0))
 }

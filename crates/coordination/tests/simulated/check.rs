@@ -17,7 +17,7 @@ impl World {
         let slots = self.db.workflow.settings.max_concurrent;
         assert!(at_work <= slots, "{at_work} tasks at work, {slots} slots");
         let used = self.db.spent + self.db.reserved;
-        assert!(self.db.workflow.settings.budget.holds(used), "the budget is exceeded: {used:?}");
+        assert!(self.db.workflow.settings.budget.allows(used), "the budget is exceeded: {used:?}");
         for task in &self.db.tasks {
             assert!(task.retry_count <= task.max_retries, "retries are bounded: {task:?}");
         }
@@ -25,7 +25,7 @@ impl World {
 
     pub(super) fn check_end(&self) {
         if self.db.workflow.status == WorkflowStatus::Completed {
-            let open = self.db.tasks.iter().find(|task| !task.status.is_over());
+            let open = self.db.tasks.iter().find(|task| !task.status.is_terminal());
             assert!(open.is_none(), "a completed workflow has nothing left to do: {open:?}");
         }
         for (task, runs) in &self.db.attempts {

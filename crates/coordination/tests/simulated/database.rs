@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use emergent_coordination::{plan::Next, settle::Enacted, state::Snapshot};
+use emergent_coordination::{conclude::ConcludedAttempt, decide::Action, snapshot::Snapshot};
 use emergent_domain::{
     ids::{ObjectId, RunId},
     task::{Task, TaskStatus},
@@ -34,8 +34,8 @@ pub enum Decision {
         resumed: bool,
     },
     /// With each task as it is afterwards.
-    Settled(Box<Enacted>, Vec<Task>),
-    Other(Next),
+    Settled(Box<ConcludedAttempt>, Vec<Task>),
+    Other(Action),
 }
 
 #[derive(Debug, PartialEq)]
@@ -87,11 +87,11 @@ impl Database {
         assert_eq!(status[&id], expected, "an attempt begins from {expected}");
     }
 
-    fn settled(&mut self, enacted: &Enacted, after: &[Task]) {
+    fn settled(&mut self, enacted: &ConcludedAttempt, after: &[Task]) {
         for ((step, _), after) in enacted.moves.iter().zip(after) {
             let found = self.task(step.task);
             let (from, to) = (found.status, after.status);
-            assert!(from.may_become(to, true), "{from} may not become {to}");
+            assert!(from.can_become(to, true), "{from} may not become {to}");
             let version = found.version + 1;
             *found = after.clone();
             found.version = version;
@@ -105,16 +105,16 @@ impl Database {
         }
     }
 
-    fn other(&mut self, next: &Next) {
+    fn other(&mut self, next: &Action) {
         match next {
-            Next::Skip { task, .. } => {
+            Action::SkipTask { task, .. } => {
                 let found = self.task(*task);
-                assert!(found.status.may_become(TaskStatus::Skipped, true));
+                assert!(found.status.can_become(TaskStatus::Skipped, true));
                 found.status = TaskStatus::Skipped;
                 found.version += 1;
             }
-            Next::Escalate(_) => self.workflow.status = WorkflowStatus::Escalated,
-            Next::End { status, .. } => self.workflow.status = *status,
+            Action::Escalate(_) => self.workflow.status = WorkflowStatus::Escalated,
+            Action::EndWorkflow { status, .. } => self.workflow.status = *status,
             _ => {}
         }
     }
@@ -123,7 +123,7 @@ impl Database {
 impl World {
     /// What a server decided is written, as one transaction would.
     pub fn commit(&mut self, server: usize, seen: i64, decisions: &[Decision]) -> Result<i64, Refusal> {
-        if self.db.owner != Some(server) || !self.db.workflow.status.is_live() {
+        if self.db.owner != Some(server) || !self.db.workflow.status.is_active() {
             return Err(Refusal::Lost);
         }
         self.db.workflow.revision += 1;

@@ -4,7 +4,7 @@ mod agents;
 mod case;
 mod check;
 mod database;
-mod outside;
+mod external_changes;
 mod runs;
 mod server;
 
@@ -58,7 +58,7 @@ impl World {
     /// From the first look to the end of the workflow.
     pub fn play(mut self) -> Story {
         let mut moments = 0;
-        while !self.db.workflow.status.is_over() {
+        while !self.db.workflow.status.is_terminal() {
             moments += 1;
             assert!(moments < MOST_MOMENTS, "the workflow does not come to an end: {}", self.tell());
             let Some(((at, _), event)) = self.agenda.pop_first() else {

@@ -1,6 +1,6 @@
 //! The runs of attempts, from where they are queued to where they end, and what they cost.
 
-use emergent_coordination::state::Attempt;
+use emergent_coordination::snapshot::Attempt;
 use emergent_domain::{
     ids::{ObjectId, RunId},
     run::{Reason, RunStatus},
@@ -28,7 +28,7 @@ impl World {
         let behaviour = agents::behave(&mut self.rng, &found);
         let wants = Amount { microusd: self.rng.random_range(1..50), tokens: self.rng.random_range(1..500) };
         let total = self.db.spent + self.db.reserved + wants;
-        let (behaviour, reserved) = match self.db.workflow.settings.budget.holds(total) {
+        let (behaviour, reserved) = match self.db.workflow.settings.budget.allows(total) {
             true => (behaviour, wants),
             false => (Behaviour::Fails(Reason::Budget), Amount::default()),
         };

@@ -2,9 +2,9 @@
 //! may die before what it decided is written, or after, before it knows.
 
 use emergent_coordination::{
-    plan::{self, Next},
-    settle::enact,
-    state::Snapshot,
+    conclude::conclude_in_snapshot,
+    decide::{self, Action},
+    snapshot::Snapshot,
 };
 use emergent_domain::{ids::RunId, task::TaskStatus};
 use rand::Rng;
@@ -46,7 +46,7 @@ impl Server {
     /// One look at the workflow; whether there was something to do.
     pub fn turn(&mut self, world: &mut World) -> bool {
         world.person();
-        if !world.db.workflow.status.is_live() {
+        if !world.db.workflow.status.is_active() {
             self.known = None;
             return false;
         }
@@ -105,24 +105,24 @@ impl Server {
 /// What the walk does between looking and writing.
 fn decide(known: &mut Snapshot) -> Vec<Decision> {
     let mut decisions = Vec::new();
-    for next in plan::ended(known) {
-        if let Next::Settle(task) = next
-            && let Some(enacted) = enact(known, task, None)
+    for next in decide::after_ended_runs(known) {
+        if let Action::ConcludeAttempt(task) = next
+            && let Some(enacted) = conclude_in_snapshot(known, task, None)
         {
             let after = enacted.moves.iter().filter_map(|(step, _)| known.get(step.task).cloned()).collect();
             decisions.push(Decision::Settled(Box::new(enacted), after));
         }
     }
-    for next in plan::start(known, usize::MAX) {
-        let (Next::Start(id) | Next::Resume(id)) = next else { continue };
+    for next in decide::startable(known, usize::MAX) {
+        let (Action::StartAttempt(id) | Action::ResumeAttempt(id)) = next else { continue };
         let resumed = known.get(id).is_some_and(|task| task.status == TaskStatus::Paused);
         let run = RunId::new();
-        known.began(id, run, "somebody", resumed);
+        known.record_attempt_start(id, run, "somebody", resumed);
         decisions.push(Decision::Begin { task: id, run, resumed });
     }
     if decisions.is_empty() {
-        for next in plan::at_rest(known) {
-            if let Next::Skip { task, .. } = &next
+        for next in decide::when_idle(known) {
+            if let Action::SkipTask { task, .. } = &next
                 && let Some(task) = known.get_mut(*task)
             {
                 task.status = TaskStatus::Skipped;

@@ -5,34 +5,34 @@ use emergent_domain::{
     object::{NewObject, ObjectPatch},
     relationship::NewRelationship,
     task::TaskStatus,
-    workflow::Duty,
+    workflow::WorkflowLink,
 };
 use emergent_graph::{objects, relationships};
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 
-use super::world::*;
+use super::harness::*;
 
 fn map(value: Value) -> serde_json::Map<String, Value> {
     value.as_object().expect("an object").clone()
 }
 
-both! {
+both_engines! {
     async fn a_run_starts_a_discussion_about_its_task(db: TestDb) {
         let world = World::new(&db).await;
         let started = world.start(vec![task("a", &[]), task("b", &[])], 9).await.unwrap();
         let (id, a) = (started.workflow.id, started.tasks[0].id);
         world.walk(a, TaskStatus::InProgress).await;
-        let duty = Duty { workflow: Some(id), task: Some(a), session: Some(ObjectId::new()), ..Duty::default() };
+        let duty = WorkflowLink { workflow: Some(id), task: Some(a), session: Some(ObjectId::new()), ..WorkflowLink::default() };
         let run = world.as_run(duty).await;
         let made = run.ok("discussions_start", json!({
             "topic": "Rows or a list?", "options": ["rows", "list"],
             "participants": ["researcher", { "agent": "reviewer", "weight": 2 }],
         })).await["discussion"].clone();
         assert_eq!((&made["status"], &made["kind"], &made["taskId"]), (&json!("active"), &json!("consensus"), &json!(a)));
-        let object = world.graph.get_object(world.project, crate::world::id(&made)).await.unwrap().properties.to_map();
+        let object = world.graph.get_object(world.project, crate::harness::id(&made)).await.unwrap().properties.to_map();
         assert_eq!(object["run_id"], json!(run.run));
-        let settings: emergent_coordination::discuss::Settings = serde_json::from_value(object["settings"].clone()).unwrap();
+        let settings: emergent_coordination::discuss::DiscussionSettings = serde_json::from_value(object["settings"].clone()).unwrap();
         assert_eq!(settings.participants[1].weight, 2.0);
         assert!(world.told(id).await.contains(&"discussion_started".to_owned()));
         let read = run.ok("discussions_get", json!({})).await["discussion"].clone();
@@ -56,16 +56,16 @@ both! {
         let started = world.start(vec![task("a", &[])], 9).await.unwrap();
         let (id, a) = (started.workflow.id, started.tasks[0].id);
         world.walk(a, TaskStatus::InProgress).await;
-        let duty = Duty { workflow: Some(id), task: Some(a), ..Duty::default() };
-        let attempt = world.as_run(Duty { session: Some(ObjectId::new()), ..duty }).await.run;
+        let duty = WorkflowLink { workflow: Some(id), task: Some(a), ..WorkflowLink::default() };
+        let attempt = world.as_run(WorkflowLink { session: Some(ObjectId::new()), ..duty }).await.run;
         let patch = ObjectPatch { properties: Some(map(json!({ "run_id": attempt }))), ..ObjectPatch::default() };
         world.write(move |tx, writer| objects::update(tx, writer, a, &patch)).await.unwrap();
-        let speaks = Duty { discussion: Some(ObjectId::new()), ..duty };
+        let speaks = WorkflowLink { discussion: Some(ObjectId::new()), ..duty };
         for other in [duty, speaks] {
             let made = world.as_run(other).await.ok("discussions_start", json!({
                 "topic": "Rows or a list?", "participants": ["researcher", "reviewer"],
             })).await["discussion"].clone();
-            let object = world.graph.get_object(world.project, crate::world::id(&made)).await.unwrap();
+            let object = world.graph.get_object(world.project, crate::harness::id(&made)).await.unwrap();
             assert_eq!(object.properties.to_map()["run_id"], json!(attempt));
         }
     }
@@ -75,7 +75,7 @@ both! {
         let discussion = world.write(|tx, writer| {
             let make = |tx: &mut emergent_store::Tx<'_>, type_: &str, properties: Value| {
                 let new = NewObject { type_: type_.into(), properties: map(properties), ..NewObject::default() };
-                objects::create(tx, writer, &objects::Draft::new(new)?)
+                objects::create(tx, writer, &objects::ObjectDraft::new(new)?)
             };
             let discussion = make(tx, "Discussion", json!({
                 "topic": "Rows?", "status": "resolved", "discussion_type": "consensus", "consensus_level": 0.75,
@@ -87,7 +87,7 @@ both! {
                     type_: "has_entry".into(), from: discussion.id, to: entry.id,
                     properties: map(json!({ "sequence": sequence })), weight: None,
                 };
-                relationships::create(tx, writer, &relationships::Draft::new(joined)?)?;
+                relationships::create(tx, writer, &relationships::RelationshipDraft::new(joined)?)?;
             }
             Ok(discussion.id)
         }).await.unwrap();

@@ -3,15 +3,15 @@
 use emergent_domain::{
     ids::{ObjectId, WorkflowId},
     task::{NewTask, TaskStatus, VerdictKind},
-    workflow::{Duty, WorkflowStatus},
+    workflow::{WorkflowLink, WorkflowStatus},
 };
 use emergent_graph::Error;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::json;
 
 mod discussions;
-mod world;
-use world::*;
+mod harness;
+use harness::*;
 
 /// The problems of what was refused, as `field: reason`.
 fn problems<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Vec<String> {
@@ -23,7 +23,7 @@ fn problems<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Vec<String> {
     }
 }
 
-both! {
+both_engines! {
     async fn a_workflow_starts_with_its_tasks_and_the_edges_between_them(db: TestDb) {
         let world = World::new(&db).await;
         let judge = NewTask { verdict: VerdictKind::Test, ..task("test", &["build"]) };
@@ -78,7 +78,7 @@ both! {
     }
 
     async fn a_run_without_a_workflow_starts_one_and_adds_to_it(db: TestDb) {
-        let world = World::new(&db).await.as_run(Duty::default()).await;
+        let world = World::new(&db).await.as_run(WorkflowLink::default()).await;
         let first = world.ok("tasks_create", json!({ "title": "Research: tags, and more!", "workflow": "Tags" })).await;
         let id = workflow_of(&first);
         assert_eq!(keys(&first, "tasks"), ["research-tags-and-more"]);
@@ -95,7 +95,7 @@ both! {
             "build-2<build+research-tags-and-more build<research-tags-and-more research-tags-and-more"
         );
         // Another run has nothing to do with it, unless it says so.
-        let other = world.as_run(Duty::default()).await;
+        let other = world.as_run(WorkflowLink::default()).await;
         assert_ne!(workflow_of(&other.ok("tasks_create", json!({ "title": "x" })).await), id);
         let named = other.ok("tasks_create", json!({ "title": "y", "workflowId": id })).await;
         assert_eq!(workflow_of(&named), id);
@@ -132,7 +132,7 @@ both! {
         let started = world.start(vec![task("parent", &[]), task("next", &["parent"])], 20).await.unwrap();
         let (id, parent) = (started.workflow.id, started.tasks[0].id);
         world.walk(parent, TaskStatus::InProgress).await;
-        let run = world.as_run(Duty { workflow: Some(id), task: Some(parent), ..Duty::default() }).await;
+        let run = world.as_run(WorkflowLink { workflow: Some(id), task: Some(parent), ..WorkflowLink::default() }).await;
         let parts = json!([{ "key": "p", "title": "One" }, { "key": "q", "title": "Two", "blockedBy": ["p"] }]);
         let made = run.ok("create_subtasks", json!({ "tasks": parts, "synthesis": { "title": "Both" }, "blocksParent": true })).await;
         assert_eq!((keys(&made, "tasks"), &made["synthesis"]["key"]), (vec!["p", "q"], &json!("both")));
@@ -147,7 +147,7 @@ both! {
         let said = free.err("create_subtasks", json!({ "tasks": [{ "title": "T" }], "blocksParent": true })).await;
         assert!(said.contains("works at a task"), "{said}");
         // Without a workflow the parts start one.
-        let alone = world.as_run(Duty::default()).await;
+        let alone = world.as_run(WorkflowLink::default()).await;
         let made = alone.ok("create_subtasks", json!({ "tasks": [{ "title": "A" }, { "title": "A" }], "synthesis": { "title": "A" } })).await;
         assert_eq!(world.shape(workflow_of(&made)).await, "a a-2 a-3<a+a-2");
     }
@@ -155,7 +155,7 @@ both! {
     async fn a_workflow_grows_to_its_bound_and_no_further(db: TestDb) {
         let world = World::new(&db).await;
         let many: Vec<NewTask> = (0..1_000).map(|at| task(&format!("t{at}"), &[])).collect();
-        let started = world.start(many, emergent_domain::task::MOST_TASKS).await.unwrap();
+        let started = world.start(many, emergent_domain::task::MAX_TASKS).await.unwrap();
         let run = world.in_workflow(started.workflow.id).await;
         let said = run.err("tasks_create", json!({ "title": "one too many" })).await;
         assert!(said.contains("1001 tasks of one workflow, 1000 of them there already, and max_tasks is 1000"), "{said}");
@@ -230,7 +230,7 @@ both! {
 
         // Its own task ends with the run, whatever it says.
         world.walk(own, TaskStatus::InProgress).await;
-        let duty = Duty { workflow: Some(id), task: Some(own), session: Some(ObjectId::new()), ..Duty::default() };
+        let duty = WorkflowLink { workflow: Some(id), task: Some(own), session: Some(ObjectId::new()), ..WorkflowLink::default() };
         let worker = world.as_run(duty).await;
         let said = worker.ok("tasks_update", json!({ "id": "own", "status": "completed", "output": "so far" })).await;
         assert_eq!(said["task"]["status"], "in_progress");
@@ -245,7 +245,7 @@ both! {
         let started = world.start(vec![task("a", &[]), task("b", &[]), task("c", &["a", "b"]), task("d", &["c"]), task("e", &["d"])], 9).await.unwrap();
         let id = started.workflow.id;
         world.walk(started.tasks[0].id, TaskStatus::Completed).await;
-        let run = world.as_run(Duty { workflow: Some(id), task: Some(started.tasks[2].id), ..Duty::default() }).await;
+        let run = world.as_run(WorkflowLink { workflow: Some(id), task: Some(started.tasks[2].id), ..WorkflowLink::default() }).await;
         let shown = run.ok("get_task_dependencies", json!({ "fields": ["key", "status"] })).await;
         assert_eq!(shown["task"]["key"], "c");
         let mut before = keys(&shown, "blockedBy");
@@ -261,7 +261,7 @@ both! {
         let world = World::new(&db).await;
         let started = world.start(vec![task("a", &[])], 9).await.unwrap();
         let (id, a) = (started.workflow.id, started.tasks[0].id);
-        let mut there = world.as_run(Duty::default()).await;
+        let mut there = world.as_run(WorkflowLink::default()).await;
         there.project = world.graph.create_project("there", false).await.unwrap().id;
         there.run = None;
         for (name, input) in [
@@ -282,15 +282,15 @@ both! {
 #[test]
 fn every_tool_says_what_it_takes() {
     let names: Vec<String> =
-        emergent_coordination::tools::all().iter().map(|tool| tool.info().name.clone()).collect();
+        emergent_coordination::tools::tools().iter().map(|tool| tool.info().name.clone()).collect();
     assert_eq!(
         names.join(" "),
         "tasks_create create_subtasks tasks_list tasks_available tasks_update tasks_dependencies discussions_get \
          discussions_start"
     );
-    for tool in emergent_coordination::tools::all() {
+    for tool in emergent_coordination::tools::tools() {
         let info = tool.info();
-        let schema = info.input_schema.value();
+        let schema = info.input_schema.as_value();
         assert_eq!(schema["additionalProperties"], json!(false), "{}", info.name);
         for (name, property) in schema["properties"].as_object().unwrap() {
             assert!(property["description"].is_string(), "{} {name}", info.name);

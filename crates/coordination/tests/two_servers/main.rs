@@ -4,8 +4,8 @@
 //! order the machine makes of them. `EMERGENT_CASES` sets how many there are.
 
 mod case;
-mod chance;
-mod desk;
+mod client;
+mod random_agents;
 mod replay;
 mod server;
 
@@ -18,14 +18,14 @@ use std::{
 };
 
 use case::Case;
-use desk::Desk;
+use client::Desk;
 use emergent_domain::workflow::WorkflowStatus;
-use emergent_testkit::{both, scripted::Scripted};
+use emergent_testkit::{both_engines, scripted::ScriptedModel};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use server::Server;
 use tokio::time::sleep;
 
-both! {
+both_engines! {
     async fn workflows_keep_their_rules_though_a_server_dies_in_the_middle(db: TestDb) {
         let cases: u64 = var("EMERGENT_CASES").unwrap_or(25);
         let first: u64 = var("EMERGENT_SEED").unwrap_or_else(rand::random);
@@ -33,9 +33,9 @@ both! {
         let mut dice = StdRng::seed_from_u64(first);
         let asked = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&asked);
-        let model = Scripted::always(move |question| {
+        let model = ScriptedModel::always(move |question| {
             count.fetch_add(1, Ordering::Relaxed);
-            chance::answer(question)
+            random_agents::answer(question)
         });
         let desk = Desk::open(&db, &model).await;
         // Neither has room for all of them.

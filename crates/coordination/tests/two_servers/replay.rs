@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use emergent_coordination::Shown;
+use emergent_coordination::WorkflowDetail;
 use emergent_domain::{
     ids::{ObjectId, RunId},
     task::TaskStatus::{self, Completed, Failed, InProgress, Paused, Pending, Skipped},
@@ -11,7 +11,7 @@ use emergent_domain::{
 };
 
 pub struct Replay<'a> {
-    shown: &'a Shown,
+    shown: &'a WorkflowDetail,
     keys: HashMap<&'a str, ObjectId>,
     /// Those that were there by now: what a task waits for may have been added later.
     status: HashMap<ObjectId, TaskStatus>,
@@ -21,7 +21,7 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    pub fn of(shown: &'a Shown, events: &[WorkflowEvent]) -> Self {
+    pub fn of(shown: &'a WorkflowDetail, events: &[WorkflowEvent]) -> Self {
         let keys = shown.tasks.iter().map(|one| (one.task.key.as_str(), one.task.id)).collect();
         let (status, at_work, attempts) = (HashMap::new(), HashSet::new(), HashMap::new());
         let mut replay = Self { shown, keys, status, at_work, attempts };

@@ -6,7 +6,7 @@ use emergent_domain::time::Clock;
 use emergent_executor::Executor;
 use emergent_graph::Graph;
 use emergent_store::{Db, DbConfig};
-use emergent_testkit::{TestDb, scripted::Scripted};
+use emergent_testkit::{TestDb, scripted::ScriptedModel};
 use emergent_tools::ToolPool;
 use tokio::{
     runtime::{Builder, Runtime},
@@ -20,7 +20,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub async fn open(db: &TestDb, model: &Scripted, max_workflows: usize) -> Self {
+    pub async fn open(db: &TestDb, model: &ScriptedModel, max_workflows: usize) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let db = match db.config() {
             // Of one process: both have the same handle.
@@ -54,11 +54,11 @@ impl Drop for Server {
     }
 }
 
-pub fn dispatcher(db: Db, model: &Scripted, settings: Settings) -> Dispatcher {
+pub fn dispatcher(db: Db, model: &ScriptedModel, settings: Settings) -> Dispatcher {
     let graph = Graph::new(db, Clock::system(), None);
-    let pool = tools::all()
+    let pool = tools::tools()
         .into_iter()
-        .fold(ToolPool::new(emergent_tools::builtin::all()), |pool, tool| pool.with(tool));
+        .fold(ToolPool::new(emergent_tools::builtin::tools()), |pool, tool| pool.with_tool(tool));
     let executor = Executor::new(graph, model.models(), pool, emergent_executor::Settings::default());
     Dispatcher::new(executor, settings)
 }

@@ -5,26 +5,26 @@
 
 use html5gum::{DefaultEmitter, EndTag, StartTag, Token, Tokenizer};
 
-use super::Extracted;
+use super::ExtractedText;
 use super::writer::{Gap, Writer};
 
 /// Reads a page into the text it shows, without its scripts, styles and navigation.
-pub(super) fn extract(html: &str) -> Extracted {
+pub(super) fn extract(html: &str) -> ExtractedText {
     let mut writer = Writer::default();
     let title = write(html, &mut writer);
     let (text, headings) = writer.finish();
-    Extracted { text, headings, title }
+    ExtractedText { text, headings, title }
 }
 
 /// Writes the text of a page or of a part of one, and returns its title.
 pub(super) fn write(html: &str, writer: &mut Writer) -> Option<String> {
-    let unended = unended(html);
+    let unended = unclosed_elements(html);
     let mut reader =
         Reader { writer, unended: &unended, dropped: None, preformatted: 0, in_title: false, title: None };
     for token in tokens(html) {
         match token {
-            Token::StartTag(tag) => reader.begin(&tag),
-            Token::EndTag(tag) => reader.end(&tag),
+            Token::StartTag(tag) => reader.start_tag(&tag),
+            Token::EndTag(tag) => reader.end_tag(&tag),
             Token::String(text) => reader.text(&String::from_utf8_lossy(&text)),
             Token::Comment(_) | Token::Doctype(_) | Token::Error(_) => {}
         }
@@ -46,26 +46,26 @@ fn tokens(html: &str) -> impl Iterator<Item = Token> {
 }
 
 /// Elements whose inside is not text of the page, and is only text to the tokenizer.
-const RAW: [&[u8]; 5] = [b"script", b"style", b"noscript", b"iframe", b"noembed"];
+const RAW_ELEMENTS: [&[u8]; 5] = [b"script", b"style", b"noscript", b"iframe", b"noembed"];
 
 /// Elements whose inside is markup, but not text of the page.
-const ASIDE: [&[u8]; 5] = [b"nav", b"template", b"svg", b"select", b"noframes"];
+const SKIPPED_ELEMENTS: [&[u8]; 5] = [b"nav", b"template", b"svg", b"select", b"noframes"];
 
 /// The elements of [`ASIDE`] that are begun more often than they are ended. Dropping one of these
 /// would drop the rest of the page.
-fn unended(html: &str) -> Vec<&'static [u8]> {
-    let mut open = [0_i64; ASIDE.len()];
+fn unclosed_elements(html: &str) -> Vec<&'static [u8]> {
+    let mut open = [0_i64; SKIPPED_ELEMENTS.len()];
     for token in tokens(html) {
         let (name, change) = match &token {
             Token::StartTag(tag) if !tag.self_closing => (&tag.name, 1),
             Token::EndTag(tag) => (&tag.name, -1),
             _ => continue,
         };
-        if let Some(aside) = ASIDE.iter().position(|aside| *aside == name.as_slice()) {
+        if let Some(aside) = SKIPPED_ELEMENTS.iter().position(|aside| *aside == name.as_slice()) {
             open[aside] = (open[aside] + change).max(0);
         }
     }
-    let names = ASIDE.into_iter().zip(open);
+    let names = SKIPPED_ELEMENTS.into_iter().zip(open);
     names.filter(|(_, open)| *open > 0).map(|(name, _)| name).collect()
 }
 
@@ -80,7 +80,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn begin(&mut self, tag: &StartTag<()>) {
+    fn start_tag(&mut self, tag: &StartTag<()>) {
         let name = tag.name.as_slice();
         if let Some((dropped, depth)) = &mut self.dropped {
             if *dropped == name && !tag.self_closing {
@@ -131,7 +131,7 @@ impl Reader<'_> {
         }
     }
 
-    fn end(&mut self, tag: &EndTag<()>) {
+    fn end_tag(&mut self, tag: &EndTag<()>) {
         let name = tag.name.as_slice();
         if let Some((dropped, depth)) = &mut self.dropped {
             if *dropped == name {
@@ -171,8 +171,8 @@ impl Reader<'_> {
     }
 
     fn drops(&self, name: &[u8]) -> Option<&'static [u8]> {
-        let raw = RAW.into_iter();
-        let aside = ASIDE.into_iter().filter(|aside| !self.unended.contains(aside));
+        let raw = RAW_ELEMENTS.into_iter();
+        let aside = SKIPPED_ELEMENTS.into_iter().filter(|aside| !self.unended.contains(aside));
         raw.chain(aside).find(|dropped| *dropped == name)
     }
 }
@@ -223,9 +223,9 @@ fn is_block(name: &[u8]) -> bool {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use crate::{Extracted, Mime};
+    use crate::{ExtractedText, Mime};
 
-    fn read(html: &str) -> Extracted {
+    fn read(html: &str) -> ExtractedText {
         crate::extract(Mime::HTML, html.as_bytes()).unwrap()
     }
 

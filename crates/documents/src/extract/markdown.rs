@@ -4,11 +4,11 @@
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use super::writer::{Gap, Writer};
-use super::{Extracted, html};
+use super::{ExtractedText, html};
 
 /// Reads Markdown into the text it shows: marks are dropped, code stays as it is, a link is its
 /// text and an image its description. Front matter stays too, as it says what the page is about.
-pub(super) fn extract(markdown: &str) -> Extracted {
+pub(super) fn extract(markdown: &str) -> ExtractedText {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
         | Options::ENABLE_STRIKETHROUGH
@@ -21,7 +21,7 @@ pub(super) fn extract(markdown: &str) -> Extracted {
     let (text, headings) = reader.writer.finish();
     let first = || headings.iter().find(|heading| heading.level == 1);
     let title = reader.title.or_else(|| Some(first()?.title.clone()));
-    Extracted { text, headings, title }
+    ExtractedText { text, headings, title }
 }
 
 #[derive(Default)]
@@ -45,8 +45,8 @@ enum Block {
 impl Reader {
     fn read(&mut self, event: Event<'_>) {
         match event {
-            Event::Start(tag) => self.begin(tag),
-            Event::End(tag) => self.end(tag),
+            Event::Start(tag) => self.start_tag(tag),
+            Event::End(tag) => self.end_tag(tag),
             Event::Text(text) => self.text(&text),
             Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
                 self.writer.words(&text);
@@ -63,7 +63,7 @@ impl Reader {
         }
     }
 
-    fn begin(&mut self, tag: Tag<'_>) {
+    fn start_tag(&mut self, tag: Tag<'_>) {
         match tag {
             Tag::Heading { level, .. } => self.writer.begin_heading(level as u8),
             Tag::List(first) => self.writer.begin_list(first),
@@ -71,15 +71,15 @@ impl Reader {
             Tag::Table(_) => self.writer.begin_table(),
             Tag::TableHead | Tag::TableRow => self.writer.row(),
             Tag::TableCell => self.writer.cell(),
-            Tag::CodeBlock(_) => self.begin_block(Block::Code),
-            Tag::MetadataBlock(_) => self.begin_block(Block::FrontMatter),
-            Tag::HtmlBlock => self.begin_block(Block::Html(String::new())),
+            Tag::CodeBlock(_) => self.start_block(Block::Code),
+            Tag::MetadataBlock(_) => self.start_block(Block::FrontMatter),
+            Tag::HtmlBlock => self.start_block(Block::Html(String::new())),
             tag if is_inline(&tag.to_end()) => {}
             _ => self.writer.gap(Gap::Paragraph),
         }
     }
 
-    fn end(&mut self, tag: TagEnd) {
+    fn end_tag(&mut self, tag: TagEnd) {
         match tag {
             TagEnd::Heading(_) => self.writer.end_heading(),
             TagEnd::List(_) => self.writer.end_list(),
@@ -95,7 +95,7 @@ impl Reader {
         }
     }
 
-    fn begin_block(&mut self, block: Block) {
+    fn start_block(&mut self, block: Block) {
         self.writer.gap(Gap::Paragraph);
         self.block = block;
     }
@@ -135,9 +135,9 @@ fn title_line(line: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Extracted, Mime};
+    use crate::{ExtractedText, Mime};
 
-    fn read(markdown: &str) -> Extracted {
+    fn read(markdown: &str) -> ExtractedText {
         crate::extract(Mime::MARKDOWN, markdown.as_bytes()).unwrap()
     }
 

@@ -11,7 +11,7 @@ use crate::mime::Mime;
 
 /// The text of a document, as a person would read it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Extracted {
+pub struct ExtractedText {
     /// Lines end in `\n`, and a blank line is between paragraphs. No byte is 0.
     pub text: String,
     /// In the order of the text. Plain text and PDF have none.
@@ -34,9 +34,11 @@ pub struct Heading {
 ///
 /// Time grows with the length of the document, and what it nests costs no stack. A PDF is read on
 /// a thread of its own, with limits on time and memory.
-pub fn extract(mime: Mime, bytes: &[u8]) -> Result<Extracted, Error> {
+pub fn extract(mime: Mime, bytes: &[u8]) -> Result<ExtractedText, Error> {
     match mime {
-        Mime::Text(charset) => Ok(Extracted { text: text::decode(bytes, charset)?, ..Extracted::default() }),
+        Mime::Text(charset) => {
+            Ok(ExtractedText { text: text::decode(bytes, charset)?, ..ExtractedText::default() })
+        }
         Mime::Markdown(charset) => Ok(markdown::extract(&text::decode(bytes, charset)?)),
         Mime::Html(charset) => Ok(html::extract(&text::decode_html(bytes, charset)?)),
         Mime::Pdf => pdf::extract(bytes).map_err(Error::Pdf),

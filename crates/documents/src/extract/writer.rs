@@ -63,10 +63,10 @@ struct Row {
 }
 
 /// A heading longer than this is a paragraph someone forgot to end.
-const LONGEST_HEADING: usize = 300;
+const MAX_HEADING_CHARS: usize = 300;
 
 /// Deeper lists are not indented further: the text must not grow with the square of its depth.
-const DEEPEST_INDENT: usize = 6;
+const MAX_INDENT: usize = 6;
 
 impl Writer {
     pub fn finish(mut self) -> (String, Vec<Heading>) {
@@ -148,7 +148,7 @@ impl Writer {
         };
         if let Some(offset) = heading.offset {
             let title = self.text[offset..].trim_end();
-            if !title.is_empty() && title.len() <= LONGEST_HEADING {
+            if !title.is_empty() && title.len() <= MAX_HEADING_CHARS {
                 let (level, title) = (heading.level, title.to_owned());
                 self.headings.push(Heading { offset, level, title });
             }
@@ -171,7 +171,7 @@ impl Writer {
         self.end_heading();
         self.marker = None;
         self.gap(Gap::Line);
-        let depth = self.lists.len().saturating_sub(1).min(DEEPEST_INDENT);
+        let depth = self.lists.len().saturating_sub(1).min(MAX_INDENT);
         let mut marker = "  ".repeat(depth);
         match self.lists.last_mut() {
             Some(List { number: Some(number), .. }) => {

@@ -2,10 +2,10 @@ use serde_json::json;
 
 use super::*;
 
-fn around() -> Surroundings {
-    Surroundings {
+fn around() -> AvailableNames {
+    AvailableNames {
         tools: vec!["entities_create".into(), "search_hybrid".into(), "web.fetch".into()],
-        tools_are_complete: true,
+        tools_complete: true,
         agents: vec!["researcher".into(), "writer".into()],
     }
 }
@@ -25,7 +25,7 @@ fn wrong(json: Value) -> Vec<String> {
 #[test]
 fn a_name_is_enough() {
     assert_eq!(wrong(json!({ "name": "researcher.v2" })), [""; 0]);
-    assert_eq!(definition(json!({ "name": "a" })), AgentDefinition::named("a"));
+    assert_eq!(definition(json!({ "name": "a" })), AgentDefinition::new("a"));
     assert!(serde_json::from_value::<AgentDefinition>(json!({ "name": "a", "tool": [] })).is_err());
 }
 
@@ -51,7 +51,7 @@ fn a_tool_that_is_not_there_is_refused_with_the_nearest_name() {
     assert_eq!(invalid.problems.len(), 1);
     assert_eq!(invalid.problems[0].field, "tools[2]");
     assert!(invalid.problems[0].reason.contains("`entities_create`"), "{invalid}");
-    let unknown = Surroundings { tools_are_complete: false, ..around() };
+    let unknown = AvailableNames { tools_complete: false, ..around() };
     assert!(agent.check(&unknown).is_ok(), "a server that was not reached yet may have it");
     assert_eq!(wrong(json!({ "name": "a", "tools": ["bad name"] })), ["tools[0]"]);
 }
@@ -104,7 +104,7 @@ fn an_external_agent_is_the_default_before_others() {
         id: AgentId::new(),
         project: ProjectId::new(),
         version: 1,
-        definition: AgentDefinition { visibility, is_default, ..AgentDefinition::named("a") },
+        definition: AgentDefinition { visibility, is_default, ..AgentDefinition::new("a") },
         created_at: Timestamp::from_micros(0),
         updated_at: Timestamp::from_micros(0),
         deleted_at: None,
@@ -114,9 +114,9 @@ fn an_external_agent_is_the_default_before_others() {
         agent(Visibility::Project, true),
         agent(Visibility::External, true),
     ];
-    assert_eq!(default_of(&agents).unwrap().id, agents[2].id);
-    assert_eq!(default_of(&agents[..2]).unwrap().id, agents[1].id);
-    assert_eq!(default_of(&agents[..1]), None);
+    assert_eq!(default_agent(&agents).unwrap().id, agents[2].id);
+    assert_eq!(default_agent(&agents[..2]).unwrap().id, agents[1].id);
+    assert_eq!(default_agent(&agents[..1]), None);
 }
 
 #[test]

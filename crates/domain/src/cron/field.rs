@@ -4,9 +4,9 @@ use super::CronError;
 
 /// Which numbers a field takes, a bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Set(u64);
+pub(super) struct FieldSet(u64);
 
-impl Set {
+impl FieldSet {
     pub fn has(self, number: u8) -> bool {
         self.0 & (1 << number) != 0
     }
@@ -21,36 +21,36 @@ impl Set {
     }
 
     pub fn is_full(self, field: Field) -> bool {
-        (field.least..=field.most).all(|number| self.has(number))
+        (field.min..=field.max).all(|number| self.has(number))
     }
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Field {
     name: &'static str,
-    least: u8,
-    most: u8,
+    min: u8,
+    max: u8,
     /// Words for the numbers from `least` on.
-    words: &'static [&'static str],
+    names: &'static [&'static str],
 }
 
 const MONTHS: &[&str] = &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS: &[&str] = &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
 impl Field {
-    pub const MINUTE: Self = Self { name: "minute", least: 0, most: 59, words: &[] };
-    pub const HOUR: Self = Self { name: "hour", least: 0, most: 23, words: &[] };
-    pub const DAY: Self = Self { name: "day of the month", least: 1, most: 31, words: &[] };
-    pub const MONTH: Self = Self { name: "month", least: 1, most: 12, words: MONTHS };
+    pub const MINUTE: Self = Self { name: "minute", min: 0, max: 59, names: &[] };
+    pub const HOUR: Self = Self { name: "hour", min: 0, max: 23, names: &[] };
+    pub const DAY: Self = Self { name: "day of the month", min: 1, max: 31, names: &[] };
+    pub const MONTH: Self = Self { name: "month", min: 1, max: 12, names: MONTHS };
     /// 7 is Sunday as well.
-    pub const WEEKDAY: Self = Self { name: "weekday", least: 0, most: 7, words: WEEKDAYS };
+    pub const WEEKDAY: Self = Self { name: "weekday", min: 0, max: 7, names: WEEKDAYS };
 
-    pub fn read(self, text: &str) -> Result<Set, CronError> {
+    pub fn parse(self, text: &str) -> Result<FieldSet, CronError> {
         let mut set = text.split(',').try_fold(0, |set, part| Ok(set | self.part(part)?))?;
-        if self.most == 7 && set & (1 << 7) != 0 {
+        if self.max == 7 && set & (1 << 7) != 0 {
             set = set & !(1 << 7) | 1;
         }
-        Ok(Set(set))
+        Ok(FieldSet(set))
     }
 
     fn part(self, part: &str) -> Result<u64, CronError> {
@@ -58,13 +58,13 @@ impl Field {
             Some((range, step)) => (range, Some(self.step(part, step)?)),
             None => (part, None),
         };
-        let last = if self.most == 7 { 6 } else { self.most };
+        let last = if self.max == 7 { 6 } else { self.max };
         let (from, to) = match range.split_once('-') {
-            _ if range == "*" => (self.least, last),
+            _ if range == "*" => (self.min, last),
             Some((from, to)) => {
                 let (from, to) = (self.number(part, from)?, self.number(part, to)?);
                 // `FRI-SUN` is meant as it reads.
-                (from, if self.most == 7 && to == 0 && from > 0 { 7 } else { to })
+                (from, if self.max == 7 && to == 0 && from > 0 { 7 } else { to })
             }
             None => {
                 let from = self.number(part, range)?;
@@ -72,41 +72,38 @@ impl Field {
             }
         };
         if from > to {
-            let why = format!("runs backwards; write it as two, such as `{from}-{last},{}-{to}`", self.least);
-            return Err(self.wrong(part, &why));
+            let why = format!("runs backwards; write it as two, such as `{from}-{last},{}-{to}`", self.min);
+            return Err(self.error(part, &why));
         }
         Ok((from..=to).step_by(step.unwrap_or(1)).fold(0, |set, number| set | 1 << number))
     }
 
     fn number(self, part: &str, text: &str) -> Result<u8, CronError> {
-        let word = self.words.iter().position(|word| word.eq_ignore_ascii_case(text));
+        let word = self.names.iter().position(|word| word.eq_ignore_ascii_case(text));
         let digits = text.len() <= 2 && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let number = match word {
-            Some(at) => u8::try_from(at).ok().map(|at| at + self.least),
+            Some(at) => u8::try_from(at).ok().map(|at| at + self.min),
             None => text.parse().ok().filter(|_| digits),
         };
-        number.filter(|number| (self.least..=self.most).contains(number)).ok_or_else(|| {
-            let words = match self.words {
+        number.filter(|number| (self.min..=self.max).contains(number)).ok_or_else(|| {
+            let words = match self.names {
                 [first, .., last] => format!(" or {first} to {last}"),
                 _ => String::new(),
             };
-            self.wrong(
+            self.error(
                 part,
-                &format!(
-                    "must be {} to {}{words}, `*`, a range `a-b` or a step `*/n`",
-                    self.least, self.most
-                ),
+                &format!("must be {} to {}{words}, `*`, a range `a-b` or a step `*/n`", self.min, self.max),
             )
         })
     }
 
     fn step(self, part: &str, text: &str) -> Result<usize, CronError> {
-        let most = usize::from(self.most - self.least);
+        let most = usize::from(self.max - self.min);
         let step = text.parse().ok().filter(|step| (1..=most).contains(step));
-        step.ok_or_else(|| self.wrong(part, &format!("has a step that is not 1 to {most}")))
+        step.ok_or_else(|| self.error(part, &format!("has a step that is not 1 to {most}")))
     }
 
-    fn wrong(self, part: &str, why: &str) -> CronError {
+    fn error(self, part: &str, why: &str) -> CronError {
         CronError(format!("the {} `{part}` {why}", self.name))
     }
 }

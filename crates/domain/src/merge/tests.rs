@@ -36,10 +36,10 @@ fn object(key: Option<&str>, properties: Value) -> Object {
 }
 
 /// Which of the objects is chosen, by its place, and by what.
-fn chosen(new: &NewObject, found: &[(&Object, By)]) -> Option<(usize, &'static str)> {
+fn chosen(new: &NewObject, found: &[(&Object, MatchedBy)]) -> Option<(usize, &'static str)> {
     let candidates: Vec<Candidate<'_>> =
         found.iter().map(|(object, by)| Candidate { object, by: *by }).collect();
-    let (id, by) = choose(new, &candidates)?;
+    let (id, by) = choose_match(new, &candidates)?;
     Some((found.iter().position(|(object, _)| object.id == id).expect("one of them"), by.as_str()))
 }
 
@@ -48,7 +48,7 @@ fn the_key_decides_before_the_name_and_the_name_before_similarity() {
     let by_key = object(Some("ada"), json!({ "name": "Countess" }));
     let by_name = object(Some("ada-lovelace"), json!({ "name": "ada  LOVELACE" }));
     let alike = object(None, json!({ "name": "Ada Lovelaces" }));
-    let found = [(&alike, By::Similar(0.99)), (&by_name, By::Name), (&by_key, By::Key)];
+    let found = [(&alike, MatchedBy::Similar(0.99)), (&by_name, MatchedBy::Name), (&by_key, MatchedBy::Key)];
     assert_eq!(chosen(&new(Some("ada"), json!({ "name": "Ada Lovelace" })), &found), Some((2, "key")));
     assert_eq!(chosen(&new(Some("other"), json!({ "name": "Ada-Lovelace" })), &found), Some((1, "name")));
     assert_eq!(
@@ -67,25 +67,30 @@ fn the_key_decides_before_the_name_and_the_name_before_similarity() {
 fn similarity_needs_nearness_and_distance_to_the_next() {
     let (one, two) = (object(None, json!({ "name": "One" })), object(None, json!({ "name": "Two" })));
     let wanted = new(None, json!({ "name": "Three" }));
-    let by = |a: f64, b: f64| chosen(&wanted, &[(&one, By::Similar(a)), (&two, By::Similar(b))]);
+    let by =
+        |a: f64, b: f64| chosen(&wanted, &[(&one, MatchedBy::Similar(a)), (&two, MatchedBy::Similar(b))]);
     assert_eq!(by(0.92, 0.5), Some((0, "similarity")));
     assert_eq!(by(0.5, 0.95), Some((1, "similarity")));
     assert_eq!(by(0.919, 0.5), None, "not near enough");
     assert_eq!(by(0.95, 0.93), None, "two fit");
     assert_eq!(by(0.95, 0.92 - 0.001), Some((0, "similarity")));
-    assert_eq!(chosen(&wanted, &[(&one, By::Similar(0.93))]), Some((0, "similarity")));
+    assert_eq!(chosen(&wanted, &[(&one, MatchedBy::Similar(0.93))]), Some((0, "similarity")));
 }
 
 #[test]
 fn what_is_counted_differently_or_named_twice_or_of_another_type_is_not_the_same() {
     let meeting = object(None, json!({ "name": "Meeting 2023" }));
     let wanted = new(None, json!({ "name": "Meeting 2024" }));
-    assert_eq!(chosen(&wanted, &[(&meeting, By::Similar(0.99))]), None);
+    assert_eq!(chosen(&wanted, &[(&meeting, MatchedBy::Similar(0.99))]), None);
     let (one, two) = (object(None, json!({ "name": "Ada" })), object(None, json!({ "name": "ADA" })));
     let wanted = new(Some("k"), json!({ "name": "Ada" }));
-    assert_eq!(chosen(&wanted, &[(&one, By::Name), (&two, By::Name)]), None, "two have the name");
+    assert_eq!(
+        chosen(&wanted, &[(&one, MatchedBy::Name), (&two, MatchedBy::Name)]),
+        None,
+        "two have the name"
+    );
     let place = Object { type_: "Place".into(), ..one.clone() };
-    assert_eq!(chosen(&wanted, &[(&place, By::Name), (&place, By::Similar(1.0))]), None);
+    assert_eq!(chosen(&wanted, &[(&place, MatchedBy::Name), (&place, MatchedBy::Similar(1.0))]), None);
 }
 
 #[test]
@@ -99,15 +104,15 @@ fn names_are_one_up_to_case_spaces_and_hyphens_and_make_keys() {
         ("C#", "c#"),
         ("...", ""),
     ] {
-        assert_eq!(normal_name(name), normal, "{name}");
+        assert_eq!(normalized_name(name), normal, "{name}");
     }
-    assert_eq!(key_of(&new(None, json!({ "name": "Ada Lovelace" }))).as_deref(), Some("ada-lovelace"));
-    assert_eq!(key_of(&new(None, json!({ "title": "C++" }))).as_deref(), Some("c++"));
-    assert_eq!(key_of(&new(Some("k"), json!({ "name": "x" }))).as_deref(), Some("k"));
+    assert_eq!(merge_key(&new(None, json!({ "name": "Ada Lovelace" }))).as_deref(), Some("ada-lovelace"));
+    assert_eq!(merge_key(&new(None, json!({ "title": "C++" }))).as_deref(), Some("c++"));
+    assert_eq!(merge_key(&new(Some("k"), json!({ "name": "x" }))).as_deref(), Some("k"));
     for nameless in
         [json!({}), json!({ "name": "-" }), json!({ "name": 7 }), json!({ "name": "x".repeat(600) })]
     {
-        assert_eq!(key_of(&new(None, nameless.clone())), None, "{nameless}");
+        assert_eq!(merge_key(&new(None, nameless.clone())), None, "{nameless}");
     }
 }
 
@@ -130,7 +135,7 @@ fn gaps_are_filled_lists_united_and_no_value_is_replaced() {
     );
     wanted.status = Some("known".into());
     wanted.labels = vec!["british".into()];
-    let Merged { patch, kept } = merged(&before, &wanted);
+    let MergeResult { patch, conflicts: kept } = merge_object(&before, &wanted);
     let patch = patch.expect("something is new");
     assert_eq!((&patch.key, &patch.status), (&Some(Some("ada".into())), &Some(Some("known".into()))));
     assert_eq!(patch.labels, Some(vec!["british".into(), "person".into()]));
@@ -160,8 +165,8 @@ fn gaps_are_filled_lists_united_and_no_value_is_replaced() {
         properties: JsonObject::from_map(&after.properties),
         ..before
     };
-    let again = merged(&after, &wanted);
-    assert_eq!((again.patch, again.kept), (None, kept));
+    let again = merge_object(&after, &wanted);
+    assert_eq!((again.patch, again.conflicts), (None, kept));
 }
 
 #[test]
@@ -170,7 +175,7 @@ fn a_key_or_status_that_differs_stays_and_is_told() {
     before.status = Some("known".into());
     let mut wanted = new(Some("lovelace"), json!({}));
     wanted.status = Some("new".into());
-    let Merged { patch, kept } = merged(&before, &wanted);
+    let MergeResult { patch, conflicts: kept } = merge_object(&before, &wanted);
     assert_eq!(patch, None);
     assert_eq!(kept.iter().map(|one| one.field.as_str()).collect::<Vec<_>>(), ["key", "status"]);
 }
@@ -189,28 +194,31 @@ fn source() -> Source {
 #[test]
 fn a_reason_says_by_what_from_where_and_what_was_kept() {
     let kept = [
-        Conflict { field: "status".into(), kept: json!("known"), offered: json!("new") },
-        Conflict { field: "properties.born".into(), kept: json!(1815), offered: json!(1816) },
+        MergeConflict { field: "status".into(), kept: json!("known"), offered: json!("new") },
+        MergeConflict { field: "properties.born".into(), kept: json!(1815), offered: json!(1816) },
     ];
     assert_eq!(
-        reason(By::Key, "ada", Some(&source()), &kept),
+        merge_reason(MatchedBy::Key, "ada", Some(&source()), &kept),
         "merged by key `ada`, from document `Notes` (0198c1f0-7e0a-7000-8000-000000000002), chunk 3 \
          (0198c1f0-7e0a-7000-8000-000000000001); kept status `known` instead of `new`, properties.born `1815` \
          instead of `1816`"
     );
-    assert_eq!(reason(By::Name, "Ada", None, &[]), "merged by equal name `Ada`");
-    assert_eq!(reason(By::Similar(0.9347), "Ada", None, &[]), "merged by similarity 0.935 with `Ada`");
-    assert!(edge_reason(Some(&source()), &[]).contains("chunk 3"));
+    assert_eq!(merge_reason(MatchedBy::Name, "Ada", None, &[]), "merged by equal name `Ada`");
+    assert_eq!(
+        merge_reason(MatchedBy::Similar(0.9347), "Ada", None, &[]),
+        "merged by similarity 0.935 with `Ada`"
+    );
+    assert!(relationship_merge_reason(Some(&source()), &[]).contains("chunk 3"));
 }
 
 #[test]
 fn a_reason_stays_short_whatever_was_kept() {
     let long = "é".repeat(5_000);
     let conflict =
-        Conflict { field: format!("properties.{long}"), kept: json!(long), offered: json!([long]) };
+        MergeConflict { field: format!("properties.{long}"), kept: json!(long), offered: json!([long]) };
     let kept = vec![conflict; 500];
     let source = Source { title: long.clone(), ..source() };
-    let text = reason(By::Name, &long, Some(&source), &kept);
-    assert!(text.len() <= LONGEST_REASON, "{} bytes", text.len());
+    let text = merge_reason(MatchedBy::Name, &long, Some(&source), &kept);
+    assert!(text.len() <= MAX_REASON_BYTES, "{} bytes", text.len());
     assert!(text.contains("; kept properties.é") && text.ends_with("more"), "{text}");
 }

@@ -1,18 +1,18 @@
 /// The known name that was probably meant: the closest one within a third of the name's length,
 /// letter case aside. Of several equally close ones, the first.
-pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest_name<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name: Vec<char> = name.to_lowercase().chars().collect();
     let allowed = (name.len() / 3).clamp(1, 4);
     known
         .into_iter()
-        .map(|candidate| (distance(&name, candidate), candidate))
+        .map(|candidate| (edit_distance(&name, candidate), candidate))
         .filter(|(distance, _)| *distance <= allowed)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
 /// How many letters must be added, dropped, changed or swapped with their neighbour.
-fn distance(name: &[char], candidate: &str) -> usize {
+fn edit_distance(name: &[char], candidate: &str) -> usize {
     let candidate: Vec<char> = candidate.to_lowercase().chars().collect();
     let mut before_last = Vec::new();
     let mut last: Vec<usize> = (0..=candidate.len()).collect();
@@ -38,13 +38,13 @@ mod tests {
     #[test]
     fn a_slip_of_the_pen_finds_the_name_that_was_meant() {
         let known = ["Session", "SessionMessage", "SpecTask"];
-        let check = |name, expected| assert_eq!(nearest(name, known), expected, "{name}");
+        let check = |name, expected| assert_eq!(nearest_name(name, known), expected, "{name}");
         check("SpecTsak", Some("SpecTask"));
         check("spectask", Some("SpecTask"));
         check("spec_task", Some("SpecTask"));
         check("Sesion", Some("Session"));
         check("Document", None);
         check("", None);
-        assert_eq!(nearest("x", []), None);
+        assert_eq!(nearest_name("x", []), None);
     }
 }

@@ -4,13 +4,13 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value, json};
 
-use super::{weight, wording};
+use super::{cost, messages};
 use crate::invalid::Invalid;
 
 /// A validator for properties. Nothing is ever fetched: a reference must stay inside the schema.
 pub fn compile(schema: &Value) -> Result<Validator, Invalid> {
     if !schema.is_object() {
-        return Err(Invalid::one("", "must be a JSON schema, that is an object"));
+        return Err(Invalid::new("", "must be a JSON schema, that is an object"));
     }
     // Look-around is common in patterns and needs backtracking, which an unlucky text could
     // otherwise drag out for minutes.
@@ -21,7 +21,7 @@ pub fn compile(schema: &Value) -> Result<Validator, Invalid> {
         .with_pattern_options(patterns)
         .build(schema)
         .map_err(|error| match error.kind() {
-            ValidationErrorKind::Referencing(source) => Invalid::one(
+            ValidationErrorKind::Referencing(source) => Invalid::new(
                 "",
                 format!(
                     "is not a usable JSON schema: {source}. Nothing is fetched: \
@@ -29,7 +29,7 @@ pub fn compile(schema: &Value) -> Result<Validator, Invalid> {
                 ),
             ),
             _ => Invalid {
-                problems: wording::problems(&error, schema)
+                problems: messages::problems(&error, schema)
                     .into_iter()
                     .map(|mut problem| {
                         problem.reason = format!("is not a JSON schema: {}", problem.reason);
@@ -38,7 +38,7 @@ pub fn compile(schema: &Value) -> Result<Validator, Invalid> {
                     .collect(),
             },
         })?;
-    weight::check(schema)?;
+    cost::check_cost(schema)?;
     Ok(validator)
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jsonschema::Validator;
 use serde_json::{Map, Value};
 
-use super::{Ends, RelationshipTypeSchema, TemplatePack, nearest, schema, wording};
+use super::{EndTypes, RelationshipTypeSchema, TemplatePack, messages, nearest_name, schema};
 use crate::invalid::{Invalid, Problem};
 
 const MAX_PROBLEMS: usize = 20;
@@ -15,14 +15,14 @@ const MAX_PROBLEMS: usize = 20;
 #[derive(Debug, Default)]
 pub struct PackSet {
     objects: BTreeMap<String, Vec<Validator>>,
-    relationships: BTreeMap<String, Vec<Relationship>>,
+    relationships: BTreeMap<String, Vec<RelationshipRule>>,
 }
 
 /// One pack's description of a relationship type.
 #[derive(Debug)]
-struct Relationship {
-    from: Ends,
-    to: Ends,
+struct RelationshipRule {
+    from: EndTypes,
+    to: EndTypes,
     properties: Option<Validator>,
 }
 
@@ -32,7 +32,7 @@ impl PackSet {
     pub fn compile<'a>(packs: impl IntoIterator<Item = &'a TemplatePack>) -> Result<Self, Invalid> {
         let mut set = Self::default();
         for (index, pack) in packs.into_iter().enumerate() {
-            set.add(pack).map_err(|invalid| invalid.at(&format!("packs[{index}]")))?;
+            set.add(pack).map_err(|invalid| invalid.prefixed(&format!("packs[{index}]")))?;
         }
         Ok(set)
     }
@@ -40,12 +40,12 @@ impl PackSet {
     fn add(&mut self, pack: &TemplatePack) -> Result<(), Invalid> {
         for (name, written) in &pack.object_type_schemas {
             let validator = schema::compile(written)
-                .map_err(|invalid| invalid.at(&format!("objectTypeSchemas.{name}")))?;
+                .map_err(|invalid| invalid.prefixed(&format!("objectTypeSchemas.{name}")))?;
             self.objects.entry(name.clone()).or_default().push(validator);
         }
         for (name, described) in &pack.relationship_type_schemas {
-            let relationship = Relationship::compile(described)
-                .map_err(|invalid| invalid.at(&format!("relationshipTypeSchemas.{name}.properties")))?;
+            let relationship = RelationshipRule::compile(described)
+                .map_err(|invalid| invalid.prefixed(&format!("relationshipTypeSchemas.{name}.properties")))?;
             self.relationships.entry(name.clone()).or_default().push(relationship);
         }
         Ok(())
@@ -81,7 +81,7 @@ impl PackSet {
     ) -> Result<(), Invalid> {
         match self.objects.get(object_type) {
             Some(validators) => check_properties(validators, properties),
-            None if strict => Err(unknown("object", object_type, self.object_types())),
+            None if strict => Err(unknown_type("object", object_type, self.object_types())),
             None => Ok(()),
         }
     }
@@ -99,12 +99,12 @@ impl PackSet {
         let Some(described) = self.relationships.get(relationship_type) else {
             return if strict {
                 let known = self.relationship_types();
-                Err(unknown("relationship", relationship_type, known))
+                Err(unknown_type("relationship", relationship_type, known))
             } else {
                 Ok(())
             };
         };
-        let fitting: Vec<&Relationship> =
+        let fitting: Vec<&RelationshipRule> =
             described.iter().filter(|one| one.from.accepts(from_type) && one.to.accepts(to_type)).collect();
         if fitting.is_empty() {
             return Err(wrong_ends(relationship_type, from_type, to_type, described));
@@ -114,7 +114,7 @@ impl PackSet {
     }
 }
 
-impl Relationship {
+impl RelationshipRule {
     fn compile(described: &RelationshipTypeSchema) -> Result<Self, Invalid> {
         Ok(Self {
             from: described.from.clone(),
@@ -136,7 +136,7 @@ fn check_properties<'a>(
     let mut problems: Vec<Problem> = Vec::new();
     let said = validators
         .flat_map(|validator| validator.iter_errors(&instance).take(MAX_PROBLEMS))
-        .flat_map(|error| wording::problems(&error, &instance));
+        .flat_map(|error| messages::problems(&error, &instance));
     for problem in said {
         if problems.len() == MAX_PROBLEMS {
             break;
@@ -145,26 +145,28 @@ fn check_properties<'a>(
             problems.push(problem);
         }
     }
-    Invalid::unless_empty(problems).map_err(|invalid| invalid.at("properties"))
+    Invalid::if_any(problems).map_err(|invalid| invalid.prefixed("properties"))
 }
 
-fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Invalid {
-    let hint = match nearest(name, known) {
+fn unknown_type<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Invalid {
+    let hint = match nearest_name(name, known) {
         Some(meant) => format!("; did you mean `{meant}`?"),
         None => String::new(),
     };
-    Invalid::one("type", format!("no template pack of this project describes the {what} type `{name}`{hint}"))
+    Invalid::new("type", format!("no template pack of this project describes the {what} type `{name}`{hint}"))
 }
 
-fn wrong_ends(name: &str, from: &str, to: &str, described: &[Relationship]) -> Invalid {
-    let allowed: Vec<String> =
-        described.iter().map(|one| format!("from {} to {}", ends(&one.from), ends(&one.to))).collect();
-    Invalid::one("type", format!("`{name}` goes {}, and not from {from} to {to}", allowed.join(", or ")))
+fn wrong_ends(name: &str, from: &str, to: &str, described: &[RelationshipRule]) -> Invalid {
+    let allowed: Vec<String> = described
+        .iter()
+        .map(|one| format!("from {} to {}", describe_end_types(&one.from), describe_end_types(&one.to)))
+        .collect();
+    Invalid::new("type", format!("`{name}` goes {}, and not from {from} to {to}", allowed.join(", or ")))
 }
 
-fn ends(ends: &Ends) -> String {
+fn describe_end_types(ends: &EndTypes) -> String {
     match ends {
-        Ends::Any => "anything".to_owned(),
-        Ends::Of(types) => types.join(" or "),
+        EndTypes::Any => "anything".to_owned(),
+        EndTypes::Only(types) => types.join(" or "),
     }
 }

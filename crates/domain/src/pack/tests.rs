@@ -421,7 +421,7 @@ fn the_coordination_pack_is_sound() {
     // Every end it names is a type it describes.
     for relationship in pack.relationship_type_schemas.values() {
         for ends in [&relationship.from, &relationship.to] {
-            let Ends::Of(names) = ends else { panic!("an end is open") };
+            let EndTypes::Only(names) = ends else { panic!("an end is open") };
             assert!(names.iter().all(|name| types.contains(&name.as_str())), "{names:?}");
         }
     }

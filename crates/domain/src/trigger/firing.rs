@@ -4,8 +4,8 @@ use uuid::Uuid;
 
 use super::{EventConfig, EventKind, ScheduleConfig};
 use crate::{
-    agent::words,
-    event::FeedPosition,
+    agent::string_enum,
+    change::FeedPosition,
     ids::{AgentId, FiringId, ProjectId, RunId, ScheduleId},
     time::Timestamp,
 };
@@ -43,12 +43,12 @@ pub struct EventTrigger {
     pub event: EventKind,
     pub config: EventConfig,
     /// What was written before is not its business.
-    pub since: Since,
+    pub since: FeedStart,
 }
 
 /// From where on a trigger hears of changes.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Since {
+pub struct FeedStart {
     /// Of everything after this place.
     pub after: FeedPosition,
     /// And of what these transactions write: they have their place before it, but were still open
@@ -56,13 +56,13 @@ pub struct Since {
     pub open: Vec<i64>,
 }
 
-impl Since {
-    pub fn hears(&self, at: FeedPosition) -> bool {
+impl FeedStart {
+    pub fn includes(&self, at: FeedPosition) -> bool {
         at > self.after || self.open.contains(&at.txid)
     }
 }
 
-words! {
+string_enum! {
     FiringStatus {
         /// Waits for its moment: for more of the same, or for a server.
         Pending = "pending",
@@ -74,9 +74,9 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// The rule by which a firing was skipped.
-    Why {
+    SkipReason {
         /// The schedule's last run has not ended.
         StillRunning = "still_running",
         /// Its time passed while no server ran.
@@ -96,7 +96,7 @@ pub struct Firing {
     pub id: FiringId,
     pub project: ProjectId,
     pub agent: AgentId,
-    pub fired: Fired,
+    pub fired: FiringCause,
     /// The run that wrote what the event tells of.
     pub cause: Option<RunId>,
     /// How many runs set one another off before.
@@ -111,7 +111,7 @@ pub struct Firing {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Fired {
+pub enum FiringCause {
     Schedule {
         schedule: ScheduleId,
         at: Timestamp,

@@ -4,7 +4,7 @@ use uuid::Uuid;
 use super::{decide::Content, *};
 use crate::{
     author::Author,
-    event::{Change, FeedPosition},
+    change::{Change, FeedPosition},
     ids::{AgentId, ProjectId, RunId},
     time::Timestamp,
 };
@@ -16,12 +16,12 @@ fn at(text: &str) -> Timestamp {
 fn definition(trigger: &str, settings: Value) -> AgentDefinition {
     let mut config = Map::new();
     config.insert("trigger".into(), settings);
-    AgentDefinition { trigger: Some(trigger.into()), config, ..AgentDefinition::named("any") }
+    AgentDefinition { trigger: Some(trigger.into()), config, ..AgentDefinition::new("any") }
 }
 
 #[track_caller]
 fn refused(trigger: &str, settings: Value, field: &str, expected: &str) {
-    let invalid = Triggering::of(&definition(trigger, settings)).unwrap_err();
+    let invalid = TriggerSpec::from_definition(&definition(trigger, settings)).unwrap_err();
     let problem = &invalid.problems[0];
     assert_eq!(problem.field, field, "{invalid}");
     assert!(problem.reason.contains(expected), "{invalid}");
@@ -72,10 +72,19 @@ fn settings_are_checked_where_they_stand() {
         "config.trigger.coalesce_seconds",
         "0 to 3600",
     );
-    assert!(Triggering::of(&definition("on_entity_updated", json!({ "coalesce_by": "agent" }))).is_ok());
-    assert!(Triggering::of(&definition("0 8 * * *", json!({ "context": { "any": [1] } }))).is_ok());
+    assert!(
+        TriggerSpec::from_definition(&definition("on_entity_updated", json!({ "coalesce_by": "agent" })))
+            .is_ok()
+    );
+    assert!(
+        TriggerSpec::from_definition(&definition("0 8 * * *", json!({ "context": { "any": [1] } }))).is_ok()
+    );
     let idle = AgentDefinition { trigger: None, ..definition("", json!({ "whatever": 1 })) };
-    assert_eq!(Triggering::of(&idle), Ok(None), "settings of a trigger that is switched off may stay");
+    assert_eq!(
+        TriggerSpec::from_definition(&idle),
+        Ok(None),
+        "settings of a trigger that is switched off may stay"
+    );
 }
 
 fn change(kind: ChangeKind, type_: &str, seq: i64) -> Change {
@@ -91,13 +100,15 @@ fn change(kind: ChangeKind, type_: &str, seq: i64) -> Change {
     }
 }
 
-fn after(seq: i64) -> Since {
-    Since { after: FeedPosition { txid: 0, seq }, open: Vec::new() }
+fn after(seq: i64) -> FeedStart {
+    FeedStart { after: FeedPosition { txid: 0, seq }, open: Vec::new() }
 }
 
 /// Whether a trigger with these settings fires at a new `Task`, labelled `urgent`, of priority 3.
 fn fires(event: &str, settings: Value) -> Decision {
-    let Ok(Some(Triggering::Event { event, config })) = Triggering::of(&definition(event, settings)) else {
+    let Ok(Some(TriggerSpec::Event { event, config })) =
+        TriggerSpec::from_definition(&definition(event, settings))
+    else {
         panic!("an event trigger")
     };
     let since = after(10);
@@ -105,7 +116,11 @@ fn fires(event: &str, settings: Value) -> Decision {
     let properties = json!({ "priority": 3 }).as_object().unwrap().clone();
     let content = Content { labels: vec!["urgent".into(), "new".into()], properties };
     let change = change(ChangeKind::ObjectCreated, "Task", 11);
-    decide(&Seen { change: &change, content: Some(&content), cause: None }, &trigger, at("08:00:00"))
+    decide(
+        &ObservedChange { change: &change, content: Some(&content), cause: None },
+        &trigger,
+        at("08:00:00"),
+    )
 }
 
 #[test]
@@ -116,14 +131,14 @@ fn an_event_fires_when_kind_type_labels_and_properties_fit() {
     };
     check(json!({}), &yes);
     check(json!({ "types": ["Note", "Task"] }), &yes);
-    check(json!({ "types": ["task"] }), &Decision::No);
+    check(json!({ "types": ["task"] }), &Decision::Ignore);
     check(json!({ "labels": ["urgent", "new"] }), &yes);
-    check(json!({ "labels": ["urgent", "old"] }), &Decision::No);
+    check(json!({ "labels": ["urgent", "old"] }), &Decision::Ignore);
     check(json!({ "conditions": [{ "path": "priority", "op": "gte", "value": 3 }] }), &yes);
-    check(json!({ "conditions": [{ "path": "priority", "op": "gt", "value": 3 }] }), &Decision::No);
+    check(json!({ "conditions": [{ "path": "priority", "op": "gt", "value": 3 }] }), &Decision::Ignore);
     check(json!({ "coalesce_seconds": 30 }), &Decision::Fire { due_at: at("08:00:30"), depth: 0 });
-    assert_eq!(fires("on_entity_updated", json!({})), Decision::No);
-    assert_eq!(fires("on_document_ingested", json!({})), Decision::No);
+    assert_eq!(fires("on_entity_updated", json!({})), Decision::Ignore);
+    assert_eq!(fires("on_document_ingested", json!({})), Decision::Ignore);
 }
 
 #[test]
@@ -134,11 +149,11 @@ fn what_was_written_before_the_trigger_is_not_its_business_and_gone_content_fits
     let trigger = EventTrigger { agent: AgentId::new(), project: ProjectId::new(), event, config, since };
     let decided = |trigger: &EventTrigger, seq| {
         let change = change(ChangeKind::ObjectCreated, "Task", seq);
-        decide(&Seen { change: &change, content: None, cause: None }, trigger, at("08:00:00"))
+        decide(&ObservedChange { change: &change, content: None, cause: None }, trigger, at("08:00:00"))
     };
-    assert_eq!(decided(&trigger, 11), Decision::No, "nobody knows its labels any more");
+    assert_eq!(decided(&trigger, 11), Decision::Ignore, "nobody knows its labels any more");
     let all = EventTrigger { config: EventConfig::default(), ..trigger };
-    assert_eq!(decided(&all, 10), Decision::No);
+    assert_eq!(decided(&all, 10), Decision::Ignore);
     assert!(matches!(decided(&all, 11), Decision::Fire { .. }));
 }
 
@@ -147,79 +162,113 @@ fn a_chain_of_runs_ends_at_its_depth() {
     let decided = |cause: Option<i64>, most: Option<i64>| {
         let config = EventConfig { max_depth: most, ..EventConfig::default() };
         let event = EventKind::EntityCreated;
-        let since = Since::default();
+        let since = FeedStart::default();
         let trigger = EventTrigger { agent: AgentId::new(), project: ProjectId::new(), event, config, since };
         let change = change(ChangeKind::ObjectCreated, "Task", 11);
         let cause = cause.map(|depth| (RunId::new(), depth));
-        match decide(&Seen { change: &change, content: None, cause }, &trigger, at("08:00:00")) {
+        match decide(&ObservedChange { change: &change, content: None, cause }, &trigger, at("08:00:00")) {
             Decision::Fire { depth, .. } => Ok(depth),
             Decision::Skip { why, depth } => Err((why, depth)),
-            Decision::No => panic!("it is concerned"),
+            Decision::Ignore => panic!("it is concerned"),
         }
     };
     assert_eq!(decided(None, None), Ok(0));
     assert_eq!(decided(Some(0), None), Ok(1));
     assert_eq!(decided(Some(2), None), Ok(3));
-    assert_eq!(decided(Some(3), None), Err((Why::Depth, 4)));
+    assert_eq!(decided(Some(3), None), Err((SkipReason::Depth, 4)));
     assert_eq!(decided(None, Some(0)), Ok(0));
-    assert_eq!(decided(Some(0), Some(0)), Err((Why::Depth, 1)), "0: never by a run");
+    assert_eq!(decided(Some(0), Some(0)), Err((SkipReason::Depth, 1)), "0: never by a run");
 }
 
 #[test]
 fn a_schedule_that_is_due_fires_for_the_newest_time_that_has_come() {
-    let check = |cron: &str, missed, next: &str, live, now: &str, expected: (&str, Option<Why>, &str)| {
-        let (cron, zone): (Cron, _) = (cron.parse().unwrap(), Zone::utc());
-        let step = due(
-            &Due { cron: &cron, zone: &zone, missed, next_at: at(next), waiting_since: None },
-            live,
-            at(now),
-        );
-        assert_eq!(
-            (step.at, step.skip, step.next_at),
-            (at(expected.0), expected.1, Some(at(expected.2))),
-            "{now}"
-        );
-    };
-    let (once, skip) = (Missed::Once, Missed::Skip);
+    let check =
+        |cron: &str, missed, next: &str, live, now: &str, expected: (&str, Option<SkipReason>, &str)| {
+            let (cron, zone): (Cron, _) = (cron.parse().unwrap(), Zone::utc());
+            let step = decide_schedule(
+                &DueSchedule { cron: &cron, zone: &zone, missed, next_at: at(next), waiting_since: None },
+                live,
+                at(now),
+            );
+            assert_eq!(
+                (step.at, step.skip, step.next_at),
+                (at(expected.0), expected.1, Some(at(expected.2))),
+                "{now}"
+            );
+        };
+    let (once, skip) = (MissedPolicy::Once, MissedPolicy::Skip);
     check("0 * * * *", once, "09:00:00", false, "09:00:00", ("09:00:00", None, "10:00:00"));
     check("0 * * * *", skip, "09:00:00", false, "09:01:00", ("09:00:00", None, "10:00:00"));
     // Later than a minute is missed.
-    check("0 * * * *", skip, "09:00:00", false, "09:01:01", ("09:00:00", Some(Why::Missed), "10:00:00"));
+    check(
+        "0 * * * *",
+        skip,
+        "09:00:00",
+        false,
+        "09:01:01",
+        ("09:00:00", Some(SkipReason::Missed), "10:00:00"),
+    );
     check("0 * * * *", once, "09:00:00", false, "09:01:01", ("09:00:00", None, "10:00:00"));
     // Several missed times are one run, for the newest.
     check("0 * * * *", once, "09:00:00", false, "13:30:00", ("13:00:00", None, "14:00:00"));
-    check("0 * * * *", skip, "09:00:00", false, "13:30:00", ("13:00:00", Some(Why::Missed), "14:00:00"));
+    check(
+        "0 * * * *",
+        skip,
+        "09:00:00",
+        false,
+        "13:30:00",
+        ("13:00:00", Some(SkipReason::Missed), "14:00:00"),
+    );
     // One that is on time is not missed because older ones were.
     check("0 * * * *", skip, "09:00:00", false, "13:00:20", ("13:00:00", None, "14:00:00"));
     // No second run beside one that lives, and none later to make up for it.
-    check("0 * * * *", once, "09:00:00", true, "09:00:00", ("09:00:00", Some(Why::StillRunning), "10:00:00"));
-    check("0 * * * *", skip, "09:00:00", true, "13:30:00", ("13:00:00", Some(Why::StillRunning), "14:00:00"));
+    check(
+        "0 * * * *",
+        once,
+        "09:00:00",
+        true,
+        "09:00:00",
+        ("09:00:00", Some(SkipReason::StillRunning), "10:00:00"),
+    );
+    check(
+        "0 * * * *",
+        skip,
+        "09:00:00",
+        true,
+        "13:30:00",
+        ("13:00:00", Some(SkipReason::StillRunning), "14:00:00"),
+    );
 }
 
 #[test]
 fn a_schedule_that_had_to_wait_for_room_is_not_missed() {
     let (cron, zone): (Cron, _) = ("0 * * * *".parse().unwrap(), Zone::utc());
     let skip = |waiting_since: Option<Timestamp>| {
-        let (missed, next_at) = (Missed::Skip, at("09:00:00"));
-        due(&Due { cron: &cron, zone: &zone, missed, next_at, waiting_since }, false, at("09:30:00")).skip
+        let (missed, next_at) = (MissedPolicy::Skip, at("09:00:00"));
+        decide_schedule(
+            &DueSchedule { cron: &cron, zone: &zone, missed, next_at, waiting_since },
+            false,
+            at("09:30:00"),
+        )
+        .skip
     };
-    assert_eq!(skip(None), Some(Why::Missed));
+    assert_eq!(skip(None), Some(SkipReason::Missed));
     assert_eq!(skip(Some(at("09:00:01"))), None, "somebody looked, and there was no room");
-    assert_eq!(skip(Some(at("09:10:00"))), Some(Why::Missed), "nobody looked until it was late");
+    assert_eq!(skip(Some(at("09:10:00"))), Some(SkipReason::Missed), "nobody looked until it was late");
 }
 
 #[test]
 fn what_was_open_when_a_trigger_was_saved_is_heard_and_what_had_ended_is_not() {
-    let since = Since { after: FeedPosition { txid: 20, seq: i64::MAX }, open: vec![12, 15] };
-    let heard = |txid| since.hears(FeedPosition { txid, seq: 1 });
+    let since = FeedStart { after: FeedPosition { txid: 20, seq: i64::MAX }, open: vec![12, 15] };
+    let heard = |txid| since.includes(FeedPosition { txid, seq: 1 });
     assert_eq!([11, 12, 13, 15, 20, 21].map(heard), [false, true, false, true, false, true]);
 }
 
 #[test]
 fn a_firing_that_waited_is_held_against_what_its_trigger_says_by_then() {
     let objected = |settings: Value, content: Option<Content>| {
-        let Ok(Some(Triggering::Event { event, config })) =
-            Triggering::of(&definition("on_entity_created", settings))
+        let Ok(Some(TriggerSpec::Event { event, config })) =
+            TriggerSpec::from_definition(&definition("on_entity_created", settings))
         else {
             panic!("an event trigger")
         };
@@ -229,7 +278,7 @@ fn a_firing_that_waited_is_held_against_what_its_trigger_says_by_then() {
             id: crate::ids::FiringId::new(),
             project,
             agent,
-            fired: Fired::Event {
+            fired: FiringCause::Event {
                 event,
                 entity: Uuid::now_v7(),
                 entity_type: "Task".into(),
@@ -245,18 +294,22 @@ fn a_firing_that_waited_is_held_against_what_its_trigger_says_by_then() {
             created_at: at("08:00:00"),
             settled_at: None,
         };
-        assert_eq!(objection(&firing(10), &trigger, content.as_ref()), Some(Why::Changed), "made anew since");
-        objection(&firing(11), &trigger, content.as_ref())
+        assert_eq!(
+            skip_reason(&firing(10), &trigger, content.as_ref()),
+            Some(SkipReason::Changed),
+            "made anew since"
+        );
+        skip_reason(&firing(11), &trigger, content.as_ref())
     };
     let urgent = || Some(Content { labels: vec!["urgent".into()], properties: Map::new() });
     assert_eq!(objected(json!({}), None), None);
     assert_eq!(objected(json!({ "types": ["Task"] }), None), None);
-    assert_eq!(objected(json!({ "types": ["Note"] }), None), Some(Why::Changed));
+    assert_eq!(objected(json!({ "types": ["Note"] }), None), Some(SkipReason::Changed));
     assert_eq!(objected(json!({ "labels": ["urgent"] }), urgent()), None);
-    assert_eq!(objected(json!({ "labels": ["red"] }), urgent()), Some(Why::Changed));
-    assert_eq!(objected(json!({ "labels": ["urgent"] }), None), Some(Why::Gone));
+    assert_eq!(objected(json!({ "labels": ["red"] }), urgent()), Some(SkipReason::Changed));
+    assert_eq!(objected(json!({ "labels": ["urgent"] }), None), Some(SkipReason::Gone));
     let condition = json!([{ "path": "priority", "op": "gte", "value": 3 }]);
-    assert_eq!(objected(json!({ "conditions": condition }), urgent()), Some(Why::Changed));
+    assert_eq!(objected(json!({ "conditions": condition }), urgent()), Some(SkipReason::Changed));
     assert_eq!(objected(json!({ "max_depth": 2 }), None), None);
-    assert_eq!(objected(json!({ "max_depth": 1 }), None), Some(Why::Depth));
+    assert_eq!(objected(json!({ "max_depth": 1 }), None), Some(SkipReason::Depth));
 }

@@ -55,19 +55,19 @@ impl From<Content> for reqwest::Body {
 }
 
 /// An answer whose body has not been read yet.
-pub struct Answer {
+pub struct ApiResponse {
     pub status: http::StatusCode,
     pub headers: http::HeaderMap,
     pub(super) body: BoxStream<'static, Result<Bytes>>,
 }
 
-pub fn broke_off(error: impl std::fmt::Display) -> Error {
+pub fn stream_error(error: impl std::fmt::Display) -> Error {
     Error::Unexpected(format!("the answer broke off ({error})"))
 }
 
-impl Answer {
+impl ApiResponse {
     /// Turns an error answer into an error, in the words of the API.
-    pub async fn accepted(self) -> Result<Self> {
+    pub async fn error_for_status(self) -> Result<Self> {
         if self.status.is_success() {
             return Ok(self);
         }

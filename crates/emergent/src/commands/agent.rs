@@ -4,11 +4,11 @@ use std::{io::Read, path::PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::{encode, live};
+use super::{encode, watch_run};
 use crate::{
     client::Client,
     error::{Error, Result},
-    output::{self, bold, short},
+    output::{self, bold, first_line},
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -69,25 +69,30 @@ impl Agent {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Agent::List { internal } => {
-                let agents = client.all(&format!("/api/admin/agents?include_internal={internal}")).await?;
-                if as_json { output::json(&agents) } else { show_all(&agents) }
+                let agents =
+                    client.get_all_pages(&format!("/api/admin/agents?include_internal={internal}")).await?;
+                if as_json { output::print_json(&agents) } else { print_agents(&agents) }
             }
             Agent::Show { agent } => {
-                let agent = find(client, &agent).await?;
-                if as_json { output::json(&agent) } else { show(&agent) }
+                let agent = resolve_agent(client, &agent).await?;
+                if as_json { output::print_json(&agent) } else { print_agent(&agent) }
             }
             Agent::Create { file } => {
-                let made: Value = client.post("/api/admin/agents", &read(&file)?).await?.data().await?;
-                if as_json { output::json(&made) } else { show_all(&[made]) }
+                let made: Value =
+                    client.post("/api/admin/agents", &read_definition(&file)?).await?.data().await?;
+                if as_json { output::print_json(&made) } else { print_agents(&[made]) }
             }
             Agent::Delete { agent } => {
-                let agent = find(client, &agent).await?;
+                let agent = resolve_agent(client, &agent).await?;
                 let id = text(&agent["id"]);
                 let gone: Value = client.delete(&format!("/api/admin/agents/{id}")).await?.data().await?;
                 if as_json {
-                    output::json(&gone)
+                    output::print_json(&gone)
                 } else {
-                    output::line(&format!("agent {} is deleted; its runs stay readable", text(&gone["name"])))
+                    output::print_line(&format!(
+                        "agent {} is deleted; its runs stay readable",
+                        text(&gone["name"])
+                    ))
                 }
             }
             Agent::Trigger(trigger) => trigger.run(client, as_json).await,
@@ -97,7 +102,7 @@ impl Agent {
 
 impl Trigger {
     async fn run(self, client: &Client, as_json: bool) -> Result<()> {
-        let agent = find_id(client, &self.agent).await?;
+        let agent = resolve_id(client, &self.agent).await?;
         let mut body = json!({ "input": self.input });
         if let Some(context) = &self.context {
             body["context"] = serde_json::from_str(context)
@@ -117,23 +122,23 @@ impl Trigger {
         }
         let path = format!("/api/admin/agents/{agent}/trigger");
         let started: Value = client.post(&path, &body).await?.data().await?;
-        live::follow_or_tell(client, &agent, &started, self.follow, as_json).await
+        watch_run::follow_or_print(client, &agent, &started, self.follow, as_json).await
     }
 }
 
 /// The id as it is, or the agent of that name, internal ones included.
-async fn find_id(client: &Client, named: &str) -> Result<String> {
+async fn resolve_id(client: &Client, named: &str) -> Result<String> {
     if is_id(named) {
         return Ok(named.to_owned());
     }
-    find(client, named).await.map(|agent| text(&agent["id"]).to_owned())
+    resolve_agent(client, named).await.map(|agent| text(&agent["id"]).to_owned())
 }
 
-pub async fn find(client: &Client, named: &str) -> Result<Value> {
+pub async fn resolve_agent(client: &Client, named: &str) -> Result<Value> {
     if is_id(named) {
         return client.get(&format!("/api/admin/agents/{}", encode(named))).await?.data().await;
     }
-    let agents = client.all("/api/admin/agents?include_internal=true").await?;
+    let agents = client.get_all_pages("/api/admin/agents?include_internal=true").await?;
     agents.into_iter().find(|agent| agent["name"] == named).ok_or_else(|| {
         Error::Usage(format!("there is no agent `{named}` in this project (`emergent agent list`)"))
     })
@@ -143,7 +148,7 @@ fn is_id(text: &str) -> bool {
     text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
-fn read(path: &PathBuf) -> Result<Value> {
+fn read_definition(path: &PathBuf) -> Result<Value> {
     let failed = |source| Error::File { path: path.clone(), source };
     let mut content = String::new();
     if path.as_os_str() == "-" {
@@ -158,21 +163,21 @@ fn read(path: &PathBuf) -> Result<Value> {
         serde_json::from_str(&content).map_err(|error| error.to_string())
     };
     let parsed = parsed.map_err(|why| Error::Usage(format!("`{}` cannot be read: {why}", path.display())))?;
-    Ok(camel(parsed))
+    Ok(to_camel_case(parsed))
 }
 
 /// A manifest writes `system_prompt`, the API `systemPrompt`: either will do in a file. What is
 /// below `config` is the agent's own business.
-pub fn camel(value: Value) -> Value {
+pub fn to_camel_case(value: Value) -> Value {
     let Value::Object(fields) = value else { return value };
     let renamed = fields.into_iter().map(|(name, value)| {
-        let value = if name == "config" { value } else { camel(value) };
-        (camel_word(&name), value)
+        let value = if name == "config" { value } else { to_camel_case(value) };
+        (word_to_camel_case(&name), value)
     });
     Value::Object(renamed.collect::<Map<_, _>>())
 }
 
-fn camel_word(word: &str) -> String {
+fn word_to_camel_case(word: &str) -> String {
     let mut parts = word.split('_');
     let mut whole = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -194,7 +199,7 @@ fn model(agent: &Value) -> String {
     }
 }
 
-fn show_all(agents: &[Value]) -> Result<()> {
+fn print_agents(agents: &[Value]) -> Result<()> {
     let rows: Vec<_> = agents
         .iter()
         .map(|agent| {
@@ -204,15 +209,15 @@ fn show_all(agents: &[Value]) -> Result<()> {
                 format!("{}{default}", text(&agent["name"])),
                 text(&agent["visibility"]).to_owned(),
                 model(agent),
-                short(text(&agent["description"]), 60),
+                first_line(text(&agent["description"]), 60),
             ]
         })
         .collect();
-    output::table(&["ID", "NAME", "VISIBILITY", "MODEL", "DESCRIPTION"], &rows)
+    output::print_table(&["ID", "NAME", "VISIBILITY", "MODEL", "DESCRIPTION"], &rows)
 }
 
-fn show(agent: &Value) -> Result<()> {
-    output::line(&format!("{}  version {}", bold(text(&agent["name"])), agent["version"]))?;
+fn print_agent(agent: &Value) -> Result<()> {
+    output::print_line(&format!("{}  version {}", bold(text(&agent["name"])), agent["version"]))?;
     let tools: Vec<_> = agent["tools"].as_array().into_iter().flatten().map(text).collect();
     let number = |name: &str| agent[name].as_i64().map_or("–".to_owned(), |number| number.to_string());
     let mut facts = vec![
@@ -229,14 +234,14 @@ fn show(agent: &Value) -> Result<()> {
         facts.extend(agent[field].as_str().map(|value| (name, value.to_owned())));
     }
     for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
-        output::line(&format!("  {name:<12} {value}"))?;
+        output::print_line(&format!("  {name:<12} {value}"))?;
     }
     if agent["flowConfig"].is_object() {
-        output::line(&format!("  {:<12} {}", "flow config", agent["flowConfig"]))?;
+        output::print_line(&format!("  {:<12} {}", "flow config", agent["flowConfig"]))?;
     }
     match text(&agent["systemPrompt"]) {
         "" => Ok(()),
-        prompt => output::line(&format!("\n{prompt}")),
+        prompt => output::print_line(&format!("\n{prompt}")),
     }
 }
 
@@ -250,6 +255,6 @@ mod tests {
             "config": { "allow_delegation": true }, "isDefault": true });
         let api = json!({ "name": "a", "systemPrompt": "p", "flowConfig": { "maxIterations": 2 },
             "config": { "allow_delegation": true }, "isDefault": true });
-        assert_eq!(camel(manifest), api);
+        assert_eq!(to_camel_case(manifest), api);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::workflow::{amount, limit_of};
+use super::workflow::{amount_text, limit_text};
 use crate::{
     client::Client,
     error::{Error, Result},
@@ -48,20 +48,20 @@ impl Budget {
                 client.put(PATH, &body).await?.data().await?
             }
         };
-        if as_json { output::json(&budgets) } else { show(&budgets) }
+        if as_json { output::print_json(&budgets) } else { show(&budgets) }
     }
 }
 
 fn show(budgets: &Value) -> Result<()> {
     let row = |name: &str, budget: &Value| {
         let today = &budget["today"];
-        let spent = |what: &str| if today.is_null() { "–".to_owned() } else { amount(&today[what]) };
-        let limit = limit_of(&budget["limit"]).unwrap_or_else(|| "no limit".to_owned());
+        let spent = |what: &str| if today.is_null() { "–".to_owned() } else { amount_text(&today[what]) };
+        let limit = limit_text(&budget["limit"]).unwrap_or_else(|| "no limit".to_owned());
         vec![name.to_owned(), limit, spent("spent"), spent("reserved")]
     };
     let mut rows = vec![row("(project)", &budgets["project"])];
     for agent in budgets["agents"].as_array().into_iter().flatten() {
         rows.push(row(agent["agent"].as_str().unwrap_or_default(), agent));
     }
-    output::table(&["OF", "A DAY", "SPENT TODAY", "RESERVED"], &rows)
+    output::print_table(&["OF", "A DAY", "SPENT TODAY", "RESERVED"], &rows)
 }

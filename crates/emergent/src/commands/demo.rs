@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::watch;
+use super::watch_workflow;
 use crate::{
     client::Client,
     config::{Settings, StoreFlags},
     demo,
     error::{Error, Result},
-    open,
     output::{self, bold, dim},
+    services,
 };
 
 /// Plays a whole workflow: a planner, five tasks, a discussion, a test that fails, a retry, a review
@@ -33,29 +33,29 @@ impl Demo {
         let mut settings = Settings::load(store, None)?;
         settings.database_url = None;
         if store.data_dir.is_none() {
-            settings.data_dir = PathBuf::from(demo::FOLDER);
+            settings.data_dir = PathBuf::from(demo::DEFAULT_FOLDER);
         }
         settings.model = Some(self.model.unwrap_or_else(|| demo::MODEL.to_owned()));
         let folder = settings.data_dir.clone();
-        let client = Client::here(open::open(&settings).await?);
-        let id = match demo::found(&client).await? {
+        let client = Client::in_process(services::open_services(&settings).await?);
+        let id = match demo::find_workflow(&client).await? {
             Some(workflow) => workflow,
             None => demo::start(&client).await?,
         };
         if !as_json {
-            output::line(&format!("{}\n", bold(demo::REQUEST)))?;
+            output::print_line(&format!("{}\n", bold(demo::REQUEST)))?;
         }
-        watch::follow(&client, &id, as_json).await?;
-        let graph = demo::graph(&client, &id).await?;
+        watch_workflow::follow(&client, &id, as_json).await?;
+        let graph = demo::load_graph(&client, &id).await?;
         if as_json {
-            return output::json(&json!({ "workflowId": id, "graph": graph }));
+            return output::print_json(&json!({ "workflowId": id, "graph": graph }));
         }
-        output::line(&format!("\n{}", bold("What is in the graph now")))?;
-        for line in demo::lines(&graph) {
-            output::line(&line)?;
+        output::print_line(&format!("\n{}", bold("What is in the graph now")))?;
+        for line in demo::tree_lines(&graph) {
+            output::print_line(&line)?;
         }
         let folder = folder.display();
-        output::line(&dim(&format!("\nLook around: emergent serve --data-dir {folder}")))?;
-        output::line(&dim(&format!("             emergent workflow show {id} --data-dir {folder}")))
+        output::print_line(&dim(&format!("\nLook around: emergent serve --data-dir {folder}")))?;
+        output::print_line(&dim(&format!("             emergent workflow show {id} --data-dir {folder}")))
     }
 }

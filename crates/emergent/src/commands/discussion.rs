@@ -40,7 +40,7 @@ impl Discussion {
                 client.post(&format!("{}/decide", path(&discussion)), &body).await?.data().await?
             }
         };
-        if as_json { output::json(&shown) } else { show(&shown) }
+        if as_json { output::print_json(&shown) } else { print_discussion(&shown) }
     }
 }
 
@@ -52,23 +52,27 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn show(discussion: &Value) -> Result<()> {
+fn print_discussion(discussion: &Value) -> Result<()> {
     let (kind, status) = (text(&discussion["kind"]), text(&discussion["status"]));
-    output::line(&format!("{}  {kind}  {status}", bold(text(&discussion["topic"]))))?;
+    output::print_line(&format!("{}  {kind}  {status}", bold(text(&discussion["topic"]))))?;
     for entry in discussion["entries"].as_array().into_iter().flatten() {
         let round = entry["round"].as_i64().filter(|round| *round > 1);
         let round = round.map(|round| format!(", round {round}")).unwrap_or_default();
         let what = dim(&format!("{}{round}", text(&entry["entryType"])));
-        output::line(&format!("\n{}  {what}\n{}", bold(text(&entry["agent"])), text(&entry["content"])))?;
+        output::print_line(&format!(
+            "\n{}  {what}\n{}",
+            bold(text(&entry["agent"])),
+            text(&entry["content"])
+        ))?;
         if let Some(option) = entry["option"].as_str() {
-            output::line(&format!("for: {option}"))?;
+            output::print_line(&format!("for: {option}"))?;
         }
     }
     let escalation = &discussion["escalation"];
     if status == "escalated" && escalation.is_object() {
-        output::line(&format!("\nA person has to decide: {}", text(&escalation["reason"])))?;
+        output::print_line(&format!("\nA person has to decide: {}", text(&escalation["reason"])))?;
         for option in escalation["options"].as_array().into_iter().flatten() {
-            output::line(&format!("  - {}", text(option)))?;
+            output::print_line(&format!("  - {}", text(option)))?;
         }
     }
     for (name, said) in [("decided by a person", "decidedByPerson"), ("decision", "finalDecision")] {
@@ -76,7 +80,7 @@ fn show(discussion: &Value) -> Result<()> {
             let decision = &discussion[said];
             let words = decision["text"].as_str().or(decision["decision"].as_str());
             let words = words.map_or_else(|| decision.to_string(), str::to_owned);
-            output::line(&format!("\n{name}: {words}"))?;
+            output::print_line(&format!("\n{name}: {words}"))?;
         }
     }
     Ok(())

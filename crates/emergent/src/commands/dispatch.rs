@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::{agent::camel, watch};
+use super::{agent::to_camel_case, watch_workflow};
 use crate::{
     client::Client,
     error::{Error, Result},
@@ -65,18 +65,18 @@ impl Dispatch {
         let body = self.body()?;
         let done: Value = client.post("/api/coordination/dispatch", &body).await?.data().await?;
         if dry_run {
-            return if as_json { output::json(&done) } else { show_checked(&done) };
+            return if as_json { output::print_json(&done) } else { print_dry_run(&done) };
         }
         let id = done["workflowId"].as_str().unwrap_or_default();
         if follow {
-            return watch::follow(client, id, as_json).await;
+            return watch_workflow::follow(client, id, as_json).await;
         }
         if as_json {
-            output::json(&done)?;
+            output::print_json(&done)?;
         } else {
-            output::line(&format!("workflow {id} is started"))?;
+            output::print_line(&format!("workflow {id} is started"))?;
         }
-        watch::tell_who_drives(client, id);
+        watch_workflow::warn_if_not_driven(client, id);
         Ok(())
     }
 
@@ -120,7 +120,7 @@ fn parse(text: &str) -> std::result::Result<Map<String, Value>, String> {
     let whole: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
     let mut body = match whole {
         Value::Array(_) => Map::from_iter([("tasks".to_owned(), whole)]),
-        whole => match camel(whole) {
+        whole => match to_camel_case(whole) {
             Value::Object(body) => body,
             _ => return Err("it holds neither a list of tasks nor an object with `tasks`".to_owned()),
         },
@@ -128,7 +128,7 @@ fn parse(text: &str) -> std::result::Result<Map<String, Value>, String> {
     match body.get_mut("tasks") {
         Some(Value::Array(tasks)) => {
             for task in tasks {
-                *task = camel(task.take());
+                *task = to_camel_case(task.take());
             }
             Ok(body)
         }
@@ -136,9 +136,9 @@ fn parse(text: &str) -> std::result::Result<Map<String, Value>, String> {
     }
 }
 
-fn show_checked(checked: &Value) -> Result<()> {
+fn print_dry_run(checked: &Value) -> Result<()> {
     if let Some(planner) = checked["planner"].as_str() {
-        return output::line(&format!("{} would plan; the tasks are known after that", bold(planner)));
+        return output::print_line(&format!("{} would plan; the tasks are known after that", bold(planner)));
     }
     let first: Vec<&str> =
         checked["first"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -157,8 +157,8 @@ fn show_checked(checked: &Value) -> Result<()> {
             ]);
         }
     }
-    output::table(&["LAYER", "TASK", "AGENT", "WAITS FOR", "WHY THAT AGENT"], &rows)?;
-    output::line(&dim(&format!("first: {}", first.join(", "))))
+    output::print_table(&["LAYER", "TASK", "AGENT", "WAITS FOR", "WHY THAT AGENT"], &rows)?;
+    output::print_line(&dim(&format!("first: {}", first.join(", "))))
 }
 
 #[cfg(test)]

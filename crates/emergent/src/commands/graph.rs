@@ -9,7 +9,7 @@ use super::{
 use crate::{
     client::Client,
     error::{Error, Result},
-    output::{self, bold, dim, short},
+    output::{self, bold, dim, first_line},
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -70,38 +70,38 @@ impl Graph {
                 let body =
                     json!({ "query": query, "mode": mode, "types": types, "labels": labels, "limit": limit });
                 let found: Value = client.post("/api/graph/search", &body).await?.data().await?;
-                if as_json { output::json(&found) } else { show_hits(&found) }
+                if as_json { output::print_json(&found) } else { print_hits(&found) }
             }
             Graph::Traverse { object, depth, direction, types, max_nodes } => {
-                let id = find(client, &object).await?;
+                let id = resolve_object(client, &object).await?;
                 let body = json!({ "startIds": [id], "maxDepth": depth, "direction": direction,
                     "relationshipTypes": types, "maxNodes": max_nodes });
                 let walked: Value = client.post("/api/graph/traverse", &body).await?.data().await?;
-                if as_json { output::json(&walked) } else { show_walk(&walked) }
+                if as_json { output::print_json(&walked) } else { print_traversal(&walked) }
             }
             Graph::Show { object } => {
-                let id = find(client, &object).await?;
+                let id = resolve_object(client, &object).await?;
                 let found: Value = client.get(&format!("/api/graph/objects/{id}")).await?.data().await?;
                 if as_json {
-                    return output::json(&found);
+                    return output::print_json(&found);
                 }
-                output::line(&bold(&title(&found)))?;
-                output::json(&found)?;
+                output::print_line(&bold(&title(&found)))?;
+                output::print_json(&found)?;
                 let body = json!({ "startIds": [id], "maxDepth": 1, "maxNodes": 100 });
                 let walked: Value = client.post("/api/graph/traverse", &body).await?.data().await?;
-                show_walk(&walked)
+                print_traversal(&walked)
             }
             Graph::History { object } => {
-                let id = find(client, &object).await?;
-                let versions = client.all(&format!("/api/graph/objects/{id}/history")).await?;
-                if as_json { output::json(&versions) } else { show_history(&versions) }
+                let id = resolve_object(client, &object).await?;
+                let versions = client.get_all_pages(&format!("/api/graph/objects/{id}/history")).await?;
+                if as_json { output::print_json(&versions) } else { print_history(&versions) }
             }
         }
     }
 }
 
 /// An id as it is; `Type/key` looked up.
-async fn find(client: &Client, object: &str) -> Result<String> {
+async fn resolve_object(client: &Client, object: &str) -> Result<String> {
     let Some((type_, key)) = object.split_once('/') else { return Ok(encode(object)) };
     let path = format!("/api/graph/objects?type={}&key={}&limit=1", encode(type_), encode(key));
     let found: Vec<Value> = client.get(&path).await?.data().await?;
@@ -122,10 +122,10 @@ fn name(object: &Value) -> Option<&str> {
     ["name", "title", "label", "topic"].iter().find_map(|property| object["properties"][property].as_str())
 }
 
-fn show_hits(found: &Value) -> Result<()> {
+fn print_hits(found: &Value) -> Result<()> {
     let hits = found["hits"].as_array().cloned().unwrap_or_default();
     if hits.is_empty() {
-        return output::line("nothing found");
+        return output::print_line("nothing found");
     }
     for (at, hit) in hits.iter().enumerate() {
         let object = &hit["object"];
@@ -135,18 +135,23 @@ fn show_hits(found: &Value) -> Result<()> {
                 hit["channels"][channel]["rank"].as_u64().map(|rank| format!("{channel} #{rank}"))
             })
             .collect();
-        output::line(&format!("{:>3}  {}  {}", at + 1, bold(&title(object)), dim(&channels.join(", "))))?;
+        output::print_line(&format!(
+            "{:>3}  {}  {}",
+            at + 1,
+            bold(&title(object)),
+            dim(&channels.join(", "))
+        ))?;
         if let Some(text) =
             ["description", "summary", "content"].iter().find_map(|p| object["properties"][p].as_str())
         {
-            output::line(&format!("     {}", short(text, 100)))?;
+            output::print_line(&format!("     {}", first_line(text, 100)))?;
         }
     }
     Ok(())
 }
 
 /// A tree by depth: each node under the edge that led to it.
-fn show_walk(walked: &Value) -> Result<()> {
+fn print_traversal(walked: &Value) -> Result<()> {
     let nodes = walked["nodes"].as_array().cloned().unwrap_or_default();
     let edges = walked["edges"].as_array().cloned().unwrap_or_default();
     let node = |id: &Value| nodes.iter().find(|node| node["id"] == *id);
@@ -163,13 +168,13 @@ fn show_walk(walked: &Value) -> Result<()> {
             let from = name(other).or_else(|| other["key"].as_str()).unwrap_or("…");
             (here && nearer).then(|| format!("{from} {arrow} {}", edge["type"].as_str().unwrap_or_default()))
         });
-        output::line(&format!("{indent}{}  {}", bold(&title(one)), dim(&by.unwrap_or_default())))?;
+        output::print_line(&format!("{indent}{}  {}", bold(&title(one)), dim(&by.unwrap_or_default())))?;
     }
     let cut = if walked["truncated"] == true { ", cut by a limit" } else { "" };
-    output::line(&dim(&format!("{} objects, {} edges{cut}", nodes.len(), edges.len())))
+    output::print_line(&dim(&format!("{} objects, {} edges{cut}", nodes.len(), edges.len())))
 }
 
-fn show_history(versions: &[Value]) -> Result<()> {
+fn print_history(versions: &[Value]) -> Result<()> {
     let text = |value: &Value| value.as_str().unwrap_or("–").to_owned();
     let rows: Vec<_> = versions
         .iter()
@@ -185,12 +190,12 @@ fn show_history(versions: &[Value]) -> Result<()> {
             } else {
                 version["properties"].to_string()
             };
-            vec![version["version"].to_string(), text(&version["updatedAt"]), by, short(&what, 80)]
+            vec![version["version"].to_string(), text(&version["updatedAt"]), by, first_line(&what, 80)]
         })
         .collect();
-    output::table(&["VERSION", "WRITTEN", "BY", "PROPERTIES"], &rows)?;
+    output::print_table(&["VERSION", "WRITTEN", "BY", "PROPERTIES"], &rows)?;
     for version in versions.iter().filter(|version| version["reason"].is_string()) {
-        output::line(&dim(&format!("version {}: {}", version["version"], text(&version["reason"]))))?;
+        output::print_line(&dim(&format!("version {}: {}", version["version"], text(&version["reason"]))))?;
     }
     Ok(())
 }

@@ -62,50 +62,56 @@ impl McpServer {
             McpServer::Add { file } => {
                 let made: Value = client.post(PATH, &read(&file)?).await?.data().await?;
                 if as_json {
-                    return output::json(&made);
+                    return output::print_json(&made);
                 }
                 let name = text(&made["name"]);
-                output::line(&format!("{name} is added; `emergent mcp-server inspect {name}` reaches for it"))
+                output::print_line(&format!(
+                    "{name} is added; `emergent mcp-server inspect {name}` reaches for it"
+                ))
             }
             McpServer::List => {
-                let servers = client.all(PATH).await?;
+                let servers = client.get_all_pages(PATH).await?;
                 if as_json {
-                    return output::json(&servers);
+                    return output::print_json(&servers);
                 }
                 if servers.is_empty() {
-                    return output::line(
+                    return output::print_line(
                         "No external MCP servers. `emergent mcp-server add --help` shows how.",
                     );
                 }
                 let rows: Vec<_> = servers.iter().map(row).collect();
-                output::table(&["NAME", "TRANSPORT", "STATUS", "TOOLS", "HELD BACK", "PRODUCT", "AT"], &rows)
+                output::print_table(
+                    &["NAME", "TRANSPORT", "STATUS", "TOOLS", "HELD BACK", "PRODUCT", "AT"],
+                    &rows,
+                )
             }
             McpServer::Show { name } => {
-                let server = find(client, &name).await?;
-                if as_json { output::json(&server) } else { show(&server) }
+                let server = resolve_server(client, &name).await?;
+                if as_json { output::print_json(&server) } else { show(&server) }
             }
             McpServer::Inspect { name } => {
-                let server = find(client, &name).await?;
-                let seen: Value = client.post(&of(&server, "/inspect"), &json!({})).await?.data().await?;
-                if as_json { output::json(&seen) } else { show_inspection(&server, &seen) }
+                let server = resolve_server(client, &name).await?;
+                let seen: Value =
+                    client.post(&server_path(&server, "/inspect"), &json!({})).await?.data().await?;
+                if as_json { output::print_json(&seen) } else { show_inspection(&server, &seen) }
             }
             McpServer::Tools { name } => {
-                let server = find(client, &name).await?;
-                let tools: Vec<Value> = client.get(&of(&server, "/tools")).await?.data().await?;
-                if as_json { output::json(&tools) } else { show_tools(&tools) }
+                let server = resolve_server(client, &name).await?;
+                let tools: Vec<Value> = client.get(&server_path(&server, "/tools")).await?.data().await?;
+                if as_json { output::print_json(&tools) } else { show_tools(&tools) }
             }
             McpServer::Accept { name, tool } => {
-                let server = find(client, &name).await?;
-                let path = of(&server, &format!("/tools/{}/accept", encode(&tool)));
+                let server = resolve_server(client, &name).await?;
+                let path = server_path(&server, &format!("/tools/{}/accept", encode(&tool)));
                 let accepted: Value = client.post(&path, &json!({})).await?.data().await?;
                 if as_json {
-                    output::json(&accepted)
+                    output::print_json(&accepted)
                 } else {
-                    output::line(&format!("{tool} is accepted as it is now"))
+                    output::print_line(&format!("{tool} is accepted as it is now"))
                 }
             }
             McpServer::Set { name, enabled, pin, timeout } => {
-                let server = find(client, &name).await?;
+                let server = resolve_server(client, &name).await?;
                 let given = [
                     ("enabled", json!(enabled)),
                     ("pinPolicy", json!(pin)),
@@ -120,18 +126,21 @@ impl McpServer {
                     return Err(Error::Usage("say what to set: --enabled, --pin or --timeout".to_owned()));
                 }
                 let body = Some(Value::Object(body).to_string());
-                let answer =
-                    client.exchange(Method::PATCH, &of(&server, ""), &[], body).await?.accepted().await?;
+                let answer = client
+                    .send_raw(Method::PATCH, &server_path(&server, ""), &[], body)
+                    .await?
+                    .error_for_status()
+                    .await?;
                 let after: Value = answer.data().await?;
-                if as_json { output::json(&after) } else { show(&after) }
+                if as_json { output::print_json(&after) } else { show(&after) }
             }
             McpServer::Remove { name } => {
-                let server = find(client, &name).await?;
-                let gone: Value = client.delete(&of(&server, "")).await?.data().await?;
+                let server = resolve_server(client, &name).await?;
+                let gone: Value = client.delete(&server_path(&server, "")).await?.data().await?;
                 if as_json {
-                    output::json(&gone)
+                    output::print_json(&gone)
                 } else {
-                    output::line(&format!("{} is removed", text(&gone["name"])))
+                    output::print_line(&format!("{} is removed", text(&gone["name"])))
                 }
             }
         }
@@ -164,8 +173,8 @@ fn read(file: &PathBuf) -> Result<Value> {
     Ok(value)
 }
 
-async fn find(client: &Client, named: &str) -> Result<Value> {
-    let servers = client.all(PATH).await?;
+async fn resolve_server(client: &Client, named: &str) -> Result<Value> {
+    let servers = client.get_all_pages(PATH).await?;
     let found = servers.iter().find(|server| server["name"] == named || server["id"] == named);
     found.cloned().ok_or_else(|| {
         let names: Vec<_> = servers.iter().map(|server| text(&server["name"])).collect();
@@ -178,7 +187,7 @@ async fn find(client: &Client, named: &str) -> Result<Value> {
     })
 }
 
-fn of(server: &Value, rest: &str) -> String {
+fn server_path(server: &Value, rest: &str) -> String {
     format!("{PATH}/{}{rest}", text(&server["id"]))
 }
 
@@ -187,7 +196,7 @@ fn text(value: &Value) -> &str {
 }
 
 /// The program with its arguments, or the address.
-fn place(server: &Value) -> String {
+fn target_label(server: &Value) -> String {
     match server["url"].as_str() {
         Some(url) => url.to_owned(),
         None => {
@@ -207,13 +216,13 @@ fn row(server: &Value) -> Vec<String> {
         number("toolCount"),
         number("heldBack"),
         plain("product"),
-        place(server),
+        target_label(server),
     ]
 }
 
 fn show(server: &Value) -> Result<()> {
-    output::line(&format!("{}  {}", bold(text(&server["name"])), dim(text(&server["id"]))))?;
-    let mut rows = vec![("at", place(server)), ("status", text(&server["status"]).to_owned())];
+    output::print_line(&format!("{}  {}", bold(text(&server["name"])), dim(text(&server["id"]))))?;
+    let mut rows = vec![("at", target_label(server)), ("status", text(&server["status"]).to_owned())];
     if let Some(error) = server["lastError"].as_str() {
         rows.push(("last error", red(error)));
     }
@@ -228,18 +237,18 @@ fn show(server: &Value) -> Result<()> {
             rows.push((name, format!("{key}: {}", text(value))));
         }
     }
-    rows.iter().try_for_each(|(name, value)| output::line(&format!("  {name:<11} {value}")))
+    rows.iter().try_for_each(|(name, value)| output::print_line(&format!("  {name:<11} {value}")))
 }
 
 fn show_inspection(server: &Value, seen: &Value) -> Result<()> {
     let name = text(&server["name"]);
     if seen["reachable"] != true {
-        output::line(&format!("{} {name} {}", red("✗"), text(&seen["error"])))?;
+        output::print_line(&format!("{} {name} {}", red("✗"), text(&seen["error"])))?;
         return Err(Error::Usage(format!("`{name}` could not be used")));
     }
     let (protocol, took) =
         (text(&seen["protocol"]), duration(seen["durationMs"].as_u64().unwrap_or_default()));
-    output::line(&format!("{} {name} speaks MCP {protocol}, answered in {took}", green("✓")))?;
+    output::print_line(&format!("{} {name} speaks MCP {protocol}, answered in {took}", green("✓")))?;
     let tools: Vec<Value> = seen["tools"].as_array().cloned().unwrap_or_default();
     show_tools(&tools)
 }
@@ -253,5 +262,5 @@ fn show_tools(tools: &[Value]) -> Result<()> {
             vec![text(&tool["name"]).to_owned(), status.to_owned(), said.chars().take(80).collect()]
         })
         .collect();
-    output::table(&["TOOL", "STATUS", "DESCRIPTION"], &rows)
+    output::print_table(&["TOOL", "STATUS", "DESCRIPTION"], &rows)
 }

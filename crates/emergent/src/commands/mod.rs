@@ -7,7 +7,6 @@ pub mod discussion;
 pub mod dispatch;
 pub mod doctor;
 pub mod graph;
-mod live;
 pub mod mcp;
 pub mod mcp_server;
 pub mod product;
@@ -19,7 +18,8 @@ pub mod token;
 pub mod transfer;
 mod tree;
 pub mod trigger;
-mod watch;
+mod watch_run;
+mod watch_workflow;
 pub mod workflow;
 
 /// Percent-encodes what goes into a path or a query.

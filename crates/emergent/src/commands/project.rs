@@ -21,20 +21,20 @@ impl Project {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Project::List => {
-                let projects = client.all("/api/projects").await?;
+                let projects = client.get_all_pages("/api/projects").await?;
                 if as_json {
-                    return output::json(&projects);
+                    return output::print_json(&projects);
                 }
                 let rows: Vec<_> = projects.iter().map(row).collect();
-                output::table(&["ID", "NAME", "STRICT", "MADE"], &rows)
+                output::print_table(&["ID", "NAME", "STRICT", "MADE"], &rows)
             }
             Project::Create { name, strict } => {
                 let body = json!({ "name": name, "strict": strict });
                 let made: Value = client.post("/api/projects", &body).await?.data().await?;
                 if as_json {
-                    output::json(&made)
+                    output::print_json(&made)
                 } else {
-                    output::table(&["ID", "NAME", "STRICT", "MADE"], &[row(&made)])
+                    output::print_table(&["ID", "NAME", "STRICT", "MADE"], &[row(&made)])
                 }
             }
         }

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{agent, encode, live, tree};
+use super::{agent, encode, tree, watch_run};
 use crate::{
     client::Client,
     error::Result,
-    output::{self, bold, dim, duration, short},
+    output::{self, bold, dim, duration, first_line},
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -57,7 +57,7 @@ impl Run {
             Run::List { agent, status, limit } => {
                 let mut path = match agent {
                     Some(agent) => {
-                        let agent = agent::find(client, &agent).await?;
+                        let agent = agent::resolve_agent(client, &agent).await?;
                         format!("/api/admin/agents/{}/runs?limit={limit}", text(&agent["id"]))
                     }
                     None => format!("/api/admin/runs?limit={limit}"),
@@ -66,62 +66,66 @@ impl Run {
                     path.push_str(&format!("&status={}", encode(&status)));
                 }
                 let runs: Vec<Value> = client.get(&path).await?.data().await?;
-                if as_json { output::json(&runs) } else { show_all(&runs) }
+                if as_json { output::print_json(&runs) } else { show_all(&runs) }
             }
             Run::Show { run } => {
-                let run = find(client, &run).await?;
-                if as_json { output::json(&run) } else { show(&run) }
+                let run = resolve_run(client, &run).await?;
+                if as_json { output::print_json(&run) } else { show(&run) }
             }
             Run::Tree { run } => {
-                let found = find(client, &run).await?;
+                let found = resolve_run(client, &run).await?;
                 let tree: Value = client.get(&format!("{}/tree", path(&found))).await?.data().await?;
                 if as_json {
-                    output::json(&tree)
+                    output::print_json(&tree)
                 } else {
-                    tree::draw(&tree).iter().try_for_each(|line| output::line(line))
+                    tree::tree_lines(&tree).iter().try_for_each(|line| output::print_line(line))
                 }
             }
             Run::Messages { run, step } => {
-                let found = find(client, &run).await?;
+                let found = resolve_run(client, &run).await?;
                 let step = step.map(|step| format!("?step={step}")).unwrap_or_default();
-                let messages = client.all(&format!("{}/messages{step}", path(&found))).await?;
-                if as_json { output::json(&messages) } else { messages.iter().try_for_each(show_message) }
+                let messages = client.get_all_pages(&format!("{}/messages{step}", path(&found))).await?;
+                if as_json {
+                    output::print_json(&messages)
+                } else {
+                    messages.iter().try_for_each(show_message)
+                }
             }
             Run::Cancel { run } => {
-                let found = find(client, &run).await?;
+                let found = resolve_run(client, &run).await?;
                 let ended: Value =
                     client.post(&format!("{}/cancel", path(&found)), &json!({})).await?.data().await?;
                 if as_json {
-                    output::json(&ended)
+                    output::print_json(&ended)
                 } else {
-                    output::line(&format!("run {run} is {}", text(&ended["status"])))
+                    output::print_line(&format!("run {run} is {}", text(&ended["status"])))
                 }
             }
             Run::Resume { run, input, follow } => {
-                let found = find(client, &run).await?;
+                let found = resolve_run(client, &run).await?;
                 let mut body = json!({});
                 if let Some(input) = input {
                     body["input"] = json!(input);
                 }
                 let started: Value =
                     client.post(&format!("{}/resume", path(&found)), &body).await?.data().await?;
-                live::follow_or_tell(client, text(&found["agentId"]), &started, follow, as_json).await
+                watch_run::follow_or_print(client, text(&found["agentId"]), &started, follow, as_json).await
             }
             Run::Revert { run } => {
-                let found = find(client, &run).await?;
+                let found = resolve_run(client, &run).await?;
                 let undone: Value =
                     client.post(&format!("{}/revert", path(&found)), &json!({})).await?.data().await?;
-                if as_json { output::json(&undone) } else { show_reverted(&undone) }
+                if as_json { output::print_json(&undone) } else { print_reverted(&undone) }
             }
             Run::Follow { run } => {
-                let found = find(client, &run).await?;
-                live::follow(client, text(&found["agentId"]), text(&found["id"]), as_json).await
+                let found = resolve_run(client, &run).await?;
+                watch_run::follow(client, text(&found["agentId"]), text(&found["id"]), as_json).await
             }
         }
     }
 }
 
-async fn find(client: &Client, run: &str) -> Result<Value> {
+async fn resolve_run(client: &Client, run: &str) -> Result<Value> {
     client.get(&format!("/api/admin/runs/{}", encode(run))).await?.data().await
 }
 
@@ -146,7 +150,7 @@ fn status(run: &Value) -> String {
     status
 }
 
-fn took(run: &Value) -> String {
+fn duration_text(run: &Value) -> String {
     run["durationMs"].as_u64().map_or("–".to_owned(), duration)
 }
 
@@ -160,17 +164,17 @@ fn show_all(runs: &[Value]) -> Result<()> {
                 text(&run["agentName"]).to_owned(),
                 status(run),
                 run["stepCount"].to_string(),
-                took(run),
-                live::cost(&run["tokenUsage"]).unwrap_or_else(|| "–".to_owned()),
-                short(said.unwrap_or_default(), 60),
+                duration_text(run),
+                watch_run::cost(&run["tokenUsage"]).unwrap_or_else(|| "–".to_owned()),
+                first_line(said.unwrap_or_default(), 60),
             ]
         })
         .collect();
-    output::table(&["ID", "AGENT", "STATUS", "STEPS", "TOOK", "COST", "SUMMARY"], &rows)
+    output::print_table(&["ID", "AGENT", "STATUS", "STEPS", "TOOK", "COST", "SUMMARY"], &rows)
 }
 
 fn show(run: &Value) -> Result<()> {
-    output::line(&format!("{}  {}", bold(text(&run["agentName"])), status(run)))?;
+    output::print_line(&format!("{}  {}", bold(text(&run["agentName"])), status(run)))?;
     let steps = match run["maxSteps"].as_i64() {
         Some(most) => format!("{} of {most} a run", run["stepCount"]),
         None => run["stepCount"].to_string(),
@@ -180,9 +184,9 @@ fn show(run: &Value) -> Result<()> {
         ("origin", text(&run["origin"]).to_owned()),
         ("model", text(&run["model"]).to_owned()),
         ("created", text(&run["createdAt"]).to_owned()),
-        ("took", took(run)),
+        ("took", duration_text(run)),
         ("steps", steps),
-        ("tokens", live::tokens(&run["tokenUsage"])),
+        ("tokens", watch_run::tokens(&run["tokenUsage"])),
         ("loops", run["doomLoopEvents"].to_string()),
     ];
     for (name, field) in [
@@ -194,19 +198,19 @@ fn show(run: &Value) -> Result<()> {
         facts.extend(run[field].as_str().map(|value| (name, value.to_owned())));
     }
     for (name, value) in facts {
-        output::line(&format!("  {name:<12} {value}"))?;
+        output::print_line(&format!("  {name:<12} {value}"))?;
     }
     for (tool, used) in run["toolCallSummary"]["byTool"].as_object().into_iter().flatten() {
         let average = used["avgDurationMs"].as_u64().map_or("–".to_owned(), duration);
-        output::line(&format!("  {:<12} {} × {tool}, {average} on average", "tool", used["count"]))?;
+        output::print_line(&format!("  {:<12} {} × {tool}, {average} on average", "tool", used["count"]))?;
     }
     for child in run["childRuns"].as_array().into_iter().flatten() {
         let (name, status) = (text(&child["agentName"]), text(&child["status"]));
-        output::line(&format!("  {:<12} {name}  {status}  {}", "child", dim(text(&child["id"]))))?;
+        output::print_line(&format!("  {:<12} {name}  {status}  {}", "child", dim(text(&child["id"]))))?;
     }
     match text(&run["summary"]["text"]) {
         "" => Ok(()),
-        summary => output::line(&format!("\n{summary}")),
+        summary => output::print_line(&format!("\n{summary}")),
     }
 }
 
@@ -215,24 +219,29 @@ fn show_message(message: &Value) -> Result<()> {
     let role = text(&message["role"]);
     let head = format!("{} {}", bold(role), dim(&format!("step {}", message["stepNumber"])));
     if role == "tool_result" {
-        let answer = short(&content["output"].to_string(), 200);
-        return output::line(&format!("{head}  {} → {answer}", text(&content["toolName"])));
+        let answer = first_line(&content["output"].to_string(), 200);
+        return output::print_line(&format!("{head}  {} → {answer}", text(&content["toolName"])));
     }
-    output::line(&head)?;
+    output::print_line(&head)?;
     if let Some(said) = content["text"].as_str().filter(|said| !said.is_empty()) {
-        output::line(said)?;
+        output::print_line(said)?;
     }
     for call in content["toolCalls"].as_array().into_iter().flatten() {
-        output::line(&format!("  → {}  {}", text(&call["toolName"]), text(&call["status"])))?;
+        output::print_line(&format!("  → {}  {}", text(&call["toolName"]), text(&call["status"])))?;
     }
     Ok(())
 }
 
-fn show_reverted(undone: &Value) -> Result<()> {
+fn print_reverted(undone: &Value) -> Result<()> {
     let count = |name: &str| undone[name].as_array().map_or(0, Vec::len);
-    output::line(&format!("{} undone, {} left as it is", count("undone"), count("conflicts")))?;
+    output::print_line(&format!("{} undone, {} left as it is", count("undone"), count("conflicts")))?;
     for one in undone["conflicts"].as_array().into_iter().flatten() {
-        output::line(&format!("  {} {}: {}", text(&one["kind"]), text(&one["id"]), text(&one["reason"])))?;
+        output::print_line(&format!(
+            "  {} {}: {}",
+            text(&one["kind"]),
+            text(&one["id"]),
+            text(&one["reason"])
+        ))?;
     }
     Ok(())
 }

@@ -46,34 +46,34 @@ impl Secret {
                     .to_owned(),
             )),
             Secret::Set { name, .. } => {
-                let value = read_value(&name)?;
+                let value = read_secret(&name)?;
                 let body = json!({ "value": value.expose() });
                 let kept: Json = client.put(&path(&name), &body).await?.data().await?;
                 let said = match kept["version"].as_i64() {
                     Some(1) => format!("{name} is set"),
                     _ => format!("{name} has another value"),
                 };
-                if as_json { output::json(&kept) } else { output::line(&said) }
+                if as_json { output::print_json(&kept) } else { output::print_line(&said) }
             }
             Secret::List => {
                 let secrets: Vec<Json> = client.get("/api/admin/secrets").await?.data().await?;
                 if as_json {
-                    return output::json(&secrets);
+                    return output::print_json(&secrets);
                 }
                 let rows: Vec<_> = secrets.iter().map(row).collect();
-                output::table(&["NAME", "VERSION", "CHANGED", "USED BY"], &rows)
+                output::print_table(&["NAME", "VERSION", "CHANGED", "USED BY"], &rows)
             }
             Secret::Delete { name } => {
                 let gone: Json = client.delete(&path(&name)).await?.data().await?;
-                if as_json { output::json(&gone) } else { output::line(&format!("{name} is deleted")) }
+                if as_json { output::print_json(&gone) } else { output::print_line(&format!("{name} is deleted")) }
             }
             Secret::Rotate => {
                 let done: Json = client.post("/api/admin/secrets/rotate", &json!({})).await?.data().await?;
                 if as_json {
-                    return output::json(&done);
+                    return output::print_json(&done);
                 }
                 let key = done["key"].as_str().unwrap_or_default();
-                output::line(&format!("the key is now {key}; secrets sealed anew: {}", done["resealed"]))
+                output::print_line(&format!("the key is now {key}; secrets sealed anew: {}", done["resealed"]))
             }
         }
     }
@@ -84,7 +84,7 @@ fn path(name: &str) -> String {
 }
 
 /// What is piped in, without the line's end that `echo` adds; at a terminal, what is typed unseen.
-fn read_value(name: &str) -> Result<Value> {
+fn read_secret(name: &str) -> Result<Value> {
     if std::io::stdin().is_terminal() {
         let terminal = console::Term::stderr();
         terminal.write_str(&format!("Value of {name} (not shown): "))?;

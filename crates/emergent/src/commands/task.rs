@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{encode, watch};
+use super::{encode, watch_workflow};
 use crate::{
     client::Client,
     error::{Error, Result},
-    output::{self, short},
+    output::{self, first_line},
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -90,17 +90,22 @@ impl Task {
                     }
                 }
                 let tasks: Vec<Value> = client.get(&path).await?.data().await?;
-                if as_json { output::json(&tasks) } else { show_all(&tasks) }
+                if as_json { output::print_json(&tasks) } else { print_tasks(&tasks) }
             }
             Task::Add(add) => {
                 let made: Value = client.post("/api/coordination/tasks", &add.body()).await?.data().await?;
-                tell(&made, as_json)
+                print_task(&made, as_json)
             }
-            Task::Retry { task, note } => steer(client, &task, "retry", &[("note", note)], as_json).await,
+            Task::Retry { task, note } => {
+                send_command(client, &task, "retry", &[("note", note)], as_json).await
+            }
             Task::Reassign { task, agent, note } => {
-                steer(client, &task, "reassign", &[("agent", Some(agent)), ("note", note)], as_json).await
+                send_command(client, &task, "reassign", &[("agent", Some(agent)), ("note", note)], as_json)
+                    .await
             }
-            Task::Skip { task, reason } => steer(client, &task, "skip", &[("reason", reason)], as_json).await,
+            Task::Skip { task, reason } => {
+                send_command(client, &task, "skip", &[("reason", reason)], as_json).await
+            }
         }
     }
 }
@@ -126,29 +131,29 @@ impl Add {
     }
 }
 
-async fn steer(
+async fn send_command(
     client: &Client,
     named: &str,
     what: &str,
     fields: &[(&str, Option<String>)],
     as_json: bool,
 ) -> Result<()> {
-    let id = find(client, named).await?;
+    let id = resolve_task(client, named).await?;
     let given = fields.iter().filter_map(|(name, value)| Some(((*name).to_owned(), json!(value.as_ref()?))));
     let body = Value::Object(given.collect::<Map<_, _>>());
     let path = format!("/api/coordination/tasks/{}/{what}", encode(&id));
     let changed: Value = client.post(&path, &body).await?.data().await?;
-    tell(&changed, as_json)?;
+    print_task(&changed, as_json)?;
     if let Some(workflow) = changed["workflowId"].as_str() {
-        watch::tell_who_drives(client, workflow);
+        watch_workflow::warn_if_not_driven(client, workflow);
     }
     Ok(())
 }
 
 /// The id of a task that is named by it, or by its workflow and key.
-async fn find(client: &Client, named: &str) -> Result<String> {
+async fn resolve_task(client: &Client, named: &str) -> Result<String> {
     let Some((workflow, key)) = named.split_once('/') else { return Ok(named.to_owned()) };
-    let workflow = watch::get(client, workflow).await?;
+    let workflow = watch_workflow::get(client, workflow).await?;
     let tasks = workflow["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
     match tasks.iter().find(|task| task["key"] == key) {
         Some(task) => Ok(text(&task["id"]).to_owned()),
@@ -163,12 +168,12 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn tell(task: &Value, as_json: bool) -> Result<()> {
+fn print_task(task: &Value, as_json: bool) -> Result<()> {
     if as_json {
-        return output::json(task);
+        return output::print_json(task);
     }
     let agent = task["agent"].as_str().map(|agent| format!(", for {agent}")).unwrap_or_default();
-    output::line(&format!(
+    output::print_line(&format!(
         "task {} ({}) is {}{agent}",
         text(&task["key"]),
         text(&task["id"]),
@@ -176,7 +181,7 @@ fn tell(task: &Value, as_json: bool) -> Result<()> {
     ))
 }
 
-fn show_all(tasks: &[Value]) -> Result<()> {
+fn print_tasks(tasks: &[Value]) -> Result<()> {
     let rows: Vec<_> = tasks
         .iter()
         .map(|task| {
@@ -187,9 +192,9 @@ fn show_all(tasks: &[Value]) -> Result<()> {
                 text(&task["priority"]).to_owned(),
                 task["agent"].as_str().unwrap_or("–").to_owned(),
                 task["workflowId"].as_str().unwrap_or("–").to_owned(),
-                short(text(&task["title"]), 50),
+                first_line(text(&task["title"]), 50),
             ]
         })
         .collect();
-    output::table(&["ID", "KEY", "STATUS", "PRIORITY", "AGENT", "WORKFLOW", "TITLE"], &rows)
+    output::print_table(&["ID", "KEY", "STATUS", "PRIORITY", "AGENT", "WORKFLOW", "TITLE"], &rows)
 }

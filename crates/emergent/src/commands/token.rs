@@ -41,16 +41,16 @@ impl Token {
                 }
                 let made: Value = client.post("/api/tokens", &body).await?.data().await?;
                 if as_json {
-                    return output::json(&made);
+                    return output::print_json(&made);
                 }
-                output::line(made["token"].as_str().unwrap_or_default())?;
+                output::print_line(made["token"].as_str().unwrap_or_default())?;
                 eprintln!("Keep it: it is not shown again.");
                 Ok(())
             }
             Token::List => {
-                let tokens = client.all("/api/tokens").await?;
+                let tokens = client.get_all_pages("/api/tokens").await?;
                 if as_json {
-                    return output::json(&tokens);
+                    return output::print_json(&tokens);
                 }
                 let text = |value: &Value| value.as_str().unwrap_or("–").to_owned();
                 let rows: Vec<_> = tokens
@@ -71,12 +71,16 @@ impl Token {
                         ]
                     })
                     .collect();
-                output::table(&["ID", "NAME", "MADE", "ENDS", "SCOPES"], &rows)
+                output::print_table(&["ID", "NAME", "MADE", "ENDS", "SCOPES"], &rows)
             }
             Token::Revoke { id } => {
                 let gone: Value =
                     client.delete(&format!("/api/tokens/{}", super::encode(&id))).await?.data().await?;
-                if as_json { output::json(&gone) } else { output::line(&format!("token {id} is revoked")) }
+                if as_json {
+                    output::print_json(&gone)
+                } else {
+                    output::print_line(&format!("token {id} is revoked"))
+                }
             }
         }
     }

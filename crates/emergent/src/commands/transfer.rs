@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// How many wrong lines are shown; the rest is counted.
-const SHOWN: usize = 20;
+const MAX_SHOWN_ERRORS: usize = 20;
 
 #[derive(Debug, clap::Args)]
 pub struct Import {
@@ -31,18 +31,19 @@ pub struct Import {
 
 impl Import {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
-        let (reader, total) = self.open()?;
-        let bar = progress::bytes(total, "importing");
+        let (reader, size) = self.open()?;
+        let bar = progress::bytes(size, "importing");
         let sent = bar.clone();
-        let body = parts(reader).inspect(move |part| sent.inc(part.as_ref().map_or(0, Bytes::len) as u64));
+        let body =
+            read_in_chunks(reader).inspect(move |part| sent.inc(part.as_ref().map_or(0, Bytes::len) as u64));
         let path = if self.skip_errors { "/api/graph/import?onError=skip" } else { "/api/graph/import" };
         let answer = client.upload(path, "application/x-ndjson", body).await?;
         let mut wrong = Vec::new();
         let mut last = last_line(answer.stream(), |told| {
-            let (objects, edges) = (count(&told["objects"]), count(&told["relationships"]));
+            let (objects, edges) = (total(&told["objects"]), total(&told["relationships"]));
             bar.set_message(format!("importing  {objects} objects, {edges} relationships"));
             wrong.extend(told["errors"].as_array().into_iter().flatten().cloned());
-            wrong.truncate(SHOWN);
+            wrong.truncate(MAX_SHOWN_ERRORS);
         })
         .await?;
         bar.finish_and_clear();
@@ -52,17 +53,17 @@ impl Import {
         }
         last["errors"] = json!(wrong);
         if as_json {
-            output::json(&last)?
+            output::print_json(&last)?
         } else {
-            show(&last)?
+            print_summary(&last)?
         }
         match (last["failed"].as_u64().unwrap_or(0), last["stopped"] == true) {
             (0, _) => Ok(()),
             (wrong, true) => Err(Error::Usage(format!(
                 "{}: the import stopped there; mend the file and run it again, or leave them out with --skip-errors",
-                lines(wrong, "wrong")
+                line_count_text(wrong, "wrong")
             ))),
-            (wrong, false) => Err(Error::Usage(lines(wrong, "not imported"))),
+            (wrong, false) => Err(Error::Usage(line_count_text(wrong, "not imported"))),
         }
     }
 
@@ -80,12 +81,14 @@ impl Import {
     }
 }
 
-fn lines(count: u64, how: &str) -> String {
+fn line_count_text(count: u64, how: &str) -> String {
     if count == 1 { format!("1 line was {how}") } else { format!("{count} lines were {how}") }
 }
 
 /// A file in parts, read on a thread that may wait.
-fn parts(reader: Box<dyn Read + Send>) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
+fn read_in_chunks(
+    reader: Box<dyn Read + Send>,
+) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
     stream::try_unfold(reader, |mut reader| async move {
         let read = tokio::task::spawn_blocking(move || {
             let mut part = vec![0; 256 << 10];
@@ -97,23 +100,23 @@ fn parts(reader: Box<dyn Read + Send>) -> impl Stream<Item = std::io::Result<Byt
     })
 }
 
-fn count(of: &Value) -> u64 {
+fn total(of: &Value) -> u64 {
     ["created", "updated", "unchanged"].iter().filter_map(|how| of[how].as_u64()).sum()
 }
 
-fn show(told: &Value) -> Result<()> {
+fn print_summary(told: &Value) -> Result<()> {
     for what in ["objects", "relationships"] {
         let of = &told[what];
-        output::line(&format!(
+        output::print_line(&format!(
             "{} {what}: {} created, {} updated, {} unchanged",
-            count(of),
+            total(of),
             of["created"],
             of["updated"],
             of["unchanged"]
         ))?;
     }
     for error in told["errors"].as_array().into_iter().flatten() {
-        output::line(&format!(
+        output::print_line(&format!(
             "  line {}: {}",
             error["line"],
             error["message"].as_str().unwrap_or_default()

@@ -5,20 +5,20 @@ use serde_json::Value;
 use crate::output::{bold, dim, duration, green, red};
 
 /// One line for each run, the root first.
-pub fn draw(root: &Value) -> Vec<String> {
+pub fn tree_lines(root: &Value) -> Vec<String> {
     let mut lines = vec![label(root)];
-    below(root, "", &mut lines);
+    push_children(root, "", &mut lines);
     lines
 }
 
-fn below(run: &Value, indent: &str, lines: &mut Vec<String>) {
+fn push_children(run: &Value, indent: &str, lines: &mut Vec<String>) {
     let children = run["children"].as_array().map(Vec::as_slice).unwrap_or_default();
     let cut = run["truncated"] == true;
     for (at, child) in children.iter().enumerate() {
         let last = at + 1 == children.len() && !cut;
         let (branch, next) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         lines.push(format!("{indent}{branch}{}", label(child)));
-        below(child, &format!("{indent}{next}"), lines);
+        push_children(child, &format!("{indent}{next}"), lines);
     }
     if cut {
         lines.push(format!("{indent}└─ {}", dim("… more, which are not shown")));
@@ -27,8 +27,12 @@ fn below(run: &Value, indent: &str, lines: &mut Vec<String>) {
 
 fn label(run: &Value) -> String {
     let text = |name: &str| run[name].as_str().unwrap_or_default();
-    let mut label =
-        format!("{}  {}  {}", bold(text("agentName")), coloured(text("status")), steps(&run["stepCount"]));
+    let mut label = format!(
+        "{}  {}  {}",
+        bold(text("agentName")),
+        coloured_status(text("status")),
+        steps(&run["stepCount"])
+    );
     if let Some(millis) = run["durationMs"].as_u64() {
         label.push_str(&format!("  {}", duration(millis)));
     }
@@ -46,7 +50,7 @@ pub fn steps(count: &Value) -> String {
     }
 }
 
-pub fn coloured(status: &str) -> String {
+pub fn coloured_status(status: &str) -> String {
     match status {
         "completed" => green(status),
         "failed" | "cancelled" => red(status),
@@ -67,7 +71,7 @@ mod tests {
             "status": "completed", "stepCount": 1, "durationMs": 1_500, "children": children })
         };
         let inner = run("b", json!([run("c", json!([]))]));
-        let lines = draw(&run("a", json!([inner, run("d", json!([]))])));
+        let lines = tree_lines(&run("a", json!([inner, run("d", json!([]))])));
         let names: Vec<_> = lines.iter().map(|line| line.split("  completed").next().unwrap()).collect();
         assert_eq!(names, ["a", "├─ b", "│  └─ c", "└─ d"]);
         assert_eq!(lines[3], "└─ d  completed  1 step  1.5s  id-d");

@@ -6,7 +6,7 @@ use super::{agent, encode};
 use crate::{
     client::Client,
     error::Result,
-    output::{self, short},
+    output::{self, first_line},
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -31,19 +31,19 @@ impl Trigger {
         match self {
             Trigger::List => {
                 let triggers: Value = client.get("/api/admin/triggers").await?.data().await?;
-                if as_json { output::json(&triggers) } else { show(&triggers) }
+                if as_json { output::print_json(&triggers) } else { show(&triggers) }
             }
             Trigger::Firings { agent, status, limit } => {
                 let mut path = format!("/api/admin/triggers/firings?limit={limit}");
                 if let Some(agent) = agent {
-                    let agent = agent::find(client, &agent).await?;
+                    let agent = agent::resolve_agent(client, &agent).await?;
                     path.push_str(&format!("&agentId={}", text(&agent["id"])));
                 }
                 if let Some(status) = status {
                     path.push_str(&format!("&status={}", encode(&status)));
                 }
                 let firings: Vec<Value> = client.get(&path).await?.data().await?;
-                if as_json { output::json(&firings) } else { show_firings(&firings) }
+                if as_json { output::print_json(&firings) } else { show_firings(&firings) }
             }
         }
     }
@@ -52,7 +52,7 @@ impl Trigger {
 fn show(triggers: &Value) -> Result<()> {
     let (schedules, events) = (rows(&triggers["schedules"]), rows(&triggers["events"]));
     if schedules.is_empty() && events.is_empty() {
-        return output::line(
+        return output::print_line(
             "No agent is triggered. `trigger` in its definition does it: see docs/triggers.md",
         );
     }
@@ -63,32 +63,32 @@ fn show(triggers: &Value) -> Result<()> {
                 text(&one["agentName"]).to_owned(),
                 text(&one["cron"]).to_owned(),
                 text(&one["timeZone"]).to_owned(),
-                moment(&one["nextAt"], if one["error"].is_null() { "never" } else { "set aside" }),
-                moment(&one["lastAt"], "–"),
+                time_text(&one["nextAt"], if one["error"].is_null() { "never" } else { "set aside" }),
+                time_text(&one["lastAt"], "–"),
                 text(&one["product"]).to_owned(),
             ]
         };
         let rows: Vec<_> = schedules.iter().map(cells).collect();
-        output::table(&["SCHEDULE", "AGENT", "CRON", "ZONE", "NEXT", "LAST", "PRODUCT"], &rows)?;
+        output::print_table(&["SCHEDULE", "AGENT", "CRON", "ZONE", "NEXT", "LAST", "PRODUCT"], &rows)?;
         for one in schedules.iter().filter(|one| one["error"].is_string()) {
             let (name, why) = (text(&one["name"]), text(&one["error"]));
-            output::line(&format!("{name} was set aside until it is saved again: {why}"))?;
+            output::print_line(&format!("{name} was set aside until it is saved again: {why}"))?;
         }
     }
     if !events.is_empty() {
         if !schedules.is_empty() {
-            output::line("")?;
+            output::print_line("")?;
         }
         let cells = |one: &&Value| {
-            vec![text(&one["agentName"]).to_owned(), text(&one["event"]).to_owned(), condition(one)]
+            vec![text(&one["agentName"]).to_owned(), text(&one["event"]).to_owned(), filter_text(one)]
         };
-        output::table(&["AGENT", "EVENT", "WHEN"], &events.iter().map(cells).collect::<Vec<_>>())?;
+        output::print_table(&["AGENT", "EVENT", "WHEN"], &events.iter().map(cells).collect::<Vec<_>>())?;
     }
     Ok(())
 }
 
 /// What an event trigger asks for, in a few words.
-fn condition(trigger: &Value) -> String {
+fn filter_text(trigger: &Value) -> String {
     let mut parts = Vec::new();
     for (name, word) in [("types", "type"), ("labels", "label")] {
         let values: Vec<_> = rows(&trigger[name]).into_iter().map(text).collect();
@@ -99,7 +99,7 @@ fn condition(trigger: &Value) -> String {
     for one in rows(&trigger["conditions"]) {
         parts.push(format!("{} {} {}", text(&one["path"]), text(&one["op"]), one["value"]));
     }
-    if parts.is_empty() { "always".to_owned() } else { short(&parts.join("; "), 80) }
+    if parts.is_empty() { "always".to_owned() } else { first_line(&parts.join("; "), 80) }
 }
 
 fn show_firings(firings: &[Value]) -> Result<()> {
@@ -111,19 +111,19 @@ fn show_firings(firings: &[Value]) -> Result<()> {
                 text(&one["entityId"]),
                 one["entityVersion"]
             ),
-            None => format!("schedule {}", moment(&one["scheduledAt"], "")),
+            None => format!("schedule {}", time_text(&one["scheduledAt"], "")),
         };
         let came = one["runId"].as_str().or(one["reason"].as_str()).unwrap_or_default();
         vec![
-            moment(&one["createdAt"], ""),
+            time_text(&one["createdAt"], ""),
             text(&one["agentName"]).to_owned(),
             what,
             text(&one["status"]).to_owned(),
-            short(came, 80),
+            first_line(came, 80),
         ]
     };
     let rows: Vec<_> = firings.iter().map(cells).collect();
-    output::table(&["AT", "AGENT", "WHAT", "STATUS", "RUN OR REASON"], &rows)
+    output::print_table(&["AT", "AGENT", "WHAT", "STATUS", "RUN OR REASON"], &rows)
 }
 
 fn rows(list: &Value) -> Vec<&Value> {
@@ -135,7 +135,7 @@ fn text(value: &Value) -> &str {
 }
 
 /// To the second: fractions are for machines.
-fn moment(value: &Value, none: &str) -> String {
+fn time_text(value: &Value, none: &str) -> String {
     match value.as_str().and_then(|text| text.split_once('.')) {
         Some((seconds, _)) => format!("{seconds}Z"),
         None => value.as_str().unwrap_or(none).to_owned(),

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{encode, watch};
+use super::{encode, watch_workflow};
 use crate::{
     client::Client,
     error::Result,
-    output::{self, short},
+    output::{self, first_line},
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -52,21 +52,21 @@ impl Workflow {
                 let status = status.map(|status| format!("&status={}", encode(&status))).unwrap_or_default();
                 let path = format!("/api/coordination/workflows?limit={limit}{status}");
                 let all: Vec<Value> = client.get(&path).await?.data().await?;
-                if as_json { output::json(&all) } else { show_all(&all) }
+                if as_json { output::print_json(&all) } else { show_all(&all) }
             }
             Workflow::Show { workflow } => {
-                let workflow = watch::get(client, &workflow).await?;
-                if as_json { output::json(&workflow) } else { show(&workflow) }
+                let workflow = watch_workflow::get(client, &workflow).await?;
+                if as_json { output::print_json(&workflow) } else { show(&workflow) }
             }
-            Workflow::Events { workflow } => watch::events(client, &workflow, as_json).await,
-            Workflow::Follow { workflow } => watch::follow(client, &workflow, as_json).await,
+            Workflow::Events { workflow } => watch_workflow::events(client, &workflow, as_json).await,
+            Workflow::Follow { workflow } => watch_workflow::follow(client, &workflow, as_json).await,
             Workflow::Cancel { workflow } => {
-                let path = format!("{}/cancel", watch::path(&workflow));
+                let path = format!("{}/cancel", watch_workflow::path(&workflow));
                 let ended: Value = client.post(&path, &json!({})).await?.data().await?;
                 if as_json {
-                    output::json(&ended)
+                    output::print_json(&ended)
                 } else {
-                    output::line(&format!("workflow {workflow} is {}", text(&ended["status"])))
+                    output::print_line(&format!("workflow {workflow} is {}", text(&ended["status"])))
                 }
             }
             Workflow::Resume { workflow, note, budget_usd, budget_tokens, follow } => {
@@ -80,17 +80,17 @@ impl Workflow {
                         body[name] = value;
                     }
                 }
-                let path = format!("{}/resume", watch::path(&workflow));
+                let path = format!("{}/resume", watch_workflow::path(&workflow));
                 let resumed: Value = client.post(&path, &body).await?.data().await?;
                 if follow {
-                    return watch::follow(client, &workflow, as_json).await;
+                    return watch_workflow::follow(client, &workflow, as_json).await;
                 }
                 if as_json {
-                    output::json(&resumed)?;
+                    output::print_json(&resumed)?;
                 } else {
-                    output::line(&format!("workflow {workflow} is {}", text(&resumed["status"])))?;
+                    output::print_line(&format!("workflow {workflow} is {}", text(&resumed["status"])))?;
                 }
-                watch::tell_who_drives(client, &workflow);
+                watch_workflow::warn_if_not_driven(client, &workflow);
                 Ok(())
             }
         }
@@ -111,48 +111,52 @@ fn show_all(workflows: &[Value]) -> Result<()> {
                 text(&one["id"]).to_owned(),
                 text(&one["status"]).to_owned(),
                 text(&one["createdAt"]).get(..19).unwrap_or_default().to_owned(),
-                short(text(&one["description"]), 40),
-                short(said, 60),
+                first_line(text(&one["description"]), 40),
+                first_line(said, 60),
             ]
         })
         .collect();
-    output::table(&["ID", "STATUS", "CREATED", "WHAT", "SUMMARY"], &rows)
+    output::print_table(&["ID", "STATUS", "CREATED", "WHAT", "SUMMARY"], &rows)
 }
 
 fn show(workflow: &Value) -> Result<()> {
-    watch::show(workflow)?;
+    watch_workflow::show(workflow)?;
     let shares = workflow["budget"]["byAgent"].as_array().map(Vec::as_slice).unwrap_or_default();
     if shares.is_empty() {
         return Ok(());
     }
-    output::line("")?;
+    output::print_line("")?;
     let limit = &workflow["budget"]["limit"];
     let rows: Vec<_> = shares
         .iter()
         .map(|share| {
-            vec![text(&share["agent"]).to_owned(), amount(&share["spent"]), amount(&share["reserved"])]
+            vec![
+                text(&share["agent"]).to_owned(),
+                amount_text(&share["spent"]),
+                amount_text(&share["reserved"]),
+            ]
         })
         .chain([vec![
             "all".to_owned(),
-            amount(&workflow["budget"]["spent"]),
-            amount(&workflow["budget"]["reserved"]),
+            amount_text(&workflow["budget"]["spent"]),
+            amount_text(&workflow["budget"]["reserved"]),
         ]])
         .collect();
-    output::table(&["AGENT", "SPENT", "RESERVED"], &rows)?;
-    match limit_of(limit) {
-        Some(limit) => output::line(&format!("the budget is {limit}")),
+    output::print_table(&["AGENT", "SPENT", "RESERVED"], &rows)?;
+    match limit_text(limit) {
+        Some(limit) => output::print_line(&format!("the budget is {limit}")),
         None => Ok(()),
     }
 }
 
 /// `1200 tokens, $0.0123`.
-pub fn amount(value: &Value) -> String {
+pub fn amount_text(value: &Value) -> String {
     let (tokens, dollars) = (value["tokens"].as_i64().unwrap_or(0), value["usd"].as_f64().unwrap_or(0.0));
     if dollars > 0.0 { format!("{tokens} tokens, ${dollars:.4}") } else { format!("{tokens} tokens") }
 }
 
 /// `$5 and 100000 tokens`; `None` is without end.
-pub fn limit_of(limit: &Value) -> Option<String> {
+pub fn limit_text(limit: &Value) -> Option<String> {
     let dollars = limit["usd"].as_f64().map(|dollars| format!("${dollars}"));
     let tokens = limit["tokens"].as_i64().map(|tokens| format!("{tokens} tokens"));
     let both: Vec<String> = dollars.into_iter().chain(tokens).collect();

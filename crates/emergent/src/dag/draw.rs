@@ -6,15 +6,15 @@ use std::time::Duration;
 use emergent_domain::time::Timestamp;
 
 use super::{Dag, Task, layers::layers};
-use crate::output::{duration, short};
+use crate::output::{duration, first_line};
 
-const LONGEST_KEY: usize = 32;
-const LONGEST_AGENT: usize = 24;
-const LONGEST_WAITS: usize = 48;
+const MAX_KEY_WIDTH: usize = 32;
+const MAX_AGENT_WIDTH: usize = 24;
+const MAX_WAITS_WIDTH: usize = 48;
 
 /// How it is drawn.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub struct RenderOptions {
     pub colour: bool,
     pub width: usize,
     /// Lines there are room for.
@@ -22,7 +22,7 @@ pub struct Look {
     pub now: Timestamp,
 }
 
-impl Look {
+impl RenderOptions {
     /// For a page that has no end.
     pub fn plain(now: Timestamp) -> Self {
         Self { colour: false, width: usize::MAX, height: usize::MAX, now }
@@ -50,16 +50,16 @@ impl Row<'_> {
 
 impl Dag {
     /// The whole picture: what it is about, then its tasks.
-    pub fn lines(&self, look: &Look) -> Vec<String> {
+    pub fn lines(&self, look: &RenderOptions) -> Vec<String> {
         let mut lines = vec![self.head(look)];
         if self.tasks.is_empty() {
             let waits = if self.status == "planning" { "its tasks are being planned" } else { "no tasks" };
             lines.push(look.paint("2", waits));
         }
-        let rows = self.fitting(look.height.saturating_sub(1));
-        let widths = Widths::of(&self.tasks);
+        let rows = self.fit_rows(look.height.saturating_sub(1));
+        let widths = Widths::measure(&self.tasks);
         let last = rows.iter().map(last_layer).max().unwrap_or(0);
-        let number = last.to_string().len().max(if rows.iter().any(spans) {
+        let number = last.to_string().len().max(if rows.iter().any(is_folded) {
             2 * last.to_string().len() + 1
         } else {
             0
@@ -100,7 +100,7 @@ impl Dag {
         lines
     }
 
-    fn head(&self, look: &Look) -> String {
+    fn head(&self, look: &RenderOptions) -> String {
         let done = self.tasks.iter().filter(|task| task.status == "completed").count();
         let sign = match self.status.as_str() {
             "completed" => look.paint("32", "✓"),
@@ -109,39 +109,39 @@ impl Dag {
             _ => "▸".to_owned(),
         };
         let mut facts = vec![self.status.clone(), format!("{done} of {} done", self.tasks.len())];
-        if let Some(began) = self.began {
+        if let Some(began) = self.started_at {
             facts.push(time(self.ended.unwrap_or(look.now).since(began)));
         }
         facts.extend(Some(self.spent.clone()).filter(|spent| !spent.is_empty()));
-        let title = look.paint("1", &short(&self.description, 60));
+        let title = look.paint("1", &first_line(&self.description, 60));
         format!("{sign} {title}  {}", look.paint("2", &facts.join("  ")))
     }
 
-    fn task(&self, task: &Task, widths: &Widths, look: &Look) -> String {
-        let waits = self.waits(task);
+    fn task(&self, task: &Task, widths: &Widths, look: &RenderOptions) -> String {
+        let waits = self.is_waiting(task);
         let (sign, colour) = match task.status.as_str() {
             "completed" => ("✓", "32"),
             "failed" => ("✗", "31"),
             "skipped" => ("⊘", "2"),
             "paused" => ("⏸", "33"),
-            "in_progress" if task.talk.as_deref() == Some("waits for a decision") => ("⚑", "33"),
+            "in_progress" if task.discussion.as_deref() == Some("waits for a decision") => ("⚑", "33"),
             "in_progress" => ("▸", "36"),
             _ if waits => ("·", "2"),
             _ => ("◦", "0"),
         };
-        let key = fill(&task.key, widths.key);
+        let key = pad(&task.key, widths.key);
         let key = if task.status == "in_progress" { look.paint("1", &key) } else { key };
-        let agent = look.paint("2", &fill(&task.agent, widths.agent));
+        let agent = look.paint("2", &pad(&task.agent, widths.agent));
         let again = if task.attempt > 1 { format!("×{}", task.attempt) } else { String::new() };
-        let under_way = task.began.map_or(Duration::ZERO, |began| look.now.since(began));
+        let under_way = task.started_at.map_or(Duration::ZERO, |began| look.now.since(began));
         let took = task.took + under_way;
-        let took = if task.began.is_none() && took.is_zero() { String::new() } else { time(took) };
+        let took = if task.started_at.is_none() && took.is_zero() { String::new() } else { time(took) };
         let mut line = format!("{} {key}  {agent}  {again:<3}  {took:>7}", look.paint(colour, sign));
-        if let Some(talk) = &task.talk {
+        if let Some(talk) = &task.discussion {
             line.push_str(&format!("  {talk}"));
         }
         if !task.blocked_by.is_empty() {
-            let waits = short(&task.blocked_by.join(", "), LONGEST_WAITS);
+            let waits = first_line(&task.blocked_by.join(", "), MAX_WAITS_WIDTH);
             line.push_str(&format!("  {}", look.paint("2", &format!("← {waits}"))));
         }
         if let Some(waiting) = &task.waiting {
@@ -151,7 +151,7 @@ impl Dag {
     }
 
     /// Whether something it waits for is not completed. What is of another workflow is not known.
-    fn waits(&self, task: &Task) -> bool {
+    fn is_waiting(&self, task: &Task) -> bool {
         let completed = |key: &String| {
             let found = self.tasks.iter().find(|one| &one.key == key);
             found.is_some_and(|one| one.status == "completed")
@@ -160,7 +160,7 @@ impl Dag {
     }
 
     /// The layers, folded as far as there is need.
-    fn fitting(&self, height: usize) -> Vec<Row<'_>> {
+    fn fit_rows(&self, height: usize) -> Vec<Row<'_>> {
         let mut rows: Vec<Row<'_>> = layers(&self.tasks)
             .into_iter()
             .enumerate()
@@ -207,7 +207,7 @@ fn last_layer(row: &Row<'_>) -> usize {
     }
 }
 
-fn spans(row: &Row<'_>) -> bool {
+fn is_folded(row: &Row<'_>) -> bool {
     matches!(row, Row::Folded { first, last, .. } if first != last)
 }
 
@@ -217,16 +217,19 @@ struct Widths {
 }
 
 impl Widths {
-    fn of(tasks: &[Task]) -> Self {
+    fn measure(tasks: &[Task]) -> Self {
         let widest = |of: fn(&Task) -> &str, most: usize| {
             let widths = tasks.iter().map(|task| console::measure_text_width(of(task)));
             widths.max().unwrap_or(0).min(most)
         };
-        Self { key: widest(|task| &task.key, LONGEST_KEY), agent: widest(|task| &task.agent, LONGEST_AGENT) }
+        Self {
+            key: widest(|task| &task.key, MAX_KEY_WIDTH),
+            agent: widest(|task| &task.agent, MAX_AGENT_WIDTH),
+        }
     }
 }
 
-fn fill(text: &str, width: usize) -> String {
+fn pad(text: &str, width: usize) -> String {
     console::pad_str(text, width, console::Alignment::Left, Some("…")).into_owned()
 }
 

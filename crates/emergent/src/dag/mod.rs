@@ -4,9 +4,9 @@
 //! them, and how often, is the caller's business.
 
 mod advice;
+mod describe;
 mod draw;
 mod layers;
-mod tell;
 #[cfg(test)]
 mod tests;
 
@@ -16,18 +16,18 @@ use emergent_domain::time::Timestamp;
 use serde_json::Value;
 
 pub use advice::advice;
-pub use draw::Look;
+pub use draw::RenderOptions;
 
 /// A workflow as far as it is known.
 #[derive(Debug, Clone)]
 pub struct Dag {
     description: String,
     status: String,
-    began: Option<Timestamp>,
+    started_at: Option<Timestamp>,
     ended: Option<Timestamp>,
     spent: String,
     tasks: Vec<Task>,
-    place: HashMap<String, usize>,
+    index: HashMap<String, usize>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -41,11 +41,11 @@ struct Task {
     /// What it waits for that is not done in this workflow.
     waiting: Option<String>,
     /// When its attempt under way began.
-    began: Option<Timestamp>,
+    started_at: Option<Timestamp>,
     /// How long attempts took that are over.
     took: Duration,
     /// What its discussion is at.
-    talk: Option<String>,
+    discussion: Option<String>,
 }
 
 impl Dag {
@@ -53,11 +53,11 @@ impl Dag {
         let mut dag = Self {
             description: String::new(),
             status: String::new(),
-            began: None,
+            started_at: None,
             ended: None,
             spent: String::new(),
             tasks: Vec::new(),
-            place: HashMap::new(),
+            index: HashMap::new(),
         };
         dag.refresh(workflow);
         dag
@@ -69,9 +69,9 @@ impl Dag {
             self.tasks.drain(..).map(|task| (task.id.clone(), task)).collect();
         self.description = text(&workflow["description"]).to_owned();
         self.status = text(&workflow["status"]).to_owned();
-        self.began = moment(&workflow["createdAt"]);
-        self.ended = moment(&workflow["completedAt"]);
-        self.spent = spent(&workflow["budget"]);
+        self.started_at = parse_time(&workflow["createdAt"]);
+        self.ended = parse_time(&workflow["completedAt"]);
+        self.spent = spend_text(&workflow["budget"]);
         for shown in workflow["tasks"].as_array().into_iter().flatten() {
             let id = text(&shown["id"]).to_owned();
             let mut task = before.remove(&id).unwrap_or_default();
@@ -85,13 +85,13 @@ impl Dag {
             task.waiting = shown["waiting"].as_str().map(str::to_owned);
             self.tasks.push(task);
         }
-        self.place = self.tasks.iter().enumerate().map(|(at, task)| (task.id.clone(), at)).collect();
+        self.index = self.tasks.iter().enumerate().map(|(at, task)| (task.id.clone(), at)).collect();
     }
 
     /// Takes in what happened. False when the picture lacks something that only a fresh look at the
     /// workflow has: a new task, or a new plan.
-    pub fn event(&mut self, event: &Value) -> bool {
-        let (kind, data, at) = (text(&event["type"]), &event["data"], moment(&event["at"]));
+    pub fn apply_event(&mut self, event: &Value) -> bool {
+        let (kind, data, at) = (text(&event["type"]), &event["data"], parse_time(&event["at"]));
         match kind {
             "workflow_ended" => (self.status, self.ended) = (text(&data["status"]).to_owned(), at),
             "escalated" => self.status = "escalated".to_owned(),
@@ -103,7 +103,7 @@ impl Dag {
             return false;
         }
         let Some(id) = event["taskId"].as_str() else { return true };
-        let Some(place) = self.place.get(id) else { return false };
+        let Some(place) = self.index.get(id) else { return false };
         let task = &mut self.tasks[*place];
         match kind {
             "task_started" | "task_resumed" => {
@@ -111,23 +111,25 @@ impl Dag {
                 task.agent = text(&data["agent"]).to_owned();
                 task.attempt = data["attempt"].as_i64().unwrap_or(task.attempt + 1);
                 task.waiting = None;
-                task.began = at;
+                task.started_at = at;
             }
-            "task_completed" => task.ends("completed", at),
-            "task_failed" => task.ends("failed", at),
-            "task_skipped" => task.ends("skipped", at),
-            "task_paused" | "task_asked_again" => task.ends("paused", at),
-            "task_retried" | "task_sent_back" | "task_reopened" | "task_verdict" => task.ends("pending", at),
+            "task_completed" => task.set_ended("completed", at),
+            "task_failed" => task.set_ended("failed", at),
+            "task_skipped" => task.set_ended("skipped", at),
+            "task_paused" | "task_asked_again" => task.set_ended("paused", at),
+            "task_retried" | "task_sent_back" | "task_reopened" | "task_verdict" => {
+                task.set_ended("pending", at)
+            }
             // What is taken by hand moves without an event of its own.
             "task_waiting" => return false,
-            "discussion_started" => task.talk = Some("discussed".to_owned()),
+            "discussion_started" => task.discussion = Some("discussed".to_owned()),
             "discussion_turn" | "discussion_entry" => {
                 let round = data["round"].as_i64().filter(|round| *round > 1);
                 let round = round.map(|round| format!(", round {round}")).unwrap_or_default();
-                task.talk = Some(format!("discussed{round}"));
+                task.discussion = Some(format!("discussed{round}"));
             }
-            "discussion_escalated" => task.talk = Some("waits for a decision".to_owned()),
-            "discussion_decided" | "discussion_resolved" => task.talk = None,
+            "discussion_escalated" => task.discussion = Some("waits for a decision".to_owned()),
+            "discussion_decided" | "discussion_resolved" => task.discussion = None,
             _ => {}
         }
         true
@@ -135,16 +137,16 @@ impl Dag {
 
     /// What a task is called here.
     fn name<'a>(&'a self, id: &'a str) -> &'a str {
-        self.place.get(id).map_or(id, |place| self.tasks[*place].key.as_str())
+        self.index.get(id).map_or(id, |place| self.tasks[*place].key.as_str())
     }
 }
 
 impl Task {
-    fn ends(&mut self, status: &str, at: Option<Timestamp>) {
+    fn set_ended(&mut self, status: &str, at: Option<Timestamp>) {
         self.status = status.to_owned();
-        self.talk = None;
+        self.discussion = None;
         self.waiting = None;
-        if let (Some(began), Some(at)) = (self.began.take(), at) {
+        if let (Some(began), Some(at)) = (self.started_at.take(), at) {
             self.took += at.since(began);
         }
     }
@@ -154,12 +156,12 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn moment(value: &Value) -> Option<Timestamp> {
+fn parse_time(value: &Value) -> Option<Timestamp> {
     value.as_str()?.parse().ok()
 }
 
 /// `1200 tokens, $0.0123`; nothing before anything was spent.
-fn spent(budget: &Value) -> String {
+fn spend_text(budget: &Value) -> String {
     let tokens = budget["spent"]["tokens"].as_i64().unwrap_or(0);
     if tokens == 0 {
         return String::new();

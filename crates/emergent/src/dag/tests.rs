@@ -28,11 +28,11 @@ fn event(kind: &str, task: &str, second: u32, data: Value) -> Value {
     json!({ "type": kind, "taskId": format!("id-{task}"), "at": format!("2026-01-01T00:00:{second:02}Z"), "data": data })
 }
 
-fn at(second: u32) -> Look {
-    Look::plain(format!("2026-01-01T00:00:{second:02}Z").parse().unwrap())
+fn at(second: u32) -> RenderOptions {
+    RenderOptions::plain(format!("2026-01-01T00:00:{second:02}Z").parse().unwrap())
 }
 
-fn drawn(dag: &Dag, look: &Look) -> String {
+fn drawn(dag: &Dag, look: &RenderOptions) -> String {
     dag.lines(look).join("\n")
 }
 
@@ -63,7 +63,7 @@ fn events_move_tasks_and_count_the_time() {
         event("discussion_started", "design", 7, json!({ "topic": "design" })),
         event("discussion_turn", "design", 8, json!({ "round": 2 })),
     ] {
-        assert!(dag.event(&one), "{one}");
+        assert!(dag.apply_event(&one), "{one}");
     }
     assert_eq!(
         drawn(&dag, &at(9)),
@@ -74,9 +74,9 @@ fn events_move_tasks_and_count_the_time() {
   └ ▸ docs      writer      ×2      4.0s  ← research
 3 ─ · ship                                ← design, docs"
     );
-    dag.event(&event("task_failed", "design", 9, json!({})));
-    dag.event(&event("task_skipped", "ship", 9, json!({})));
-    dag.event(
+    dag.apply_event(&event("task_failed", "design", 9, json!({})));
+    dag.apply_event(&event("task_skipped", "ship", 9, json!({})));
+    dag.apply_event(
         &json!({ "type": "workflow_ended", "at": "2026-01-01T00:00:10Z", "data": { "status": "failed" } }),
     );
     let end = drawn(&dag, &at(30));
@@ -87,9 +87,9 @@ fn events_move_tasks_and_count_the_time() {
 #[test]
 fn what_is_new_asks_for_another_look_and_keeps_the_times() {
     let mut dag = Dag::new(&diamond());
-    dag.event(&event("task_started", "research", 1, json!({ "agent": "researcher", "attempt": 1 })));
-    assert!(!dag.event(&event("task_added", "later", 2, json!({ "key": "later" }))));
-    assert!(!dag.event(&event("task_started", "later", 2, json!({}))));
+    dag.apply_event(&event("task_started", "research", 1, json!({ "agent": "researcher", "attempt": 1 })));
+    assert!(!dag.apply_event(&event("task_added", "later", 2, json!({ "key": "later" }))));
+    assert!(!dag.apply_event(&event("task_started", "later", 2, json!({}))));
     let mut grown = diamond();
     grown["tasks"][0]["status"] = json!("in_progress");
     grown["tasks"].as_array_mut().unwrap().push(task("later", "pending", &["ship"]));
@@ -105,8 +105,8 @@ fn what_a_task_waits_for_elsewhere_is_said_beside_it() {
     let mut dag = Dag::new(&workflow("running", &[waits]));
     let shown = "1 ─ · ship                  ← 8f1c  it waits for `api` of workflow `w2`";
     assert_eq!(dag.lines(&at(0))[1], shown);
-    assert!(!dag.event(&event("task_waiting", "ship", 1, json!({ "reason": "it was taken by hand" }))));
-    dag.event(&event("task_skipped", "ship", 2, json!({})));
+    assert!(!dag.apply_event(&event("task_waiting", "ship", 1, json!({ "reason": "it was taken by hand" }))));
+    dag.apply_event(&event("task_skipped", "ship", 2, json!({})));
     assert!(!drawn(&dag, &at(2)).contains("it waits"));
 }
 
@@ -124,7 +124,7 @@ fn a_picture_that_does_not_fit_folds_what_is_done_then_what_waits() {
         tasks.push(task(&format!("t{at}"), status, &waits));
     }
     let dag = Dag::new(&workflow("running", &tasks));
-    let look = |height| Look { width: 40, height, ..at(0) };
+    let look = |height| RenderOptions { width: 40, height, ..at(0) };
     assert_eq!(dag.lines(&look(100)).len(), 31);
     let some = dag.lines(&look(25));
     assert!(some[1].starts_with("1–2 ─ ✓ 10 done"), "{some:#?}");
@@ -141,7 +141,7 @@ fn a_picture_that_does_not_fit_folds_what_is_done_then_what_waits() {
 fn colour_is_only_where_it_is_wanted() {
     let dag = Dag::new(&diamond());
     assert!(!drawn(&dag, &at(0)).contains('\x1b'));
-    assert!(drawn(&dag, &Look { colour: true, ..at(0) }).contains("\x1b[1mBuild tagging\x1b[0m"));
+    assert!(drawn(&dag, &RenderOptions { colour: true, ..at(0) }).contains("\x1b[1mBuild tagging\x1b[0m"));
 }
 
 #[test]
@@ -156,14 +156,14 @@ fn a_plan_that_is_not_there_yet_says_so() {
 #[test]
 fn each_event_is_one_line_with_its_reason() {
     let dag = Dag::new(&diamond());
-    let told = |one: &Value| dag.tell(one).unwrap();
+    let told = |one: &Value| dag.describe_event(one).unwrap();
     let started =
         event("task_started", "docs", 1, json!({ "agent": "writer", "attempt": 2, "reason": "it fits" }));
     assert_eq!(told(&started), "▸ docs  writer, attempt 2: it fits");
     assert_eq!(told(&event("task_failed", "docs", 1, json!({ "reason": "no\nluck" }))), "✗ docs: no");
     let ended = json!({ "type": "workflow_ended", "data": { "status": "completed", "reason": "every task is done" } });
     assert_eq!(told(&ended), "✓ completed: every task is done");
-    assert_eq!(dag.tell(&json!({ "type": "something_new", "data": {} })), None);
+    assert_eq!(dag.describe_event(&json!({ "type": "something_new", "data": {} })), None);
 }
 
 #[test]

@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 use crate::{client::Client, commands::encode, error::Result, output::dim};
 
 /// The tasks of a workflow with everything that hangs on them, in the order of the work.
-pub async fn graph(client: &Client, workflow: &str) -> Result<Value> {
+pub async fn load_graph(client: &Client, workflow: &str) -> Result<Value> {
     let path = format!("/api/coordination/workflows/{}", encode(workflow));
     let shown: Value = client.get(&path).await?.data().await?;
     let mut tasks = Vec::new();
     for task in shown["tasks"].as_array().into_iter().flatten() {
         let id = text(&task["id"]);
         let mut sessions = Vec::new();
-        for session in beyond(client, id, "has_session").await? {
-            let results = beyond(client, text(&session["id"]), "has_result").await?;
-            let made = made_by(client, text(&session["properties"]["run_id"])).await?;
+        for session in linked_objects(client, id, "has_session").await? {
+            let results = linked_objects(client, text(&session["id"]), "has_result").await?;
+            let made = written_by(client, text(&session["properties"]["run_id"])).await?;
             sessions.push(json!({
                 "agent": session["properties"]["agent_name"],
                 "status": session["properties"]["status"],
@@ -24,8 +24,8 @@ pub async fn graph(client: &Client, workflow: &str) -> Result<Value> {
             }));
         }
         let mut discussions = Vec::new();
-        for discussion in beyond(client, id, "spawned_discussion").await? {
-            let entries = beyond(client, text(&discussion["id"]), "has_entry").await?;
+        for discussion in linked_objects(client, id, "spawned_discussion").await? {
+            let entries = linked_objects(client, text(&discussion["id"]), "has_entry").await?;
             let entries: Vec<Value> = entries
                 .iter()
                 .map(|entry| {
@@ -52,9 +52,9 @@ pub async fn graph(client: &Client, workflow: &str) -> Result<Value> {
 }
 
 /// The objects at the other end of an object's edges, in their order.
-async fn beyond(client: &Client, id: &str, type_: &str) -> Result<Vec<Value>> {
+async fn linked_objects(client: &Client, id: &str, type_: &str) -> Result<Vec<Value>> {
     let path = format!("/api/graph/objects/{}/edges?direction=out&type={type_}", encode(id));
-    let mut edges = client.all(&path).await?;
+    let mut edges = client.get_all_pages(&path).await?;
     edges.sort_by_key(|edge| {
         (
             edge["properties"]["sequence"].as_i64(),
@@ -71,9 +71,9 @@ async fn beyond(client: &Client, id: &str, type_: &str) -> Result<Vec<Value>> {
 }
 
 /// What the tools of a run wrote: objects, and packs of types.
-async fn made_by(client: &Client, run: &str) -> Result<Vec<String>> {
+async fn written_by(client: &Client, run: &str) -> Result<Vec<String>> {
     let path = "/api/admin/runs";
-    let runs = client.all(path).await?;
+    let runs = client.get_all_pages(path).await?;
     let Some(found) = runs.iter().find(|one| one["id"] == run) else { return Ok(Vec::new()) };
     let path = format!(
         "/api/admin/agents/{}/runs/{}/tool-calls?status=completed",
@@ -81,7 +81,7 @@ async fn made_by(client: &Client, run: &str) -> Result<Vec<String>> {
         encode(run)
     );
     let mut made = Vec::new();
-    let mut calls = client.all(&path).await?;
+    let mut calls = client.get_all_pages(&path).await?;
     calls.reverse();
     for call in calls {
         let tool = text(&call["toolName"]);
@@ -112,7 +112,7 @@ fn result(object: &Value) -> Value {
 }
 
 /// As a tree, for people.
-pub fn lines(graph: &Value) -> Vec<String> {
+pub fn tree_lines(graph: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for task in graph.as_array().into_iter().flatten() {
         lines.push(format!("SpecTask(\"{}\") {}", text(&task["key"]), dim(text(&task["status"]))));

@@ -4,7 +4,7 @@
 #![allow(dead_code, unused_imports, reason = "each test binary uses its own part of this")]
 
 mod api;
-mod said;
+mod command_output;
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -15,7 +15,7 @@ use std::{
 };
 
 pub use api::{Answer, Api};
-pub use said::{failed, json_of, said, text};
+pub use command_output::{command_output, failed, json_of, text};
 
 pub const TOKEN: &str = "emt_of_the_tests";
 const KEY: &str = "dGhlIGtleSBvZiB0aGUgdGVzdHMgb2YgdGhlIEFQSSE=";

@@ -4,16 +4,16 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod actual_graph;
 mod expected;
-mod found;
 
 use std::{
     process::{Command, Stdio},
     time::Duration,
 };
 
+use actual_graph::check;
 use common::{Home, seed};
-use found::check;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::Value;
 

@@ -4,14 +4,16 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod known;
+mod secret_locations;
 mod servers;
 
 use std::process::Output;
 
 use common::{Home, TOKEN, finish};
-use known::{Known, command_lines, encoded, search_answers, search_files, search_postgres, with_input};
 use reqwest::Method;
+use secret_locations::{
+    Known, command_lines, encoded, search_answers, search_files, search_postgres, with_input,
+};
 use serde_json::{Value, json};
 
 async fn story(home: Home) {
@@ -109,27 +111,29 @@ async fn a_secret_is_nowhere_to_be_found_on_postgres() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn secrets_are_managed_on_the_data_folder_itself() {
     let (home, known) = (Home::sqlite(), Known::new());
-    let said = |output: Output| {
+    let command_output = |output: Output| {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).expect("text")
     };
     assert_eq!(
-        said(with_input(home.command(&["secret", "set", "A_KEY"]), &known.value, &known)),
+        command_output(with_input(home.command(&["secret", "set", "A_KEY"]), &known.value, &known)),
         "A_KEY is set\n"
     );
     let again = with_input(home.command(&["secret", "set", "A_KEY"]), "another\r\n", &known);
-    assert_eq!(said(again), "A_KEY has another value\n");
-    assert!(said(home.run(&["secret", "list"])).contains("A_KEY  2"));
-    let other = said(home.run(&["project", "create", "other"]));
-    assert!(!other.is_empty() && !said(home.run(&["secret", "list", "-p", "other"])).contains("A_KEY"));
-    assert!(said(home.run(&["secret", "rotate"])).contains("sealed anew: 1"));
+    assert_eq!(command_output(again), "A_KEY has another value\n");
+    assert!(command_output(home.run(&["secret", "list"])).contains("A_KEY  2"));
+    let other = command_output(home.run(&["project", "create", "other"]));
+    assert!(
+        !other.is_empty() && !command_output(home.run(&["secret", "list", "-p", "other"])).contains("A_KEY")
+    );
+    assert!(command_output(home.run(&["secret", "rotate"])).contains("sealed anew: 1"));
     let empty = with_input(home.command(&["secret", "set", "A_KEY"]), "\n", &known);
     assert!(String::from_utf8_lossy(&empty.stderr).contains("is empty"), "{empty:?}");
     let short = with_input(home.command(&["secret", "set", "A_KEY"]), "12345\n", &known);
     assert!(String::from_utf8_lossy(&short.stderr).contains("shorter than 6 bytes"), "{short:?}");
     let misnamed = home.run(&["secret", "delete", "a=key"]);
     assert!(!misnamed.status.success() && !String::from_utf8_lossy(&misnamed.stderr).contains("a=key"));
-    assert_eq!(said(home.run(&["secret", "delete", "A_KEY"])), "A_KEY is deleted\n");
+    assert_eq!(command_output(home.run(&["secret", "delete", "A_KEY"])), "A_KEY is deleted\n");
     let gone = home.run(&["secret", "delete", "A_KEY"]);
     assert!(String::from_utf8_lossy(&gone.stderr).contains("there is no secret `A_KEY`"), "{gone:?}");
     #[cfg(unix)]

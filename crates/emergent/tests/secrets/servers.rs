@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::{
     common::{Home, Server, TOKEN, eventually, finish},
-    known::{Known, command_lines, encoded, search_answers, search_files, search_postgres},
+    secret_locations::{Known, command_lines, encoded, search_answers, search_files, search_postgres},
 };
 
 /// Gets its secret in its environment.

@@ -60,14 +60,14 @@ async fn all_due(db: &Db) {
                 &[id.into(), (now + spread).into()],
             )?;
         }
-        tx.wake(schedules::CHANGED)
+        tx.wake(schedules::CHANGED_CHANNEL)
     };
     let done: Result<(), Error> = db.write(due).await;
     done.expect("the schedules are due");
 }
 
 async fn count(db: &Db, sql: &'static str) -> usize {
-    let found: Result<Option<i64>, Error> = db.read(move |tx| tx.opt(sql, &[], |row| row.get(0))).await;
+    let found: Result<Option<i64>, Error> = db.read(move |tx| tx.query_opt(sql, &[], |row| row.get(0))).await;
     usize::try_from(found.expect("an answer").expect("a row")).expect("a count")
 }
 

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use emergent_domain::{
     author::Author,
-    event::Change,
+    change::Change,
     ids::{FiringId, ProjectId, RunId},
     time::Timestamp,
-    trigger::{Decision, EventKind, EventTrigger, Fired, Firing, FiringStatus, Seen, decide},
+    trigger::{Decision, EventKind, EventTrigger, Firing, FiringCause, FiringStatus, ObservedChange, decide},
 };
 use emergent_store::{
     Tx, feed, runs,
@@ -16,57 +16,57 @@ use emergent_store::{
 };
 
 use super::{
-    content,
-    tally::{Outcome, Tally, kind_of},
+    event_context,
+    firing_counts::{FiringCounts, FiringOutcomeKind, firing_kind},
 };
 use crate::{Error, Executor, Result};
 
 /// Changes read in one transaction.
-const PAGE: usize = 500;
+const PAGE_SIZE: usize = 500;
 
 impl Executor {
     /// Reads what is new in a project's feed and notes what it sets off; how many changes it was.
     pub async fn read_events(&self, project: ProjectId) -> Result<usize> {
         let now = self.clock().now();
         let read = self.db().write(move |tx| {
-            let nothing = || Ok((0, Tally::default()));
-            let Some(at) = rows::take_cursor(tx, project)? else { return nothing() };
-            let changes = feed::read(tx, project, at, PAGE)?;
-            if changes.reached == at {
+            let nothing = || Ok((0, FiringCounts::default()));
+            let Some(at) = rows::try_lock_cursor(tx, project)? else { return nothing() };
+            let changes = feed::read_after(tx, project, at, PAGE_SIZE)?;
+            if changes.position == at {
                 return nothing();
             }
-            let triggers = rows::hold(tx, project)?;
-            let found = look(tx, project, &changes.items, &triggers, now)?;
-            let tally = note(tx, found)?;
-            rows::set_cursor(tx, project, changes.reached)?;
+            let triggers = rows::lock_all(tx, project)?;
+            let found = find_firings(tx, project, &changes.items, &triggers, now)?;
+            let tally = insert_firings(tx, found)?;
+            rows::set_cursor(tx, project, changes.position)?;
             Ok::<_, Error>((changes.items.len(), tally))
         });
         let (count, tally) = read.await?;
-        self.telemetry().triggered(tally);
+        self.telemetry().record_firings(tally);
         Ok(count)
     }
 }
 
 /// Writes firings down; those that are there already stay as they are.
-fn note(tx: &mut Tx<'_>, found: Vec<Firing>) -> Result<Tally> {
+fn insert_firings(tx: &mut Tx<'_>, found: Vec<Firing>) -> Result<FiringCounts> {
     let mut alike: BTreeMap<(&'static str, bool), Vec<Firing>> = BTreeMap::new();
     for firing in found {
         let skipped = firing.status == FiringStatus::Skipped;
-        alike.entry((kind_of(&firing.fired), skipped)).or_default().push(firing);
+        alike.entry((firing_kind(&firing.fired), skipped)).or_default().push(firing);
     }
-    let mut tally = Tally::default();
+    let mut tally = FiringCounts::default();
     for ((kind, skipped), firings) in alike {
         let new = usize::try_from(firings::insert(tx, &firings)?).unwrap_or(firings.len());
-        tally.add(kind, Outcome::Deduplicated, firings.len().saturating_sub(new));
+        tally.add(kind, FiringOutcomeKind::Deduplicated, firings.len().saturating_sub(new));
         if skipped {
-            tally.add(kind, Outcome::Dropped, new);
+            tally.add(kind, FiringOutcomeKind::Dropped, new);
         }
     }
     Ok(tally)
 }
 
 /// The firings that changes make, skipped ones too.
-fn look(
+fn find_firings(
     tx: &mut Tx<'_>,
     project: ProjectId,
     changes: &[Change],
@@ -76,10 +76,10 @@ fn look(
     let mut depths: HashMap<RunId, i64> = HashMap::new();
     let mut found = Vec::new();
     for change in changes {
-        let Some(event) = EventKind::of(change.kind) else { continue };
+        let Some(event) = EventKind::from_change(change.kind) else { continue };
         let concerned: Vec<&EventTrigger> = triggers
             .iter()
-            .filter(|trigger| trigger.event == event && trigger.since.hears(change.position))
+            .filter(|trigger| trigger.event == event && trigger.since.includes(change.position))
             .collect();
         if concerned.is_empty() {
             continue;
@@ -95,22 +95,27 @@ fn look(
             }
             Author::Token { .. } | Author::System => None,
         };
-        let content = if concerned.iter().any(|trigger| trigger.config.asks_for_content()) {
-            content::of_version(tx, project, event, change.entity, change.version)?
+        let content = if concerned.iter().any(|trigger| trigger.config.needs_content()) {
+            event_context::content_at_version(tx, project, event, change.entity, change.version)?
         } else {
             None
         };
-        let seen = Seen { change, content: content.as_ref(), cause };
+        let seen = ObservedChange { change, content: content.as_ref(), cause };
         for trigger in concerned {
-            found.extend(firing(&seen, trigger, event, now));
+            found.extend(new_firing(&seen, trigger, event, now));
         }
     }
     Ok(found)
 }
 
-fn firing(seen: &Seen<'_>, trigger: &EventTrigger, event: EventKind, now: Timestamp) -> Option<Firing> {
+fn new_firing(
+    seen: &ObservedChange<'_>,
+    trigger: &EventTrigger,
+    event: EventKind,
+    now: Timestamp,
+) -> Option<Firing> {
     let (status, why, due_at, depth) = match decide(seen, trigger, now) {
-        Decision::No => return None,
+        Decision::Ignore => return None,
         Decision::Fire { due_at, depth } => (FiringStatus::Pending, None, due_at, depth),
         Decision::Skip { why, depth } => (FiringStatus::Skipped, Some(why), now, depth),
     };
@@ -119,7 +124,7 @@ fn firing(seen: &Seen<'_>, trigger: &EventTrigger, event: EventKind, now: Timest
         id: FiringId::new(),
         project: trigger.project,
         agent: trigger.agent,
-        fired: Fired::Event {
+        fired: FiringCause::Event {
             event,
             entity: change.entity,
             entity_type: change.entity_type.clone(),

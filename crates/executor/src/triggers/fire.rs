@@ -9,7 +9,7 @@ use emergent_domain::{
     ids::{AgentId, FiringId, ProjectId, RunId},
     run::Origin,
     time::Timestamp,
-    trigger::{CoalesceBy, EventTrigger, Fired, Firing, FiringStatus, Why, objection},
+    trigger::{CoalesceBy, EventTrigger, Firing, FiringCause, FiringStatus, SkipReason, skip_reason},
 };
 use emergent_store::{
     Tx, agents,
@@ -17,17 +17,17 @@ use emergent_store::{
 };
 
 use super::{
-    Done, Refusal, content,
-    tally::{Outcome, kind_of},
+    FiringOutcome, RefusedStart, event_context,
+    firing_counts::{FiringOutcomeKind, firing_kind},
 };
 use crate::{
     Error, Executor, Result,
-    admit::{Cause, Door, admit},
+    admission::{Admission, TriggerCause, admit},
     queue,
 };
 
 /// Firings that share one run.
-const MOST_TOGETHER: usize = 1_000;
+const MAX_COALESCED: usize = 1_000;
 
 impl Executor {
     /// Starts what a project's events set off and whose moment has come, `limit` firings at most;
@@ -35,16 +35,16 @@ impl Executor {
     pub async fn fire_events(&self, project: ProjectId, limit: usize) -> Result<usize> {
         let (executor, now) = (self.clone(), self.clock().now());
         let fired = self.db().write(move |tx| {
-            if rows::take_cursor(tx, project)?.is_none() {
-                return Ok(Done::default());
+            if rows::try_lock_cursor(tx, project)?.is_none() {
+                return Ok(FiringOutcome::default());
             }
-            let due = firings::due(tx, project, now, limit)?;
+            let due = firings::list_due(tx, project, now, limit)?;
             if due.is_empty() {
-                return Ok(Done::default());
+                return Ok(FiringOutcome::default());
             }
-            let mut pass = Pass::begin(tx, &executor, project, now)?;
+            let mut pass = FiringPass::load(tx, &executor, project, now)?;
             for firing in due {
-                if pass.room == 0 {
+                if pass.capacity == 0 {
                     pass.done.full = true;
                     break;
                 }
@@ -55,12 +55,12 @@ impl Executor {
             pass.done.count = pass.settled.len();
             Ok::<_, Error>(pass.done)
         });
-        self.finish(fired.await?)
+        self.report_outcome(fired.await?)
     }
 }
 
 /// One transaction of firing.
-struct Pass<'a> {
+struct FiringPass<'a> {
     executor: &'a Executor,
     project: ProjectId,
     now: Timestamp,
@@ -69,66 +69,71 @@ struct Pass<'a> {
     /// Those that were looked up already.
     agents: HashMap<AgentId, Option<Agent>>,
     /// How many more runs may be queued.
-    room: usize,
+    capacity: usize,
     settled: HashSet<FiringId>,
-    done: Done,
+    done: FiringOutcome,
 }
 
-impl<'a> Pass<'a> {
-    fn begin(tx: &mut Tx<'_>, executor: &'a Executor, project: ProjectId, now: Timestamp) -> Result<Self> {
+impl<'a> FiringPass<'a> {
+    fn load(tx: &mut Tx<'_>, executor: &'a Executor, project: ProjectId, now: Timestamp) -> Result<Self> {
         Ok(Self {
             executor,
             project,
             now,
-            triggers: rows::hold(tx, project)?.into_iter().map(|one| (one.agent, one)).collect(),
+            triggers: rows::lock_all(tx, project)?.into_iter().map(|one| (one.agent, one)).collect(),
             agents: HashMap::new(),
-            room: queue::room(tx, executor.settings().max_queued)?,
+            capacity: queue::free_queue_capacity(tx, executor.settings().max_queued)?,
             settled: HashSet::new(),
-            done: Done::default(),
+            done: FiringOutcome::default(),
         })
     }
 
     /// Starts one run for a firing and for those that share it.
     fn fire(&mut self, tx: &mut Tx<'_>, first: Firing) -> Result<()> {
         let Some(agent) = self.agent(tx, first.agent)? else {
-            return self.skip(tx, &[first], Why::Gone);
+            return self.skip(tx, &[first], SkipReason::Gone);
         };
         let Some(trigger) = self.triggers.get(&first.agent).cloned() else {
-            return self.skip(tx, &[first], Why::Changed);
+            return self.skip(tx, &[first], SkipReason::Changed);
         };
-        if let Some(why) = self.objection(tx, &trigger, &first)? {
+        if let Some(why) = self.skip_reason(tx, &trigger, &first)? {
             return self.skip(tx, &[first], why);
         }
         let group = self.group(tx, &trigger, first)?;
         // The newest is what the run is about, unless it was deleted meanwhile.
         let mut told = None;
         for firing in group.iter().rev() {
-            if let Some(start) = content::told(tx, &trigger, firing, &group)? {
+            if let Some(start) = event_context::start_options(tx, &trigger, firing, &group)? {
                 told = Some((start, firing.cause));
                 break;
             }
         }
         let Some((start, cause)) = told else {
-            return self.skip(tx, &group, Why::Gone);
+            return self.skip(tx, &group, SkipReason::Gone);
         };
         let depth = group.iter().map(|firing| firing.cause_depth).max().unwrap_or(0);
-        let door = Door { cause: Some(Cause { run: cause, depth }), ..Door::new(Origin::Event) };
+        let door =
+            Admission { cause: Some(TriggerCause { run: cause, depth }), ..Admission::new(Origin::Event) };
         match admit(tx, self.executor, &agent, &door, &start) {
             Ok(run) => {
-                self.room -= 1;
+                self.capacity -= 1;
                 self.done.admitted += 1;
                 let kind = trigger.event.as_str();
-                self.done.tally.add(kind, Outcome::Fired, 1);
-                self.done.tally.add(kind, Outcome::Coalesced, group.len() - 1);
+                self.done.tally.add(kind, FiringOutcomeKind::Fired, 1);
+                self.done.tally.add(kind, FiringOutcomeKind::Coalesced, group.len() - 1);
                 self.settle(tx, &group, FiringStatus::Admitted, None, Some(run.id))
             }
             Err(error @ (Error::Store(_) | Error::Graph(_))) => Err(error),
             // An admission refuses before its first write: the rest of this transaction holds.
             Err(error) => {
                 let why = error.to_string();
-                self.done.tally.add(trigger.event.as_str(), Outcome::Refused, group.len());
+                self.done.tally.add(trigger.event.as_str(), FiringOutcomeKind::Refused, group.len());
                 self.settle(tx, &group, FiringStatus::Refused, Some(&why), None)?;
-                self.done.refusals.push(Refusal { agent: agent.id, name: agent.definition.name, why });
+                self.done.refusals.push(RefusedStart {
+                    agent: agent.id,
+                    name: agent.definition.name,
+                    reason: why,
+                });
                 Ok(())
             }
         }
@@ -144,20 +149,25 @@ impl<'a> Pass<'a> {
     }
 
     /// What the trigger, as it is by now, has against a firing.
-    fn objection(&self, tx: &mut Tx<'_>, trigger: &EventTrigger, firing: &Firing) -> Result<Option<Why>> {
+    fn skip_reason(
+        &self,
+        tx: &mut Tx<'_>,
+        trigger: &EventTrigger,
+        firing: &Firing,
+    ) -> Result<Option<SkipReason>> {
         let content = match &firing.fired {
-            Fired::Event { event, entity, version, .. } if trigger.config.asks_for_content() => {
-                content::of_version(tx, self.project, *event, *entity, *version)?
+            FiringCause::Event { event, entity, version, .. } if trigger.config.needs_content() => {
+                event_context::content_at_version(tx, self.project, *event, *entity, *version)?
             }
             _ => None,
         };
-        Ok(objection(firing, trigger, content.as_ref()))
+        Ok(skip_reason(firing, trigger, content.as_ref()))
     }
 
     /// Everything that waits and shares a run with a firing, oldest first. What the trigger no longer
     /// asks for is skipped.
     fn group(&mut self, tx: &mut Tx<'_>, trigger: &EventTrigger, first: Firing) -> Result<Vec<Firing>> {
-        let Fired::Event { entity, .. } = first.fired else { return Ok(vec![first]) };
+        let FiringCause::Event { entity, .. } = first.fired else { return Ok(vec![first]) };
         if trigger.config.window(trigger.event).is_zero() {
             return Ok(vec![first]);
         }
@@ -165,13 +175,13 @@ impl<'a> Pass<'a> {
             CoalesceBy::Object => Some(entity),
             CoalesceBy::Agent => None,
         };
-        let mut misfits: HashMap<Why, Vec<Firing>> = HashMap::new();
+        let mut misfits: HashMap<SkipReason, Vec<Firing>> = HashMap::new();
         let mut group = vec![first];
-        for other in firings::pending_of(tx, self.project, trigger.agent, entity, MOST_TOGETHER)? {
+        for other in firings::list_pending(tx, self.project, trigger.agent, entity, MAX_COALESCED)? {
             if other.id == group[0].id {
                 continue;
             }
-            match self.objection(tx, trigger, &other)? {
+            match self.skip_reason(tx, trigger, &other)? {
                 Some(why) => misfits.entry(why).or_default().push(other),
                 None => group.push(other),
             }
@@ -180,13 +190,13 @@ impl<'a> Pass<'a> {
             self.skip(tx, &misfits, why)?;
         }
         // Of one object the version says which is newer, whatever the clocks of several servers say.
-        group.sort_by_key(|firing| (entity.and(version_of(firing)), firing.created_at, firing.id));
+        group.sort_by_key(|firing| (entity.and(entity_version(firing)), firing.created_at, firing.id));
         Ok(group)
     }
 
-    fn skip(&mut self, tx: &mut Tx<'_>, group: &[Firing], why: Why) -> Result<()> {
+    fn skip(&mut self, tx: &mut Tx<'_>, group: &[Firing], why: SkipReason) -> Result<()> {
         for firing in group {
-            self.done.tally.add(kind_of(&firing.fired), Outcome::Dropped, 1);
+            self.done.tally.add(firing_kind(&firing.fired), FiringOutcomeKind::Dropped, 1);
         }
         self.settle(tx, group, FiringStatus::Skipped, Some(why.as_str()), None)
     }
@@ -206,9 +216,9 @@ impl<'a> Pass<'a> {
     }
 }
 
-fn version_of(firing: &Firing) -> Option<i64> {
+fn entity_version(firing: &Firing) -> Option<i64> {
     match firing.fired {
-        Fired::Event { version, .. } => Some(version),
-        Fired::Schedule { .. } => None,
+        FiringCause::Event { version, .. } => Some(version),
+        FiringCause::Schedule { .. } => None,
     }
 }

@@ -9,12 +9,12 @@
 //! wait for a runner: the rest stays due.
 
 mod backoff;
-mod content;
+mod event_context;
 mod events;
 mod fire;
+pub mod firing_counts;
 mod save;
 mod schedules;
-pub mod tally;
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ use std::{
 };
 
 use emergent_domain::{
-    cursor::{Page, Paged},
+    cursor::{Page, ResultPage},
     ids::{AgentId, ProjectId, ScheduleId},
     time::Timestamp,
     trigger::{EventTrigger, Schedule},
@@ -34,53 +34,53 @@ use tracing::warn;
 
 use crate::{Error, Executor, Result};
 use backoff::Backoff;
-use tally::Tally;
+use firing_counts::FiringCounts;
 
 pub use emergent_store::triggers::firings::{FiringFilter, ListedFiring};
-pub use save::{JobRow, drop_job, drop_jobs, save_job};
-pub(crate) use save::{save, save_again};
+pub use save::{JobRow, delete_job, delete_jobs, save_job};
+pub(crate) use save::{resave, save};
 
 /// How often to look without being woken.
-const NET: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How soon to look again when a wake came before its change could be read.
-const SOON: Duration = Duration::from_millis(5);
+const REPOLL_DELAY: Duration = Duration::from_millis(5);
 /// Between two passes: what comes in a burst is read together.
-const BREATH: Duration = Duration::from_millis(20);
+const PASS_INTERVAL: Duration = Duration::from_millis(20);
 /// Started in one transaction.
-const AT_ONCE: usize = 50;
+const BATCH_SIZE: usize = 50;
 /// An agent that cannot be started is told of once in this time.
-const TELL_AGAIN: Duration = Duration::from_secs(3_600);
+const WARN_INTERVAL: Duration = Duration::from_secs(3_600);
 
 /// What this process remembers: which agents it has warned about.
 #[derive(Default)]
-pub(crate) struct Warned(Mutex<HashMap<AgentId, Instant>>);
+pub(crate) struct TriggerWarnings(Mutex<HashMap<AgentId, Instant>>);
 
 /// An agent that a trigger wanted to start, and why it could not.
-pub(crate) struct Refusal {
+pub(crate) struct RefusedStart {
     pub agent: AgentId,
     pub name: String,
-    pub why: String,
+    pub reason: String,
 }
 
 /// A schedule that nobody can go by, and what is wrong with it.
-pub(crate) struct SetAside {
+pub(crate) struct SuspendedSchedule {
     pub id: ScheduleId,
     pub name: String,
-    pub why: String,
+    pub reason: String,
 }
 
 /// What one transaction of firing came to.
 #[derive(Default)]
-pub(crate) struct Done {
+pub(crate) struct FiringOutcome {
     /// Firings settled, or schedules looked at.
     pub count: usize,
     /// Runs queued.
     pub admitted: usize,
     /// Something is still due, and too many runs wait already.
     pub full: bool,
-    pub refusals: Vec<Refusal>,
-    pub set_aside: Vec<SetAside>,
-    pub tally: Tally,
+    pub refusals: Vec<RefusedStart>,
+    pub suspended: Vec<SuspendedSchedule>,
+    pub tally: FiringCounts,
 }
 
 /// The triggers of a project.
@@ -95,43 +95,44 @@ pub struct Triggers {
 impl Executor {
     /// Fires triggers until told to stop.
     pub async fn run_triggers(&self, mut stop: watch::Receiver<bool>) {
-        let mut changed = self.db().waiter(schedule_rows::CHANGED);
-        let mut told = self.db().waiter(feed_wake::ANY);
+        let mut changed = self.db().waiter(schedule_rows::CHANGED_CHANNEL);
+        let mut told = self.db().waiter(feed_wake::ANY_FEED_CHANNEL);
         let mut empty_looks = 0_u32;
         let mut backoff = Backoff::default();
         while !*stop.borrow() {
-            let (did, next) = self.fire_what_is_due(&mut backoff).await;
+            let (did, next) = self.fire_due(&mut backoff).await;
             empty_looks = if did { 0 } else { empty_looks.saturating_add(1) };
-            let pause = if did { BREATH } else { self.until(next, empty_looks) };
+            let pause = if did { PASS_INTERVAL } else { self.next_wait(next, empty_looks) };
             let woken = tokio::select! {
                 biased;
                 _ = stop.changed() => false,
-                () = changed.wait(NET * 60), if !did => true,
-                () = told.wait(NET * 60), if !did => true,
+                () = changed.wait(POLL_INTERVAL * 60), if !did => true,
+                () = told.wait(POLL_INTERVAL * 60), if !did => true,
                 () = sleep(pause) => false,
             };
             if woken {
                 empty_looks = 0;
-                sleep(BREATH).await;
+                sleep(PASS_INTERVAL).await;
             }
         }
     }
 
     /// How long nothing will happen, unless somebody wakes us. On PostgreSQL a commit wakes before
     /// its change can be read, if an older transaction is still open.
-    fn until(&self, next: Option<Timestamp>, empty_looks: u32) -> Duration {
-        let due = next.map_or(NET, |next| next.since(self.clock().now()).max(Duration::from_millis(1)));
+    fn next_wait(&self, next: Option<Timestamp>, empty_looks: u32) -> Duration {
+        let due =
+            next.map_or(POLL_INTERVAL, |next| next.since(self.clock().now()).max(Duration::from_millis(1)));
         let soon = match self.db().engine() {
-            Engine::Sqlite => NET,
-            Engine::Postgres => SOON * 2_u32.saturating_pow(empty_looks.min(16)),
+            Engine::Sqlite => POLL_INTERVAL,
+            Engine::Postgres => REPOLL_DELAY * 2_u32.saturating_pow(empty_looks.min(16)),
         };
-        NET.min(due).min(soon)
+        POLL_INTERVAL.min(due).min(soon)
     }
 
     /// One pass over everything; whether there was anything to do, and when there will be.
-    async fn fire_what_is_due(&self, backoff: &mut Backoff) -> (bool, Option<Timestamp>) {
+    async fn fire_due(&self, backoff: &mut Backoff) -> (bool, Option<Timestamp>) {
         let mut did = false;
-        match self.look_once(&mut did, backoff).await {
+        match self.poll_once(&mut did, backoff).await {
             Ok(next) => (did, next),
             Err(error) => {
                 warn!(error = %error, "could not look for triggers, trying again");
@@ -140,30 +141,33 @@ impl Executor {
         }
     }
 
-    async fn look_once(&self, did: &mut bool, backoff: &mut Backoff) -> Result<Option<Timestamp>> {
+    async fn poll_once(&self, did: &mut bool, backoff: &mut Backoff) -> Result<Option<Timestamp>> {
         // A look first: a transaction that writes is only for what was seen.
-        let seen = self.db().read(|tx| Ok::<_, Error>((schedule_rows::soonest(tx)?, rows::unread(tx)?)));
+        let seen = self.db().read(|tx| {
+            Ok::<_, Error>((schedule_rows::next_due_at(tx)?, rows::projects_with_unread_changes(tx)?))
+        });
         let (schedule, unread) = seen.await?;
-        if schedule.is_some_and(|at| at <= self.clock().now()) && !backoff.holds() {
-            let fired = self.fire_schedules(AT_ONCE).await;
-            backoff.heed(&fired);
+        if schedule.is_some_and(|at| at <= self.clock().now()) && !backoff.is_waiting() {
+            let fired = self.fire_schedules(BATCH_SIZE).await;
+            backoff.record(&fired);
             *did |= did_any(fired);
         }
         for project in unread {
             *did |= did_any(self.read_events(project).await);
         }
         let now = self.clock().now();
-        let overdue = self.db().read(move |tx| Ok::<_, Error>(rows::overdue(tx, now)?));
+        let overdue = self.db().read(move |tx| Ok::<_, Error>(rows::projects_with_due_firings(tx, now)?));
         for project in overdue.await? {
-            if backoff.holds() {
+            if backoff.is_waiting() {
                 break;
             }
-            let fired = self.fire_events(project, AT_ONCE).await;
-            backoff.heed(&fired);
+            let fired = self.fire_events(project, BATCH_SIZE).await;
+            backoff.record(&fired);
             *did |= did_any(fired);
         }
-        let next =
-            self.db().read(|tx| Ok::<_, Error>([schedule_rows::soonest(tx)?, rows::firings::soonest(tx)?]));
+        let next = self
+            .db()
+            .read(|tx| Ok::<_, Error>([schedule_rows::next_due_at(tx)?, rows::firings::next_due_at(tx)?]));
         let now = self.clock().now();
         Ok(next.await?.into_iter().flatten().filter(|next| *next > now).min())
     }
@@ -172,7 +176,7 @@ impl Executor {
     pub async fn list_triggers(&self, project: ProjectId) -> Result<Triggers> {
         self.db()
             .snapshot(move |tx| {
-                let agents = agents::all(tx, project)?;
+                let agents = agents::list_all(tx, project)?;
                 Ok(Triggers {
                     schedules: schedule_rows::list(tx, project)?,
                     events: rows::list(tx, project)?,
@@ -188,17 +192,17 @@ impl Executor {
         project: ProjectId,
         filter: FiringFilter,
         page: Page,
-    ) -> Result<Paged<ListedFiring>> {
+    ) -> Result<ResultPage<ListedFiring>> {
         Ok(self.db().read(move |tx| rows::firings::list(tx, project, &filter, &page)).await?)
     }
 
     /// What follows a committed transaction of firing; how much it settled. With nothing settled for
     /// want of room, that is an error: whoever asked comes back later.
-    fn finish(&self, done: Done) -> Result<usize> {
-        self.queue().grew(done.admitted);
-        self.telemetry().triggered(done.tally);
-        self.tell_of(done.refusals);
-        for SetAside { id, name, why } in done.set_aside {
+    fn report_outcome(&self, done: FiringOutcome) -> Result<usize> {
+        self.queue().add(done.admitted);
+        self.telemetry().record_firings(done.tally);
+        self.warn_refused(done.refusals);
+        for SuspendedSchedule { id, name, reason: why } in done.suspended {
             warn!(schedule.id = %id, schedule.name = %name, "set the schedule `{name}` aside until it is saved again: {why}");
         }
         match done.count {
@@ -211,10 +215,10 @@ impl Executor {
     }
 
     /// Nobody watches a trigger, so the log says what it could not start; once an hour each.
-    fn tell_of(&self, refusals: Vec<Refusal>) {
-        let mut warned = self.warned().0.lock();
-        for Refusal { agent, name, why } in refusals {
-            if warned.get(&agent).is_none_or(|at| at.elapsed() > TELL_AGAIN) {
+    fn warn_refused(&self, refusals: Vec<RefusedStart>) {
+        let mut warned = self.trigger_warnings().0.lock();
+        for RefusedStart { agent, name, reason: why } in refusals {
+            if warned.get(&agent).is_none_or(|at| at.elapsed() > WARN_INTERVAL) {
                 warned.insert(agent, Instant::now());
                 warn!(agent.id = %agent, agent.name = %name, "a trigger could not start agent `{name}`: {why}");
             }

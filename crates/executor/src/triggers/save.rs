@@ -5,9 +5,9 @@ use emergent_domain::{
     cron::Cron,
     ids::{AgentId, ScheduleId},
     invalid::Invalid,
-    trigger::{EventConfig, EventKind, EventTrigger, Schedule, ScheduleConfig, Triggering},
+    trigger::{EventConfig, EventKind, EventTrigger, Schedule, ScheduleConfig, TriggerSpec},
 };
-use emergent_graph::Writer;
+use emergent_graph::WriteContext;
 use emergent_store::{Tx, agents, feed, schedules, triggers as rows};
 
 use crate::{Error, Result};
@@ -23,8 +23,8 @@ pub struct JobRow {
 
 /// Adds a job of a product, or changes the one of that name. A job that stays as it was keeps when
 /// it is due next.
-pub fn save_job(tx: &mut Tx<'_>, writer: &Writer, product: &str, job: &JobRow) -> Result<()> {
-    let cron: Cron = job.cron.parse().map_err(|error| Invalid::one("cron", format!("{error}")))?;
+pub fn save_job(tx: &mut Tx<'_>, writer: &WriteContext, product: &str, job: &JobRow) -> Result<()> {
+    let cron: Cron = job.cron.parse().map_err(|error| Invalid::new("cron", format!("{error}")))?;
     let agent =
         agents::get(tx, writer.project.id, job.agent)?.ok_or_else(|| Error::not_found("agent", job.agent))?;
     if agent.definition.visibility == Visibility::Internal {
@@ -32,65 +32,65 @@ pub fn save_job(tx: &mut Tx<'_>, writer: &Writer, product: &str, job: &JobRow) -
             "`{}` is internal, and internal agents are started by others only",
             agent.definition.name
         );
-        return Err(Invalid::one("agent", why).into());
+        return Err(Invalid::new("agent", why).into());
     }
-    let before = schedules::job(tx, writer.project.id, product, &job.name)?;
-    let wanted = Wanted {
+    let before = schedules::lock_job(tx, writer.project.id, product, &job.name)?;
+    let wanted = ScheduleSpec {
         agent: job.agent,
         product: Some(product),
         name: &job.name,
         cron: &cron,
         config: &job.config,
     };
-    put(tx, writer, before, &wanted)
+    upsert_schedule(tx, writer, before, &wanted)
 }
 
 /// Takes one job of a product away.
-pub fn drop_job(tx: &mut Tx<'_>, writer: &Writer, product: &str, name: &str) -> Result<()> {
-    if let Some(job) = schedules::job(tx, writer.project.id, product, name)? {
+pub fn delete_job(tx: &mut Tx<'_>, writer: &WriteContext, product: &str, name: &str) -> Result<()> {
+    if let Some(job) = schedules::lock_job(tx, writer.project.id, product, name)? {
         schedules::delete(tx, job.id)?;
-        tx.wake(schedules::CHANGED)?;
+        tx.wake(schedules::CHANGED_CHANNEL)?;
     }
     Ok(())
 }
 
 /// Takes all jobs of a product away.
-pub fn drop_jobs(tx: &mut Tx<'_>, writer: &Writer, product: &str) -> Result<()> {
+pub fn delete_jobs(tx: &mut Tx<'_>, writer: &WriteContext, product: &str) -> Result<()> {
     if schedules::delete_jobs(tx, writer.project.id, product)? > 0 {
-        tx.wake(schedules::CHANGED)?;
+        tx.wake(schedules::CHANGED_CHANNEL)?;
     }
     Ok(())
 }
 
 /// Whether a trigger may be there already.
 #[derive(Clone, Copy, PartialEq)]
-enum Before {
+enum Existing {
     /// Of a new agent there can be nothing to look for.
-    Nothing,
-    Perhaps,
+    Absent,
+    MayExist,
 }
 
 /// Makes an agent's own trigger what its definition says. The caller holds the project.
-pub(crate) fn save(tx: &mut Tx<'_>, writer: &Writer, agent: &Agent) -> Result<()> {
-    let before = if agent.version == 1 { Before::Nothing } else { Before::Perhaps };
-    save_over(tx, writer, agent, before)
+pub(crate) fn save(tx: &mut Tx<'_>, writer: &WriteContext, agent: &Agent) -> Result<()> {
+    let before = if agent.version == 1 { Existing::Absent } else { Existing::MayExist };
+    save_with(tx, writer, agent, before)
 }
 
 /// As [`save`], of a definition that says what it said before: a schedule that was set aside, or
 /// has no time to come any more, is taken up again.
-pub(crate) fn save_again(tx: &mut Tx<'_>, writer: &Writer, agent: &Agent) -> Result<()> {
-    save_over(tx, writer, agent, Before::Perhaps)
+pub(crate) fn resave(tx: &mut Tx<'_>, writer: &WriteContext, agent: &Agent) -> Result<()> {
+    save_with(tx, writer, agent, Existing::MayExist)
 }
 
-fn save_over(tx: &mut Tx<'_>, writer: &Writer, agent: &Agent, before: Before) -> Result<()> {
+fn save_with(tx: &mut Tx<'_>, writer: &WriteContext, agent: &Agent, before: Existing) -> Result<()> {
     // What is saved was checked; a definition from before there was a check may fire nothing.
     let wanted = match agent.deleted_at {
-        None => Triggering::of(&agent.definition).unwrap_or_default(),
+        None => TriggerSpec::from_definition(&agent.definition).unwrap_or_default(),
         Some(_) => None,
     };
     let (cron, event) = match wanted {
-        Some(Triggering::Schedule { cron, config }) => (Some((cron, config)), None),
-        Some(Triggering::Event { event, config }) => (None, Some((event, config))),
+        Some(TriggerSpec::Schedule { cron, config }) => (Some((cron, config)), None),
+        Some(TriggerSpec::Event { event, config }) => (None, Some((event, config))),
         None => (None, None),
     };
     save_schedule(tx, writer, agent, before, cron)?;
@@ -99,38 +99,39 @@ fn save_over(tx: &mut Tx<'_>, writer: &Writer, agent: &Agent, before: Before) ->
 
 fn save_schedule(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     agent: &Agent,
-    before: Before,
+    before: Existing,
     wanted: Option<(Cron, ScheduleConfig)>,
 ) -> Result<()> {
     if agent.deleted_at.is_some() {
         // Jobs are their product's: whoever deletes an agent has seen to it that none is left behind.
-        if let Some(own) = schedules::own(tx, agent.id)? {
+        if let Some(own) = schedules::lock_agent_schedule(tx, agent.id)? {
             schedules::delete(tx, own.id)?;
-            tx.wake(schedules::CHANGED)?;
+            tx.wake(schedules::CHANGED_CHANNEL)?;
         }
         return Ok(());
     }
     let before = match before {
-        Before::Nothing => None,
-        Before::Perhaps => schedules::own(tx, agent.id)?,
+        Existing::Absent => None,
+        Existing::MayExist => schedules::lock_agent_schedule(tx, agent.id)?,
     };
     match (wanted, before) {
         (None, None) => Ok(()),
         (None, Some(before)) => {
             schedules::delete(tx, before.id)?;
-            Ok(tx.wake(schedules::CHANGED)?)
+            Ok(tx.wake(schedules::CHANGED_CHANNEL)?)
         }
         (Some((cron, config)), before) => {
             let name = format!("agent:{}", agent.definition.name);
-            let wanted = Wanted { agent: agent.id, product: None, name: &name, cron: &cron, config: &config };
-            put(tx, writer, before, &wanted)
+            let wanted =
+                ScheduleSpec { agent: agent.id, product: None, name: &name, cron: &cron, config: &config };
+            upsert_schedule(tx, writer, before, &wanted)
         }
     }
 }
 
-struct Wanted<'a> {
+struct ScheduleSpec<'a> {
     agent: AgentId,
     product: Option<&'a str>,
     name: &'a str,
@@ -138,7 +139,12 @@ struct Wanted<'a> {
     config: &'a ScheduleConfig,
 }
 
-fn put(tx: &mut Tx<'_>, writer: &Writer, before: Option<Schedule>, wanted: &Wanted<'_>) -> Result<()> {
+fn upsert_schedule(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    before: Option<Schedule>,
+    wanted: &ScheduleSpec<'_>,
+) -> Result<()> {
     let zone = wanted.config.check()?;
     let next_at = wanted.cron.next(writer.now, &zone);
     let now = writer.now;
@@ -160,7 +166,7 @@ fn put(tx: &mut Tx<'_>, writer: &Writer, before: Option<Schedule>, wanted: &Want
     };
     let Some(before) = before else {
         schedules::insert(tx, &next)?;
-        return Ok(tx.wake(schedules::CHANGED)?);
+        return Ok(tx.wake(schedules::CHANGED_CHANNEL)?);
     };
     // A time that has come and was not looked at yet is not lost to a change of something else. One
     // that was set aside has none, and gets the next.
@@ -175,26 +181,26 @@ fn put(tx: &mut Tx<'_>, writer: &Writer, before: Option<Schedule>, wanted: &Want
             == (next.agent, &next.name, &next.config, next.next_at);
     if !same {
         schedules::update(tx, &next)?;
-        tx.wake(schedules::CHANGED)?;
+        tx.wake(schedules::CHANGED_CHANNEL)?;
     }
     Ok(())
 }
 
 fn save_event(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     agent: &Agent,
-    before: Before,
+    before: Existing,
     wanted: Option<(EventKind, EventConfig)>,
 ) -> Result<()> {
     let project = writer.project.id;
     let before = match before {
-        Before::Nothing => None,
-        Before::Perhaps => rows::get(tx, agent.id)?,
+        Existing::Absent => None,
+        Existing::MayExist => rows::get(tx, agent.id)?,
     };
     let Some((event, config)) = wanted else {
         if before.is_some() {
-            rows::hold_cursor(tx, project)?;
+            rows::lock_cursor(tx, project)?;
             rows::delete(tx, agent.id)?;
         }
         return Ok(());
@@ -202,8 +208,8 @@ fn save_event(
     if before.as_ref().is_some_and(|before| before.event == event && before.config == config) {
         return Ok(());
     }
-    rows::hold_cursor(tx, project)?;
-    if !rows::any(tx, project)? {
+    rows::lock_cursor(tx, project)?;
+    if !rows::has_any(tx, project)? {
         // Nobody has read on since the last trigger went, if there ever was one.
         let latest = feed::latest(tx, project)?;
         rows::set_cursor(tx, project, latest)?;
@@ -211,8 +217,8 @@ fn save_event(
     let since = match before {
         // What it waits for has not changed: what is written but not read yet is still its own.
         Some(before) if before.event == event => before.since,
-        _ => feed::here(tx)?,
+        _ => feed::current_start(tx)?,
     };
-    rows::put(tx, &EventTrigger { agent: agent.id, project, event, config, since })?;
-    Ok(tx.wake(schedules::CHANGED)?)
+    rows::upsert(tx, &EventTrigger { agent: agent.id, project, event, config, since })?;
+    Ok(tx.wake(schedules::CHANGED_CHANNEL)?)
 }

@@ -8,18 +8,18 @@ use emergent_domain::{
     ids::FiringId,
     run::{Origin, Run},
     time::Timestamp,
-    trigger::{Due, Fired, Firing, FiringStatus, Schedule, Why, due},
+    trigger::{DueSchedule, Firing, FiringCause, FiringStatus, Schedule, SkipReason, decide_schedule},
 };
 use emergent_store::{Tx, agents, schedules, triggers::firings};
 use serde_json::{Value, json};
 
 use super::{
-    Done, Refusal, SetAside,
-    tally::{Outcome, SCHEDULE},
+    FiringOutcome, RefusedStart, SuspendedSchedule,
+    firing_counts::{FiringOutcomeKind, SCHEDULE},
 };
 use crate::{
     Error, Executor, Result,
-    admit::{Door, Start, admit},
+    admission::{Admission, StartOptions, admit},
     queue,
 };
 
@@ -29,43 +29,47 @@ impl Executor {
     pub async fn fire_schedules(&self, limit: usize) -> Result<usize> {
         let (executor, now) = (self.clone(), self.clock().now());
         let fired = self.db().write(move |tx| {
-            let due = schedules::due(tx, now, limit)?;
-            let mut done = Done::default();
+            let due = schedules::lock_due(tx, now, limit)?;
+            let mut done = FiringOutcome::default();
             if due.is_empty() {
                 return Ok(done);
             }
-            let room = queue::room(tx, executor.settings().max_queued)?;
+            let room = queue::free_queue_capacity(tx, executor.settings().max_queued)?;
             for schedule in &due {
                 if done.admitted == room {
                     // Later than a minute is missed, unless somebody looked in time.
-                    schedules::note_waiting(tx, now)?;
+                    schedules::mark_waiting(tx, now)?;
                     done.full = true;
                     break;
                 }
-                match rule(schedule) {
+                match parse_rule(schedule) {
                     Ok(rule) => fire(tx, &executor, schedule, &rule, now, &mut done)?,
                     Err(why) => {
-                        schedules::set_aside(tx, schedule.id, &why)?;
-                        done.set_aside.push(SetAside { id: schedule.id, name: schedule.name.clone(), why });
+                        schedules::suspend(tx, schedule.id, &why)?;
+                        done.suspended.push(SuspendedSchedule {
+                            id: schedule.id,
+                            name: schedule.name.clone(),
+                            reason: why,
+                        });
                     }
                 }
                 done.count += 1;
             }
             Ok::<_, Error>(done)
         });
-        self.finish(fired.await?)
+        self.report_outcome(fired.await?)
     }
 }
 
 /// When a schedule comes due.
-struct Rule {
+struct ScheduleRule {
     cron: Cron,
     zone: Zone,
 }
 
 /// What a schedule goes by, or what is wrong with it. Everything was checked when it was saved:
 /// somebody else wrote such a row, or a newer program.
-fn rule(schedule: &Schedule) -> Result<Rule, String> {
+fn parse_rule(schedule: &Schedule) -> Result<ScheduleRule, String> {
     if let Some(error) = &schedule.error {
         return Err(error.clone());
     }
@@ -74,20 +78,20 @@ fn rule(schedule: &Schedule) -> Result<Rule, String> {
         .parse()
         .map_err(|error: CronError| format!("its cron expression cannot be read: {error}"))?;
     let zone = schedule.config.check().map_err(|invalid| format!("its settings are wrong: {invalid}"))?;
-    Ok(Rule { cron, zone })
+    Ok(ScheduleRule { cron, zone })
 }
 
 fn fire(
     tx: &mut Tx<'_>,
     executor: &Executor,
     schedule: &Schedule,
-    rule: &Rule,
+    rule: &ScheduleRule,
     now: Timestamp,
-    done: &mut Done,
+    done: &mut FiringOutcome,
 ) -> Result<()> {
-    let live = schedules::live_run(tx, schedule.id)?.is_some();
-    let step = due(
-        &Due {
+    let live = schedules::active_run(tx, schedule.id)?.is_some();
+    let step = decide_schedule(
+        &DueSchedule {
             cron: &rule.cron,
             zone: &rule.zone,
             missed: schedule.config.missed,
@@ -99,12 +103,12 @@ fn fire(
         now,
     );
     let agent = agents::get(tx, schedule.project, schedule.agent)?;
-    let skip = step.skip.or(if agent.is_none() { Some(Why::Gone) } else { None });
+    let skip = step.skip.or(if agent.is_none() { Some(SkipReason::Gone) } else { None });
     let firing = Firing {
         id: FiringId::new(),
         project: schedule.project,
         agent: schedule.agent,
-        fired: Fired::Schedule { schedule: schedule.id, at: step.at },
+        fired: FiringCause::Schedule { schedule: schedule.id, at: step.at },
         cause: None,
         cause_depth: 0,
         status: if skip.is_some() { FiringStatus::Skipped } else { FiringStatus::Pending },
@@ -116,18 +120,18 @@ fn fire(
     };
     let new = firings::insert(tx, std::slice::from_ref(&firing))? == 1;
     let (Some(agent), true, None) = (agent, new, skip) else {
-        let outcome = if new { Outcome::Dropped } else { Outcome::Deduplicated };
+        let outcome = if new { FiringOutcomeKind::Dropped } else { FiringOutcomeKind::Deduplicated };
         done.tally.add(SCHEDULE, outcome, 1);
         return Ok(schedules::advance(tx, schedule.id, step.next_at, None)?);
     };
-    let door = Door { schedule: Some(schedule.id), ..Door::new(Origin::Schedule) };
-    let admitted = admit(tx, executor, &agent, &door, &start(schedule, step.at));
+    let door = Admission { schedule: Some(schedule.id), ..Admission::new(Origin::Schedule) };
+    let admitted = admit(tx, executor, &agent, &door, &start_options(schedule, step.at));
     match admitted {
         Ok(Run { id, .. }) => {
             firings::settle(tx, &[firing.id], FiringStatus::Admitted, None, Some(id), now)?;
             schedules::advance(tx, schedule.id, step.next_at, Some((step.at, id)))?;
             done.admitted += 1;
-            done.tally.add(SCHEDULE, Outcome::Fired, 1);
+            done.tally.add(SCHEDULE, FiringOutcomeKind::Fired, 1);
         }
         Err(error @ (Error::Store(_) | Error::Graph(_))) => return Err(error),
         // An admission refuses before its first write: the rest of this transaction holds.
@@ -135,15 +139,15 @@ fn fire(
             let why = error.to_string();
             firings::settle(tx, &[firing.id], FiringStatus::Refused, Some(&why), None, now)?;
             schedules::advance(tx, schedule.id, step.next_at, None)?;
-            done.tally.add(SCHEDULE, Outcome::Refused, 1);
-            done.refusals.push(Refusal { agent: agent.id, name: agent.definition.name, why });
+            done.tally.add(SCHEDULE, FiringOutcomeKind::Refused, 1);
+            done.refusals.push(RefusedStart { agent: agent.id, name: agent.definition.name, reason: why });
         }
     }
     Ok(())
 }
 
 /// What the agent is told.
-fn start(schedule: &Schedule, at: Timestamp) -> Start {
+fn start_options(schedule: &Schedule, at: Timestamp) -> StartOptions {
     let config = &schedule.config;
     let input = config.input.clone().unwrap_or_else(|| {
         format!("It is time: the schedule `{}` (`{}`) came due at {at}.", schedule.name, schedule.cron)
@@ -159,7 +163,7 @@ fn start(schedule: &Schedule, at: Timestamp) -> Start {
         Some(context) => json!({ "schedule": about, "context": context }),
         None => json!({ "schedule": about }),
     };
-    Start {
+    StartOptions {
         input,
         context: Some(context),
         model: None,

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use emergent_domain::{
-    chat::{Part, Turn, text_of},
+    chat::{Part, Turn, join_text},
     ids::RunId,
-    run::{CallStatus, MessageRole, Reason, Run, RunStatus},
-    run_event::{MessageContent, RecordedCall, RecordedMessage},
+    run::{MessageRole, Reason, Run, RunStatus, ToolCallStatus},
+    run_event::{MessageContent, RecordedMessage, RecordedToolCall},
 };
 use emergent_store::{
     Db,
@@ -19,8 +19,8 @@ use emergent_store::{
 use serde_json::{Value, json};
 
 use crate::{
-    desk::Book,
-    plan::{self, CAP, Task},
+    agent_scripts::{self, CAP, Task},
+    observer::Book,
     wire::Asked,
 };
 
@@ -57,7 +57,7 @@ pub async fn load(db: &Db) -> Vec<Recorded> {
             for (project, id) in ids {
                 let run = runs::get(tx, project, id)?.expect("it was there");
                 let talk = conversation::load(tx, id)?;
-                let events = timeline::events(tx, id, 0, 10_000)?;
+                let events = timeline::list_events(tx, id, 0, 10_000)?;
                 let input = talk.messages.iter().find(|message| message.role == MessageRole::User);
                 let task = Task::read(&plain(input.expect("every run is told something")));
                 all.push(Recorded { run, task, talk, events });
@@ -147,7 +147,7 @@ impl Recorded {
         })
     }
 
-    pub fn calls_of(&self, message: &RecordedMessage) -> impl Iterator<Item = &RecordedCall> {
+    pub fn calls_of(&self, message: &RecordedMessage) -> impl Iterator<Item = &RecordedToolCall> {
         self.talk.calls.iter().filter(|call| call.message == message.id)
     }
 
@@ -174,12 +174,12 @@ impl Recorded {
         let ended = if endless { RunStatus::Paused } else { RunStatus::Completed };
         assert_eq!(run.status, ended, "{told}");
         assert_eq!(run.reason, endless.then_some(Reason::StepLimit), "{told}");
-        let answers = plan::answers(agent, &self.task);
+        let answers = agent_scripts::answers(agent, &self.task);
         assert_eq!(self.answers().count(), answers, "the answers of {told}");
         let steps = if endless { CAP as usize } else { answers };
         assert_eq!(usize::try_from(run.step_count), Ok(steps), "the steps of {told}");
         if let Some((_, last)) = self.answers().last() {
-            assert_eq!(run.summary, Some(text_of(last)), "{told}");
+            assert_eq!(run.summary, Some(join_text(last)), "{told}");
         }
         assert_eq!(run.error, None, "{told}");
     }
@@ -190,7 +190,7 @@ impl Recorded {
         let system = self.talk.messages.iter().find(|message| message.role == MessageRole::System);
         let system = plain(system.expect("a system prompt"));
         for (at, (message, parts)) in self.answers().enumerate() {
-            let request = Task::read(&text_of(parts)).request.expect("its request");
+            let request = Task::read(&join_text(parts)).request.expect("its request");
             let heard = &book.asked[request as usize];
             let told = format!("answer {at} of {}", self.name());
             assert_eq!(
@@ -214,7 +214,7 @@ impl Recorded {
     fn planned(&self, at: usize, message: &RecordedMessage, parts: &[Part], heard: &Asked, request: u64) {
         let told = format!("answer {at} of {}", self.name());
         let wanted = match heard.with_tools {
-            true => plan::calls(&self.run.agent_name, &self.task, at),
+            true => agent_scripts::calls(&self.run.agent_name, &self.task, at),
             false => Vec::new(),
         };
         let made: Vec<(&str, &Value)> =
@@ -250,14 +250,14 @@ impl Recorded {
         turns
     }
 
-    fn result(&self, call: &RecordedCall, place: i64) -> emergent_domain::chat::CallResult {
+    fn result(&self, call: &RecordedToolCall, place: i64) -> emergent_domain::chat::ToolResult {
         let before = call.result_seq.is_some_and(|seq| seq < place);
         assert!(before, "{} went on before the result of {call:?}", self.name());
-        emergent_domain::chat::CallResult {
+        emergent_domain::chat::ToolResult {
             id: call.id,
             name: call.tool.clone(),
             output: call.output.clone().expect("a result"),
-            is_error: call.status == CallStatus::Error,
+            is_error: call.status == ToolCallStatus::Error,
         }
     }
 
@@ -265,16 +265,18 @@ impl Recorded {
     fn children(&self, all: &[Recorded]) {
         let mut below: Vec<&Recorded> =
             all.iter().filter(|one| one.run.parent == Some(self.run.id)).collect();
-        below.sort_by_key(|one| one.run.part);
+        below.sort_by_key(|one| one.run.child_index);
         let spawning = self.talk.calls.iter().find(|call| call.tool == "spawn_agents");
-        let wanted = plan::children(&self.run.agent_name, &self.task);
+        let wanted = agent_scripts::children(&self.run.agent_name, &self.task);
         let told =
             |agent: &str, task: &Task, part: usize| (agent.to_owned(), task.key.clone(), task.steps, part);
         let wanted: Vec<_> =
             wanted.iter().enumerate().map(|(part, (agent, task))| told(agent, task, part)).collect();
         let found: Vec<_> = below
             .iter()
-            .map(|one| told(&one.run.agent_name, &one.task, usize::try_from(one.run.part).expect("a place")))
+            .map(|one| {
+                told(&one.run.agent_name, &one.task, usize::try_from(one.run.child_index).expect("a place"))
+            })
             .collect();
         assert_eq!(found, wanted, "the runs below {}", self.name());
         for one in &below {
@@ -300,7 +302,7 @@ impl Recorded {
             let key = (call.tool.clone(), call.input["key"].as_str().unwrap_or_default().to_owned());
             let tickets = book.called.get(&key).map_or(&[][..], Vec::as_slice);
             match (call.tool.as_str(), call.status) {
-                ("ring", CallStatus::Completed) => {
+                ("ring", ToolCallStatus::Completed) => {
                     let heard: Vec<_> = tickets.iter().map(|ticket| json!(ticket)).collect();
                     assert_eq!(heard, [output], "{told}");
                 }
@@ -310,7 +312,7 @@ impl Recorded {
                     tally.in_doubt += 1;
                 }
                 (tool, status) => {
-                    assert_eq!(status, CallStatus::Completed, "{told}: {output}");
+                    assert_eq!(status, ToolCallStatus::Completed, "{told}: {output}");
                     if tool == "poke" {
                         assert!(tickets.iter().any(|ticket| json!(ticket) == output), "{told}: {output}");
                         tally.repeated += usize::from(tickets.len() > 1);
@@ -324,7 +326,7 @@ impl Recorded {
     /// run ever wrote again.
     fn drivers(&self, book: &Book, servers: Servers) {
         let said = self.answers().map(|(message, parts)| {
-            let request = Task::read(&text_of(parts)).request.expect("its request");
+            let request = Task::read(&join_text(parts)).request.expect("its request");
             (message.seq, book.asked[request as usize].process)
         });
         let done = self.talk.calls.iter().filter_map(|call| {

@@ -14,7 +14,7 @@ use emergent_graph::{Graph, RelationshipFilter};
 use emergent_store::Db;
 use serde_json::Value;
 
-use crate::{check::Recorded, plan};
+use crate::{agent_scripts, check::Recorded};
 
 /// What each call wrote, as text: what, which version, what it says then.
 type Effects = BTreeMap<(RunId, ToolCallId), Vec<String>>;
@@ -37,7 +37,7 @@ fn wanted(all: &[Recorded]) -> Effects {
     let mut effects = Effects::new();
     for one in all {
         let mut things: BTreeMap<String, Thing> = BTreeMap::new();
-        for call in one.talk.calls.iter().filter(|call| plan::is_write(&call.tool)) {
+        for call in one.talk.calls.iter().filter(|call| agent_scripts::is_write(&call.tool)) {
             let input = &call.input;
             let text = |field: &str| input[field].as_str().unwrap_or_default().to_owned();
             let effect = match call.tool.as_str() {

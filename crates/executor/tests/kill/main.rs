@@ -5,11 +5,11 @@
 //! `EMERGENT_SOAK_KILLS` says how often (`make soak` takes many), `EMERGENT_TEST_SEED` repeats what
 //! is started and roughly when it dies; the moments of the kills are never quite the same.
 
+mod agent_scripts;
 mod check;
-mod desk;
 mod effects;
-mod house;
-mod plan;
+mod environment;
+mod observer;
 mod server;
 mod takeover;
 mod wire;
@@ -17,7 +17,7 @@ mod wire;
 use std::time::Duration;
 
 use check::Servers;
-use house::House;
+use environment::House;
 use rand::Rng;
 use takeover::Away;
 

@@ -6,21 +6,21 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use emergent_domain::{
     author::Author,
-    chat::{Call, Part, Speaker, Stop, Usage},
+    chat::{Part, Speaker, StopReason, ToolCall, Usage},
     ids::{ProjectId, ToolCallId},
     object::ObjectPatch,
     time::Clock,
 };
-use emergent_executor::{Executor, Settings, Start as Trigger};
+use emergent_executor::{Executor, Settings, StartOptions as Trigger};
 use emergent_graph::{Actor, Graph, objects};
 use emergent_llm::{Answer, ChatRequest, Delta, Error, Models, Provider};
 use emergent_store::{Db, DbConfig, leases, objects as rows};
-use emergent_tools::{Done, Effect, Tool, ToolContext, ToolError, ToolInfo, ToolPool};
+use emergent_tools::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput, ToolPool};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::{
-    plan::{self, Task},
+    agent_scripts::{self, Task},
     wire::{Asked, Database, ROLE, Role, Start, Ticket, Told, say},
 };
 
@@ -33,7 +33,7 @@ async fn server() {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
     let executor = open(&role).await;
     let project = executor.graph().ensure_default_project().await.expect("a project").id;
-    for agent in plan::agents() {
+    for agent in agent_scripts::agents() {
         if executor.find_agent(project, &agent.name).await.is_err() {
             // Another server may be quicker.
             let _ = executor.create_agent(actor(project), agent).await;
@@ -59,7 +59,7 @@ async fn open(role: &Role) -> Executor {
     let (db, clock) = (Db::open(config).await.expect("the database"), Clock::system());
     if role.alone {
         let now = clock.now();
-        db.write(move |tx| leases::end_all(tx, now)).await.expect("the leases of the dead");
+        db.write(move |tx| leases::expire_all(tx, now)).await.expect("the leases of the dead");
     }
     let outside = |name: &str, idempotent| -> Arc<dyn Tool> {
         let effect = Effect::External { read_only: false, idempotent };
@@ -70,12 +70,12 @@ async fn open(role: &Role) -> Executor {
         process: role.process,
         desk: role.desk.clone(),
     };
-    let tools = ToolPool::new(emergent_tools::builtin::all())
-        .with(outside("ring", false))
-        .with(outside("poke", true))
-        .with(Arc::new(increment));
+    let tools = ToolPool::new(emergent_tools::builtin::tools())
+        .with_tool(outside("ring", false))
+        .with_tool(outside("poke", true))
+        .with_tool(Arc::new(increment));
     let model = Planned { process: role.process, desk: role.desk.clone() };
-    let models = Models::default().with(Arc::new(model));
+    let models = Models::default().with_provider(Arc::new(model));
     let settings = Settings { max_runs: role.places, ..Settings::default() };
     Executor::new(Graph::new(db, clock, None), models, tools, settings)
 }
@@ -97,7 +97,7 @@ async fn count_what_is_left(executor: Executor, role: Role) {
     loop {
         let left = executor.graph().db().read(|tx| {
             let sql = "SELECT count(*) FROM agent_runs WHERE status IN ('queued', 'running')";
-            tx.opt(sql, &[], |row| row.get::<i64>(0))
+            tx.query_opt(sql, &[], |row| row.get::<i64>(0))
         });
         let left: Result<_, emergent_store::Error> = left.await;
         let runs = left.expect("a count").unwrap_or(0);
@@ -115,7 +115,7 @@ struct Planned {
 #[async_trait]
 impl Provider for Planned {
     fn name(&self) -> &str {
-        plan::PROVIDER
+        agent_scripts::PROVIDER
     }
 
     async fn chat(
@@ -125,8 +125,8 @@ impl Provider for Planned {
     ) -> Result<Answer, Error> {
         let asked = Asked {
             process: self.process,
-            run: request.about.run.expect("a run asks"),
-            step: request.about.step,
+            run: request.meta.run.expect("a run asks"),
+            step: request.meta.step,
             system: request.system.to_owned(),
             turns: serde_json::to_value(request.turns).expect("turns are JSON"),
             with_tools: !request.tools.is_empty(),
@@ -136,14 +136,14 @@ impl Provider for Planned {
         let answers = request.turns.iter().filter(|turn| turn.speaker == Speaker::Assistant).count();
         let wanted = match request.tools.is_empty() {
             true => Vec::new(),
-            false => plan::calls(request.about.agent, &task, answers),
+            false => agent_scripts::calls(request.meta.agent, &task, answers),
         };
-        let stop = if wanted.is_empty() { Stop::End } else { Stop::ToolCalls };
+        let stop = if wanted.is_empty() { StopReason::End } else { StopReason::ToolCalls };
         let mut parts = vec![Part::text(task.text())];
         parts.extend(wanted.into_iter().enumerate().map(|(at, wanted)| {
             // Something a provider wants to see again as it was.
             let provider = Some(json!({ "signature": format!("{number}-{at}") }));
-            Part::Call(Call {
+            Part::Call(ToolCall {
                 id: ToolCallId::new(),
                 name: wanted.tool.into(),
                 input: wanted.input,
@@ -188,10 +188,10 @@ impl Tool for Outside {
         &self.info
     }
 
-    async fn call(&self, _: &ToolContext, input: Value) -> Result<Done, ToolError> {
+    async fn call(&self, _: &ToolContext, input: Value) -> Result<ToolOutput, ToolError> {
         let (process, tool) = (self.process, self.info.name.clone());
         let ticket: Ticket = say(&self.desk, &Told::Called { process, tool, key: key_of(&input) }).await;
-        Ok(Done::Answer(json!(ticket)))
+        Ok(ToolOutput::Answer(json!(ticket)))
     }
 }
 
@@ -209,10 +209,10 @@ impl Tool for Increment {
         &self.info
     }
 
-    async fn call(&self, _: &ToolContext, input: Value) -> Result<Done, ToolError> {
+    async fn call(&self, _: &ToolContext, input: Value) -> Result<ToolOutput, ToolError> {
         let (key, process, tool) = (key_of(&input), self.process, self.info.name.clone());
         let _: Ticket = say(&self.desk, &Told::Called { process, tool, key: key.clone() }).await;
-        Ok(Done::Change(Box::new(move |tx, writer| {
+        Ok(ToolOutput::Change(Box::new(move |tx, writer| {
             let found = rows::lock_by_key(tx, writer.project.id, "Thing", &key)?;
             let found =
                 found.ok_or_else(|| emergent_graph::Error::NotFound { what: "object", id: key.clone() })?;

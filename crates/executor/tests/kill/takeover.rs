@@ -12,7 +12,7 @@ use emergent_store::Db;
 use crate::{
     check::{self, Servers},
     effects,
-    house::{House, Server},
+    environment::{House, Server},
 };
 
 /// Once a server is gone, its runs are another's within this.

@@ -11,7 +11,7 @@ use tokio::{
     net::UnixStream,
 };
 
-use crate::plan::Task;
+use crate::agent_scripts::Task;
 
 /// The environment variable that makes the test binary the server it tests.
 pub const ROLE: &str = "EMERGENT_KILL_TEST_SERVER";

@@ -2,10 +2,10 @@
 
 #![allow(dead_code)]
 
-pub mod bursar;
-pub mod duties;
+pub mod priced_model;
 pub mod server;
 pub mod tools;
+pub mod workflow_runs;
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,38 +14,38 @@ use emergent_domain::{
     author::Author,
     ids::{ProjectId, RunId},
     run::{Reason, Run, RunStatus},
-    run_event::{RecordedCall, RunEvent, RunEventBody},
+    run_event::{RecordedToolCall, RunEvent, RunEventBody},
     time::Clock,
 };
-use emergent_executor::{Executor, Settings, Start};
+use emergent_executor::{Executor, Settings, StartOptions};
 use emergent_graph::{Actor, Graph};
 use emergent_llm::Models;
 use emergent_store::Db;
-use emergent_testkit::scripted::Scripted;
-use emergent_tools::{Tool, ToolPool, remote::Servers};
+use emergent_testkit::scripted::ScriptedModel;
+use emergent_tools::{Tool, ToolPool, remote::McpServers};
 use serde_json::Value;
 use tokio::{sync::watch, task::JoinHandle};
 
 pub struct House {
     pub executor: Executor,
     pub project: ProjectId,
-    pub model: Scripted,
+    pub model: ScriptedModel,
     stop: watch::Sender<bool>,
     runner: Option<JoinHandle<()>>,
 }
 
 pub struct Plan {
-    pub model: Scripted,
+    pub model: ScriptedModel,
     pub models: Option<Models>,
     pub settings: Settings,
     pub tools: Vec<Arc<dyn Tool>>,
     /// External servers.
-    pub remote: Option<Servers>,
+    pub remote: Option<McpServers>,
     pub clock: Clock,
 }
 
 impl Plan {
-    pub fn new(model: Scripted) -> Self {
+    pub fn new(model: ScriptedModel) -> Self {
         let settings = Settings::default();
         Self { model, models: None, settings, tools: Vec::new(), remote: None, clock: Clock::system() }
     }
@@ -68,7 +68,7 @@ impl Plan {
 
 impl House {
     /// Opens with a runner at work.
-    pub async fn open(db: &Db, model: Scripted) -> Self {
+    pub async fn open(db: &Db, model: ScriptedModel) -> Self {
         Self::build(db, Plan::new(model)).await.staffed()
     }
 
@@ -84,7 +84,7 @@ impl House {
         let pool = plan
             .tools
             .into_iter()
-            .fold(ToolPool::new(emergent_tools::builtin::all()), |pool, tool| pool.with(tool));
+            .fold(ToolPool::new(emergent_tools::builtin::tools()), |pool, tool| pool.with_tool(tool));
         let pool = match plan.remote {
             Some(servers) => pool.with_remote(servers),
             None => pool,
@@ -123,12 +123,12 @@ impl House {
     }
 
     pub async fn start(&self, agent: &Agent, input: &str) -> Run {
-        let start = Start { input: input.to_owned(), ..Start::default() };
+        let start = StartOptions { input: input.to_owned(), ..StartOptions::default() };
         self.executor.trigger(self.actor(), agent.id, start).await.unwrap()
     }
 
     /// Starts an agent with more than an input, and waits for its end.
-    pub async fn run_with(&self, agent: &Agent, start: Start) -> Run {
+    pub async fn run_with(&self, agent: &Agent, start: StartOptions) -> Run {
         let run = self.executor.trigger(self.actor(), agent.id, start).await.unwrap();
         self.ended(run.id).await
     }
@@ -141,7 +141,8 @@ impl House {
 
     /// The runs below a run, as they were started.
     pub async fn children(&self, run: RunId) -> Vec<Run> {
-        let found = self.executor.graph().db().read(move |tx| emergent_store::runs::children(tx, run, None));
+        let found =
+            self.executor.graph().db().read(move |tx| emergent_store::runs::list_children(tx, run, None));
         let found: Result<Vec<Run>, emergent_store::Error> = found.await;
         found.unwrap()
     }
@@ -151,12 +152,12 @@ impl House {
     }
 
     /// Every call of a run with its result, as it ended.
-    pub async fn calls(&self, run: RunId) -> Vec<RecordedCall> {
+    pub async fn calls(&self, run: RunId) -> Vec<RecordedToolCall> {
         let over = |event: RunEvent| match event.body {
             RunEventBody::ToolCompleted(call) => Some(call),
             _ => None,
         };
-        let mut calls: Vec<RecordedCall> = self.events(run).await.into_iter().filter_map(over).collect();
+        let mut calls: Vec<RecordedToolCall> = self.events(run).await.into_iter().filter_map(over).collect();
         calls.sort_by_key(|call| call.seq);
         calls
     }
@@ -198,7 +199,7 @@ fn line(event: &emergent_domain::run_event::RunEvent) -> String {
             let text = match &message.content {
                 MessageContent::Text { text, injected: None } => text.clone(),
                 MessageContent::Text { injected: Some(reason), .. } => format!("[{reason}]"),
-                MessageContent::Parts(parts) => emergent_domain::chat::text_of(parts),
+                MessageContent::Parts(parts) => emergent_domain::chat::join_text(parts),
                 MessageContent::Summary { text, .. } => format!("[summary] {text}"),
             };
             format!("{} {}: {text}", message.step, message.role)
@@ -245,8 +246,8 @@ pub fn assert_ended(run: &Run, status: RunStatus, reason: Option<Reason>) {
 pub fn agent(name: &str) -> AgentDefinition {
     AgentDefinition {
         system_prompt: format!("You are {name}."),
-        model: Some(Scripted::MODEL.parse().unwrap()),
-        ..AgentDefinition::named(name)
+        model: Some(ScriptedModel::MODEL.parse().unwrap()),
+        ..AgentDefinition::new(name)
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use emergent_tools::{Change, Done, Effect, Tool, ToolContext, ToolError, ToolInfo};
+use emergent_tools::{Effect, GraphChange, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
 use serde_json::{Value, json};
 
 pub const EXTERNAL: Effect = Effect::External { read_only: false, idempotent: false };
@@ -20,7 +20,7 @@ pub const WRITES: Effect = Effect::Writes { destructive: false };
 pub struct Probe {
     info: ToolInfo,
     takes: Duration,
-    does: Box<dyn Fn(Value) -> Done + Send + Sync>,
+    does: Box<dyn Fn(Value) -> ToolOutput + Send + Sync>,
     at_work: AtomicUsize,
     most_at_work: AtomicUsize,
     /// Every call: `name` as it begins, `/name` as it ends.
@@ -40,7 +40,7 @@ impl Probe {
         Self {
             info,
             takes: Duration::ZERO,
-            does: Box::new(|input| Done::Answer(json!({ "got": input }))),
+            does: Box::new(|input| ToolOutput::Answer(json!({ "got": input }))),
             at_work: AtomicUsize::new(0),
             most_at_work: AtomicUsize::new(0),
             log: Arc::default(),
@@ -67,7 +67,7 @@ impl Probe {
     }
 
     pub fn answers(mut self, answer: Value) -> Self {
-        self.does = Box::new(move |_| Done::Answer(answer.clone()));
+        self.does = Box::new(move |_| ToolOutput::Answer(answer.clone()));
         self
     }
 
@@ -77,8 +77,8 @@ impl Probe {
     }
 
     /// Prepares a change instead of answering.
-    pub fn changes(mut self, change: impl Fn(&Value) -> Change + Send + Sync + 'static) -> Self {
-        self.does = Box::new(move |input| Done::Change(change(&input)));
+    pub fn changes(mut self, change: impl Fn(&Value) -> GraphChange + Send + Sync + 'static) -> Self {
+        self.does = Box::new(move |input| ToolOutput::Change(change(&input)));
         self
     }
 
@@ -125,7 +125,7 @@ impl Tool for Probe {
         &self.info
     }
 
-    async fn call(&self, _: &ToolContext, input: Value) -> Result<Done, ToolError> {
+    async fn call(&self, _: &ToolContext, input: Value) -> Result<ToolOutput, ToolError> {
         self.log.lock().unwrap().push(self.info.name.clone());
         let now = self.at_work.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_at_work.fetch_max(now, Ordering::SeqCst);

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use emergent_domain::{run::RunStatus, trigger::EventKind};
 use emergent_testkit::{
-    both,
-    scripted::{Say, calls, says},
+    both_engines,
+    scripted::{ScriptedReply, calls, says},
 };
 use tokio::{sync::watch, task::JoinHandle};
 
@@ -28,7 +28,7 @@ impl Firing {
 }
 
 /// An agent that writes another of what it waits for.
-fn echo(lines: usize) -> Vec<Say> {
+fn echo(lines: usize) -> Vec<ScriptedReply> {
     let write = || calls("entities_create", json!({ "type": "Note", "properties": {} }));
     (0..lines).flat_map(|_| [write(), says("Written.")]).collect()
 }
@@ -38,9 +38,9 @@ fn writer(name: &str, trigger: &str, settings: Value) -> AgentDefinition {
     AgentDefinition { trigger: plain.trigger, config: plain.config, ..with_tools(name, &["entities_create"]) }
 }
 
-both! {
+both_engines! {
     async fn an_agent_that_sets_itself_off_ends_at_depth_three(db: TestDb) {
-        let model = Scripted::default().agent("echo", echo(6));
+        let model = ScriptedModel::default().agent("echo", echo(6));
         let house = House::open(&db, model).await;
         house.agent(writer("echo", "on_entity_created", json!({ "types": ["Note"] }))).await;
         let firing = Firing::at(&house);
@@ -60,7 +60,7 @@ both! {
 
     async fn a_chain_through_children_is_no_shorter(db: TestDb) {
         let spawn = || calls("spawn_agents", json!({ "tasks": [{ "agent_name": "hand", "task": "Write." }] }));
-        let model = Scripted::default()
+        let model = ScriptedModel::default()
             .agent("head", (0..6).flat_map(|_| [spawn(), says("Done.")]))
             .agent("hand", echo(6));
         let house = House::open(&db, model).await;
@@ -78,7 +78,7 @@ both! {
     }
 
     async fn an_event_is_heard_at_once_and_a_schedule_is_on_time(db: TestDb) {
-        let model = Scripted::default().agent("notes", [says("Seen.")]);
+        let model = ScriptedModel::default().agent("notes", [says("Seen.")]);
         let house = House::open(&db, model).await;
         let firing = Firing::at(&house);
         // The trigger is made while they look: nobody has to start anew for it.

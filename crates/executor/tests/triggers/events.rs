@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use emergent_domain::{
-    document::NewDocument, ids::RunId, relationship::NewRelationship, run::Origin, trigger::Fired,
+    document::NewDocument, ids::RunId, relationship::NewRelationship, run::Origin, trigger::FiringCause,
 };
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use serde_json::Map;
 
 use crate::*;
 
-both! {
+both_engines! {
     async fn each_event_fires_once_whoever_reads_and_whoever_fires(db: TestDb) {
         const OBJECTS: usize = 60;
         let two = Two::open(&db).await;
@@ -65,7 +65,7 @@ both! {
         let firings = two.firings().await;
         assert_eq!(firings.len(), 1, "{firings:?}");
         assert_eq!(firings[0].firing.agent, updated.id);
-        assert!(matches!(firings[0].firing.fired, Fired::Event { version: 2, .. }), "{firings:?}");
+        assert!(matches!(firings[0].firing.fired, FiringCause::Event { version: 2, .. }), "{firings:?}");
         let context = context(&two.here, &two.runs().await[0]).await;
         assert_eq!((&context["object"]["properties"]["priority"], &context["version"]), (&json!(7), &json!(2)));
     }
@@ -161,7 +161,7 @@ both! {
         two.pass(30);
         two.settle().await;
         let told = |agent: &Agent, entity: Uuid, firings: &[ListedFiring]| {
-            let found: Vec<_> = firings.iter().filter(|one| one.firing.agent == agent.id && matches!(one.firing.fired, Fired::Event { entity: of, .. } if of == entity)).cloned().collect();
+            let found: Vec<_> = firings.iter().filter(|one| one.firing.agent == agent.id && matches!(one.firing.fired, FiringCause::Event { entity: of, .. } if of == entity)).cloned().collect();
             outcomes(&found).remove(0)
         };
         let firings = two.firings().await;

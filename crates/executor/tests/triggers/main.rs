@@ -4,21 +4,21 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod capacity;
 mod chains;
 mod events;
-mod figures;
+mod metrics;
 mod narrowed;
 mod overlap;
-mod room;
 mod schedules;
-mod set_aside;
+mod suspended;
 
 use std::time::Duration;
 
 use emergent_domain::{
     agent::{Agent, AgentDefinition},
+    change::FeedPosition,
     cursor::Page,
-    event::FeedPosition,
     ids::ObjectId,
     object::{NewObject, Object, ObjectPatch},
     run::Run,
@@ -31,7 +31,7 @@ use emergent_executor::{
     triggers::{FiringFilter, ListedFiring},
 };
 use emergent_store::{Error, Tx};
-use emergent_testkit::{TestDb, held_clock, scripted::Scripted};
+use emergent_testkit::{TestDb, fixed_clock, scripted::ScriptedModel};
 use serde_json::{Value, json};
 use support::{House, Plan, agent, until};
 use uuid::Uuid;
@@ -49,12 +49,12 @@ impl Two {
     }
 
     async fn with(db: &TestDb, settings: Settings) -> Self {
-        let clock = held_clock();
+        let clock = fixed_clock();
         let plan = || {
             let settings = settings.clone();
-            Plan { clock: clock.clone(), settings, ..Plan::new(Scripted::default()) }
+            Plan { clock: clock.clone(), settings, ..Plan::new(ScriptedModel::default()) }
         };
-        let second = db.second().await;
+        let second = db.second_connection().await;
         Self { here: House::build(db, plan()).await, there: House::build(&second, plan()).await, clock }
     }
 
@@ -105,7 +105,13 @@ impl Two {
                 .await
                 .into_iter()
                 .any(|one| one.firing.status == FiringStatus::Pending && one.firing.due_at <= now);
-            let unread = self.here.executor.graph().db().read(emergent_store::triggers::unread).await;
+            let unread = self
+                .here
+                .executor
+                .graph()
+                .db()
+                .read(emergent_store::triggers::projects_with_unread_changes)
+                .await;
             let unread: Result<_, Error> = unread;
             if !due && unread.unwrap().is_empty() {
                 return;

@@ -3,22 +3,22 @@
 use emergent_domain::{
     author::Author,
     ids::{ObjectId, RunId},
-    trigger::Fired,
+    trigger::FiringCause,
 };
 use emergent_graph::Actor;
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 
 use crate::*;
 
 /// What became of the firings about an object, oldest first.
 async fn outcomes_of(two: &Two, id: ObjectId) -> Vec<String> {
     let about =
-        |one: &ListedFiring| matches!(one.firing.fired, Fired::Event { entity, .. } if entity == id.0);
+        |one: &ListedFiring| matches!(one.firing.fired, FiringCause::Event { entity, .. } if entity == id.0);
     let found: Vec<_> = two.firings().await.into_iter().filter(about).collect();
     outcomes(&found)
 }
 
-both! {
+both_engines! {
     async fn types_labels_and_conditions_that_were_narrowed_drop_what_no_longer_fits(db: TestDb) {
         let two = Two::open(&db).await;
         let urgent = json!([{ "path": "priority", "op": "gte", "value": 5 }]);

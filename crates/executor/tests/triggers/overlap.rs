@@ -20,11 +20,11 @@ impl Slow {
         let (wait, graph, actor) =
             (parking_lot::Mutex::new(wait), house.executor.graph().clone(), house.actor());
         let new = NewObject { type_: "Note".into(), ..NewObject::default() };
-        let draft = objects::Draft::new(new).unwrap();
+        let draft = objects::ObjectDraft::new(new).unwrap();
         let done = tokio::spawn(async move {
             let inner = graph.clone();
             let work = move |tx: &mut Tx<'_>| -> Result<ObjectId, GraphError> {
-                let writer = inner.writer(tx, actor)?;
+                let writer = inner.write_context(tx, actor)?;
                 let id = objects::create(tx, &writer, &draft)?.id;
                 begun.send(()).unwrap();
                 wait.lock().recv().unwrap();
@@ -44,8 +44,8 @@ impl Slow {
 
 fn entities(firings: &[ListedFiring]) -> Vec<Uuid> {
     let entity = |one: &ListedFiring| match one.firing.fired {
-        emergent_domain::trigger::Fired::Event { entity, .. } => entity,
-        emergent_domain::trigger::Fired::Schedule { .. } => panic!("no schedule"),
+        emergent_domain::trigger::FiringCause::Event { entity, .. } => entity,
+        emergent_domain::trigger::FiringCause::Schedule { .. } => panic!("no schedule"),
     };
     let mut all: Vec<Uuid> = firings.iter().map(entity).collect();
     all.sort();

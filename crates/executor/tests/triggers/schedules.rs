@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use emergent_domain::{
     agent::Visibility,
     run::{Origin, RunStatus},
-    trigger::{Fired, ScheduleConfig},
+    trigger::{FiringCause, ScheduleConfig},
 };
 use emergent_executor::{
     Error, Executor,
-    triggers::{JobRow, drop_job, drop_jobs, save_job},
+    triggers::{JobRow, delete_job, delete_jobs, save_job},
 };
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 
 use crate::*;
 
@@ -22,20 +22,20 @@ fn config(settings: Value) -> ScheduleConfig {
 /// A transaction of a product's.
 async fn product<F>(executor: &Executor, house: &House, work: F) -> Result<(), Error>
 where
-    F: Fn(&mut Tx<'_>, &emergent_graph::Writer) -> Result<(), Error> + Send + 'static,
+    F: Fn(&mut Tx<'_>, &emergent_graph::WriteContext) -> Result<(), Error> + Send + 'static,
 {
     let (graph, actor) = (executor.graph().clone(), house.actor());
     executor
         .graph()
         .db()
         .write(move |tx| {
-            let writer = graph.writer(tx, actor)?;
+            let writer = graph.write_context(tx, actor)?;
             work(tx, &writer)
         })
         .await
 }
 
-both! {
+both_engines! {
     async fn each_time_of_each_schedule_fires_once_whoever_looks(db: TestDb) {
         const AGENTS: usize = 6;
         const ROUNDS: usize = 50;
@@ -110,7 +110,7 @@ both! {
         assert_eq!(told[1].1, "skipped missed");
         for (_, _, fired) in told {
             // 08:00 was not one of its times yet, 13:00 is the newest that came.
-            assert!(matches!(fired, Fired::Schedule { at, .. } if at.to_string() == "2026-01-31T13:00:00.000000Z"), "{fired:?}");
+            assert!(matches!(fired, FiringCause::Schedule { at, .. } if at.to_string() == "2026-01-31T13:00:00.000000Z"), "{fired:?}");
         }
         end_runs(&two.here, "completed").await;
         two.pass(1_800);
@@ -210,11 +210,11 @@ both! {
 
         let second = JobRow { name: "second".into(), ..job.clone() };
         product(&two.here.executor, &two.here, move |tx, writer| save_job(tx, writer, "p", &second)).await.unwrap();
-        product(&two.here.executor, &two.here, move |tx, writer| drop_job(tx, writer, "p", "second")).await.unwrap();
+        product(&two.here.executor, &two.here, move |tx, writer| delete_job(tx, writer, "p", "second")).await.unwrap();
         assert_eq!(two.schedule().await.id, schedule.id);
-        product(&two.here.executor, &two.here, move |tx, writer| drop_jobs(tx, writer, "other")).await.unwrap();
+        product(&two.here.executor, &two.here, move |tx, writer| delete_jobs(tx, writer, "other")).await.unwrap();
         assert_eq!(two.schedule().await.id, schedule.id);
-        product(&two.here.executor, &two.here, move |tx, writer| drop_jobs(tx, writer, "p")).await.unwrap();
+        product(&two.here.executor, &two.here, move |tx, writer| delete_jobs(tx, writer, "p")).await.unwrap();
         assert!(two.here.executor.list_triggers(two.here.project).await.unwrap().schedules.is_empty());
 
         let wrong = JobRow { cron: "never".into(), ..job };
@@ -256,13 +256,13 @@ both! {
         graph.delete_project(project).await.unwrap();
         two.pass(60);
         assert_eq!(two.look().await, 0);
-        let soonest: Result<_, Error> = graph.db().read(|tx| Ok(emergent_store::schedules::soonest(tx)?)).await;
+        let soonest: Result<_, Error> = graph.db().read(|tx| Ok(emergent_store::schedules::next_due_at(tx)?)).await;
         assert_eq!(soonest.unwrap(), None, "and nobody waits for it");
     }
 
     async fn a_run_is_started_and_driven_to_its_end(db: TestDb) {
-        let model = Scripted::default().agent("worker", [emergent_testkit::scripted::says("Done.")]);
-        let clock = held_clock();
+        let model = ScriptedModel::default().agent("worker", [emergent_testkit::scripted::says("Done.")]);
+        let clock = fixed_clock();
         let house = House::with(&db, Plan { clock: clock.clone(), ..Plan::new(model) }).await;
         made(&house, "worker", "* * * * *", json!({})).await;
         clock.advance(Duration::from_secs(60));

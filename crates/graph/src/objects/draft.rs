@@ -3,35 +3,35 @@
 use emergent_domain::{
     author::Author,
     ids::ObjectId,
+    indexed_text::{IndexedText, indexed_text},
     invalid::Invalid,
     json::JsonObject,
     object::{NewObject, Object, ObjectPatch},
-    words::{IndexedText, indexed_text},
 };
 
 use serde_json::{Map, Value};
 
-use crate::{Writer, tasks};
+use crate::{WriteContext, tasks};
 
 /// A new object that was checked, with everything that can be made of it outside a transaction.
 #[derive(Debug, Clone)]
-pub struct Draft {
+pub struct ObjectDraft {
     id: Option<ObjectId>,
     pub(super) new: NewObject,
     properties: JsonObject,
     pub(super) text: IndexedText,
     imported: bool,
     author: Option<Author>,
-    pub(super) has_vector: bool,
+    pub(super) embed: bool,
 }
 
-impl Draft {
+impl ObjectDraft {
     pub fn new(new: NewObject) -> Result<Self, Invalid> {
         let mut new = new.check()?;
-        tasks::complete(&mut new);
+        tasks::fill_defaults(&mut new);
         let properties = JsonObject::from_map(&new.properties);
         let text = indexed_text(&new.type_, new.key.as_deref(), &new.labels, &new.properties);
-        Ok(Self { id: None, new, properties, text, imported: false, author: None, has_vector: true })
+        Ok(Self { id: None, new, properties, text, imported: false, author: None, embed: true })
     }
 
     /// With an id that nobody has, instead of a new one.
@@ -43,7 +43,7 @@ impl Draft {
 
     /// Written by somebody else than the writer.
     #[must_use]
-    pub fn by(mut self, author: Author) -> Self {
+    pub fn with_author(mut self, author: Author) -> Self {
         self.author = Some(author);
         self
     }
@@ -51,21 +51,21 @@ impl Draft {
     /// Found by its words alone.
     #[must_use]
     pub fn without_vector(mut self) -> Self {
-        self.has_vector = false;
+        self.embed = false;
         self
     }
 
     /// The same with something added to it.
-    pub(crate) fn with(&self, change: impl FnOnce(&mut NewObject)) -> Result<Self, Invalid> {
+    pub(crate) fn modified(&self, change: impl FnOnce(&mut NewObject)) -> Result<Self, Invalid> {
         let mut new = self.new.clone();
         change(&mut new);
-        let Self { id, imported, author, has_vector, .. } = *self;
-        Ok(Self { id, imported, author, has_vector, ..Self::new(new)? })
+        let Self { id, imported, author, embed: has_vector, .. } = *self;
+        Ok(Self { id, imported, author, embed: has_vector, ..Self::new(new)? })
     }
 
     /// From a file that says how it is: nothing has to begin with it.
     #[must_use]
-    pub(crate) fn imported(mut self) -> Self {
+    pub(crate) fn mark_imported(mut self) -> Self {
         self.imported = true;
         self
     }
@@ -86,11 +86,11 @@ impl Draft {
         self.new.key.as_deref()
     }
 
-    pub(super) fn check(&self, writer: &Writer) -> Result<(), Invalid> {
+    pub(super) fn check(&self, writer: &WriteContext) -> Result<(), Invalid> {
         writer.packs.check_object(&self.new.type_, &self.new.properties, writer.project.strict)
     }
 
-    pub(super) fn object(&self, writer: &Writer) -> Object {
+    pub(super) fn to_object(&self, writer: &WriteContext) -> Object {
         Object {
             id: self.id.unwrap_or_else(ObjectId::new),
             project: writer.project.id,
@@ -112,7 +112,7 @@ impl Draft {
 /// An object to be there under its key: made, or changed like by a patch.
 #[derive(Debug, Clone)]
 pub struct Upsert {
-    pub(super) draft: Draft,
+    pub(super) draft: ObjectDraft,
     pub(super) key: String,
     pub(super) patch: ObjectPatch,
 }
@@ -120,9 +120,9 @@ pub struct Upsert {
 impl Upsert {
     /// A status or labels that are not given stay as they are.
     pub fn new(new: NewObject) -> Result<Self, Invalid> {
-        let Some(key) = new.key.clone() else { return Err(Invalid::one("key", "is required")) };
+        let Some(key) = new.key.clone() else { return Err(Invalid::new("key", "is required")) };
         let properties = new.properties.clone();
-        let draft = Draft::new(new)?;
+        let draft = ObjectDraft::new(new)?;
         let labels = &draft.new.labels;
         let patch = ObjectPatch {
             status: draft.new.status.clone().map(Some),

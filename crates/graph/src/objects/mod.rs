@@ -1,7 +1,7 @@
 //! Objects: created, updated, deleted and brought back, each change a version.
 
 use emergent_domain::{
-    cursor::{Page, Paged},
+    cursor::{Page, ResultPage},
     ids::{ObjectId, ProjectId},
     object::{NewObject, Object, ObjectPatch},
     query::{Direction, ObjectFilter},
@@ -15,14 +15,14 @@ mod delete;
 mod draft;
 mod write;
 
-pub(crate) use delete::bring_back;
+pub(crate) use delete::restore_tombstone;
 pub use delete::{delete, restore};
-pub use draft::{Draft, Upsert};
+pub use draft::{ObjectDraft, Upsert};
 pub use write::{check_restored, create, create_all, create_each, update, upsert};
 
 /// What an upsert did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
+pub enum UpsertOutcome {
     Created,
     Updated,
     Unchanged,
@@ -30,7 +30,7 @@ pub enum Written {
 
 impl Graph {
     pub async fn create_object(&self, actor: Actor, new: NewObject) -> Result<Object> {
-        let draft = Draft::new(new)?;
+        let draft = ObjectDraft::new(new)?;
         self.write(actor, move |tx, writer| create(tx, writer, &draft)).await
     }
 
@@ -41,18 +41,18 @@ impl Graph {
         new: Vec<NewObject>,
         atomic: bool,
     ) -> Result<Vec<Result<Object, Error>>> {
-        let drafts = new.into_iter().map(Draft::new);
+        let drafts = new.into_iter().map(ObjectDraft::new);
         if atomic {
-            let drafts = crate::bulk::all(drafts, "objects")?;
+            let drafts = crate::bulk::all_or_first_error(drafts, "objects")?;
             let made = self.write(actor, move |tx, writer| create_all(tx, writer, &drafts)).await?;
             return Ok(made.into_iter().map(Ok).collect());
         }
-        let (drafts, outcomes) = crate::bulk::each(drafts);
+        let (drafts, outcomes) = crate::bulk::split_valid(drafts);
         let made = self.write(actor, move |tx, writer| create_each(tx, writer, &drafts)).await?;
-        Ok(outcomes.fill(made))
+        Ok(outcomes.merge_results(made))
     }
 
-    pub async fn upsert_object(&self, actor: Actor, new: NewObject) -> Result<(Object, Written)> {
+    pub async fn upsert_object(&self, actor: Actor, new: NewObject) -> Result<(Object, UpsertOutcome)> {
         let wanted = Upsert::new(new)?;
         self.write(actor, move |tx, writer| upsert(tx, writer, &wanted)).await
     }
@@ -69,7 +69,7 @@ impl Graph {
         project: ProjectId,
         filter: ObjectFilter,
         page: Page,
-    ) -> Result<Paged<Object>> {
+    ) -> Result<ResultPage<Object>> {
         filter.check()?;
         Ok(self.db().read(move |tx| rows::list(tx, project, &filter, &page)).await?)
     }
@@ -101,7 +101,7 @@ impl Graph {
         project: ProjectId,
         id: ObjectId,
         page: Page,
-    ) -> Result<Paged<Object>> {
+    ) -> Result<ResultPage<Object>> {
         // One moment for both tables: a version on its way to the history is in exactly one.
         let found = self.db().snapshot(move |tx| rows::history(tx, project, id, &page)).await?;
         if found.items.is_empty() && page.after.is_none() {
@@ -118,14 +118,14 @@ impl Graph {
         direction: Direction,
         types: Vec<String>,
         page: Page,
-    ) -> Result<Paged<Relationship>> {
+    ) -> Result<ResultPage<Relationship>> {
         relationships::check_types(&types)?;
         self.db()
             .read(move |tx| {
-                if !rows::find_living(tx, project, &[id])?.contains_key(&id) {
+                if !rows::find_live(tx, project, &[id])?.contains_key(&id) {
                     return Err(Error::not_found("object", id));
                 }
-                Ok(edge_rows::of_object(tx, project, id, direction, &types, &page)?)
+                Ok(edge_rows::list_for_object(tx, project, id, direction, &types, &page)?)
             })
             .await
     }

@@ -1,42 +1,46 @@
 //! Making and changing objects, inside a transaction.
 
 use emergent_domain::{
-    event::ChangeKind,
+    change::ChangeKind,
     ids::ObjectId,
+    indexed_text::{IndexedText, indexed_text},
     object::{Object, ObjectPatch},
-    words::{IndexedText, indexed_text},
 };
 use emergent_store::{
     Tx,
-    embedding_queue::{self, Kind},
-    events::{self, NewEvent},
-    objects::{self as rows, Locked, NewRow},
-    search::write::{self as index, Entry, Index},
+    embedding_queue::{self, RowKind},
+    events::{self, NewChange},
+    objects::{self as rows, LockedObject, NewRow},
+    search::write::{self as index, Entry, SearchIndex},
 };
 
-use super::{Draft, Upsert, Written};
+use super::{ObjectDraft, Upsert, UpsertOutcome};
 use crate::{
-    Error, Writer,
+    Error, WriteContext,
     error::Result,
     relationships,
-    tasks::{self, Gate, joining},
+    tasks::{self, NewTaskCheck, membership},
 };
 
-pub fn create(tx: &mut Tx<'_>, writer: &Writer, draft: &Draft) -> Result<Object> {
-    let joined = joining::own_workflow(tx, writer, std::slice::from_ref(draft))?;
+pub fn create(tx: &mut Tx<'_>, writer: &WriteContext, draft: &ObjectDraft) -> Result<Object> {
+    let joined = membership::assign_run_workflow(tx, writer, std::slice::from_ref(draft))?;
     let draft = &joined[0];
     draft.check(writer)?;
-    Gate::open(tx, writer, std::iter::once(draft))?.admit(draft)?;
+    NewTaskCheck::load(tx, writer, std::iter::once(draft))?.check(draft)?;
     insert(tx, writer, &[draft])?.remove(0)
 }
 
 /// Each on its own: what is wrong with one does not keep the others out.
-pub fn create_each(tx: &mut Tx<'_>, writer: &Writer, drafts: &[Draft]) -> Result<Vec<Result<Object>>> {
-    let drafts = &*joining::own_workflow(tx, writer, drafts)?;
-    let mut gate = Gate::open(tx, writer, drafts.iter())?;
-    let mut check = |draft: &Draft| Ok(draft.check(writer)?).and_then(|()| gate.admit(draft));
+pub fn create_each(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    drafts: &[ObjectDraft],
+) -> Result<Vec<Result<Object>>> {
+    let drafts = &*membership::assign_run_workflow(tx, writer, drafts)?;
+    let mut gate = NewTaskCheck::load(tx, writer, drafts.iter())?;
+    let mut check = |draft: &ObjectDraft| Ok(draft.check(writer)?).and_then(|()| gate.check(draft));
     let checked: Vec<Result<()>> = drafts.iter().map(&mut check).collect();
-    let good: Vec<&Draft> =
+    let good: Vec<&ObjectDraft> =
         drafts.iter().zip(&checked).filter(|(_, checked)| checked.is_ok()).map(|(draft, _)| draft).collect();
     let mut made = insert(tx, writer, &good)?.into_iter();
     Ok(checked
@@ -49,28 +53,31 @@ pub fn create_each(tx: &mut Tx<'_>, writer: &Writer, drafts: &[Draft]) -> Result
 }
 
 /// All or none: the first that is wrong is the error, as `objects[3]`.
-pub fn create_all(tx: &mut Tx<'_>, writer: &Writer, drafts: &[Draft]) -> Result<Vec<Object>> {
-    let drafts = &*joining::own_workflow(tx, writer, drafts)?;
-    let mut gate = Gate::open(tx, writer, drafts.iter())?;
+pub fn create_all(tx: &mut Tx<'_>, writer: &WriteContext, drafts: &[ObjectDraft]) -> Result<Vec<Object>> {
+    let drafts = &*membership::assign_run_workflow(tx, writer, drafts)?;
+    let mut gate = NewTaskCheck::load(tx, writer, drafts.iter())?;
     for (at, draft) in drafts.iter().enumerate() {
-        draft.check(writer).map_err(|invalid| Error::from(invalid).at("objects", at))?;
-        gate.admit(draft).map_err(|error| error.at("objects", at))?;
+        draft.check(writer).map_err(|invalid| Error::from(invalid).at_index("objects", at))?;
+        gate.check(draft).map_err(|error| error.at_index("objects", at))?;
     }
     let made = insert(tx, writer, &drafts.iter().collect::<Vec<_>>())?;
-    made.into_iter().enumerate().map(|(at, made)| made.map_err(|error| error.at("objects", at))).collect()
+    made.into_iter()
+        .enumerate()
+        .map(|(at, made)| made.map_err(|error| error.at_index("objects", at)))
+        .collect()
 }
 
-fn insert(tx: &mut Tx<'_>, writer: &Writer, drafts: &[&Draft]) -> Result<Vec<Result<Object>>> {
-    let objects: Vec<Object> = drafts.iter().map(|draft| draft.object(writer)).collect();
+fn insert(tx: &mut Tx<'_>, writer: &WriteContext, drafts: &[&ObjectDraft]) -> Result<Vec<Result<Object>>> {
+    let objects: Vec<Object> = drafts.iter().map(|draft| draft.to_object(writer)).collect();
     let new: Vec<NewRow<'_>> =
         objects.iter().zip(drafts).map(|(object, draft)| NewRow { object, text: &draft.text }).collect();
     let numbers = rows::insert_many(tx, writer.project.no, &new)?;
 
     let made = || objects.iter().zip(&numbers).filter_map(|(object, no)| no.map(|no| (object, no)));
-    let told: Vec<NewEvent<'_>> =
-        made().map(|(object, _)| event(ChangeKind::ObjectCreated, object)).collect();
-    events::record(tx, writer.project.id, &told)?;
-    let vectors = objects.iter().zip(&numbers).zip(drafts).filter(|(_, draft)| draft.has_vector);
+    let told: Vec<NewChange<'_>> =
+        made().map(|(object, _)| new_change(ChangeKind::ObjectCreated, object)).collect();
+    events::append(tx, writer.project.id, &told)?;
+    let vectors = objects.iter().zip(&numbers).zip(drafts).filter(|(_, draft)| draft.embed);
     let queued: Vec<(i64, i64)> =
         vectors.filter_map(|((object, no), _)| Some(((*no)?, object.version))).collect();
     enqueue(tx, writer, &queued)?;
@@ -87,25 +94,25 @@ fn insert(tx: &mut Tx<'_>, writer: &Writer, drafts: &[&Draft]) -> Result<Vec<Res
 
 fn key_taken(tx: &mut Tx<'_>, object: Object) -> Result<Error> {
     let (type_, key) = (object.type_, object.key.unwrap_or_default());
-    match rows::key_holder(tx, object.project, &type_, &key)? {
+    match rows::id_by_key(tx, object.project, &type_, &key)? {
         Some(id) => Ok(Error::KeyTaken { type_, key, id }),
         // Whoever had it deleted it at this very moment.
-        None => Err(tx.again("the key was given up meanwhile").into()),
+        None => Err(tx.retry_error("the key was given up meanwhile").into()),
     }
 }
 
 /// Makes the object, or changes the living one with its type and key.
-pub fn upsert(tx: &mut Tx<'_>, writer: &Writer, upsert: &Upsert) -> Result<(Object, Written)> {
+pub fn upsert(tx: &mut Tx<'_>, writer: &WriteContext, upsert: &Upsert) -> Result<(Object, UpsertOutcome)> {
     let find = |tx: &mut Tx<'_>| rows::lock_by_key(tx, writer.project.id, upsert.draft.type_(), &upsert.key);
     if let Some(current) = find(tx)? {
-        return apply(tx, writer, current, &upsert.patch);
+        return apply_patch(tx, writer, current, &upsert.patch);
     }
     match create(tx, writer, &upsert.draft) {
-        Ok(object) => Ok((object, Written::Created)),
+        Ok(object) => Ok((object, UpsertOutcome::Created)),
         // Someone else made it since we looked.
         Err(Error::KeyTaken { .. }) => match find(tx)? {
-            Some(current) => apply(tx, writer, current, &upsert.patch),
-            None => Err(tx.again("the key was given up meanwhile").into()),
+            Some(current) => apply_patch(tx, writer, current, &upsert.patch),
+            None => Err(tx.retry_error("the key was given up meanwhile").into()),
         },
         Err(error) => Err(error),
     }
@@ -113,11 +120,16 @@ pub fn upsert(tx: &mut Tx<'_>, writer: &Writer, upsert: &Upsert) -> Result<(Obje
 
 /// Whether a deleted object, restored and changed so, would be what the packs allow: asked before
 /// anything is written, by whoever goes on after a refusal.
-pub fn check_restored(tx: &mut Tx<'_>, writer: &Writer, id: ObjectId, patch: &ObjectPatch) -> Result<()> {
+pub fn check_restored(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    id: ObjectId,
+    patch: &ObjectPatch,
+) -> Result<()> {
     let found = rows::lock(tx, writer.project.id, id)?.ok_or_else(|| Error::not_found("object", id))?;
     match patch.apply(&found.object) {
         Some(after) => {
-            let draft = Draft::new(after)?;
+            let draft = ObjectDraft::new(after)?;
             draft.check(writer)?;
             tasks::check_restored(writer, &found.object, &draft)
         }
@@ -126,57 +138,59 @@ pub fn check_restored(tx: &mut Tx<'_>, writer: &Writer, id: ObjectId, patch: &Ob
 }
 
 /// Changes a living object; when nothing would change, it is returned as it is.
-pub fn update(tx: &mut Tx<'_>, writer: &Writer, id: ObjectId, patch: &ObjectPatch) -> Result<Object> {
-    let current = lock_living(tx, writer, id, patch.expected_version)?;
-    Ok(apply(tx, writer, current, patch)?.0)
+pub fn update(tx: &mut Tx<'_>, writer: &WriteContext, id: ObjectId, patch: &ObjectPatch) -> Result<Object> {
+    let current = lock_live(tx, writer, id, patch.expected_version)?;
+    Ok(apply_patch(tx, writer, current, patch)?.0)
 }
 
-fn apply(
+fn apply_patch(
     tx: &mut Tx<'_>,
-    writer: &Writer,
-    current: Locked,
+    writer: &WriteContext,
+    current: LockedObject,
     patch: &ObjectPatch,
-) -> Result<(Object, Written)> {
-    let Locked { no, object: before } = current;
+) -> Result<(Object, UpsertOutcome)> {
+    let LockedObject { no, object: before } = current;
     let properties = before.properties.to_map();
-    let Some(after) = patch.apply_to(&before, &properties) else { return Ok((before, Written::Unchanged)) };
-    let draft = Draft::new(after)?;
+    let Some(after) = patch.apply_to(&before, &properties) else {
+        return Ok((before, UpsertOutcome::Unchanged));
+    };
+    let draft = ObjectDraft::new(after)?;
     draft.check(writer)?;
     let after = &draft.new;
     if after.type_ != before.type_ {
-        relationships::check_edges_of(tx, writer, before.id, &after.type_)?;
+        relationships::check_edge_types(tx, writer, before.id, &after.type_)?;
     }
     if let Some(key) = &after.key
         && (after.type_ != before.type_ || before.key.as_ref() != Some(key))
-        && let Some(id) = rows::key_holder(tx, before.project, &after.type_, key)?
+        && let Some(id) = rows::id_by_key(tx, before.project, &after.type_, key)?
     {
         return Err(Error::KeyTaken { type_: after.type_.clone(), key: key.clone(), id });
     }
-    tasks::change(tx, writer, &before, &properties, &draft)?;
+    tasks::before_update(tx, writer, &before, &properties, &draft)?;
 
-    let now = writer.after(before.updated_at);
+    let now = writer.timestamp_after(before.updated_at);
     let next = Object {
         id: before.id,
         version: before.version + 1,
         created_at: before.created_at,
         updated_at: now,
-        ..draft.object(writer)
+        ..draft.to_object(writer)
     };
     rows::update(tx, no, &next)?;
     if draft.text != indexed_text(&before.type_, before.key.as_deref(), &before.labels, &properties) {
-        index::replace(tx, Index::Objects, next.project, &Entry { no, text: &draft.text })?;
+        index::replace(tx, SearchIndex::Objects, next.project, &Entry { no, text: &draft.text })?;
         enqueue(tx, writer, &[(no, next.version)])?;
     }
-    events::record(tx, next.project, &[event(ChangeKind::ObjectUpdated, &next)])?;
-    Ok((next, Written::Updated))
+    events::append(tx, next.project, &[new_change(ChangeKind::ObjectUpdated, &next)])?;
+    Ok((next, UpsertOutcome::Updated))
 }
 
-pub(super) fn lock_living(
+pub(super) fn lock_live(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     id: ObjectId,
     expected_version: Option<i64>,
-) -> Result<Locked> {
+) -> Result<LockedObject> {
     let found = rows::lock(tx, writer.project.id, id)?.filter(|found| found.object.deleted_at.is_none());
     let found = found.ok_or_else(|| Error::not_found("object", id))?;
     match expected_version {
@@ -190,19 +204,19 @@ pub(super) fn lock_living(
     }
 }
 
-pub(super) fn text_of(object: &Object) -> IndexedText {
+pub(super) fn object_indexed_text(object: &Object) -> IndexedText {
     indexed_text(&object.type_, object.key.as_deref(), &object.labels, &object.properties.to_map())
 }
 
-pub(super) fn enqueue(tx: &mut Tx<'_>, writer: &Writer, rows: &[(i64, i64)]) -> Result<()> {
-    if writer.embeds {
-        embedding_queue::enqueue(tx, Kind::Object, writer.project.id, rows, writer.now)?;
+pub(super) fn enqueue(tx: &mut Tx<'_>, writer: &WriteContext, rows: &[(i64, i64)]) -> Result<()> {
+    if writer.embed {
+        embedding_queue::enqueue(tx, RowKind::Object, writer.project.id, rows, writer.now)?;
     }
     Ok(())
 }
 
-pub(super) fn event(kind: ChangeKind, object: &Object) -> NewEvent<'_> {
-    NewEvent {
+pub(super) fn new_change(kind: ChangeKind, object: &Object) -> NewChange<'_> {
+    NewChange {
         kind,
         entity: object.id.0,
         entity_type: &object.type_,

@@ -9,14 +9,14 @@ use emergent_domain::{
     json::JsonObject,
     relationship::{NewRelationship, Relationship},
 };
-use emergent_store::objects::EndRow;
+use emergent_store::objects::EndObject;
 
-use crate::Writer;
+use crate::WriteContext;
 
 /// A new relationship that was checked, with everything that can be made of it outside a
 /// transaction.
 #[derive(Debug, Clone)]
-pub struct Draft {
+pub struct RelationshipDraft {
     id: Option<RelationshipId>,
     pub(super) new: NewRelationship,
     properties: JsonObject,
@@ -24,9 +24,9 @@ pub struct Draft {
 }
 
 /// The living objects that edges are to join.
-pub(crate) type Ends = HashMap<ObjectId, EndRow>;
+pub(crate) type EndObjects = HashMap<ObjectId, EndObject>;
 
-impl Draft {
+impl RelationshipDraft {
     pub fn new(new: NewRelationship) -> Result<Self, Invalid> {
         let new = new.check()?;
         let properties = JsonObject::from_map(&new.properties);
@@ -42,13 +42,13 @@ impl Draft {
 
     /// Written by somebody else than the writer.
     #[must_use]
-    pub fn by(mut self, author: Author) -> Self {
+    pub fn with_author(mut self, author: Author) -> Self {
         self.author = Some(author);
         self
     }
 
     /// The same between other ends.
-    pub(crate) fn between(&self, from: ObjectId, to: ObjectId) -> Self {
+    pub(crate) fn with_ends(&self, from: ObjectId, to: ObjectId) -> Self {
         Self { new: NewRelationship { from, to, ..self.new.clone() }, ..self.clone() }
     }
 
@@ -56,7 +56,11 @@ impl Draft {
         &self.new.type_
     }
 
-    pub(super) fn relationship(&self, writer: &Writer, ends: &Ends) -> Result<Relationship, Invalid> {
+    pub(super) fn to_relationship(
+        &self,
+        writer: &WriteContext,
+        ends: &EndObjects,
+    ) -> Result<Relationship, Invalid> {
         let (from, to) = match (ends.get(&self.new.from), ends.get(&self.new.to)) {
             (Some(from), Some(to)) => (from, to),
             (from, to) => return Err(missing_ends(from.is_none(), to.is_none())),

@@ -1,7 +1,7 @@
 //! Relationships: edges between living objects, each change a version.
 
 use emergent_domain::{
-    cursor::{Page, Paged},
+    cursor::{Page, ResultPage},
     ids::{ProjectId, RelationshipId},
     invalid::Invalid,
     object::check_type,
@@ -16,13 +16,13 @@ use crate::{Actor, Error, Graph, error::Result};
 mod draft;
 mod write;
 
-pub use draft::Draft;
-pub(crate) use write::{announce, check_edges_of, create_between};
+pub use draft::RelationshipDraft;
+pub(crate) use write::{check_edge_types, create_between, notify_workflows};
 pub use write::{create, create_all, create_each, delete, update};
 
 pub(crate) fn check_types(types: &[String]) -> Result<(), Invalid> {
     if types.len() > 100 {
-        return Err(Invalid::one("types", "must be at most 100 types"));
+        return Err(Invalid::new("types", "must be at most 100 types"));
     }
     types.iter().try_for_each(|type_| check_type(type_))
 }
@@ -35,7 +35,7 @@ impl Graph {
         actor: Actor,
         new: NewRelationship,
     ) -> Result<(Relationship, bool)> {
-        let draft = Draft::new(new)?;
+        let draft = RelationshipDraft::new(new)?;
         self.write(actor, move |tx, writer| create(tx, writer, &draft)).await
     }
 
@@ -46,15 +46,15 @@ impl Graph {
         new: Vec<NewRelationship>,
         atomic: bool,
     ) -> Result<Vec<Result<Relationship, Error>>> {
-        let drafts = new.into_iter().map(Draft::new);
+        let drafts = new.into_iter().map(RelationshipDraft::new);
         if atomic {
-            let drafts = crate::bulk::all(drafts, "relationships")?;
+            let drafts = crate::bulk::all_or_first_error(drafts, "relationships")?;
             let made = self.write(actor, move |tx, writer| create_all(tx, writer, &drafts)).await?;
             return Ok(made.into_iter().map(|(edge, _)| Ok(edge)).collect());
         }
-        let (drafts, outcomes) = crate::bulk::each(drafts);
+        let (drafts, outcomes) = crate::bulk::split_valid(drafts);
         let made = self.write(actor, move |tx, writer| create_each(tx, writer, &drafts)).await?;
-        Ok(outcomes.fill(made.into_iter().map(|made| made.map(|(edge, _)| edge)).collect()))
+        Ok(outcomes.merge_results(made.into_iter().map(|made| made.map(|(edge, _)| edge)).collect()))
     }
 
     /// A living relationship.
@@ -69,7 +69,7 @@ impl Graph {
         project: ProjectId,
         filter: RelationshipFilter,
         page: Page,
-    ) -> Result<Paged<Relationship>> {
+    ) -> Result<ResultPage<Relationship>> {
         check_types(&filter.types)?;
         Ok(self.db().read(move |tx| rows::list(tx, project, &filter, &page)).await?)
     }
@@ -101,7 +101,7 @@ impl Graph {
         project: ProjectId,
         id: RelationshipId,
         page: Page,
-    ) -> Result<Paged<Relationship>> {
+    ) -> Result<ResultPage<Relationship>> {
         let found = self.db().snapshot(move |tx| rows::history(tx, project, id, &page)).await?;
         if found.items.is_empty() && page.after.is_none() {
             return Err(Error::not_found("relationship", id));

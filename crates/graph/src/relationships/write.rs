@@ -1,7 +1,7 @@
 //! Making, changing and deleting relationships, inside a transaction.
 
 use emergent_domain::{
-    event::ChangeKind,
+    change::ChangeKind,
     ids::{ObjectId, RelationshipId},
     invalid::Invalid,
     json::JsonObject,
@@ -10,18 +10,22 @@ use emergent_domain::{
 };
 use emergent_store::{
     Tx,
-    events::{self, NewEvent},
+    events::{self, NewChange},
     objects as object_rows, relationships as rows,
 };
 
-use super::{Draft, draft::Ends};
-use crate::{Error, Writer, error::Result, tasks};
+use super::{RelationshipDraft, draft::EndObjects};
+use crate::{Error, WriteContext, error::Result, tasks};
 
 /// The edge, and whether it was made now.
-pub fn create(tx: &mut Tx<'_>, writer: &Writer, draft: &Draft) -> Result<(Relationship, bool)> {
-    let ends = hold_ends(tx, writer, std::slice::from_ref(draft))?;
-    let mut edge = [draft.relationship(writer, &ends)];
-    tasks::refuse_circles(tx, writer, &mut edge)?;
+pub fn create(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    draft: &RelationshipDraft,
+) -> Result<(Relationship, bool)> {
+    let ends = lock_ends(tx, writer, std::slice::from_ref(draft))?;
+    let mut edge = [draft.to_relationship(writer, &ends)];
+    tasks::reject_cycles(tx, writer, &mut edge)?;
     let [edge] = edge;
     Ok(insert(tx, writer, vec![edge?])?.remove(0))
 }
@@ -29,23 +33,23 @@ pub fn create(tx: &mut Tx<'_>, writer: &Writer, draft: &Draft) -> Result<(Relati
 /// Each on its own: what is wrong with one does not keep the others out.
 pub fn create_each(
     tx: &mut Tx<'_>,
-    writer: &Writer,
-    drafts: &[Draft],
+    writer: &WriteContext,
+    drafts: &[RelationshipDraft],
 ) -> Result<Vec<Result<(Relationship, bool)>>> {
-    let ends = hold_ends(tx, writer, drafts)?;
+    let ends = lock_ends(tx, writer, drafts)?;
     create_between(tx, writer, drafts, &ends)
 }
 
 /// Like [`create_each`], between ends that the caller holds.
 pub(crate) fn create_between(
     tx: &mut Tx<'_>,
-    writer: &Writer,
-    drafts: &[Draft],
-    ends: &Ends,
+    writer: &WriteContext,
+    drafts: &[RelationshipDraft],
+    ends: &EndObjects,
 ) -> Result<Vec<Result<(Relationship, bool)>>> {
     let mut checked: Vec<Result<Relationship, Invalid>> =
-        drafts.iter().map(|draft| draft.relationship(writer, ends)).collect();
-    tasks::refuse_circles(tx, writer, &mut checked)?;
+        drafts.iter().map(|draft| draft.to_relationship(writer, ends)).collect();
+    tasks::reject_cycles(tx, writer, &mut checked)?;
     let mut good = Vec::with_capacity(drafts.len());
     let refused: Vec<Option<Invalid>> = checked
         .into_iter()
@@ -68,36 +72,48 @@ pub(crate) fn create_between(
 }
 
 /// All or none: the first that is wrong is the error, as `relationships[3]`.
-pub fn create_all(tx: &mut Tx<'_>, writer: &Writer, drafts: &[Draft]) -> Result<Vec<(Relationship, bool)>> {
-    let ends = hold_ends(tx, writer, drafts)?;
+pub fn create_all(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    drafts: &[RelationshipDraft],
+) -> Result<Vec<(Relationship, bool)>> {
+    let ends = lock_ends(tx, writer, drafts)?;
     let mut edges: Vec<Result<Relationship, Invalid>> =
-        drafts.iter().map(|draft| draft.relationship(writer, &ends)).collect();
-    tasks::refuse_circles(tx, writer, &mut edges)?;
-    let edges = crate::bulk::all(edges.into_iter(), "relationships")?;
+        drafts.iter().map(|draft| draft.to_relationship(writer, &ends)).collect();
+    tasks::reject_cycles(tx, writer, &mut edges)?;
+    let edges = crate::bulk::all_or_first_error(edges.into_iter(), "relationships")?;
     insert(tx, writer, edges)
 }
 
 /// Tells workflows of the edges that are to come between their tasks, before those are held.
-pub(crate) fn announce(tx: &mut Tx<'_>, writer: &Writer, drafts: &[Draft]) -> Result<()> {
+pub(crate) fn notify_workflows(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    drafts: &[RelationshipDraft],
+) -> Result<()> {
     let edges = drafts.iter().map(|draft| (draft.type_(), draft.new.from, draft.new.to));
-    tasks::announce_edges(tx, writer, edges)
+    tasks::notify_workflows_of_edges(tx, writer, edges)
 }
 
-fn hold_ends(tx: &mut Tx<'_>, writer: &Writer, drafts: &[Draft]) -> Result<Ends> {
-    announce(tx, writer, drafts)?;
+fn lock_ends(tx: &mut Tx<'_>, writer: &WriteContext, drafts: &[RelationshipDraft]) -> Result<EndObjects> {
+    notify_workflows(tx, writer, drafts)?;
     let ids: Vec<ObjectId> = drafts.iter().flat_map(|draft| [draft.new.from, draft.new.to]).collect();
-    Ok(object_rows::hold_living(tx, writer.project.id, &ids)?)
+    Ok(object_rows::lock_live(tx, writer.project.id, &ids)?)
 }
 
-fn insert(tx: &mut Tx<'_>, writer: &Writer, edges: Vec<Relationship>) -> Result<Vec<(Relationship, bool)>> {
+fn insert(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    edges: Vec<Relationship>,
+) -> Result<Vec<(Relationship, bool)>> {
     let made = rows::insert_many(tx, writer.project.no, &edges)?;
-    let told: Vec<NewEvent<'_>> = edges
+    let told: Vec<NewChange<'_>> = edges
         .iter()
         .zip(&made)
         .filter(|(_, made)| **made)
-        .map(|(edge, _)| event(ChangeKind::RelationshipCreated, edge))
+        .map(|(edge, _)| new_change(ChangeKind::RelationshipCreated, edge))
         .collect();
-    events::record(tx, writer.project.id, &told)?;
+    events::append(tx, writer.project.id, &told)?;
     let mut outcomes = Vec::with_capacity(edges.len());
     for (edge, made) in edges.into_iter().zip(made) {
         outcomes.push(if made {
@@ -105,7 +121,7 @@ fn insert(tx: &mut Tx<'_>, writer: &Writer, edges: Vec<Relationship>) -> Result<
         } else {
             match rows::find(tx, edge.from, &edge.type_, edge.to)? {
                 Some(there) => (there, false),
-                None => return Err(tx.again("the edge was deleted meanwhile").into()),
+                None => return Err(tx.retry_error("the edge was deleted meanwhile").into()),
             }
         });
     }
@@ -115,16 +131,16 @@ fn insert(tx: &mut Tx<'_>, writer: &Writer, edges: Vec<Relationship>) -> Result<
 /// Changes a living edge; when nothing would change, it is returned as it is.
 pub fn update(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     id: RelationshipId,
     patch: &RelationshipPatch,
 ) -> Result<Relationship> {
-    let before = lock_living(tx, writer, id, patch.expected_version)?;
+    let before = lock_live(tx, writer, id, patch.expected_version)?;
     let Some((properties, weight)) = patch.apply(&before) else { return Ok(before) };
     check_properties(&properties)?;
     let packs = &writer.packs;
     if writer.project.strict || packs.describes_relationship(&before.type_) {
-        let ends = object_rows::find_living(tx, writer.project.id, &[before.from, before.to])?;
+        let ends = object_rows::find_live(tx, writer.project.id, &[before.from, before.to])?;
         if let (Some(from), Some(to)) = (ends.get(&before.from), ends.get(&before.to)) {
             packs.check_relationship(
                 &before.type_,
@@ -135,31 +151,31 @@ pub fn update(
             )?;
         }
     }
-    tasks::announce_edge(tx, writer, &before)?;
+    tasks::notify_workflows_of_edge(tx, writer, &before)?;
     let next = Relationship {
         properties: JsonObject::from_map(&properties),
         weight,
         version: before.version + 1,
-        updated_at: writer.after(before.updated_at),
+        updated_at: writer.timestamp_after(before.updated_at),
         author: writer.author,
         reason: writer.reason.clone(),
         ..before
     };
     rows::update(tx, &next)?;
-    events::record(tx, next.project, &[event(ChangeKind::RelationshipUpdated, &next)])?;
+    events::append(tx, next.project, &[new_change(ChangeKind::RelationshipUpdated, &next)])?;
     Ok(next)
 }
 
 /// Deletes a living edge; returns the tombstone.
 pub fn delete(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     id: RelationshipId,
     expected_version: Option<i64>,
 ) -> Result<Relationship> {
-    let before = lock_living(tx, writer, id, expected_version)?;
-    tasks::announce_edge(tx, writer, &before)?;
-    let now = writer.after(before.updated_at);
+    let before = lock_live(tx, writer, id, expected_version)?;
+    tasks::notify_workflows_of_edge(tx, writer, &before)?;
+    let now = writer.timestamp_after(before.updated_at);
     let next = Relationship {
         version: before.version + 1,
         updated_at: now,
@@ -169,23 +185,23 @@ pub fn delete(
         ..before
     };
     rows::update(tx, &next)?;
-    events::record(tx, next.project, &[event(ChangeKind::RelationshipDeleted, &next)])?;
+    events::append(tx, next.project, &[new_change(ChangeKind::RelationshipDeleted, &next)])?;
     Ok(next)
 }
 
 /// Whether the edges of an object would still be allowed if it were of another type.
-pub(crate) fn check_edges_of(
+pub(crate) fn check_edge_types(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     object: ObjectId,
     new_type: &str,
 ) -> Result<()> {
     if writer.packs.relationship_types().next().is_none() {
         return Ok(());
     }
-    let edges = rows::lock_living_of(tx, object)?;
+    let edges = rows::lock_live_of(tx, object)?;
     let ids: Vec<ObjectId> = edges.iter().flat_map(|edge| [edge.from, edge.to]).collect();
-    let ends = object_rows::find_living(tx, writer.project.id, &ids)?;
+    let ends = object_rows::find_live(tx, writer.project.id, &ids)?;
     let type_of = |id: ObjectId| match ends.get(&id) {
         _ if id == object => new_type,
         Some(end) => end.type_.as_str(),
@@ -197,16 +213,16 @@ pub(crate) fn check_edges_of(
         writer.packs.check_relationship(&edge.type_, from, to, &properties, writer.project.strict).map_err(
             |invalid| {
                 let why = &invalid.problems[0].reason;
-                Invalid::one("type", format!("the object has an edge that `{new_type}` cannot have: {why}"))
+                Invalid::new("type", format!("the object has an edge that `{new_type}` cannot have: {why}"))
             },
         )?;
     }
     Ok(())
 }
 
-fn lock_living(
+fn lock_live(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     id: RelationshipId,
     expected_version: Option<i64>,
 ) -> Result<Relationship> {
@@ -222,8 +238,8 @@ fn lock_living(
     }
 }
 
-fn event(kind: ChangeKind, edge: &Relationship) -> NewEvent<'_> {
-    NewEvent {
+fn new_change(kind: ChangeKind, edge: &Relationship) -> NewChange<'_> {
+    NewChange {
         kind,
         entity: edge.id.0,
         entity_type: &edge.type_,

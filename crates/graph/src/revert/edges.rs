@@ -1,27 +1,31 @@
 //! The relationships' part of undoing a run.
 
 use emergent_domain::{
-    event::ChangeKind,
+    change::ChangeKind,
     relationship::{Relationship, RelationshipPatch},
 };
 use emergent_store::{Tx, events, objects as object_rows, relationships as rows, revert, sources};
 
 use super::{
-    FOUND, Kind, ObjectId, Plan, RelationshipId, Reverted, RunId, SINCE, Undo, refusal, things::replacing,
+    CHANGED_SINCE, EntityKind, FOUND_BY_OTHERS, ObjectId, PendingUndo, RelationshipId, RevertReport, RunId,
+    UndoAction, conflict_reason, objects::replacement_patch,
 };
-use crate::{Writer, error::Result, relationships, tasks};
+use crate::{WriteContext, error::Result, relationships, tasks};
 
 /// The change that makes a living edge say what another version said; `None` when it does.
 fn differences(now: &Relationship, before: &Relationship) -> Option<RelationshipPatch> {
     let patch = RelationshipPatch {
-        properties: Some(replacing(&now.properties.to_map(), before.properties.to_map())),
+        properties: Some(replacement_patch(&now.properties.to_map(), before.properties.to_map())),
         weight: Some(before.weight),
         expected_version: None,
     };
     patch.apply(now).map(|_| patch)
 }
 
-fn planned(plans: &[Plan<Relationship>], undo: Undo) -> impl Iterator<Item = &Plan<Relationship>> {
+fn planned(
+    plans: &[PendingUndo<Relationship>],
+    undo: UndoAction,
+) -> impl Iterator<Item = &PendingUndo<Relationship>> {
     plans.iter().filter(move |plan| plan.undo == undo)
 }
 
@@ -29,34 +33,34 @@ fn planned(plans: &[Plan<Relationship>], undo: Undo) -> impl Iterator<Item = &Pl
 /// with it again, and will come back with it; one that the run made will come back with none.
 pub(super) fn delete(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     run: RunId,
-    plans: &[Plan<Relationship>],
-    report: &mut Reverted,
+    plans: &[PendingUndo<Relationship>],
+    report: &mut RevertReport,
 ) -> Result<()> {
-    for Plan { now, before, .. } in planned(plans, Undo::Deleted) {
-        if now.deleted_at.is_none() && sources::has_others(tx, writer.project.id, now.id.0, run)? {
-            report.refuse(Kind::Relationship, now.id.0, now.version, FOUND);
+    for PendingUndo { now, before, .. } in planned(plans, UndoAction::Deleted) {
+        if now.deleted_at.is_none() && sources::has_other_authors(tx, writer.project.id, now.id.0, run)? {
+            report.add_conflict(EntityKind::Relationship, now.id.0, now.version, FOUND_BY_OTHERS);
             continue;
         }
-        let at = writer.after(now.updated_at);
+        let at = writer.timestamp_after(now.updated_at);
         let next = Relationship {
             version: now.version + 1,
             updated_at: at,
             deleted_at: now.deleted_at.or(Some(at)),
-            deleted_with: gone_with(before.as_ref()),
+            deleted_with: deleted_with(before.as_ref()),
             author: writer.author,
             reason: writer.reason.clone(),
             ..now.clone()
         };
-        tasks::announce_edge(tx, writer, now)?;
+        tasks::notify_workflows_of_edge(tx, writer, now)?;
         write(tx, &next, ChangeKind::RelationshipDeleted)?;
-        report.done(Kind::Relationship, now.id.0, Undo::Deleted, next.version);
+        report.add_reverted(EntityKind::Relationship, now.id.0, UndoAction::Deleted, next.version);
     }
     Ok(())
 }
 
-fn gone_with(before: Option<&Relationship>) -> Option<ObjectId> {
+fn deleted_with(before: Option<&Relationship>) -> Option<ObjectId> {
     before.and_then(|before| before.deleted_with)
 }
 
@@ -66,21 +70,21 @@ pub(super) fn is_same(now: &Relationship, before: Option<&Relationship>) -> bool
     match (now.deleted_at, before) {
         (None, Some(before)) => differences(now, before).is_none(),
         (None, None) => false,
-        (Some(_), before) => now.deleted_with == gone_with(before),
+        (Some(_), before) => now.deleted_with == deleted_with(before),
     }
 }
 
 /// Edges that the run made, and others changed, and that came back with an object just now: what
 /// others made of them is not lost.
-pub(super) fn report_woken(
+pub(super) fn report_restored(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     asleep: &[RelationshipId],
-    report: &mut Reverted,
+    report: &mut RevertReport,
 ) -> Result<()> {
     for id in asleep {
         if let Some(edge) = lock(tx, writer, *id)?.filter(|edge| edge.deleted_at.is_none()) {
-            report.refuse(Kind::Relationship, id.0, edge.version, SINCE);
+            report.add_conflict(EntityKind::Relationship, id.0, edge.version, CHANGED_SINCE);
         }
     }
     Ok(())
@@ -89,28 +93,30 @@ pub(super) fn report_woken(
 /// Brings back edges the run deleted. Many came back with their objects already.
 pub(super) fn restore(
     tx: &mut Tx<'_>,
-    writer: &Writer,
-    plans: &[Plan<Relationship>],
-    report: &mut Reverted,
+    writer: &WriteContext,
+    plans: &[PendingUndo<Relationship>],
+    report: &mut RevertReport,
 ) -> Result<()> {
-    for Plan { before, now, .. } in planned(plans, Undo::Restored) {
+    for PendingUndo { before, now, .. } in planned(plans, UndoAction::Restored) {
         let (Some(before), Some(current)) = (before, lock(tx, writer, now.id)?) else { continue };
         let restored = if current.deleted_at.is_none() {
-            say_again(tx, writer, &current, before)
+            rewrite(tx, writer, &current, before)
         } else {
-            match in_the_way(tx, writer, before)? {
+            match restore_obstacle(tx, writer, before)? {
                 Some(reason) => {
-                    report.refuse(Kind::Relationship, now.id.0, current.version, reason);
+                    report.add_conflict(EntityKind::Relationship, now.id.0, current.version, reason);
                     continue;
                 }
-                None => bring_back(tx, writer, current, before),
+                None => restore_tombstone(tx, writer, current, before),
             }
         };
         match restored {
-            Ok(next) => report.done(Kind::Relationship, now.id.0, Undo::Restored, next.version),
+            Ok(next) => {
+                report.add_reverted(EntityKind::Relationship, now.id.0, UndoAction::Restored, next.version)
+            }
             Err(error) => {
-                let reason = refusal(error)?;
-                report.refuse(Kind::Relationship, now.id.0, now.version, reason);
+                let reason = conflict_reason(error)?;
+                report.add_conflict(EntityKind::Relationship, now.id.0, now.version, reason);
             }
         }
     }
@@ -118,32 +124,34 @@ pub(super) fn restore(
 }
 
 /// Makes changed edges say what they said before.
-pub(super) fn put_back(
+pub(super) fn roll_back(
     tx: &mut Tx<'_>,
-    writer: &Writer,
-    plans: &[Plan<Relationship>],
-    report: &mut Reverted,
+    writer: &WriteContext,
+    plans: &[PendingUndo<Relationship>],
+    report: &mut RevertReport,
 ) -> Result<()> {
-    for Plan { before, now, .. } in planned(plans, Undo::PutBack) {
+    for PendingUndo { before, now, .. } in planned(plans, UndoAction::RolledBack) {
         let Some(before) = before else { continue };
-        match say_again(tx, writer, now, before) {
-            Ok(next) => report.done(Kind::Relationship, now.id.0, Undo::PutBack, next.version),
+        match rewrite(tx, writer, now, before) {
+            Ok(next) => {
+                report.add_reverted(EntityKind::Relationship, now.id.0, UndoAction::RolledBack, next.version)
+            }
             Err(error) => {
-                let reason = refusal(error)?;
-                report.refuse(Kind::Relationship, now.id.0, now.version, reason);
+                let reason = conflict_reason(error)?;
+                report.add_conflict(EntityKind::Relationship, now.id.0, now.version, reason);
             }
         }
     }
     Ok(())
 }
 
-fn lock(tx: &mut Tx<'_>, writer: &Writer, id: RelationshipId) -> Result<Option<Relationship>> {
+fn lock(tx: &mut Tx<'_>, writer: &WriteContext, id: RelationshipId) -> Result<Option<Relationship>> {
     Ok(revert::lock_relationship(tx, writer.project.id, id)?)
 }
 
-fn say_again(
+fn rewrite(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     now: &Relationship,
     before: &Relationship,
 ) -> Result<Relationship> {
@@ -154,8 +162,8 @@ fn say_again(
 }
 
 /// What keeps an edge from living again.
-fn in_the_way(tx: &mut Tx<'_>, writer: &Writer, edge: &Relationship) -> Result<Option<String>> {
-    let living = object_rows::hold_living(tx, writer.project.id, &[edge.from, edge.to])?;
+fn restore_obstacle(tx: &mut Tx<'_>, writer: &WriteContext, edge: &Relationship) -> Result<Option<String>> {
+    let living = object_rows::lock_live(tx, writer.project.id, &[edge.from, edge.to])?;
     if let Some(end) = [edge.from, edge.to].iter().find(|end| !living.contains_key(end)) {
         return Ok(Some(format!("the object `{end}` at one of its ends is gone")));
     }
@@ -163,13 +171,13 @@ fn in_the_way(tx: &mut Tx<'_>, writer: &Writer, edge: &Relationship) -> Result<O
     Ok(twin.map(|twin| format!("the relationship `{}` is in its place", twin.id)))
 }
 
-fn bring_back(
+fn restore_tombstone(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     dead: Relationship,
     before: &Relationship,
 ) -> Result<Relationship> {
-    let ends = object_rows::find_living(tx, writer.project.id, &[before.from, before.to])?;
+    let ends = object_rows::find_live(tx, writer.project.id, &[before.from, before.to])?;
     if differences(&dead, before).is_some()
         && let (Some(from), Some(to)) = (ends.get(&before.from), ends.get(&before.to))
     {
@@ -177,13 +185,13 @@ fn bring_back(
         let strict = writer.project.strict;
         writer.packs.check_relationship(&before.type_, &from.type_, &to.type_, &properties, strict)?;
     }
-    tasks::announce_edge(tx, writer, &dead)?;
-    tasks::check_coming_edge(tx, writer, &dead)?;
+    tasks::notify_workflows_of_edge(tx, writer, &dead)?;
+    tasks::check_restored_edge(tx, writer, &dead)?;
     // Never before its ends, or the past would show an edge that leads nowhere.
     let ends_at = ends.values().map(|end| end.updated_at).max();
     let next = Relationship {
         version: dead.version + 1,
-        updated_at: writer.after(dead.updated_at).max(ends_at.unwrap_or(writer.now)),
+        updated_at: writer.timestamp_after(dead.updated_at).max(ends_at.unwrap_or(writer.now)),
         deleted_at: None,
         deleted_with: None,
         properties: before.properties.clone(),
@@ -198,7 +206,7 @@ fn bring_back(
 
 fn write(tx: &mut Tx<'_>, next: &Relationship, kind: ChangeKind) -> Result<()> {
     rows::update(tx, next)?;
-    let told = events::NewEvent {
+    let told = events::NewChange {
         kind,
         entity: next.id.0,
         entity_type: &next.type_,
@@ -206,5 +214,5 @@ fn write(tx: &mut Tx<'_>, next: &Relationship, kind: ChangeKind) -> Result<()> {
         at: next.updated_at,
         author: next.author,
     };
-    Ok(events::record(tx, next.project, &[told])?)
+    Ok(events::append(tx, next.project, &[told])?)
 }

@@ -13,8 +13,8 @@ use emergent_domain::{
 };
 use emergent_store::{
     Engine, Tx,
-    objects::{self as rows, EndRow},
-    transfer::{self as bulk, Taken},
+    objects::{self as rows, EndObject},
+    transfer::{self as bulk, IdUse},
 };
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -24,7 +24,7 @@ use super::{
     line::{EdgeLine, EndRef, Line, LineError, ObjectLine},
     split::RawLine,
 };
-use crate::{Error, Writer, objects, relationships};
+use crate::{Error, WriteContext, objects, relationships};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counts {
@@ -57,7 +57,7 @@ pub struct BatchOutcome {
 }
 
 /// Ids of earlier batches that stand for another object here.
-pub(crate) type Renamed = HashMap<ObjectId, ObjectId>;
+pub(crate) type IdMap = HashMap<ObjectId, ObjectId>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
@@ -111,14 +111,14 @@ impl Batch {
     pub(crate) fn write(
         &self,
         tx: &mut Tx<'_>,
-        writer: &Writer,
-        renamed: &Renamed,
+        writer: &WriteContext,
+        renamed: &IdMap,
         on_error: OnError,
     ) -> Result<BatchOutcome, BatchError> {
         let mut outcome = BatchOutcome { errors: self.refused.clone(), ..BatchOutcome::default() };
         if on_error == OnError::Skip || outcome.errors.is_empty() {
-            Objects::new(tx, writer, &self.objects)?.write(tx, &mut outcome)?;
-            let ends = Ends::hold(tx, writer, &self.edges, renamed, &outcome.renamed)?;
+            ObjectBatch::new(tx, writer, &self.objects)?.write(tx, &mut outcome)?;
+            let ends = EdgeEnds::lock(tx, writer, &self.edges, renamed, &outcome.renamed)?;
             write_edges(tx, writer, &self.edges, &ends, &mut outcome)?;
         }
         outcome.errors.sort_by_key(|error| error.line);
@@ -131,7 +131,7 @@ impl Batch {
 
 /// The id an object gets in a project where the id of the file is taken. The same each time, so
 /// that the file's edges, and the file when it comes again, find it.
-fn own_id(project: ProjectId, given: ObjectId) -> ObjectId {
+fn derived_id(project: ProjectId, given: ObjectId) -> ObjectId {
     let hash = Sha256::new().chain_update(project.0).chain_update(given.0).finalize();
     let mut bytes = [0; 16];
     bytes[..6].copy_from_slice(&given.0.as_bytes()[..6]);
@@ -142,28 +142,32 @@ fn own_id(project: ProjectId, given: ObjectId) -> ObjectId {
 }
 
 /// What the database has to do with an object line.
-enum Plan<'a> {
+enum ObjectAction<'a> {
     Create(&'a ObjectLine, Option<ObjectId>),
     Change(&'a ObjectLine, ObjectId),
     Restore(&'a ObjectLine, ObjectId),
 }
 
-struct Objects<'a> {
-    writer: &'a Writer,
-    plans: Vec<(u64, Plan<'a>)>,
+struct ObjectBatch<'a> {
+    writer: &'a WriteContext,
+    actions: Vec<(u64, ObjectAction<'a>)>,
     /// As they were before the batch.
     current: HashMap<ObjectId, Object>,
     renamed: Vec<(ObjectId, ObjectId)>,
 }
 
-impl<'a> Objects<'a> {
+impl<'a> ObjectBatch<'a> {
     /// Looks up what is there, and decides.
-    fn new(tx: &mut Tx<'_>, writer: &'a Writer, lines: &'a [(u64, ObjectLine)]) -> Result<Self, BatchError> {
+    fn new(
+        tx: &mut Tx<'_>,
+        writer: &'a WriteContext,
+        lines: &'a [(u64, ObjectLine)],
+    ) -> Result<Self, BatchError> {
         let project = writer.project.id;
         let mut by_key: HashMap<(&str, &str), ObjectId> = HashMap::new();
         let mut current = HashMap::new();
         let keyed = || lines.iter().filter_map(|(_, line)| Some((line.draft.type_(), line.draft.key()?)));
-        for (type_, keys) in by_type(keyed()) {
+        for (type_, keys) in group_by_type(keyed()) {
             for object in bulk::objects_by_key(tx, project, type_, &keys)? {
                 current.insert(object.id, object);
             }
@@ -184,19 +188,21 @@ impl<'a> Objects<'a> {
         };
         let given: Vec<ObjectId> =
             lines.iter().filter(|(_, line)| known(line).is_none()).filter_map(|(_, line)| line.id).collect();
-        let mut ids = Ids::look_up(tx, project, &given)?;
+        let mut ids = IdAllocator::load(tx, project, &given)?;
         let mut renamed = Vec::new();
-        let plans: Vec<(u64, Plan<'a>)> = lines
+        let plans: Vec<(u64, ObjectAction<'a>)> = lines
             .iter()
             .map(|(number, line)| {
                 let plan = match (known(line), line.id) {
                     (Some(there), given) => {
                         renamed.extend(given.filter(|given| *given != there).map(|given| (given, there)));
-                        Plan::Change(line, there)
+                        ObjectAction::Change(line, there)
                     }
-                    (None, None) => Plan::Create(line, None),
-                    (None, Some(given)) if line.draft.key().is_some() => Plan::Create(line, ids.free(given)),
-                    (None, Some(given)) => ids.place(line, given),
+                    (None, None) => ObjectAction::Create(line, None),
+                    (None, Some(given)) if line.draft.key().is_some() => {
+                        ObjectAction::Create(line, ids.allocate(given))
+                    }
+                    (None, Some(given)) => ids.action_by_id(line, given),
                 };
                 (*number, plan)
             })
@@ -205,13 +211,13 @@ impl<'a> Objects<'a> {
         let unseen: Vec<ObjectId> = plans
             .iter()
             .filter_map(|(_, plan)| match plan {
-                Plan::Change(_, id) if !current.contains_key(id) => Some(*id),
+                ObjectAction::Change(_, id) if !current.contains_key(id) => Some(*id),
                 _ => None,
             })
             .collect();
         current
             .extend(bulk::objects_by_id(tx, project, &unseen)?.into_iter().map(|object| (object.id, object)));
-        Ok(Self { writer, plans, current, renamed })
+        Ok(Self { writer, actions: plans, current, renamed })
     }
 
     fn write(mut self, tx: &mut Tx<'_>, outcome: &mut BatchOutcome) -> Result<(), BatchError> {
@@ -219,9 +225,9 @@ impl<'a> Objects<'a> {
         let mut drafts = Vec::new();
         let mut changes: Vec<(u64, ObjectId, &ObjectPatch)> = Vec::new();
         let mut restores = Vec::new();
-        for (number, plan) in &self.plans {
+        for (number, plan) in &self.actions {
             match plan {
-                Plan::Create(line, id) => {
+                ObjectAction::Create(line, id) => {
                     new.push((*number, *line));
                     let draft = line.draft.clone();
                     drafts.push(match id {
@@ -229,8 +235,8 @@ impl<'a> Objects<'a> {
                         None => draft,
                     });
                 }
-                Plan::Change(line, id) => changes.push((*number, *id, &line.patch)),
-                Plan::Restore(line, id) => restores.push((*number, *id, &line.patch)),
+                ObjectAction::Change(line, id) => changes.push((*number, *id, &line.patch)),
+                ObjectAction::Restore(line, id) => restores.push((*number, *id, &line.patch)),
             }
         }
         for ((number, line), made) in new.into_iter().zip(objects::create_each(tx, self.writer, &drafts)?) {
@@ -252,7 +258,7 @@ impl<'a> Objects<'a> {
                 }
             };
             if let Some(given) =
-                line.id.filter(|given| *given != here && own_id(self.writer.project.id, *given) != here)
+                line.id.filter(|given| *given != here && derived_id(self.writer.project.id, *given) != here)
             {
                 self.renamed.push((given, here));
             }
@@ -298,60 +304,62 @@ impl<'a> Objects<'a> {
 }
 
 /// Which ids of a file can be kept.
-struct Ids {
+struct IdAllocator {
     project: ProjectId,
-    taken: HashMap<ObjectId, Taken>,
+    in_use: HashMap<ObjectId, IdUse>,
     /// By earlier lines of this batch.
     used: HashSet<ObjectId>,
 }
 
-impl Ids {
-    fn look_up(tx: &mut Tx<'_>, project: ProjectId, given: &[ObjectId]) -> Result<Self, BatchError> {
-        let mut taken = bulk::taken_ids(tx, given)?;
+impl IdAllocator {
+    fn load(tx: &mut Tx<'_>, project: ProjectId, given: &[ObjectId]) -> Result<Self, BatchError> {
+        let mut taken = bulk::ids_in_use(tx, given)?;
         let own: Vec<ObjectId> = given
             .iter()
-            .filter(|id| taken.contains_key(id) || !may_keep(**id))
-            .map(|id| own_id(project, *id))
+            .filter(|id| taken.contains_key(id) || !is_uuid_v7(**id))
+            .map(|id| derived_id(project, *id))
             .collect();
-        taken.extend(bulk::taken_ids(tx, &own)?);
-        Ok(Self { project, taken, used: HashSet::new() })
+        taken.extend(bulk::ids_in_use(tx, &own)?);
+        Ok(Self { project, in_use: taken, used: HashSet::new() })
     }
 
     fn is_free(&self, id: ObjectId) -> bool {
-        may_keep(id) && !self.taken.contains_key(&id) && !self.used.contains(&id)
+        is_uuid_v7(id) && !self.in_use.contains_key(&id) && !self.used.contains(&id)
     }
 
     /// An id for a new object, the given one if that can be.
-    fn free(&mut self, given: ObjectId) -> Option<ObjectId> {
-        let id = [given, own_id(self.project, given)].into_iter().find(|id| self.is_free(*id))?;
+    fn allocate(&mut self, given: ObjectId) -> Option<ObjectId> {
+        let id = [given, derived_id(self.project, given)].into_iter().find(|id| self.is_free(*id))?;
         self.used.insert(id);
         Some(id)
     }
 
     /// What to do with an object that only its id identifies.
-    fn place<'a>(&mut self, line: &'a ObjectLine, given: ObjectId) -> Plan<'a> {
-        for id in [given, own_id(self.project, given)] {
-            match self.taken.get(&id) {
-                Some(taken) if taken.project == self.project && taken.lives => return Plan::Change(line, id),
-                Some(taken) if taken.project == self.project => return Plan::Restore(line, id),
-                None if self.used.contains(&id) => return Plan::Change(line, id),
-                None if may_keep(id) => {
+    fn action_by_id<'a>(&mut self, line: &'a ObjectLine, given: ObjectId) -> ObjectAction<'a> {
+        for id in [given, derived_id(self.project, given)] {
+            match self.in_use.get(&id) {
+                Some(taken) if taken.project == self.project && taken.live => {
+                    return ObjectAction::Change(line, id);
+                }
+                Some(taken) if taken.project == self.project => return ObjectAction::Restore(line, id),
+                None if self.used.contains(&id) => return ObjectAction::Change(line, id),
+                None if is_uuid_v7(id) => {
                     self.used.insert(id);
-                    return Plan::Create(line, Some(id));
+                    return ObjectAction::Create(line, Some(id));
                 }
                 _ => {}
             }
         }
-        Plan::Create(line, None)
+        ObjectAction::Create(line, None)
     }
 }
 
 /// Ids are UUIDv7 here; another kind sorts wrongly.
-fn may_keep(id: ObjectId) -> bool {
+fn is_uuid_v7(id: ObjectId) -> bool {
     id.0.get_version_num() == 7
 }
 
-fn by_type<'a>(places: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap<&'a str, Vec<&'a str>> {
+fn group_by_type<'a>(places: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap<&'a str, Vec<&'a str>> {
     let mut seen = HashSet::new();
     let mut types: HashMap<&str, Vec<&str>> = HashMap::new();
     for (type_, key) in places.filter(|place| seen.insert(*place)) {
@@ -372,17 +380,17 @@ fn line_error(number: u64, error: Error) -> Result<LineError, Error> {
 }
 
 /// The living objects that the edges of a batch join, held until the transaction ends.
-struct Ends {
+struct EdgeEnds {
     by_ref: HashMap<EndRef, ObjectId>,
-    rows: HashMap<ObjectId, EndRow>,
+    rows: HashMap<ObjectId, EndObject>,
 }
 
-impl Ends {
-    fn hold(
+impl EdgeEnds {
+    fn lock(
         tx: &mut Tx<'_>,
-        writer: &Writer,
+        writer: &WriteContext,
         lines: &[(u64, EdgeLine)],
-        renamed: &Renamed,
+        renamed: &IdMap,
         renamed_now: &[(ObjectId, ObjectId)],
     ) -> Result<Self, BatchError> {
         let project = writer.project.id;
@@ -392,13 +400,13 @@ impl Ends {
             EndRef::Key { type_, key } => Some((type_.as_str(), key.as_str())),
             EndRef::Id(_) => None,
         });
-        for (type_, keys) in by_type(keyed) {
-            for (key, end) in bulk::hold_by_key(tx, project, type_, &keys)? {
+        for (type_, keys) in group_by_type(keyed) {
+            for (key, end) in bulk::lock_by_keys(tx, project, type_, &keys)? {
                 ends.by_ref.insert(EndRef::Key { type_: type_.to_owned(), key }, end.id);
-                ends.rows.insert(end.id, EndRow { type_: type_.to_owned(), updated_at: end.updated_at });
+                ends.rows.insert(end.id, EndObject { type_: type_.to_owned(), updated_at: end.updated_at });
             }
         }
-        let renamed_now: Renamed = renamed_now.iter().copied().collect();
+        let renamed_now: IdMap = renamed_now.iter().copied().collect();
         let candidates: HashMap<ObjectId, Vec<ObjectId>> = refs()
             .filter_map(|end| match end {
                 EndRef::Id(id) => Some(*id),
@@ -406,11 +414,11 @@ impl Ends {
             })
             .map(|id| {
                 let other = renamed_now.get(&id).or_else(|| renamed.get(&id)).copied();
-                (id, other.into_iter().chain([id, own_id(project, id)]).collect())
+                (id, other.into_iter().chain([id, derived_id(project, id)]).collect())
             })
             .collect();
         let wanted: Vec<ObjectId> = candidates.values().flatten().copied().collect();
-        let living = rows::hold_living(tx, project, &wanted)?;
+        let living = rows::lock_live(tx, project, &wanted)?;
         for (id, places) in candidates {
             if let Some(place) = places.into_iter().find(|place| living.contains_key(place)) {
                 ends.by_ref.insert(EndRef::Id(id), place);
@@ -431,9 +439,9 @@ impl Ends {
 
 fn write_edges(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     lines: &[(u64, EdgeLine)],
-    ends: &Ends,
+    ends: &EdgeEnds,
     outcome: &mut BatchOutcome,
 ) -> Result<(), BatchError> {
     let mut found = Vec::with_capacity(lines.len());
@@ -461,11 +469,11 @@ fn write_edges(
             Some(edge) => changes.push((number, line, edge.clone())),
             None => {
                 new.push((number, line));
-                drafts.push(line.draft.between(from, to));
+                drafts.push(line.draft.with_ends(from, to));
             }
         }
     }
-    relationships::announce(tx, writer, &drafts)?;
+    relationships::notify_workflows(tx, writer, &drafts)?;
     for ((number, line), made) in
         new.into_iter().zip(relationships::create_between(tx, writer, &drafts, &ends.rows)?)
     {
@@ -496,10 +504,10 @@ mod tests {
     #[test]
     fn a_project_gives_a_taken_id_always_the_same_other_one() {
         let (project, given) = (ProjectId::new(), ObjectId::new());
-        let own = own_id(project, given);
-        assert_eq!(own, own_id(project, given));
-        assert!(own != given && own != own_id(ProjectId::new(), given));
-        assert!(may_keep(own), "it is a UUIDv7");
+        let own = derived_id(project, given);
+        assert_eq!(own, derived_id(project, given));
+        assert!(own != given && own != derived_id(ProjectId::new(), given));
+        assert!(is_uuid_v7(own), "it is a UUIDv7");
         assert_eq!(own.0.as_bytes()[..6], given.0.as_bytes()[..6], "and sorts where the given one does");
     }
 }

@@ -9,7 +9,7 @@ use emergent_domain::{
     object::Object,
     time::Timestamp,
 };
-use emergent_store::transfer::{self, Edge, Place};
+use emergent_store::transfer::{self, ExportCursor, ExportedEdge};
 use futures_util::{Stream, stream};
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ impl Graph {
             graph: self.clone(),
             project,
             until: self.clock().now(),
-            part: Part::Objects(None),
+            part: ExportStage::Objects(None),
             ready: VecDeque::new(),
         };
         stream::unfold(from, |mut exporter| async move {
@@ -40,16 +40,16 @@ struct Exporter {
     graph: Graph,
     project: ProjectId,
     until: Timestamp,
-    part: Part,
+    part: ExportStage,
     ready: VecDeque<Bytes>,
 }
 
 /// Which page comes next.
 #[derive(Clone, Copy)]
-enum Part {
-    Objects(Option<Place>),
-    Edges(Option<Place>),
-    Over,
+enum ExportStage {
+    Objects(Option<ExportCursor>),
+    Edges(Option<ExportCursor>),
+    Done,
 }
 
 impl Exporter {
@@ -59,38 +59,38 @@ impl Exporter {
                 return Some(Ok(bytes));
             }
             let read = match self.part {
-                Part::Objects(after) => self.objects(after).await,
-                Part::Edges(after) => self.edges(after).await,
-                Part::Over => return None,
+                ExportStage::Objects(after) => self.objects(after).await,
+                ExportStage::Edges(after) => self.edges(after).await,
+                ExportStage::Done => return None,
             };
             if let Err(error) = read {
-                self.part = Part::Over;
+                self.part = ExportStage::Done;
                 return Some(Err(error));
             }
         }
     }
 
-    async fn objects(&mut self, after: Option<Place>) -> Result<()> {
+    async fn objects(&mut self, after: Option<ExportCursor>) -> Result<()> {
         let (project, until) = (self.project, self.until);
         let rows =
             self.graph.db().read(move |tx| transfer::objects_after(tx, project, after, until, PAGE)).await?;
         self.part = match rows.last() {
-            Some(last) if rows.len() == PAGE => Part::Objects(Some((last.created_at, last.id.0))),
-            _ => Part::Edges(None),
+            Some(last) if rows.len() == PAGE => ExportStage::Objects(Some((last.created_at, last.id.0))),
+            _ => ExportStage::Edges(None),
         };
         self.push(rows.iter().map(ObjectOut::from));
         Ok(())
     }
 
-    async fn edges(&mut self, after: Option<Place>) -> Result<()> {
+    async fn edges(&mut self, after: Option<ExportCursor>) -> Result<()> {
         let (project, until) = (self.project, self.until);
         let rows =
             self.graph.db().read(move |tx| transfer::edges_after(tx, project, after, until, PAGE)).await?;
         self.part = match rows.last() {
-            Some(Edge { relationship, .. }) if rows.len() == PAGE => {
-                Part::Edges(Some((relationship.created_at, relationship.id.0)))
+            Some(ExportedEdge { relationship, .. }) if rows.len() == PAGE => {
+                ExportStage::Edges(Some((relationship.created_at, relationship.id.0)))
             }
-            _ => Part::Over,
+            _ => ExportStage::Done,
         };
         self.push(rows.iter().map(EdgeOut::from));
         Ok(())
@@ -175,9 +175,9 @@ struct EndOut<'a> {
     id: ObjectId,
 }
 
-impl<'a> From<&'a Edge> for EdgeOut<'a> {
-    fn from(edge: &'a Edge) -> Self {
-        let Edge { relationship, from, to } = edge;
+impl<'a> From<&'a ExportedEdge> for EdgeOut<'a> {
+    fn from(edge: &'a ExportedEdge) -> Self {
+        let ExportedEdge { relationship, from, to } = edge;
         Self {
             kind: "relationship",
             id: relationship.id,

@@ -10,20 +10,20 @@ use serde::Serialize;
 use tokio::task::JoinHandle;
 
 use super::{
-    batch::{Batch, BatchError, BatchOutcome, Counts, OnError, Renamed},
+    batch::{Batch, BatchError, BatchOutcome, Counts, IdMap, OnError},
     line::LineError,
     split::{RawLine, Splitter},
 };
 use crate::{Actor, Error, Graph, error::Result};
 
 /// A batch ends at so many lines or bytes.
-const LINES: usize = 2_000;
-const BYTES: usize = 4 << 20;
+const MAX_BATCH_LINES: usize = 2_000;
+const MAX_BATCH_BYTES: usize = 4 << 20;
 /// How many ids that stand for others are remembered; only files that name keyed objects by id
 /// need them at all.
-const RENAMED: usize = 100_000;
+const MAX_RENAMED_IDS: usize = 100_000;
 /// How often a batch is written again when others took its ids or keys meanwhile.
-const ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ImportOptions {
@@ -99,27 +99,27 @@ impl Graph {
 
 async fn parse(lines: Vec<RawLine>) -> Result<Arc<Batch>> {
     let parsed = tokio::task::spawn_blocking(move || Batch::parse(&lines)).await;
-    parsed.map(Arc::new).map_err(|_| Invalid::one("", "the lines could not be read").into())
+    parsed.map(Arc::new).map_err(|_| Invalid::new("", "the lines could not be read").into())
 }
 
 async fn write(
     graph: Graph,
     actor: Actor,
     batch: Arc<Batch>,
-    renamed: Arc<Renamed>,
+    renamed: Arc<IdMap>,
     on_error: OnError,
 ) -> Result<BatchOutcome, BatchError> {
     for attempt in 1.. {
         let (inner, batch, renamed) = (graph.clone(), Arc::clone(&batch), Arc::clone(&renamed));
         let written = graph.db().write(move |tx| {
             // An import may go on for hours after its token was looked at.
-            inner.must_be_live(tx, actor.author)?;
-            let writer = inner.writer(tx, actor)?;
+            inner.check_token_valid(tx, actor.author)?;
+            let writer = inner.write_context(tx, actor)?;
             batch.write(tx, &writer, &renamed, on_error)
         });
         match written.await {
             Err(BatchError::Failed(Error::Store(emergent_store::Error::Duplicate { .. })))
-                if attempt < ATTEMPTS => {}
+                if attempt < MAX_ATTEMPTS => {}
             done => return done,
         }
     }
@@ -128,7 +128,7 @@ async fn write(
 
 /// Lines and bytes of the file up to the end of a batch.
 #[derive(Clone, Copy, Default)]
-struct Reached {
+struct BatchEnd {
     lines: u64,
     bytes: u64,
 }
@@ -143,8 +143,8 @@ struct Importer {
     waiting: std::vec::IntoIter<RawLine>,
     /// The input is over.
     ended: bool,
-    writing: Option<(Reached, JoinHandle<Result<BatchOutcome, BatchError>>)>,
-    renamed: Arc<Renamed>,
+    writing: Option<(BatchEnd, JoinHandle<Result<BatchOutcome, BatchError>>)>,
+    renamed: Arc<IdMap>,
     progress: ImportProgress,
 }
 
@@ -165,11 +165,11 @@ impl Importer {
         loop {
             let lines = self.read().await;
             let (reached, batch) = match lines {
-                Ok(lines) if lines.is_empty() => (Reached::default(), None),
+                Ok(lines) if lines.is_empty() => (BatchEnd::default(), None),
                 Ok(lines) => {
                     let bytes =
                         lines.iter().map(|line| line.bytes.as_ref().map_or(0, Vec::len) as u64 + 1).sum();
-                    (Reached { lines: lines.len() as u64, bytes }, Some(parse(lines).await?))
+                    (BatchEnd { lines: lines.len() as u64, bytes }, Some(parse(lines).await?))
                 }
                 Err(error) => {
                     // What was read is not lost for it.
@@ -202,7 +202,7 @@ impl Importer {
             for line in self.waiting.by_ref() {
                 bytes += line.bytes.as_ref().map_or(0, Vec::len);
                 lines.push(line);
-                if lines.len() == LINES || bytes >= BYTES {
+                if lines.len() == MAX_BATCH_LINES || bytes >= MAX_BATCH_BYTES {
                     return Ok(lines);
                 }
             }
@@ -212,7 +212,7 @@ impl Importer {
             let mut came = Vec::new();
             match self.input.next().await {
                 Some(Ok(part)) => self.splitter.push(&part, &mut came),
-                Some(Err(error)) => return Err(broke_off(&error)),
+                Some(Err(error)) => return Err(input_error(&error)),
                 None => {
                     self.ended = true;
                     self.splitter.finish(&mut came);
@@ -234,7 +234,7 @@ impl Importer {
                 progress.relationships.add(outcome.relationships);
                 progress.failed += outcome.errors.len() as u64;
                 progress.errors = outcome.errors;
-                if !outcome.renamed.is_empty() && self.renamed.len() < RENAMED {
+                if !outcome.renamed.is_empty() && self.renamed.len() < MAX_RENAMED_IDS {
                     Arc::make_mut(&mut self.renamed).extend(outcome.renamed);
                 }
                 Ok(true)
@@ -251,7 +251,7 @@ impl Importer {
     }
 }
 
-fn broke_off(error: &str) -> Error {
-    Invalid::one("", format!("the file broke off: {error}; importing it again goes on from what is there"))
+fn input_error(error: &str) -> Error {
+    Invalid::new("", format!("the file broke off: {error}; importing it again goes on from what is there"))
         .into()
 }

@@ -48,7 +48,7 @@ pub(crate) enum Line {
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectLine {
     pub id: Option<ObjectId>,
-    pub draft: objects::Draft,
+    pub draft: objects::ObjectDraft,
     /// What it means for an object that is there already: what the line does not name stays.
     pub patch: ObjectPatch,
 }
@@ -58,7 +58,7 @@ pub(crate) struct EdgeLine {
     pub from: EndRef,
     pub to: EndRef,
     /// Its ends are known only where it is written.
-    pub draft: relationships::Draft,
+    pub draft: relationships::RelationshipDraft,
     pub patch: RelationshipPatch,
 }
 
@@ -88,19 +88,19 @@ enum Kind {
 /// Both kinds in one: reading the kind first would mean reading every line twice.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Wire {
+struct RawImportLine {
     kind: Kind,
     #[serde(rename = "type")]
     type_: String,
     id: Option<uuid::Uuid>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "deserialize_nullable")]
     key: Option<Option<String>>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "deserialize_nullable")]
     status: Option<Option<String>>,
     labels: Option<Vec<String>>,
-    from: Option<WireEnd>,
-    to: Option<WireEnd>,
-    #[serde(default, deserialize_with = "given")]
+    from: Option<RawEnd>,
+    to: Option<RawEnd>,
+    #[serde(default, deserialize_with = "deserialize_nullable")]
     weight: Option<Option<f64>>,
     #[serde(default)]
     properties: Map<String, Value>,
@@ -116,7 +116,7 @@ struct Wire {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WireEnd {
+struct RawEnd {
     #[serde(rename = "type")]
     type_: Option<String>,
     key: Option<String>,
@@ -124,7 +124,9 @@ struct WireEnd {
 }
 
 /// Tells a null from nothing at all.
-fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
+fn deserialize_nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
 
@@ -141,23 +143,23 @@ pub(crate) fn parse(line: u64, bytes: &[u8]) -> Result<Option<Line>, LineError> 
     if text.trim_start().starts_with('[') {
         return Err(LineError::new(line, "is a list, not a JSON object"));
     }
-    let wire: Wire = serde_json::from_str(text).map_err(|error| {
+    let wire: RawImportLine = serde_json::from_str(text).map_err(|error| {
         // The parser saw one line; which one it is we know better.
         LineError::new(line, error.to_string().replace(" at line 1 column ", " at column "))
     })?;
     let checked = match wire.kind {
-        Kind::Object => object(wire).map(Line::Object),
-        Kind::Relationship => edge(wire).map(Line::Edge),
+        Kind::Object => parse_object(wire).map(Line::Object),
+        Kind::Relationship => parse_edge(wire).map(Line::Edge),
     };
     checked.map(Some).map_err(|invalid| LineError::invalid(line, &invalid))
 }
 
-fn object(wire: Wire) -> Result<ObjectLine, Invalid> {
+fn parse_object(wire: RawImportLine) -> Result<ObjectLine, Invalid> {
     for (field, is_there) in
         [("from", wire.from.is_some()), ("to", wire.to.is_some()), ("weight", wire.weight.is_some())]
     {
         if is_there {
-            return Err(Invalid::one(field, "belongs to a relationship, not to an object"));
+            return Err(Invalid::new(field, "belongs to a relationship, not to an object"));
         }
     }
     let patch = ObjectPatch {
@@ -166,33 +168,33 @@ fn object(wire: Wire) -> Result<ObjectLine, Invalid> {
         properties: Some(wire.properties.clone()),
         ..ObjectPatch::default()
     };
-    let draft = objects::Draft::new(NewObject {
+    let draft = objects::ObjectDraft::new(NewObject {
         type_: wire.type_,
         key: wire.key.flatten(),
         status: wire.status.flatten(),
         labels: wire.labels.unwrap_or_default(),
         properties: wire.properties,
     })?
-    .imported();
+    .mark_imported();
     Ok(ObjectLine { id: wire.id.map(ObjectId), draft, patch: patch.check()? })
 }
 
-fn edge(wire: Wire) -> Result<EdgeLine, Invalid> {
+fn parse_edge(wire: RawImportLine) -> Result<EdgeLine, Invalid> {
     for (field, is_there) in
         [("key", wire.key.is_some()), ("status", wire.status.is_some()), ("labels", wire.labels.is_some())]
     {
         if is_there {
-            return Err(Invalid::one(field, "belongs to an object, not to a relationship"));
+            return Err(Invalid::new(field, "belongs to an object, not to a relationship"));
         }
     }
-    let (from, to) = (end("from", wire.from)?, end("to", wire.to)?);
+    let (from, to) = (parse_end("from", wire.from)?, parse_end("to", wire.to)?);
     let patch = RelationshipPatch {
         properties: Some(wire.properties.clone()),
         weight: wire.weight,
         expected_version: None,
     };
     let nobody = ObjectId(uuid::Uuid::nil());
-    let draft = relationships::Draft::new(NewRelationship {
+    let draft = relationships::RelationshipDraft::new(NewRelationship {
         type_: wire.type_,
         from: nobody,
         to: nobody,
@@ -202,17 +204,17 @@ fn edge(wire: Wire) -> Result<EdgeLine, Invalid> {
     Ok(EdgeLine { from, to, draft, patch })
 }
 
-fn end(field: &str, wire: Option<WireEnd>) -> Result<EndRef, Invalid> {
+fn parse_end(field: &str, wire: Option<RawEnd>) -> Result<EndRef, Invalid> {
     match wire {
         // The key first: an id may have been another's where this is imported.
-        Some(WireEnd { type_: Some(type_), key: Some(key), .. }) => {
+        Some(RawEnd { type_: Some(type_), key: Some(key), .. }) => {
             check_chars(&format!("{field}.type"), &type_)?;
             check_chars(&format!("{field}.key"), &key)?;
             Ok(EndRef::Key { type_, key })
         }
-        Some(WireEnd { id: Some(id), .. }) => Ok(EndRef::Id(ObjectId(id))),
-        Some(_) => Err(Invalid::one(field, "needs `type` and `key`, or `id`")),
-        None => Err(Invalid::one(field, "is required")),
+        Some(RawEnd { id: Some(id), .. }) => Ok(EndRef::Id(ObjectId(id))),
+        Some(_) => Err(Invalid::new(field, "needs `type` and `key`, or `id`")),
+        None => Err(Invalid::new(field, "is required")),
     }
 }
 

@@ -29,21 +29,21 @@ pub(crate) struct Splitter {
 impl Splitter {
     pub(crate) fn push(&mut self, mut bytes: &[u8], into: &mut Vec<RawLine>) {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
-            self.keep(&bytes[..end]);
-            into.push(self.line());
+            self.buffer(&bytes[..end]);
+            into.push(self.take_line());
             bytes = &bytes[end + 1..];
         }
-        self.keep(bytes);
+        self.buffer(bytes);
     }
 
     /// The last line, when no newline ended it.
     pub(crate) fn finish(&mut self, into: &mut Vec<RawLine>) {
         if self.too_long || !self.rest.is_empty() {
-            into.push(self.line());
+            into.push(self.take_line());
         }
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    fn buffer(&mut self, bytes: &[u8]) {
         if self.too_long || self.rest.len() + bytes.len() > MAX_LINE {
             self.too_long = true;
             self.rest = Vec::new();
@@ -52,7 +52,7 @@ impl Splitter {
         }
     }
 
-    fn line(&mut self) -> RawLine {
+    fn take_line(&mut self) -> RawLine {
         self.lines += 1;
         let rest = std::mem::take(&mut self.rest);
         let too_long = std::mem::take(&mut self.too_long);

@@ -1,11 +1,11 @@
 //! What the graph's suites share.
 #![allow(dead_code, unused_imports, reason = "each suite uses a part of it")]
 
-mod letters;
+mod letter_embedder;
 
 use emergent_domain::{
     author::Author,
-    cursor::{Page, Paged},
+    cursor::{Page, ResultPage},
     document::NewDocument,
     ids::{ChunkId, DocumentId, ObjectId, ProjectId, RunId, TokenId, ToolCallId},
     merge::Source,
@@ -14,11 +14,11 @@ use emergent_domain::{
 };
 use emergent_graph::{Actor, Error, Graph};
 use emergent_store::{Engine, Param};
-use emergent_testkit::{TestDb, held_clock};
+use emergent_testkit::{TestDb, fixed_clock};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-pub use letters::Letters;
+pub use letter_embedder::Letters;
 
 /// A graph with a project to write in, and an author to write as.
 pub struct World {
@@ -28,7 +28,7 @@ pub struct World {
 
 impl World {
     pub async fn new(db: &TestDb) -> Self {
-        let graph = Graph::new(db.db.clone(), held_clock(), None);
+        let graph = Graph::new(db.db.clone(), fixed_clock(), None);
         let actor = project(&graph, "test", false).await;
         Self { graph, actor }
     }
@@ -91,7 +91,7 @@ pub async fn document(world: &World, title: &str, content: &str) -> (DocumentId,
 
 /// The passages that are noted of something, newest first.
 pub async fn said_in(world: &World, id: Uuid) -> Vec<Source> {
-    world.graph.sources_of(world.project(), vec![id]).await.unwrap().remove(&id).unwrap_or_default()
+    world.graph.list_sources(world.project(), vec![id]).await.unwrap().remove(&id).unwrap_or_default()
 }
 
 pub fn map(value: Value) -> Map<String, Value> {
@@ -133,7 +133,7 @@ pub async fn indexed(graph: &Graph, project: ProjectId) -> Vec<ObjectId> {
         .read(move |tx| {
             let numbers: Vec<i64> = match tx.engine() {
                 Engine::Sqlite => {
-                    let range = emergent_store::numbers::range(no);
+                    let range = emergent_store::row_numbers::range(no);
                     tx.query(
                         "SELECT rowid FROM graph_objects_fts WHERE rowid >= $1 AND rowid < $2",
                         &[range.start.into(), range.end.into()],
@@ -148,9 +148,10 @@ pub async fn indexed(graph: &Graph, project: ProjectId) -> Vec<ObjectId> {
             };
             let mut ids = Vec::new();
             for no in numbers {
-                let id = tx.opt("SELECT id FROM graph_objects WHERE no = $1", &[Param::from(no)], |row| {
-                    row.get(0)
-                })?;
+                let id =
+                    tx.query_opt("SELECT id FROM graph_objects WHERE no = $1", &[Param::from(no)], |row| {
+                        row.get(0)
+                    })?;
                 ids.push(id.expect("an indexed row is an object's"));
             }
             ids.sort();
@@ -171,7 +172,7 @@ pub fn problem<T: std::fmt::Debug>(outcome: Result<T, Error>) -> String {
 }
 
 /// Every item of a list that comes in pages of two.
-pub async fn all_pages<T>(mut get: impl AsyncFnMut(Page) -> Result<Paged<T>, Error>) -> Vec<T> {
+pub async fn all_pages<T>(mut get: impl AsyncFnMut(Page) -> Result<ResultPage<T>, Error>) -> Vec<T> {
     let mut page = Page::first(2);
     let mut items = Vec::new();
     loop {

@@ -11,16 +11,16 @@ use reqwest::{
     header::{HeaderMap, HeaderValue},
 };
 
-use self::answer::Reading;
+use self::answer::AnswerReader;
 use super::{
     Answer, ChatRequest, ChatSettings, Delta, Provider,
-    settings::versioned,
-    stream::{IDLE, post_sse},
+    settings::v1_url,
+    stream::{IDLE_TIMEOUT, post_sse},
     wire,
 };
 use crate::{
     Error,
-    http::{self, Secret},
+    http::{self, SecretHeader},
 };
 
 const BASE: &str = "https://api.anthropic.com";
@@ -40,14 +40,14 @@ pub struct Anthropic {
 impl Anthropic {
     pub fn new(settings: &ChatSettings) -> Result<Self, Error> {
         let key = settings.key("anthropic", KEY_SETTING, BASE_SETTING)?;
-        let url = versioned(BASE_SETTING, settings.base().unwrap_or(BASE), "messages")?;
+        let url = v1_url(BASE_SETTING, settings.base().unwrap_or(BASE), "messages")?;
         let headers = headers(VERSION, key)?;
         let client = http::client("anthropic", &url, |builder| builder)?;
-        Ok(Self { client, url, headers, idle: settings.idle.unwrap_or(IDLE) })
+        Ok(Self { client, url, headers, idle: settings.idle.unwrap_or(IDLE_TIMEOUT) })
     }
 
     /// Speaks another version of the wire format.
-    pub fn version(self, version: &str, settings: &ChatSettings) -> Result<Self, Error> {
+    pub fn with_api_version(self, version: &str, settings: &ChatSettings) -> Result<Self, Error> {
         let key = settings.key("anthropic", KEY_SETTING, BASE_SETTING)?;
         Ok(Self { headers: headers(version, key)?, ..self })
     }
@@ -65,7 +65,7 @@ fn headers(version: &str, key: Option<&str>) -> Result<HeaderMap, Error> {
             VERSION => ("x-api-key", key.to_owned()),
             _ => ("authorization", format!("Bearer {key}")),
         };
-        headers.extend(http::headers(Secret { header, value, setting: KEY_SETTING })?);
+        headers.extend(http::headers(SecretHeader { header, value, setting: KEY_SETTING })?);
     }
     headers.insert("anthropic-version", value);
     Ok(headers)
@@ -84,12 +84,12 @@ impl Provider for Anthropic {
     ) -> Result<Answer, Error> {
         let model = format!("anthropic/{}", request.model);
         let body = request::body(&request).to_string();
-        let mut reading = Reading::new(&model);
-        let on_event = |data: &str| reading.take(data, on_delta);
+        let mut reading = AnswerReader::new(&model);
+        let on_event = |data: &str| reading.push(data, on_delta);
         post_sse(&self.client, self.url.clone(), self.headers.clone(), body, &model, self.idle, on_event)
             .await?;
-        let mut answer = reading.answer()?;
-        wire::known_names(&mut answer.parts, request.tools);
+        let mut answer = reading.finish()?;
+        wire::restore_tool_names(&mut answer.parts, request.tools);
         Ok(answer)
     }
 }

@@ -3,9 +3,9 @@
 //! Two providers speak it: `google` with a key (this file), and `vertex` with the credentials of
 //! Google Cloud ([`super::vertex`]). They differ in where they send and how they prove who they are.
 
+mod provider_data;
 mod request;
 mod response;
-mod tag;
 
 use std::{ops::ControlFlow, time::Duration};
 
@@ -15,16 +15,16 @@ use reqwest::{
     header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
 };
 
-use self::response::Reading;
+use self::response::AnswerReader;
 use super::{
-    settings::{ChatSettings, versioned_as},
-    stream::{IDLE, post_sse},
-    vertex::Place,
+    settings::{ChatSettings, versioned_url},
+    stream::{IDLE_TIMEOUT, post_sse},
+    vertex::VertexLocation,
 };
 use crate::{
     Answer, ChatRequest, Delta, Error, Provider,
-    google_auth::Tokens,
-    http::{Secret, client, headers},
+    google_auth::TokenSource,
+    http::{SecretHeader, client, headers},
 };
 
 const BASE: &str = "https://generativelanguage.googleapis.com";
@@ -35,23 +35,23 @@ pub struct Gemini {
     pub(super) name: &'static str,
     pub(super) client: Client,
     pub(super) idle: Duration,
-    pub(super) route: Route,
-    pub(super) access: Access,
+    pub(super) route: Endpoint,
+    pub(super) access: Credential,
 }
 
 /// Where a model is.
-pub(super) enum Route {
+pub(super) enum Endpoint {
     /// `models/{model}` below this.
     Public(Url),
-    Vertex(Place),
+    Vertex(VertexLocation),
 }
 
 /// How a request proves who asks.
-pub(super) enum Access {
+pub(super) enum Credential {
     /// Empty at a server of one's own that needs no key.
     Key(HeaderMap),
     Token {
-        tokens: Box<Tokens>,
+        tokens: Box<TokenSource>,
         quota_project: Option<HeaderValue>,
     },
 }
@@ -61,35 +61,37 @@ impl Gemini {
     pub fn google(settings: &ChatSettings) -> Result<Self, Error> {
         let key = settings.key("google", "GEMINI_API_KEY", "EMERGENT_GOOGLE_BASE_URL")?;
         let base = settings.base().unwrap_or(BASE);
-        let url = versioned_as(VERSION, "EMERGENT_GOOGLE_BASE_URL", base, "")?;
+        let url = versioned_url(VERSION, "EMERGENT_GOOGLE_BASE_URL", base, "")?;
         Ok(Self {
             name: "google",
             client: client("google", &url, |builder| builder)?,
-            route: Route::Public(url),
-            access: Access::key(key, "GEMINI_API_KEY")?,
-            idle: settings.idle.unwrap_or(IDLE),
+            route: Endpoint::Public(url),
+            access: Credential::key(key, "GEMINI_API_KEY")?,
+            idle: settings.idle.unwrap_or(IDLE_TIMEOUT),
         })
     }
 
     async fn url(&self, model: &str) -> Result<Url, Error> {
         match (&self.route, &self.access) {
-            (Route::Public(root), _) => {
+            (Endpoint::Public(root), _) => {
                 // People also write it as the API lists it.
                 let model = model.strip_prefix("models/").unwrap_or(model);
                 let folder = if model.starts_with("tunedModels/") { "" } else { "models/" };
-                Ok(streaming(root, &format!("{folder}{model}")))
+                Ok(stream_url(root, &format!("{folder}{model}")))
             }
-            (Route::Vertex(place), Access::Key(_)) => Ok(streaming(place.root(), &Place::anywhere(model))),
-            (Route::Vertex(place), Access::Token { tokens, .. }) => {
-                Ok(streaming(place.root(), &place.within(tokens, model).await?))
+            (Endpoint::Vertex(place), Credential::Key(_)) => {
+                Ok(stream_url(place.root(), &VertexLocation::publisher_model_path(model)))
+            }
+            (Endpoint::Vertex(place), Credential::Token { tokens, .. }) => {
+                Ok(stream_url(place.root(), &place.project_model_path(tokens, model).await?))
             }
         }
     }
 }
 
-impl Access {
+impl Credential {
     pub(super) fn key(key: Option<&str>, setting: &str) -> Result<Self, Error> {
-        let secret = key.map(|key| Secret { header: "x-goog-api-key", value: key.into(), setting });
+        let secret = key.map(|key| SecretHeader { header: "x-goog-api-key", value: key.into(), setting });
         Ok(Self::Key(secret.map(headers).transpose()?.unwrap_or_default()))
     }
 
@@ -107,15 +109,15 @@ impl Access {
     }
 
     /// A token can end early, when its account is changed; the next call shall not fail with it.
-    async fn refused(&self, headers: &HeaderMap) {
+    async fn invalidate(&self, headers: &HeaderMap) {
         if let (Self::Token { tokens, .. }, Some(bearer)) = (self, headers.get(AUTHORIZATION)) {
-            tokens.forget(bearer).await;
+            tokens.invalidate(bearer).await;
         }
     }
 }
 
 /// The path is escaped piece by piece: whatever stands in a definition stays below `root`.
-fn streaming(root: &Url, model: &str) -> Url {
+fn stream_url(root: &Url, model: &str) -> Url {
     let mut url = root.clone();
     if let Ok(mut path) = url.path_segments_mut() {
         path.pop_if_empty().extend(format!("{model}:streamGenerateContent").split('/'));
@@ -141,14 +143,14 @@ impl Provider for Gemini {
             .map_err(|error| Error::Config(format!("could not write the request to `{model}`: {error}")))?;
         let url = self.url(request.model).await?;
         let headers = self.access.headers().await?;
-        let mut reading = Reading::new(&model);
+        let mut reading = AnswerReader::new(&model);
         let read = post_sse(&self.client, url, headers.clone(), body, &model, self.idle, |data| {
-            reading.take(data, on_delta)?;
+            reading.push(data, on_delta)?;
             Ok(ControlFlow::Continue(()))
         });
         let result = read.await;
         if let Err(Error::Auth { .. }) = &result {
-            self.access.refused(&headers).await;
+            self.access.invalidate(&headers).await;
         }
         result?;
         reading.finish()

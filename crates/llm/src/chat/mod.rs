@@ -2,14 +2,14 @@
 
 mod anthropic;
 mod estimate;
+mod file_cache;
 mod gemini;
-mod kept;
 mod ollama;
 mod openai;
-mod record;
+mod recording;
 mod rehearsal;
+mod request_cache;
 mod settings;
-mod shelf;
 mod stream;
 mod vertex;
 mod wire;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use emergent_domain::{
-    chat::{Part, Stop, Turn, Usage, text_of},
+    chat::{Part, StopReason, Turn, Usage, join_text},
     ids::RunId,
     json::Schema,
 };
@@ -27,11 +27,11 @@ use serde_json::Value;
 use crate::Error;
 pub use anthropic::Anthropic;
 pub use gemini::Gemini;
-pub use kept::Kept;
 pub use openai::OpenAi;
-pub(crate) use record::{Recorder, Replay};
+pub(crate) use recording::{AnswerRecorder, Replay};
 pub(crate) use rehearsal::Rehearsal;
-pub use rehearsal::{Fault, Reply, Rule, Script, ToolCall, When};
+pub use rehearsal::{Fault, Rule, Script, ScriptedCall, ScriptedReply, When};
+pub use request_cache::RequestCache;
 pub use settings::ChatSettings;
 pub use vertex::VertexSettings;
 
@@ -49,13 +49,13 @@ pub struct ChatRequest<'a> {
     /// A JSON schema that the answer's text must be an instance of.
     pub output_schema: Option<&'a Value>,
     /// Where what was sent before is kept, for whoever sends the same conversation again, longer.
-    pub kept: Option<&'a Kept>,
-    pub about: About<'a>,
+    pub cache: Option<&'a RequestCache>,
+    pub meta: RequestMeta<'a>,
 }
 
 /// Who asks, for scripts, logs and records. Never sent to a provider.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct About<'a> {
+pub struct RequestMeta<'a> {
     pub agent: &'a str,
     pub step: i64,
     pub run: Option<RunId>,
@@ -86,13 +86,13 @@ pub struct Answer {
     /// Texts, thoughts and calls, in the order the model gave them.
     pub parts: Vec<Part>,
     pub usage: Usage,
-    pub stop: Stop,
+    pub stop: StopReason,
 }
 
 impl Answer {
     /// The text, thoughts left out.
     pub fn text(&self) -> String {
-        text_of(&self.parts)
+        join_text(&self.parts)
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::{Error, ollama::address};
 
 /// A server next door loads the model first and reads a long prompt on a CPU, both in silence.
-const IDLE: Duration = Duration::from_secs(300);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl OpenAi {
     /// Ollama at `base_url`, the value of `OLLAMA_HOST` in any of its forms. It takes no key.
@@ -17,6 +17,6 @@ impl OpenAi {
         let host = settings.base().map(|host| host.trim_end_matches('/'));
         let host = host.map(|host| host.strip_suffix("/v1").unwrap_or(host));
         let url = address(host, &format!("v1/{PATH}"))?;
-        Self::compatible("ollama", url, settings.idle.unwrap_or(IDLE))
+        Self::without_key("ollama", url, settings.idle.unwrap_or(IDLE_TIMEOUT))
     }
 }

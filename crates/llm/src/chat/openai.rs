@@ -8,16 +8,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use reqwest::{Client, Url, header::HeaderMap};
 
-use self::{answer::Reading, request::TokenLimit};
+use self::{answer::AnswerReader, request::TokenLimit};
 use super::{
     Answer, ChatRequest, ChatSettings, Delta, Provider,
-    settings::versioned,
-    stream::{IDLE, post_sse},
+    settings::v1_url,
+    stream::{IDLE_TIMEOUT, post_sse},
     wire,
 };
 use crate::{
     Error,
-    http::{self, Secret},
+    http::{self, SecretHeader},
 };
 
 const BASE: &str = "https://api.openai.com";
@@ -37,8 +37,8 @@ pub struct OpenAi {
 impl OpenAi {
     pub fn new(settings: &ChatSettings) -> Result<Self, Error> {
         let key = settings.key("openai", KEY_SETTING, BASE_SETTING)?;
-        let url = versioned(BASE_SETTING, settings.base().unwrap_or(BASE), PATH)?;
-        let secret = key.map(|key| Secret {
+        let url = v1_url(BASE_SETTING, settings.base().unwrap_or(BASE), PATH)?;
+        let secret = key.map(|key| SecretHeader {
             header: "authorization",
             value: format!("Bearer {key}"),
             setting: KEY_SETTING,
@@ -47,11 +47,11 @@ impl OpenAi {
         let own = url.host_str() == Some("api.openai.com");
         let limit = if own { TokenLimit::MaxCompletionTokens } else { TokenLimit::MaxTokens };
         let headers = secret.map(http::headers).transpose()?.unwrap_or_default();
-        Self::connect("openai", url, headers, settings.idle.unwrap_or(IDLE), limit)
+        Self::connect("openai", url, headers, settings.idle.unwrap_or(IDLE_TIMEOUT), limit)
     }
 
     /// A server without a key at a known address, under a name of its own.
-    pub(super) fn compatible(name: &'static str, url: Url, idle: Duration) -> Result<Self, Error> {
+    pub(super) fn without_key(name: &'static str, url: Url, idle: Duration) -> Result<Self, Error> {
         Self::connect(name, url, HeaderMap::new(), idle, TokenLimit::MaxTokens)
     }
 
@@ -80,12 +80,12 @@ impl Provider for OpenAi {
     ) -> Result<Answer, Error> {
         let model = format!("{}/{}", self.name, request.model);
         let body = request::body(&request, self.limit);
-        let mut reading = Reading::new(&model);
-        let on_event = |data: &str| reading.take(data, on_delta);
+        let mut reading = AnswerReader::new(&model);
+        let on_event = |data: &str| reading.push(data, on_delta);
         post_sse(&self.client, self.url.clone(), self.headers.clone(), body, &model, self.idle, on_event)
             .await?;
-        let mut answer = reading.answer()?;
-        wire::known_names(&mut answer.parts, request.tools);
+        let mut answer = reading.finish()?;
+        wire::restore_tool_names(&mut answer.parts, request.tools);
         Ok(answer)
     }
 }

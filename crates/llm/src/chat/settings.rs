@@ -20,7 +20,7 @@ impl ChatSettings {
     /// The key. Without one only another server than the provider's own can be meant: those at home
     /// often take none.
     pub(crate) fn key(&self, provider: &str, setting: &str, base: &str) -> Result<Option<&str>, Error> {
-        match (given(&self.api_key), self.base()) {
+        match (non_empty(&self.api_key), self.base()) {
             (None, None) => Err(Error::Config(format!(
                 "models of `{provider}` need a key: set `{setting}`, or `{base}` for another server"
             ))),
@@ -29,18 +29,18 @@ impl ChatSettings {
     }
 
     pub(crate) fn base(&self) -> Option<&str> {
-        given(&self.base_url)
+        non_empty(&self.base_url)
     }
 }
 
 /// `path` under the first version of an API. People write a base URL with `/v1` or without; one
 /// that names some version itself, such as `/v1beta/openai`, is taken as it is.
-pub(crate) fn versioned(setting: &str, base: &str, path: &str) -> Result<Url, Error> {
-    versioned_as("v1", setting, base, path)
+pub(crate) fn v1_url(setting: &str, base: &str, path: &str) -> Result<Url, Error> {
+    versioned_url("v1", setting, base, path)
 }
 
 /// The same for an API whose version has another name.
-pub(crate) fn versioned_as(version: &str, setting: &str, base: &str, path: &str) -> Result<Url, Error> {
+pub(crate) fn versioned_url(version: &str, setting: &str, base: &str, path: &str) -> Result<Url, Error> {
     let url = endpoint(setting, base, path)?;
     let is_version = |segment: &str| {
         segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -52,7 +52,7 @@ pub(crate) fn versioned_as(version: &str, setting: &str, base: &str, path: &str)
 }
 
 /// A setting left empty is one not made.
-fn given(value: &Option<String>) -> Option<&str> {
+fn non_empty(value: &Option<String>) -> Option<&str> {
     value.as_deref().map(str::trim).filter(|value| !value.is_empty())
 }
 
@@ -62,12 +62,12 @@ mod tests {
 
     #[test]
     fn a_base_url_works_with_and_without_its_version() {
-        let check = |base, url| assert_eq!(versioned("X", base, "messages").unwrap().as_str(), url);
+        let check = |base, url| assert_eq!(v1_url("X", base, "messages").unwrap().as_str(), url);
         check("https://api.example", "https://api.example/v1/messages");
         check("https://api.example/v1/", "https://api.example/v1/messages");
         check("https://api.example/openai", "https://api.example/openai/v1/messages");
         check("https://api.example/v1beta/openai", "https://api.example/v1beta/openai/messages");
-        assert!(versioned("X_URL", "gopher://x", "messages").unwrap_err().to_string().contains("X_URL"));
+        assert!(v1_url("X_URL", "gopher://x", "messages").unwrap_err().to_string().contains("X_URL"));
     }
 
     #[test]

@@ -16,14 +16,14 @@ use crate::{
 };
 
 /// How long a provider may be silent, before its first byte or between two, until it counts as gone.
-pub const IDLE: Duration = Duration::from_secs(60);
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Refusals are short; whoever sends more gets cut off.
-const LONGEST_REFUSAL: usize = 64 << 10;
+const MAX_ERROR_BYTES: usize = 64 << 10;
 /// A single event larger than this is no answer but a fault, and would only fill the memory.
-const LARGEST_EVENT: usize = 16 << 20;
+const MAX_EVENT_BYTES: usize = 16 << 20;
 /// Far above any answer; without it a server that never stops would fill the memory.
-const LONGEST_ANSWER: usize = 256 << 20;
+const MAX_ANSWER_BYTES: usize = 256 << 20;
 
 /// Posts `body` and hands over each event of the answer until `on_event` breaks or the body ends.
 ///
@@ -39,20 +39,20 @@ pub(crate) async fn post_sse(
     mut on_event: impl FnMut(&str) -> Result<ControlFlow<()>, Error> + Send,
 ) -> Result<(), Error> {
     let request = client.post(url).headers(headers).header(CONTENT_TYPE, "application/json").body(body);
-    let response = timeout(idle, request.send()).await.map_err(|_| silent(model, idle))?;
+    let response = timeout(idle, request.send()).await.map_err(|_| idle_error(model, idle))?;
     let mut response = response.map_err(|error| unreachable(model, error))?;
     if !response.status().is_success() {
-        return Err(refusal(response, model, idle).await);
+        return Err(response_error(response, model, idle).await);
     }
     if is_json(&response) {
-        return Err(unstreamed(response, model, idle).await);
+        return Err(json_error(response, model, idle).await);
     }
-    let mut decoder = Decoder::new(LARGEST_EVENT);
+    let mut decoder = Decoder::new(MAX_EVENT_BYTES);
     let mut total = 0;
-    while let Some(bytes) = next(&mut response, model, idle).await? {
+    while let Some(bytes) = next_chunk(&mut response, model, idle).await? {
         total += bytes.len();
         let events = decoder.push(&bytes);
-        let (Ok(events), true) = (events, total <= LONGEST_ANSWER) else {
+        let (Ok(events), true) = (events, total <= MAX_ANSWER_BYTES) else {
             return Err(malformed(model, "it is too large"));
         };
         for data in events.into_iter().filter_map(|event| event.data) {
@@ -65,7 +65,7 @@ pub(crate) async fn post_sse(
 }
 
 /// The stream ended before the answer did.
-pub(crate) fn cut_off(model: &str) -> Error {
+pub(crate) fn incomplete_stream_error(model: &str) -> Error {
     overloaded(model, "the answer was cut off", None)
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn error_in_stream(model: &str, body: &Value) -> Error {
 
 /// What providers say, in `code` or in words, when a conversation has outgrown the model. All of
 /// them call it a bad request, but this one can be mended: the conversation has to get shorter.
-const TOO_LONG: [&str; 5] = [
+const CONTEXT_LENGTH_MARKERS: [&str; 5] = [
     "context_length_exceeded",
     "maximum context length",
     "prompt is too long",
@@ -114,20 +114,22 @@ const TOO_LONG: [&str; 5] = [
 
 fn classify(model: &str, status: StatusCode, asked: Option<Duration>, text: &str) -> Error {
     match http::classify(model, status, asked, text) {
-        Error::BadRequest { model, message, .. } if TOO_LONG.iter().any(|words| text.contains(words)) => {
+        Error::BadRequest { model, message, .. }
+            if CONTEXT_LENGTH_MARKERS.iter().any(|words| text.contains(words)) =>
+        {
             Error::ContextTooLong { model, message }
         }
         error => error,
     }
 }
 
-async fn next(response: &mut Response, model: &str, idle: Duration) -> Result<Option<Vec<u8>>, Error> {
-    let chunk = timeout(idle, response.chunk()).await.map_err(|_| silent(model, idle))?;
+async fn next_chunk(response: &mut Response, model: &str, idle: Duration) -> Result<Option<Vec<u8>>, Error> {
+    let chunk = timeout(idle, response.chunk()).await.map_err(|_| idle_error(model, idle))?;
     let bytes = chunk.map_err(|error| overloaded(model, "the answer was cut off", Some(error)))?;
     Ok(bytes.map(Vec::from))
 }
 
-async fn refusal(mut response: Response, model: &str, idle: Duration) -> Error {
+async fn response_error(mut response: Response, model: &str, idle: Duration) -> Error {
     let status = response.status();
     let asked = wait_in_headers(response.headers());
     // The status is enough where the reason does not arrive.
@@ -136,7 +138,7 @@ async fn refusal(mut response: Response, model: &str, idle: Duration) -> Error {
 }
 
 /// A server or proxy that does not stream still says in JSON what is wrong.
-async fn unstreamed(mut response: Response, model: &str, idle: Duration) -> Error {
+async fn json_error(mut response: Response, model: &str, idle: Duration) -> Error {
     let text = match short_body(&mut response, model, idle).await {
         Ok(text) => text,
         Err(error) => return error,
@@ -149,9 +151,9 @@ async fn unstreamed(mut response: Response, model: &str, idle: Duration) -> Erro
 
 async fn short_body(response: &mut Response, model: &str, idle: Duration) -> Result<String, Error> {
     let mut bytes = vec![];
-    while let Some(more) = next(response, model, idle).await? {
+    while let Some(more) = next_chunk(response, model, idle).await? {
         bytes.extend_from_slice(&more);
-        if bytes.len() > LONGEST_REFUSAL {
+        if bytes.len() > MAX_ERROR_BYTES {
             break;
         }
     }
@@ -163,7 +165,7 @@ fn is_json(response: &Response) -> bool {
     kind.is_some_and(|kind| kind.starts_with("application/json"))
 }
 
-fn silent(model: &str, idle: Duration) -> Error {
+fn idle_error(model: &str, idle: Duration) -> Error {
     overloaded(model, &format!("silent for {idle:?}"), None)
 }
 

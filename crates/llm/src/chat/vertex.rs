@@ -6,14 +6,14 @@ use reqwest::{Url, header::HeaderValue};
 use tokio::sync::OnceCell;
 
 use super::{
-    gemini::{Access, Gemini, Route},
-    settings::{ChatSettings, versioned_as},
-    stream::IDLE,
+    gemini::{Credential, Endpoint, Gemini},
+    settings::{ChatSettings, versioned_url},
+    stream::IDLE_TIMEOUT,
 };
 use crate::{
     Error,
-    embed::given,
-    google_auth::{CredentialsFile, Grant, Tokens},
+    embed::non_empty,
+    google_auth::{CredentialsFile, TokenGrant, TokenSource},
     http::client,
 };
 
@@ -41,20 +41,20 @@ impl Gemini {
     /// Vertex AI. A credentials file is read here, so that a broken one shows at start; a token is
     /// first asked for when a model is.
     pub fn vertex(settings: &ChatSettings, vertex: &VertexSettings) -> Result<Self, Error> {
-        let key = given(&settings.api_key);
+        let key = non_empty(&settings.api_key);
         let file = if key.is_some() { None } else { credentials(vertex)? };
         let own_project = file.as_ref().and_then(|file| file.project.clone());
-        let project = given(&vertex.project).map(str::to_owned).or(own_project);
+        let project = non_empty(&vertex.project).map(str::to_owned).or(own_project);
         let access = match (key, file) {
-            (Some(_), _) => Access::key(key, "the API key of Vertex AI")?,
+            (Some(_), _) => Credential::key(key, "the API key of Vertex AI")?,
             (None, file) => token_access(file, vertex)?,
         };
-        let place = Place::new(given(&vertex.location), project, settings.base())?;
+        let place = VertexLocation::new(non_empty(&vertex.location), project, settings.base())?;
         Ok(Self {
             name: NAME,
             client: client(NAME, place.root(), |builder| builder)?,
-            idle: settings.idle.unwrap_or(IDLE),
-            route: Route::Vertex(place),
+            idle: settings.idle.unwrap_or(IDLE_TIMEOUT),
+            route: Endpoint::Vertex(place),
             access,
         })
     }
@@ -65,26 +65,26 @@ fn credentials(vertex: &VertexSettings) -> Result<Option<CredentialsFile>, Error
     vertex.credentials_file.as_ref().or(gcloud).map(|path| CredentialsFile::read(path)).transpose()
 }
 
-fn token_access(file: Option<CredentialsFile>, vertex: &VertexSettings) -> Result<Access, Error> {
+fn token_access(file: Option<CredentialsFile>, vertex: &VertexSettings) -> Result<Credential, Error> {
     let (grant, quota_project) = match file {
         Some(file) => (file.grant, file.quota_project),
-        None => (Grant::metadata(given(&vertex.metadata_host))?, None),
+        None => (TokenGrant::metadata(non_empty(&vertex.metadata_host))?, None),
     };
     let quota_project = quota_project
         .map(HeaderValue::try_from)
         .transpose()
         .map_err(|_| Error::Config("the credentials name a quota project that cannot be one".into()))?;
-    Ok(Access::Token { tokens: Box::new(Tokens::new(NAME, grant)?), quota_project })
+    Ok(Credential::Token { tokens: Box::new(TokenSource::new(NAME, grant)?), quota_project })
 }
 
 /// A location of a project, at the server in charge of it.
-pub(super) struct Place {
+pub(super) struct VertexLocation {
     root: Url,
     location: String,
     project: OnceCell<String>,
 }
 
-impl Place {
+impl VertexLocation {
     fn new(location: Option<&str>, project: Option<String>, base: Option<&str>) -> Result<Self, Error> {
         let location = location.unwrap_or("global");
         // It becomes part of a host name, and a credential is sent there.
@@ -94,7 +94,7 @@ impl Place {
             )));
         }
         let own = host(location);
-        let root = versioned_as(VERSION, "EMERGENT_VERTEX_BASE_URL", base.unwrap_or(&own), "")?;
+        let root = versioned_url(VERSION, "EMERGENT_VERTEX_BASE_URL", base.unwrap_or(&own), "")?;
         Ok(Self { root, location: location.into(), project: OnceCell::new_with(project) })
     }
 
@@ -104,16 +104,20 @@ impl Place {
 
     /// A model as it is named inside the project. Inside Google Cloud the machine knows its project,
     /// and is asked once.
-    pub(super) async fn within(&self, tokens: &Tokens, model: &str) -> Result<String, Error> {
+    pub(super) async fn project_model_path(
+        &self,
+        tokens: &TokenSource,
+        model: &str,
+    ) -> Result<String, Error> {
         if model.starts_with("projects/") {
             return Ok(model.to_owned());
         }
         let project = self.project.get_or_try_init(|| tokens.project()).await?;
-        Ok(format!("projects/{project}/locations/{}/{}", self.location, Self::anywhere(model)))
+        Ok(format!("projects/{project}/locations/{}/{}", self.location, Self::publisher_model_path(model)))
     }
 
     /// A model as it is named without a project: Google's own unless it says whose.
-    pub(super) fn anywhere(model: &str) -> String {
+    pub(super) fn publisher_model_path(model: &str) -> String {
         match model.split_once('/') {
             Some(("publishers" | "endpoints", _)) => model.to_owned(),
             Some(("models", name)) => format!("publishers/google/models/{name}"),
@@ -139,7 +143,7 @@ mod tests {
     #[test]
     fn a_location_is_served_from_its_own_host() {
         let check = |location, base, url| {
-            assert_eq!(Place::new(location, None, base).unwrap().root().as_str(), url);
+            assert_eq!(VertexLocation::new(location, None, base).unwrap().root().as_str(), url);
         };
         check(None, None, "https://aiplatform.googleapis.com/v1beta1/");
         check(Some("eu"), None, "https://aiplatform.eu.rep.googleapis.com/v1beta1/");
@@ -149,13 +153,13 @@ mod tests {
 
     #[test]
     fn a_location_that_would_lead_to_another_host_is_refused() {
-        let error = Place::new(Some("evil.example/"), None, None).err().expect("a refusal");
+        let error = VertexLocation::new(Some("evil.example/"), None, None).err().expect("a refusal");
         assert!(error.to_string().contains("GOOGLE_CLOUD_LOCATION"));
     }
 
     #[test]
     fn a_model_is_googles_unless_it_says_whose() {
-        let check = |model, path| assert_eq!(Place::anywhere(model), path);
+        let check = |model, path| assert_eq!(VertexLocation::publisher_model_path(model), path);
         check("gemini-2.5-flash", "publishers/google/models/gemini-2.5-flash");
         check("models/gemini-2.5-flash", "publishers/google/models/gemini-2.5-flash");
         check("meta/llama-4", "publishers/meta/models/llama-4");

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use emergent_domain::{
-    chat::{Call, CallResult, Part},
+    chat::{Part, ToolCall, ToolResult},
     ids::ToolCallId,
 };
 use serde_json::{Value, json};
@@ -13,18 +13,18 @@ use crate::{Delta, ToolSpec};
 
 /// A call as the model wrote it. Models leave arguments empty where there are none, and now and
 /// then write something that is no object, which is kept so that they can be told.
-pub(crate) fn call(name: String, arguments: String) -> Part {
+pub(crate) fn tool_call_part(name: String, arguments: String) -> Part {
     let input = match serde_json::from_str(&arguments) {
         Ok(input @ Value::Object(_)) => input,
         _ if arguments.trim().is_empty() => json!({}),
         _ => Value::String(arguments),
     };
-    Part::Call(Call { id: ToolCallId::new(), name, input, provider: None })
+    Part::Call(ToolCall { id: ToolCallId::new(), name, input, provider: None })
 }
 
 /// The input of a call on its way back. Providers take objects only, so what was none is wrapped:
 /// the model still sees what it wrote.
-pub(crate) fn sent_input(call: &Call) -> Cow<'_, Value> {
+pub(crate) fn input_object(call: &ToolCall) -> Cow<'_, Value> {
     match &call.input {
         input @ Value::Object(_) => Cow::Borrowed(input),
         other => Cow::Owned(json!({ "invalid_arguments": other })),
@@ -45,7 +45,7 @@ pub(crate) fn tool_name(name: &str) -> Cow<'_, str> {
 }
 
 /// The calls of an answer by the names the tools have here.
-pub(crate) fn known_names(parts: &mut [Part], tools: &[ToolSpec]) {
+pub(crate) fn restore_tool_names(parts: &mut [Part], tools: &[ToolSpec]) {
     for part in parts {
         if let Part::Call(call) = part
             && let Some(tool) = tools.iter().find(|tool| tool_name(&tool.name) == call.name)
@@ -57,7 +57,7 @@ pub(crate) fn known_names(parts: &mut [Part], tools: &[ToolSpec]) {
 
 /// An output as text. A string stands as it is: quoted, a document would be harder to read and
 /// cost more.
-pub(crate) fn output_text(result: &CallResult) -> String {
+pub(crate) fn output_text(result: &ToolResult) -> String {
     match &result.output {
         Value::String(text) => text.clone(),
         output => output.to_string(),
@@ -66,7 +66,7 @@ pub(crate) fn output_text(result: &CallResult) -> String {
 
 /// Adds a piece of text to what is being said, or begins a new part when the model had been
 /// thinking or calling.
-pub(crate) fn say(parts: &mut Vec<Part>, piece: &str, on_delta: &mut (dyn FnMut(Delta) + Send)) {
+pub(crate) fn push_text(parts: &mut Vec<Part>, piece: &str, on_delta: &mut (dyn FnMut(Delta) + Send)) {
     if piece.is_empty() {
         return;
     }
@@ -78,7 +78,7 @@ pub(crate) fn say(parts: &mut Vec<Part>, piece: &str, on_delta: &mut (dyn FnMut(
 }
 
 /// The same for thoughts.
-pub(crate) fn think(parts: &mut Vec<Part>, piece: &str, on_delta: &mut (dyn FnMut(Delta) + Send)) {
+pub(crate) fn push_thought(parts: &mut Vec<Part>, piece: &str, on_delta: &mut (dyn FnMut(Delta) + Send)) {
     if piece.is_empty() {
         return;
     }

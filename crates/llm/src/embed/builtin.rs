@@ -25,9 +25,9 @@ const DIMS: usize = 384;
 
 // Part of `v1`, as everything that shapes the vectors. A word's parts together weigh
 // a little more than the word, two neighbours less than either.
-const PARTS: f32 = 1.2;
-const NEIGHBOURS: f32 = 0.6;
-const STOP_WORD: f32 = 0.15;
+const PART_WEIGHT: f32 = 1.2;
+const PAIR_WEIGHT: f32 = 0.6;
+const STOP_WORD_WEIGHT: f32 = 0.15;
 const PART_LENGTHS: std::ops::RangeInclusive<usize> = 3..=4;
 
 pub struct Builtin;
@@ -60,26 +60,26 @@ impl Embedder for Builtin {
 fn embed(text: &str) -> Vec<f32> {
     let words = Words::split(text);
     let mut vector = vec![0.0; DIMS];
-    let hashes: Vec<u64> = words.iter().map(|word| hash(Kind::Word, word)).collect();
+    let hashes: Vec<u64> = words.iter().map(|word| hash(FeatureKind::Word, word)).collect();
     let weights: Vec<f32> =
-        words.iter().map(|word| if is_stop_word(word) { STOP_WORD } else { 1.0 }).collect();
+        words.iter().map(|word| if is_stop_word(word) { STOP_WORD_WEIGHT } else { 1.0 }).collect();
 
     for (first, repeats) in occurrences(&hashes) {
         // Sub-linear: the tenth mention says less than the first.
         let weight = weights[first] * repeats.sqrt();
         add(&mut vector, hashes[first], weight);
-        add_parts(&mut vector, words.get(first), weight * PARTS);
+        add_parts(&mut vector, words.get(first), weight * PART_WEIGHT);
     }
 
     let pairs: Vec<u64> = hashes.windows(2).map(|pair| mix(pair[0].rotate_left(17) ^ pair[1])).collect();
     for (first, repeats) in occurrences(&pairs) {
         let weight = (weights[first] * weights[first + 1]).sqrt();
-        add(&mut vector, pairs[first], NEIGHBOURS * weight * repeats.sqrt());
+        add(&mut vector, pairs[first], PAIR_WEIGHT * weight * repeats.sqrt());
     }
 
     if !normalize(&mut vector) {
         // No words at all: one fixed direction of its own, far from every text.
-        add(&mut vector, hash(Kind::Nothing, &[]), 1.0);
+        add(&mut vector, hash(FeatureKind::Nothing, &[]), 1.0);
         normalize(&mut vector);
     }
     vector
@@ -102,9 +102,9 @@ fn add_parts(vector: &mut [f32], word: &[char], weight: f32) {
     // So that a long word, with its many parts, has no more say than a short one.
     let weight = weight / (count.max(1) as f32).sqrt();
     for start in 0..marked.len() {
-        let mut state = Kind::Part as u64;
+        let mut state = FeatureKind::Part as u64;
         for (at, &c) in marked[start..].iter().take(*PART_LENGTHS.end()).enumerate() {
-            state = step(state, c);
+            state = hash_step(state, c);
             if PART_LENGTHS.contains(&(at + 1)) {
                 add(vector, mix(state), weight);
             }
@@ -125,17 +125,17 @@ fn add(vector: &mut [f32], hash: u64, weight: f32) {
 /// Keeps the word "abc" apart from the part "abc".
 #[derive(Clone, Copy)]
 #[repr(u64)]
-enum Kind {
+enum FeatureKind {
     Word = 0x9e37_79b9_7f4a_7c15,
     Part = 0xc2b2_ae3d_27d4_eb4f,
     Nothing = 0x1656_67b1_9e37_79f9,
 }
 
-fn hash(kind: Kind, word: &[char]) -> u64 {
-    mix(word.iter().fold(kind as u64, |state, &c| step(state, c)))
+fn hash(kind: FeatureKind, word: &[char]) -> u64 {
+    mix(word.iter().fold(kind as u64, |state, &c| hash_step(state, c)))
 }
 
-fn step(state: u64, c: char) -> u64 {
+fn hash_step(state: u64, c: char) -> u64 {
     (state ^ c as u64).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29)
 }
 

@@ -5,34 +5,34 @@ use serde_json::{Value, json};
 
 use super::{
     Credentials, EmbedTask,
-    remote::{Remote, Wire},
-    spec::given,
+    remote::{EmbeddingApi, RemoteEmbedder},
+    spec::non_empty,
 };
 use crate::{
     Error,
-    http::{Http, Secret, endpoint},
+    http::{ProviderClient, SecretHeader, endpoint},
 };
 
 const BASE: &str = "https://generativelanguage.googleapis.com/v1beta";
 
-pub fn connect(model: &str, creds: &Credentials) -> Result<Remote<Google>, Error> {
+pub fn connect(model: &str, creds: &Credentials) -> Result<RemoteEmbedder<Google>, Error> {
     let name = format!("google/{model}");
-    let key = given(&creds.gemini_api_key)
+    let key = non_empty(&creds.gemini_api_key)
         .ok_or_else(|| Error::Config(format!("embeddings by `{name}` need a key: set `GEMINI_API_KEY`")))?;
-    let base = given(&creds.google_base_url).unwrap_or(BASE);
+    let base = non_empty(&creds.google_base_url).unwrap_or(BASE);
     let path = format!("models/{model}:batchEmbedContents");
     let url = endpoint("EMERGENT_GOOGLE_BASE_URL", base, &path)?;
-    let secret = Secret { header: "x-goog-api-key", value: key.into(), setting: "GEMINI_API_KEY" };
-    let http = Http::new(&name, url, Some(secret))?;
-    Ok(Remote::new(name, Google { resource: format!("models/{model}") }, http))
+    let secret = SecretHeader { header: "x-goog-api-key", value: key.into(), setting: "GEMINI_API_KEY" };
+    let http = ProviderClient::new(&name, url, Some(secret))?;
+    Ok(RemoteEmbedder::new(name, Google { resource: format!("models/{model}") }, http))
 }
 
 pub struct Google {
     resource: String,
 }
 
-impl Wire for Google {
-    type Answer = Answer;
+impl EmbeddingApi for Google {
+    type Response = Answer;
 
     const MAX_BATCH: usize = 100;
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::Error;
-pub(crate) use spec::given;
+pub(crate) use spec::non_empty;
 pub use spec::{Credentials, EmbedderSpec};
 
 /// What a vector is for. Some models place questions and the passages that answer them
@@ -47,7 +47,7 @@ pub fn embedder(spec: &EmbedderSpec, creds: &Credentials) -> Result<Option<Arc<d
     Ok(Some(match spec {
         EmbedderSpec::Off => return Ok(None),
         EmbedderSpec::Builtin => Arc::new(builtin::Builtin),
-        EmbedderSpec::Local(dir) => Arc::new(local::Local::load(dir)?),
+        EmbedderSpec::Local(dir) => Arc::new(local::LocalEmbedder::load(dir)?),
         EmbedderSpec::Google { model } => Arc::new(google::connect(model, creds)?),
         EmbedderSpec::OpenAi { model } => Arc::new(openai::connect(model, creds)?),
         EmbedderSpec::Ollama { model } => Arc::new(ollama::connect(model, creds)?),

@@ -5,24 +5,24 @@ use serde_json::{Value, json};
 
 use super::{
     Credentials, EmbedTask,
-    remote::{Remote, Wire},
-    spec::given,
+    remote::{EmbeddingApi, RemoteEmbedder},
+    spec::non_empty,
 };
-use crate::{Error, http::Http, ollama::address};
+use crate::{Error, http::ProviderClient, ollama::address};
 
-pub fn connect(model: &str, creds: &Credentials) -> Result<Remote<Ollama>, Error> {
+pub fn connect(model: &str, creds: &Credentials) -> Result<RemoteEmbedder<Ollama>, Error> {
     let name = format!("ollama/{model}");
-    let url = address(given(&creds.ollama_host), "api/embed")?;
-    let http = Http::new(&name, url, None)?;
-    Ok(Remote::new(name, Ollama { model: model.into() }, http))
+    let url = address(non_empty(&creds.ollama_host), "api/embed")?;
+    let http = ProviderClient::new(&name, url, None)?;
+    Ok(RemoteEmbedder::new(name, Ollama { model: model.into() }, http))
 }
 
 pub struct Ollama {
     model: String,
 }
 
-impl Wire for Ollama {
-    type Answer = Answer;
+impl EmbeddingApi for Ollama {
+    type Response = Answer;
 
     /// Small, because each one has to be done in time on somebody's laptop.
     const MAX_BATCH: usize = 32;

@@ -5,20 +5,20 @@ use serde_json::{Value, json};
 
 use super::{
     Credentials, EmbedTask,
-    remote::{Remote, Wire},
-    spec::given,
+    remote::{EmbeddingApi, RemoteEmbedder},
+    spec::non_empty,
 };
 use crate::{
     Error,
-    http::{Http, Secret, endpoint},
+    http::{ProviderClient, SecretHeader, endpoint},
 };
 
 const BASE: &str = "https://api.openai.com/v1";
 
-pub fn connect(model: &str, creds: &Credentials) -> Result<Remote<OpenAi>, Error> {
+pub fn connect(model: &str, creds: &Credentials) -> Result<RemoteEmbedder<OpenAi>, Error> {
     let name = format!("openai/{model}");
     // Servers at home often take no key, OpenAI itself always does.
-    let (key, base) = (given(&creds.openai_api_key), given(&creds.openai_base_url));
+    let (key, base) = (non_empty(&creds.openai_api_key), non_empty(&creds.openai_base_url));
     if key.is_none() && base.is_none() {
         let message = format!(
             "embeddings by `{name}` need a key: set `OPENAI_API_KEY`, or `EMERGENT_OPENAI_BASE_URL` for another server"
@@ -26,21 +26,21 @@ pub fn connect(model: &str, creds: &Credentials) -> Result<Remote<OpenAi>, Error
         return Err(Error::Config(message));
     }
     let url = endpoint("EMERGENT_OPENAI_BASE_URL", base.unwrap_or(BASE), "embeddings")?;
-    let secret = key.map(|key| Secret {
+    let secret = key.map(|key| SecretHeader {
         header: "authorization",
         value: format!("Bearer {key}"),
         setting: "OPENAI_API_KEY",
     });
-    let http = Http::new(&name, url, secret)?;
-    Ok(Remote::new(name, OpenAi { model: model.into() }, http))
+    let http = ProviderClient::new(&name, url, secret)?;
+    Ok(RemoteEmbedder::new(name, OpenAi { model: model.into() }, http))
 }
 
 pub struct OpenAi {
     model: String,
 }
 
-impl Wire for OpenAi {
-    type Answer = Answer;
+impl EmbeddingApi for OpenAi {
+    type Response = Answer;
 
     /// 2048 texts are allowed, but together they may have no more than 300 000 tokens.
     const MAX_BATCH: usize = 128;

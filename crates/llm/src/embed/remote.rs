@@ -8,11 +8,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{EmbedTask, Embedder, normalize};
-use crate::{Error, http::Http};
+use crate::{Error, http::ProviderClient};
 
 /// One provider's words for "these texts, please" and "here they are".
-pub trait Wire: Send + Sync {
-    type Answer: DeserializeOwned + Send;
+pub trait EmbeddingApi: Send + Sync {
+    type Response: DeserializeOwned + Send;
 
     /// What the provider takes in one request, or what it answers in good time.
     const MAX_BATCH: usize;
@@ -20,23 +20,23 @@ pub trait Wire: Send + Sync {
     fn request(&self, texts: &[&str], task: EmbedTask) -> Value;
 
     /// The vectors in the order of the texts; a short list is noticed by the caller.
-    fn vectors(answer: Self::Answer) -> Vec<Vec<f32>>;
+    fn vectors(answer: Self::Response) -> Vec<Vec<f32>>;
 }
 
-pub struct Remote<W> {
+pub struct RemoteEmbedder<W> {
     pub name: String,
     pub wire: W,
-    pub http: Http,
+    pub http: ProviderClient,
     pub dims: OnceLock<usize>,
 }
 
-impl<W: Wire> Remote<W> {
-    pub fn new(name: String, wire: W, http: Http) -> Self {
+impl<W: EmbeddingApi> RemoteEmbedder<W> {
+    pub fn new(name: String, wire: W, http: ProviderClient) -> Self {
         Self { name, wire, http, dims: OnceLock::new() }
     }
 
     async fn batch(&self, texts: &[String], task: EmbedTask) -> Result<Vec<Vec<f32>>, Error> {
-        let request = self.wire.request(&texts.iter().map(|text| sendable(text)).collect::<Vec<_>>(), task);
+        let request = self.wire.request(&texts.iter().map(|text| non_blank(text)).collect::<Vec<_>>(), task);
         let answer = self.http.post(&request).await?;
         let mut vectors = W::vectors(answer);
         if vectors.len() != texts.len() {
@@ -64,7 +64,7 @@ impl<W: Wire> Remote<W> {
 }
 
 #[async_trait]
-impl<W: Wire> Embedder for Remote<W> {
+impl<W: EmbeddingApi> Embedder for RemoteEmbedder<W> {
     fn model(&self) -> &str {
         &self.name
     }
@@ -87,6 +87,6 @@ impl<W: Wire> Embedder for Remote<W> {
 }
 
 /// Providers refuse a whole batch for one blank text.
-fn sendable(text: &str) -> &str {
+fn non_blank(text: &str) -> &str {
     if text.trim().is_empty() { "." } else { text }
 }

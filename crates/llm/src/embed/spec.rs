@@ -80,7 +80,7 @@ pub struct Credentials {
 }
 
 /// A setting that is there but blank, as in `OPENAI_API_KEY=`, counts as not set.
-pub(crate) fn given(setting: &Option<String>) -> Option<&str> {
+pub(crate) fn non_empty(setting: &Option<String>) -> Option<&str> {
     setting.as_deref().map(str::trim).filter(|value| !value.is_empty())
 }
 

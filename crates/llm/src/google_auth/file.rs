@@ -6,14 +6,14 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{grant::Grant, jwt::Signer};
+use super::{grant::TokenGrant, jwt::Signer};
 use crate::Error;
 
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 
 /// A file that was read: how to get tokens, and whom it says to work for.
 pub struct CredentialsFile {
-    pub grant: Grant,
+    pub grant: TokenGrant,
     /// The project of a service account, or the one a person chose to be billed.
     pub project: Option<String>,
     pub quota_project: Option<String>,
@@ -52,12 +52,12 @@ impl CredentialsFile {
             "service_account" => {
                 let account = ServiceAccount::deserialize(&file).map_err(|_| missing("service_account"))?;
                 let signer = Signer::new(account.client_email, account.private_key_id, &account.private_key)?;
-                Grant::ServiceAccount { signer: Box::new(signer), token_url }
+                TokenGrant::ServiceAccount { signer: Box::new(signer), token_url }
             }
             "authorized_user" => {
                 let User { client_id, client_secret, refresh_token } =
                     User::deserialize(&file).map_err(|_| missing("authorized_user"))?;
-                Grant::User { client_id, client_secret, refresh_token, token_url }
+                TokenGrant::User { client_id, client_secret, refresh_token, token_url }
             }
             other => {
                 return Err(format!(

@@ -9,7 +9,7 @@ use crate::{Error, http::endpoint};
 
 const METADATA_HOST: &str = "metadata.google.internal";
 
-pub enum Grant {
+pub enum TokenGrant {
     /// A program's own account, with a private key.
     ServiceAccount { signer: Box<Signer>, token_url: Url },
     /// A person who signed in with `gcloud auth application-default login`.
@@ -22,7 +22,7 @@ pub struct MetadataServer {
     root: Url,
 }
 
-impl Grant {
+impl TokenGrant {
     /// `host` is the value of `GCE_METADATA_HOST`, a host with or without a port.
     pub fn metadata(host: Option<&str>) -> Result<Self, Error> {
         let base = format!("http://{}", host.unwrap_or(METADATA_HOST));
@@ -87,7 +87,7 @@ fn post(client: &Client, url: &Url, form: &[(&str, &str)]) -> RequestBuilder {
 }
 
 /// Names who was asked, and for the metadata server also what to do where there is none.
-impl fmt::Display for Grant {
+impl fmt::Display for TokenGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = self.url().origin().ascii_serialization();
         match self {

@@ -14,9 +14,9 @@ use super::SCOPE;
 /// Whom the claim is for. It names Google's address also when the request goes elsewhere.
 const AUDIENCE: &str = "https://oauth2.googleapis.com/token";
 /// The longest that Google accepts.
-const LIFE: Duration = Duration::from_secs(3600);
+const MAX_LIFETIME: Duration = Duration::from_secs(3600);
 /// A claim from the future is refused, and clocks differ a little.
-const SKEW: Duration = Duration::from_secs(10);
+const CLOCK_SKEW: Duration = Duration::from_secs(10);
 
 pub struct Signer {
     keys: RsaKeyPair,
@@ -33,7 +33,7 @@ impl Signer {
     /// A JWT that is exchanged for an access token.
     pub fn assertion(&self, now: SystemTime) -> Result<String, String> {
         let since_1970 = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let made = since_1970.saturating_sub(SKEW);
+        let made = since_1970.saturating_sub(CLOCK_SKEW);
         let mut header = json!({ "typ": "JWT", "alg": "RS256" });
         if let Some(key_id) = &self.key_id {
             header["kid"] = json!(key_id);
@@ -43,7 +43,7 @@ impl Signer {
             "aud": AUDIENCE,
             "scope": SCOPE,
             "iat": made.as_secs(),
-            "exp": (made + LIFE).as_secs(),
+            "exp": (made + MAX_LIFETIME).as_secs(),
         });
         let encode = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
         let signed = format!("{}.{}", encode(&header), encode(&claims));

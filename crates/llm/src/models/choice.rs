@@ -9,7 +9,7 @@ pub(super) const RECORD: &str = "record";
 const REPLAY: &str = "replay";
 
 /// Every provider there can be, and the setting that brings it to life.
-const KNOWN: [(&str, &str); 8] = [
+const PROVIDERS: [(&str, &str); 8] = [
     ("google", "GEMINI_API_KEY"),
     ("vertex", "GOOGLE_APPLICATION_CREDENTIALS"),
     ("openai", "OPENAI_API_KEY"),
@@ -34,7 +34,7 @@ impl Models {
     /// The model a run will use, or why there is none: an error that names the ways to fix it.
     /// `EMERGENT_MODEL` goes before the definition, whose temperature and length stay.
     pub fn choose(&self, wanted: Option<&ModelConfig>) -> Result<ModelConfig, Error> {
-        let chosen = match (&self.inner.everything, wanted) {
+        let chosen = match (&self.inner.override_model, wanted) {
             (Some(model), Some(wanted)) => ModelConfig {
                 temperature: model.temperature.or(wanted.temperature),
                 max_tokens: model.max_tokens.or(wanted.max_tokens),
@@ -57,13 +57,17 @@ impl Models {
 
     /// Every provider, the configured ones and the others.
     pub fn status(&self) -> Vec<ProviderStatus> {
-        let known = KNOWN.iter().map(|&(name, setting)| ProviderStatus {
+        let known = PROVIDERS.iter().map(|&(name, setting)| ProviderStatus {
             name: name.to_owned(),
             configured: self.has(name),
             setting: Some(setting).filter(|setting| !setting.is_empty()),
         });
-        let mut others: Vec<_> =
-            self.inner.providers.keys().filter(|name| KNOWN.iter().all(|(known, _)| known != name)).collect();
+        let mut others: Vec<_> = self
+            .inner
+            .providers
+            .keys()
+            .filter(|name| PROVIDERS.iter().all(|(known, _)| known != name))
+            .collect();
         others.sort_unstable();
         let others = others.into_iter().map(|name| ProviderStatus {
             name: name.clone(),
@@ -85,25 +89,25 @@ impl Models {
         let inner = &*self.inner;
         if model.provider != RECORD {
             let Some(source) = inner.providers.get(&model.provider) else {
-                return Err(self.missing(model, &model.provider));
+                return Err(self.not_configured(model, &model.provider));
             };
             return Ok(Target { source, name: &model.name, recorder: None });
         }
         let Some(recorder) = inner.recorder.as_deref() else {
-            return Err(self.missing(model, RECORD));
+            return Err(self.not_configured(model, RECORD));
         };
         let Some((provider, name)) = model.name.split_once('/').filter(|(_, name)| !name.is_empty()) else {
             let message = format!("`{model}` is not of the form `record/provider/name`");
             return Err(Error::Config(message));
         };
         let Some(source) = inner.providers.get(provider) else {
-            return Err(self.missing(model, provider));
+            return Err(self.not_configured(model, provider));
         };
         Ok(Target { source, name, recorder: Some(recorder) })
     }
 
-    fn missing(&self, model: &ModelConfig, provider: &str) -> Error {
-        let Some((_, setting)) = KNOWN.iter().find(|(name, _)| *name == provider) else {
+    fn not_configured(&self, model: &ModelConfig, provider: &str) -> Error {
+        let Some((_, setting)) = PROVIDERS.iter().find(|(name, _)| *name == provider) else {
             let names = self.status().into_iter().map(|status| status.name).collect::<Vec<_>>().join("`, `");
             return Error::Config(format!(
                 "the model `{model}` is of an unknown provider `{provider}`; known are `{names}`"
@@ -113,7 +117,7 @@ impl Models {
             RECORD | REPLAY => "a folder for recordings",
             _ => "credentials",
         };
-        let other = match &self.inner.everything {
+        let other = match &self.inner.override_model {
             Some(_) => "set `EMERGENT_MODEL` to another model",
             None => "set `EMERGENT_MODEL=provider/name` to use another model for everything",
         };

@@ -8,7 +8,8 @@ use std::{
 
 use super::Models;
 use crate::{
-    Anthropic, ChatSettings, Error, Gemini, OpenAi, Provider, VertexSettings, embed::given, prices::Prices,
+    Anthropic, ChatSettings, Error, Gemini, OpenAi, Provider, VertexSettings, embed::non_empty,
+    prices::Prices,
 };
 
 /// Values of settings as they were written; each field names its own. Reading the environment is
@@ -60,26 +61,26 @@ impl Models {
     /// it, so that it shows at start; nobody is called here.
     pub fn from_settings(settings: &ModelSettings) -> Result<Self, Error> {
         let mut models = Self::default();
-        if let Some(folders) = given(&settings.rehearsals) {
+        if let Some(folders) = non_empty(&settings.rehearsals) {
             models = models.with_scripts_in(split_paths(folders).collect());
         }
-        if let Some(folder) = given(&settings.recordings) {
+        if let Some(folder) = non_empty(&settings.recordings) {
             models = models.with_recordings(folder.into(), settings.keys());
         }
-        if let Some(text) = given(&settings.calls_at_once) {
+        if let Some(text) = non_empty(&settings.calls_at_once) {
             let calls = text.parse().ok().filter(|calls| (1..=1_000_000).contains(calls));
             let wrong = || Error::Config(format!("`EMERGENT_MODEL_CALLS` is `{text}`, not a number from 1"));
             models = models.with_limit(calls.ok_or_else(wrong)?);
         }
-        if let Some(text) = given(&settings.model) {
+        if let Some(text) = non_empty(&settings.model) {
             let model = text.parse().map_err(|error| Error::Config(format!("`EMERGENT_MODEL`: {error}")))?;
             models = models.with_model(model);
         }
-        if let Some(path) = given(&settings.prices) {
-            models.edit().prices = Prices::read(Path::new(path))?;
+        if let Some(path) = non_empty(&settings.prices) {
+            models.edit().prices = Prices::from_file(Path::new(path))?;
         }
         for provider in settings.providers()? {
-            models = models.with(provider);
+            models = models.with_provider(provider);
         }
         Ok(models)
     }
@@ -93,13 +94,13 @@ impl ModelSettings {
             base_url: base_url.clone(),
             idle: None,
         };
-        let any = |values: &[&Option<String>]| values.iter().any(|value| given(value).is_some());
+        let any = |values: &[&Option<String>]| values.iter().any(|value| non_empty(value).is_some());
 
         if any(&[&self.gemini_api_key, &self.google_base_url]) {
             let settings = chat(&self.gemini_api_key, &self.google_base_url);
             providers.push(Arc::new(Gemini::google(&settings)?));
         }
-        let gcloud = given(&self.gcloud_credentials).is_some_and(|path| Path::new(path).exists());
+        let gcloud = non_empty(&self.gcloud_credentials).is_some_and(|path| Path::new(path).exists());
         if gcloud
             || any(&[
                 &self.vertex_credentials,
@@ -108,7 +109,7 @@ impl ModelSettings {
                 &self.metadata_host,
             ])
         {
-            let own = |value: &Option<String>| given(value).map(str::to_owned);
+            let own = |value: &Option<String>| non_empty(value).map(str::to_owned);
             let vertex = VertexSettings {
                 project: own(&self.vertex_project),
                 location: own(&self.vertex_location),
@@ -125,8 +126,8 @@ impl ModelSettings {
         if any(&[&self.anthropic_api_key, &self.anthropic_base_url]) {
             let settings = chat(&self.anthropic_api_key, &self.anthropic_base_url);
             let anthropic = Anthropic::new(&settings)?;
-            providers.push(Arc::new(match given(&self.anthropic_version) {
-                Some(version) => anthropic.version(version, &settings)?,
+            providers.push(Arc::new(match non_empty(&self.anthropic_version) {
+                Some(version) => anthropic.with_api_version(version, &settings)?,
                 None => anthropic,
             }));
         }
@@ -137,6 +138,6 @@ impl ModelSettings {
 
     fn keys(&self) -> Vec<String> {
         let keys = [&self.gemini_api_key, &self.openai_api_key, &self.anthropic_api_key];
-        keys.into_iter().filter_map(given).map(str::to_owned).collect()
+        keys.into_iter().filter_map(non_empty).map(str::to_owned).collect()
     }
 }

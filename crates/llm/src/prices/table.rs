@@ -1,28 +1,30 @@
 //! List prices of November 2026, in US dollars per million tokens, and context windows.
 //! Approximate: the base tier for text, without batch discounts or surcharges on long prompts.
 
-use super::Entry;
+use super::PriceEntry;
 
-pub fn find(provider: &str, name: &str) -> Option<Entry> {
+pub fn find(provider: &str, name: &str) -> Option<PriceEntry> {
     let rows = match provider {
         "google" | "vertex" => GOOGLE,
         "openai" => OPENAI,
         "anthropic" => ANTHROPIC,
         _ => return None,
     };
-    let fitting = rows.iter().filter(|row| names(row.0, name));
-    fitting.max_by_key(|row| row.0.len()).map(|&(_, input, output, cache_read, cache_write, window)| Entry {
-        input: Some(input),
-        output: Some(output),
-        cache_read: Some(cache_read),
-        cache_write: Some(cache_write),
-        window: Some(window),
+    let fitting = rows.iter().filter(|row| row_matches(row.0, name));
+    fitting.max_by_key(|row| row.0.len()).map(|&(_, input, output, cache_read, cache_write, window)| {
+        PriceEntry {
+            input: Some(input),
+            output: Some(output),
+            cache_read: Some(cache_read),
+            cache_write: Some(cache_write),
+            window: Some(window),
+        }
     })
 }
 
 /// `gpt-5` stands for `gpt-5-2025-08-07` but not for `gpt-5.9`: a made-up price for a new model is
 /// worse than none.
-fn names(row: &str, name: &str) -> bool {
+fn row_matches(row: &str, name: &str) -> bool {
     let rest = name.strip_prefix(row);
     rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '.'))
 }

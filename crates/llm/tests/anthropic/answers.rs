@@ -1,4 +1,4 @@
-use emergent_domain::chat::{Part, Stop, Usage};
+use emergent_domain::chat::{Part, StopReason, Usage};
 use serde_json::{Value, json};
 
 use super::{
@@ -20,7 +20,7 @@ async fn an_answer_is_the_same_however_its_bytes_are_cut() {
             assert_eq!(answer.text(), "Grüße aus 東京 🦀, \"ja\".", "in pieces of {size}");
             assert_eq!(spoken(&deltas), answer.text());
             assert_eq!(deltas.len(), 2);
-            assert_eq!(answer.stop, Stop::End);
+            assert_eq!(answer.stop, StopReason::End);
         }
     }
 }
@@ -46,7 +46,7 @@ async fn parallel_calls_come_with_what_was_said_before_them() {
         json!(["get_time", { "zone": "CET" }]),
     ];
     assert_eq!(outline(&answer.parts), expected);
-    assert_eq!(answer.stop, Stop::ToolCalls);
+    assert_eq!(answer.stop, StopReason::ToolCalls);
     let [_, Part::Call(one), Part::Call(two)] = &answer.parts[..] else { panic!("two calls") };
     assert_ne!(one.id, two.id);
 }
@@ -129,11 +129,11 @@ async fn what_is_newer_than_this_code_is_passed_over() {
 #[tokio::test]
 async fn the_reason_to_stop_is_told_in_our_words() {
     for (reason, stop) in [
-        ("end_turn", Stop::End),
-        ("stop_sequence", Stop::End),
-        ("max_tokens", Stop::MaxTokens),
-        ("refusal", Stop::Refused("refusal".into())),
-        ("pause_turn", Stop::Other("pause_turn".into())),
+        ("end_turn", StopReason::End),
+        ("stop_sequence", StopReason::End),
+        ("max_tokens", StopReason::MaxTokens),
+        ("refusal", StopReason::Refused("refusal".into())),
+        ("pause_turn", StopReason::Other("pause_turn".into())),
     ] {
         let answer = answer(&message(&[(text(), &[said("Hm.")])], reason)).await.unwrap();
         assert_eq!(answer.stop, stop);

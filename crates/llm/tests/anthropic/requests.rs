@@ -119,12 +119,13 @@ async fn the_version_says_how_the_key_is_sent() {
         assert!(!asked.head.contains("authorization"));
         assert!(asked.head.contains("anthropic-version: 2023-06-01"));
     }
-    let newer = |url: &str| anthropic(url).version("2026-10-21", &settings(url)).unwrap();
+    let newer = |url: &str| anthropic(url).with_api_version("2026-10-21", &settings(url)).unwrap();
     let asked = asked_by(newer, request(&turns, &[])).await;
     assert!(asked.head.contains("anthropic-version: 2026-10-21"));
     assert!(asked.head.contains("authorization: bearer key-1"));
     assert!(!asked.head.contains("2023-06-01") && !asked.head.contains("x-api-key"));
-    let wrong = anthropic("http://x").version("newest", &settings("http://x")).err().unwrap().to_string();
+    let wrong =
+        anthropic("http://x").with_api_version("newest", &settings("http://x")).err().unwrap().to_string();
     assert!(wrong.contains("EMERGENT_ANTHROPIC_VERSION"), "{wrong}");
 }
 

@@ -1,6 +1,6 @@
 //! Streams of chunks, and the answers they add up to.
 
-use emergent_domain::chat::{Part, Stop, Usage};
+use emergent_domain::chat::{Part, StopReason, Usage};
 use emergent_llm::Delta;
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ async fn an_answer_is_the_same_however_its_bytes_arrive() {
             let answer = result.unwrap();
             let thought = Part::Thought { text: "A greeting… reply in kind.".into(), provider: None };
             assert_eq!(answer.parts, [thought, Part::text("Grüße aus 東京 🦀")], "pieces of {size}");
-            assert_eq!(answer.stop, Stop::End);
+            assert_eq!(answer.stop, StopReason::End);
             assert_eq!(
                 deltas,
                 [
@@ -84,21 +84,21 @@ async fn every_call_gets_an_id_of_ours_and_calls_stop_the_model() {
     let [Part::Call(first), Part::Call(second)] = &answer.parts[..] else { panic!("{:?}", answer.parts) };
     assert_ne!(first.id, second.id);
     assert_eq!((first.name.as_str(), &first.input, &first.provider), ("now", &json!({}), &None));
-    assert_eq!(answer.stop, Stop::ToolCalls);
+    assert_eq!(answer.stop, StopReason::ToolCalls);
 }
 
 #[tokio::test]
 async fn the_finish_reason_says_why_the_model_stopped() {
-    let refused = |reason: &str| Stop::Refused(reason.to_owned());
+    let refused = |reason: &str| StopReason::Refused(reason.to_owned());
     for (reason, stop) in [
-        ("STOP", Stop::End),
-        ("MAX_TOKENS", Stop::MaxTokens),
+        ("STOP", StopReason::End),
+        ("MAX_TOKENS", StopReason::MaxTokens),
         ("SAFETY", refused("SAFETY")),
         ("RECITATION", refused("RECITATION")),
         ("PROHIBITED_CONTENT", refused("PROHIBITED_CONTENT")),
         ("SPII", refused("SPII")),
-        ("OTHER", Stop::Other("OTHER".into())),
-        ("SOMETHING_NEW", Stop::Other("SOMETHING_NEW".into())),
+        ("OTHER", StopReason::Other("OTHER".into())),
+        ("SOMETHING_NEW", StopReason::Other("SOMETHING_NEW".into())),
     ] {
         assert_eq!(answer(&[finish(reason)]).await.unwrap().stop, stop);
         // Content may be missing altogether.
@@ -111,6 +111,6 @@ async fn the_finish_reason_says_why_the_model_stopped() {
 async fn a_blocked_prompt_is_refused_for_the_reason_given() {
     let blocked = json!({ "promptFeedback": { "blockReason": "JAILBREAK" }, "usageMetadata": { "promptTokenCount": 9 } });
     let answer = answer(&[blocked]).await.unwrap();
-    assert_eq!(answer.stop, Stop::Refused("JAILBREAK".into()));
+    assert_eq!(answer.stop, StopReason::Refused("JAILBREAK".into()));
     assert_eq!((answer.parts.len(), answer.usage.input), (0, 9));
 }

@@ -1,7 +1,7 @@
 //! Conversations as Gemini reads them, to the letter.
 
 use emergent_domain::{
-    chat::{Call, CallResult, Part, Turn},
+    chat::{Part, ToolCall, ToolResult, Turn},
     ids::ToolCallId,
 };
 use emergent_llm::{ChatRequest, ChatSettings, Gemini, Provider, ToolSpec};
@@ -91,7 +91,7 @@ async fn parallel_calls_go_back_as_they_came_also_after_being_stored() {
     let parts: Vec<Part> = serde_json::from_str(&stored).unwrap();
     assert_eq!(parts, answer.parts);
 
-    let outcome = |call: &Call| CallResult {
+    let outcome = |call: &ToolCall| ToolResult {
         id: call.id,
         name: call.name.clone(),
         output: if call.name == "now" { json!("no clock") } else { json!({ "c": 21 }) },
@@ -144,9 +144,9 @@ async fn what_another_provider_left_on_a_part_is_not_sent() {
     let foreign = Some(json!({ "id": "toolu_1", "thought_signature": "x", "signature": "y" }));
     let id = ToolCallId::new();
     let input = json!("{\"city\": ");
-    let call = Part::Call(Call { id, name: "weather".into(), input, provider: foreign.clone() });
+    let call = Part::Call(ToolCall { id, name: "weather".into(), input, provider: foreign.clone() });
     let hidden = Part::Thought { text: String::new(), provider: foreign };
-    let result = CallResult { id, name: "weather".into(), output: json!("not JSON"), is_error: true };
+    let result = ToolResult { id, name: "weather".into(), output: json!("not JSON"), is_error: true };
     let turns = [Turn::user("Oslo?"), Turn::assistant(vec![hidden, call]), Turn::results([result])];
     let mut contents = contents(&turns).await;
     // A call that was no object has to become one, whatever the name of its only field.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use emergent_domain::chat::{Part, Stop, Usage};
+use emergent_domain::chat::{Part, StopReason, Usage};
 use serde_json::{Value, json};
 
 use super::{
@@ -43,7 +43,7 @@ async fn an_answer_is_the_same_however_its_bytes_are_cut() {
             let answer = answer.unwrap();
             assert_eq!(answer.text(), "Grüße aus 東京 🦀, \"ja\".", "in pieces of {size}");
             assert_eq!(spoken(&deltas), answer.text());
-            assert_eq!(answer.stop, Stop::End);
+            assert_eq!(answer.stop, StopReason::End);
             let usage = Usage { input: 1200, output: 30, reasoning: 12, cache_read: 1024, cache_write: 0 };
             assert_eq!(answer.usage, usage);
         }
@@ -91,7 +91,7 @@ async fn parallel_calls_are_put_together_by_their_number() {
         json!(["get_time", { "zone": "CET" }]),
     ];
     assert_eq!(outline(&answer.parts), expected);
-    assert_eq!(answer.stop, Stop::ToolCalls);
+    assert_eq!(answer.stop, StopReason::ToolCalls);
     let ids = answer.parts.iter().filter_map(|part| match part {
         Part::Call(call) => Some(call.id),
         _ => None,
@@ -106,7 +106,7 @@ async fn check(chunks: &[Value], expected: &[Value]) {
     let answer = answer(&chunks).await;
     assert_eq!(outline(&answer.parts), expected);
     // Compatible servers say `stop` whatever the model did.
-    assert_eq!(answer.stop, Stop::ToolCalls);
+    assert_eq!(answer.stop, StopReason::ToolCalls);
 }
 
 #[tokio::test]
@@ -174,15 +174,15 @@ async fn thoughts_stand_apart_from_the_answer() {
 #[tokio::test]
 async fn the_reason_to_stop_is_told_in_our_words() {
     for (reason, stop) in [
-        ("stop", Stop::End),
-        ("length", Stop::MaxTokens),
-        ("content_filter", Stop::Refused("content_filter".into())),
-        ("something_new", Stop::Other("something_new".into())),
+        ("stop", StopReason::End),
+        ("length", StopReason::MaxTokens),
+        ("content_filter", StopReason::Refused("content_filter".into())),
+        ("something_new", StopReason::Other("something_new".into())),
     ] {
         assert_eq!(answer(&[said("Hm."), finish(reason)]).await.stop, stop);
     }
     let refused = answer(&[delta(json!({ "refusal": "I cannot." })), finish("stop")]).await;
-    assert_eq!(refused.stop, Stop::Refused("refusal".into()));
+    assert_eq!(refused.stop, StopReason::Refused("refusal".into()));
     assert_eq!(refused.text(), "I cannot.");
 }
 

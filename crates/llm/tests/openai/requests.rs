@@ -1,5 +1,5 @@
 use emergent_domain::chat::{Part, Turn};
-use emergent_llm::{ChatRequest, ChatSettings, Kept, OpenAi, Provider as _};
+use emergent_llm::{ChatRequest, ChatSettings, OpenAi, Provider as _, RequestCache};
 use serde_json::{Value, json};
 
 use super::{
@@ -87,10 +87,10 @@ async fn settings_of_the_answer_are_passed_on() {
 #[tokio::test]
 async fn a_conversation_sent_again_longer_is_sent_as_if_for_the_first_time() {
     let all = with_results(vec![]);
-    let kept = Kept::default();
+    let kept = RequestCache::default();
     for upto in [1, all.len() - 1, all.len() - 1, all.len()] {
         let turns = &all[..upto];
-        let again = asked(openai, ChatRequest { kept: Some(&kept), ..request(turns, &tools()) }).await;
+        let again = asked(openai, ChatRequest { cache: Some(&kept), ..request(turns, &tools()) }).await;
         let first = asked(openai, request(turns, &tools())).await;
         assert_eq!(again.body, first.body);
     }

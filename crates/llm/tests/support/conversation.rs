@@ -1,10 +1,10 @@
 //! A conversation that has everything in it, and what every chat test asks.
 
 use emergent_domain::{
-    chat::{Call, CallResult, Part, Turn},
+    chat::{Part, ToolCall, ToolResult, Turn},
     ids::ToolCallId,
 };
-use emergent_llm::{About, Answer, ChatRequest, Delta, Error, Provider, ToolSpec};
+use emergent_llm::{Answer, ChatRequest, Delta, Error, Provider, RequestMeta, ToolSpec};
 use serde_json::{Value, json};
 
 pub const FIRST: &str = "01900000-0000-7000-8000-000000000001";
@@ -20,8 +20,8 @@ pub fn request<'a>(turns: &'a [Turn], tools: &'a [ToolSpec]) -> ChatRequest<'a> 
         temperature: None,
         max_tokens: None,
         output_schema: None,
-        kept: None,
-        about: About::default(),
+        cache: None,
+        meta: RequestMeta::default(),
     }
 }
 
@@ -39,11 +39,11 @@ fn id(text: &str) -> ToolCallId {
 }
 
 pub fn call(at: &str, name: &str, input: Value) -> Part {
-    Part::Call(Call { id: id(at), name: name.into(), input, provider: None })
+    Part::Call(ToolCall { id: id(at), name: name.into(), input, provider: None })
 }
 
-pub fn result(at: &str, name: &str, output: Value, is_error: bool) -> CallResult {
-    CallResult { id: id(at), name: name.into(), output, is_error }
+pub fn result(at: &str, name: &str, output: Value, is_error: bool) -> ToolResult {
+    ToolResult { id: id(at), name: name.into(), output, is_error }
 }
 
 /// A question, three calls at once of which one is no JSON, their results, and a word in between.

@@ -7,8 +7,8 @@ use reqwest::{Response, header::CONTENT_TYPE};
 use super::Error;
 
 /// How much of an error's body is looked at and told.
-const MOST_OF_AN_ERROR: usize = 64 << 10;
-const MOST_TOLD: usize = 300;
+const MAX_ERROR_BYTES: usize = 64 << 10;
+const MAX_EXCERPT_CHARS: usize = 300;
 
 pub fn is_stream(response: &Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -16,31 +16,31 @@ pub fn is_stream(response: &Response) -> bool {
 }
 
 /// The whole body.
-pub async fn whole(response: Response, limit: usize) -> Result<Vec<u8>, Error> {
-    let (body, complete) = up_to(response, limit).await?;
+pub async fn read_all(response: Response, limit: usize) -> Result<Vec<u8>, Error> {
+    let (body, complete) = read_up_to(response, limit).await?;
     if complete { Ok(body) } else { Err(Error::TooLarge { limit }) }
 }
 
 /// The beginning of an error's body.
-pub async fn of_error(response: Response) -> Vec<u8> {
-    up_to(response, MOST_OF_AN_ERROR).await.map(|(body, _)| body).unwrap_or_default()
+pub async fn read_error(response: Response) -> Vec<u8> {
+    read_up_to(response, MAX_ERROR_BYTES).await.map(|(body, _)| body).unwrap_or_default()
 }
 
 /// A few words of a body for an error's text.
-pub fn words(body: &[u8]) -> String {
+pub fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let text = text.trim();
     match text.len() {
         0 => "no words with it".into(),
-        _ => text.chars().filter(|c| !c.is_control()).take(MOST_TOLD).collect(),
+        _ => text.chars().filter(|c| !c.is_control()).take(MAX_EXCERPT_CHARS).collect(),
     }
 }
 
-async fn up_to(response: Response, limit: usize) -> Result<(Vec<u8>, bool), Error> {
+async fn read_up_to(response: Response, limit: usize) -> Result<(Vec<u8>, bool), Error> {
     let mut body = Vec::new();
     let mut pieces = response.bytes_stream();
     while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|error| Error::Lost(cause(error)))?;
+        let piece = piece.map_err(|error| Error::Lost(error_chain(error)))?;
         let room = limit - body.len();
         if piece.len() > room {
             body.extend_from_slice(&piece[..room]);
@@ -76,7 +76,7 @@ impl Events {
                 return Ok(Some(event));
             }
             let Some(piece) = self.pieces.next().await else { return Ok(None) };
-            let piece = piece.map_err(|error| Error::Lost(cause(error)))?;
+            let piece = piece.map_err(|error| Error::Lost(error_chain(error)))?;
             let events = self.decoder.push(&piece).map_err(|_| Error::TooLarge { limit: self.limit })?;
             self.ready.extend(events);
         }
@@ -84,7 +84,7 @@ impl Events {
 }
 
 /// An error of the HTTP client with what caused it, and without the address, which is known.
-pub fn cause(error: reqwest::Error) -> String {
+pub fn error_chain(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
     let mut source = std::error::Error::source(&error);

@@ -15,18 +15,18 @@ pub enum Era {
 }
 
 #[derive(Debug)]
-pub enum Verdict {
-    Modern(Discovered),
+pub enum ProbeResult {
+    Modern(DiscoverResult),
     /// The server wants to be asked again at the version that was offered.
-    AskAgain,
+    Retry,
     Legacy,
     /// No verdict: the server is out of reach, or refuses us.
-    Fault(Error),
+    Failed(Error),
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Discovered {
+pub struct DiscoverResult {
     #[serde(default)]
     supported_versions: Vec<String>,
     #[serde(default)]
@@ -34,19 +34,19 @@ pub struct Discovered {
 }
 
 /// What the answer to the probe means. `patient`: silence means the old era (a pipe), not an outage.
-pub fn judge(answer: Result<Reply, Error>, patient: bool) -> Verdict {
+pub fn classify_probe(answer: Result<Reply, Error>, patient: bool) -> ProbeResult {
     let reply = match answer {
         Ok(reply) => reply,
-        Err(Error::Timeout(_)) if patient => return Verdict::Legacy,
+        Err(Error::Timeout(_)) if patient => return ProbeResult::Legacy,
         // A body that is no JSON-RPC says "never heard of it", whatever the words.
-        Err(Error::Http { status: 400..=499, .. } | Error::Garbage(_)) => return Verdict::Legacy,
-        Err(other) => return Verdict::Fault(other),
+        Err(Error::Http { status: 400..=499, .. } | Error::InvalidMessage(_)) => return ProbeResult::Legacy,
+        Err(other) => return ProbeResult::Failed(other),
     };
     let error = match reply.outcome {
         Ok(result) => {
-            let found: Discovered = serde_json::from_str(result.get()).unwrap_or_default();
+            let found: DiscoverResult = serde_json::from_str(result.get()).unwrap_or_default();
             let modern = found.supported_versions.iter().any(|version| version == MODERN);
-            return if modern { Verdict::Modern(found) } else { Verdict::Legacy };
+            return if modern { ProbeResult::Modern(found) } else { ProbeResult::Legacy };
         }
         Err(error) => error,
     };
@@ -56,16 +56,16 @@ pub fn judge(answer: Result<Reply, Error>, patient: bool) -> Verdict {
             let supported: Vec<&str> =
                 supported.into_iter().flatten().filter_map(|one| one.as_str()).collect();
             if supported.contains(&MODERN) {
-                Verdict::AskAgain
+                ProbeResult::Retry
             } else if supported.iter().any(|version| LEGACY.contains(version)) {
-                Verdict::Legacy
+                ProbeResult::Legacy
             } else {
-                Verdict::Fault(Error::NoCommonVersion(supported.join(", ")))
+                ProbeResult::Failed(Error::NoCommonVersion(supported.join(", ")))
             }
         }
-        code::HEADER_MISMATCH | code::MISSING_CAPABILITY => Verdict::Fault(Error::Rpc(error)),
+        code::HEADER_MISMATCH | code::MISSING_CAPABILITY => ProbeResult::Failed(Error::Rpc(error)),
         // Never by one number: servers of the old era say this in many ways.
-        _ => Verdict::Legacy,
+        _ => ProbeResult::Legacy,
     }
 }
 
@@ -81,15 +81,15 @@ mod tests {
     }
 
     fn error(code: i64, data: serde_json::Value) -> Result<Reply, Error> {
-        Ok(Reply { status: Some(400), outcome: Err(RpcError::new(code, "no").with(data)) })
+        Ok(Reply { status: Some(400), outcome: Err(RpcError::new(code, "no").with_data(data)) })
     }
 
     fn check(answer: Result<Reply, Error>, expected: &str) {
-        let verdict = match judge(answer, true) {
-            Verdict::Modern(_) => "modern",
-            Verdict::AskAgain => "again",
-            Verdict::Legacy => "legacy",
-            Verdict::Fault(_) => "fault",
+        let verdict = match classify_probe(answer, true) {
+            ProbeResult::Modern(_) => "modern",
+            ProbeResult::Retry => "again",
+            ProbeResult::Legacy => "legacy",
+            ProbeResult::Failed(_) => "fault",
         };
         assert_eq!(verdict, expected);
     }
@@ -114,6 +114,9 @@ mod tests {
         check(Err(Error::Unauthorised(401)), "fault");
         check(Err(Error::Unreachable("refused".into())), "fault");
         check(Err(Error::Timeout(std::time::Duration::from_secs(3))), "legacy");
-        assert!(matches!(judge(Err(Error::Timeout(std::time::Duration::ZERO)), false), Verdict::Fault(_)));
+        assert!(matches!(
+            classify_probe(Err(Error::Timeout(std::time::Duration::ZERO)), false),
+            ProbeResult::Failed(_)
+        ));
     }
 }

@@ -16,9 +16,9 @@ pub enum Error {
     #[error("sent a message of more than {limit} bytes")]
     TooLarge { limit: usize },
     #[error("sent something that is not MCP: {0}")]
-    Garbage(String),
+    InvalidMessage(String),
     #[error("sent more than {0} messages a second that nobody asked for")]
-    Flood(usize),
+    TooManyMessages(usize),
     #[error("gave no answer within {} seconds", .0.as_secs_f64())]
     Timeout(Duration),
     #[error("refused the credentials (HTTP {0})")]
@@ -31,14 +31,14 @@ pub enum Error {
     #[error("speaks no version of MCP that is known here: {0}")]
     NoCommonVersion(String),
     #[error("asks for something only a person could answer: {0}")]
-    Asks(String),
+    NeedsUserInput(String),
     #[error(transparent)]
     Rpc(#[from] RpcError),
 }
 
 impl Error {
     /// Whether the server itself is in trouble. One that says no to a call is well.
-    pub fn is_failure(&self) -> bool {
-        !matches!(self, Self::Rpc(_) | Self::Asks(_))
+    pub fn is_server_failure(&self) -> bool {
+        !matches!(self, Self::Rpc(_) | Self::NeedsUserInput(_))
     }
 }

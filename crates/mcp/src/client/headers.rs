@@ -8,22 +8,27 @@ const ANNOTATION: &str = "x-mcp-header";
 
 /// An argument that goes into `Mcp-Param-<name>` as well.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mirrored {
+pub struct MirroredArgument {
     name: String,
     path: Vec<String>,
 }
 
 /// The arguments a schema wants in headers; `None` when it asks for what cannot be: such a tool is
 /// not to be used.
-pub fn mirrored(schema: &Value) -> Option<Vec<Mirrored>> {
+pub fn mirrored_arguments(schema: &Value) -> Option<Vec<MirroredArgument>> {
     let mut found = Vec::new();
-    walk(schema, &mut Vec::new(), true, &mut found).then_some(found)
+    collect_mirrored(schema, &mut Vec::new(), true, &mut found).then_some(found)
 }
 
 /// `reachable`: only through `properties` from the top, so that there is one value at most.
-fn walk(schema: &Value, path: &mut Vec<String>, reachable: bool, found: &mut Vec<Mirrored>) -> bool {
+fn collect_mirrored(
+    schema: &Value,
+    path: &mut Vec<String>,
+    reachable: bool,
+    found: &mut Vec<MirroredArgument>,
+) -> bool {
     let map = match schema {
-        Value::Array(items) => return items.iter().all(|item| walk(item, path, false, found)),
+        Value::Array(items) => return items.iter().all(|item| collect_mirrored(item, path, false, found)),
         Value::Object(map) => map,
         _ => return true,
     };
@@ -35,17 +40,17 @@ fn walk(schema: &Value, path: &mut Vec<String>, reachable: bool, found: &mut Vec
         if !reachable || path.is_empty() || !fits || taken {
             return false;
         }
-        found.push(Mirrored { name: name.to_owned(), path: path.clone() });
+        found.push(MirroredArgument { name: name.to_owned(), path: path.clone() });
     }
     map.iter().all(|(key, value)| match (key.as_str(), value) {
         (ANNOTATION, _) => true,
         ("properties", Value::Object(properties)) if reachable => properties.iter().all(|(name, schema)| {
             path.push(name.clone());
-            let fine = walk(schema, path, true, found);
+            let fine = collect_mirrored(schema, path, true, found);
             path.pop();
             fine
         }),
-        _ => walk(value, path, false, found),
+        _ => collect_mirrored(value, path, false, found),
     })
 }
 
@@ -54,7 +59,10 @@ fn is_token(text: &str) -> bool {
 }
 
 /// The headers for a call's arguments.
-pub fn for_arguments(mirrored: &[Mirrored], arguments: &Map<String, Value>) -> Vec<(String, String)> {
+pub fn argument_headers(
+    mirrored: &[MirroredArgument],
+    arguments: &Map<String, Value>,
+) -> Vec<(String, String)> {
     mirrored
         .iter()
         .filter_map(|one| {
@@ -65,13 +73,13 @@ pub fn for_arguments(mirrored: &[Mirrored], arguments: &Map<String, Value>) -> V
                 Value::Null => return None,
                 other => other.to_string(),
             };
-            Some((format!("mcp-param-{}", one.name.to_ascii_lowercase()), encoded(&text)))
+            Some((format!("mcp-param-{}", one.name.to_ascii_lowercase()), encode_header(&text)))
         })
         .collect()
 }
 
 /// As a header can carry it: plain where that is possible and not mistaken for the other.
-pub fn encoded(text: &str) -> String {
+pub fn encode_header(text: &str) -> String {
     let plain = text.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
     let trimmed = text.trim_matches([' ', '\t']) == text;
     let marked = text.starts_with("=?base64?") && text.ends_with("?=");
@@ -93,8 +101,9 @@ mod tests {
 
     #[test]
     fn what_a_schema_may_not_ask_for() {
-        let of =
-            |x: Value, kind: &str| mirrored(&schema(json!({ "type": kind, "x-mcp-header": x }))).is_some();
+        let of = |x: Value, kind: &str| {
+            mirrored_arguments(&schema(json!({ "type": kind, "x-mcp-header": x }))).is_some()
+        };
         assert!(
             of(json!("Region"), "string") && of(json!("Region"), "integer") && of(json!("Method"), "boolean")
         );
@@ -107,9 +116,9 @@ mod tests {
         assert!(!of(json!(7), "string"));
         let twice = json!({ "properties": {
             "a": { "type": "string", "x-mcp-header": "Same" }, "b": { "type": "string", "x-mcp-header": "sAME" } } });
-        assert_eq!(mirrored(&twice), None);
+        assert_eq!(mirrored_arguments(&twice), None);
         let in_items = schema(json!({ "type": "array", "items": { "type": "string", "x-mcp-header": "X" } }));
-        assert_eq!(mirrored(&in_items), None);
+        assert_eq!(mirrored_arguments(&in_items), None);
     }
 
     #[test]
@@ -122,7 +131,8 @@ mod tests {
         } });
         let arguments =
             json!({ "text": "a  b", "count": 42, "deep": { "flag": true }, "none": null, "other": 1 });
-        let mut headers = for_arguments(&mirrored(&schema).unwrap(), arguments.as_object().unwrap());
+        let mut headers =
+            argument_headers(&mirrored_arguments(&schema).unwrap(), arguments.as_object().unwrap());
         headers.sort();
         let expected = [("mcp-param-count", "42"), ("mcp-param-flag", "true"), ("mcp-param-text", "a  b")];
         assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
@@ -130,10 +140,10 @@ mod tests {
 
     #[test]
     fn what_no_header_can_carry_is_encoded() {
-        assert_eq!(encoded("plain text"), "plain text");
-        assert_eq!(encoded(""), "");
-        assert_eq!(encoded("é"), "=?base64?w6k=?=");
-        assert_eq!(encoded(" a"), "=?base64?IGE=?=");
-        assert_eq!(encoded("=?base64?x?="), "=?base64?PT9iYXNlNjQ/eD89?=");
+        assert_eq!(encode_header("plain text"), "plain text");
+        assert_eq!(encode_header(""), "");
+        assert_eq!(encode_header("é"), "=?base64?w6k=?=");
+        assert_eq!(encode_header(" a"), "=?base64?IGE=?=");
+        assert_eq!(encode_header("=?base64?x?="), "=?base64?PT9iYXNlNjQ/eD89?=");
     }
 }

@@ -14,15 +14,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tracing::debug;
 
 use super::{Error, Progress};
-use crate::message::{Answer, Kind, Message, RpcError, code};
+use crate::message::{Kind, Message, Response, RpcError, code};
 
 /// Messages nobody asked for, in one second. An honest server sends a handful.
-pub const MOST_UNASKED: usize = 5_000;
+pub const MAX_MESSAGES_PER_SECOND: usize = 5_000;
 /// Answers on their way at once, each of which may be a connection of its own.
-const MOST_ANSWERS: usize = 16;
+const MAX_CONCURRENT_REPLIES: usize = 16;
 
 /// Who answers what a server asks of its client (`elicitation/create` and the like). `None`: nobody.
-pub trait Questions: Send + Sync {
+pub trait RequestHandler: Send + Sync {
     fn capabilities(&self) -> Value {
         json!({})
     }
@@ -31,9 +31,9 @@ pub trait Questions: Send + Sync {
 }
 
 /// Nobody is there to be asked, and no server is told otherwise.
-pub struct NoQuestions;
+pub struct NoRequestHandler;
 
-impl Questions for NoQuestions {
+impl RequestHandler for NoRequestHandler {
     fn answer(&self, _: &str, _: &Value) -> Option<Value> {
         None
     }
@@ -42,21 +42,21 @@ impl Questions for NoQuestions {
 pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
 pub struct Inbox {
-    pub questions: Arc<dyn Questions>,
+    pub handler: Arc<dyn RequestHandler>,
     tools_changed: watch::Sender<u64>,
     progress: Mutex<HashMap<u64, OnProgress>>,
-    second: Mutex<(Instant, usize)>,
+    rate_window: Mutex<(Instant, usize)>,
     answering: Arc<Semaphore>,
 }
 
 impl Inbox {
-    pub fn new(questions: Arc<dyn Questions>) -> Self {
+    pub fn new(handler: Arc<dyn RequestHandler>) -> Self {
         Self {
-            questions,
+            handler,
             tools_changed: watch::channel(0).0,
             progress: Mutex::default(),
-            second: Mutex::new((Instant::now(), 0)),
-            answering: Arc::new(Semaphore::new(MOST_ANSWERS)),
+            rate_window: Mutex::new((Instant::now(), 0)),
+            answering: Arc::new(Semaphore::new(MAX_CONCURRENT_REPLIES)),
         }
     }
 
@@ -65,47 +65,48 @@ impl Inbox {
     }
 
     /// Progress with this token goes there, until the guard is dropped.
-    pub fn follow(self: &Arc<Self>, token: u64, progress: OnProgress) -> Following {
+    pub fn subscribe_progress(self: &Arc<Self>, token: u64, progress: OnProgress) -> ProgressGuard {
         self.progress.lock().insert(token, progress);
-        Following { inbox: Arc::clone(self), token }
+        ProgressGuard { inbox: Arc::clone(self), token }
     }
 
     /// Takes a request or notification; what is returned is to be sent back. The error is the
     /// connection's: a server that floods is left.
-    pub fn take(&self, message: &Message<'_>) -> Result<Option<Vec<u8>>, Error> {
-        self.count()?;
+    pub fn handle(&self, message: &Message<'_>) -> Result<Option<Vec<u8>>, Error> {
+        self.check_rate()?;
         let Some(method) = message.method.as_deref() else { return Ok(None) };
         match (message.kind(), message.id) {
             (Kind::Request, Some(id)) => {
                 let params = message.params.and_then(|raw| serde_json::from_str(raw.get()).ok());
                 let answer = match method {
                     "ping" => Some(json!({})),
-                    _ => self.questions.answer(method, &params.unwrap_or_default()),
+                    _ => self.handler.answer(method, &params.unwrap_or_default()),
                 };
                 let refusal =
                     RpcError::new(code::METHOD_NOT_FOUND, format!("`{method}` is not offered here"));
                 let text = match answer {
-                    Some(answer) => Answer::result(id, answer).text(),
-                    None => Answer::error(Some(id), &refusal).text(),
+                    Some(answer) => Response::result(id, answer).to_bytes(),
+                    None => Response::error(Some(id), &refusal).to_bytes(),
                 };
                 return Ok(text.ok());
             }
-            _ => self.notice(method, message),
+            _ => self.handle_notification(method, message),
         }
         Ok(None)
     }
 
     /// A place for an answer that is sent apart; held until it is sent. `None`: the server asks faster
     /// than it takes answers, and goes without this one.
-    pub fn may_answer(&self) -> Option<OwnedSemaphorePermit> {
+    pub fn try_reply_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.answering).try_acquire_owned().ok()
     }
 
-    fn notice(&self, method: &str, message: &Message<'_>) {
+    fn handle_notification(&self, method: &str, message: &Message<'_>) {
         match method {
             "notifications/tools/list_changed" => self.tools_changed.send_modify(|count| *count += 1),
             "notifications/progress" => {
-                let progress = message.params.and_then(|raw| serde_json::from_str::<Told>(raw.get()).ok());
+                let progress =
+                    message.params.and_then(|raw| serde_json::from_str::<ProgressParams>(raw.get()).ok());
                 let Some(told) = progress else { return };
                 let follower = told.token().and_then(|token| self.progress.lock().get(&token).cloned());
                 if let Some(follower) = follower {
@@ -118,19 +119,23 @@ impl Inbox {
         }
     }
 
-    fn count(&self) -> Result<(), Error> {
-        let mut second = self.second.lock();
+    fn check_rate(&self) -> Result<(), Error> {
+        let mut second = self.rate_window.lock();
         if second.0.elapsed() > Duration::from_secs(1) {
             *second = (Instant::now(), 0);
         }
         second.1 += 1;
-        if second.1 > MOST_UNASKED { Err(Error::Flood(MOST_UNASKED)) } else { Ok(()) }
+        if second.1 > MAX_MESSAGES_PER_SECOND {
+            Err(Error::TooManyMessages(MAX_MESSAGES_PER_SECOND))
+        } else {
+            Ok(())
+        }
     }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Told {
+struct ProgressParams {
     progress_token: Value,
     #[serde(default)]
     progress: f64,
@@ -138,18 +143,18 @@ struct Told {
     message: Option<String>,
 }
 
-impl Told {
+impl ProgressParams {
     fn token(&self) -> Option<u64> {
         self.progress_token.as_u64()
     }
 }
 
-pub struct Following {
+pub struct ProgressGuard {
     inbox: Arc<Inbox>,
     token: u64,
 }
 
-impl Drop for Following {
+impl Drop for ProgressGuard {
     fn drop(&mut self) {
         self.inbox.progress.lock().remove(&self.token);
     }

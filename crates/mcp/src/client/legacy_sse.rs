@@ -12,21 +12,21 @@ use reqwest::{
 use tokio::task::AbortHandle;
 
 use super::{
-    Error, Options, body,
+    ClientOptions, Error, body,
     body::Events,
     http::Endpoint,
     inbox::Inbox,
-    pending::Pending,
+    pending::PendingReplies,
     transport::{Reply, Request, Transport},
 };
 use crate::message::{Kind, Message};
 
 /// Events before the one that says where to POST.
-const MOST_BEFORE: usize = 10;
+const MAX_EVENTS_BEFORE_ENDPOINT: usize = 10;
 
-pub struct LegacySse {
+pub struct LegacySseTransport {
     to: Post,
-    pending: Arc<Pending>,
+    pending: Arc<PendingReplies>,
     reading: AbortHandle,
 }
 
@@ -36,51 +36,53 @@ struct Post {
     url: Url,
 }
 
-impl LegacySse {
-    pub async fn open(at: Endpoint, inbox: Arc<Inbox>, options: &Options) -> Result<Self, Error> {
+impl LegacySseTransport {
+    pub async fn open(at: Endpoint, inbox: Arc<Inbox>, options: &ClientOptions) -> Result<Self, Error> {
         let get = at.http.get(at.url.clone()).headers(at.headers.clone()).header(ACCEPT, "text/event-stream");
-        let response = get.send().await.map_err(|error| Error::Unreachable(body::cause(error)))?;
+        let response = get.send().await.map_err(|error| Error::Unreachable(body::error_chain(error)))?;
         let status = response.status().as_u16();
         match status {
             200..=299 if body::is_stream(&response) => {}
             200..=299 => {
-                return Err(Error::Garbage("the address answers with something else than events".into()));
+                return Err(Error::InvalidMessage(
+                    "the address answers with something else than events".into(),
+                ));
             }
             401 | 403 => return Err(Error::Unauthorised(status)),
-            _ => return Err(Error::Http { status, body: body::words(&body::of_error(response).await) }),
+            _ => return Err(Error::Http { status, body: body::excerpt(&body::read_error(response).await) }),
         }
-        let mut events = Events::new(response, options.most_bytes);
-        let url = where_to_post(&mut events, &at.url).await?;
-        let (to, pending) = (Post { at, url }, Pending::new());
+        let mut events = Events::new(response, options.max_message_bytes);
+        let url = read_post_url(&mut events, &at.url).await?;
+        let (to, pending) = (Post { at, url }, PendingReplies::new());
         let reading = tokio::spawn({
             let (to, pending) = (to.clone(), Arc::clone(&pending));
             async move {
-                let why = read(&mut events, &to, &pending, &inbox).await;
-                pending.end(&why);
+                let why = read_loop(&mut events, &to, &pending, &inbox).await;
+                pending.close_with(&why);
             }
         });
         Ok(Self { to, pending, reading: reading.abort_handle() })
     }
 }
 
-async fn where_to_post(events: &mut Events, from: &Url) -> Result<Url, Error> {
-    for _ in 0..MOST_BEFORE {
+async fn read_post_url(events: &mut Events, from: &Url) -> Result<Url, Error> {
+    for _ in 0..MAX_EVENTS_BEFORE_ENDPOINT {
         let Some(event) = events.next().await? else { break };
         if event.event.as_deref() != Some("endpoint") {
             continue;
         }
         let url = from.join(event.data.unwrap_or_default().trim());
-        let url = url.map_err(|error| Error::Garbage(format!("no address to post to: {error}")))?;
+        let url = url.map_err(|error| Error::InvalidMessage(format!("no address to post to: {error}")))?;
         // Our credentials go there: nobody but the server itself gets to name another place.
         if url.origin() != from.origin() {
-            return Err(Error::Garbage("the address to post to is another server's".into()));
+            return Err(Error::InvalidMessage("the address to post to is another server's".into()));
         }
         return Ok(url);
     }
-    Err(Error::Garbage("the stream does not say where to post".into()))
+    Err(Error::InvalidMessage("the stream does not say where to post".into()))
 }
 
-async fn read(events: &mut Events, to: &Post, pending: &Pending, inbox: &Inbox) -> Error {
+async fn read_loop(events: &mut Events, to: &Post, pending: &PendingReplies, inbox: &Inbox) -> Error {
     loop {
         let event = match events.next().await {
             Ok(Some(event)) => event,
@@ -92,10 +94,10 @@ async fn read(events: &mut Events, to: &Post, pending: &Pending, inbox: &Inbox) 
             continue;
         }
         match Message::parse(data.as_bytes()) {
-            Ok(message) if message.kind() == Kind::Response => pending.answer(&message),
-            Ok(message) => match inbox.take(&message) {
+            Ok(message) if message.kind() == Kind::Response => pending.resolve(&message),
+            Ok(message) => match inbox.handle(&message) {
                 Ok(Some(answer)) => {
-                    if let Some(place) = inbox.may_answer() {
+                    if let Some(place) = inbox.try_reply_permit() {
                         let to = to.clone();
                         tokio::spawn(async move {
                             let _ = to.send(answer.into()).await;
@@ -106,7 +108,7 @@ async fn read(events: &mut Events, to: &Post, pending: &Pending, inbox: &Inbox) 
                 Ok(None) => {}
                 Err(flood) => return flood,
             },
-            Err(error) => return Error::Garbage(error.message),
+            Err(error) => return Error::InvalidMessage(error.message),
         }
     }
 }
@@ -115,21 +117,21 @@ impl Post {
     async fn send(&self, text: Bytes) -> Result<(), Error> {
         let post = self.at.http.post(self.url.clone()).headers(self.at.headers.clone());
         let post = post.header(CONTENT_TYPE, "application/json").body(text).timeout(Duration::from_secs(30));
-        let response = post.send().await.map_err(|error| Error::Unreachable(body::cause(error)))?;
+        let response = post.send().await.map_err(|error| Error::Unreachable(body::error_chain(error)))?;
         match response.status().as_u16() {
             200..=299 => Ok(()),
             status @ (401 | 403) => Err(Error::Unauthorised(status)),
-            status => Err(Error::Http { status, body: body::words(&body::of_error(response).await) }),
+            status => Err(Error::Http { status, body: body::excerpt(&body::read_error(response).await) }),
         }
     }
 }
 
 #[async_trait]
-impl Transport for LegacySse {
+impl Transport for LegacySseTransport {
     async fn request(&self, request: Request) -> Result<Reply, Error> {
-        let expected = self.pending.expect(request.id)?;
+        let expected = self.pending.register(request.id)?;
         self.to.send(request.text).await?;
-        expected.answer().await
+        expected.wait().await
     }
 
     async fn send(&self, text: Bytes, _: Option<&str>) -> Result<(), Error> {
@@ -142,13 +144,13 @@ impl Transport for LegacySse {
 
     async fn close(&self) {
         self.reading.abort();
-        self.pending.end(&Error::Lost("it was closed".into()));
+        self.pending.close_with(&Error::Lost("it was closed".into()));
     }
 }
 
-impl Drop for LegacySse {
+impl Drop for LegacySseTransport {
     fn drop(&mut self) {
         self.reading.abort();
-        self.pending.end(&Error::Lost("it was closed".into()));
+        self.pending.close_with(&Error::Lost("it was closed".into()));
     }
 }

@@ -11,7 +11,7 @@ pub enum Line {
 }
 
 /// Reads up to the next line break. What stands before the end without one is a line as well.
-pub async fn next(from: &mut (impl AsyncBufRead + Unpin), limit: usize) -> std::io::Result<Line> {
+pub async fn next_line(from: &mut (impl AsyncBufRead + Unpin), limit: usize) -> std::io::Result<Line> {
     let mut line = Vec::new();
     loop {
         let piece = from.fill_buf().await?;
@@ -45,7 +45,7 @@ mod tests {
         let mut from = BufReader::with_capacity(piece, text.as_bytes());
         let mut found = Vec::new();
         loop {
-            match next(&mut from, limit).await.unwrap() {
+            match next_line(&mut from, limit).await.unwrap() {
                 Line::Text(line) => found.push(String::from_utf8(line).unwrap()),
                 Line::TooLong => {
                     found.push("too long".into());

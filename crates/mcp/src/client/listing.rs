@@ -9,26 +9,26 @@ use super::{
 };
 
 /// A list is not read past these.
-pub const MOST_PAGES: usize = 100;
-const MOST_TOOLS: usize = 5_000;
-const MOST_BYTES: usize = 8 << 20;
+pub const MAX_PAGES: usize = 100;
+const MAX_TOOLS: usize = 5_000;
+const MAX_BYTES: usize = 8 << 20;
 /// Of one tool: a model reads all of it.
-const MOST_TOOL_BYTES: usize = 256 << 10;
+const MAX_TOOL_BYTES: usize = 256 << 10;
 /// Letters of what the log is told of an entry.
-const MOST_TOLD: usize = 200;
+const MAX_LOGGED_CHARS: usize = 200;
 
 #[derive(Default)]
-pub struct Listing {
+pub struct ToolListing {
     tools: Vec<RemoteTool>,
     bytes: usize,
     /// Readable or not.
     entries: usize,
     left_out: usize,
     /// Of the first that was left out.
-    why: Option<String>,
+    skip_reason: Option<String>,
 }
 
-impl Listing {
+impl ToolListing {
     /// Adds a page; returns where the next one begins. An entry that cannot be used is left out.
     pub fn add(
         &mut self,
@@ -36,43 +36,44 @@ impl Listing {
         may_be_called: impl Fn(&RemoteTool) -> bool,
     ) -> Result<Option<String>, Error> {
         self.bytes += page.get().len();
-        if self.bytes > MOST_BYTES {
-            return Err(Error::Garbage(format!("a list of tools of more than {MOST_BYTES} bytes")));
+        if self.bytes > MAX_BYTES {
+            return Err(Error::InvalidMessage(format!("a list of tools of more than {MAX_BYTES} bytes")));
         }
-        let page: ToolsPage<'_> = serde_json::from_str(page.get())
-            .map_err(|error| Error::Garbage(format!("a list of tools that cannot be read: {error}")))?;
+        let page: ToolsPage<'_> = serde_json::from_str(page.get()).map_err(|error| {
+            Error::InvalidMessage(format!("a list of tools that cannot be read: {error}"))
+        })?;
         self.entries += page.tools.len();
-        if self.entries > MOST_TOOLS {
-            return Err(Error::Garbage(format!("more than {MOST_TOOLS} tools")));
+        if self.entries > MAX_TOOLS {
+            return Err(Error::InvalidMessage(format!("more than {MAX_TOOLS} tools")));
         }
         for entry in page.tools {
-            match read(entry) {
+            match parse_entry(entry) {
                 Ok(tool) if may_be_called(&tool) => self.tools.push(tool),
-                Ok(_) => self.leave_out(|| "it wants headers that cannot be sent".into()),
-                Err(why) => self.leave_out(|| why),
+                Ok(_) => self.skip(|| "it wants headers that cannot be sent".into()),
+                Err(why) => self.skip(|| why),
             }
         }
         Ok(page.next_cursor)
     }
 
-    fn leave_out(&mut self, why: impl FnOnce() -> String) {
+    fn skip(&mut self, why: impl FnOnce() -> String) {
         self.left_out += 1;
-        self.why.get_or_insert_with(why);
+        self.skip_reason.get_or_insert_with(why);
     }
 
     /// The tools. The log hears once of those that were left out, however many they are.
-    pub fn done(self) -> Vec<RemoteTool> {
-        if let Some(why) = self.why {
-            let why: String = why.chars().take(MOST_TOLD).collect();
+    pub fn into_tools(self) -> Vec<RemoteTool> {
+        if let Some(why) = self.skip_reason {
+            let why: String = why.chars().take(MAX_LOGGED_CHARS).collect();
             tracing::warn!(tools = self.left_out, "tools were left out of a server's list, the first: {why}");
         }
         self.tools
     }
 }
 
-fn read(entry: &RawValue) -> Result<RemoteTool, String> {
-    if entry.get().len() > MOST_TOOL_BYTES {
-        return Err(format!("it has more than {MOST_TOOL_BYTES} bytes"));
+fn parse_entry(entry: &RawValue) -> Result<RemoteTool, String> {
+    if entry.get().len() > MAX_TOOL_BYTES {
+        return Err(format!("it has more than {MAX_TOOL_BYTES} bytes"));
     }
     RemoteTool::parse(entry.to_owned())
 }
@@ -90,9 +91,9 @@ mod tests {
     /// The same page again and again: what is listed at last, or why it is not.
     fn check(tools: &[Value], pages: usize, expected: Result<usize, &str>) {
         let page = to_raw_value(&json!({ "tools": tools, "nextCursor": "more" })).unwrap();
-        let mut listing = Listing::default();
+        let mut listing = ToolListing::default();
         let added = (0..pages).try_for_each(|_| listing.add(&page, |tool| tool.name != "odd").map(drop));
-        let listed = added.map(|()| listing.done().len()).map_err(|error| error.to_string());
+        let listed = added.map(|()| listing.into_tools().len()).map_err(|error| error.to_string());
         let expected = expected.map_err(|why| format!("sent something that is not MCP: {why}"));
         assert_eq!(listed, expected);
     }

@@ -26,7 +26,7 @@ mod lines;
 mod listing;
 mod pending;
 mod process;
-mod starter;
+mod spawner;
 mod stdio;
 mod tools;
 mod transport;
@@ -35,20 +35,20 @@ pub use self::{
     era::Era,
     error::Error,
     http::Endpoint,
-    inbox::{NoQuestions, OnProgress, Questions},
+    inbox::{NoRequestHandler, OnProgress, RequestHandler},
     process::Program,
-    tools::{CallResult, Progress, RemoteTool},
+    tools::{Progress, RemoteCallResult, RemoteTool},
 };
 use self::{
     inbox::Inbox,
-    listing::{Listing, MOST_PAGES},
-    tools::{Called, called},
+    listing::{MAX_PAGES, ToolListing},
+    tools::{CallOutcome, parse_call_response},
     transport::{Reply, Request, Transport},
 };
-use crate::message::{MODERN, Outgoing, meta};
+use crate::message::{MODERN, OutgoingMessage, meta};
 
 /// Rounds of questions one call may take.
-const MOST_ROUNDS: usize = 10;
+const MAX_INPUT_ROUNDS: usize = 10;
 
 /// How to reach a server.
 #[derive(Clone)]
@@ -59,29 +59,29 @@ pub enum Target {
 }
 
 #[derive(Clone)]
-pub struct Options {
+pub struct ClientOptions {
     pub client_name: String,
     pub client_version: String,
     /// One message, or one body.
-    pub most_bytes: usize,
+    pub max_message_bytes: usize,
     /// For the whole of connecting.
-    pub connect: Duration,
+    pub connect_timeout: Duration,
     /// How long a program may be silent before it counts as one of the old era.
-    pub probe: Duration,
-    pub questions: Arc<dyn Questions>,
+    pub probe_timeout: Duration,
+    pub request_handler: Arc<dyn RequestHandler>,
     /// Lines a program writes to its standard error.
     pub on_stderr: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-impl Default for Options {
+impl Default for ClientOptions {
     fn default() -> Self {
         Self {
             client_name: "emergent".into(),
             client_version: env!("CARGO_PKG_VERSION").into(),
-            most_bytes: 8 << 20,
-            connect: Duration::from_secs(30),
-            probe: Duration::from_secs(3),
-            questions: Arc::new(NoQuestions),
+            max_message_bytes: 8 << 20,
+            connect_timeout: Duration::from_secs(30),
+            probe_timeout: Duration::from_secs(3),
+            request_handler: Arc::new(NoRequestHandler),
             on_stderr: Arc::new(|_| {}),
         }
     }
@@ -89,15 +89,15 @@ impl Default for Options {
 
 /// A connection; clones share it, and the last one to go closes it.
 #[derive(Clone)]
-pub struct Client(Arc<Owner>);
+pub struct Client(Arc<ClientHandle>);
 
 /// Apart from what it owns: the task that listens for announcements holds that as well.
-struct Owner(Arc<Inner>);
+struct ClientHandle(Arc<Inner>);
 
 struct Inner {
     transport: Box<dyn Transport>,
     inbox: Arc<Inbox>,
-    options: Options,
+    options: ClientOptions,
     next: AtomicU64,
     peer: RwLock<Peer>,
     /// Held while a lost session is begun anew.
@@ -116,7 +116,7 @@ struct Peer {
 
 impl Client {
     fn new(inner: Arc<Inner>) -> Self {
-        Self(Arc::new(Owner(inner)))
+        Self(Arc::new(ClientHandle(inner)))
     }
 
     fn inner(&self) -> &Arc<Inner> {
@@ -124,8 +124,8 @@ impl Client {
     }
 
     /// Connects and finds out which era the server is of.
-    pub async fn connect(target: Target, options: Options) -> Result<Self, Error> {
-        let within = options.connect;
+    pub async fn connect(target: Target, options: ClientOptions) -> Result<Self, Error> {
+        let within = options.connect_timeout;
         match timeout(within, connect::connect(target, options)).await {
             Ok(connected) => connected,
             Err(_) => Err(Error::Timeout(within)),
@@ -133,7 +133,7 @@ impl Client {
     }
 
     /// Whether both are the same connection.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn is_same_connection(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
@@ -166,35 +166,35 @@ impl Client {
 
     /// Every tool, page by page. An entry that cannot be read is left out and does not cost the rest.
     pub async fn list_tools(&self, within: Duration) -> Result<Vec<RemoteTool>, Error> {
-        timeout(within, self.list_all(within)).await.map_err(|_| Error::Timeout(within))?
+        timeout(within, self.list_pages(within)).await.map_err(|_| Error::Timeout(within))?
     }
 
-    async fn list_all(&self, within: Duration) -> Result<Vec<RemoteTool>, Error> {
-        let mut listing = Listing::default();
+    async fn list_pages(&self, within: Duration) -> Result<Vec<RemoteTool>, Error> {
+        let mut listing = ToolListing::default();
         let mut cursor: Option<String> = None;
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let mut params = Map::new();
             if let Some(cursor) = &cursor {
                 params.insert("cursor".into(), Value::from(cursor.clone()));
             }
             let result = self.request("tools/list", params, within).await?;
-            match listing.add(&result, |tool| self.may_be_called(tool))? {
+            match listing.add(&result, |tool| self.is_callable(tool))? {
                 Some(next) if cursor.as_ref() == Some(&next) => {
-                    return Err(Error::Garbage("a list of tools that goes round in a circle".into()));
+                    return Err(Error::InvalidMessage("a list of tools that goes round in a circle".into()));
                 }
                 Some(next) => cursor = Some(next),
-                None => return Ok(listing.done()),
+                None => return Ok(listing.into_tools()),
             }
         }
-        Err(Error::Garbage(format!("a list of tools of more than {MOST_PAGES} pages")))
+        Err(Error::InvalidMessage(format!("a list of tools of more than {MAX_PAGES} pages")))
     }
 
-    fn may_be_called(&self, tool: &RemoteTool) -> bool {
+    fn is_callable(&self, tool: &RemoteTool) -> bool {
         if self.era() == Era::Legacy || !tool.input_schema.get().contains("x-mcp-header") {
             return true;
         }
         let schema = serde_json::from_str(tool.input_schema.get()).unwrap_or_default();
-        headers::mirrored(&schema).is_some()
+        headers::mirrored_arguments(&schema).is_some()
     }
 
     /// Calls a tool. `schema` is that of its input: it may ask for arguments in headers.
@@ -205,40 +205,44 @@ impl Client {
         arguments: Map<String, Value>,
         within: Duration,
         progress: Option<OnProgress>,
-    ) -> Result<CallResult, Error> {
-        let work = self.call_rounds(name, schema, arguments, within, progress);
+    ) -> Result<RemoteCallResult, Error> {
+        let work = self.call_with_input(name, schema, arguments, within, progress);
         timeout(within, work).await.map_err(|_| Error::Timeout(within))?
     }
 
-    async fn call_rounds(
+    async fn call_with_input(
         &self,
         name: &str,
         schema: &Value,
         arguments: Map<String, Value>,
         within: Duration,
         progress: Option<OnProgress>,
-    ) -> Result<CallResult, Error> {
-        let mut more = vec![("mcp-name".to_owned(), headers::encoded(name))];
+    ) -> Result<RemoteCallResult, Error> {
+        let mut more = vec![("mcp-name".to_owned(), headers::encode_header(name))];
         if self.era() == Era::Modern {
-            more.extend(headers::for_arguments(&headers::mirrored(schema).unwrap_or_default(), &arguments));
+            more.extend(headers::argument_headers(
+                &headers::mirrored_arguments(schema).unwrap_or_default(),
+                &arguments,
+            ));
         }
         let plain = Map::from_iter([
             ("name".to_owned(), Value::from(name)),
             ("arguments".to_owned(), Value::Object(arguments)),
         ]);
         let mut params = plain.clone();
-        for _ in 0..MOST_ROUNDS {
-            let asked = self.ask("tools/call", params, within, more.clone(), progress.clone()).await?;
-            let (questions, state) = match called(&asked)? {
-                Called::Done(result) => return Ok(result),
-                Called::Asks { questions, state } => (questions, state),
+        for _ in 0..MAX_INPUT_ROUNDS {
+            let asked =
+                self.send_request("tools/call", params, within, more.clone(), progress.clone()).await?;
+            let (questions, state) = match parse_call_response(&asked)? {
+                CallOutcome::Done(result) => return Ok(result),
+                CallOutcome::NeedsInput { questions, state } => (questions, state),
             };
             let mut answers = Map::new();
             for (key, question) in questions {
                 let method = question.get("method").and_then(Value::as_str).unwrap_or_default();
                 let asked = question.get("params").cloned().unwrap_or_default();
-                let answer = self.inner().inbox.questions.answer(method, &asked);
-                answers.insert(key, answer.ok_or_else(|| Error::Asks(method.to_owned()))?);
+                let answer = self.inner().inbox.handler.answer(method, &asked);
+                answers.insert(key, answer.ok_or_else(|| Error::NeedsUserInput(method.to_owned()))?);
             }
             params = plain.clone();
             params.insert("inputResponses".into(), Value::Object(answers));
@@ -246,7 +250,7 @@ impl Client {
                 params.insert("requestState".into(), Value::from(state));
             }
         }
-        Err(Error::Asks(format!("it asked {MOST_ROUNDS} times for one call")))
+        Err(Error::NeedsUserInput(format!("it asked {MAX_INPUT_ROUNDS} times for one call")))
     }
 
     /// A request of any kind, and its result.
@@ -257,11 +261,12 @@ impl Client {
         within: Duration,
     ) -> Result<Box<RawValue>, Error> {
         let name = params.get("uri").or_else(|| params.get("name")).and_then(Value::as_str);
-        let headers = name.map(|name| ("mcp-name".to_owned(), headers::encoded(name))).into_iter().collect();
-        self.ask(method, params, within, headers, None).await
+        let headers =
+            name.map(|name| ("mcp-name".to_owned(), headers::encode_header(name))).into_iter().collect();
+        self.send_request(method, params, within, headers, None).await
     }
 
-    async fn ask(
+    async fn send_request(
         &self,
         method: &str,
         params: Map<String, Value>,
@@ -270,13 +275,15 @@ impl Client {
         progress: Option<OnProgress>,
     ) -> Result<Box<RawValue>, Error> {
         let peer = self.inner().peer.read().clone();
-        let first =
-            self.inner().once(&peer, method, params.clone(), within, headers.clone(), progress.clone()).await;
+        let first = self
+            .inner()
+            .send_once(&peer, method, params.clone(), within, headers.clone(), progress.clone())
+            .await;
         let reply = match first {
             Err(Error::SessionGone) => {
-                connect::begin_again(self.inner(), peer.session).await?;
+                connect::restart_session(self.inner(), peer.session).await?;
                 let peer = self.inner().peer.read().clone();
-                self.inner().once(&peer, method, params, within, headers, progress).await?
+                self.inner().send_once(&peer, method, params, within, headers, progress).await?
             }
             other => other?,
         };
@@ -286,7 +293,7 @@ impl Client {
 
 impl Inner {
     /// Sends a request once. A request that is given up is cancelled with the server.
-    async fn once(
+    async fn send_once(
         self: &Arc<Self>,
         peer: &Peer,
         method: &str,
@@ -296,20 +303,23 @@ impl Inner {
         progress: Option<OnProgress>,
     ) -> Result<Reply, Error> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let following = progress.map(|progress| self.inbox.follow(id, progress));
+        let following = progress.map(|progress| self.inbox.subscribe_progress(id, progress));
         if following.is_some() {
-            meta_of(&mut params).insert("progressToken".into(), Value::from(id));
+            meta_mut(&mut params).insert("progressToken".into(), Value::from(id));
         }
         let modern = peer.era == Era::Modern;
         if modern {
-            meta_of(&mut params).extend(self.modern_meta());
+            meta_mut(&mut params).extend(self.modern_meta());
         }
         let version = (!peer.version.is_empty()).then(|| peer.version.clone());
-        let text = text_of(id, method, params)?;
+        let text = request_text(id, method, params)?;
         let headers = if modern { headers } else { Vec::new() };
         let request = Request { id, text, method: method.to_owned(), version, modern, headers };
-        let cancel =
-            Cancel { of: Arc::downgrade(self), id, armed: !(modern && self.transport.drops_cancel()) };
+        let cancel = CancelOnDrop {
+            client: Arc::downgrade(self),
+            id,
+            armed: !(modern && self.transport.cancels_on_drop()),
+        };
         let answer = timeout(within, self.transport.request(request)).await;
         match answer {
             Ok(answer) => {
@@ -324,7 +334,7 @@ impl Inner {
         Map::from_iter([
             (meta::PROTOCOL_VERSION.to_owned(), Value::from(MODERN)),
             (meta::CLIENT_INFO.to_owned(), self.client_info()),
-            (meta::CLIENT_CAPABILITIES.to_owned(), self.inbox.questions.capabilities()),
+            (meta::CLIENT_CAPABILITIES.to_owned(), self.inbox.handler.capabilities()),
         ])
     }
 
@@ -333,14 +343,14 @@ impl Inner {
     }
 
     async fn notify(&self, method: &str, params: Option<Value>) -> Result<(), Error> {
-        let text = Outgoing::notification(method, params).text();
-        let text = text.map_err(|error| Error::Garbage(error.to_string()))?;
+        let text = OutgoingMessage::notification(method, params).to_bytes();
+        let text = text.map_err(|error| Error::InvalidMessage(error.to_string()))?;
         let peer = self.peer.read().clone();
         self.transport.send(text.into(), (!peer.version.is_empty()).then_some(peer.version.as_str())).await
     }
 }
 
-impl Drop for Owner {
+impl Drop for ClientHandle {
     fn drop(&mut self) {
         if let Some(listening) = self.0.listening.lock().take() {
             listening.abort();
@@ -348,7 +358,7 @@ impl Drop for Owner {
     }
 }
 
-fn meta_of(params: &mut Map<String, Value>) -> &mut Map<String, Value> {
+fn meta_mut(params: &mut Map<String, Value>) -> &mut Map<String, Value> {
     let meta = params.entry("_meta").or_insert_with(|| Value::Object(Map::new()));
     if !meta.is_object() {
         *meta = Value::Object(Map::new());
@@ -356,29 +366,30 @@ fn meta_of(params: &mut Map<String, Value>) -> &mut Map<String, Value> {
     meta.as_object_mut().expect("it was made one just now")
 }
 
-fn text_of(id: u64, method: &str, params: Map<String, Value>) -> Result<bytes::Bytes, Error> {
-    let wrong = |error: serde_json::Error| Error::Garbage(error.to_string());
+fn request_text(id: u64, method: &str, params: Map<String, Value>) -> Result<bytes::Bytes, Error> {
+    let wrong = |error: serde_json::Error| Error::InvalidMessage(error.to_string());
     let id = RawValue::from_string(id.to_string()).map_err(wrong)?;
     let params = (!params.is_empty()).then_some(params);
-    Ok(Outgoing::request(&id, method, params).text().map_err(wrong)?.into())
+    Ok(OutgoingMessage::request(&id, method, params).to_bytes().map_err(wrong)?.into())
 }
 
 /// Tells the server when nobody waits for an answer any more.
-struct Cancel {
-    of: std::sync::Weak<Inner>,
+struct CancelOnDrop {
+    client: std::sync::Weak<Inner>,
     id: u64,
     armed: bool,
 }
 
-impl Cancel {
+impl CancelOnDrop {
     fn disarm(mut self) {
         self.armed = false;
     }
 }
 
-impl Drop for Cancel {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        let (Some(inner), Ok(runtime)) = (self.of.upgrade(), tokio::runtime::Handle::try_current()) else {
+        let (Some(inner), Ok(runtime)) = (self.client.upgrade(), tokio::runtime::Handle::try_current())
+        else {
             return;
         };
         if !self.armed {

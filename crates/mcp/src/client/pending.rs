@@ -7,28 +7,28 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     Error,
-    transport::{Reply, reply_of},
+    transport::{Reply, reply_from},
 };
 use crate::message::Message;
 
-pub struct Pending {
+pub struct PendingReplies {
     waiting: Mutex<HashMap<u64, oneshot::Sender<Result<Reply, Error>>>>,
     /// Why the connection ended, once it has.
-    over: watch::Sender<Option<Error>>,
+    closed_with: watch::Sender<Option<Error>>,
 }
 
-impl Pending {
+impl PendingReplies {
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { waiting: Mutex::default(), over: watch::channel(None).0 })
+        Arc::new(Self { waiting: Mutex::default(), closed_with: watch::channel(None).0 })
     }
 
     /// A place for the answer to `id`. Taken before the request is sent, left when it is dropped.
-    pub fn expect(self: &Arc<Self>, id: u64) -> Result<Expected, Error> {
+    pub fn register(self: &Arc<Self>, id: u64) -> Result<PendingReply, Error> {
         let (sender, answer) = oneshot::channel();
         self.waiting.lock().insert(id, sender);
-        let expected = Expected { pending: Arc::clone(self), id, answer };
+        let expected = PendingReply { pending: Arc::clone(self), id, answer };
         // Looked at after the place is taken, so that an end in between is not missed.
-        if let Some(error) = self.over.borrow().clone() {
+        if let Some(error) = self.closed_with.borrow().clone() {
             return Err(error);
         }
         Ok(expected)
@@ -39,17 +39,17 @@ impl Pending {
     }
 
     /// Hands a response to whoever waits for it; one that nobody waits for (any more) is dropped.
-    pub fn answer(&self, message: &Message<'_>) {
+    pub fn resolve(&self, message: &Message<'_>) {
         let id = message.id.and_then(|id| id.get().parse::<u64>().ok());
         let waiting = id.and_then(|id| self.waiting.lock().remove(&id));
         if let Some(waiting) = waiting {
-            let _ = waiting.send(reply_of(message, None));
+            let _ = waiting.send(reply_from(message, None));
         }
     }
 
     /// The connection is over: for everybody who waits, and for whoever comes later.
-    pub fn end(&self, error: &Error) {
-        self.over.send_if_modified(|over| {
+    pub fn close_with(&self, error: &Error) {
+        self.closed_with.send_if_modified(|over| {
             let first = over.is_none();
             over.get_or_insert_with(|| error.clone());
             first
@@ -60,33 +60,33 @@ impl Pending {
         }
     }
 
-    pub fn ended(&self) -> Option<Error> {
-        self.over.borrow().clone()
+    pub fn close_error(&self) -> Option<Error> {
+        self.closed_with.borrow().clone()
     }
 
     pub async fn closed(&self) -> Error {
-        let mut over = self.over.subscribe();
+        let mut over = self.closed_with.subscribe();
         let ended = over.wait_for(Option::is_some).await;
         ended.ok().and_then(|over| over.clone()).unwrap_or_else(|| Error::Lost("it was closed".into()))
     }
 }
 
-pub struct Expected {
-    pending: Arc<Pending>,
+pub struct PendingReply {
+    pending: Arc<PendingReplies>,
     id: u64,
     answer: oneshot::Receiver<Result<Reply, Error>>,
 }
 
-impl Expected {
-    pub async fn answer(mut self) -> Result<Reply, Error> {
+impl PendingReply {
+    pub async fn wait(mut self) -> Result<Reply, Error> {
         match (&mut self.answer).await {
             Ok(answer) => answer,
-            Err(_) => Err(self.pending.ended().unwrap_or_else(|| Error::Lost("it was closed".into()))),
+            Err(_) => Err(self.pending.close_error().unwrap_or_else(|| Error::Lost("it was closed".into()))),
         }
     }
 }
 
-impl Drop for Expected {
+impl Drop for PendingReply {
     fn drop(&mut self) {
         self.pending.waiting.lock().remove(&self.id);
     }

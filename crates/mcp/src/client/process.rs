@@ -11,7 +11,7 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::{Error, starter};
+use super::{Error, spawner};
 
 /// A program and all that it gets to see.
 #[derive(Clone)]
@@ -33,7 +33,7 @@ pub struct Pipes {
 /// Ends the process when it is asked to, or dropped.
 pub struct Process {
     stop: watch::Sender<bool>,
-    gone: watch::Receiver<Option<String>>,
+    exit: watch::Receiver<Option<String>>,
 }
 
 impl Process {
@@ -53,7 +53,7 @@ impl Process {
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        let mut child = starter::spawn(command).map_err(|error| failed(error.to_string()))?;
+        let mut child = spawner::spawn(command).map_err(|error| failed(error.to_string()))?;
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let (Some(stdin), Some(stdout), Some(stderr), Some(group)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take(), group)
@@ -63,8 +63,8 @@ impl Process {
         let (stop, stopped) = watch::channel(false);
         let (tell, gone) = watch::channel(None);
         let guard = Group(group);
-        tokio::spawn(mind(child, guard, stopped, tell, program.grace));
-        Ok((Self { stop, gone }, Pipes { stdin, stdout, stderr }))
+        tokio::spawn(supervise(child, guard, stopped, tell, program.grace));
+        Ok((Self { stop, exit: gone }, Pipes { stdin, stdout, stderr }))
     }
 
     /// Asks it to end; it is gone when [`Process::gone`] says so.
@@ -73,8 +73,8 @@ impl Process {
     }
 
     /// Waits for its end, and says what it was.
-    pub async fn gone(&self) -> String {
-        let mut gone = self.gone.clone();
+    pub async fn exited(&self) -> String {
+        let mut gone = self.exit.clone();
         let ended = gone.wait_for(Option::is_some).await;
         ended.ok().and_then(|how| how.clone()).unwrap_or_else(|| "it ended".into())
     }
@@ -96,7 +96,7 @@ impl Drop for Group {
     }
 }
 
-async fn mind(
+async fn supervise(
     mut child: Child,
     group: Group,
     mut stopped: watch::Receiver<bool>,
@@ -109,18 +109,18 @@ async fn mind(
         _ = stopped.wait_for(|stop| *stop) => None,
     };
     let how = match ended {
-        Some(ended) => describe(ended),
+        Some(ended) => exit_reason(ended),
         None => {
             // Its input was closed by now: most servers end by themselves.
             match timeout(grace, child.wait()).await {
-                Ok(ended) => describe(ended),
+                Ok(ended) => exit_reason(ended),
                 Err(_) => {
                     group.signal(Signal::TERM);
                     match timeout(grace, child.wait()).await {
-                        Ok(ended) => describe(ended),
+                        Ok(ended) => exit_reason(ended),
                         Err(_) => {
                             group.signal(Signal::KILL);
-                            describe(child.wait().await)
+                            exit_reason(child.wait().await)
                         }
                     }
                 }
@@ -139,7 +139,7 @@ async fn mind(
     tell.send_replace(Some(how));
 }
 
-fn describe(ended: std::io::Result<std::process::ExitStatus>) -> String {
+fn exit_reason(ended: std::io::Result<std::process::ExitStatus>) -> String {
     match ended {
         Ok(status) => format!("its process ended ({status})"),
         Err(error) => format!("its process could not be waited for: {error}"),

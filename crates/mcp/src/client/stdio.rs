@@ -11,37 +11,37 @@ use tokio::{
 };
 
 use super::{
-    Error, Options,
+    ClientOptions, Error,
     inbox::Inbox,
     lines::{self, Line},
-    pending::Pending,
+    pending::PendingReplies,
     process::{Process, Program},
     transport::{Reply, Request, Transport},
 };
 use crate::message::{Kind, Message};
 
 /// Messages that wait until the program reads them.
-const QUEUE: usize = 64;
-const LONGEST_LOG_LINE: usize = 16 << 10;
+const QUEUE_CAPACITY: usize = 64;
+const MAX_LOG_LINE_BYTES: usize = 16 << 10;
 
-pub struct Stdio {
+pub struct StdioTransport {
     process: Arc<Process>,
-    pending: Arc<Pending>,
+    pending: Arc<PendingReplies>,
     out: parking_lot::Mutex<Option<mpsc::Sender<Bytes>>>,
     tasks: Vec<tokio::task::AbortHandle>,
 }
 
-impl Stdio {
-    pub fn start(program: &Program, inbox: Arc<Inbox>, options: &Options) -> Result<Self, Error> {
+impl StdioTransport {
+    pub fn start(program: &Program, inbox: Arc<Inbox>, options: &ClientOptions) -> Result<Self, Error> {
         let (process, pipes) = Process::start(program)?;
-        let (process, pending) = (Arc::new(process), Pending::new());
-        let (out, queue) = mpsc::channel(QUEUE);
+        let (process, pending) = (Arc::new(process), PendingReplies::new());
+        let (out, queue) = mpsc::channel(QUEUE_CAPACITY);
         let reader = Reader {
             pending: Arc::clone(&pending),
             inbox,
             // Weak: what reads must not keep the program's input open.
             out: out.downgrade(),
-            limit: options.most_bytes,
+            limit: options.max_message_bytes,
         };
         let read = tokio::spawn({
             let (process, pending) = (Arc::clone(&process), Arc::clone(&pending));
@@ -50,13 +50,13 @@ impl Stdio {
                 process.stop();
                 if matches!(why, Error::Lost(_)) {
                     // How the process ended says more than that its pipe did.
-                    why = Error::Lost(process.gone().await);
+                    why = Error::Lost(process.exited().await);
                 }
-                pending.end(&why);
+                pending.close_with(&why);
             }
         });
-        let write = tokio::spawn(write(pipes.stdin, queue));
-        let log = tokio::spawn(log(pipes.stderr, Arc::clone(&options.on_stderr)));
+        let write = tokio::spawn(write_loop(pipes.stdin, queue));
+        let log = tokio::spawn(log_stderr(pipes.stderr, Arc::clone(&options.on_stderr)));
         let tasks = vec![read.abort_handle(), write.abort_handle(), log.abort_handle()];
         Ok(Self { process, pending, out: parking_lot::Mutex::new(Some(out)), tasks })
     }
@@ -70,17 +70,17 @@ impl Stdio {
         if sent {
             return Ok(());
         }
-        Err(self.pending.ended().unwrap_or_else(|| Error::Lost("it no longer reads".into())))
+        Err(self.pending.close_error().unwrap_or_else(|| Error::Lost("it no longer reads".into())))
     }
 }
 
 #[async_trait]
-impl Transport for Stdio {
+impl Transport for StdioTransport {
     async fn request(&self, request: Request) -> Result<Reply, Error> {
-        let expected = self.pending.expect(request.id)?;
+        let expected = self.pending.register(request.id)?;
         // A program that reads no more ends; its end is what is told then.
         let _ = self.write(request.text).await;
-        expected.answer().await
+        expected.wait().await
     }
 
     async fn send(&self, text: Bytes, _: Option<&str>) -> Result<(), Error> {
@@ -92,23 +92,23 @@ impl Transport for Stdio {
     }
 
     async fn close(&self) {
-        self.pending.end(&Error::Lost("it was closed".into()));
+        self.pending.close_with(&Error::Lost("it was closed".into()));
         self.out.lock().take();
         self.process.stop();
-        self.process.gone().await;
+        self.process.exited().await;
     }
 }
 
-impl Drop for Stdio {
+impl Drop for StdioTransport {
     fn drop(&mut self) {
-        self.pending.end(&Error::Lost("it was closed".into()));
+        self.pending.close_with(&Error::Lost("it was closed".into()));
         for task in &self.tasks {
             task.abort();
         }
     }
 }
 
-async fn write(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Bytes>) {
+async fn write_loop(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Bytes>) {
     while let Some(text) = queue.recv().await {
         // One write for line and break: a program woken by half a line would be woken twice.
         let mut line = Vec::with_capacity(text.len() + 1);
@@ -120,10 +120,10 @@ async fn write(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Bytes>) {
     }
 }
 
-async fn log(stderr: ChildStderr, say: Arc<dyn Fn(&str) + Send + Sync>) {
+async fn log_stderr(stderr: ChildStderr, say: Arc<dyn Fn(&str) + Send + Sync>) {
     let mut from = BufReader::new(stderr);
     loop {
-        match lines::next(&mut from, LONGEST_LOG_LINE).await {
+        match lines::next_line(&mut from, MAX_LOG_LINE_BYTES).await {
             Ok(Line::Text(line)) => say(String::from_utf8_lossy(&line).as_ref()),
             // Drained all the same: a full pipe would stop the program.
             Ok(Line::TooLong) => {
@@ -138,7 +138,7 @@ async fn log(stderr: ChildStderr, say: Arc<dyn Fn(&str) + Send + Sync>) {
 }
 
 struct Reader {
-    pending: Arc<Pending>,
+    pending: Arc<PendingReplies>,
     inbox: Arc<Inbox>,
     out: mpsc::WeakSender<Bytes>,
     limit: usize,
@@ -150,7 +150,7 @@ impl Reader {
         let mut from = BufReader::with_capacity(64 << 10, stdout);
         let (mut passed_over, mut has_spoken) = (0, false);
         loop {
-            let line = match lines::next(&mut from, self.limit).await {
+            let line = match lines::next_line(&mut from, self.limit).await {
                 Ok(Line::Text(line)) => line,
                 Ok(Line::TooLong) => return Error::TooLarge { limit: self.limit },
                 Ok(Line::End) => return Error::Lost("it closed its output".into()),
@@ -162,8 +162,8 @@ impl Reader {
             let message = Message::parse(&line);
             has_spoken |= message.is_ok();
             match message {
-                Ok(message) if message.kind() == Kind::Response => self.pending.answer(&message),
-                Ok(message) => match self.inbox.take(&message) {
+                Ok(message) if message.kind() == Kind::Response => self.pending.resolve(&message),
+                Ok(message) => match self.inbox.handle(&message) {
                     Ok(Some(answer)) => {
                         // Not waited for: a program that asks without reading must not stop us.
                         if let Some(out) = self.out.upgrade() {
@@ -177,9 +177,9 @@ impl Reader {
                     // Whoever waits would wait in vain: this was the answer, or stands in its way.
                     // Only before its first message may a program greet, as package runners do.
                     passed_over += 1;
-                    let greets = !has_spoken && is_prose(&line);
-                    if passed_over > MOST_PROSE || (!self.pending.is_empty() && !greets) {
-                        return Error::Garbage(error.message);
+                    let greets = !has_spoken && is_plain_text(&line);
+                    if passed_over > MAX_PLAIN_LINES || (!self.pending.is_empty() && !greets) {
+                        return Error::InvalidMessage(error.message);
                     }
                 }
             }
@@ -188,10 +188,10 @@ impl Reader {
 }
 
 /// Lines that are no messages and come when nobody waits for one.
-const MOST_PROSE: usize = 1_000;
+const MAX_PLAIN_LINES: usize = 1_000;
 
 /// Whether a line cannot have been meant as a message: plain text of a greeting.
-fn is_prose(line: &[u8]) -> bool {
+fn is_plain_text(line: &[u8]) -> bool {
     let first = line.iter().find(|byte| !byte.is_ascii_whitespace());
     std::str::from_utf8(line).is_ok() && !matches!(first, Some(b'{' | b'['))
 }

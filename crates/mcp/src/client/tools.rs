@@ -22,7 +22,7 @@ pub struct RemoteTool {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct ToolEntry {
     name: String,
     title: Option<String>,
     #[serde(default)]
@@ -37,7 +37,7 @@ struct Entry {
 impl RemoteTool {
     /// Reads one entry of a list, or one that was kept.
     pub fn parse(text: Box<RawValue>) -> Result<Self, String> {
-        let entry: Entry = serde_json::from_str(text.get()).map_err(|error| error.to_string())?;
+        let entry: ToolEntry = serde_json::from_str(text.get()).map_err(|error| error.to_string())?;
         let schema: Value =
             serde_json::from_str(entry.input_schema.get()).map_err(|error| error.to_string())?;
         if !schema.is_object() {
@@ -73,7 +73,7 @@ pub(super) struct ToolsPage<'a> {
 
 /// A call that was answered.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct CallResult {
+pub struct RemoteCallResult {
     pub content: Vec<Value>,
     pub structured: Option<Value>,
     pub is_error: bool,
@@ -81,7 +81,7 @@ pub struct CallResult {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CallAnswer {
+pub(super) struct CallResponse {
     #[serde(default)]
     result_type: Option<String>,
     #[serde(default)]
@@ -96,22 +96,22 @@ pub(super) struct CallAnswer {
     request_state: Option<String>,
 }
 
-pub(super) enum Called {
-    Done(CallResult),
+pub(super) enum CallOutcome {
+    Done(RemoteCallResult),
     /// The server wants answers first, and its own note back with them.
-    Asks {
+    NeedsInput {
         questions: Map<String, Value>,
         state: Option<String>,
     },
 }
 
-pub(super) fn called(result: &RawValue) -> Result<Called, Error> {
-    let answer: CallAnswer = serde_json::from_str(result.get())
-        .map_err(|error| Error::Garbage(format!("a result of a call that cannot be read: {error}")))?;
+pub(super) fn parse_call_response(result: &RawValue) -> Result<CallOutcome, Error> {
+    let answer: CallResponse = serde_json::from_str(result.get())
+        .map_err(|error| Error::InvalidMessage(format!("a result of a call that cannot be read: {error}")))?;
     if answer.result_type.as_deref() == Some("input_required") {
-        return Ok(Called::Asks { questions: answer.input_requests, state: answer.request_state });
+        return Ok(CallOutcome::NeedsInput { questions: answer.input_requests, state: answer.request_state });
     }
-    Ok(Called::Done(CallResult {
+    Ok(CallOutcome::Done(RemoteCallResult {
         content: answer.content,
         structured: answer.structured_content,
         is_error: answer.is_error,

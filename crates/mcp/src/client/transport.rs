@@ -27,11 +27,11 @@ pub struct Reply {
 }
 
 /// The response in a message; the error is that it holds neither result nor error.
-pub fn reply_of(message: &Message<'_>, status: Option<u16>) -> Result<Reply, Error> {
+pub fn reply_from(message: &Message<'_>, status: Option<u16>) -> Result<Reply, Error> {
     let outcome = match (&message.error, message.result) {
         (Some(error), _) => Err(error.clone()),
         (None, Some(result)) => Ok(result.to_owned()),
-        (None, None) => return Err(Error::Garbage("an answer with neither result nor error".into())),
+        (None, None) => return Err(Error::InvalidMessage("an answer with neither result nor error".into())),
     };
     Ok(Reply { status, outcome })
 }
@@ -45,15 +45,15 @@ pub trait Transport: Send + Sync {
     async fn send(&self, text: Bytes, version: Option<&str>) -> Result<(), Error>;
 
     /// Whether dropping a modern request is all the cancelling there is.
-    fn drops_cancel(&self) -> bool {
+    fn cancels_on_drop(&self) -> bool {
         false
     }
 
     /// `initialize` was answered: from now on there is a session.
-    async fn begun(&self, _version: &str) {}
+    async fn on_initialized(&self, _version: &str) {}
 
     /// Begins a session anew: what was kept of the old one is forgotten.
-    fn forget(&self) {}
+    fn reset_session(&self) {}
 
     /// Waits until the connection is over by itself; never, where there is none to lose.
     async fn closed(&self) -> Error;

@@ -5,7 +5,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
-use super::{offer::Mirrored, params::Params};
+use super::{params::Params, tool_list::MirroredParameter};
 use crate::message::{LEGACY, MODERN, RpcError, code};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ const NAME: &str = "mcp-name";
 
 /// `initialize` of the old era has neither a modern version in its `_meta` nor a modern header.
 /// Discovery without `_meta` is modern and wrong, rather than old and unknown.
-pub(super) fn of(headers: &HeaderMap, method: Option<&str>, params: &Params<'_>) -> Era {
+pub(super) fn detect(headers: &HeaderMap, method: Option<&str>, params: &Params<'_>) -> Era {
     let by_header = header(headers, VERSION).is_some_and(|version| !LEGACY.contains(&version));
     if params.version().is_some() || method == Some("server/discover") || by_header {
         Era::Modern
@@ -32,7 +32,7 @@ pub(super) fn of(headers: &HeaderMap, method: Option<&str>, params: &Params<'_>)
 }
 
 /// What is wrong with a modern request before anybody looks at what it asks; always a 400.
-pub(super) fn check(headers: &HeaderMap, method: &str, params: &Params<'_>) -> Result<(), RpcError> {
+pub(super) fn check_headers(headers: &HeaderMap, method: &str, params: &Params<'_>) -> Result<(), RpcError> {
     let Some(by_header) = header(headers, VERSION) else {
         return Err(mismatch("the header MCP-Protocol-Version is missing"));
     };
@@ -47,7 +47,7 @@ pub(super) fn check(headers: &HeaderMap, method: &str, params: &Params<'_>) -> R
     if version != MODERN {
         let error =
             RpcError::new(code::UNSUPPORTED_VERSION, format!("version `{version}` is not spoken here"));
-        return Err(error.with(json!({ "supported": [MODERN], "requested": version })));
+        return Err(error.with_data(json!({ "supported": [MODERN], "requested": version })));
     }
     if header(headers, METHOD) != Some(method) {
         return Err(mismatch("the header Mcp-Method does not name the method of the body"));
@@ -58,7 +58,7 @@ pub(super) fn check(headers: &HeaderMap, method: &str, params: &Params<'_>) -> R
         _ => None,
     };
     if let Some(name) = name
-        && header(headers, NAME).and_then(decoded).as_deref() != Some(name)
+        && header(headers, NAME).and_then(decode_header).as_deref() != Some(name)
     {
         return Err(mismatch("the header Mcp-Name does not name what the body names"));
     }
@@ -68,17 +68,17 @@ pub(super) fn check(headers: &HeaderMap, method: &str, params: &Params<'_>) -> R
 /// Whether parameters that a tool wants in headers as well are there and the same.
 pub(super) fn check_mirrored(
     headers: &HeaderMap,
-    mirrored: &[Mirrored],
+    mirrored: &[MirroredParameter],
     arguments: &Value,
 ) -> Result<(), RpcError> {
-    for Mirrored { parameter, header: name } in mirrored {
+    for MirroredParameter { parameter, header: name } in mirrored {
         let wanted = match &arguments[parameter] {
             Value::Null => continue,
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
         let given = header(headers, &format!("mcp-param-{}", name.to_ascii_lowercase()));
-        if given.and_then(decoded) != Some(wanted) {
+        if given.and_then(decode_header) != Some(wanted) {
             return Err(mismatch(&format!("the header Mcp-Param-{name} does not say what the body says")));
         }
     }
@@ -94,7 +94,7 @@ pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
 }
 
 /// A header's value; what is not plain ASCII stands there as `=?base64?…?=`.
-fn decoded(value: &str) -> Option<String> {
+fn decode_header(value: &str) -> Option<String> {
     match value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
         Some(encoded) => String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok(),
         None => Some(value.to_owned()),
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn the_era_is_what_the_request_says() {
         let era = |given: &str, method, params| {
-            of(&headers(given), Some(method), &Params::parse(Some(params)).unwrap())
+            detect(&headers(given), Some(method), &Params::parse(Some(params)).unwrap())
         };
         assert_eq!(era("", "initialize", r#"{"protocolVersion":"2025-11-25"}"#), Era::Legacy);
         assert_eq!(era("mcp-protocol-version: 2025-06-18", "tools/list", "{}"), Era::Legacy);
@@ -130,7 +130,7 @@ mod tests {
     fn a_modern_request_says_the_same_twice() {
         let check = |given: &str, params: &str| {
             let params = Params::parse(Some(params)).unwrap();
-            super::check(&headers(given), "tools/call", &params).err().map(|error| error.code)
+            super::check_headers(&headers(given), "tools/call", &params).err().map(|error| error.code)
         };
         let right =
             "mcp-protocol-version: 2026-07-28\nmcp-method: tools/call\nmcp-name: =?base64?Z3LDvMOfZQ==?=";

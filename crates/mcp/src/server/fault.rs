@@ -12,8 +12,8 @@ use crate::message::{RpcError, code};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
     Error(RpcError),
-    NoMethod,
-    NoResource {
+    MethodNotFound,
+    ResourceNotFound {
         uri: String,
     },
     /// The client has not said that it can do what this needs.
@@ -23,14 +23,14 @@ pub enum Fault {
         scope: String,
     },
     /// The caller has as many of something as it may.
-    TooMany {
+    LimitReached {
         why: String,
     },
 }
 
 /// This server's own numbers: for what a token may not do, and for what it may not have more of.
 const FORBIDDEN: i64 = -32003;
-const TOO_MANY: i64 = -32004;
+const LIMIT_REACHED: i64 = -32004;
 
 impl Fault {
     pub fn invalid(message: impl Into<String>) -> Self {
@@ -45,17 +45,17 @@ impl Fault {
     }
 
     /// The HTTP status and the error.
-    pub(super) fn told(&self, era: Era) -> (u16, RpcError) {
+    pub(super) fn to_rpc_error(&self, era: Era) -> (u16, RpcError) {
         match self {
             Self::Error(error) => (200, error.clone()),
-            Self::NoMethod => {
+            Self::MethodNotFound => {
                 let status = if era == Era::Modern { 404 } else { 200 };
                 (status, RpcError::new(code::METHOD_NOT_FOUND, "there is no such method here"))
             }
-            Self::NoResource { uri } => {
+            Self::ResourceNotFound { uri } => {
                 let code = if era == Era::Modern { code::INVALID_PARAMS } else { code::RESOURCE_NOT_FOUND };
                 let error = RpcError::new(code, format!("there is no resource `{uri}`"));
-                (200, error.with(json!({ "uri": uri })))
+                (200, error.with_data(json!({ "uri": uri })))
             }
             Self::MissingCapability(name) => {
                 let status = if era == Era::Modern { 400 } else { 200 };
@@ -63,13 +63,13 @@ impl Fault {
                     code::MISSING_CAPABILITY,
                     format!("the client must offer `{name}` for this"),
                 );
-                (status, error.with(json!({ "requiredCapabilities": { *name: {} } })))
+                (status, error.with_data(json!({ "requiredCapabilities": { *name: {} } })))
             }
             Self::Forbidden { scope } => {
                 let error = RpcError::new(FORBIDDEN, format!("this token lacks the scope `{scope}`"));
-                (403, error.with(json!({ "scope": scope })))
+                (403, error.with_data(json!({ "scope": scope })))
             }
-            Self::TooMany { why } => (429, RpcError::new(TOO_MANY, why.as_str())),
+            Self::LimitReached { why } => (429, RpcError::new(LIMIT_REACHED, why.as_str())),
         }
     }
 

@@ -7,11 +7,11 @@ use futures_util::{StreamExt, stream, stream::BoxStream};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{Era, Fault, Fields, Link, Offer};
+use super::{Era, Fault, JsonFields, RequestChannel, ToolList};
 
 /// What a server says of itself.
 #[derive(Debug, Clone)]
-pub struct About {
+pub struct ServerInfo {
     /// `{ name, title?, version }`
     pub server: Value,
     pub capabilities: Value,
@@ -21,7 +21,7 @@ pub struct About {
 
 /// What has changed, so that a client reads it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Changed {
+pub enum ListKind {
     Tools,
     Prompts,
     Resources,
@@ -29,10 +29,10 @@ pub enum Changed {
 
 /// The resources a client wants to hear of, by their URIs, each with what it read like when it was
 /// asked for.
-pub type Subscribed = BTreeMap<String, u64>;
+pub type SubscribedResources = BTreeMap<String, u64>;
 
 /// A call of a tool, or a prompt that is asked for.
-pub struct Call<C> {
+pub struct HostCall<C> {
     pub caller: C,
     pub era: Era,
     pub name: String,
@@ -42,13 +42,13 @@ pub struct Call<C> {
     pub answers: Value,
     /// What that question gave it to bring back. Whoever gave it checks it: clients can change it.
     pub state: Option<String>,
-    pub link: Link,
+    pub channel: RequestChannel,
 }
 
-pub enum Outcome {
-    Done(Fields),
+pub enum CallOutcome {
+    Done(JsonFields),
     /// To be called again with the answers. Clients of the old era are asked by [`Link::ask`].
-    Ask {
+    NeedsInput {
         requests: Value,
         state: Option<String>,
     },
@@ -60,42 +60,42 @@ pub trait Host: Send + Sync + 'static {
     /// Who asks. A session is its maker's: nobody who is not equal gets at it.
     type Caller: Clone + Eq + Hash + Send + Sync + 'static;
 
-    fn about(&self) -> &About;
+    fn server_info(&self) -> &ServerInfo;
 
-    async fn tools(&self, caller: &Self::Caller) -> Result<Arc<Offer>, Fault>;
-    async fn call(&self, call: Call<Self::Caller>) -> Result<Outcome, Fault>;
+    async fn tools(&self, caller: &Self::Caller) -> Result<Arc<ToolList>, Fault>;
+    async fn call(&self, call: HostCall<Self::Caller>) -> Result<CallOutcome, Fault>;
 
     /// `prompts`.
-    async fn prompts(&self, caller: &Self::Caller) -> Result<Fields, Fault>;
-    async fn prompt(&self, call: Call<Self::Caller>) -> Result<Outcome, Fault>;
+    async fn prompts(&self, caller: &Self::Caller) -> Result<JsonFields, Fault>;
+    async fn prompt(&self, call: HostCall<Self::Caller>) -> Result<CallOutcome, Fault>;
 
     /// `resources`, and `nextCursor` when there are more.
-    async fn resources(&self, caller: &Self::Caller, cursor: Option<&str>) -> Result<Fields, Fault>;
+    async fn resources(&self, caller: &Self::Caller, cursor: Option<&str>) -> Result<JsonFields, Fault>;
     /// `resourceTemplates`.
-    async fn templates(&self, caller: &Self::Caller) -> Result<Fields, Fault>;
+    async fn templates(&self, caller: &Self::Caller) -> Result<JsonFields, Fault>;
     /// `contents`.
-    async fn read(&self, caller: &Self::Caller, uri: &str) -> Result<Fields, Fault>;
+    async fn read(&self, caller: &Self::Caller, uri: &str) -> Result<JsonFields, Fault>;
 
     /// `completion`.
-    async fn complete(&self, _caller: &Self::Caller, _params: Value) -> Result<Fields, Fault> {
-        Err(Fault::NoMethod)
+    async fn complete(&self, _caller: &Self::Caller, _params: Value) -> Result<JsonFields, Fault> {
+        Err(Fault::MethodNotFound)
     }
 
     /// Whether the caller may hear of a resource, and what that reads like now: a number that is
     /// another when the resource is.
     async fn subscribe(&self, _caller: &Self::Caller, _uri: &str) -> Result<u64, Fault> {
-        Err(Fault::NoMethod)
+        Err(Fault::MethodNotFound)
     }
 
     /// The URIs of resources that no longer read as they did, while anybody wants to hear of them.
     fn updates(
         &self,
         _caller: &Self::Caller,
-        _of: watch::Receiver<Subscribed>,
+        _of: watch::Receiver<SubscribedResources>,
     ) -> BoxStream<'static, String> {
         stream::empty().boxed()
     }
 
     /// Goes on until it is dropped.
-    fn changes(&self, caller: &Self::Caller) -> BoxStream<'static, Changed>;
+    fn changes(&self, caller: &Self::Caller) -> BoxStream<'static, ListKind>;
 }

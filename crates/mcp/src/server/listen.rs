@@ -5,11 +5,11 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream, stream::BoxStream};
 use serde_json::{Map, Value, json, value::RawValue};
 
-use super::{Changed, answer, reply::KEEP_ALIVE};
+use super::{ListKind, reply::KEEP_ALIVE, response};
 use crate::message::meta;
 
-impl Changed {
-    fn word(self) -> &'static str {
+impl ListKind {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Tools => "tools",
             Self::Prompts => "prompts",
@@ -17,55 +17,59 @@ impl Changed {
         }
     }
 
-    fn wish(self) -> String {
-        format!("{}ListChanged", self.word())
+    fn subscription_field(self) -> String {
+        format!("{}ListChanged", self.as_str())
     }
 }
 
 /// What a stream tells.
-pub(super) enum Heard {
+pub(super) enum ChangeNotice {
     /// A list reads differently.
-    List(Changed),
+    List(ListKind),
     /// The resource with this URI does.
     Resource(String),
 }
 
-pub(super) fn heard(
-    changes: BoxStream<'static, Changed>,
+pub(super) fn merge_changes(
+    changes: BoxStream<'static, ListKind>,
     updates: BoxStream<'static, String>,
-) -> BoxStream<'static, Heard> {
-    stream::select(changes.map(Heard::List), updates.map(Heard::Resource)).boxed()
+) -> BoxStream<'static, ChangeNotice> {
+    stream::select(changes.map(ChangeNotice::List), updates.map(ChangeNotice::Resource)).boxed()
 }
 
 /// What the client wants to hear of lists, as far as it is told here.
-pub(super) fn accepted(wanted: &Value, declared: &Value) -> Map<String, Value> {
-    [Changed::Tools, Changed::Prompts, Changed::Resources]
+pub(super) fn accepted_lists(wanted: &Value, declared: &Value) -> Map<String, Value> {
+    [ListKind::Tools, ListKind::Prompts, ListKind::Resources]
         .into_iter()
-        .filter(|kind| wanted[kind.wish()] == true && declared[kind.word()]["listChanged"] == true)
-        .map(|kind| (kind.wish(), Value::Bool(true)))
+        .filter(|kind| {
+            wanted[kind.subscription_field()] == true && declared[kind.as_str()]["listChanged"] == true
+        })
+        .map(|kind| (kind.subscription_field(), Value::Bool(true)))
         .collect()
 }
 
 /// A modern subscription: first what was accepted, then each change, with the id of the request.
-pub(super) fn subscription(
+pub(super) fn subscription_stream(
     id: &RawValue,
     accepted: Map<String, Value>,
-    heard: BoxStream<'static, Heard>,
+    heard: BoxStream<'static, ChangeNotice>,
 ) -> BoxStream<'static, Bytes> {
     let id: Value = serde_json::from_str(id.get()).unwrap_or_default();
     let about = json!({ meta::SUBSCRIPTION_ID: id });
-    let first = frame(
+    let first = notification_frame(
         "notifications/subscriptions/acknowledged",
         &json!({ "_meta": about, "notifications": accepted }),
     );
-    let later = alive(heard).filter_map(move |one| {
+    let later = with_keep_alive(heard).filter_map(move |one| {
         let told = match one {
-            None => Some(answer::ALIVE),
-            Some(Heard::List(kind)) if accepted.contains_key(&kind.wish()) => {
-                frame(&list_changed(kind), &json!({ "_meta": about }))
+            None => Some(response::KEEP_ALIVE_FRAME),
+            Some(ChangeNotice::List(kind)) if accepted.contains_key(&kind.subscription_field()) => {
+                notification_frame(&list_changed(kind), &json!({ "_meta": about }))
             }
-            Some(Heard::List(_)) => None,
-            Some(Heard::Resource(uri)) => frame(UPDATED, &json!({ "_meta": about, "uri": uri })),
+            Some(ChangeNotice::List(_)) => None,
+            Some(ChangeNotice::Resource(uri)) => {
+                notification_frame(RESOURCE_UPDATED, &json!({ "_meta": about, "uri": uri }))
+            }
         };
         std::future::ready(told)
     });
@@ -74,38 +78,40 @@ pub(super) fn subscription(
 
 /// The stream of a session: every change that the host declares, and the resources that the client
 /// subscribed to.
-pub(super) fn of_session(
+pub(super) fn session_stream(
     declared: Value,
-    heard: BoxStream<'static, Heard>,
+    heard: BoxStream<'static, ChangeNotice>,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> BoxStream<'static, Bytes> {
-    let later = alive(heard).filter_map(move |one| {
+    let later = with_keep_alive(heard).filter_map(move |one| {
         let told = match one {
-            None => Some(answer::ALIVE),
-            Some(Heard::List(kind)) if declared[kind.word()]["listChanged"] == true => {
-                frame(&list_changed(kind), &json!({}))
+            None => Some(response::KEEP_ALIVE_FRAME),
+            Some(ChangeNotice::List(kind)) if declared[kind.as_str()]["listChanged"] == true => {
+                notification_frame(&list_changed(kind), &json!({}))
             }
-            Some(Heard::List(_)) => None,
-            Some(Heard::Resource(uri)) => frame(UPDATED, &json!({ "uri": uri })),
+            Some(ChangeNotice::List(_)) => None,
+            Some(ChangeNotice::Resource(uri)) => notification_frame(RESOURCE_UPDATED, &json!({ "uri": uri })),
         };
         std::future::ready(told)
     });
     // A first comment shows the client that the stream is open.
-    stream::iter([answer::ALIVE]).chain(later).take_until(Box::pin(end)).boxed()
+    stream::iter([response::KEEP_ALIVE_FRAME]).chain(later).take_until(Box::pin(end)).boxed()
 }
 
-const UPDATED: &str = "notifications/resources/updated";
+const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 
-fn list_changed(kind: Changed) -> String {
-    format!("notifications/{}/list_changed", kind.word())
+fn list_changed(kind: ListKind) -> String {
+    format!("notifications/{}/list_changed", kind.as_str())
 }
 
-fn frame(method: &str, params: &Value) -> Option<Bytes> {
-    answer::notification(method, params).ok().map(|text| answer::frame(&text))
+fn notification_frame(method: &str, params: &Value) -> Option<Bytes> {
+    response::notification_text(method, params).ok().map(|text| response::sse_frame(&text))
 }
 
 /// What is heard, and `None` now and then while there is nothing.
-fn alive(heard: BoxStream<'static, Heard>) -> impl Stream<Item = Option<Heard>> + Send {
+fn with_keep_alive(
+    heard: BoxStream<'static, ChangeNotice>,
+) -> impl Stream<Item = Option<ChangeNotice>> + Send {
     stream::unfold(heard, |mut heard| async move {
         match tokio::time::timeout(KEEP_ALIVE, heard.next()).await {
             Ok(Some(one)) => Some((Some(one), heard)),

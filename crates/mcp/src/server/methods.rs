@@ -6,43 +6,45 @@ use serde_json::{Value, json, value::RawValue};
 use tokio::sync::mpsc;
 
 use super::{
-    Call, Era, Fault, Fields, Host, Level, Link, Outcome, Reply, Request, Server,
-    answer::{self, Keep},
-    link,
+    CallOutcome, Era, Fault, Host, HostCall, JsonFields, Level, Reply, Request, RequestChannel, Server,
     params::{self, Params},
-    reply::when_done,
+    reply::reply_or_stream,
+    request_channel,
+    response::{self, CacheTtl},
     subscribe,
 };
 use crate::message::{RpcError, code};
 
 /// How long a modern client may use a list again.
-pub(super) const LIST: Keep = Keep::Millis(1_000);
-const READ: Keep = Keep::Millis(0);
+pub(super) const LIST_TTL: CacheTtl = CacheTtl::Millis(1_000);
+const READ_TTL: CacheTtl = CacheTtl::Millis(0);
 
 impl<H: Host + ?Sized> Server<H> {
     /// What both eras ask.
-    pub(super) async fn request(&self, request: Request<'_, H::Caller>) -> Reply {
+    pub(super) async fn handle_request(&self, request: Request<'_, H::Caller>) -> Reply {
         let (host, caller, params) = (&*self.host, request.caller, &request.params);
-        let kept = |keep: Keep| move |fields: Fields| (keep, fields);
-        let needed = |field, what| Params::needed(field, what).map_err(Fault::Error);
+        let kept = |keep: CacheTtl| move |fields: JsonFields| (keep, fields);
+        let needed = |field, what| Params::require(field, what).map_err(Fault::Error);
         let done = match (request.method, &request.session) {
-            ("tools/call" | "prompts/get", _) => return self.work(request).await,
-            ("tools/list", _) => host.tools(caller).await.map(|offer| (LIST, offer.list.clone())),
-            ("prompts/list", _) => host.prompts(caller).await.map(kept(LIST)),
-            ("resources/list", _) => host.resources(caller, params.cursor.as_deref()).await.map(kept(LIST)),
-            ("resources/templates/list", _) => host.templates(caller).await.map(kept(LIST)),
+            ("tools/call" | "prompts/get", _) => return self.handle_call(request).await,
+            ("tools/list", _) => host.tools(caller).await.map(|offer| (LIST_TTL, offer.list.clone())),
+            ("prompts/list", _) => host.prompts(caller).await.map(kept(LIST_TTL)),
+            ("resources/list", _) => {
+                host.resources(caller, params.cursor.as_deref()).await.map(kept(LIST_TTL))
+            }
+            ("resources/templates/list", _) => host.templates(caller).await.map(kept(LIST_TTL)),
             ("resources/read", _) => match needed(&params.uri, "uri") {
-                Ok(uri) => host.read(caller, uri).await.map(kept(READ)),
+                Ok(uri) => host.read(caller, uri).await.map(kept(READ_TTL)),
                 Err(fault) => Err(fault),
             },
             ("completion/complete", _) => {
-                host.complete(caller, params::value(request.raw)).await.map(kept(Keep::Unsaid))
+                host.complete(caller, params::to_value(request.raw)).await.map(kept(CacheTtl::Unset))
             }
-            ("ping", Some(_)) => Ok((Keep::Unsaid, Fields::default())),
+            ("ping", Some(_)) => Ok((CacheTtl::Unset, JsonFields::default())),
             ("logging/setLevel", Some(session)) => match params.level.as_deref().and_then(Level::parse) {
                 Some(level) => {
                     *session.level.lock() = Some(level);
-                    Ok((Keep::Unsaid, Fields::default()))
+                    Ok((CacheTtl::Unset, JsonFields::default()))
                 }
                 None => Err(Fault::invalid("`params.level` must be a level of RFC 5424, such as `info`")),
             },
@@ -54,38 +56,38 @@ impl<H: Host + ?Sized> Server<H> {
                     Ok(uri) => subscribe::remove(host, session, uri),
                     Err(fault) => Err(fault),
                 };
-                done.map(|()| (Keep::Unsaid, Fields::default()))
+                done.map(|()| (CacheTtl::Unset, JsonFields::default()))
             }
-            _ => Err(Fault::NoMethod),
+            _ => Err(Fault::MethodNotFound),
         };
-        finish(request.id, request.era, done)
+        to_reply(request.id, request.era, done)
     }
 
     /// A tool or a prompt: may say things on the way, may ask, may take long, may be cancelled.
-    pub(super) async fn work(&self, request: Request<'_, H::Caller>) -> Reply {
+    pub(super) async fn handle_call(&self, request: Request<'_, H::Caller>) -> Reply {
         let Request { era, params, session, .. } = request;
-        let name = match Params::needed(&params.name, "name") {
+        let name = match Params::require(&params.name, "name") {
             Ok(name) => name.to_owned(),
             Err(error) => return Reply::error(200, Some(request.id), &error),
         };
-        let (out, heard) = mpsc::channel(link::WAITING);
+        let (out, heard) = mpsc::channel(request_channel::CHANNEL_CAPACITY);
         let (level, capabilities) = match &session {
             Some(session) => (*session.level.lock(), session.capabilities.clone()),
             None => (params.log_level().and_then(Level::parse), params.capabilities().map(ToOwned::to_owned)),
         };
         let progress = params.progress_token().map(ToOwned::to_owned);
-        let call = Call {
+        let call = HostCall {
             caller: request.caller.clone(),
             era,
             name,
-            arguments: params::value(params.arguments),
-            answers: params::value(params.answers),
+            arguments: params::to_value(params.arguments),
+            answers: params::to_value(params.answers),
             state: params.state.map(|state| state.into_owned()),
-            link: Link { out, progress, level, capabilities, session: session.clone() },
+            channel: RequestChannel { out, progress, level, capabilities, session: session.clone() },
         };
         let (host, id) = (Arc::clone(&self.host), request.id.to_owned());
         let is_tool = request.method == "tools/call";
-        let running = match session.map(|session| session.begin(&id)) {
+        let running = match session.map(|session| session.start_request(&id)) {
             None => None,
             Some(Some(running)) => Some(running),
             Some(None) => {
@@ -105,23 +107,25 @@ impl<H: Host + ?Sized> Server<H> {
                 },
             };
             Some(match done {
-                Ok(Outcome::Done(fields)) => finish(&id, era, Ok((Keep::Unsaid, fields))),
-                Ok(Outcome::Ask { requests, state }) => ask(&id, era, requests, state),
+                Ok(CallOutcome::Done(fields)) => to_reply(&id, era, Ok((CacheTtl::Unset, fields))),
+                Ok(CallOutcome::NeedsInput { requests, state }) => {
+                    input_required_reply(&id, era, requests, state)
+                }
                 Err(fault) => Reply::fault(&id, era, &fault),
             })
         };
-        when_done(Box::pin(work), heard).await
+        reply_or_stream(Box::pin(work), heard).await
     }
 }
 
-pub(super) fn finish(id: &RawValue, era: Era, done: Result<(Keep, Fields), Fault>) -> Reply {
+pub(super) fn to_reply(id: &RawValue, era: Era, done: Result<(CacheTtl, JsonFields), Fault>) -> Reply {
     match done {
-        Ok((keep, fields)) => Reply::json(200, answer::result(id, era, keep, &fields)),
+        Ok((keep, fields)) => Reply::json(200, response::result_text(id, era, keep, &fields)),
         Err(fault) => Reply::fault(id, era, &fault),
     }
 }
 
-fn ask(id: &RawValue, era: Era, requests: Value, state: Option<String>) -> Reply {
+fn input_required_reply(id: &RawValue, era: Era, requests: Value, state: Option<String>) -> Reply {
     if era == Era::Legacy {
         let fault = Fault::internal("a client of the old era is asked by a request, not by an answer");
         return Reply::fault(id, era, &fault);
@@ -130,8 +134,8 @@ fn ask(id: &RawValue, era: Era, requests: Value, state: Option<String>) -> Reply
     if let Some(state) = state {
         result["requestState"] = state.into();
     }
-    match Fields::of(&result) {
-        Ok(fields) => Reply::json(200, answer::question(id, &fields)),
+    match JsonFields::from_object(&result) {
+        Ok(fields) => Reply::json(200, response::question_text(id, &fields)),
         Err(fault) => Reply::fault(id, era, &fault),
     }
 }

@@ -4,39 +4,39 @@
 //! A request is worked on where it came in, without a task of its own. Dropping its future, or the
 //! stream that its answer became, cancels it.
 
-mod answer;
 mod era;
 mod fault;
 mod host;
-mod link;
 mod listen;
 mod methods;
-mod offer;
 mod params;
 mod reply;
+mod request_channel;
+mod response;
 mod session;
 mod streams;
 mod subscribe;
+mod tool_list;
 
 use std::sync::Arc;
 
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json, value::RawValue};
 
-pub use answer::Fields;
 pub use era::Era;
 pub use fault::Fault;
-pub use host::{About, Call, Changed, Host, Outcome, Subscribed};
-pub use link::{Level, Link};
-pub use offer::{Annotations, Mirrored, Offer, Tool};
+pub use host::{CallOutcome, Host, HostCall, ListKind, ServerInfo, SubscribedResources};
 pub use reply::{Reply, ReplyBody};
+pub use request_channel::{Level, RequestChannel};
+pub use response::JsonFields;
+pub use tool_list::{Annotations, MirroredParameter, Tool, ToolList};
 
 use self::{
-    answer::Keep,
-    methods::{LIST, finish},
+    methods::{LIST_TTL, to_reply},
     params::Params,
+    response::CacheTtl,
     session::{Session, Sessions},
-    streams::Streams,
+    streams::StreamCounts,
 };
 use crate::message::{Kind, LEGACY, MODERN, Message, RpcError, code, meta};
 
@@ -46,7 +46,7 @@ const SESSION: &str = "mcp-session-id";
 pub struct Server<H: Host + ?Sized> {
     host: Arc<H>,
     sessions: Sessions<H::Caller>,
-    streams: Streams<H::Caller>,
+    streams: StreamCounts<H::Caller>,
 }
 
 /// A request of either era that may be answered.
@@ -64,7 +64,7 @@ struct Request<'a, C> {
 
 impl<H: Host + ?Sized> Server<H> {
     pub fn new(host: Arc<H>) -> Self {
-        Self { host, sessions: Sessions::default(), streams: Streams::default() }
+        Self { host, sessions: Sessions::default(), streams: StreamCounts::default() }
     }
 
     /// A message that was posted.
@@ -89,17 +89,17 @@ impl<H: Host + ?Sized> Server<H> {
             Ok(params) => (params, None),
             Err(error) => (Params::default(), Some(error)),
         };
-        let era = era::of(headers, method, &params);
+        let era = era::detect(headers, method, &params);
         let (Some(id), Some(method)) = (message.id, method) else {
             return match era {
                 // There is nothing that a modern client could say without asking: closing cancels.
                 Era::Modern => Reply::empty(202),
-                Era::Legacy => self.told(caller, headers, &message, &params),
+                Era::Legacy => self.handle_notification(caller, headers, &message, &params),
             };
         };
         let refused = match (wrong, era) {
             (Some(error), _) => Some(error),
-            (None, Era::Modern) => era::check(headers, method, &params).err(),
+            (None, Era::Modern) => era::check_headers(headers, method, &params).err(),
             (None, Era::Legacy) => None,
         };
         if let Some(error) = refused {
@@ -109,12 +109,12 @@ impl<H: Host + ?Sized> Server<H> {
         let raw = message.params;
         let request = Request { caller, headers, era, id, method, params, raw, session: None };
         match era {
-            Era::Modern => self.modern(request).await,
+            Era::Modern => self.handle_modern(request).await,
             Era::Legacy if method == "initialize" => self.initialize(&request),
             Era::Legacy => match self.session(caller, headers) {
-                Ok(session) => self.request(Request { session: Some(session), ..request }).await,
+                Ok(session) => self.handle_request(Request { session: Some(session), ..request }).await,
                 Err(status) => {
-                    let error = RpcError::new(-32000, no_session(status));
+                    let error = RpcError::new(-32000, no_session_message(status));
                     Reply::error(status, Some(id), &error)
                 }
             },
@@ -126,10 +126,10 @@ impl<H: Host + ?Sized> Server<H> {
         match self.session(caller, headers) {
             Ok(session) => {
                 let end = session.listen().ended();
-                let declared = self.host.about().capabilities.clone();
+                let declared = self.host.server_info().capabilities.clone();
                 let updates = self.host.updates(caller, session.subscribed.subscribe());
-                let heard = listen::heard(self.host.changes(caller), updates);
-                Reply::changes(listen::of_session(declared, heard, end))
+                let heard = listen::merge_changes(self.host.changes(caller), updates);
+                Reply::changes(listen::session_stream(declared, heard, end))
             }
             Err(status) => not_found(status),
         }
@@ -147,7 +147,7 @@ impl<H: Host + ?Sized> Server<H> {
     }
 
     /// A notification or a response of the old era.
-    fn told(
+    fn handle_notification(
         &self,
         caller: &H::Caller,
         headers: &HeaderMap,
@@ -156,10 +156,10 @@ impl<H: Host + ?Sized> Server<H> {
     ) -> Reply {
         let session = match self.session(caller, headers) {
             Ok(session) => session,
-            Err(status) => return Reply::json(status, answer::refusal(no_session(status))),
+            Err(status) => return Reply::json(status, response::refusal_text(no_session_message(status))),
         };
         match (message.kind(), message.method.as_deref()) {
-            (Kind::Response, _) => session.answered(message),
+            (Kind::Response, _) => session.resolve_question(message),
             (_, Some("notifications/cancelled")) => {
                 if let Some(id) = params.request {
                     session.cancel(id);
@@ -179,21 +179,25 @@ impl<H: Host + ?Sized> Server<H> {
     fn initialize(&self, request: &Request<'_, H::Caller>) -> Reply {
         let wanted = request.params.protocol_version.as_deref().unwrap_or_default();
         let version = LEGACY.iter().find(|known| **known == wanted).unwrap_or(&LEGACY[0]);
-        let about = self.host.about();
+        let about = self.host.server_info();
         let mut result = json!({
             "protocolVersion": version, "capabilities": about.capabilities, "serverInfo": about.server,
         });
-        instruct(&mut result, about);
+        add_instructions(&mut result, about);
         let session = match self.sessions.start(request.caller.clone(), request.params.capabilities) {
             Ok(session) => session,
             Err(fault) => return Reply::fault(request.id, request.era, &fault),
         };
-        let reply = finish(request.id, request.era, Fields::of(&result).map(|fields| (Keep::Unsaid, fields)));
+        let reply = to_reply(
+            request.id,
+            request.era,
+            JsonFields::from_object(&result).map(|fields| (CacheTtl::Unset, fields)),
+        );
         Reply { session: Some(session.id.clone()), ..reply }
     }
 
-    async fn modern(&self, request: Request<'_, H::Caller>) -> Reply {
-        let about = self.host.about();
+    async fn handle_modern(&self, request: Request<'_, H::Caller>) -> Reply {
+        let about = self.host.server_info();
         match request.method {
             "server/discover" => {
                 let versions: Vec<_> = [MODERN].into_iter().chain(LEGACY).collect();
@@ -202,26 +206,31 @@ impl<H: Host + ?Sized> Server<H> {
                     "capabilities": about.capabilities,
                     "_meta": { meta::SERVER_INFO: about.server },
                 });
-                instruct(&mut result, about);
-                finish(request.id, request.era, Fields::of(&result).map(|fields| (LIST, fields)))
+                add_instructions(&mut result, about);
+                to_reply(
+                    request.id,
+                    request.era,
+                    JsonFields::from_object(&result).map(|fields| (LIST_TTL, fields)),
+                )
             }
             "subscriptions/listen" => {
                 let wanted = request.params.notifications.as_ref().unwrap_or(&Value::Null);
-                let mut accepted = listen::accepted(wanted, &about.capabilities);
-                let subscribed = match subscribe::all(&*self.host, request.caller, wanted).await {
+                let mut accepted = listen::accepted_lists(wanted, &about.capabilities);
+                let subscribed = match subscribe::from_request(&*self.host, request.caller, wanted).await {
                     Ok(subscribed) => subscribed,
                     Err(fault) => return Reply::fault(request.id, request.era, &fault),
                 };
                 if !subscribed.is_empty() {
-                    accepted.insert(subscribe::WISH.to_owned(), subscribed.keys().cloned().collect());
+                    accepted
+                        .insert(subscribe::REQUEST_FIELD.to_owned(), subscribed.keys().cloned().collect());
                 }
                 let open = match self.streams.open(request.caller) {
                     Ok(open) => open,
                     Err(fault) => return Reply::fault(request.id, request.era, &fault),
                 };
                 let updates = subscribe::updates(&*self.host, request.caller, subscribed);
-                let heard = open.over(listen::heard(self.host.changes(request.caller), updates));
-                Reply::changes(listen::subscription(request.id, accepted, heard))
+                let heard = open.attach_to(listen::merge_changes(self.host.changes(request.caller), updates));
+                Reply::changes(listen::subscription_stream(request.id, accepted, heard))
             }
             "tools/call" => {
                 let name = request.params.name.as_deref().unwrap_or_default();
@@ -231,25 +240,25 @@ impl<H: Host + ?Sized> Server<H> {
                 };
                 let mirrored = offer.mirrored(name);
                 if !mirrored.is_empty() {
-                    let arguments = params::value(request.params.arguments);
+                    let arguments = params::to_value(request.params.arguments);
                     if let Err(error) = era::check_mirrored(request.headers, mirrored, &arguments) {
                         return Reply::error(400, Some(request.id), &error);
                     }
                 }
-                self.work(request).await
+                self.handle_call(request).await
             }
-            _ => self.request(request).await,
+            _ => self.handle_request(request).await,
         }
     }
 }
 
-fn instruct(result: &mut Value, about: &About) {
+fn add_instructions(result: &mut Value, about: &ServerInfo) {
     if let Some(text) = &about.instructions {
         result["instructions"] = text.as_str().into();
     }
 }
 
-fn no_session(status: u16) -> &'static str {
+fn no_session_message(status: u16) -> &'static str {
     match status {
         404 => "this session is not known here: send `initialize` again",
         _ => "send `initialize` first, and `Mcp-Session-Id` with everything after it",
@@ -259,10 +268,10 @@ fn no_session(status: u16) -> &'static str {
 /// GET and DELETE are for sessions: without one, the method is not served at all.
 fn not_found(status: u16) -> Reply {
     match status {
-        404 => Reply::json(404, answer::refusal(no_session(404))),
+        404 => Reply::json(404, response::refusal_text(no_session_message(404))),
         _ => Reply::json(
             405,
-            answer::refusal("only a session has a stream and an end: send requests with POST"),
+            response::refusal_text("only a session has a stream and an end: send requests with POST"),
         ),
     }
 }

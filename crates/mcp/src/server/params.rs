@@ -75,13 +75,13 @@ impl<'a> Params<'a> {
         self.meta.as_ref()?.progress
     }
 
-    pub fn needed<'p>(field: &'p Option<Cow<'a, str>>, what: &str) -> Result<&'p str, RpcError> {
+    pub fn require<'p>(field: &'p Option<Cow<'a, str>>, what: &str) -> Result<&'p str, RpcError> {
         let missing = || RpcError::new(code::INVALID_PARAMS, format!("`params.{what}` is missing"));
         field.as_deref().ok_or_else(missing)
     }
 }
 
 /// The value of JSON that was read as text already; null when there is none.
-pub(super) fn value(text: Option<&RawValue>) -> Value {
+pub(super) fn to_value(text: Option<&RawValue>) -> Value {
     text.and_then(|text| serde_json::from_str(text.get()).ok()).unwrap_or_default()
 }

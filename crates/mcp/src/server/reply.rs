@@ -8,11 +8,11 @@ use futures_util::{StreamExt, stream, stream::BoxStream};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use super::{Era, Fault, answer};
+use super::{Era, Fault, response};
 use crate::message::RpcError;
 
 /// An answer that takes longer becomes a stream, so that nobody on the way gives up on it.
-const SLOW: Duration = Duration::from_secs(5);
+const STREAM_AFTER: Duration = Duration::from_secs(5);
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub struct Reply {
@@ -52,20 +52,20 @@ impl Reply {
     }
 
     pub(super) fn error(status: u16, id: Option<&RawValue>, error: &RpcError) -> Self {
-        Self::json(status, answer::error(id, error))
+        Self::json(status, response::error_text(id, error))
     }
 
     pub(super) fn fault(id: &RawValue, era: Era, fault: &Fault) -> Self {
-        let (status, error) = fault.told(era);
+        let (status, error) = fault.to_rpc_error(era);
         Self { challenge: fault.challenge(), ..Self::error(status, Some(id), &error) }
     }
 }
 
 /// Work that ends in a reply; `None` when the client took its request back.
-pub(super) type Work = Pin<Box<dyn Future<Output = Option<Reply>> + Send>>;
+pub(super) type ReplyFuture = Pin<Box<dyn Future<Output = Option<Reply>> + Send>>;
 
 /// Waits for the result, and for what is said before it.
-pub(super) async fn when_done(mut work: Work, mut heard: mpsc::Receiver<Bytes>) -> Reply {
+pub(super) async fn reply_or_stream(mut work: ReplyFuture, mut heard: mpsc::Receiver<Bytes>) -> Reply {
     let mut ready = VecDeque::new();
     tokio::select! {
         biased;
@@ -82,19 +82,19 @@ pub(super) async fn when_done(mut work: Work, mut heard: mpsc::Receiver<Bytes>) 
             return Reply::events(stream::iter(ready).boxed());
         }
         Some(frame) = heard.recv() => ready.push_back(frame),
-        () = tokio::time::sleep(SLOW) => ready.push_back(answer::ALIVE),
+        () = tokio::time::sleep(STREAM_AFTER) => ready.push_back(response::KEEP_ALIVE_FRAME),
     }
-    let rest = Rest { work: Some(work), heard, ready };
+    let rest = ReplyStream { work: Some(work), frames: heard, ready };
     Reply::events(stream::unfold(rest, |mut rest| async move { Some((rest.next().await?, rest)) }).boxed())
 }
 
-struct Rest {
-    work: Option<Work>,
-    heard: mpsc::Receiver<Bytes>,
+struct ReplyStream {
+    work: Option<ReplyFuture>,
+    frames: mpsc::Receiver<Bytes>,
     ready: VecDeque<Bytes>,
 }
 
-impl Rest {
+impl ReplyStream {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(frame) = self.ready.pop_front() {
@@ -103,15 +103,15 @@ impl Rest {
             let work = self.work.as_mut()?;
             tokio::select! {
                 biased;
-                Some(frame) = self.heard.recv() => return Some(frame),
+                Some(frame) = self.frames.recv() => return Some(frame),
                 done = work => {
                     self.work = None;
-                    while let Ok(frame) = self.heard.try_recv() {
+                    while let Ok(frame) = self.frames.try_recv() {
                         self.ready.push_back(frame);
                     }
                     self.ready.extend(done.and_then(|reply| reply.as_frame()));
                 }
-                () = tokio::time::sleep(KEEP_ALIVE) => return Some(answer::ALIVE),
+                () = tokio::time::sleep(KEEP_ALIVE) => return Some(response::KEEP_ALIVE_FRAME),
             }
         }
     }
@@ -121,7 +121,7 @@ impl Reply {
     /// The answer as the last event of a stream; its status has been sent by then.
     fn as_frame(&self) -> Option<Bytes> {
         match &self.body {
-            ReplyBody::Json(text) => Some(answer::frame(text)),
+            ReplyBody::Json(text) => Some(response::sse_frame(text)),
             _ => None,
         }
     }

@@ -15,29 +15,29 @@ use serde_json::{Value, value::RawValue};
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
-use super::{Fault, Subscribed, link::Level};
+use super::{Fault, SubscribedResources, request_channel::Level};
 use crate::message::{Message, RpcError};
 
 /// A session that nobody used for so long is over.
-const IDLE: Duration = Duration::from_secs(3600);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 /// How many sessions a caller has at most, and all callers together.
-const OF_CALLER: usize = 100;
-const MOST: usize = 10_000;
+const MAX_PER_CALLER: usize = 100;
+const MAX_TOTAL: usize = 10_000;
 /// What a client says it can do is kept as long as its session: it must be short.
-const CAPABILITIES: usize = 16 * 1024;
+const MAX_CAPABILITIES_BYTES: usize = 16 * 1024;
 
-type Answer = Result<Value, RpcError>;
+type ClientReply = Result<Value, RpcError>;
 
 pub(super) struct Session {
     pub id: String,
     pub capabilities: Option<Box<RawValue>>,
     pub level: Mutex<Option<Level>>,
     /// The resources it wants to hear of.
-    pub subscribed: watch::Sender<Subscribed>,
+    pub subscribed: watch::Sender<SubscribedResources>,
     used: Mutex<Instant>,
     questions: AtomicU64,
     /// Questions to the client that wait for an answer.
-    waiting: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
+    waiting: Mutex<HashMap<String, oneshot::Sender<ClientReply>>>,
     /// Requests of the client that are being worked on. Dropping the sender cancels one.
     running: Mutex<HashMap<String, oneshot::Sender<()>>>,
     /// Ends the stream that the client opened; there is one at a time.
@@ -46,33 +46,33 @@ pub(super) struct Session {
 
 impl Session {
     /// A new question: its id, and where the answer comes.
-    pub fn question(&self) -> (String, oneshot::Receiver<Answer>) {
+    pub fn new_question(&self) -> (String, oneshot::Receiver<ClientReply>) {
         let id = self.questions.fetch_add(1, Ordering::Relaxed).to_string();
         let (send, receive) = oneshot::channel();
         self.waiting.lock().insert(id.clone(), send);
         (id, receive)
     }
 
-    pub fn answered(&self, message: &Message<'_>) {
+    pub fn resolve_question(&self, message: &Message<'_>) {
         let waiting = message.id.and_then(|id| self.waiting.lock().remove(id.get()));
         let Some(waiting) = waiting else { return };
         let answer = match &message.error {
             Some(error) => Err(error.clone()),
-            None => Ok(super::params::value(message.result)),
+            None => Ok(super::params::to_value(message.result)),
         };
         let _ = waiting.send(answer);
     }
 
     /// Notes that a request is being worked on, until the answer is dropped. `None` when one with
     /// this id already is: taking back either would mean both.
-    pub fn begin(self: &Arc<Self>, id: &RawValue) -> Option<Running> {
+    pub fn start_request(self: &Arc<Self>, id: &RawValue) -> Option<RequestGuard> {
         let mut running = self.running.lock();
         if running.contains_key(id.get()) {
             return None;
         }
         let (cancel, cancelled) = oneshot::channel();
         running.insert(id.get().to_owned(), cancel);
-        Some(Running { session: Arc::clone(self), id: id.get().to_owned(), cancelled })
+        Some(RequestGuard { session: Arc::clone(self), id: id.get().to_owned(), cancelled })
     }
 
     pub fn cancel(&self, id: &RawValue) {
@@ -80,10 +80,10 @@ impl Session {
     }
 
     /// The one stream the client listens on: an older one ends.
-    pub fn listen(self: &Arc<Self>) -> Listening {
+    pub fn listen(self: &Arc<Self>) -> StreamGuard {
         let (end, ended) = oneshot::channel();
         *self.stream.lock() = Some(end);
-        Listening { session: Arc::clone(self), ended }
+        StreamGuard { session: Arc::clone(self), ended }
     }
 
     /// Whether a request is being worked on, or a stream is open.
@@ -92,9 +92,9 @@ impl Session {
         works || self.stream.lock().as_ref().is_some_and(|end| !end.is_closed())
     }
 
-    fn is_over(&self) -> bool {
+    fn is_expired(&self) -> bool {
         let unused = self.used.lock().elapsed();
-        unused > IDLE && !self.is_busy()
+        unused > IDLE_TIMEOUT && !self.is_busy()
     }
 
     fn touch(&self) {
@@ -109,14 +109,14 @@ impl Session {
 }
 
 /// A request that is being worked on.
-pub(super) struct Running {
+pub(super) struct RequestGuard {
     session: Arc<Session>,
     id: String,
     /// Resolves when the client no longer wants it.
     pub cancelled: oneshot::Receiver<()>,
 }
 
-impl Drop for Running {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         // Before it is forgotten: in between, the session would look long unused.
         self.session.touch();
@@ -129,19 +129,19 @@ impl Drop for Running {
 }
 
 /// A stream that is open.
-pub(super) struct Listening {
+pub(super) struct StreamGuard {
     session: Arc<Session>,
     ended: oneshot::Receiver<()>,
 }
 
-impl Listening {
+impl StreamGuard {
     /// Comes back when the stream is to end.
     pub async fn ended(mut self) {
         let _ = (&mut self.ended).await;
     }
 }
 
-impl Drop for Listening {
+impl Drop for StreamGuard {
     fn drop(&mut self) {
         self.session.touch();
     }
@@ -160,23 +160,23 @@ impl<C: Eq + Hash> Sessions<C> {
     /// A new session. A caller that has as many as it may loses the one it used least lately; what
     /// others have, and what is at work, is left alone.
     pub fn start(&self, caller: C, capabilities: Option<&RawValue>) -> Result<Arc<Session>, Fault> {
-        if capabilities.is_some_and(|all| all.get().len() > CAPABILITIES) {
-            let limit = CAPABILITIES / 1024;
+        if capabilities.is_some_and(|all| all.get().len() > MAX_CAPABILITIES_BYTES) {
+            let limit = MAX_CAPABILITIES_BYTES / 1024;
             return Err(Fault::invalid(format!("`params.capabilities` must not be longer than {limit} KiB")));
         }
         let mut all = self.0.lock();
-        sweep(&mut all);
+        remove_expired(&mut all);
         let total: usize = all.values().map(HashMap::len).sum();
         let own = all.get(&caller).map_or(0, HashMap::len);
-        if own >= OF_CALLER || total >= MOST {
+        if own >= MAX_PER_CALLER || total >= MAX_TOTAL {
             let idle = all.get_mut(&caller).and_then(take_idle);
             let Some(idle) = idle else {
-                let why = if own >= OF_CALLER {
-                    format!("each of the {OF_CALLER} sessions of this token is at work: end one first")
+                let why = if own >= MAX_PER_CALLER {
+                    format!("each of the {MAX_PER_CALLER} sessions of this token is at work: end one first")
                 } else {
                     "there are too many sessions on this server: try again later".to_owned()
                 };
-                return Err(Fault::TooMany { why });
+                return Err(Fault::LimitReached { why });
             };
             idle.end();
         }
@@ -199,7 +199,7 @@ impl<C: Eq + Hash> Sessions<C> {
         let mut all = self.0.lock();
         let own = all.get_mut(caller)?;
         let session = Arc::clone(own.get(id)?);
-        if session.is_over() {
+        if session.is_expired() {
             own.remove(id);
             session.end();
             return None;
@@ -221,9 +221,9 @@ impl<C: Eq + Hash> Sessions<C> {
 }
 
 /// Clients that went without a word leave their sessions behind.
-fn sweep<C: Eq + Hash>(all: &mut HashMap<C, HashMap<String, Arc<Session>>>) {
+fn remove_expired<C: Eq + Hash>(all: &mut HashMap<C, HashMap<String, Arc<Session>>>) {
     all.retain(|_, own| {
-        own.retain(|_, session| !session.is_over());
+        own.retain(|_, session| !session.is_expired());
         !own.is_empty()
     });
 }
@@ -261,12 +261,12 @@ mod tests {
         let other = sessions.start("eve", None).unwrap();
         let (working, listening) =
             (sessions.start("ada", None).unwrap(), sessions.start("ada", None).unwrap());
-        let (mut running, _open) = (working.begin(&id("1")).unwrap(), listening.listen());
+        let (mut running, _open) = (working.start_request(&id("1")).unwrap(), listening.listen());
         let idle = sessions.start("ada", None).unwrap();
-        for _ in 0..2 * OF_CALLER {
+        for _ in 0..2 * MAX_PER_CALLER {
             sessions.start("ada", None).unwrap();
         }
-        assert_eq!(sessions.0.lock()["ada"].len(), OF_CALLER);
+        assert_eq!(sessions.0.lock()["ada"].len(), MAX_PER_CALLER);
         assert!(sessions.get(&idle.id, &"ada").is_none());
         for (kept, maker) in [(&other, "eve"), (&working, "ada"), (&listening, "ada")] {
             assert!(sessions.get(&kept.id, &maker).is_some());
@@ -277,9 +277,12 @@ mod tests {
     #[test]
     fn a_caller_whose_sessions_are_all_at_work_gets_no_other() {
         let sessions = Sessions::default();
-        let all: Vec<_> = (0..OF_CALLER).map(|_| sessions.start("ada", None).unwrap()).collect();
-        let mut running: Vec<_> = all.iter().map(|session| session.begin(&id("1")).unwrap()).collect();
-        assert!(matches!(sessions.start("ada", None), Err(Fault::TooMany { why }) if why.contains("100")));
+        let all: Vec<_> = (0..MAX_PER_CALLER).map(|_| sessions.start("ada", None).unwrap()).collect();
+        let mut running: Vec<_> =
+            all.iter().map(|session| session.start_request(&id("1")).unwrap()).collect();
+        assert!(
+            matches!(sessions.start("ada", None), Err(Fault::LimitReached { why }) if why.contains("100"))
+        );
         assert!(sessions.start("eve", None).is_ok(), "others are not kept out");
         running.pop();
         assert!(sessions.start("ada", None).is_ok());
@@ -287,10 +290,10 @@ mod tests {
 
     #[test]
     fn sessions_nobody_came_back_to_are_swept_out_and_those_at_work_stay() {
-        let Some(long_ago) = Instant::now().checked_sub(2 * IDLE) else { return };
+        let Some(long_ago) = Instant::now().checked_sub(2 * IDLE_TIMEOUT) else { return };
         let sessions = Sessions::default();
         let (left, working) = (sessions.start("ada", None).unwrap(), sessions.start("ada", None).unwrap());
-        let running = working.begin(&id("1")).unwrap();
+        let running = working.start_request(&id("1")).unwrap();
         for session in [&left, &working] {
             *session.used.lock() = long_ago;
         }
@@ -303,7 +306,8 @@ mod tests {
     #[test]
     fn what_a_client_takes_back_is_cancelled_and_nothing_else_is() {
         let session = Sessions::default().start((), None).unwrap();
-        let (mut one, mut two) = (session.begin(&id("1")).unwrap(), session.begin(&id("\"1\"")).unwrap());
+        let (mut one, mut two) =
+            (session.start_request(&id("1")).unwrap(), session.start_request(&id("\"1\"")).unwrap());
         session.cancel(&id("1"));
         assert_eq!(one.cancelled.try_recv(), Err(oneshot::error::TryRecvError::Closed));
         assert_eq!(two.cancelled.try_recv(), Err(oneshot::error::TryRecvError::Empty));
@@ -312,13 +316,13 @@ mod tests {
     #[test]
     fn an_id_is_one_requests_while_it_is_worked_on() {
         let session = Sessions::default().start((), None).unwrap();
-        let first = session.begin(&id("1")).unwrap();
-        assert!(session.begin(&id("1")).is_none());
+        let first = session.start_request(&id("1")).unwrap();
+        assert!(session.start_request(&id("1")).is_none());
         session.cancel(&id("1"));
-        let mut second = session.begin(&id("1")).expect("the first was taken back");
+        let mut second = session.start_request(&id("1")).expect("the first was taken back");
         drop(first);
         assert_eq!(second.cancelled.try_recv(), Err(oneshot::error::TryRecvError::Empty));
         drop(second);
-        assert!(session.begin(&id("1")).is_some());
+        assert!(session.start_request(&id("1")).is_some());
     }
 }

@@ -5,19 +5,19 @@ use futures_util::{StreamExt, stream, stream::BoxStream};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{Fault, Host, Subscribed, session::Session};
+use super::{Fault, Host, SubscribedResources, session::Session};
 
 /// What a modern client names them in.
-pub(super) const WISH: &str = "resourceSubscriptions";
+pub(super) const REQUEST_FIELD: &str = "resourceSubscriptions";
 /// Each is read again whenever something changes.
-const MOST: usize = 20;
+const MAX_RESOURCES: usize = 20;
 
 fn is_offered<H: Host + ?Sized>(host: &H) -> bool {
-    host.about().capabilities["resources"]["subscribe"] == true
+    host.server_info().capabilities["resources"]["subscribe"] == true
 }
 
-fn too_many() -> Fault {
-    Fault::TooMany { why: format!("at most {MOST} resources can be subscribed to at once") }
+fn limit_reached() -> Fault {
+    Fault::LimitReached { why: format!("at most {MAX_RESOURCES} resources can be subscribed to at once") }
 }
 
 pub(super) async fn add<H: Host + ?Sized>(
@@ -27,12 +27,12 @@ pub(super) async fn add<H: Host + ?Sized>(
     uri: &str,
 ) -> Result<(), Fault> {
     if !is_offered(host) {
-        return Err(Fault::NoMethod);
+        return Err(Fault::MethodNotFound);
     }
     let mark = host.subscribe(caller, uri).await?;
     let mut full = false;
     session.subscribed.send_if_modified(|all| {
-        full = all.len() >= MOST && !all.contains_key(uri);
+        full = all.len() >= MAX_RESOURCES && !all.contains_key(uri);
         // Asked for again, it is still what it was asked for first.
         let new = !full && !all.contains_key(uri);
         if new {
@@ -40,33 +40,34 @@ pub(super) async fn add<H: Host + ?Sized>(
         }
         new
     });
-    if full { Err(too_many()) } else { Ok(()) }
+    if full { Err(limit_reached()) } else { Ok(()) }
 }
 
 pub(super) fn remove<H: Host + ?Sized>(host: &H, session: &Session, uri: &str) -> Result<(), Fault> {
     if !is_offered(host) {
-        return Err(Fault::NoMethod);
+        return Err(Fault::MethodNotFound);
     }
     session.subscribed.send_if_modified(|all| all.remove(uri).is_some());
     Ok(())
 }
 
 /// Those that a modern client names; none where none are offered.
-pub(super) async fn all<H: Host + ?Sized>(
+pub(super) async fn from_request<H: Host + ?Sized>(
     host: &H,
     caller: &H::Caller,
     wanted: &Value,
-) -> Result<Subscribed, Fault> {
-    let named = match &wanted[WISH] {
+) -> Result<SubscribedResources, Fault> {
+    let named = match &wanted[REQUEST_FIELD] {
         Value::Array(named) if is_offered(host) => named,
-        _ => return Ok(Subscribed::new()),
+        _ => return Ok(SubscribedResources::new()),
     };
-    if named.len() > MOST {
-        return Err(too_many());
+    if named.len() > MAX_RESOURCES {
+        return Err(limit_reached());
     }
-    let mut all = Subscribed::new();
+    let mut all = SubscribedResources::new();
     for uri in named {
-        let wrong = || Fault::invalid(format!("`params.notifications.{WISH}` must be a list of URIs"));
+        let wrong =
+            || Fault::invalid(format!("`params.notifications.{REQUEST_FIELD}` must be a list of URIs"));
         let uri = uri.as_str().ok_or_else(wrong)?;
         all.insert(uri.to_owned(), host.subscribe(caller, uri).await?);
     }
@@ -77,7 +78,7 @@ pub(super) async fn all<H: Host + ?Sized>(
 pub(super) fn updates<H: Host + ?Sized>(
     host: &H,
     caller: &H::Caller,
-    subscribed: Subscribed,
+    subscribed: SubscribedResources,
 ) -> BoxStream<'static, String> {
     if subscribed.is_empty() {
         return stream::empty().boxed();

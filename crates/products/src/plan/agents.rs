@@ -1,15 +1,15 @@
 //! Agents of a plan: which are made, overwritten and taken away, and which of them answers when
 //! nobody is named. Agents of the project's own, and of other products, are left alone.
 
-use emergent_domain::agent::{Agent, AgentDefinition, Visibility, default_of};
+use emergent_domain::agent::{Agent, AgentDefinition, Visibility, default_agent};
 use serde_json::Value;
 
-use super::{Action, Change, Draft, Warning, What};
+use super::{Action, ItemKind, PlanBuilder, StepChange, Warning};
 use crate::{
     diff::{FieldDiff, diff},
     manifest::{Manifest, ManifestAgent},
-    problem::Problem,
-    state::State,
+    problem::ManifestProblem,
+    state::ProjectState,
 };
 
 /// What somebody changed by hand of an agent that a product brought.
@@ -31,7 +31,7 @@ pub fn own_changes(manifest: &Manifest, agents: &[Agent]) -> Vec<OwnChange> {
         let Some(found) = found else {
             return Some(OwnChange { agent: wanted.name, fields: Vec::new(), deleted: true });
         };
-        let fields = without_default(diff(&json(&wanted), &json(&found.definition)));
+        let fields = without_default(diff(&definition_json(&wanted), &definition_json(&found.definition)));
         (!fields.is_empty()).then_some(OwnChange { agent: wanted.name, fields, deleted: false })
     };
     let renamed = agents.iter().filter(own).map(|agent| &agent.definition.name);
@@ -44,7 +44,7 @@ pub fn own_changes(manifest: &Manifest, agents: &[Agent]) -> Vec<OwnChange> {
     manifest.definitions().filter_map(changed).chain(renamed).collect()
 }
 
-fn json(definition: &AgentDefinition) -> Value {
+fn definition_json(definition: &AgentDefinition) -> Value {
     serde_json::to_value(definition).unwrap_or_default()
 }
 
@@ -61,20 +61,20 @@ fn overlap(one: &str, other: &str) -> bool {
     into(one, other) || into(other, one)
 }
 
-impl<'a> Draft<'a> {
-    pub(super) fn agents(&mut self) {
-        let before: &'a State = self.before;
+impl<'a> PlanBuilder<'a> {
+    pub(super) fn plan_agents(&mut self) {
+        let before: &'a ProjectState = self.before;
         let wanted: &'a [ManifestAgent] = self.after.map_or(&[], |manifest| &manifest.agents);
         let changes = before
             .product(self.name)
             .and_then(|installed| installed.manifest.as_ref())
             .map(|manifest| own_changes(manifest, &before.agents))
             .unwrap_or_default();
-        let ours: Vec<&'a Agent> = before.agents.iter().filter(|agent| self.is_ours(agent)).collect();
+        let ours: Vec<&'a Agent> = before.agents.iter().filter(|agent| self.owns_agent(agent)).collect();
         for agent in ours.iter().filter(|agent| !wanted.iter().any(|one| one.name == agent.definition.name)) {
-            self.drop_agent(agent, &changes);
+            self.plan_agent_removal(agent, &changes);
         }
-        let default = self.takes_default(wanted);
+        let default = self.becomes_default(wanted);
         let mut in_order: Vec<(usize, &'a ManifestAgent)> = wanted.iter().enumerate().collect();
         // Who gives the flag of the default agent up comes before who takes it: the flag is not
         // taken from an external agent by one that is not.
@@ -83,30 +83,35 @@ impl<'a> Draft<'a> {
             let mut to = agent.definition(self.name);
             to.is_default = agent.is_default && default;
             match before.agents.iter().find(|one| one.definition.name == to.name) {
-                Some(found) if self.is_ours(found) => self.change_agent(found, to, &changes),
+                Some(found) if self.owns_agent(found) => self.plan_agent_change(found, to, &changes),
                 Some(other) => {
                     let product = other.definition.product.as_deref();
-                    self.clash(format!("/agents/{index}/name"), "agent", &to.name, product);
+                    self.push_conflict(format!("/agents/{index}/name"), "agent", &to.name, product);
                 }
                 None => {
                     if changes.iter().any(|change| change.deleted && change.agent == to.name) {
                         self.warnings.push(Warning::OwnDeletion { agent: to.name.clone() });
                     }
-                    self.step(What::Agent, to.name.clone(), Change::Add, Action::AddAgent(Box::new(to)));
+                    self.push_step(
+                        ItemKind::Agent,
+                        to.name.clone(),
+                        StepChange::Add,
+                        Action::AddAgent(Box::new(to)),
+                    );
                 }
             }
         }
-        self.hand_on_default(&ours, wanted);
+        self.pass_on_default(&ours, wanted);
     }
 
-    fn is_ours(&self, agent: &Agent) -> bool {
+    fn owns_agent(&self, agent: &Agent) -> bool {
         agent.definition.product.as_deref() == Some(self.name)
     }
 
-    fn change_agent(&mut self, found: &Agent, to: AgentDefinition, changes: &[OwnChange]) {
-        let fields = diff(&json(&found.definition), &json(&to));
+    fn plan_agent_change(&mut self, found: &Agent, to: AgentDefinition, changes: &[OwnChange]) {
+        let fields = diff(&definition_json(&found.definition), &definition_json(&to));
         if fields.is_empty() {
-            self.step(What::Agent, to.name, Change::Keep, Action::Nothing);
+            self.push_step(ItemKind::Agent, to.name, StepChange::Keep, Action::None);
             return;
         }
         if let Some(change) = changes.iter().find(|change| change.agent == to.name) {
@@ -119,11 +124,11 @@ impl<'a> Draft<'a> {
                 self.warnings.push(Warning::OwnChange { agent, fields: lost, removed: false });
             }
         }
-        let action = Action::ChangeAgent { id: found.id, to: Box::new(to.clone()) };
-        self.step(What::Agent, to.name, Change::Update(fields), action);
+        let action = Action::UpdateAgent { id: found.id, to: Box::new(to.clone()) };
+        self.push_step(ItemKind::Agent, to.name, StepChange::Update(fields), action);
     }
 
-    fn drop_agent(&mut self, agent: &Agent, changes: &[OwnChange]) {
+    fn plan_agent_removal(&mut self, agent: &Agent, changes: &[OwnChange]) {
         let name = &agent.definition.name;
         if let Some(change) = changes.iter().find(|change| change.agent == *name) {
             let fields = change.fields.iter().map(|own| own.pointer.clone()).collect();
@@ -131,7 +136,7 @@ impl<'a> Draft<'a> {
         }
         let uses = |other: &&Agent| {
             let parts = other.definition.flow_config.as_ref().map_or(&[][..], |flow| &flow.agents);
-            !self.is_ours(other) && parts.contains(name)
+            !self.owns_agent(other) && parts.contains(name)
         };
         let agents = self.before.agents.iter().filter(uses);
         let by: Vec<String> = agents.map(|other| format!("the agent `{}`", other.definition.name)).collect();
@@ -139,13 +144,13 @@ impl<'a> Draft<'a> {
         if !by.is_empty() {
             self.warnings.push(Warning::StillUsed { agent: name.clone(), by });
         }
-        self.step(What::Agent, name.clone(), Change::Remove, Action::DropAgent(agent.id));
+        self.push_step(ItemKind::Agent, name.clone(), StepChange::Remove, Action::DeleteAgent(agent.id));
     }
 
     /// Another product's job would have nothing left to start, and would be gone with the agent.
     fn refuse_if_started_by_others(&mut self, agent: &Agent) {
         let before = self.before;
-        let pointer = self.list("/agents");
+        let pointer = self.list_pointer("/agents");
         for job in before.schedules.iter().filter(|job| job.agent == agent.id) {
             let Some(product) = job.product.as_deref().filter(|product| *product != self.name) else {
                 continue;
@@ -155,16 +160,16 @@ impl<'a> Draft<'a> {
                 "the agent `{name}` would go, and the job `{job}` of the product `{product}` starts it"
             );
             let fix = format!("uninstall `{product}` first, or upgrade it to a version without that job");
-            self.problems.push(Problem::new(pointer.clone(), message).fix(fix));
+            self.problems.push(ManifestProblem::new(pointer.clone(), message).with_fix(fix));
         }
     }
 
     /// Whether the agent that asks for it becomes the default one. Who has the flag keeps it,
     /// unless it is another product's and the one that asks is external.
-    fn takes_default(&mut self, wanted: &[ManifestAgent]) -> bool {
+    fn becomes_default(&mut self, wanted: &[ManifestAgent]) -> bool {
         let Some(asks) = wanted.iter().find(|agent| agent.is_default) else { return false };
-        let others = self.before.agents.iter().filter(|agent| !self.is_ours(agent));
-        let Some(holder) = default_of(others) else { return true };
+        let others = self.before.agents.iter().filter(|agent| !self.owns_agent(agent));
+        let Some(holder) = default_agent(others) else { return true };
         let (theirs, name) = (holder.definition.visibility, holder.definition.name.clone());
         let outranked = asks.visibility == Visibility::External && theirs != Visibility::External;
         if holder.definition.product.is_none() || !outranked {
@@ -173,16 +178,16 @@ impl<'a> Draft<'a> {
             return false;
         }
         self.warnings.push(Warning::DefaultTaken { agent: asks.name.clone(), from: name.clone() });
-        self.flag(holder.id, name, false);
+        self.plan_default_flag(holder.id, name, false);
         true
     }
 
     /// When the default agent goes, the flag returns to the product that asked for it before.
-    fn hand_on_default(&mut self, ours: &[&Agent], wanted: &[ManifestAgent]) {
+    fn pass_on_default(&mut self, ours: &[&Agent], wanted: &[ManifestAgent]) {
         let before = self.before;
         let had = ours.iter().any(|agent| agent.definition.is_default);
-        let others = before.agents.iter().filter(|agent| !self.is_ours(agent));
-        if !had || wanted.iter().any(|agent| agent.is_default) || default_of(others).is_some() {
+        let others = before.agents.iter().filter(|agent| !self.owns_agent(agent));
+        if !had || wanted.iter().any(|agent| agent.is_default) || default_agent(others).is_some() {
             return;
         }
         let asking = before.installed.iter().filter(|one| one.name != self.name).filter_map(|installed| {
@@ -195,16 +200,21 @@ impl<'a> Draft<'a> {
         });
         let next = asking.min_by_key(|agent| agent.definition.visibility != Visibility::External);
         if let Some(next) = next {
-            self.flag(next.id, next.definition.name.clone(), true);
+            self.plan_default_flag(next.id, next.definition.name.clone(), true);
         }
     }
 
-    fn flag(&mut self, id: emergent_domain::ids::AgentId, name: String, is_default: bool) {
+    fn plan_default_flag(&mut self, id: emergent_domain::ids::AgentId, name: String, is_default: bool) {
         let field = FieldDiff {
             pointer: "/is_default".to_owned(),
             before: Some(Value::Bool(!is_default)),
             after: Some(Value::Bool(is_default)),
         };
-        self.step(What::Agent, name, Change::Update(vec![field]), Action::Default { id, is_default });
+        self.push_step(
+            ItemKind::Agent,
+            name,
+            StepChange::Update(vec![field]),
+            Action::SetDefault { id, is_default },
+        );
     }
 }

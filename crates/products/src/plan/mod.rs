@@ -18,9 +18,9 @@ use semver::Version;
 
 use crate::{
     diff::FieldDiff,
-    manifest::{Job, Manifest},
-    problem::Problem,
-    state::State,
+    manifest::{Manifest, ManifestJob},
+    problem::ManifestProblem,
+    state::ProjectState,
 };
 
 pub use agents::{OwnChange, own_changes};
@@ -59,7 +59,7 @@ impl Direction {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum ItemKind {
     TemplatePack,
     Agent,
     Server,
@@ -67,7 +67,7 @@ pub enum What {
     Job,
 }
 
-impl What {
+impl ItemKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::TemplatePack => "template_pack",
@@ -81,21 +81,21 @@ impl What {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    pub what: What,
+    pub kind: ItemKind,
     pub name: String,
-    pub change: Change,
+    pub change: StepChange,
     pub(crate) action: Action,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Change {
+pub enum StepChange {
     Add,
     Update(Vec<FieldDiff>),
     Remove,
     Keep,
 }
 
-impl Change {
+impl StepChange {
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Add => "add",
@@ -109,10 +109,10 @@ impl Change {
 /// What is done for a step.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Action {
-    Nothing,
+    None,
     AddPack(Box<TemplatePack>),
     AssignPack(PackId),
-    DropPack {
+    DeletePack {
         id: PackId,
         assigned: bool,
     },
@@ -120,29 +120,29 @@ pub(crate) enum Action {
     UnassignPack(PackId),
     /// Another product has the same pack, or the project itself assigned it: from now on what the
     /// product `brought`, and what is `assigned` for it, is that one's. Without `to`, the project's.
-    HandOverPack {
+    TransferPack {
         id: PackId,
         to: Option<String>,
         brought: bool,
         assigned: bool,
     },
     AddAgent(Box<AgentDefinition>),
-    ChangeAgent {
+    UpdateAgent {
         id: AgentId,
         to: Box<AgentDefinition>,
     },
-    DropAgent(AgentId),
+    DeleteAgent(AgentId),
     /// Gives or takes the flag of the default agent.
-    Default {
+    SetDefault {
         id: AgentId,
         is_default: bool,
     },
-    PutServer(Box<ServerSpec>),
-    DropServer,
-    PutPrompt(Box<Prompt>),
-    DropPrompt,
-    PutJob(Box<Job>),
-    DropJob,
+    UpsertServer(Box<ServerSpec>),
+    DeleteServer,
+    UpsertPrompt(Box<Prompt>),
+    DeletePrompt,
+    UpsertJob(Box<ManifestJob>),
+    DeleteJob,
 }
 
 /// What people should know before they go on; nothing of it stops anything.
@@ -197,7 +197,7 @@ impl Warning {
     }
 
     /// The agent or server it is about.
-    pub fn about(&self) -> &str {
+    pub fn subject(&self) -> &str {
         match self {
             Self::OwnChange { agent, .. }
             | Self::OwnDeletion { agent }
@@ -255,7 +255,11 @@ impl fmt::Display for Warning {
 
 /// What is to be done so that a project has `after` in place of what it has of the product
 /// `name`; without `after`, so that it has nothing of it. `Err`: what stands against it.
-pub fn plan(name: &str, before: &State, after: Option<&Manifest>) -> Result<Plan, Vec<Problem>> {
+pub fn plan(
+    name: &str,
+    before: &ProjectState,
+    after: Option<&Manifest>,
+) -> Result<Plan, Vec<ManifestProblem>> {
     let installed = before.product(name);
     let from = installed.map(|installed| installed.version.clone());
     let to = after.map(|manifest| manifest.version.clone());
@@ -269,14 +273,14 @@ pub fn plan(name: &str, before: &State, after: Option<&Manifest>) -> Result<Plan
         },
     };
     let mut draft =
-        Draft { name, before, after, steps: Vec::new(), warnings: Vec::new(), problems: Vec::new() };
+        PlanBuilder { name, before, after, steps: Vec::new(), warnings: Vec::new(), problems: Vec::new() };
     // Jobs go before the agents they start, and come after them.
-    draft.drop_jobs();
-    draft.packs();
-    draft.agents();
-    draft.servers();
-    draft.prompts();
-    draft.jobs();
+    draft.plan_job_removals();
+    draft.plan_packs();
+    draft.plan_agents();
+    draft.plan_servers();
+    draft.plan_prompts();
+    draft.plan_jobs();
     if !draft.problems.is_empty() {
         return Err(draft.problems);
     }
@@ -286,37 +290,37 @@ pub fn plan(name: &str, before: &State, after: Option<&Manifest>) -> Result<Plan
 
 impl Plan {
     /// Whether nothing but the record would change.
-    pub fn changes_nothing(&self) -> bool {
-        self.steps.iter().all(|step| step.change == Change::Keep && step.action == Action::Nothing)
+    pub fn is_empty(&self) -> bool {
+        self.steps.iter().all(|step| step.change == StepChange::Keep && step.action == Action::None)
     }
 }
 
-struct Draft<'a> {
+struct PlanBuilder<'a> {
     name: &'a str,
-    before: &'a State,
+    before: &'a ProjectState,
     after: Option<&'a Manifest>,
     steps: Vec<Step>,
     warnings: Vec<Warning>,
-    problems: Vec<Problem>,
+    problems: Vec<ManifestProblem>,
 }
 
-impl Draft<'_> {
-    fn step(&mut self, what: What, name: impl Into<String>, change: Change, action: Action) {
-        self.steps.push(Step { what, name: name.into(), change, action });
+impl PlanBuilder<'_> {
+    fn push_step(&mut self, what: ItemKind, name: impl Into<String>, change: StepChange, action: Action) {
+        self.steps.push(Step { kind: what, name: name.into(), change, action });
     }
 
-    fn clash(&mut self, pointer: String, what: &str, name: &str, holder: Option<&str>) {
+    fn push_conflict(&mut self, pointer: String, what: &str, name: &str, holder: Option<&str>) {
         let whose = match holder {
             Some(product) => format!("belongs to the product `{product}`"),
             None => "belongs to the project itself".to_owned(),
         };
-        let problem = Problem::new(pointer, format!("the {what} `{name}` {whose}"));
-        self.problems.push(problem.fix("choose another name, or take that one away first"));
+        let problem = ManifestProblem::new(pointer, format!("the {what} `{name}` {whose}"));
+        self.problems.push(problem.with_fix("choose another name, or take that one away first"));
     }
 
     /// A list of the manifest, or the whole of it where that has none: a pointer leads to what is
     /// there.
-    fn list(&self, pointer: &str) -> String {
+    fn list_pointer(&self, pointer: &str) -> String {
         let found = self.after.and_then(|manifest| manifest.raw.pointer(pointer));
         found.map_or_else(String::new, |_| pointer.to_owned())
     }

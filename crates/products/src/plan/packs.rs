@@ -6,27 +6,27 @@ use emergent_domain::pack::{PackSet, TemplatePack};
 use emergent_store::packs::StoredPack;
 use serde_json::Value;
 
-use super::{Action, Change, Draft, What};
+use super::{Action, ItemKind, PlanBuilder, StepChange};
 use crate::{
-    diff::{diff, same},
-    problem::Problem,
-    state::Installed,
+    diff::{diff, json_eq},
+    problem::ManifestProblem,
+    state::Product,
 };
 
 fn json(pack: &TemplatePack) -> Value {
     serde_json::to_value(pack).unwrap_or_default()
 }
 
-impl<'a> Draft<'a> {
-    pub(super) fn packs(&mut self) {
+impl<'a> PlanBuilder<'a> {
+    pub(super) fn plan_packs(&mut self) {
         let wanted: &'a [TemplatePack] = self.after.map_or(&[], |manifest| &manifest.template_packs);
-        self.drop_packs(wanted);
+        self.plan_pack_removals(wanted);
         for (index, pack) in wanted.iter().enumerate() {
-            self.pack(index, pack);
+            self.plan_pack(index, pack);
         }
         // Packs that cannot be compiled together would block every write.
         let stays = |stored: &&StoredPack| {
-            let goes = self.lets_go_of(stored, wanted) && self.heir(stored).is_none();
+            let goes = self.releases(stored, wanted) && self.next_owner(stored).is_none();
             stored.assigned && !goes && !wanted.iter().any(|pack| pack.name == stored.pack.name)
         };
         let mut all: Vec<TemplatePack> =
@@ -35,33 +35,37 @@ impl<'a> Draft<'a> {
         if let Err(invalid) = PackSet::compile(&all)
             && !wanted.is_empty()
         {
-            let problem =
-                Problem::new("/template_packs", format!("do not go together with the project's: {invalid}"));
+            let problem = ManifestProblem::new(
+                "/template_packs",
+                format!("do not go together with the project's: {invalid}"),
+            );
             self.problems.push(problem);
         }
     }
 
-    fn pack(&mut self, index: usize, pack: &TemplatePack) {
+    fn plan_pack(&mut self, index: usize, pack: &TemplatePack) {
         let base = format!("/template_packs/{index}");
         let packs = &self.before.packs;
         let of_version: Vec<&StoredPack> = packs
             .iter()
             .filter(|one| one.pack.name == pack.name && one.pack.version == pack.version)
             .collect();
-        let equal = of_version.iter().find(|one| same(&json(&one.pack), &json(pack))).copied();
+        let equal = of_version.iter().find(|one| json_eq(&json(&one.pack), &json(pack))).copied();
         if equal.is_none() && !of_version.is_empty() {
             let message = format!(
                 "version {} of the pack `{}` is there already with other content",
                 pack.version, pack.name
             );
-            self.problems
-                .push(Problem::new(format!("{base}/version"), message).fix("a change is a new version"));
+            self.problems.push(
+                ManifestProblem::new(format!("{base}/version"), message)
+                    .with_fix("a change is a new version"),
+            );
             return;
         }
         let assigned = packs.iter().find(|one| one.assigned && one.pack.name == pack.name);
         match (assigned, equal) {
             (Some(assigned), Some(equal)) if assigned.id == equal.id => {
-                self.step(What::TemplatePack, &pack.name, Change::Keep, Action::Nothing);
+                self.push_step(ItemKind::TemplatePack, &pack.name, StepChange::Keep, Action::None);
             }
             (Some(assigned), _) if !self.may_replace(assigned) => {
                 let message = format!(
@@ -69,28 +73,28 @@ impl<'a> Draft<'a> {
                     assigned.pack.version, pack.name
                 );
                 let fix = format!("unassign it first, or bring version {} as it is", assigned.pack.version);
-                self.problems.push(Problem::new(format!("{base}/name"), message).fix(fix));
+                self.problems.push(ManifestProblem::new(format!("{base}/name"), message).with_fix(fix));
             }
             (assigned, equal) => {
                 let change = match assigned {
-                    Some(assigned) => Change::Update(diff(&json(&assigned.pack), &json(pack))),
-                    None => Change::Add,
+                    Some(assigned) => StepChange::Update(diff(&json(&assigned.pack), &json(pack))),
+                    None => StepChange::Add,
                 };
                 let action = match equal {
                     Some(equal) => Action::AssignPack(equal.id),
                     None => Action::AddPack(Box::new(pack.clone())),
                 };
-                self.step(What::TemplatePack, &pack.name, change, action);
+                self.push_step(ItemKind::TemplatePack, &pack.name, change, action);
             }
         }
     }
 
     /// Whether the pack is in use because of this product, and of nobody else.
     fn may_replace(&self, assigned: &StoredPack) -> bool {
-        self.is_assigned_for_us(assigned) && self.other_that_names(assigned).is_none()
+        self.is_assigned_for_us(assigned) && self.other_user_of(assigned).is_none()
     }
 
-    fn brought(&self, stored: &StoredPack) -> bool {
+    fn owns_pack(&self, stored: &StoredPack) -> bool {
         stored.product.as_deref() == Some(self.name)
     }
 
@@ -99,9 +103,9 @@ impl<'a> Draft<'a> {
     }
 
     /// Another product whose manifest has this pack in this version.
-    fn other_that_names(&self, stored: &StoredPack) -> Option<String> {
+    fn other_user_of(&self, stored: &StoredPack) -> Option<String> {
         let has = |pack: &TemplatePack| pack.name == stored.pack.name && pack.version == stored.pack.version;
-        let names = |installed: &&Installed| {
+        let names = |installed: &&Product| {
             installed.manifest.as_ref().is_some_and(|manifest| manifest.template_packs.iter().any(has))
         };
         let mut others = self.before.installed.iter().filter(|installed| installed.name != self.name);
@@ -109,38 +113,38 @@ impl<'a> Draft<'a> {
     }
 
     /// Whether the product brought the pack or has it assigned, and no longer asks for it.
-    fn lets_go_of(&self, stored: &StoredPack, wanted: &[TemplatePack]) -> bool {
-        (self.brought(stored) || self.is_assigned_for_us(stored))
+    fn releases(&self, stored: &StoredPack, wanted: &[TemplatePack]) -> bool {
+        (self.owns_pack(stored) || self.is_assigned_for_us(stored))
             && !wanted.iter().any(|pack| pack.name == stored.pack.name)
     }
 
     /// Who needs a pack that the product lets go of.
-    fn heir(&self, stored: &StoredPack) -> Option<Heir> {
-        if let Some(other) = self.other_that_names(stored) {
-            return Some(Heir::Product(other));
+    fn next_owner(&self, stored: &StoredPack) -> Option<PackOwner> {
+        if let Some(other) = self.other_user_of(stored) {
+            return Some(PackOwner::Product(other));
         }
         match &stored.assigned_by {
             _ if !stored.assigned => None,
             Some(product) if product == self.name => None,
-            Some(product) => Some(Heir::Product(product.clone())),
-            None => Some(Heir::Project),
+            Some(product) => Some(PackOwner::Product(product.clone())),
+            None => Some(PackOwner::Project),
         }
     }
 
-    fn drop_packs(&mut self, wanted: &[TemplatePack]) {
+    fn plan_pack_removals(&mut self, wanted: &[TemplatePack]) {
         let packs = &self.before.packs;
-        let gone: Vec<_> = packs.iter().filter(|stored| self.lets_go_of(stored, wanted)).collect();
+        let gone: Vec<_> = packs.iter().filter(|stored| self.releases(stored, wanted)).collect();
         for stored in gone {
             let id = stored.id;
-            let (brought, assigned) = (self.brought(stored), self.is_assigned_for_us(stored));
-            let action = match self.heir(stored) {
+            let (brought, assigned) = (self.owns_pack(stored), self.is_assigned_for_us(stored));
+            let action = match self.next_owner(stored) {
                 Some(heir) => {
                     let to = heir.product();
-                    let action = Action::HandOverPack { id, to, brought, assigned };
-                    self.step(What::TemplatePack, &stored.pack.name, Change::Keep, action);
+                    let action = Action::TransferPack { id, to, brought, assigned };
+                    self.push_step(ItemKind::TemplatePack, &stored.pack.name, StepChange::Keep, action);
                     continue;
                 }
-                None if brought => Action::DropPack { id, assigned: stored.assigned },
+                None if brought => Action::DeletePack { id, assigned: stored.assigned },
                 None => Action::UnassignPack(id),
             };
             // Older versions were kept for a way back.
@@ -148,18 +152,18 @@ impl<'a> Draft<'a> {
                 true => stored.pack.name.clone(),
                 false => format!("{}@{}", stored.pack.name, stored.pack.version),
             };
-            self.step(What::TemplatePack, name, Change::Remove, action);
+            self.push_step(ItemKind::TemplatePack, name, StepChange::Remove, action);
         }
     }
 }
 
 /// Whose a pack is when the product that had it goes.
-enum Heir {
+enum PackOwner {
     Product(String),
     Project,
 }
 
-impl Heir {
+impl PackOwner {
     fn product(self) -> Option<String> {
         match self {
             Self::Product(name) => Some(name),

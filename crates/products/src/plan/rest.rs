@@ -6,34 +6,34 @@ use emergent_domain::{
 };
 use serde_json::{Value, json};
 
-use super::{Action, Change, Draft, Warning, What};
+use super::{Action, ItemKind, PlanBuilder, StepChange, Warning};
 use crate::{
     diff::diff,
-    manifest::{Job, Mcp},
-    state::State,
+    manifest::{ManifestJob, ManifestMcp},
+    state::ProjectState,
 };
 
-impl<'a> Draft<'a> {
-    pub(super) fn servers(&mut self) {
-        let before: &'a State = self.before;
+impl<'a> PlanBuilder<'a> {
+    pub(super) fn plan_servers(&mut self) {
+        let before: &'a ProjectState = self.before;
         let mcp = self.mcp();
         let specs = mcp.map_or(&[][..], |mcp| &mcp.servers);
         let ours = before.servers.iter().filter(|server| server.product.as_deref() == Some(self.name));
         for gone in ours.filter(|server| !specs.iter().any(|spec| spec.name() == server.name())) {
-            self.step(What::Server, gone.name(), Change::Remove, Action::DropServer);
+            self.push_step(ItemKind::Server, gone.name(), StepChange::Remove, Action::DeleteServer);
         }
         for (index, spec) in specs.iter().enumerate() {
             let filter = mcp.map_or(&[][..], |mcp| &mcp.tool_filter);
-            let action = Action::PutServer(Box::new(spec.clone()));
+            let action = Action::UpsertServer(Box::new(spec.clone()));
             match before.servers.iter().find(|server| server.name() == spec.name()) {
-                None => self.step(What::Server, spec.name(), Change::Add, action),
+                None => self.push_step(ItemKind::Server, spec.name(), StepChange::Add, action),
                 Some(found) if found.product.as_deref() == Some(self.name) => {
                     let fields =
                         diff(&server_json(&found.spec, &found.tool_filter), &server_json(spec, filter));
                     if fields.is_empty() {
-                        self.step(What::Server, spec.name(), Change::Keep, Action::Nothing);
+                        self.push_step(ItemKind::Server, spec.name(), StepChange::Keep, Action::None);
                     } else {
-                        self.step(What::Server, spec.name(), Change::Update(fields), action);
+                        self.push_step(ItemKind::Server, spec.name(), StepChange::Update(fields), action);
                     }
                     if found.listed_at.is_some() {
                         continue;
@@ -41,7 +41,7 @@ impl<'a> Draft<'a> {
                 }
                 Some(other) => {
                     let pointer = format!("/mcp/servers/{index}/name");
-                    self.clash(pointer, "server", spec.name(), other.product.as_deref());
+                    self.push_conflict(pointer, "server", spec.name(), other.product.as_deref());
                     continue;
                 }
             }
@@ -51,7 +51,7 @@ impl<'a> Draft<'a> {
 
     fn warn_of_server(&mut self, spec: &ServerSpec) {
         let server = spec.name().to_owned();
-        for secret in references(spec) {
+        for secret in secret_references(spec) {
             if !self.before.secrets.contains(&secret) {
                 self.warnings.push(Warning::SecretMissing { server: server.clone(), secret });
             }
@@ -63,8 +63,8 @@ impl<'a> Draft<'a> {
         });
     }
 
-    pub(super) fn prompts(&mut self) {
-        let before: &'a State = self.before;
+    pub(super) fn plan_prompts(&mut self) {
+        let before: &'a ProjectState = self.before;
         let prompts = self.mcp().map_or(&[][..], |mcp| &mcp.prompts);
         let ours = || before.prompts.iter().filter(|one| one.product == self.name).map(|one| &one.prompt);
         let gone: Vec<_> =
@@ -72,61 +72,64 @@ impl<'a> Draft<'a> {
         let found: Vec<_> =
             prompts.iter().map(|prompt| (prompt, ours().find(|one| one.name == prompt.name))).collect();
         for prompt in gone {
-            self.step(What::Prompt, &prompt.name, Change::Remove, Action::DropPrompt);
+            self.push_step(ItemKind::Prompt, &prompt.name, StepChange::Remove, Action::DeletePrompt);
         }
         for (prompt, found) in found {
             let value = |prompt| serde_json::to_value(prompt).unwrap_or_default();
-            let change = found.map_or(Change::Add, |found| updated(&value(found), &value(prompt)));
-            let keeps = change == Change::Keep;
-            let action = if keeps { Action::Nothing } else { Action::PutPrompt(Box::new(prompt.clone())) };
-            self.step(What::Prompt, &prompt.name, change, action);
+            let change = found.map_or(StepChange::Add, |found| update_change(&value(found), &value(prompt)));
+            let keeps = change == StepChange::Keep;
+            let action = if keeps { Action::None } else { Action::UpsertPrompt(Box::new(prompt.clone())) };
+            self.push_step(ItemKind::Prompt, &prompt.name, change, action);
         }
     }
 
-    pub(super) fn drop_jobs(&mut self) {
+    pub(super) fn plan_job_removals(&mut self) {
         let wanted = self.wanted_jobs();
-        let before: &'a State = self.before;
+        let before: &'a ProjectState = self.before;
         let ours = before.schedules.iter().filter(|one| one.product.as_deref() == Some(self.name));
         for gone in ours.filter(|one| !wanted.iter().any(|job| job.name == one.name)) {
-            self.step(What::Job, &gone.name, Change::Remove, Action::DropJob);
+            self.push_step(ItemKind::Job, &gone.name, StepChange::Remove, Action::DeleteJob);
         }
     }
 
-    pub(super) fn jobs(&mut self) {
-        let before: &'a State = self.before;
+    pub(super) fn plan_jobs(&mut self) {
+        let before: &'a ProjectState = self.before;
         for job in self.wanted_jobs() {
             let found = before
                 .schedules
                 .iter()
                 .find(|one| one.product.as_deref() == Some(self.name) && one.name == job.name);
-            let change = found.map_or(Change::Add, |found| {
+            let change = found.map_or(StepChange::Add, |found| {
                 let agent = before.agents.iter().find(|agent| agent.id == found.agent);
                 // An agent that is made anew is another one, although it has the same name.
                 let agent = agent.map_or(Value::Null, |agent| Value::from(agent.definition.name.as_str()));
                 let config = serde_json::to_value(&found.config).unwrap_or_default();
-                updated(&json!({ "cron": found.cron, "agent": agent, "config": config }), &job_json(job))
+                update_change(
+                    &json!({ "cron": found.cron, "agent": agent, "config": config }),
+                    &job_json(job),
+                )
             });
-            let keeps = change == Change::Keep;
-            let action = if keeps { Action::Nothing } else { Action::PutJob(Box::new(job.clone())) };
-            self.step(What::Job, &job.name, change, action);
+            let keeps = change == StepChange::Keep;
+            let action = if keeps { Action::None } else { Action::UpsertJob(Box::new(job.clone())) };
+            self.push_step(ItemKind::Job, &job.name, change, action);
         }
     }
 
-    fn wanted_jobs(&self) -> &'a [Job] {
+    fn wanted_jobs(&self) -> &'a [ManifestJob] {
         self.after.map_or(&[], |manifest| &manifest.jobs)
     }
 
-    fn mcp(&self) -> Option<&'a Mcp> {
+    fn mcp(&self) -> Option<&'a ManifestMcp> {
         self.after.map(|manifest| &manifest.mcp)
     }
 }
 
-fn updated(before: &Value, after: &Value) -> Change {
+fn update_change(before: &Value, after: &Value) -> StepChange {
     let fields = diff(before, after);
-    if fields.is_empty() { Change::Keep } else { Change::Update(fields) }
+    if fields.is_empty() { StepChange::Keep } else { StepChange::Update(fields) }
 }
 
-fn job_json(job: &Job) -> Value {
+fn job_json(job: &ManifestJob) -> Value {
     let config = serde_json::to_value(&job.config).unwrap_or_default();
     // As it is kept, whatever the spaces between the fields.
     let cron = job.cron.parse::<Cron>().map_or_else(|_| job.cron.clone(), |cron| cron.to_string());
@@ -140,7 +143,7 @@ fn server_json(spec: &ServerSpec, filter: &[String]) -> Value {
 }
 
 /// The secrets that a server's settings refer to.
-fn references(spec: &ServerSpec) -> Vec<String> {
+fn secret_references(spec: &ServerSpec) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (field, text) in spec.templates() {
         let plain = text.replace("$${", "");

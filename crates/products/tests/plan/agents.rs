@@ -1,7 +1,7 @@
 //! Agents of a plan: what people changed of them, and which of them is the default one.
 
 use emergent_domain::agent::{Agent, AgentDefinition};
-use emergent_products::{Manifest, State, plan::plan};
+use emergent_products::{Manifest, ProjectState, plan::plan};
 use serde_json::{Value, json};
 
 use crate::{after, agents, manifest, own, warnings};
@@ -86,18 +86,18 @@ fn the_default_agent() {
         json!({ "agents": [{ "name": "o", "is_default": true, "visibility": "external" }] }),
     );
     let second = manifest("second", "1.0.0", json!({ "agents": [{ "name": "s", "is_default": true }] }));
-    let took = |state: &State, manifest: &Manifest| {
+    let took = |state: &ProjectState, manifest: &Manifest| {
         let plan = plan(&manifest.name, state, Some(manifest)).unwrap();
         (agents(&plan), warnings(&plan))
     };
-    assert_eq!(took(&State::default(), &inside), ("add i".into(), vec![]));
+    assert_eq!(took(&ProjectState::default(), &inside), ("add i".into(), vec![]));
     let taken = took(&after(&[&inside]), &outside);
     assert_eq!(taken, ("update i(/is_default), add o".into(), vec!["default_taken o".into()]));
     assert_eq!(took(&after(&[&outside]), &inside), ("add i".into(), vec!["default_not_taken i".into()]));
     assert_eq!(took(&after(&[&inside]), &second).1, ["default_not_taken s"]);
-    let mut state = State::default();
+    let mut state = ProjectState::default();
     state.agents.push(Agent {
-        definition: AgentDefinition { is_default: true, ..AgentDefinition::named("mine") },
+        definition: AgentDefinition { is_default: true, ..AgentDefinition::new("mine") },
         ..own("mine")
     });
     assert_eq!(took(&state, &outside), ("add o".into(), vec!["default_not_taken o".into()]));

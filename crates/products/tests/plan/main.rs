@@ -9,16 +9,16 @@ use emergent_domain::{
     time::Timestamp,
 };
 use emergent_products::{
-    Installed, Manifest, Plan, State,
-    plan::{Change, Direction, What, plan},
-    validate::read,
+    Manifest, Plan, Product, ProjectState,
+    plan::{Direction, ItemKind, StepChange, plan},
+    validate::parse_value,
 };
 use serde_json::{Value, json};
 
 fn manifest(name: &str, version: &str, more: Value) -> Manifest {
     let mut value = json!({ "name": name, "version": version });
     value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    read(value).unwrap_or_else(|found| panic!("{found:#?}"))
+    parse_value(value).unwrap_or_else(|found| panic!("{found:#?}"))
 }
 
 fn at() -> Timestamp {
@@ -39,14 +39,14 @@ fn agent(definition: AgentDefinition) -> Agent {
 
 /// An agent of the project's own.
 fn own(name: &str) -> Agent {
-    agent(AgentDefinition::named(name))
+    agent(AgentDefinition::new(name))
 }
 
 /// A project right after these manifests were installed.
-fn after(manifests: &[&Manifest]) -> State {
-    let mut state = State { allow_stdio: true, ..State::default() };
+fn after(manifests: &[&Manifest]) -> ProjectState {
+    let mut state = ProjectState { allow_stdio: true, ..ProjectState::default() };
     for manifest in manifests {
-        state.installed.push(Installed {
+        state.installed.push(Product {
             id: ProductId::new(),
             name: manifest.name.clone(),
             version: manifest.version.clone(),
@@ -62,15 +62,15 @@ fn after(manifests: &[&Manifest]) -> State {
     state
 }
 
-fn change<'a>(plan: &'a Plan, what: What, name: &str) -> Option<&'a Change> {
-    plan.steps.iter().find(|step| step.what == what && step.name == name).map(|step| &step.change)
+fn change<'a>(plan: &'a Plan, what: ItemKind, name: &str) -> Option<&'a StepChange> {
+    plan.steps.iter().find(|step| step.kind == what && step.name == name).map(|step| &step.change)
 }
 
 /// `add a, keep b, update c(/x), remove d`, agents only.
 fn agents(plan: &Plan) -> String {
     let told = |step: &emergent_products::plan::Step| {
         let fields = match &step.change {
-            Change::Update(fields) => {
+            StepChange::Update(fields) => {
                 fields.iter().map(|field| field.pointer.as_str()).collect::<Vec<_>>().join(" ")
             }
             _ => String::new(),
@@ -78,15 +78,15 @@ fn agents(plan: &Plan) -> String {
         let fields = if fields.is_empty() { fields } else { format!("({fields})") };
         format!("{} {}{fields}", step.change.as_str(), step.name)
     };
-    plan.steps.iter().filter(|step| step.what == What::Agent).map(told).collect::<Vec<_>>().join(", ")
+    plan.steps.iter().filter(|step| step.kind == ItemKind::Agent).map(told).collect::<Vec<_>>().join(", ")
 }
 
 fn warnings(plan: &Plan) -> Vec<String> {
-    plan.warnings.iter().map(|warning| format!("{} {}", warning.kind(), warning.about())).collect()
+    plan.warnings.iter().map(|warning| format!("{} {}", warning.kind(), warning.subject())).collect()
 }
 
 #[track_caller]
-fn refused(name: &str, before: &State, after: &Manifest, pointer: &str, said: &str) {
+fn refused(name: &str, before: &ProjectState, after: &Manifest, pointer: &str, said: &str) {
     let problems = plan(name, before, Some(after)).expect_err("something stands against it");
     assert!(
         problems.iter().any(|one| one.pointer == pointer && one.to_string().contains(said)),
@@ -125,7 +125,7 @@ fn a_plan_knows_its_direction() {
         (Some("2.0.0"), Some("1.9.0"), Direction::Downgrade),
         (Some("1.0.0"), None, Direction::Uninstall),
     ] {
-        let state = from.map_or_else(State::default, |version| after(&[&manifest(version)]));
+        let state = from.map_or_else(ProjectState::default, |version| after(&[&manifest(version)]));
         let to = to.map(manifest);
         assert_eq!(plan("p", &state, to.as_ref()).unwrap().direction, direction, "{from:?}");
     }
@@ -151,16 +151,16 @@ fn servers_prompts_and_jobs() {
         "agents": [{ "name": "a" }], "jobs": [{ "name": "j", "cron": "0  8 * * *", "agent": "a" }],
         "mcp": { "servers": servers, "prompts": [{ "name": "q", "messages": [{ "role": "user", "content": "hi" }] }] } }),
     );
-    let mut state = State::default();
+    let mut state = ProjectState::default();
     state.secrets.insert("B".into());
     let made = plan("p", &state, Some(&v1)).unwrap();
-    for (what, name) in [(What::Server, "s"), (What::Prompt, "q"), (What::Job, "j")] {
-        assert_eq!(change(&made, what, name), Some(&Change::Add), "{name}");
+    for (what, name) in [(ItemKind::Server, "s"), (ItemKind::Prompt, "q"), (ItemKind::Job, "j")] {
+        assert_eq!(change(&made, what, name), Some(&StepChange::Add), "{name}");
     }
     assert_eq!(warnings(&made), ["secret_missing s", "server_blocked s"]);
     assert!(made.warnings[0].to_string().contains("`A_KEY`"));
     state.allow_stdio = true;
     assert_eq!(warnings(&plan("p", &state, Some(&v1)).unwrap()), ["secret_missing s", "not_reached_yet s"]);
-    let last: Vec<_> = made.steps.iter().map(|step| step.what).collect();
-    assert_eq!(last.last(), Some(&What::Job), "a job comes after the agent it starts: {last:?}");
+    let last: Vec<_> = made.steps.iter().map(|step| step.kind).collect();
+    assert_eq!(last.last(), Some(&ItemKind::Job), "a job comes after the agent it starts: {last:?}");
 }

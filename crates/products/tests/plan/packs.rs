@@ -5,8 +5,8 @@ use emergent_domain::{
     pack::TemplatePack,
 };
 use emergent_products::{
-    Manifest, State,
-    plan::{Change, What, plan},
+    Manifest, ProjectState,
+    plan::{ItemKind, StepChange, plan},
 };
 use emergent_store::packs::StoredPack;
 use serde_json::{Value, json};
@@ -41,15 +41,15 @@ fn packs_are_versioned_shared_and_never_changed_behind_their_version() {
         )
     };
     let v1 = wants("1.0.0", &types);
-    let at = |packs: Vec<StoredPack>, products: &[&Manifest]| State { packs, ..after(products) };
-    let told = |state: &State, manifest: &Manifest| {
-        change(&plan("p", state, Some(manifest)).unwrap(), What::TemplatePack, "k").cloned()
+    let at = |packs: Vec<StoredPack>, products: &[&Manifest]| ProjectState { packs, ..after(products) };
+    let told = |state: &ProjectState, manifest: &Manifest| {
+        change(&plan("p", state, Some(manifest)).unwrap(), ItemKind::TemplatePack, "k").cloned()
     };
 
-    assert_eq!(told(&at(vec![], &[]), &v1), Some(Change::Add));
+    assert_eq!(told(&at(vec![], &[]), &v1), Some(StepChange::Add));
     let ours = || pack("k", "1.0.0", Some("p"), true, types.clone());
-    assert_eq!(told(&at(vec![ours()], &[&v1]), &v1), Some(Change::Keep));
-    assert!(matches!(told(&at(vec![ours()], &[&v1]), &wants("1.1.0", &types)), Some(Change::Update(_))));
+    assert_eq!(told(&at(vec![ours()], &[&v1]), &v1), Some(StepChange::Keep));
+    assert!(matches!(told(&at(vec![ours()], &[&v1]), &wants("1.1.0", &types)), Some(StepChange::Update(_))));
     let other = json!({ "T": { "type": "object", "required": ["x"] } });
     refused(
         "p",
@@ -60,7 +60,7 @@ fn packs_are_versioned_shared_and_never_changed_behind_their_version() {
     );
     // One that is there to the letter is used, whoever brought it.
     let theirs = pack("k", "1.0.0", None, true, types.clone());
-    assert_eq!(told(&at(vec![theirs.clone()], &[]), &v1), Some(Change::Keep));
+    assert_eq!(told(&at(vec![theirs.clone()], &[]), &v1), Some(StepChange::Keep));
     refused(
         "p",
         &at(vec![theirs], &[]),
@@ -77,14 +77,15 @@ fn only_packs_of_its_own_go_with_a_product() {
         json!({ "template_packs": [{ "name": "k", "version": "1.0.0", "object_type_schemas": types }] });
     let (p, q) = (manifest("p", "1.0.0", packs.clone()), manifest("q", "1.0.0", packs));
     let gone = |of: Option<&str>, products: &[&Manifest]| {
-        let state = State { packs: vec![pack("k", "1.0.0", of, true, types.clone())], ..after(products) };
-        change(&plan("p", &state, None).unwrap(), What::TemplatePack, "k").cloned()
+        let state =
+            ProjectState { packs: vec![pack("k", "1.0.0", of, true, types.clone())], ..after(products) };
+        change(&plan("p", &state, None).unwrap(), ItemKind::TemplatePack, "k").cloned()
     };
-    assert_eq!(gone(Some("p"), &[&p]), Some(Change::Remove));
+    assert_eq!(gone(Some("p"), &[&p]), Some(StepChange::Remove));
     assert_eq!(gone(None, &[&p]), None, "the project had it before");
     assert_eq!(
         gone(Some("p"), &[&p, &q]),
-        Some(Change::Keep),
+        Some(StepChange::Keep),
         "the other product needs it: it is handed over"
     );
 }

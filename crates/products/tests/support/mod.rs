@@ -14,16 +14,16 @@ use emergent_domain::{
 use emergent_executor::Executor;
 use emergent_graph::{Actor, Graph};
 use emergent_llm::Models;
-use emergent_products::{Error, Outcome, Products, Settings, State, Wanted, builtin};
-use emergent_secrets::{Keys, Secrets};
+use emergent_products::{Error, ManifestInput, ProductOutcome, Products, ProjectState, Settings, builtin};
+use emergent_secrets::{KeySource, Secrets};
 use emergent_store::{
     Db, Engine, Tx, mcp_servers,
-    mcp_tools::{self, KnownTool},
+    mcp_tools::{self, StoredTool},
 };
 use emergent_testkit::TestDb;
 use emergent_tools::{
     ToolPool,
-    remote::{RemoteSettings, Servers},
+    remote::{McpServers, RemoteSettings},
 };
 use serde_json::{Value, json};
 
@@ -45,20 +45,20 @@ impl Shop {
         let graph = Graph::new(db.db.clone(), Clock::system(), None);
         graph.ensure_builtin_packs().await.unwrap();
         let project = graph.ensure_default_project().await.unwrap().id;
-        let tools = ToolPool::new(emergent_tools::builtin::all());
+        let tools = ToolPool::new(emergent_tools::builtin::tools());
         Self::around(graph, models, tools, settings, project)
     }
 
     /// With the tools of external servers in its pool. No program is started.
     pub async fn with_servers(db: &TestDb) -> Self {
-        let keys = Keys::given("dGhlIGtleSBvZiB0aGUgdGVzdHMgb2YgdGhlIEFQSSE=").unwrap();
+        let keys = KeySource::from_env_value("dGhlIGtleSBvZiB0aGUgdGVzdHMgb2YgdGhlIEFQSSE=").unwrap();
         let clock = Clock::system();
         let secrets = Secrets::open(db.db.clone(), clock.clone(), keys, Default::default()).await.unwrap();
         let settings = RemoteSettings { allow_stdio: false, ..RemoteSettings::default() };
-        let servers = Servers::new(db.db.clone(), clock.clone(), secrets, settings);
+        let servers = McpServers::new(db.db.clone(), clock.clone(), secrets, settings);
         let graph = Graph::new(db.db.clone(), clock, None);
         let project = graph.ensure_default_project().await.unwrap().id;
-        let tools = ToolPool::new(emergent_tools::builtin::all()).with_remote(servers);
+        let tools = ToolPool::new(emergent_tools::builtin::tools()).with_remote(servers);
         Self::around(graph, Models::default(), tools, Settings::default(), project)
     }
 
@@ -79,27 +79,27 @@ impl Shop {
         self.executor.graph().db()
     }
 
-    pub async fn install(&self, manifest: &Value) -> Result<Outcome, Error> {
+    pub async fn install(&self, manifest: &Value) -> Result<ProductOutcome, Error> {
         self.products.install(self.actor, wanted(manifest), false).await
     }
 
-    pub async fn upgrade(&self, manifest: &Value) -> Result<Outcome, Error> {
+    pub async fn upgrade(&self, manifest: &Value) -> Result<ProductOutcome, Error> {
         let name = manifest["name"].as_str().unwrap();
         self.products.upgrade(self.actor, name, Some(wanted(manifest)), false).await
     }
 
-    pub async fn uninstall(&self, name: &str) -> Result<Outcome, Error> {
+    pub async fn uninstall(&self, name: &str) -> Result<ProductOutcome, Error> {
         self.products.uninstall(self.actor, name, false).await
     }
 
-    pub async fn builtin(&self, name: &str) -> Result<Outcome, Error> {
-        self.products.install(self.actor, Wanted::Source(name.parse().unwrap()), false).await
+    pub async fn builtin(&self, name: &str) -> Result<ProductOutcome, Error> {
+        self.products.install(self.actor, ManifestInput::Source(name.parse().unwrap()), false).await
     }
 
-    pub async fn state(&self) -> State {
+    pub async fn state(&self) -> ProjectState {
         let project = self.actor.project;
-        let read = move |tx: &mut Tx<'_>| State::read(tx, project, true);
-        let state: emergent_store::Result<State> = self.db().read(read).await;
+        let read = move |tx: &mut Tx<'_>| ProjectState::read(tx, project, true);
+        let state: emergent_store::Result<ProjectState> = self.db().read(read).await;
         state.unwrap()
     }
 
@@ -132,7 +132,7 @@ impl Shop {
     /// As if a server had been asked for its tools.
     pub async fn reached(&self, server: &str, tools: &[(&str, ToolStatus)]) {
         let now = Timestamp::now();
-        let known = |(name, status): &(&str, ToolStatus)| KnownTool {
+        let known = |(name, status): &(&str, ToolStatus)| StoredTool {
             name: (*name).to_owned(),
             tool: json!({ "name": name, "inputSchema": { "type": "object" } }).to_string(),
             digest: "1".to_owned(),
@@ -143,11 +143,11 @@ impl Shop {
             changed_at: None,
             accepted_by: None,
         };
-        let tools: Vec<KnownTool> = tools.iter().map(known).collect();
+        let tools: Vec<StoredTool> = tools.iter().map(known).collect();
         self.change_server(server, move |tx, server| {
-            tools.iter().try_for_each(|tool| mcp_tools::put(tx, server.id, tool))?;
-            mcp_servers::reached(tx, server.id, server.version, Some(now), None)?;
-            mcp_servers::changed(tx, server.project)
+            tools.iter().try_for_each(|tool| mcp_tools::upsert(tx, server.id, tool))?;
+            mcp_servers::record_contact(tx, server.id, server.version, Some(now), None)?;
+            mcp_servers::bump_revision(tx, server.project)
         })
         .await;
     }
@@ -159,7 +159,7 @@ impl Shop {
     ) {
         let (project, name) = (self.actor.project, name.to_owned());
         let work = move |tx: &mut Tx<'_>| {
-            let server = mcp_servers::by_name(tx, project, &name)?.expect("a server");
+            let server = mcp_servers::get_by_name(tx, project, &name)?.expect("a server");
             change(tx, server)
         };
         let done: emergent_store::Result<()> = self.db().write(work).await;
@@ -204,7 +204,7 @@ impl Shop {
 pub async fn fingerprint(db: &Db, project: ProjectId) -> Value {
     let read = move |tx: &mut Tx<'_>| {
         Ok::<_, emergent_store::Error>((
-            State::read(tx, project, true)?,
+            ProjectState::read(tx, project, true)?,
             emergent_store::triggers::list(tx, project)?,
         ))
     };
@@ -236,8 +236,8 @@ pub async fn fingerprint(db: &Db, project: ProjectId) -> Value {
     })
 }
 
-pub fn wanted(manifest: &Value) -> Wanted {
-    Wanted::Manifest(Box::new(manifest.clone()))
+pub fn wanted(manifest: &Value) -> ManifestInput {
+    ManifestInput::Manifest(Box::new(manifest.clone()))
 }
 
 /// A built-in manifest as JSON.

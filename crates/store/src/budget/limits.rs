@@ -6,7 +6,7 @@ use emergent_domain::{
     workflow::{Limit, WorkflowSettings},
 };
 
-use super::{SCOPES, Scope};
+use super::{BUDGET_KINDS, BudgetKind};
 use crate::{error::Result, params, tx::Tx, value::Row};
 
 /// The limits a call is under.
@@ -18,17 +18,17 @@ pub struct Limits {
 }
 
 impl Limits {
-    pub fn get(&self, scope: Scope) -> Limit {
+    pub fn get(&self, scope: BudgetKind) -> Limit {
         match scope {
-            Scope::Workflow => self.workflow,
-            Scope::ProjectDay => self.project_day,
-            Scope::AgentDay => self.agent_day,
+            BudgetKind::Workflow => self.workflow,
+            BudgetKind::ProjectDay => self.project_day,
+            BudgetKind::AgentDay => self.agent_day,
         }
     }
 
     /// The scopes that have one.
-    pub fn scopes(&self) -> Vec<Scope> {
-        SCOPES.into_iter().filter(|scope| !self.get(*scope).is_none()).collect()
+    pub fn kinds(&self) -> Vec<BudgetKind> {
+        BUDGET_KINDS.into_iter().filter(|scope| !self.get(*scope).is_unlimited()).collect()
     }
 }
 
@@ -43,7 +43,7 @@ pub fn limits_for(
     let found = tx.query(
         "SELECT agent, microusd, tokens FROM budget_limits WHERE project_id = $1 AND agent IN ('', $2)",
         params![project, agent],
-        read,
+        from_row,
     )?;
     for (of, limit) in found {
         // An agent has a name: what has none is the project.
@@ -55,26 +55,26 @@ pub fn limits_for(
     }
     if let Some(id) = workflow {
         let sql = "SELECT settings FROM workflows WHERE id = $1 AND project_id = $2";
-        let settings = tx.opt(sql, params![id, project], |row| row.get::<String>(0))?;
+        let settings = tx.query_opt(sql, params![id, project], |row| row.get::<String>(0))?;
         let settings = settings.and_then(|text| serde_json::from_str::<WorkflowSettings>(&text).ok());
         limits.workflow = settings.map(|settings| settings.budget).unwrap_or_default();
     }
     Ok(limits)
 }
 
-fn read(row: &Row<'_>) -> Result<(String, Limit)> {
+fn from_row(row: &Row<'_>) -> Result<(String, Limit)> {
     Ok((row.get(0)?, Limit { microusd: row.get(1)?, tokens: row.get(2)? }))
 }
 
 /// What a project may spend in a day, or one of its agents when it is named.
-pub fn get(tx: &mut Tx<'_>, project: ProjectId, agent: Option<&str>) -> Result<Limit> {
+pub fn get_day_limit(tx: &mut Tx<'_>, project: ProjectId, agent: Option<&str>) -> Result<Limit> {
     let sql = "SELECT agent, microusd, tokens FROM budget_limits WHERE project_id = $1 AND agent = $2";
-    let found = tx.opt(sql, params![project, agent.unwrap_or_default()], read)?;
+    let found = tx.query_opt(sql, params![project, agent.unwrap_or_default()], from_row)?;
     Ok(found.map(|(_, limit)| limit).unwrap_or_default())
 }
 
 /// Sets it; a limit of nothing takes it away.
-pub fn set(
+pub fn set_day_limit(
     tx: &mut Tx<'_>,
     project: ProjectId,
     agent: Option<&str>,
@@ -82,7 +82,7 @@ pub fn set(
     now: Timestamp,
 ) -> Result<()> {
     let agent = agent.unwrap_or_default();
-    if limit.is_none() {
+    if limit.is_unlimited() {
         tx.execute(
             "DELETE FROM budget_limits WHERE project_id = $1 AND agent = $2",
             params![project, agent],
@@ -99,8 +99,8 @@ pub fn set(
 }
 
 /// Every limit of a project by day; `None` is the project itself, and comes first.
-pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(Option<String>, Limit)>> {
+pub fn list_day_limits(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(Option<String>, Limit)>> {
     let sql = "SELECT agent, microusd, tokens FROM budget_limits WHERE project_id = $1 ORDER BY agent";
-    let found = tx.query(sql, params![project], read)?;
+    let found = tx.query(sql, params![project], from_row)?;
     Ok(found.into_iter().map(|(agent, limit)| (Some(agent).filter(|name| !name.is_empty()), limit)).collect())
 }

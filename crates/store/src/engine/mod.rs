@@ -1,6 +1,6 @@
 //! The two engines: how each opens, commits and reads. Everything above them is one text.
 
-mod announce;
+mod notify;
 pub(crate) mod postgres;
 pub(crate) mod sqlite;
 mod tls;

@@ -17,8 +17,8 @@ use tokio_postgres::{
 
 use crate::{
     engine::{
-        announce::{self, Announcer},
-        sqlite::panicked,
+        notify::{self, Notifier},
+        sqlite::panic_error,
         tls,
     },
     error::{Error, Result},
@@ -27,13 +27,13 @@ use crate::{
 };
 
 /// How often a transaction that met another one is tried before the caller hears of it.
-const ATTEMPTS: u32 = 12;
+const MAX_ATTEMPTS: u32 = 12;
 
 pub(crate) struct Postgres {
     pool: Pool,
     cache: bool,
     wake: Arc<Wake>,
-    announcer: Arc<Announcer>,
+    announcer: Arc<Notifier>,
     commits: Arc<AtomicU64>,
     listener: tokio::task::JoinHandle<()>,
 }
@@ -48,8 +48,8 @@ impl Postgres {
     pub(crate) async fn open(url: &str, connections: usize, cache: bool, wake: Arc<Wake>) -> Result<Self> {
         let place = crate::db::without_password(url);
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| Error::Open { place, source };
-        let wanted = tls::wanted(url);
-        let announcer = Arc::<Announcer>::default();
+        let wanted = tls::parse_tls_options(url);
+        let announcer = Arc::<Notifier>::default();
         let opened = match wanted.url.parse::<Config>() {
             Ok(config) => match wanted.tls.map(|roots| tls::connector(&roots)) {
                 None => connect(config, NoTls, connections, &wake, &announcer).await,
@@ -82,16 +82,16 @@ impl Postgres {
             let mut attempt = 1;
             loop {
                 match try_write(&client, &runtime, cache, &work) {
-                    Attempt::Done(value, followups) => {
+                    WriteAttempt::Committed(value, followups) => {
                         commits.fetch_add(1, Ordering::Relaxed);
-                        announcer.say(followups.wakes());
+                        announcer.notify(followups.wakes());
                         followups.run(&wake, None);
                         return Ok(value);
                     }
-                    Attempt::Failed(error) => return Err(error),
-                    Attempt::Met(error) if attempt == ATTEMPTS => return Err(error),
-                    Attempt::Met(_) => {
-                        std::thread::sleep(pause(attempt));
+                    WriteAttempt::Failed(error) => return Err(error),
+                    WriteAttempt::Conflicted(error) if attempt == MAX_ATTEMPTS => return Err(error),
+                    WriteAttempt::Conflicted(_) => {
+                        std::thread::sleep(backoff(attempt));
                         attempt += 1;
                     }
                 }
@@ -120,7 +120,7 @@ impl Postgres {
             }
             let mut tx = Tx::new(Conn::Postgres { client: &client, runtime: runtime.clone(), cache });
             let done = catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
-                .unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()));
+                .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
             if snapshot {
                 runtime.block_on(client.batch_execute("ROLLBACK")).map_err(Error::from)?;
             }
@@ -134,7 +134,7 @@ impl Postgres {
     }
 }
 
-type Opened = (Pool, Object, tokio::task::JoinHandle<()>);
+type OpenedPool = (Pool, Object, tokio::task::JoinHandle<()>);
 
 /// A pool, its first connection, and the task that listens for wakes.
 async fn connect<T>(
@@ -142,8 +142,8 @@ async fn connect<T>(
     tls: T,
     connections: usize,
     wake: &Arc<Wake>,
-    announcer: &Arc<Announcer>,
-) -> Result<Opened, Box<dyn std::error::Error + Send + Sync>>
+    announcer: &Arc<Notifier>,
+) -> Result<OpenedPool, Box<dyn std::error::Error + Send + Sync>>
 where
     T: MakeTlsConnect<Socket> + Clone + Sync + Send + 'static,
     T::Stream: Sync + Send,
@@ -159,15 +159,15 @@ where
     let manager = Manager::from_config(config.clone(), tls.clone(), recycling);
     let pool = Pool::builder(manager).max_size(connections).build()?;
     let first = pool.get().await?;
-    let listener = tokio::spawn(announce::run(config, tls, Arc::clone(wake), Arc::clone(announcer)));
+    let listener = tokio::spawn(notify::run(config, tls, Arc::clone(wake), Arc::clone(announcer)));
     Ok((pool, first, listener))
 }
 
-enum Attempt<T, E> {
-    Done(T, crate::tx::Followups),
+enum WriteAttempt<T, E> {
+    Committed(T, crate::tx::AfterCommit),
     Failed(E),
     /// Another transaction was in the way: try again.
-    Met(E),
+    Conflicted(E),
 }
 
 fn try_write<T, E: From<Error>>(
@@ -175,29 +175,29 @@ fn try_write<T, E: From<Error>>(
     runtime: &tokio::runtime::Handle,
     cache: bool,
     work: &impl Fn(&mut Tx<'_>) -> Result<T, E>,
-) -> Attempt<T, E> {
+) -> WriteAttempt<T, E> {
     if let Err(error) = runtime.block_on(client.batch_execute("BEGIN")) {
-        return Attempt::Failed(Error::from(error).into());
+        return WriteAttempt::Failed(Error::from(error).into());
     }
     let mut tx = Tx::new(Conn::Postgres { client, runtime: runtime.clone(), cache });
     let done = catch_unwind(AssertUnwindSafe(|| work(&mut tx)))
-        .unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()));
-    match tx.verdict(done) {
+        .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
+    match tx.final_result(done) {
         Ok(value) => match runtime.block_on(client.batch_execute("COMMIT")).map_err(Error::from) {
-            Ok(()) => Attempt::Done(value, tx.into_followups()),
-            Err(error @ Error::Conflict(_)) => Attempt::Met(error.into()),
-            Err(error) => Attempt::Failed(error.into()),
+            Ok(()) => WriteAttempt::Committed(value, tx.into_after_commit()),
+            Err(error @ Error::Conflict(_)) => WriteAttempt::Conflicted(error.into()),
+            Err(error) => WriteAttempt::Failed(error.into()),
         },
         Err(error) => {
             // If even this fails the connection is broken, and the pool will find out.
             let _ = runtime.block_on(client.batch_execute("ROLLBACK"));
-            if tx.conflicted { Attempt::Met(error) } else { Attempt::Failed(error) }
+            if tx.conflicted { WriteAttempt::Conflicted(error) } else { WriteAttempt::Failed(error) }
         }
     }
 }
 
 /// Longer each time and different for each, so that two that met do not meet again.
-fn pause(attempt: u32) -> Duration {
+fn backoff(attempt: u32) -> Duration {
     let spread = uuid::Uuid::now_v7().as_u128() as u64 % 1_000;
     Duration::from_micros((500 << attempt.min(8)) + spread * u64::from(attempt))
 }

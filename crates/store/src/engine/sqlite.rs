@@ -17,19 +17,19 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::{
     error::{Error, Result},
-    search::{late::Late, vectors::VectorIndexes},
-    tx::{Conn, Followups, Tx},
+    search::{fts_buffer::FtsBuffer, vectors::VectorIndexes},
+    tx::{AfterCommit, Conn, Tx},
     wake::Wake,
 };
 
 /// How long a group may grow before it is committed: a bound on what one caller waits for others.
-const GROUP_TIME: Duration = Duration::from_millis(20);
-const GROUP_SIZE: usize = 512;
+const MAX_GROUP_TIME: Duration = Duration::from_millis(20);
+const MAX_GROUP_SIZE: usize = 512;
 /// How long the writer waits for callers that it just answered, when there were several.
 const GATHER_TIME: Duration = Duration::from_micros(50);
 /// Writers that find this many before them wait to queue.
-const QUEUE: usize = 4096;
-const READERS: usize = 4;
+const QUEUE_CAPACITY: usize = 4096;
+const READER_COUNT: usize = 4;
 
 pub(crate) struct Sqlite {
     writer: Writer,
@@ -46,7 +46,7 @@ impl Sqlite {
         // Merging the full-text index reads what was written a while ago: from memory, not the disk.
         writer.pragma_update(None, "cache_size", -64_000)?;
         crate::migrate::sqlite(&mut writer)?;
-        let (sender, queue) = mpsc::channel(QUEUE);
+        let (sender, queue) = mpsc::channel(QUEUE_CAPACITY);
         let commits = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&commits);
         let thread = std::thread::Builder::new()
@@ -56,7 +56,7 @@ impl Sqlite {
         let readers = Readers {
             path: path.to_owned(),
             idle: Mutex::default(),
-            places: Arc::new(Semaphore::new(READERS)),
+            permits: Arc::new(Semaphore::new(READER_COUNT)),
         };
         let writer = Writer { queue: Some(sender), thread: Some(thread) };
         Ok(Self { writer, readers: Arc::new(readers), vectors, commits })
@@ -73,7 +73,7 @@ impl Sqlite {
         E: From<Error> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let work = Box::new(Closure { work, outcome: None, reply, vectors: Arc::clone(&self.vectors) });
+        let work = Box::new(ClosureWrite { work, outcome: None, reply, vectors: Arc::clone(&self.vectors) });
         let queue = self.writer.queue.as_ref().ok_or(Error::Closed)?;
         queue.send(work).await.map_err(|_| Error::Closed)?;
         answer.await.map_err(|_| Error::Closed)?
@@ -86,11 +86,11 @@ impl Sqlite {
         E: From<Error> + Send + 'static,
     {
         let readers = Arc::clone(&self.readers);
-        let place = Arc::clone(&self.readers.places).acquire_owned().await.map_err(|_| Error::Closed)?;
+        let place = Arc::clone(&self.readers.permits).acquire_owned().await.map_err(|_| Error::Closed)?;
         let done = tokio::task::spawn_blocking(move || {
             // Kept by the work, not by the caller: one that leaves does not free a connection.
             let _place = place;
-            let conn = readers.take()?;
+            let conn = readers.checkout()?;
             if snapshot {
                 conn.prepare_cached("BEGIN DEFERRED")
                     .and_then(|mut s| s.raw_execute())
@@ -100,7 +100,7 @@ impl Sqlite {
             if snapshot {
                 conn.prepare_cached("COMMIT").and_then(|mut s| s.raw_execute()).map_err(Error::from)?;
             }
-            let done = done.unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()));
+            let done = done.unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
             readers.idle.lock().push(conn);
             done
         });
@@ -111,7 +111,7 @@ impl Sqlite {
 /// The way to the writer thread. Dropping it waits until the thread has folded the log into the
 /// database: a process that ends well leaves one file that holds everything.
 struct Writer {
-    queue: Option<mpsc::Sender<Box<dyn Work>>>,
+    queue: Option<mpsc::Sender<Box<dyn QueuedWrite>>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -130,11 +130,11 @@ impl Drop for Writer {
 struct Readers {
     path: std::path::PathBuf,
     idle: Mutex<Vec<Connection>>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Readers {
-    fn take(&self) -> Result<Connection> {
+    fn checkout(&self) -> Result<Connection> {
         if let Some(conn) = self.idle.lock().pop() {
             return Ok(conn);
         }
@@ -168,31 +168,31 @@ fn connect(path: &Path) -> Result<Connection> {
 }
 
 /// One transaction that waits for the writer.
-trait Work: Send {
+trait QueuedWrite: Send {
     /// Runs it; true when it went well. May be called again after a rollback.
-    fn run(&mut self, conn: &Connection, late: &Late) -> bool;
+    fn run(&mut self, conn: &Connection, late: &FtsBuffer) -> bool;
     /// Tells the caller, and does what the commit was waited for.
     fn finish(self: Box<Self>, committed: Result<(), String>, wake: &Arc<Wake>);
 }
 
-struct Closure<T, E, F> {
+struct ClosureWrite<T, E, F> {
     work: F,
-    outcome: Option<Result<(T, Followups), E>>,
+    outcome: Option<Result<(T, AfterCommit), E>>,
     reply: oneshot::Sender<Result<T, E>>,
     vectors: Arc<VectorIndexes>,
 }
 
-impl<T, E, F> Work for Closure<T, E, F>
+impl<T, E, F> QueuedWrite for ClosureWrite<T, E, F>
 where
     F: Fn(&mut Tx<'_>) -> Result<T, E> + Send,
     T: Send,
     E: From<Error> + Send,
 {
-    fn run(&mut self, conn: &Connection, late: &Late) -> bool {
+    fn run(&mut self, conn: &Connection, late: &FtsBuffer) -> bool {
         let mut tx = Tx::new(Conn::Sqlite(conn, Some(late)));
         let done = catch_unwind(AssertUnwindSafe(|| (self.work)(&mut tx)))
-            .unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()));
-        self.outcome = Some(tx.verdict(done).map(|value| (value, tx.into_followups())));
+            .unwrap_or_else(|panic| Err(panic_error(panic.as_ref()).into()));
+        self.outcome = Some(tx.final_result(done).map(|value| (value, tx.into_after_commit())));
         matches!(self.outcome, Some(Ok(_)))
     }
 
@@ -202,9 +202,9 @@ where
                 followups.run(wake, Some(&self.vectors));
                 Ok(value)
             }
-            (Some(Ok(_)), Err(message)) => Err(could_not_commit(message).into()),
+            (Some(Ok(_)), Err(message)) => Err(commit_error(message).into()),
             (Some(Err(error)), _) => Err(error),
-            (None, Err(message)) => Err(could_not_commit(message).into()),
+            (None, Err(message)) => Err(commit_error(message).into()),
             (None, Ok(())) => Err(Error::Closed.into()),
         };
         // A caller that left does not take its write back.
@@ -212,11 +212,11 @@ where
     }
 }
 
-fn could_not_commit(message: String) -> Error {
+fn commit_error(message: String) -> Error {
     Error::Sqlite(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(1), Some(message)))
 }
 
-pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
+pub(crate) fn panic_error(panic: &(dyn std::any::Any + Send)) -> Error {
     let message = panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
@@ -228,7 +228,7 @@ pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
 /// The writer thread: takes what is queued, commits it as one, tells everyone, begins again.
 fn write_groups(
     conn: &Connection,
-    mut queue: mpsc::Receiver<Box<dyn Work>>,
+    mut queue: mpsc::Receiver<Box<dyn QueuedWrite>>,
     wake: &Arc<Wake>,
     commits: &AtomicU64,
 ) {
@@ -247,20 +247,20 @@ fn write_groups(
     let _ = conn.pragma_update(None, "wal_checkpoint", "TRUNCATE");
 }
 
-type Group = (Vec<Box<dyn Work>>, Result<(), String>);
+type Group = (Vec<Box<dyn QueuedWrite>>, Result<(), String>);
 
 /// `expected` is how many to wait a moment for: those just answered are likely to write again.
 fn write_group(
     conn: &Connection,
-    first: Box<dyn Work>,
-    queue: &mut mpsc::Receiver<Box<dyn Work>>,
+    first: Box<dyn QueuedWrite>,
+    queue: &mut mpsc::Receiver<Box<dyn QueuedWrite>>,
     expected: usize,
 ) -> Group {
-    let (started, late) = (Instant::now(), Late::default());
-    let mut good: Vec<Box<dyn Work>> = Vec::new();
+    let (started, late) = (Instant::now(), FtsBuffer::default());
+    let mut good: Vec<Box<dyn QueuedWrite>> = Vec::new();
     // Those that failed and left no trace; they are told with the others.
-    let mut failed: Vec<Box<dyn Work>> = Vec::new();
-    if let Err(error) = step(conn, "BEGIN IMMEDIATE") {
+    let mut failed: Vec<Box<dyn QueuedWrite>> = Vec::new();
+    if let Err(error) = exec(conn, "BEGIN IMMEDIATE") {
         return (vec![first], Err(error.to_string()));
     }
     let mut next = Some(first);
@@ -271,22 +271,22 @@ fn write_group(
         } else {
             let left_traces = conn.total_changes() != before || late.len() < waiting || conn.is_autocommit();
             failed.push(work);
-            late.keep(waiting);
-            if left_traces && !replay_without(conn, &late, &mut good, &mut failed) {
+            late.truncate(waiting);
+            if left_traces && !rerun_without_failed(conn, &late, &mut good, &mut failed) {
                 break;
             }
         }
-        if good.len() + failed.len() < GROUP_SIZE && started.elapsed() < GROUP_TIME {
-            next = next_of(queue, good.len() + failed.len() < expected);
+        if good.len() + failed.len() < MAX_GROUP_SIZE && started.elapsed() < MAX_GROUP_TIME {
+            next = next_write(queue, good.len() + failed.len() < expected);
         }
     }
     let committed = if conn.is_autocommit() {
         Err("the transaction was rolled back by the database".to_owned())
     } else if good.is_empty() {
-        step(conn, "ROLLBACK").map_err(|error| error.to_string())
+        exec(conn, "ROLLBACK").map_err(|error| error.to_string())
     } else {
-        late.write(conn).and_then(|()| step(conn, "COMMIT")).map_err(|error| {
-            let _ = step(conn, "ROLLBACK");
+        late.flush(conn).and_then(|()| exec(conn, "COMMIT")).map_err(|error| {
+            let _ = exec(conn, "ROLLBACK");
             error.to_string()
         })
     };
@@ -296,7 +296,10 @@ fn write_group(
 
 /// What is queued; or, when more are likely to come, what comes within a moment. An fsync costs
 /// more than this waits, and a group that is twice as large needs half as many.
-fn next_of(queue: &mut mpsc::Receiver<Box<dyn Work>>, more_expected: bool) -> Option<Box<dyn Work>> {
+fn next_write(
+    queue: &mut mpsc::Receiver<Box<dyn QueuedWrite>>,
+    more_expected: bool,
+) -> Option<Box<dyn QueuedWrite>> {
     if let Ok(work) = queue.try_recv() {
         return Some(work);
     }
@@ -314,18 +317,18 @@ fn next_of(queue: &mut mpsc::Receiver<Box<dyn Work>>, more_expected: bool) -> Op
 /// Takes back what a failed transaction left behind. Savepoints would do it more directly, but
 /// each one makes the full-text index write a segment: too dear for what seldom happens. So the
 /// group is rolled back and those that had succeeded run again.
-fn replay_without(
+fn rerun_without_failed(
     conn: &Connection,
-    late: &Late,
-    good: &mut Vec<Box<dyn Work>>,
-    failed: &mut Vec<Box<dyn Work>>,
+    late: &FtsBuffer,
+    good: &mut Vec<Box<dyn QueuedWrite>>,
+    failed: &mut Vec<Box<dyn QueuedWrite>>,
 ) -> bool {
     loop {
-        late.keep(0);
-        if !conn.is_autocommit() && step(conn, "ROLLBACK").is_err() {
+        late.truncate(0);
+        if !conn.is_autocommit() && exec(conn, "ROLLBACK").is_err() {
             return false;
         }
-        if step(conn, "BEGIN IMMEDIATE").is_err() {
+        if exec(conn, "BEGIN IMMEDIATE").is_err() {
             return false;
         }
         let again = std::mem::take(good);
@@ -344,7 +347,7 @@ fn replay_without(
     }
 }
 
-fn step(conn: &Connection, sql: &str) -> Result<()> {
+fn exec(conn: &Connection, sql: &str) -> Result<()> {
     conn.prepare_cached(sql)?.raw_execute()?;
     Ok(())
 }

@@ -16,7 +16,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A URL without what only this file understands, and what that says.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct TlsOptions {
     pub url: String,
     /// `None` is a connection without encryption.
     pub tls: Option<Roots>,
@@ -29,8 +29,10 @@ pub(crate) enum Roots {
 }
 
 /// Takes `sslmode` and `sslrootcert` out of a URL's parameters.
-pub(crate) fn wanted(url: &str) -> Wanted {
-    let Some((base, query)) = url.split_once('?') else { return Wanted { url: url.to_owned(), tls: None } };
+pub(crate) fn parse_tls_options(url: &str) -> TlsOptions {
+    let Some((base, query)) = url.split_once('?') else {
+        return TlsOptions { url: url.to_owned(), tls: None };
+    };
     let mut mode = "prefer".to_owned();
     let mut roots = Roots::System;
     let mut rest = Vec::new();
@@ -38,7 +40,7 @@ pub(crate) fn wanted(url: &str) -> Wanted {
         match parameter.split_once('=') {
             Some(("sslmode", value)) => mode = value.to_owned(),
             Some(("sslrootcert", "system")) => roots = Roots::System,
-            Some(("sslrootcert", file)) => roots = Roots::File(decoded(file)),
+            Some(("sslrootcert", file)) => roots = Roots::File(percent_decode(file)),
             _ => rest.push(parameter),
         }
     }
@@ -47,11 +49,11 @@ pub(crate) fn wanted(url: &str) -> Wanted {
     let mode = if is_required { "require" } else { &mode };
     let sslmode = format!("sslmode={mode}");
     rest.push(&sslmode);
-    Wanted { url: format!("{base}?{}", rest.join("&")), tls: is_required.then_some(roots) }
+    TlsOptions { url: format!("{base}?{}", rest.join("&")), tls: is_required.then_some(roots) }
 }
 
 /// `%2F` and the like as the bytes they stand for.
-fn decoded(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -77,8 +79,10 @@ pub(crate) fn connector(roots: &Roots) -> Result<MakeRustlsConnect, Failure> {
             store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
         Roots::File(path) => {
-            for certificate in CertificateDer::pem_file_iter(path).map_err(|error| in_file(path, &error))? {
-                store.add(certificate.map_err(|error| in_file(path, &error))?)?;
+            for certificate in
+                CertificateDer::pem_file_iter(path).map_err(|error| file_error(path, &error))?
+            {
+                store.add(certificate.map_err(|error| file_error(path, &error))?)?;
             }
         }
     }
@@ -90,7 +94,7 @@ pub(crate) fn connector(roots: &Roots) -> Result<MakeRustlsConnect, Failure> {
     Ok(MakeRustlsConnect::new(config))
 }
 
-fn in_file(path: &str, error: &dyn std::fmt::Display) -> Failure {
+fn file_error(path: &str, error: &dyn std::fmt::Display) -> Failure {
     format!("could not read the certificates in `{path}`: {error}").into()
 }
 
@@ -99,7 +103,7 @@ mod tests {
     use super::*;
 
     fn check(url: &str, expected: &str, tls: Option<Roots>) {
-        assert_eq!(wanted(url), Wanted { url: expected.to_owned(), tls });
+        assert_eq!(parse_tls_options(url), TlsOptions { url: expected.to_owned(), tls });
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use emergent_domain::{
-    cursor::{Cursor, Page, Paged},
+    cursor::{Cursor, Page, ResultPage},
     ids::{ObjectId, ProjectId},
     object::Object,
     query::ObjectFilter,
@@ -38,7 +38,7 @@ pub const VERSION_COLUMNS: &str = "object_id, project_id, type, key, status, lab
                                    updated_at, deleted_at, author_token, author_run, author_tool_call, reason";
 
 /// Reads an object from the columns from `first` on.
-pub fn read(row: &Row<'_>, first: usize) -> Result<Object> {
+pub fn from_row(row: &Row<'_>, first: usize) -> Result<Object> {
     Ok(Object {
         id: row.get(first)?,
         project: row.get(first + 1)?,
@@ -51,14 +51,14 @@ pub fn read(row: &Row<'_>, first: usize) -> Result<Object> {
         created_at: row.get(first + 8)?,
         updated_at: row.get(first + 9)?,
         deleted_at: row.get(first + 10)?,
-        author: author::read(row, first + 11)?,
+        author: author::from_row(row, first + 11)?,
         reason: row.get(first + 14)?,
     })
 }
 
 /// An object's row with its number, read to be changed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Locked {
+pub struct LockedObject {
     pub no: i64,
     pub object: Object,
 }
@@ -68,35 +68,40 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<O
     let sql = format!(
         "SELECT {COLUMNS} FROM graph_objects WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL"
     );
-    tx.opt(&sql, params![id, project], |row| read(row, 0))
+    tx.query_opt(&sql, params![id, project], |row| from_row(row, 0))
 }
 
 /// The newest version, a tombstone too, held until the transaction ends.
-pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<Locked>> {
+pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<LockedObject>> {
     let sql = format!(
         "SELECT no, {COLUMNS} FROM graph_objects WHERE id = $1 AND project_id = $2{}",
         tx.for_update()
     );
-    tx.opt(&sql, params![id, project], locked)
+    tx.query_opt(&sql, params![id, project], locked_from_row)
 }
 
 /// The living object with this key, held until the transaction ends.
-pub fn lock_by_key(tx: &mut Tx<'_>, project: ProjectId, type_: &str, key: &str) -> Result<Option<Locked>> {
+pub fn lock_by_key(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    type_: &str,
+    key: &str,
+) -> Result<Option<LockedObject>> {
     let sql = format!(
         "SELECT no, {COLUMNS} FROM graph_objects
          WHERE project_id = $1 AND type = $2 AND key = $3 AND deleted_at IS NULL{}",
         tx.for_update()
     );
-    tx.opt(&sql, params![project, type_, key], locked)
+    tx.query_opt(&sql, params![project, type_, key], locked_from_row)
 }
 
-fn locked(row: &Row<'_>) -> Result<Locked> {
-    Ok(Locked { no: row.get(0)?, object: read(row, 1)? })
+fn locked_from_row(row: &Row<'_>) -> Result<LockedObject> {
+    Ok(LockedObject { no: row.get(0)?, object: from_row(row, 1)? })
 }
 
 /// Which living object has this key.
-pub fn key_holder(tx: &mut Tx<'_>, project: ProjectId, type_: &str, key: &str) -> Result<Option<ObjectId>> {
-    tx.opt(
+pub fn id_by_key(tx: &mut Tx<'_>, project: ProjectId, type_: &str, key: &str) -> Result<Option<ObjectId>> {
+    tx.query_opt(
         "SELECT id FROM graph_objects WHERE project_id = $1 AND type = $2 AND key = $3 AND deleted_at IS NULL",
         params![project, type_, key],
         |row| row.get(0),
@@ -104,16 +109,16 @@ pub fn key_holder(tx: &mut Tx<'_>, project: ProjectId, type_: &str, key: &str) -
 }
 
 /// The object that had this key last: the living one, or the one deleted latest.
-pub fn last_with_key(
+pub fn latest_id_by_key(
     tx: &mut Tx<'_>,
     project: ProjectId,
     type_: &str,
     key: &str,
 ) -> Result<Option<ObjectId>> {
-    if let Some(living) = key_holder(tx, project, type_, key)? {
+    if let Some(living) = id_by_key(tx, project, type_, key)? {
         return Ok(Some(living));
     }
-    tx.opt(
+    tx.query_opt(
         "SELECT id FROM graph_objects WHERE project_id = $1 AND type = $2 AND key = $3
          ORDER BY deleted_at DESC, id DESC LIMIT 1",
         params![project, type_, key],
@@ -123,51 +128,51 @@ pub fn last_with_key(
 
 /// What an edge needs to know of its end.
 #[derive(Debug, Clone, PartialEq)]
-pub struct EndRow {
+pub struct EndObject {
     pub type_: String,
     pub updated_at: Timestamp,
 }
 
 /// The living objects among these, held so that none is deleted before the transaction ends.
-pub fn hold_living(
+pub fn lock_live(
     tx: &mut Tx<'_>,
     project: ProjectId,
     ids: &[ObjectId],
-) -> Result<HashMap<ObjectId, EndRow>> {
+) -> Result<HashMap<ObjectId, EndObject>> {
     let lock = tx.for_share();
-    living(tx, project, ids, lock)
+    select_live(tx, project, ids, lock)
 }
 
 /// The living objects among these, as they are now.
-pub fn find_living(
+pub fn find_live(
     tx: &mut Tx<'_>,
     project: ProjectId,
     ids: &[ObjectId],
-) -> Result<HashMap<ObjectId, EndRow>> {
-    living(tx, project, ids, "")
+) -> Result<HashMap<ObjectId, EndObject>> {
+    select_live(tx, project, ids, "")
 }
 
-fn living(
+fn select_live(
     tx: &mut Tx<'_>,
     project: ProjectId,
     ids: &[ObjectId],
     lock: &str,
-) -> Result<HashMap<ObjectId, EndRow>> {
+) -> Result<HashMap<ObjectId, EndObject>> {
     let mut ids = ids.to_vec();
     // In one order everywhere, so that two transactions do not wait for each other.
     ids.sort_unstable();
     ids.dedup();
     let mut found = HashMap::with_capacity(ids.len());
-    for list in page::in_lists(&ids) {
+    for list in page::in_chunks(&ids) {
         let sql = format!(
             "SELECT id, type, updated_at FROM graph_objects
              WHERE id IN ({}) AND project_id = $1 AND deleted_at IS NULL ORDER BY id{lock}",
-            page::places(2, list.len())
+            page::placeholders(2, list.len())
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.into_iter().map(Param::from));
         let rows = tx.query(&sql, &params, |row| {
-            Ok((row.get(0)?, EndRow { type_: row.get(1)?, updated_at: row.get(2)? }))
+            Ok((row.get(0)?, EndObject { type_: row.get(1)?, updated_at: row.get(2)? }))
         })?;
         found.extend(rows);
     }
@@ -180,9 +185,9 @@ pub fn list(
     project: ProjectId,
     wanted: &ObjectFilter,
     page: &Page,
-) -> Result<Paged<Object>> {
+) -> Result<ResultPage<Object>> {
     let mut params = vec![Param::from(project)];
-    let (after, values) = page::after(page, "o.created_at", "o.id", params.len() + 1);
+    let (after, values) = page::after_cursor_sql(page, "o.created_at", "o.id", params.len() + 1);
     params.extend(values);
     let (conditions, values) = filter::object_conditions(tx.engine(), wanted, "o", params.len() + 1);
     params.extend(values);
@@ -190,14 +195,17 @@ pub fn list(
         "SELECT {} FROM graph_objects AS o WHERE o.project_id = $1 AND o.deleted_at IS NULL{after}{conditions}
          ORDER BY o.created_at DESC, o.id DESC{}",
         columns("o"),
-        page::limit(page)
+        page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, |row| read(row, 0))?;
-    Ok(Paged::cut(rows, page.limit, |object| Cursor { created_at: object.created_at, id: object.id.0 }))
+    let rows = tx.query(&sql, &params, |row| from_row(row, 0))?;
+    Ok(ResultPage::from_rows(rows, page.limit, |object| Cursor {
+        created_at: object.created_at,
+        id: object.id.0,
+    }))
 }
 
 /// Every version, newest first, tombstones too. A cursor here is the moment of a version.
-pub fn history(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId, page: &Page) -> Result<Paged<Object>> {
+pub fn history(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId, page: &Page) -> Result<ResultPage<Object>> {
     let mut params = vec![Param::from(id), Param::from(project)];
     let mut after = String::new();
     if let Some(cursor) = page.after {
@@ -209,8 +217,11 @@ pub fn history(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId, page: &Page) -
          UNION ALL
          SELECT {VERSION_COLUMNS} FROM graph_object_versions WHERE object_id = $1 AND project_id = $2{after}
          ORDER BY version DESC{}",
-        page::limit(page)
+        page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, |row| read(row, 0))?;
-    Ok(Paged::cut(rows, page.limit, |object| Cursor { created_at: object.updated_at, id: object.id.0 }))
+    let rows = tx.query(&sql, &params, |row| from_row(row, 0))?;
+    Ok(ResultPage::from_rows(rows, page.limit, |object| Cursor {
+        created_at: object.updated_at,
+        id: object.id.0,
+    }))
 }

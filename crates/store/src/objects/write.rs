@@ -2,16 +2,15 @@
 
 use std::collections::HashSet;
 
-use emergent_domain::{object::Object, words::IndexedText};
+use emergent_domain::{indexed_text::IndexedText, object::Object};
 
 use crate::{
     author,
     engine::Engine,
     error::{Error, Result},
-    numbers,
-    numbers::Numbered,
-    page, params,
-    search::write::{self, Entry, Index},
+    page, params, row_numbers,
+    row_numbers::NumberedTable,
+    search::write::{self, Entry, SearchIndex},
     tx::Tx,
     value::{Param, json_strings},
 };
@@ -28,20 +27,20 @@ pub struct NewRow<'a> {
 pub fn insert_many(tx: &mut Tx<'_>, project_no: i64, rows: &[NewRow<'_>]) -> Result<Vec<Option<i64>>> {
     let Some(first) = rows.first() else { return Ok(Vec::new()) };
     let project = first.object.project;
-    let numbers = numbers::next(tx, Numbered::Objects, project_no, rows.len())?;
+    let numbers = row_numbers::allocate(tx, NumberedTable::Objects, project_no, rows.len())?;
     let made = match tx.engine() {
         Engine::Sqlite => sqlite_insert(tx, &numbers, rows)?,
         Engine::Postgres => postgres_insert(tx, &numbers, rows)?,
     };
     let entries: Vec<Entry<'_>> =
         rows.iter().zip(&made).filter_map(|(row, no)| no.map(|no| Entry { no, text: row.text })).collect();
-    write::insert(tx, Index::Objects, project, &entries)?;
+    write::insert(tx, SearchIndex::Objects, project, &entries)?;
     Ok(made)
 }
 
 const INSERT: &str = "INSERT INTO graph_objects (no, id, project_id, type, key, status, labels, properties, version, \
                       created_at, updated_at, author_token, author_run, author_tool_call, reason) VALUES";
-const UNLESS_TAKEN: &str =
+const SKIP_KEY_CONFLICT: &str =
     "ON CONFLICT (project_id, type, key) WHERE key IS NOT NULL AND deleted_at IS NULL DO NOTHING";
 
 fn insert_params<'a>(no: i64, object: &'a Object) -> Vec<Param<'a>> {
@@ -66,7 +65,7 @@ fn insert_params<'a>(no: i64, object: &'a Object) -> Vec<Param<'a>> {
 }
 
 fn sqlite_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[NewRow<'_>]) -> Result<Vec<Option<i64>>> {
-    let sql = format!("{INSERT} ({}) {UNLESS_TAKEN}", page::places(1, 15));
+    let sql = format!("{INSERT} ({}) {SKIP_KEY_CONFLICT}", page::placeholders(1, 15));
     let mut made = Vec::with_capacity(rows.len());
     for (no, row) in numbers.iter().zip(rows) {
         let changed = tx.execute(&sql, &insert_params(*no, row.object))?;
@@ -77,14 +76,14 @@ fn sqlite_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[NewRow<'_>]) -> Resul
 
 fn postgres_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[NewRow<'_>]) -> Result<Vec<Option<i64>>> {
     let params: Vec<_> = numbers.iter().zip(rows).map(|(no, row)| insert_params(*no, row.object)).collect();
-    let changed = tx.insert_many(INSERT, 15, &params, UNLESS_TAKEN)?;
+    let changed = tx.insert_many(INSERT, 15, &params, SKIP_KEY_CONFLICT)?;
     if changed == rows.len() as u64 {
         return Ok(numbers.iter().copied().map(Some).collect());
     }
     // Some keys were taken: ask which rows are there.
     let mut there = HashSet::new();
-    for list in page::in_lists(numbers) {
-        let sql = format!("SELECT no FROM graph_objects WHERE no IN ({})", page::places(1, list.len()));
+    for list in page::in_chunks(numbers) {
+        let sql = format!("SELECT no FROM graph_objects WHERE no IN ({})", page::placeholders(1, list.len()));
         let list: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
         there.extend(tx.query(&sql, &list, |row| row.get::<i64>(0))?);
     }
@@ -128,9 +127,9 @@ pub fn update(tx: &mut Tx<'_>, no: i64, next: &Object) -> Result<()> {
     );
     match changed {
         Ok(1) => Ok(()),
-        Ok(_) => Err(tx.again("the row changed although it was held")),
+        Ok(_) => Err(tx.retry_error("the row changed although it was held")),
         // Someone took the key since the caller looked: the next try will see who.
-        Err(Error::Duplicate { constraint }) => Err(tx.again(&constraint)),
+        Err(Error::Duplicate { constraint }) => Err(tx.retry_error(&constraint)),
         Err(error) => Err(error),
     }
 }

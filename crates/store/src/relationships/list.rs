@@ -1,13 +1,13 @@
 //! Pages of relationships.
 
 use emergent_domain::{
-    cursor::{Cursor, Page, Paged},
+    cursor::{Cursor, Page, ResultPage},
     ids::{ObjectId, ProjectId, RelationshipId},
     query::Direction,
     relationship::Relationship,
 };
 
-use super::{COLUMNS, VERSION_COLUMNS, columns, near, read};
+use super::{COLUMNS, VERSION_COLUMNS, columns, edges_of_object_sql, from_row};
 use crate::{error::Result, page, tx::Tx, value::Param};
 
 /// Which relationships: every part that is given must hold.
@@ -25,48 +25,48 @@ pub fn list(
     project: ProjectId,
     wanted: &RelationshipFilter,
     page: &Page,
-) -> Result<Paged<Relationship>> {
+) -> Result<ResultPage<Relationship>> {
     match (wanted.from, wanted.to) {
-        (Some(from), to) => at_object(tx, project, (from, Direction::Out), to, &wanted.types, page),
-        (None, Some(to)) => at_object(tx, project, (to, Direction::In), None, &wanted.types, page),
+        (Some(from), to) => list_at_object(tx, project, (from, Direction::Out), to, &wanted.types, page),
+        (None, Some(to)) => list_at_object(tx, project, (to, Direction::In), None, &wanted.types, page),
         (None, None) => {
             let all =
-                Source { with: String::new(), tables: "graph_relationships AS r", joined: String::new() };
-            page_of(tx, &all, vec![Param::from(project)], &wanted.types, page)
+                FromClause { with: String::new(), tables: "graph_relationships AS r", joined: String::new() };
+            select_page(tx, &all, vec![Param::from(project)], &wanted.types, page)
         }
     }
 }
 
 /// The living relationships of an object, newest first.
-pub fn of_object(
+pub fn list_for_object(
     tx: &mut Tx<'_>,
     project: ProjectId,
     object: ObjectId,
     direction: Direction,
     types: &[String],
     page: &Page,
-) -> Result<Paged<Relationship>> {
-    at_object(tx, project, (object, direction), None, types, page)
+) -> Result<ResultPage<Relationship>> {
+    list_at_object(tx, project, (object, direction), None, types, page)
 }
 
-fn at_object(
+fn list_at_object(
     tx: &mut Tx<'_>,
     project: ProjectId,
     (object, direction): (ObjectId, Direction),
     to: Option<ObjectId>,
     types: &[String],
     page: &Page,
-) -> Result<Paged<Relationship>> {
+) -> Result<ResultPage<Relationship>> {
     let mut params = vec![Param::from(project), Param::from(object)];
     let mut joined = " AND r.no = near.no".to_owned();
     if let Some(to) = to {
         params.push(Param::from(to));
         joined.push_str(" AND r.to_id = $3");
     }
-    let with = near("$2", direction, super::LIVING);
-    page_of(
+    let with = edges_of_object_sql("$2", direction, super::IS_LIVE);
+    select_page(
         tx,
-        &Source { with, tables: "near CROSS JOIN graph_relationships AS r", joined },
+        &FromClause { with, tables: "near CROSS JOIN graph_relationships AS r", joined },
         params,
         types,
         page,
@@ -74,35 +74,36 @@ fn at_object(
 }
 
 /// Where a page's rows `r` come from. The project is `$1`.
-struct Source {
+struct FromClause {
     with: String,
     tables: &'static str,
     joined: String,
 }
 
-fn page_of(
+fn select_page(
     tx: &mut Tx<'_>,
-    source: &Source,
+    source: &FromClause,
     mut params: Vec<Param<'_>>,
     types: &[String],
     page: &Page,
-) -> Result<Paged<Relationship>> {
-    let Source { with, tables, joined } = source;
+) -> Result<ResultPage<Relationship>> {
+    let FromClause { with, tables, joined } = source;
     let mut conditions = String::new();
     if !types.is_empty() {
-        conditions.push_str(&format!(" AND r.type IN ({})", page::places(params.len() + 1, types.len())));
+        conditions
+            .push_str(&format!(" AND r.type IN ({})", page::placeholders(params.len() + 1, types.len())));
         params.extend(types.iter().cloned().map(Param::from));
     }
-    let (after, values) = page::after(page, "r.created_at", "r.id", params.len() + 1);
+    let (after, values) = page::after_cursor_sql(page, "r.created_at", "r.id", params.len() + 1);
     params.extend(values);
     let sql = format!(
         "{with} SELECT {} FROM {tables} WHERE r.project_id = $1 AND r.deleted_at IS NULL{joined}{conditions}{after}
          ORDER BY r.created_at DESC, r.id DESC{}",
         columns("r"),
-        page::limit(page)
+        page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, |row| read(row, 0))?;
-    Ok(Paged::cut(rows, page.limit, |edge| Cursor { created_at: edge.created_at, id: edge.id.0 }))
+    let rows = tx.query(&sql, &params, |row| from_row(row, 0))?;
+    Ok(ResultPage::from_rows(rows, page.limit, |edge| Cursor { created_at: edge.created_at, id: edge.id.0 }))
 }
 
 /// Every version, newest first, tombstones too. A cursor here is the moment of a version.
@@ -111,7 +112,7 @@ pub fn history(
     project: ProjectId,
     id: RelationshipId,
     page: &Page,
-) -> Result<Paged<Relationship>> {
+) -> Result<ResultPage<Relationship>> {
     let mut params = vec![Param::from(id), Param::from(project)];
     let mut after = String::new();
     if let Some(cursor) = page.after {
@@ -124,8 +125,8 @@ pub fn history(
          SELECT {VERSION_COLUMNS} FROM graph_relationship_versions
          WHERE relationship_id = $1 AND project_id = $2{after}
          ORDER BY version DESC{}",
-        page::limit(page)
+        page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, |row| read(row, 0))?;
-    Ok(Paged::cut(rows, page.limit, |edge| Cursor { created_at: edge.updated_at, id: edge.id.0 }))
+    let rows = tx.query(&sql, &params, |row| from_row(row, 0))?;
+    Ok(ResultPage::from_rows(rows, page.limit, |edge| Cursor { created_at: edge.updated_at, id: edge.id.0 }))
 }

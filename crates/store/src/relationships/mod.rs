@@ -12,8 +12,8 @@ use crate::{author, error::Result, params, tx::Tx, value::Row};
 mod list;
 mod write;
 
-pub use list::{RelationshipFilter, history, list, of_object};
-pub use write::{Fate, follow, insert_many, update};
+pub use list::{RelationshipFilter, history, list, list_for_object};
+pub use write::{CascadeAction, apply_cascade, insert_many, update};
 
 /// The columns [`read`] reads, of a row without an alias.
 pub const COLUMNS: &str = "id, project_id, type, from_id, to_id, properties, weight, version, created_at, updated_at, \
@@ -25,7 +25,7 @@ pub const VERSION_COLUMNS: &str = "relationship_id, project_id, type, from_id, t
                                    author_tool_call, reason";
 
 /// Reads a relationship from the columns from `first` on.
-pub fn read(row: &Row<'_>, first: usize) -> Result<Relationship> {
+pub fn from_row(row: &Row<'_>, first: usize) -> Result<Relationship> {
     Ok(Relationship {
         id: row.get(first)?,
         project: row.get(first + 1)?,
@@ -39,7 +39,7 @@ pub fn read(row: &Row<'_>, first: usize) -> Result<Relationship> {
         updated_at: row.get(first + 9)?,
         deleted_at: row.get(first + 10)?,
         deleted_with: row.get(first + 11)?,
-        author: author::read(row, first + 12)?,
+        author: author::from_row(row, first + 12)?,
         reason: row.get(first + 15)?,
     })
 }
@@ -50,7 +50,7 @@ pub fn find(tx: &mut Tx<'_>, from: ObjectId, type_: &str, to: ObjectId) -> Resul
         "SELECT {COLUMNS} FROM graph_relationships
          WHERE from_id = $1 AND type = $2 AND to_id = $3 AND deleted_at IS NULL"
     );
-    tx.opt(&sql, params![from, type_, to], |row| read(row, 0))
+    tx.query_opt(&sql, params![from, type_, to], |row| from_row(row, 0))
 }
 
 /// A living relationship.
@@ -58,7 +58,7 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<Op
     let sql = format!(
         "SELECT {COLUMNS} FROM graph_relationships WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL"
     );
-    tx.opt(&sql, params![id, project], |row| read(row, 0))
+    tx.query_opt(&sql, params![id, project], |row| from_row(row, 0))
 }
 
 /// A living relationship, held until the transaction ends.
@@ -67,13 +67,13 @@ pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<O
         "SELECT {COLUMNS} FROM graph_relationships WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL{}",
         tx.for_update()
     );
-    tx.opt(&sql, params![id, project], |row| read(row, 0))
+    tx.query_opt(&sql, params![id, project], |row| from_row(row, 0))
 }
 
 /// A `WITH` that finds the row numbers of the edges at `object`, a parameter. It comes first and is joined with
 /// `CROSS JOIN`, or the embedded engine would read a project's edges in the order of the page
 /// instead; and it asks about one end at a time, since no partial index serves an `OR`.
-fn near(object: &str, direction: Direction, state: &str) -> String {
+fn edges_of_object_sql(object: &str, direction: Direction, state: &str) -> String {
     let out = format!("SELECT no FROM graph_relationships WHERE from_id = {object} AND {state}");
     let into = format!("SELECT no FROM graph_relationships WHERE to_id = {object} AND {state}");
     match direction {
@@ -83,8 +83,8 @@ fn near(object: &str, direction: Direction, state: &str) -> String {
     }
 }
 
-const LIVING: &str = "deleted_at IS NULL";
-const DELETED: &str = "deleted_at IS NOT NULL";
+const IS_LIVE: &str = "deleted_at IS NULL";
+const IS_DELETED: &str = "deleted_at IS NOT NULL";
 
 pub(crate) fn columns(alias: &str) -> String {
     let names: Vec<String> = COLUMNS.split(", ").map(|name| format!("{alias}.{name}")).collect();
@@ -93,27 +93,27 @@ pub(crate) fn columns(alias: &str) -> String {
 
 /// The living relationships of an object, held until the transaction ends. The object is held
 /// already, so none can join them.
-pub fn lock_living_of(tx: &mut Tx<'_>, object: ObjectId) -> Result<Vec<Relationship>> {
+pub fn lock_live_of(tx: &mut Tx<'_>, object: ObjectId) -> Result<Vec<Relationship>> {
     let sql = format!(
         "{} SELECT {} FROM near CROSS JOIN graph_relationships AS r
          WHERE r.no = near.no AND r.deleted_at IS NULL ORDER BY r.id{}",
-        near("$1", Direction::Both, LIVING),
+        edges_of_object_sql("$1", Direction::Both, IS_LIVE),
         columns("r"),
         tx.for_update()
     );
-    tx.query(&sql, params![object], |row| read(row, 0))
+    tx.query(&sql, params![object], |row| from_row(row, 0))
 }
 
 /// The relationships of an object that went when one of their ends was deleted, held until the
 /// transaction ends; those that went last come first.
-pub fn lock_taken_along(tx: &mut Tx<'_>, object: ObjectId) -> Result<Vec<Relationship>> {
+pub fn lock_deleted_with(tx: &mut Tx<'_>, object: ObjectId) -> Result<Vec<Relationship>> {
     let sql = format!(
         "{} SELECT {} FROM near CROSS JOIN graph_relationships AS r
          WHERE r.no = near.no AND r.deleted_at IS NOT NULL AND r.deleted_with IS NOT NULL
          ORDER BY r.updated_at DESC, r.id{}",
-        near("$1", Direction::Both, DELETED),
+        edges_of_object_sql("$1", Direction::Both, IS_DELETED),
         columns("r"),
         tx.for_update()
     );
-    tx.query(&sql, params![object], |row| read(row, 0))
+    tx.query(&sql, params![object], |row| from_row(row, 0))
 }

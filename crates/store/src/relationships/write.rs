@@ -9,11 +9,14 @@ use emergent_domain::{
     time::Timestamp,
 };
 
-use crate::{author, engine::Engine, error::Result, numbers, numbers::Numbered, page, tx::Tx, value::Param};
+use crate::{
+    author, engine::Engine, error::Result, page, row_numbers, row_numbers::NumberedTable, tx::Tx,
+    value::Param,
+};
 
 const INSERT: &str = "INSERT INTO graph_relationships (no, id, project_id, type, from_id, to_id, properties, weight, \
                       version, created_at, updated_at, author_token, author_run, author_tool_call, reason) VALUES";
-const UNLESS_THERE: &str = "ON CONFLICT (from_id, type, to_id) WHERE deleted_at IS NULL DO NOTHING";
+const SKIP_DUPLICATE: &str = "ON CONFLICT (from_id, type, to_id) WHERE deleted_at IS NULL DO NOTHING";
 
 /// Writes new relationships of one project. False where a living one of the same type and ends is
 /// there already; such a row is not written. The ends are held by the caller.
@@ -21,7 +24,7 @@ pub fn insert_many(tx: &mut Tx<'_>, project_no: i64, rows: &[Relationship]) -> R
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let numbers = numbers::next(tx, Numbered::Relationships, project_no, rows.len())?;
+    let numbers = row_numbers::allocate(tx, NumberedTable::Relationships, project_no, rows.len())?;
     match tx.engine() {
         Engine::Sqlite => sqlite_insert(tx, &numbers, rows),
         Engine::Postgres => postgres_insert(tx, &numbers, rows),
@@ -50,19 +53,20 @@ fn insert_params<'a>(no: i64, edge: &'a Relationship) -> Vec<Param<'a>> {
 }
 
 fn sqlite_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[Relationship]) -> Result<Vec<bool>> {
-    let sql = format!("{INSERT} ({}) {UNLESS_THERE}", page::places(1, 15));
+    let sql = format!("{INSERT} ({}) {SKIP_DUPLICATE}", page::placeholders(1, 15));
     numbers.iter().zip(rows).map(|(no, edge)| Ok(tx.execute(&sql, &insert_params(*no, edge))? == 1)).collect()
 }
 
 fn postgres_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[Relationship]) -> Result<Vec<bool>> {
     let params: Vec<_> = numbers.iter().zip(rows).map(|(no, edge)| insert_params(*no, edge)).collect();
-    let changed = tx.insert_many(INSERT, 15, &params, UNLESS_THERE)?;
+    let changed = tx.insert_many(INSERT, 15, &params, SKIP_DUPLICATE)?;
     if changed == rows.len() as u64 {
         return Ok(vec![true; rows.len()]);
     }
     let mut there = HashSet::new();
-    for list in page::in_lists(numbers) {
-        let sql = format!("SELECT no FROM graph_relationships WHERE no IN ({})", page::places(1, list.len()));
+    for list in page::in_chunks(numbers) {
+        let sql =
+            format!("SELECT no FROM graph_relationships WHERE no IN ({})", page::placeholders(1, list.len()));
         let list: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
         there.extend(tx.query(&sql, &list, |row| row.get::<i64>(0))?);
     }
@@ -71,7 +75,7 @@ fn postgres_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[Relationship]) -> R
 
 /// Writes the next version of a held relationship.
 pub fn update(tx: &mut Tx<'_>, next: &Relationship) -> Result<()> {
-    keep_versions(tx, &[next.id], next.updated_at)?;
+    archive_versions(tx, &[next.id], next.updated_at)?;
     let [token, run, tool_call] = author::params(next.author);
     let changed = tx.execute(
         "UPDATE graph_relationships SET properties = $2, weight = $3, version = $4, updated_at = $5, deleted_at = $6,
@@ -93,31 +97,37 @@ pub fn update(tx: &mut Tx<'_>, next: &Relationship) -> Result<()> {
         ],
     )?;
     if changed != 1 {
-        return Err(tx.again("the row changed although it was held"));
+        return Err(tx.retry_error("the row changed although it was held"));
     }
     Ok(())
 }
 
 /// What happens to the edges of an object that goes or comes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    GoWith(ObjectId),
-    ComeBack,
+pub enum CascadeAction {
+    DeleteWith(ObjectId),
+    Restore,
 }
 
 /// Writes the next version of held relationships, all at one moment.
-pub fn follow(tx: &mut Tx<'_>, ids: &[RelationshipId], fate: Fate, now: Timestamp, by: Author) -> Result<()> {
-    keep_versions(tx, ids, now)?;
+pub fn apply_cascade(
+    tx: &mut Tx<'_>,
+    ids: &[RelationshipId],
+    fate: CascadeAction,
+    now: Timestamp,
+    by: Author,
+) -> Result<()> {
+    archive_versions(tx, ids, now)?;
     let (deleted_at, deleted_with) = match fate {
-        Fate::GoWith(object) => (Some(now), Some(object)),
-        Fate::ComeBack => (None, None),
+        CascadeAction::DeleteWith(object) => (Some(now), Some(object)),
+        CascadeAction::Restore => (None, None),
     };
-    for list in page::in_lists(ids) {
+    for list in page::in_chunks(ids) {
         let sql = format!(
             "UPDATE graph_relationships SET version = version + 1, updated_at = $1, deleted_at = $2,
                  deleted_with = $3, author_token = $4, author_run = $5, author_tool_call = $6, reason = NULL
              WHERE id IN ({})",
-            page::places(7, list.len())
+            page::placeholders(7, list.len())
         );
         let [token, run, tool_call] = author::params(by);
         let mut params =
@@ -129,8 +139,8 @@ pub fn follow(tx: &mut Tx<'_>, ids: &[RelationshipId], fate: Fate, now: Timestam
 }
 
 /// Copies the newest versions to the history, where they held until `now`.
-fn keep_versions(tx: &mut Tx<'_>, ids: &[RelationshipId], now: Timestamp) -> Result<()> {
-    for list in page::in_lists(ids) {
+fn archive_versions(tx: &mut Tx<'_>, ids: &[RelationshipId], now: Timestamp) -> Result<()> {
+    for list in page::in_chunks(ids) {
         let sql = format!(
             "INSERT INTO graph_relationship_versions
                 (relationship_id, version, project_id, type, from_id, to_id, properties, weight, created_at,
@@ -140,7 +150,7 @@ fn keep_versions(tx: &mut Tx<'_>, ids: &[RelationshipId], now: Timestamp) -> Res
                  deleted_at, deleted_with, CAST($1 AS timestamptz), author_token, author_run, author_tool_call,
                  reason
              FROM graph_relationships WHERE id IN ({})",
-            page::places(2, list.len())
+            page::placeholders(2, list.len())
         );
         let mut params = vec![Param::from(now)];
         params.extend(list.into_iter().map(Param::from));

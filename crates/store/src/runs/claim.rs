@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 
 use emergent_domain::{ids::RunId, run::Run, time::Timestamp};
 
-use super::{COLUMNS, run};
+use super::{COLUMNS, from_row};
 use crate::{engine::Engine, error::Result, leases, page, params, tx::Tx, value::Param};
 
 fn lease_name(owner: &str) -> String {
@@ -14,7 +14,7 @@ fn lease_name(owner: &str) -> String {
 
 /// Says that a runner is alive until a moment; false when its lease was taken for dead and cleaned
 /// away, so that it must start anew under another name.
-pub fn keep_alive(tx: &mut Tx<'_>, owner: &str, until: Timestamp) -> Result<bool> {
+pub fn renew_lease(tx: &mut Tx<'_>, owner: &str, until: Timestamp) -> Result<bool> {
     leases::renew(tx, &lease_name(owner), owner, until)
 }
 
@@ -33,25 +33,25 @@ pub fn register(tx: &mut Tx<'_>, owner: &str, until: Timestamp, now: Timestamp) 
 /// after it clears it away.
 pub fn retire(tx: &mut Tx<'_>, owner: &str, now: Timestamp) -> Result<()> {
     leases::renew(tx, &lease_name(owner), owner, now)?;
-    tx.wake(super::QUEUED)
+    tx.wake(super::QUEUED_CHANNEL)
 }
 
 /// Takes the oldest queued runs.
-pub fn queued(tx: &mut Tx<'_>, owner: &str, now: Timestamp, limit: usize) -> Result<Vec<Run>> {
+pub fn claim_queued(tx: &mut Tx<'_>, owner: &str, now: Timestamp, limit: usize) -> Result<Vec<Run>> {
     let lock = skip_locked(tx);
     let sql = format!(
         "UPDATE agent_runs SET status = 'running', owner = $1, started_at = $2, clock_from = $2
          WHERE id IN (SELECT id FROM agent_runs WHERE status = 'queued' ORDER BY created_at, id LIMIT $3{lock})
          RETURNING {COLUMNS}"
     );
-    let mut runs = tx.query(&sql, params![owner, now, limit], run)?;
+    let mut runs = tx.query(&sql, params![owner, now, limit], from_row)?;
     runs.sort_by_key(|run| (run.created_at, run.id));
     Ok(runs)
 }
 
 /// Takes runs whose runner is gone; never its own, whatever a clock that jumped says of its lease.
 /// The time nobody drove them does not count against them.
-pub fn orphaned(
+pub fn claim_orphaned(
     tx: &mut Tx<'_>,
     owner: &str,
     lease: Duration,
@@ -73,19 +73,19 @@ pub fn orphaned(
     );
     let last = COLUMNS.split(", ").count();
     let found = tx.query(&sql, params![now, limit, owner], |row| {
-        Ok((run(row)?, row.get::<Option<Timestamp>>(last)?))
+        Ok((from_row(row)?, row.get::<Option<Timestamp>>(last)?))
     })?;
     let mut taken = Vec::with_capacity(found.len());
     for (mut run, until) in found {
         let away = until.map_or(Duration::ZERO, |until| now.since(until - lease));
-        let clock_from = run.clock_from.map(|from| from + away);
+        let clock_from = run.deadline_base.map(|from| from + away);
         let moved = tx.execute(
             "UPDATE agent_runs SET owner = $2, clock_from = $3 WHERE id = $1 AND status = 'running' AND owner = $4",
             params![run.id, owner, clock_from, run.owner.as_deref()],
         )?;
         if moved == 1 {
             run.owner = Some(owner.to_owned());
-            run.clock_from = clock_from;
+            run.deadline_base = clock_from;
             taken.push(run);
         }
     }
@@ -93,19 +93,19 @@ pub fn orphaned(
 }
 
 /// The runs that are a runner's to drive.
-pub fn held(tx: &mut Tx<'_>, owner: &str) -> Result<HashSet<RunId>> {
+pub fn list_owned(tx: &mut Tx<'_>, owner: &str) -> Result<HashSet<RunId>> {
     let sql = "SELECT id FROM agent_runs WHERE owner = $1 AND status = 'running'";
     Ok(tx.query(sql, params![owner], |row| row.get(0))?.into_iter().collect())
 }
 
 /// Of these runs, those that were taken from a runner: cancelled, or another's. One that ended was
 /// its own to the end.
-pub fn lost(tx: &mut Tx<'_>, owner: &str, ids: &[RunId]) -> Result<Vec<RunId>> {
+pub fn list_lost(tx: &mut Tx<'_>, owner: &str, ids: &[RunId]) -> Result<Vec<RunId>> {
     let mut lost = Vec::new();
-    for list in page::in_lists(ids) {
+    for list in page::in_chunks(ids) {
         let sql = format!(
             "SELECT id FROM agent_runs WHERE (status = 'cancelled' OR owner IS NULL OR owner <> $1) AND id IN ({})",
-            page::places(2, list.len())
+            page::placeholders(2, list.len())
         );
         let mut params = vec![Param::from(owner)];
         params.extend(list.iter().map(|id| Param::from(*id)));
@@ -115,9 +115,9 @@ pub fn lost(tx: &mut Tx<'_>, owner: &str, ids: &[RunId]) -> Result<Vec<RunId>> {
 }
 
 /// One that is.
-pub fn one_held(tx: &mut Tx<'_>, owner: &str, id: RunId) -> Result<Option<Run>> {
+pub fn get_owned(tx: &mut Tx<'_>, owner: &str, id: RunId) -> Result<Option<Run>> {
     let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND owner = $2 AND status = 'running'");
-    tx.opt(&sql, params![id, owner], run)
+    tx.query_opt(&sql, params![id, owner], from_row)
 }
 
 fn skip_locked(tx: &Tx<'_>) -> &'static str {
@@ -128,13 +128,13 @@ fn skip_locked(tx: &Tx<'_>) -> &'static str {
 }
 
 /// Whether there is anything to take: a queued run, or one whose runner is gone.
-pub fn anything(tx: &mut Tx<'_>, now: Timestamp) -> Result<bool> {
-    let queued = tx.opt("SELECT 1 FROM agent_runs WHERE status = 'queued' LIMIT 1", &[], |_| Ok(()))?;
+pub fn has_claimable(tx: &mut Tx<'_>, now: Timestamp) -> Result<bool> {
+    let queued = tx.query_opt("SELECT 1 FROM agent_runs WHERE status = 'queued' LIMIT 1", &[], |_| Ok(()))?;
     if queued.is_some() {
         return Ok(true);
     }
     // `owner` alone would be that of the lease.
     let sql = "SELECT owner FROM (SELECT DISTINCT owner FROM agent_runs WHERE status = 'running') AS owners
                WHERE NOT EXISTS (SELECT 1 FROM leases WHERE name = 'runner:' || owners.owner AND until > $1) LIMIT 1";
-    Ok(tx.opt(sql, params![now], |_| Ok(()))?.is_some())
+    Ok(tx.query_opt(sql, params![now], |_| Ok(()))?.is_some())
 }

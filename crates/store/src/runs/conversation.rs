@@ -3,10 +3,10 @@
 use std::{collections::HashMap, iter};
 
 use emergent_domain::{
-    chat::{Call, Part, Usage},
+    chat::{Part, ToolCall, Usage},
     ids::{MessageId, RunId, ToolCallId},
-    run::{CallStatus, MessageRole, Reason},
-    run_event::{MessageContent, RecordedCall, RecordedMessage},
+    run::{MessageRole, Reason, ToolCallStatus},
+    run_event::{MessageContent, RecordedMessage, RecordedToolCall},
 };
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ use crate::{error::Result, params, tx::Tx, value::Row};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Conversation {
     pub messages: Vec<RecordedMessage>,
-    pub calls: Vec<RecordedCall>,
+    pub calls: Vec<RecordedToolCall>,
     /// Results up to this place are no longer shown to the model; 0 when all are.
     pub pruned_upto: i64,
     /// The tools that patterns came to when the run started; `None` when there are no patterns.
@@ -27,13 +27,13 @@ pub fn load(tx: &mut Tx<'_>, run: RunId) -> Result<Conversation> {
     let calls = tx.query(
         &format!("SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 ORDER BY seq"),
         params![run],
-        call,
+        call_from_row,
     )?;
-    let by_id: HashMap<ToolCallId, &RecordedCall> = calls.iter().map(|call| (call.id, call)).collect();
+    let by_id: HashMap<ToolCallId, &RecordedToolCall> = calls.iter().map(|call| (call.id, call)).collect();
     let messages = tx.query(
         &format!("SELECT {MESSAGE_COLUMNS} FROM agent_run_messages WHERE run_id = $1 ORDER BY seq"),
         params![run],
-        |row| message(row, &by_id),
+        |row| message_from_row(row, &by_id),
     )?;
     let notes = tx.query(
         "SELECT data FROM agent_run_events WHERE run_id = $1 AND type IN ('compacted', 'run_started') ORDER BY seq",
@@ -51,28 +51,28 @@ pub fn load(tx: &mut Tx<'_>, run: RunId) -> Result<Conversation> {
 pub(crate) const CALL_COLUMNS: &str =
     "id, seq, message_id, tool_name, step_number, input, status, output, result_seq, duration_ms, created_at";
 
-pub(crate) fn call(row: &Row<'_>) -> Result<RecordedCall> {
+pub(crate) fn call_from_row(row: &Row<'_>) -> Result<RecordedToolCall> {
     let status: String = row.get(6)?;
-    Ok(RecordedCall {
+    Ok(RecordedToolCall {
         id: row.get(0)?,
         seq: row.get(1)?,
         message: row.get(2)?,
         tool: row.get(3)?,
         step: row.get(4)?,
-        input: unwrapped(&row.get::<String>(5)?),
-        status: CallStatus::parse(&status).unwrap_or(CallStatus::Error),
-        output: row.get::<Option<String>>(7)?.map(|text| unwrapped(&text)),
+        input: unwrap_json(&row.get::<String>(5)?),
+        status: ToolCallStatus::parse(&status).unwrap_or(ToolCallStatus::Error),
+        output: row.get::<Option<String>>(7)?.map(|text| unwrap_json(&text)),
         result_seq: row.get(8)?,
         duration_ms: row.get(9)?,
         at: row.get(10)?,
     })
 }
 
-fn unwrapped(text: &str) -> Value {
+fn unwrap_json(text: &str) -> Value {
     let value: Value = serde_json::from_str(text).unwrap_or(Value::Null);
     match value {
-        Value::Object(mut map) if map.len() == 1 && map.contains_key(super::record::WRAPPED) => {
-            map.remove(super::record::WRAPPED).unwrap_or(Value::Null)
+        Value::Object(mut map) if map.len() == 1 && map.contains_key(super::record::WRAPPER_KEY) => {
+            map.remove(super::record::WRAPPER_KEY).unwrap_or(Value::Null)
         }
         other => other,
     }
@@ -82,7 +82,10 @@ pub(crate) const MESSAGE_COLUMNS: &str = "id, seq, role, step_number, content, i
      reasoning_tokens, cache_read_tokens, cache_write_tokens, cost, created_at";
 
 /// A message, with the inputs of its calls put back from their rows.
-pub(crate) fn message(row: &Row<'_>, calls: &HashMap<ToolCallId, &RecordedCall>) -> Result<RecordedMessage> {
+pub(crate) fn message_from_row(
+    row: &Row<'_>,
+    calls: &HashMap<ToolCallId, &RecordedToolCall>,
+) -> Result<RecordedMessage> {
     let role: String = row.get(2)?;
     let role = MessageRole::parse(&role).unwrap_or(MessageRole::User);
     let content: Value = serde_json::from_str(&row.get::<String>(4)?).unwrap_or(Value::Null);
@@ -116,7 +119,7 @@ fn read_content(
     id: MessageId,
     role: MessageRole,
     mut content: Value,
-    calls: &HashMap<ToolCallId, &RecordedCall>,
+    calls: &HashMap<ToolCallId, &RecordedToolCall>,
 ) -> MessageContent {
     let text = |content: &mut Value| match content["text"].take() {
         Value::String(text) => text,
@@ -131,26 +134,26 @@ fn read_content(
     }
     match content["parts"].take() {
         Value::Array(parts) => {
-            MessageContent::Parts(parts.into_iter().filter_map(|part| whole(part, calls)).collect())
+            MessageContent::Parts(parts.into_iter().filter_map(|part| restore_part(part, calls)).collect())
         }
         _ => {
             let mut made: Vec<_> = calls.values().filter(|call| call.message == id).collect();
             made.sort_by_key(|call| call.seq);
-            let made = made.into_iter().map(|call| called(call, None));
+            let made = made.into_iter().map(|call| call_part(call, None));
             MessageContent::Parts(iter::once(Part::text(text(&mut content))).chain(made).collect())
         }
     }
 }
 
-fn whole(mut part: Value, calls: &HashMap<ToolCallId, &RecordedCall>) -> Option<Part> {
+fn restore_part(mut part: Value, calls: &HashMap<ToolCallId, &RecordedToolCall>) -> Option<Part> {
     if part["type"] != "call" {
         return serde_json::from_value(part).ok();
     }
     let call = calls.get(&serde_json::from_value(part["id"].take()).ok()?)?;
     let provider = Some(part["provider"].take()).filter(|provider| !provider.is_null());
-    Some(called(call, provider))
+    Some(call_part(call, provider))
 }
 
-fn called(call: &RecordedCall, provider: Option<Value>) -> Part {
-    Part::Call(Call { id: call.id, name: call.tool.clone(), input: call.input.clone(), provider })
+fn call_part(call: &RecordedToolCall, provider: Option<Value>) -> Part {
+    Part::Call(ToolCall { id: call.id, name: call.tool.clone(), input: call.input.clone(), provider })
 }

@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 
 use emergent_domain::{
-    cursor::{Cursor, Page, Paged},
+    cursor::{Cursor, Page, ResultPage},
     ids::{AgentId, ProjectId, RunId},
     run::{Run, RunStatus},
     time::Timestamp,
 };
 
-use super::{COLUMNS, run};
+use super::{COLUMNS, from_row};
 use crate::{
     error::Result,
     page, params,
@@ -87,7 +87,7 @@ pub fn list(
     project: ProjectId,
     filter: &RunFilter,
     page: &Page,
-) -> Result<Paged<RunSummary>> {
+) -> Result<ResultPage<RunSummary>> {
     let mut params = vec![Param::from(project)];
     let mut conditions = String::new();
     let wanted = [
@@ -101,15 +101,16 @@ pub fn list(
             conditions.push_str(&format!(" AND {column} = ${}", params.len()));
         }
     }
-    let (after, values) = page::after(page, "created_at", "id", params.len() + 1);
+    let (after, values) = page::after_cursor_sql(page, "created_at", "id", params.len() + 1);
     params.extend(values);
     let sql = format!(
         "SELECT {COLUMNS} FROM agent_runs WHERE project_id = $1{conditions}{after}
          ORDER BY created_at DESC, id DESC{}",
-        page::limit(page)
+        page::limit_sql(page)
     );
-    let runs = tx.query(&sql, &params, run)?;
-    let runs = Paged::cut(runs, page.limit, |run| Cursor { created_at: run.created_at, id: run.id.0 });
+    let runs = tx.query(&sql, &params, from_row)?;
+    let runs =
+        ResultPage::from_rows(runs, page.limit, |run| Cursor { created_at: run.created_at, id: run.id.0 });
     let ids: Vec<RunId> = runs.items.iter().map(|run| run.id).collect();
     let tokens = token_totals(tx, &ids)?;
     let children = child_counts(tx, &ids)?;
@@ -127,7 +128,7 @@ pub fn token_totals(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, To
         ["input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_write_tokens"]
             .map(sum)
             .join(", ");
-    each_of(
+    query_by_run(
         tx,
         runs,
         |places| {
@@ -153,7 +154,7 @@ pub fn token_totals(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, To
 
 /// How many children each of these has; a run without any is left out.
 pub fn child_counts(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, i64>> {
-    each_of(
+    query_by_run(
         tx,
         runs,
         |places| {
@@ -167,7 +168,7 @@ pub fn child_counts(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, i6
 
 /// Which run resumes each of these, where one does.
 pub fn resumptions(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, RunId>> {
-    each_of(
+    query_by_run(
         tx,
         runs,
         |places| format!("SELECT resumed_from, id FROM agent_runs WHERE resumed_from IN ({places})"),
@@ -176,7 +177,7 @@ pub fn resumptions(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, Run
 }
 
 /// How often each tool was called in a run, how long it took, and what went wrong.
-pub fn tool_calls(tx: &mut Tx<'_>, run: RunId) -> Result<ToolCallSummary> {
+pub fn summarize_tool_calls(tx: &mut Tx<'_>, run: RunId) -> Result<ToolCallSummary> {
     let by_tool = tx.query(
         "SELECT tool_name, count(*), CAST(round(avg(duration_ms)) AS bigint),
              CAST(sum(CASE WHEN status = 'error' THEN 1 ELSE 0 END) AS bigint)
@@ -201,27 +202,27 @@ pub fn tool_calls(tx: &mut Tx<'_>, run: RunId) -> Result<ToolCallSummary> {
 /// How often an event of a kind was told in a run.
 pub fn event_count(tx: &mut Tx<'_>, run: RunId, kind: &str) -> Result<i64> {
     let sql = "SELECT count(*) FROM agent_run_events WHERE run_id = $1 AND type = $2";
-    Ok(tx.opt(sql, params![run, kind], |row| row.get(0))?.unwrap_or(0))
+    Ok(tx.query_opt(sql, params![run, kind], |row| row.get(0))?.unwrap_or(0))
 }
 
 /// The children of some runs as they were started, each parent's together in their order, `most`
 /// at most.
-pub fn children_of(tx: &mut Tx<'_>, parents: &[RunId], most: usize) -> Result<Vec<ChildRun>> {
+pub fn list_children(tx: &mut Tx<'_>, parents: &[RunId], most: usize) -> Result<Vec<ChildRun>> {
     let mut children = Vec::new();
-    for list in page::in_lists(parents) {
+    for list in page::in_chunks(parents) {
         let sql = format!(
             "SELECT id, parent_run_id, agent_name, status, step_count, started_at, completed_at FROM agent_runs
              WHERE parent_run_id IN ({}) ORDER BY created_at, part, id LIMIT {}",
-            page::places(1, list.len()),
+            page::placeholders(1, list.len()),
             most.saturating_sub(children.len()),
         );
         let params: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
-        children.extend(tx.query(&sql, &params, child)?);
+        children.extend(tx.query(&sql, &params, child_from_row)?);
     }
     Ok(children)
 }
 
-fn child(row: &Row<'_>) -> Result<ChildRun> {
+fn child_from_row(row: &Row<'_>) -> Result<ChildRun> {
     Ok(ChildRun {
         id: row.get(0)?,
         parent: row.get(1)?,
@@ -233,15 +234,15 @@ fn child(row: &Row<'_>) -> Result<ChildRun> {
 }
 
 /// One statement about many runs, keyed by the first column it reads.
-fn each_of<T>(
+fn query_by_run<T>(
     tx: &mut Tx<'_>,
     runs: &[RunId],
     sql: impl Fn(&str) -> String,
     read: impl Fn(&Row<'_>) -> Result<(RunId, T)>,
 ) -> Result<HashMap<RunId, T>> {
     let mut found = HashMap::with_capacity(runs.len());
-    for list in page::in_lists(runs) {
-        let sql = sql(&page::places(1, list.len()));
+    for list in page::in_chunks(runs) {
+        let sql = sql(&page::placeholders(1, list.len()));
         let params: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
         found.extend(tx.query(&sql, &params, &read)?);
     }

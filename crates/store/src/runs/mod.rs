@@ -11,7 +11,7 @@ use emergent_domain::{
     agent::ModelConfig,
     ids::{ProjectId, RunId, ToolCallId},
     run::{Origin, Reason, Run, RunStatus},
-    workflow::{Duty, Hands},
+    workflow::{Deliverable, WorkflowLink},
 };
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub(crate) const COLUMNS: &str = "id, project_id, agent_id, agent_version, agent
      started_at, completed_at, schedule_id, cause_run_id, cause_depth, \
      workflow_id, task_id, session_id, discussion_id, hands";
 
-pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
+pub(crate) fn from_row(row: &Row<'_>) -> Result<Run> {
     let word = |at: usize| row.get::<String>(at);
     let model: String = row.get(13)?;
     Ok(Run {
@@ -43,7 +43,7 @@ pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
         origin: Origin::parse(&word(7)?).unwrap_or(Origin::Trigger),
         parent: row.get(8)?,
         parent_call: row.get(9)?,
-        part: row.get(10)?,
+        child_index: row.get(10)?,
         depth: row.get(11)?,
         resumed_from: row.get(12)?,
         model: serde_json::from_str(&model).unwrap_or_else(|_| ModelConfig {
@@ -56,7 +56,7 @@ pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
         steps_before: row.get(15)?,
         max_steps: row.get(16)?,
         timeout_seconds: row.get(17)?,
-        clock_from: row.get(18)?,
+        deadline_base: row.get(18)?,
         owner: row.get(19)?,
         seq: row.get(20)?,
         summary: row.get(21)?,
@@ -68,12 +68,12 @@ pub(crate) fn run(row: &Row<'_>) -> Result<Run> {
         schedule: row.get(27)?,
         cause: row.get(28)?,
         cause_depth: row.get(29)?,
-        duty: Duty {
+        workflow_link: WorkflowLink {
             workflow: row.get(30)?,
             task: row.get(31)?,
             session: row.get(32)?,
             discussion: row.get(33)?,
-            hands: row.get::<Option<String>>(34)?.and_then(|word| Hands::parse(&word)),
+            deliverable: row.get::<Option<String>>(34)?.and_then(|word| Deliverable::parse(&word)),
         },
     })
 }
@@ -100,7 +100,7 @@ pub fn insert(tx: &mut Tx<'_>, run: &Run) -> Result<()> {
             Param::from(run.origin.as_str()),
             Param::from(run.parent),
             Param::from(run.parent_call),
-            Param::from(run.part),
+            Param::from(run.child_index),
             Param::from(run.depth),
             Param::from(run.resumed_from),
             Param::from(run.model.to_string()),
@@ -109,7 +109,7 @@ pub fn insert(tx: &mut Tx<'_>, run: &Run) -> Result<()> {
             Param::from(run.steps_before),
             Param::from(run.max_steps),
             Param::from(run.timeout_seconds),
-            Param::from(run.clock_from),
+            Param::from(run.deadline_base),
             Param::from(run.owner.as_deref()),
             Param::from(run.seq),
             Param::from(run.summary.as_deref()),
@@ -121,11 +121,11 @@ pub fn insert(tx: &mut Tx<'_>, run: &Run) -> Result<()> {
             Param::from(run.schedule),
             Param::from(run.cause),
             Param::from(run.cause_depth),
-            Param::from(run.duty.workflow),
-            Param::from(run.duty.task),
-            Param::from(run.duty.session),
-            Param::from(run.duty.discussion),
-            Param::from(run.duty.hands.map(Hands::as_str)),
+            Param::from(run.workflow_link.workflow),
+            Param::from(run.workflow_link.task),
+            Param::from(run.workflow_link.session),
+            Param::from(run.workflow_link.discussion),
+            Param::from(run.workflow_link.deliverable.map(Deliverable::as_str)),
         ],
     )?;
     Ok(())
@@ -134,30 +134,30 @@ pub fn insert(tx: &mut Tx<'_>, run: &Run) -> Result<()> {
 /// A run of a project.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Option<Run>> {
     let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND project_id = $2");
-    tx.opt(&sql, params![id, project], run)
+    tx.query_opt(&sql, params![id, project], from_row)
 }
 
 /// As [`get`], kept from changing until this transaction ends.
 pub fn get_for_update(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Option<Run>> {
     let lock = tx.for_update();
     let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND project_id = $2{lock}");
-    tx.opt(&sql, params![id, project], run)
+    tx.query_opt(&sql, params![id, project], from_row)
 }
 
 /// The children of a run, those of one tool call when it is named, by their place.
-pub fn children(tx: &mut Tx<'_>, parent: RunId, call: Option<ToolCallId>) -> Result<Vec<Run>> {
+pub fn list_children(tx: &mut Tx<'_>, parent: RunId, call: Option<ToolCallId>) -> Result<Vec<Run>> {
     let condition = if call.is_some() { " AND parent_tool_call_id = $2" } else { "" };
     let sql = format!(
         "SELECT {COLUMNS} FROM agent_runs WHERE parent_run_id = $1{condition} ORDER BY part, created_at, id"
     );
     let mut params = vec![Param::from(parent)];
     params.extend(call.map(Param::from));
-    tx.query(&sql, &params, run)
+    tx.query(&sql, &params, from_row)
 }
 
 /// The run that resumes this one, if there is one.
 pub fn resumed_as(tx: &mut Tx<'_>, id: RunId) -> Result<Option<RunId>> {
-    tx.opt("SELECT id FROM agent_runs WHERE resumed_from = $1", params![id], |row| row.get(0))
+    tx.query_opt("SELECT id FROM agent_runs WHERE resumed_from = $1", params![id], |row| row.get(0))
 }
 
 /// The runs a run goes on from, the newest first; itself not included.
@@ -167,7 +167,7 @@ pub fn resume_chain(tx: &mut Tx<'_>, run: &Run) -> Result<Vec<RunId>> {
     while let Some(id) = before {
         chain.push(id);
         before = tx
-            .opt("SELECT resumed_from FROM agent_runs WHERE id = $1", params![id], |row| row.get(0))?
+            .query_opt("SELECT resumed_from FROM agent_runs WHERE id = $1", params![id], |row| row.get(0))?
             .flatten();
     }
     Ok(chain)
@@ -175,7 +175,7 @@ pub fn resume_chain(tx: &mut Tx<'_>, run: &Run) -> Result<Vec<RunId>> {
 
 /// What a run handed in: the input of the last call of its tool for that which went well. `None`
 /// while there is none, and for a run that has nothing to hand in.
-pub fn handed_in(tx: &mut Tx<'_>, run: RunId) -> Result<Option<Value>> {
+pub fn submission(tx: &mut Tx<'_>, run: RunId) -> Result<Option<Value>> {
     let sql = format!(
         "SELECT {} FROM agent_run_tool_calls
          WHERE run_id = $1 AND status = 'completed' AND tool_name = (
@@ -184,27 +184,27 @@ pub fn handed_in(tx: &mut Tx<'_>, run: RunId) -> Result<Option<Value>> {
          ORDER BY seq DESC LIMIT 1",
         conversation::CALL_COLUMNS
     );
-    Ok(tx.opt(&sql, params![run], conversation::call)?.map(|call| call.input))
+    Ok(tx.query_opt(&sql, params![run], conversation::call_from_row)?.map(|call| call.input))
 }
 
 /// How many runs set one another off before this one.
 pub fn cause_depth(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Option<i64>> {
     let sql = "SELECT cause_depth FROM agent_runs WHERE id = $1 AND project_id = $2";
-    tx.opt(sql, params![id, project], |row| row.get(0))
+    tx.query_opt(sql, params![id, project], |row| row.get(0))
 }
 
 /// How many wait for a runner, over all projects, as far as `most`.
-pub fn queued(tx: &mut Tx<'_>, most: usize) -> Result<i64> {
+pub fn count_queued(tx: &mut Tx<'_>, most: usize) -> Result<i64> {
     let sql = "SELECT count(*) FROM (SELECT 1 FROM agent_runs WHERE status = 'queued' LIMIT $1) AS waiting";
-    Ok(tx.opt(sql, params![most], |row| row.get(0))?.unwrap_or(0))
+    Ok(tx.query_opt(sql, params![most], |row| row.get(0))?.unwrap_or(0))
 }
 
 /// The channel that is woken when a run waits for a runner.
-pub const QUEUED: &str = "runs:queued";
+pub const QUEUED_CHANNEL: &str = "runs:queued";
 /// The channel that is woken when runs were cancelled.
-pub const CANCELLED: &str = "runs:cancelled";
+pub const CANCELLED_CHANNEL: &str = "runs:cancelled";
 
 /// The channel that is woken when a run ends.
-pub fn ended(id: RunId) -> String {
+pub fn ended_channel(id: RunId) -> String {
     format!("run:{id}")
 }

@@ -5,8 +5,8 @@
 use emergent_domain::{
     chat::Part,
     ids::{ProjectId, RunId, WorkflowId},
-    run::{CallStatus, RunEnd},
-    run_event::{MessageContent, RecordedCall, RecordedMessage},
+    run::{RunEnd, ToolCallStatus},
+    run_event::{MessageContent, RecordedMessage, RecordedToolCall},
     time::Timestamp,
 };
 use serde_json::{Value, json};
@@ -30,11 +30,11 @@ pub fn advance(tx: &mut Tx<'_>, id: RunId, owner: &str, seen: i64, seq: i64, ste
     Ok(moved == 1)
 }
 
-pub fn message(tx: &mut Tx<'_>, run: RunId, message: &RecordedMessage) -> Result<()> {
-    messages(tx, run, std::slice::from_ref(message))
+pub fn insert_message(tx: &mut Tx<'_>, run: RunId, message: &RecordedMessage) -> Result<()> {
+    insert_messages(tx, run, std::slice::from_ref(message))
 }
 
-pub fn messages(tx: &mut Tx<'_>, run: RunId, messages: &[RecordedMessage]) -> Result<()> {
+pub fn insert_messages(tx: &mut Tx<'_>, run: RunId, messages: &[RecordedMessage]) -> Result<()> {
     let contents: Vec<String> = messages.iter().map(|message| write_content(&message.content)).collect();
     let tokens = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let rows: Vec<Vec<Param<'_>>> = messages
@@ -70,9 +70,10 @@ pub fn messages(tx: &mut Tx<'_>, run: RunId, messages: &[RecordedMessage]) -> Re
     Ok(())
 }
 
-pub fn calls(tx: &mut Tx<'_>, run: RunId, calls: &[RecordedCall]) -> Result<()> {
-    let inputs: Vec<String> = calls.iter().map(|call| container(&call.input)).collect();
-    let outputs: Vec<Option<String>> = calls.iter().map(|call| call.output.as_ref().map(container)).collect();
+pub fn insert_calls(tx: &mut Tx<'_>, run: RunId, calls: &[RecordedToolCall]) -> Result<()> {
+    let inputs: Vec<String> = calls.iter().map(|call| to_json_container(&call.input)).collect();
+    let outputs: Vec<Option<String>> =
+        calls.iter().map(|call| call.output.as_ref().map(to_json_container)).collect();
     let rows: Vec<Vec<Param<'_>>> = calls
         .iter()
         .zip(inputs.iter().zip(&outputs))
@@ -105,7 +106,7 @@ pub fn calls(tx: &mut Tx<'_>, run: RunId, calls: &[RecordedCall]) -> Result<()> 
 }
 
 /// A call that is about to leave the house; false when it was begun or ended already.
-pub fn call_begins(tx: &mut Tx<'_>, run: RunId, seq: i64) -> Result<bool> {
+pub fn mark_call_started(tx: &mut Tx<'_>, run: RunId, seq: i64) -> Result<bool> {
     let begun = tx.execute(
         "UPDATE agent_run_tool_calls SET status = 'running' WHERE run_id = $1 AND seq = $2 AND status = 'pending'",
         params![run, seq],
@@ -114,8 +115,8 @@ pub fn call_begins(tx: &mut Tx<'_>, run: RunId, seq: i64) -> Result<bool> {
 }
 
 /// The result of a call, which it gets once; false when it had one.
-pub fn call_ends(tx: &mut Tx<'_>, run: RunId, call: &RecordedCall) -> Result<bool> {
-    let output = call.output.as_ref().map(container);
+pub fn complete_call(tx: &mut Tx<'_>, run: RunId, call: &RecordedToolCall) -> Result<bool> {
+    let output = call.output.as_ref().map(to_json_container);
     let ended = tx.execute(
         "UPDATE agent_run_tool_calls SET status = $3, output = $4, result_seq = $5, duration_ms = $6
          WHERE run_id = $1 AND seq = $2 AND status IN ('pending', 'running')",
@@ -128,11 +129,18 @@ pub fn call_ends(tx: &mut Tx<'_>, run: RunId, call: &RecordedCall) -> Result<boo
             Param::from(call.duration_ms),
         ],
     )?;
-    debug_assert!(call.status.is_over() || call.status == CallStatus::Running);
+    debug_assert!(call.status.is_terminal() || call.status == ToolCallStatus::Running);
     Ok(ended == 1)
 }
 
-pub fn event(tx: &mut Tx<'_>, run: RunId, seq: i64, kind: &str, data: &Value, at: Timestamp) -> Result<()> {
+pub fn insert_event(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    seq: i64,
+    kind: &str,
+    data: &Value,
+    at: Timestamp,
+) -> Result<()> {
     let data = data.to_string();
     tx.execute(
         "INSERT INTO agent_run_events (run_id, seq, type, data, at) VALUES ($1, $2, $3, $4, $5)",
@@ -143,7 +151,7 @@ pub fn event(tx: &mut Tx<'_>, run: RunId, seq: i64, kind: &str, data: &Value, at
 
 /// The end of a run by the runner that has it in hand; false when it is not its any more. Wakes
 /// whoever waits for it.
-pub fn end(
+pub fn end_run(
     tx: &mut Tx<'_>,
     id: RunId,
     owner: &str,
@@ -152,7 +160,7 @@ pub fn end(
     steps: i64,
     now: Timestamp,
 ) -> Result<bool> {
-    let above: Option<Above> = tx.opt(
+    let above: Option<RunRelations> = tx.query_opt(
         "UPDATE agent_runs SET status = $4, reason = $5, summary = $6, error_message = $7, completed_at = $8,
              step_count = $9, seq = seq + 1
          WHERE id = $1 AND owner = $2 AND status = 'running' AND seq = $3
@@ -171,27 +179,27 @@ pub fn end(
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     let Some(above) = above else { return Ok(false) };
-    told_of_end(tx, id, above, seen + 1, end, now)?;
+    notify_end(tx, id, above, seen + 1, end, now)?;
     Ok(true)
 }
 
 /// Whom the end of a run concerns: its parent, and its workflow.
-type Above = (Option<RunId>, Option<WorkflowId>);
+type RunRelations = (Option<RunId>, Option<WorkflowId>);
 
-fn told_of_end(
+fn notify_end(
     tx: &mut Tx<'_>,
     id: RunId,
-    (parent, workflow): Above,
+    (parent, workflow): RunRelations,
     seq: i64,
     end: &RunEnd,
     now: Timestamp,
 ) -> Result<()> {
     let data = json!({ "status": end.status(), "reason": end.reason() });
-    event(tx, id, seq, "run_ended", &data, now)?;
-    tx.wake(&super::ended(id))?;
-    workflow.map_or(Ok(()), |workflow| tx.wake(&workflows::changed(workflow)))?;
+    insert_event(tx, id, seq, "run_ended", &data, now)?;
+    tx.wake(&super::ended_channel(id))?;
+    workflow.map_or(Ok(()), |workflow| tx.wake(&workflows::changed_channel(workflow)))?;
     // A parent waits for any of its children to end.
-    parent.map_or(Ok(()), |parent| tx.wake(&super::ended(parent)))
+    parent.map_or(Ok(()), |parent| tx.wake(&super::ended_channel(parent)))
 }
 
 /// Cancels a run and everything below it that has not ended; which runs that were.
@@ -220,7 +228,7 @@ pub fn cancel_trees(
     while !level.is_empty() {
         let mut below = Vec::new();
         for id in level {
-            let moved: Option<(i64, Above)> = tx.opt(
+            let moved: Option<(i64, RunRelations)> = tx.query_opt(
                 "UPDATE agent_runs SET status = 'cancelled', error_message = $3, completed_at = $4, seq = seq + 1
                  WHERE id = $1 AND project_id = $2 AND status IN ('queued', 'running')
                  RETURNING seq, parent_run_id, workflow_id",
@@ -228,7 +236,7 @@ pub fn cancel_trees(
                 |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))),
             )?;
             if let Some((seq, above)) = moved {
-                told_of_end(tx, id, above, seq, &RunEnd::Cancelled { summary: String::new() }, now)?;
+                notify_end(tx, id, above, seq, &RunEnd::Cancelled { summary: String::new() }, now)?;
                 cancelled.push(id);
             }
             below.extend(tx.query(
@@ -241,25 +249,25 @@ pub fn cancel_trees(
     }
     if !cancelled.is_empty() {
         // After every run: counters come last in the order of locks.
-        budget::lose_of_runs(tx, &cancelled)?;
-        tx.wake(super::CANCELLED)?;
+        budget::mark_lost_for_runs(tx, &cancelled)?;
+        tx.wake(super::CANCELLED_CHANNEL)?;
     }
     Ok(cancelled)
 }
 
 /// Columns of JSON hold objects and lists only; anything else is wrapped.
-fn container(value: &Value) -> String {
+fn to_json_container(value: &Value) -> String {
     match value {
-        Value::Object(_) | Value::Array(_) => clean(value.to_string()),
-        other => clean(json!({ WRAPPED: other }).to_string()),
+        Value::Object(_) | Value::Array(_) => replace_nul(value.to_string()),
+        other => replace_nul(json!({ WRAPPER_KEY: other }).to_string()),
     }
 }
 
-pub(super) const WRAPPED: &str = "_value";
+pub(super) const WRAPPER_KEY: &str = "_value";
 
 /// PostgreSQL has no NUL in its texts. It is replaced rather than refused: what a model says is
 /// recorded, whatever it says.
-fn clean(text: String) -> String {
+fn replace_nul(text: String) -> String {
     if text.contains("\\u0000") { text.replace("\\u0000", "\\ufffd") } else { text }
 }
 
@@ -270,23 +278,23 @@ fn write_content(content: &MessageContent) -> String {
         MessageContent::Summary { text, upto } => json!({ "text": text, "upto": upto }),
         MessageContent::Parts(parts) => match &parts[..] {
             [Part::Text { text, provider: None }, calls @ ..]
-                if !text.is_empty() && calls.iter().all(plain) =>
+                if !text.is_empty() && calls.iter().all(is_plain_call) =>
             {
                 json!({ "text": text })
             }
-            parts => json!({ "parts": parts.iter().map(light).collect::<Vec<_>>() }),
+            parts => json!({ "parts": parts.iter().map(strip_call).collect::<Vec<_>>() }),
         },
     };
-    clean(value.to_string())
+    replace_nul(value.to_string())
 }
 
 /// A call of which everything stands in its own row, its place among the others included.
-fn plain(part: &Part) -> bool {
+fn is_plain_call(part: &Part) -> bool {
     matches!(part, Part::Call(call) if call.provider.is_none())
 }
 
 /// A part without what is recorded elsewhere: a call's name and input are in its own row.
-fn light(part: &Part) -> Value {
+fn strip_call(part: &Part) -> Value {
     match part {
         Part::Call(call) => match &call.provider {
             None => json!({ "type": "call", "id": call.id }),

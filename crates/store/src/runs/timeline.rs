@@ -4,17 +4,17 @@
 use std::collections::HashMap;
 
 use emergent_domain::{
-    cursor::{Cursor, Page, Paged},
+    cursor::{Cursor, Page, ResultPage},
     ids::{MessageId, RunId, ToolCallId},
     invalid::Invalid,
-    run::{CallStatus, MessageRole},
-    run_event::{RecordedCall, RecordedMessage},
+    run::{MessageRole, ToolCallStatus},
+    run_event::{RecordedMessage, RecordedToolCall},
     time::Timestamp,
 };
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::conversation::{CALL_COLUMNS, MESSAGE_COLUMNS, call, message};
+use super::conversation::{CALL_COLUMNS, MESSAGE_COLUMNS, call_from_row, message_from_row};
 use crate::{error::Result, page, params, tx::Tx, value::Param};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,37 +27,37 @@ pub struct MessageFilter {
 pub struct ToolCallFilter {
     pub tool_name: Option<String>,
     /// `Running` finds what has not begun as well: that is how it is shown.
-    pub status: Option<CallStatus>,
+    pub status: Option<ToolCallStatus>,
 }
 
 /// One line of a conversation: a message, or what a tool answered.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Line {
+pub enum TimelineItem {
     /// With the calls an assistant made in it. Their inputs are left out of the message.
-    Message(RecordedMessage, Vec<LightCall>),
-    Result(RecordedCall),
+    Message(RecordedMessage, Vec<ToolCallRef>),
+    Result(RecordedToolCall),
 }
 
 /// A call as its message shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LightCall {
+pub struct ToolCallRef {
     pub id: ToolCallId,
     pub tool: String,
-    pub status: CallStatus,
+    pub status: ToolCallStatus,
 }
 
-impl Line {
+impl TimelineItem {
     fn seq(&self) -> i64 {
         match self {
-            Line::Message(message, _) => message.seq,
-            Line::Result(call) => call.result_seq.unwrap_or(call.seq),
+            TimelineItem::Message(message, _) => message.seq,
+            TimelineItem::Result(call) => call.result_seq.unwrap_or(call.seq),
         }
     }
 
     fn at(&self) -> Timestamp {
         match self {
-            Line::Message(message, _) => message.at,
-            Line::Result(call) => call.at,
+            TimelineItem::Message(message, _) => message.at,
+            TimelineItem::Result(call) => call.at,
         }
     }
 }
@@ -69,22 +69,22 @@ fn cursor(at: Timestamp, seq: i64) -> Cursor {
 }
 
 /// The `seq` a page goes on after; 0 on the first.
-pub fn after(page: &Page) -> Result<i64, Invalid> {
+pub fn seq_after(page: &Page) -> Result<i64, Invalid> {
     match page.after {
         None => Ok(0),
         Some(cursor) => i64::try_from(cursor.id.as_u128())
-            .map_err(|_| Invalid::one("cursor", "is not a cursor of this list")),
+            .map_err(|_| Invalid::new("cursor", "is not a cursor of this list")),
     }
 }
 
 /// The conversation of a run after a `seq`, the oldest first.
-pub fn lines(
+pub fn list_items(
     tx: &mut Tx<'_>,
     run: RunId,
     filter: &MessageFilter,
     after: i64,
     limit: usize,
-) -> Result<Paged<Line>> {
+) -> Result<ResultPage<TimelineItem>> {
     let mut lines = Vec::new();
     if filter.role != Some(MessageRole::ToolResult) {
         let mut params = vec![Param::from(run), Param::from(after), Param::from(limit + 1)];
@@ -102,11 +102,11 @@ pub fn lines(
              WHERE run_id = $1 AND seq > $2{conditions} ORDER BY seq LIMIT $3"
         );
         let none = HashMap::new();
-        let messages = tx.query(&sql, &params, |row| message(row, &none))?;
-        let mut calls = calls_made(tx, run, &messages)?;
+        let messages = tx.query(&sql, &params, |row| message_from_row(row, &none))?;
+        let mut calls = calls_by_message(tx, run, &messages)?;
         lines.extend(messages.into_iter().map(|message| {
             let made = calls.remove(&message.id).unwrap_or_default();
-            Line::Message(message, made)
+            TimelineItem::Message(message, made)
         }));
     }
     if filter.role.is_none_or(|role| role == MessageRole::ToolResult) {
@@ -117,28 +117,28 @@ pub fn lines(
             "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls
              WHERE run_id = $1 AND result_seq > $2{step} ORDER BY result_seq LIMIT $3"
         );
-        lines.extend(tx.query(&sql, &params, call)?.into_iter().map(Line::Result));
+        lines.extend(tx.query(&sql, &params, call_from_row)?.into_iter().map(TimelineItem::Result));
     }
-    lines.sort_by_key(Line::seq);
-    Ok(Paged::cut(lines, limit, |line| cursor(line.at(), line.seq())))
+    lines.sort_by_key(TimelineItem::seq);
+    Ok(ResultPage::from_rows(lines, limit, |line| cursor(line.at(), line.seq())))
 }
 
 /// The calls of some messages, in their order.
-fn calls_made(
+fn calls_by_message(
     tx: &mut Tx<'_>,
     run: RunId,
     messages: &[RecordedMessage],
-) -> Result<HashMap<MessageId, Vec<LightCall>>> {
-    let mut made: HashMap<MessageId, Vec<LightCall>> = HashMap::new();
-    for list in page::in_lists(&assistants(messages)) {
+) -> Result<HashMap<MessageId, Vec<ToolCallRef>>> {
+    let mut made: HashMap<MessageId, Vec<ToolCallRef>> = HashMap::new();
+    for list in page::in_chunks(&assistant_ids(messages)) {
         let sql = format!(
             "SELECT message_id, id, tool_name, status FROM agent_run_tool_calls
              WHERE run_id = $1 AND message_id IN ({}) ORDER BY seq",
-            page::places(2, list.len())
+            page::placeholders(2, list.len())
         );
-        tx.each(&sql, &with_run(run, list), |row| {
-            let status = CallStatus::parse(&row.get::<String>(3)?).unwrap_or(CallStatus::Error);
-            let call = LightCall { id: row.get(1)?, tool: row.get(2)?, status };
+        tx.for_each_row(&sql, &with_run(run, list), |row| {
+            let status = ToolCallStatus::parse(&row.get::<String>(3)?).unwrap_or(ToolCallStatus::Error);
+            let call = ToolCallRef { id: row.get(1)?, tool: row.get(2)?, status };
             made.entry(row.get(0)?).or_default().push(call);
             Ok(())
         })?;
@@ -146,7 +146,7 @@ fn calls_made(
     Ok(made)
 }
 
-fn assistants(messages: &[RecordedMessage]) -> Vec<MessageId> {
+fn assistant_ids(messages: &[RecordedMessage]) -> Vec<MessageId> {
     messages
         .iter()
         .filter(|message| message.role == MessageRole::Assistant)
@@ -161,13 +161,13 @@ fn with_run(run: RunId, messages: Vec<MessageId>) -> Vec<Param<'static>> {
 }
 
 /// The calls of a run after a `seq`, the oldest first.
-pub fn calls(
+pub fn list_calls(
     tx: &mut Tx<'_>,
     run: RunId,
     filter: &ToolCallFilter,
     after: i64,
     limit: usize,
-) -> Result<Paged<RecordedCall>> {
+) -> Result<ResultPage<RecordedToolCall>> {
     let mut params = vec![Param::from(run), Param::from(after), Param::from(limit + 1)];
     let mut conditions = String::new();
     if let Some(tool) = &filter.tool_name {
@@ -176,26 +176,31 @@ pub fn calls(
     }
     conditions.push_str(match filter.status {
         None => "",
-        Some(CallStatus::Pending | CallStatus::Running) => " AND status IN ('pending', 'running')",
-        Some(CallStatus::Completed) => " AND status = 'completed'",
-        Some(CallStatus::Error) => " AND status = 'error'",
+        Some(ToolCallStatus::Pending | ToolCallStatus::Running) => " AND status IN ('pending', 'running')",
+        Some(ToolCallStatus::Completed) => " AND status = 'completed'",
+        Some(ToolCallStatus::Error) => " AND status = 'error'",
     });
     let sql = format!(
         "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls
          WHERE run_id = $1 AND seq > $2{conditions} ORDER BY seq LIMIT $3"
     );
-    let calls = tx.query(&sql, &params, call)?;
-    Ok(Paged::cut(calls, limit, |call| cursor(call.at, call.seq)))
+    let calls = tx.query(&sql, &params, call_from_row)?;
+    Ok(ResultPage::from_rows(calls, limit, |call| cursor(call.at, call.seq)))
 }
 
 /// One call of a run.
-pub fn get_call(tx: &mut Tx<'_>, run: RunId, id: ToolCallId) -> Result<Option<RecordedCall>> {
+pub fn get_call(tx: &mut Tx<'_>, run: RunId, id: ToolCallId) -> Result<Option<RecordedToolCall>> {
     let sql = format!("SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 AND id = $2");
-    tx.opt(&sql, params![run, id], call)
+    tx.query_opt(&sql, params![run, id], call_from_row)
 }
 
 /// The messages of a run after a `seq`, with their calls whole.
-pub fn messages_whole(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize) -> Result<Vec<RecordedMessage>> {
+pub fn messages_with_calls(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<RecordedMessage>> {
     let sql = |columns: &str| {
         format!(
             "SELECT {columns} FROM agent_run_messages WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3"
@@ -209,32 +214,48 @@ pub fn messages_whole(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize) -> 
         .map(|(id, _)| id)
         .collect();
     let mut calls = Vec::new();
-    for list in page::in_lists(&answers) {
+    for list in page::in_chunks(&answers) {
         let sql = format!(
             "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 AND message_id IN ({})",
-            page::places(2, list.len())
+            page::placeholders(2, list.len())
         );
-        calls.extend(tx.query(&sql, &with_run(run, list), call)?);
+        calls.extend(tx.query(&sql, &with_run(run, list), call_from_row)?);
     }
-    let by_id: HashMap<ToolCallId, &RecordedCall> = calls.iter().map(|call| (call.id, call)).collect();
-    tx.query(&sql(MESSAGE_COLUMNS), params, |row| message(row, &by_id))
+    let by_id: HashMap<ToolCallId, &RecordedToolCall> = calls.iter().map(|call| (call.id, call)).collect();
+    tx.query(&sql(MESSAGE_COLUMNS), params, |row| message_from_row(row, &by_id))
 }
 
 /// The calls that began after a `seq`, in the order in which they did.
-pub fn calls_begun(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize) -> Result<Vec<RecordedCall>> {
-    calls_by(tx, "seq", run, after, limit)
+pub fn calls_started_after(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<RecordedToolCall>> {
+    select_calls(tx, "seq", run, after, limit)
 }
 
 /// The calls whose result came after a `seq`, in the order in which they came.
-pub fn calls_ended(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize) -> Result<Vec<RecordedCall>> {
-    calls_by(tx, "result_seq", run, after, limit)
+pub fn calls_ended_after(
+    tx: &mut Tx<'_>,
+    run: RunId,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<RecordedToolCall>> {
+    select_calls(tx, "result_seq", run, after, limit)
 }
 
-fn calls_by(tx: &mut Tx<'_>, place: &str, run: RunId, after: i64, limit: usize) -> Result<Vec<RecordedCall>> {
+fn select_calls(
+    tx: &mut Tx<'_>,
+    place: &str,
+    run: RunId,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<RecordedToolCall>> {
     let sql = format!(
         "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 AND {place} > $2 ORDER BY {place} LIMIT $3"
     );
-    tx.query(&sql, params![run, after, limit], call)
+    tx.query(&sql, params![run, after, limit], call_from_row)
 }
 
 /// What else was told, as it was written.
@@ -247,7 +268,7 @@ pub struct EventRow {
 }
 
 /// The other events of a run after a `seq`.
-pub fn events(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize) -> Result<Vec<EventRow>> {
+pub fn list_events(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize) -> Result<Vec<EventRow>> {
     tx.query(
         "SELECT seq, type, data, at FROM agent_run_events WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
         params![run, after, limit],

@@ -7,7 +7,7 @@ use emergent_domain::ids::ProjectId;
 
 use super::{
     vectors::{NewVector, VectorChange},
-    write::Index,
+    write::SearchIndex,
 };
 use crate::{engine::Engine, error::Result, page, params, tx::Tx, value::Param};
 
@@ -19,15 +19,21 @@ pub struct Embedding {
     pub vector: Vec<f32>,
 }
 
-pub(crate) fn table(index: Index) -> &'static str {
+pub(crate) fn table(index: SearchIndex) -> &'static str {
     match index {
-        Index::Objects => "graph_embeddings",
-        Index::Chunks => "chunk_embeddings",
+        SearchIndex::Objects => "graph_embeddings",
+        SearchIndex::Chunks => "chunk_embeddings",
     }
 }
 
 /// Writes vectors, each in the place of the one its row had.
-pub fn put(tx: &mut Tx<'_>, index: Index, project: ProjectId, model: &str, rows: &[Embedding]) -> Result<()> {
+pub fn upsert(
+    tx: &mut Tx<'_>,
+    index: SearchIndex,
+    project: ProjectId,
+    model: &str,
+    rows: &[Embedding],
+) -> Result<()> {
     let values: Vec<Vec<Param<'_>>> = rows
         .iter()
         .map(|row| {
@@ -53,27 +59,27 @@ pub fn put(tx: &mut Tx<'_>, index: Index, project: ProjectId, model: &str, rows:
             index,
             project,
             no: row.no,
-            now: Some(NewVector { model: Arc::clone(&model), vector: row.vector.clone() }),
+            new_vector: Some(NewVector { model: Arc::clone(&model), vector: row.vector.clone() }),
         }));
     }
     Ok(())
 }
 
 /// Takes the vectors of rows away: they are deleted.
-pub fn remove(tx: &mut Tx<'_>, index: Index, project: ProjectId, nos: &[i64]) -> Result<()> {
-    for list in page::in_lists(nos) {
-        let sql = format!("DELETE FROM {} WHERE no IN ({})", table(index), page::places(1, list.len()));
+pub fn remove(tx: &mut Tx<'_>, index: SearchIndex, project: ProjectId, nos: &[i64]) -> Result<()> {
+    for list in page::in_chunks(nos) {
+        let sql = format!("DELETE FROM {} WHERE no IN ({})", table(index), page::placeholders(1, list.len()));
         let list: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
         tx.execute(&sql, &list)?;
     }
     if tx.engine() == Engine::Sqlite {
-        tx.vectors.extend(nos.iter().map(|no| VectorChange { index, project, no: *no, now: None }));
+        tx.vectors.extend(nos.iter().map(|no| VectorChange { index, project, no: *no, new_vector: None }));
     }
     Ok(())
 }
 
 /// A row's vector and the model that made it.
-pub fn get(tx: &mut Tx<'_>, index: Index, no: i64) -> Result<Option<(String, Vec<f32>)>> {
+pub fn get(tx: &mut Tx<'_>, index: SearchIndex, no: i64) -> Result<Option<(String, Vec<f32>)>> {
     let sql = format!("SELECT model, vector FROM {} WHERE no = $1", table(index));
-    tx.opt(&sql, params![no], |row| Ok((row.get(0)?, row.get(1)?)))
+    tx.query_opt(&sql, params![no], |row| Ok((row.get(0)?, row.get(1)?)))
 }

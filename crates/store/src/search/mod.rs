@@ -8,11 +8,11 @@ use std::collections::{HashMap, HashSet};
 
 use emergent_domain::{
     document::Chunk,
-    fusion::Ranked,
+    fusion::RankedHit,
     ids::{DocumentId, ObjectId, ProjectId},
     object::Object,
     query::ObjectFilter,
-    text_query::{Mode, TextQuery},
+    text_query::{MatchMode, TextQuery},
 };
 
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
 };
 
 pub mod embeddings;
-pub(crate) mod late;
+pub(crate) mod fts_buffer;
 pub(crate) mod postgres;
 mod quantised;
 mod rank;
@@ -34,44 +34,44 @@ pub mod vectors;
 pub mod write;
 
 use vectors::VectorIndexes;
-use write::Index;
+use write::SearchIndex;
 
 /// Which rows a search may find.
 #[derive(Debug, Clone)]
-pub enum Among {
+pub enum SearchTarget {
     /// Living objects that pass a filter.
     Objects(ObjectFilter),
     /// Chunks, of one document or of all.
     Chunks(Option<DocumentId>),
 }
 
-impl Among {
-    fn index(&self) -> Index {
+impl SearchTarget {
+    fn index(&self) -> SearchIndex {
         match self {
-            Among::Objects(_) => Index::Objects,
-            Among::Chunks(_) => Index::Chunks,
+            SearchTarget::Objects(_) => SearchIndex::Objects,
+            SearchTarget::Chunks(_) => SearchIndex::Chunks,
         }
     }
 
-    fn rows(&self) -> &'static str {
+    fn table(&self) -> &'static str {
         match self {
-            Among::Objects(_) => "graph_objects",
-            Among::Chunks(_) => "document_chunks",
+            SearchTarget::Objects(_) => "graph_objects",
+            SearchTarget::Chunks(_) => "document_chunks",
         }
     }
 
     /// Of the rows, those that can have a vector.
-    fn living(&self) -> &'static str {
+    fn live_sql(&self) -> &'static str {
         match self {
-            Among::Objects(_) => " AND o.deleted_at IS NULL",
-            Among::Chunks(_) => "",
+            SearchTarget::Objects(_) => " AND o.deleted_at IS NULL",
+            SearchTarget::Chunks(_) => "",
         }
     }
 
-    fn texts(&self) -> &'static str {
+    fn text_table(&self) -> &'static str {
         match self {
-            Among::Objects(_) => "graph_objects_fts",
-            Among::Chunks(_) => "document_chunks_fts",
+            SearchTarget::Objects(_) => "graph_objects_fts",
+            SearchTarget::Chunks(_) => "document_chunks_fts",
         }
     }
 
@@ -79,60 +79,60 @@ impl Among {
     /// only, so that needs no condition.
     fn conditions(&self, engine: Engine, first_param: usize) -> (String, Vec<Param<'static>>) {
         match self {
-            Among::Objects(wanted) => filter::object_conditions(engine, wanted, "o", first_param),
-            Among::Chunks(Some(document)) => {
+            SearchTarget::Objects(wanted) => filter::object_conditions(engine, wanted, "o", first_param),
+            SearchTarget::Chunks(Some(document)) => {
                 (format!(" AND o.document_id = ${first_param}"), vec![Param::from(*document)])
             }
-            Among::Chunks(None) => (String::new(), Vec::new()),
+            SearchTarget::Chunks(None) => (String::new(), Vec::new()),
         }
     }
 }
 
 /// How many hits a channel gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct HitLimits {
     /// At most so many.
-    pub most: usize,
+    pub max: usize,
     /// With fewer than this that have all the words, those that have any of them follow.
     pub enough: usize,
 }
 
 /// By text: first what has all the words, then what has any, each by how well it answers.
-pub fn text(
+pub fn search_text(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    among: &Among,
+    among: &SearchTarget,
     query: &TextQuery,
-    wanted: Wanted,
-) -> Result<Vec<Ranked<i64>>> {
-    tx.write_late()?;
+    wanted: HitLimits,
+) -> Result<Vec<RankedHit<i64>>> {
+    tx.flush_fts()?;
     let query = &query.without_stop_words();
-    let mut hits = text_in(tx, project, among, query, Mode::All, wanted.most)?;
+    let mut hits = search_text_mode(tx, project, among, query, MatchMode::All, wanted.max)?;
     let words = query.terms().iter().filter(|term| !term.excluded).count();
     if hits.len() < wanted.enough && words > 1 {
         let known: HashSet<i64> = hits.iter().map(|hit| hit.id).collect();
-        let any = text_in(tx, project, among, query, Mode::Any, wanted.most + hits.len())?;
+        let any = search_text_mode(tx, project, among, query, MatchMode::Any, wanted.max + hits.len())?;
         hits.extend(any.into_iter().filter(|hit| !known.contains(&hit.id)));
-        hits.truncate(wanted.most);
+        hits.truncate(wanted.max);
     }
     Ok(hits)
 }
 
-fn text_in(
+fn search_text_mode(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    among: &Among,
+    among: &SearchTarget,
     query: &TextQuery,
-    mode: Mode,
+    mode: MatchMode,
     most: usize,
-) -> Result<Vec<Ranked<i64>>> {
+) -> Result<Vec<RankedHit<i64>>> {
     match tx.engine() {
         Engine::Sqlite => match query.to_fts5(mode) {
-            Some(words) => sqlite::text(tx, project, among, &words, most),
+            Some(words) => sqlite::search_text(tx, project, among, &words, most),
             None => Ok(Vec::new()),
         },
         Engine::Postgres => match query.to_tsquery(mode) {
-            Some(words) => postgres::text(tx, project, among, &words, most),
+            Some(words) => postgres::search_text(tx, project, among, &words, most),
             None => Ok(Vec::new()),
         },
     }
@@ -143,33 +143,33 @@ fn text_in(
 /// The embedded engine must be asked with [`crate::Db::read`], PostgreSQL with
 /// [`crate::Db::snapshot`]: one keeps its index from what is committed, the other sets how far
 /// its index looks for the length of a transaction.
-pub fn vector(
+pub fn search_vectors(
     tx: &mut Tx<'_>,
     indexes: &VectorIndexes,
     project: ProjectId,
-    among: &Among,
-    nearest: &Nearest<'_>,
-) -> Result<Vec<Ranked<i64>>> {
+    among: &SearchTarget,
+    nearest: &VectorQuery<'_>,
+) -> Result<Vec<RankedHit<i64>>> {
     let mut hits = match tx.engine() {
-        Engine::Sqlite => sqlite::vector(tx, indexes, project, among, nearest)?,
-        Engine::Postgres => postgres::vector(tx, project, among, nearest)?,
+        Engine::Sqlite => sqlite::search_vectors(tx, indexes, project, among, nearest)?,
+        Engine::Postgres => postgres::search_vectors(tx, project, among, nearest)?,
     };
     hits.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.id.cmp(&b.id)));
-    hits.truncate(nearest.most);
+    hits.truncate(nearest.limit);
     Ok(hits)
 }
 
 /// What vectors are compared with.
 #[derive(Debug, Clone, Copy)]
-pub struct Nearest<'a> {
+pub struct VectorQuery<'a> {
     pub model: &'a str,
     pub vector: &'a [f32],
-    pub most: usize,
+    pub limit: usize,
 }
 
 /// The number of a living object.
 pub fn object_no(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<i64>> {
-    tx.opt(
+    tx.query_opt(
         "SELECT no FROM graph_objects WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL",
         params![id, project],
         |row| row.get(0),
@@ -182,7 +182,7 @@ pub fn load_objects(tx: &mut Tx<'_>, project: ProjectId, nos: &[i64]) -> Result<
         "SELECT no, {} FROM graph_objects WHERE project_id = $1 AND deleted_at IS NULL AND no IN",
         objects::COLUMNS
     );
-    load(tx, &sql, project, nos, |row| Ok((row.get(0)?, objects::read(row, 1)?)))
+    load(tx, &sql, project, nos, |row| Ok((row.get(0)?, objects::from_row(row, 1)?)))
 }
 
 /// Chunks by their numbers.
@@ -192,7 +192,7 @@ pub fn load_chunks(tx: &mut Tx<'_>, project: ProjectId, nos: &[i64]) -> Result<H
         documents::CHUNK_COLUMNS
     );
     let last = documents::CHUNK_COLUMNS.split(',').count();
-    load(tx, &sql, project, nos, |row| Ok((row.get(last)?, documents::chunk(row)?)))
+    load(tx, &sql, project, nos, |row| Ok((row.get(last)?, documents::chunk_from_row(row)?)))
 }
 
 fn load<T>(
@@ -203,8 +203,8 @@ fn load<T>(
     mut read: impl FnMut(&Row<'_>) -> Result<(i64, T)>,
 ) -> Result<HashMap<i64, T>> {
     let mut found = HashMap::with_capacity(nos.len());
-    for list in page::in_lists(nos) {
-        let sql = format!("{sql} ({})", page::places(2, list.len()));
+    for list in page::in_chunks(nos) {
+        let sql = format!("{sql} ({})", page::placeholders(2, list.len()));
         let mut params = vec![Param::from(project)];
         params.extend(list.into_iter().map(Param::from));
         found.extend(tx.query(&sql, &params, &mut read)?);
@@ -214,5 +214,7 @@ fn load<T>(
 
 /// A project's number; `None` when it is gone.
 fn project_no(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<i64>> {
-    tx.opt("SELECT no FROM projects WHERE id = $1 AND deleted_at IS NULL", params![project], |row| row.get(0))
+    tx.query_opt("SELECT no FROM projects WHERE id = $1 AND deleted_at IS NULL", params![project], |row| {
+        row.get(0)
+    })
 }

@@ -1,41 +1,41 @@
 //! Search on PostgreSQL: `tsvector` with a ranking like the embedded engine's, and pgvector.
 
-use emergent_domain::{fusion::Ranked, ids::ProjectId};
+use emergent_domain::{fusion::RankedHit, ids::ProjectId};
 use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
 
 use super::{
-    Among, Nearest, embeddings,
-    rank::{LENGTH_PENALTY, USUAL_LENGTH},
-    write::Index,
+    SearchTarget, VectorQuery, embeddings,
+    rank::{LENGTH_PENALTY, TYPICAL_LENGTH},
+    write::SearchIndex,
 };
 use crate::{engine::Engine, error::Result, params, tx::Tx, value::Param};
 
-pub(super) fn text(
+pub(super) fn search_text(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    among: &Among,
+    among: &SearchTarget,
     words: &str,
     most: usize,
-) -> Result<Vec<Ranked<i64>>> {
+) -> Result<Vec<RankedHit<i64>>> {
     let words = without_accents(words);
     let mut params: Vec<Param<'_>> = vec![words.into(), project.into(), most.into()];
     let (conditions, values) = among.conditions(Engine::Postgres, params.len() + 1);
     params.extend(values);
     let join = match conditions.as_str() {
         "" => String::new(),
-        _ => format!(" JOIN {} AS o ON o.no = f.no", among.rows()),
+        _ => format!(" JOIN {} AS o ON o.no = f.no", among.table()),
     };
     // The weights are of D, C, B and A: bodies are written as B, names as A.
     let sql = format!(
         "SELECT f.no, (ts_rank('{{0.1, 0.1, 0.25, 1}}', f.tsv, to_tsquery('english', $1))
-             / (1 + {LENGTH_PENALTY} * ln(greatest(length(f.tsv), {USUAL_LENGTH:.0}) / {USUAL_LENGTH:.1})))
+             / (1 + {LENGTH_PENALTY} * ln(greatest(length(f.tsv), {TYPICAL_LENGTH:.0}) / {TYPICAL_LENGTH:.1})))
              ::double precision AS score
          FROM {} AS f{join}
          WHERE f.project_id = $2 AND f.tsv @@ to_tsquery('english', $1){conditions}
          ORDER BY score DESC, f.no LIMIT $3",
-        among.texts()
+        among.text_table()
     );
-    tx.query(&sql, &params, |row| Ok(Ranked { id: row.get(0)?, score: row.get(1)? }))
+    tx.query(&sql, &params, |row| Ok(RankedHit { id: row.get(0)?, score: row.get(1)? }))
 }
 
 /// FTS5 takes the accents off what it indexes and what it is asked; PostgreSQL's configuration does
@@ -49,41 +49,41 @@ pub(super) fn without_accents(text: &str) -> String {
     ComposingNormalizerBorrowed::new_nfc().normalize_iter(letters).collect()
 }
 
-pub(super) fn vector(
+pub(super) fn search_vectors(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    among: &Among,
-    nearest: &Nearest<'_>,
-) -> Result<Vec<Ranked<i64>>> {
+    among: &SearchTarget,
+    nearest: &VectorQuery<'_>,
+) -> Result<Vec<RankedHit<i64>>> {
     if let Some(type_) = index_type(nearest.vector.len()) {
         // Goes on through the index until enough rows passed the conditions.
         let look = "SELECT set_config('hnsw.iterative_scan', 'strict_order', true), \
                            set_config('hnsw.ef_search', $1, true)";
-        let width = nearest.most.clamp(100, 1_000).to_string();
-        tx.each(look, params![width.as_str()], |_| Ok(()))?;
-        let hits = near(tx, project, among, nearest, &format!("::{type_}"))?;
-        if hits.len() >= nearest.most {
+        let width = nearest.limit.clamp(100, 1_000).to_string();
+        tx.for_each_row(look, params![width.as_str()], |_| Ok(()))?;
+        let hits = nearest_rows(tx, project, among, nearest, &format!("::{type_}"))?;
+        if hits.len() >= nearest.limit {
             return Ok(hits);
         }
     }
     // Without the cast the index does not fit, and every vector is compared.
-    near(tx, project, among, nearest, "")
+    nearest_rows(tx, project, among, nearest, "")
 }
 
-fn near(
+fn nearest_rows(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    among: &Among,
-    nearest: &Nearest<'_>,
+    among: &SearchTarget,
+    nearest: &VectorQuery<'_>,
     cast: &str,
-) -> Result<Vec<Ranked<i64>>> {
+) -> Result<Vec<RankedHit<i64>>> {
     let mut params: Vec<Param<'_>> =
-        vec![nearest.vector.into(), project.into(), nearest.model.into(), nearest.most.into()];
+        vec![nearest.vector.into(), project.into(), nearest.model.into(), nearest.limit.into()];
     let (conditions, values) = among.conditions(Engine::Postgres, params.len() + 1);
     params.extend(values);
     let join = match conditions.as_str() {
         "" => String::new(),
-        _ => format!(" JOIN {} AS o ON o.no = e.no", among.rows()),
+        _ => format!(" JOIN {} AS o ON o.no = e.no", among.table()),
     };
     // The length is written out: a partial index is only used when the plan can see that it fits.
     let sql = format!(
@@ -94,7 +94,7 @@ fn near(
         embeddings::table(among.index()),
         nearest.vector.len()
     );
-    tx.query(&sql, &params, |row| Ok(Ranked { id: row.get(0)?, score: 1.0 - row.get::<f64>(1)? }))
+    tx.query(&sql, &params, |row| Ok(RankedHit { id: row.get(0)?, score: 1.0 - row.get::<f64>(1)? }))
 }
 
 /// What vectors of a length are indexed as; `None` when pgvector cannot.
@@ -107,17 +107,18 @@ fn index_type(dims: usize) -> Option<String> {
 }
 
 /// Makes the index for vectors of a length unless it is there.
-pub(crate) fn ensure_index(tx: &mut Tx<'_>, index: Index, dims: usize) -> Result<()> {
+pub(crate) fn ensure_index(tx: &mut Tx<'_>, index: SearchIndex, dims: usize) -> Result<()> {
     let Some(type_) = index_type(dims) else { return Ok(()) };
     let operators = if dims <= 2_000 { "vector_cosine_ops" } else { "halfvec_cosine_ops" };
     let table = embeddings::table(index);
     let name = format!("{table}_hnsw_{dims}");
-    let there = tx.opt("SELECT to_regclass($1) IS NOT NULL", params![name.as_str()], |row| row.get(0))?;
+    let there =
+        tx.query_opt("SELECT to_regclass($1) IS NOT NULL", params![name.as_str()], |row| row.get(0))?;
     if there == Some(true) {
         return Ok(());
     }
     // Two that make it at once would both fail to: one waits.
-    tx.lock(&name)?;
+    tx.advisory_lock(&name)?;
     let sql = format!(
         "CREATE INDEX IF NOT EXISTS {name} ON {table} USING hnsw ((vector::{type_}) {operators})
          WHERE vector_dims(vector) = {dims}"

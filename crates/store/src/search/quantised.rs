@@ -12,15 +12,15 @@
 //! few more than needed and compares those exactly.
 
 /// Never fewer than this many of the likely ones are looked at closely.
-const CLOSER_AT_LEAST: usize = 1_500;
+const MIN_RESCORED: usize = 1_500;
 /// And never fewer than this many for each one wanted.
-const CLOSER_PER_WANTED: usize = 32;
+const RESCORED_PER_HIT: usize = 32;
 /// And never less than this part of all, since the signs err by the same for few and for many.
-const CLOSER_PART: usize = 40;
+const RESCORED_FRACTION: usize = 40;
 /// A mean of fewer vectors says little.
-const CENTRE_FROM: usize = 256;
+const MIN_FOR_CENTRE: usize = 256;
 const QUERY_BITS: usize = 4;
-const NOWHERE: u32 = u32::MAX;
+const NO_POSITION: u32 = u32::MAX;
 
 pub(super) struct Quantised {
     dims: usize,
@@ -31,7 +31,7 @@ pub(super) struct Quantised {
     centre: Vec<f32>,
     centred_at: usize,
     /// Where a row's vector is, by the row's number within its project.
-    places: Vec<u32>,
+    positions: Vec<u32>,
     rows: Vec<u32>,
     scales: Vec<Scale>,
     signs: Vec<u64>,
@@ -57,7 +57,7 @@ impl Quantised {
             rotation: Rotation::new(dims),
             centre: vec![0.0; dims],
             centred_at: 0,
-            places: Vec::new(),
+            positions: Vec::new(),
             rows: Vec::new(),
             scales: Vec::new(),
             signs: Vec::new(),
@@ -80,22 +80,22 @@ impl Quantised {
     /// Adds a row's vector, or puts it in the place of the one before. A vector of another length,
     /// or without a direction, is as good as none.
     pub(super) fn put(&mut self, row: u32, vector: &[f32]) {
-        let Some(place) = self.keep(row, vector) else { return self.remove(row) };
-        self.sign(place);
-        if self.len() >= CENTRE_FROM && self.len() >= 2 * self.centred_at {
+        let Some(place) = self.store(row, vector) else { return self.remove(row) };
+        self.update_signs(place);
+        if self.len() >= MIN_FOR_CENTRE && self.len() >= 2 * self.centred_at {
             self.recentre();
         }
     }
 
     /// As [`Quantised::put`], for many: they are found after the next [`Quantised::recentre`].
     pub(super) fn load(&mut self, row: u32, vector: &[f32]) {
-        self.keep(row, vector);
+        self.store(row, vector);
     }
 
     /// Keeps the bytes of a vector and returns their place.
-    fn keep(&mut self, row: u32, vector: &[f32]) -> Option<usize> {
-        let turned = self.turn(vector)?;
-        let place = self.place(row).unwrap_or_else(|| self.add(row));
+    fn store(&mut self, row: u32, vector: &[f32]) -> Option<usize> {
+        let turned = self.rotate(vector)?;
+        let place = self.position(row).unwrap_or_else(|| self.add(row));
         let largest = turned.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
         let code = largest / 127.0;
         for (kept, number) in self.codes[place * self.dims..].iter_mut().zip(&turned) {
@@ -106,7 +106,7 @@ impl Quantised {
     }
 
     pub(super) fn remove(&mut self, row: u32) {
-        let Some(place) = self.place(row) else { return };
+        let Some(place) = self.position(row) else { return };
         let last = self.len() - 1;
         let (dims, words) = (self.dims, self.words);
         self.codes.copy_within(last * dims.., place * dims);
@@ -115,16 +115,16 @@ impl Quantised {
         self.signs.truncate(last * words);
         self.scales.swap_remove(place);
         self.rows.swap_remove(place);
-        self.places[row as usize] = NOWHERE;
+        self.positions[row as usize] = NO_POSITION;
         if let Some(moved) = self.rows.get(place) {
-            self.places[*moved as usize] = place as u32;
+            self.positions[*moved as usize] = place as u32;
         }
     }
 
     /// Takes the mean anew and every sign with it: after loading, and when twice as many came.
     pub(super) fn recentre(&mut self) {
         self.centre.fill(0.0);
-        if self.len() >= CENTRE_FROM {
+        if self.len() >= MIN_FOR_CENTRE {
             for (codes, scale) in self.codes.chunks_exact(self.dims).zip(&self.scales) {
                 for (sum, code) in self.centre.iter_mut().zip(codes) {
                     *sum += f32::from(*code) * scale.code;
@@ -134,24 +134,24 @@ impl Quantised {
             self.centre.iter_mut().for_each(|sum| *sum /= count);
             self.centred_at = self.len();
         }
-        (0..self.len()).for_each(|place| self.sign(place));
+        (0..self.len()).for_each(|place| self.update_signs(place));
     }
 
     /// The best `wanted` rows for a query with their cosines, nearly, the best first. `among`
     /// leaves out all other rows.
     pub(super) fn search(&self, query: &[f32], wanted: usize, among: Option<&[u32]>) -> Vec<(u32, f32)> {
-        let Some(query) = self.turn(query) else { return Vec::new() };
-        let closer = (wanted * CLOSER_PER_WANTED).max(CLOSER_AT_LEAST).max(self.len() / CLOSER_PART);
+        let Some(query) = self.rotate(query) else { return Vec::new() };
+        let closer = (wanted * RESCORED_PER_HIT).max(MIN_RESCORED).max(self.len() / RESCORED_FRACTION);
         let places = match among {
             Some(rows) => {
                 let places: Vec<u32> =
-                    rows.iter().filter_map(|row| self.place(*row)).map(|at| at as u32).collect();
-                if places.len() > closer { self.likely(&query, Some(&places), closer) } else { places }
+                    rows.iter().filter_map(|row| self.position(*row)).map(|at| at as u32).collect();
+                if places.len() > closer { self.candidates(&query, Some(&places), closer) } else { places }
             }
-            None if self.len() > closer => self.likely(&query, None, closer),
+            None if self.len() > closer => self.candidates(&query, None, closer),
             None => (0..self.len() as u32).collect(),
         };
-        let mut scored = self.closer(&query, &places);
+        let mut scored = self.rescore(&query, &places);
         let better = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
         if scored.len() > wanted {
             scored.select_nth_unstable_by(wanted, better);
@@ -162,16 +162,16 @@ impl Quantised {
     }
 
     /// By signs: the places of the `count` best, in the order they lie in memory.
-    fn likely(&self, query: &[f32], among: Option<&[u32]>, count: usize) -> Vec<u32> {
+    fn candidates(&self, query: &[f32], among: Option<&[u32]>, count: usize) -> Vec<u32> {
         let query = SignQuery::new(query, self.words);
-        let mut best = Best::new(count);
+        let mut best = TopK::new(count);
         match among {
             None => fast::scan(&query, &self.signs, &self.scales, &mut best),
             Some(places) => {
                 places.iter().for_each(|place| best.offer(self.estimate(&query, *place as usize), *place));
             }
         }
-        best.into_places()
+        best.into_positions()
     }
 
     fn estimate(&self, query: &SignQuery, place: usize) -> f32 {
@@ -180,7 +180,7 @@ impl Quantised {
     }
 
     /// By bytes: the cosine of each place, nearly.
-    fn closer(&self, query: &[f32], places: &[u32]) -> Vec<(u32, f32)> {
+    fn rescore(&self, query: &[f32], places: &[u32]) -> Vec<(u32, f32)> {
         // Twelve bits keep the query's own error below that of the bytes, and sums within 31 bits.
         let largest = query.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
         let step = largest / (i32::MAX as f32 / 127.0 / self.dims as f32).min(4095.0);
@@ -194,8 +194,8 @@ impl Quantised {
         places.iter().zip(dots).map(cosine).collect()
     }
 
-    fn place(&self, row: u32) -> Option<usize> {
-        self.places.get(row as usize).filter(|place| **place != NOWHERE).map(|place| *place as usize)
+    fn position(&self, row: u32) -> Option<usize> {
+        self.positions.get(row as usize).filter(|place| **place != NO_POSITION).map(|place| *place as usize)
     }
 
     fn add(&mut self, row: u32) -> usize {
@@ -203,10 +203,10 @@ impl Quantised {
             self.reserve(self.rows.len() / 8 + 64);
         }
         let place = self.len();
-        if self.places.len() <= row as usize {
-            self.places.resize(row as usize + 1, NOWHERE);
+        if self.positions.len() <= row as usize {
+            self.positions.resize(row as usize + 1, NO_POSITION);
         }
-        self.places[row as usize] = place as u32;
+        self.positions[row as usize] = place as u32;
         self.rows.push(row);
         self.scales.push(Scale { code: 0.0, sign: 0.0, ones: 0.0 });
         self.signs.resize((place + 1) * self.words, 0);
@@ -215,7 +215,7 @@ impl Quantised {
     }
 
     /// Takes the signs of what is kept at a place.
-    fn sign(&mut self, place: usize) {
+    fn update_signs(&mut self, place: usize) {
         let codes = &self.codes[place * self.dims..(place + 1) * self.dims];
         let signs = &mut self.signs[place * self.words..(place + 1) * self.words];
         let scale = &mut self.scales[place];
@@ -235,7 +235,7 @@ impl Quantised {
     }
 
     /// Rotated and of length one; `None` when that cannot be.
-    fn turn(&self, vector: &[f32]) -> Option<Vec<f32>> {
+    fn rotate(&self, vector: &[f32]) -> Option<Vec<f32>> {
         if vector.len() != self.dims {
             return None;
         }
@@ -250,47 +250,47 @@ impl Quantised {
 }
 
 /// The `count` best of many estimates. Most are worse than what is kept and cost one comparison.
-struct Best {
+struct TopK {
     count: usize,
     /// What was kept when there were twice as many as wanted was at least this good.
-    bar: f32,
-    kept: Vec<(f32, u32)>,
+    threshold: f32,
+    candidates: Vec<(f32, u32)>,
 }
 
-impl Best {
+impl TopK {
     fn new(count: usize) -> Self {
-        Self { count, bar: f32::NEG_INFINITY, kept: Vec::with_capacity(2 * count) }
+        Self { count, threshold: f32::NEG_INFINITY, candidates: Vec::with_capacity(2 * count) }
     }
 
     #[inline(always)]
     fn offer(&mut self, score: f32, place: u32) {
-        if score >= self.bar {
-            self.keep(score, place);
+        if score >= self.threshold {
+            self.insert(score, place);
         }
     }
 
     #[inline(never)]
-    fn keep(&mut self, score: f32, place: u32) {
-        if self.kept.len() == self.kept.capacity() {
-            self.cut();
+    fn insert(&mut self, score: f32, place: u32) {
+        if self.candidates.len() == self.candidates.capacity() {
+            self.prune();
         }
-        self.kept.push((score, place));
+        self.candidates.push((score, place));
     }
 
     /// Keeps the best alone; of equals the first, so that the same question has the same answer.
-    fn cut(&mut self) {
+    fn prune(&mut self) {
         if let Some(worst) = self.count.checked_sub(1)
-            && self.kept.len() > self.count
+            && self.candidates.len() > self.count
         {
-            self.kept.select_nth_unstable_by(worst, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-            self.bar = self.kept[worst].0;
+            self.candidates.select_nth_unstable_by(worst, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            self.threshold = self.candidates[worst].0;
         }
-        self.kept.truncate(self.count);
+        self.candidates.truncate(self.count);
     }
 
-    fn into_places(mut self) -> Vec<u32> {
-        self.cut();
-        let mut places: Vec<u32> = self.kept.iter().map(|(_, place)| *place).collect();
+    fn into_positions(mut self) -> Vec<u32> {
+        self.prune();
+        let mut places: Vec<u32> = self.candidates.iter().map(|(_, place)| *place).collect();
         places.sort_unstable();
         places
     }
@@ -333,12 +333,12 @@ impl SignQuery {
             }
         }
         let weighed: u32 = counts.iter().enumerate().map(|(bit, count)| count << bit).sum();
-        self.product(weighed, scale)
+        self.dot_product(weighed, scale)
     }
 
     /// The product from what the planes count, each by its weight.
     #[inline(always)]
-    fn product(&self, weighed: u32, scale: &Scale) -> f32 {
+    fn dot_product(&self, weighed: u32, scale: &Scale) -> f32 {
         let set = self.low * scale.ones + self.step * weighed as f32;
         scale.sign * (2.0 * set - self.sum)
     }
@@ -349,9 +349,9 @@ impl SignQuery {
 /// for one: no compiler sees that a processor could count all planes of a word at once.
 #[allow(unsafe_code)]
 mod fast {
-    use super::{Best, QUERY_BITS, Scale, SignQuery};
+    use super::{QUERY_BITS, Scale, SignQuery, TopK};
 
-    pub(super) fn scan(query: &SignQuery, signs: &[u64], scales: &[Scale], best: &mut Best) {
+    pub(super) fn scan(query: &SignQuery, signs: &[u64], scales: &[Scale], best: &mut TopK) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("avx512vpopcntdq") {
             // SAFETY: the processor has what the function was compiled for.
@@ -377,7 +377,7 @@ mod fast {
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512vl,avx512vpopcntdq")]
-    fn scan_avx512(query: &SignQuery, signs: &[u64], scales: &[Scale], best: &mut Best) {
+    fn scan_avx512(query: &SignQuery, signs: &[u64], scales: &[Scale], best: &mut TopK) {
         use std::arch::x86_64::{
             _mm_add_epi64, _mm_cvtsi128_si64, _mm_unpackhi_epi64, _mm256_add_epi64, _mm256_and_si256,
             _mm256_castsi256_si128, _mm256_extracti128_si256, _mm256_popcnt_epi64, _mm256_set_epi64x,
@@ -396,13 +396,13 @@ mod fast {
             let counts = _mm256_sllv_epi64(counts, weights);
             let two = _mm_add_epi64(_mm256_castsi256_si128(counts), _mm256_extracti128_si256::<1>(counts));
             let weighed = _mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two)));
-            best.offer(query.product(weighed as u32, scale), place as u32);
+            best.offer(query.dot_product(weighed as u32, scale), place as u32);
         }
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "popcnt")]
-    fn scan_popcnt(query: &SignQuery, signs: &[u64], scales: &[Scale], best: &mut Best) {
+    fn scan_popcnt(query: &SignQuery, signs: &[u64], scales: &[Scale], best: &mut TopK) {
         scan_any(query, signs, scales, best);
     }
 
@@ -413,7 +413,7 @@ mod fast {
     }
 
     #[inline(always)]
-    fn scan_any(query: &SignQuery, signs: &[u64], scales: &[Scale], best: &mut Best) {
+    fn scan_any(query: &SignQuery, signs: &[u64], scales: &[Scale], best: &mut TopK) {
         let each = signs.chunks_exact(query.planes.len()).zip(scales);
         for (place, (signs, scale)) in each.enumerate() {
             best.offer(query.estimate(signs, scale), place as u32);
@@ -601,7 +601,7 @@ mod tests {
             let mut index = Quantised::new(dims);
             (0..3_000).for_each(|row| index.load(row, &dice.normals(dims)));
             index.recentre();
-            let query = index.turn(&dice.normals(dims)).unwrap();
+            let query = index.rotate(&dice.normals(dims)).unwrap();
             let signs = SignQuery::new(&query, index.words);
             let mut all: Vec<(f32, u32)> =
                 (0..3_000).map(|place| (index.estimate(&signs, place as usize), place)).collect();
@@ -609,9 +609,9 @@ mod tests {
             for count in [1, 10, 700, 1_600] {
                 let mut expected: Vec<u32> = all[..count].iter().map(|(_, place)| *place).collect();
                 expected.sort_unstable();
-                assert_eq!(index.likely(&query, None, count), expected, "{dims} {count}");
+                assert_eq!(index.candidates(&query, None, count), expected, "{dims} {count}");
                 let everywhere: Vec<u32> = (0..3_000).rev().collect();
-                assert_eq!(index.likely(&query, Some(&everywhere), count), expected, "{dims} {count}");
+                assert_eq!(index.candidates(&query, Some(&everywhere), count), expected, "{dims} {count}");
             }
         }
     }

@@ -33,7 +33,7 @@ use rusqlite::{Connection, ffi};
 use crate::error::{Error, Result};
 
 /// In tokens. Also what length counts from when a project's documents are shorter on average.
-pub(super) const USUAL_LENGTH: f64 = 64.0;
+pub(super) const TYPICAL_LENGTH: f64 = 64.0;
 /// How much a longer document loses: at e times the usual length, as if a word were found 1.5
 /// times less often.
 pub(super) const LENGTH_PENALTY: f64 = 0.5;
@@ -50,8 +50,8 @@ pub(super) fn register(conn: &Connection) -> Result<()> {
         let api = fts5_api(conn.handle());
         match api.as_ref().and_then(|api| api.xCreateFunction) {
             Some(create) => {
-                let known = Box::into_raw(Box::<Known>::default()).cast();
-                create(api, c"relevance".as_ptr(), known, Some(relevance), Some(forget_known))
+                let known = Box::into_raw(Box::<RarityCache>::default()).cast();
+                create(api, c"relevance".as_ptr(), known, Some(relevance), Some(free_cache))
             }
             None => ffi::SQLITE_ERROR,
         }
@@ -86,22 +86,22 @@ unsafe fn fts5_api(db: *mut ffi::sqlite3) -> *mut ffi::fts5_api {
 
 /// How rare phrases are, as of one moment.
 #[derive(Default)]
-struct Known {
-    moment: Moment,
+struct RarityCache {
+    version: DbVersion,
     rarities: HashMap<String, f64>,
 }
 
 /// More phrases than this are forgotten together.
-const MOST_KNOWN: usize = 10_000;
+const MAX_CACHED: usize = 10_000;
 
 /// Other while the database is other: changed by others, and by this connection.
 #[derive(Default, Clone, Copy, PartialEq)]
-struct Moment {
+struct DbVersion {
     version: u32,
     changes: i64,
 }
 
-impl Moment {
+impl DbVersion {
     /// `None` within a transaction that writes: it may be taken back.
     ///
     /// # Safety
@@ -148,27 +148,27 @@ struct Phrase {
     /// How much finding it says: a rare phrase says more. Counted when a row first has it.
     rarity: Option<f64>,
     /// How often it is in the current row, by weight.
-    found: f64,
+    frequency: f64,
 }
 
 impl Query {
     /// BM25, with `length` 1 for what is of the usual length or shorter.
     fn score(&self, length: f64) -> f64 {
         let part = |phrase: &Phrase| {
-            phrase.rarity.unwrap_or(0.0) * phrase.found * (SATURATION + 1.0)
-                / (phrase.found + SATURATION * length)
+            phrase.rarity.unwrap_or(0.0) * phrase.frequency * (SATURATION + 1.0)
+                / (phrase.frequency + SATURATION * length)
         };
-        self.phrases.iter().filter(|phrase| phrase.found > 0.0).map(part).sum()
+        self.phrases.iter().filter(|phrase| phrase.frequency > 0.0).map(part).sum()
     }
 
     /// Whether a row that scores at most this could still be among the best.
-    fn is_out(&self, at_most: f64) -> bool {
+    fn cannot_rank(&self, at_most: f64) -> bool {
         self.limit > 0
             && self.best.len() == self.limit
             && self.best.peek().is_some_and(|worst| at_most.to_bits() < worst.0)
     }
 
-    fn note(&mut self, score: f64) {
+    fn record(&mut self, score: f64) {
         if self.limit == 0 {
             return;
         }
@@ -224,30 +224,30 @@ unsafe fn score_row(
     unsafe {
         let mut kept = call!(api, xGetAuxdata(fts, 0)).cast::<Query>();
         if kept.is_null() {
-            kept = begin(api, fts, context, values)?;
+            kept = start_query(api, fts, context, values)?;
         }
         let query = &mut *kept;
         for phrase in 0..query.phrases.len() {
-            let found = weigh(api, fts, phrase as c_int)?;
-            query.phrases[phrase].found = found;
+            let found = weighted_frequency(api, fts, phrase as c_int)?;
+            query.phrases[phrase].frequency = found;
             if found > 0.0 && query.phrases[phrase].rarity.is_none() {
                 let rarity = rarity(api, fts, phrase as c_int, query.rows)?;
                 query.phrases[phrase].rarity = Some(rarity);
                 if let Some(name) = query.names.get_mut(phrase) {
-                    let known = &mut *call!(api, xUserData(fts)).cast::<Known>();
+                    let known = &mut *call!(api, xUserData(fts)).cast::<RarityCache>();
                     known.rarities.insert(std::mem::take(name), rarity);
                 }
             }
         }
         let at_most = query.score(1.0);
-        if query.is_out(at_most) {
+        if query.cannot_rank(at_most) {
             return Ok(at_most);
         }
         let mut tokens: c_int = 0;
         ok(call!(api, xColumnSize(fts, -1, &raw mut tokens)))?;
         let longer = f64::from(tokens) / query.usual_length;
         let score = if longer > 1.0 { query.score(1.0 + LENGTH_PENALTY * longer.ln()) } else { at_most };
-        query.note(score);
+        query.record(score);
         Ok(score)
     }
 }
@@ -256,7 +256,7 @@ unsafe fn score_row(
 ///
 /// # Safety
 /// As [`score_row`].
-unsafe fn begin(
+unsafe fn start_query(
     api: &ffi::Fts5ExtensionApi,
     fts: *mut ffi::Fts5Context,
     context: *mut ffi::sqlite3_context,
@@ -275,14 +275,14 @@ unsafe fn begin(
         let mut phrases = vec![Phrase::default(); count];
         let mut names = Vec::new();
         if let (&[_, table, query], Some(moment)) =
-            (values, Moment::now(ffi::sqlite3_context_db_handle(context)))
+            (values, DbVersion::now(ffi::sqlite3_context_db_handle(context)))
         {
-            let known = &mut *call!(api, xUserData(fts)).cast::<Known>();
-            if known.moment != moment || known.rarities.len() > MOST_KNOWN {
-                known.moment = moment;
+            let known = &mut *call!(api, xUserData(fts)).cast::<RarityCache>();
+            if known.version != moment || known.rarities.len() > MAX_CACHED {
+                known.version = moment;
                 known.rarities.clear();
             }
-            names = names_of(text(table), text(query));
+            names = cache_keys(text(table), text(query));
             // FTS5 may have left a phrase without words out: then it is unknown which is which.
             names.truncate(if names.len() == count { count } else { 0 });
             for (phrase, name) in phrases.iter_mut().zip(&names) {
@@ -292,19 +292,19 @@ unsafe fn begin(
         let rows = (rows as f64).max(1.0);
         let query = Box::into_raw(Box::new(Query {
             rows,
-            usual_length: (tokens as f64 / rows).max(USUAL_LENGTH),
+            usual_length: (tokens as f64 / rows).max(TYPICAL_LENGTH),
             phrases,
             names,
             best: BinaryHeap::with_capacity(limit.min(10_000) + 1),
             limit,
         }));
-        ok(call!(api, xSetAuxdata(fts, query.cast(), Some(forget))))?;
+        ok(call!(api, xSetAuxdata(fts, query.cast(), Some(free_query))))?;
         Ok(query)
     }
 }
 
 /// What the phrases of a query on a table are remembered by.
-fn names_of(table: &str, query: &str) -> Vec<String> {
+fn cache_keys(table: &str, query: &str) -> Vec<String> {
     let name = |(phrase, begins): (&str, bool)| format!("{table}{}{phrase}", if begins { '*' } else { ' ' });
     phrases(query).map(name).collect()
 }
@@ -323,12 +323,12 @@ unsafe fn text<'a>(value: *mut ffi::sqlite3_value) -> &'a str {
     }
 }
 
-unsafe extern "C" fn forget_known(known: *mut c_void) {
+unsafe extern "C" fn free_cache(known: *mut c_void) {
     // SAFETY: it is the box that `register` gave away, and FTS5 calls this once.
-    drop(unsafe { Box::from_raw(known.cast::<Known>()) });
+    drop(unsafe { Box::from_raw(known.cast::<RarityCache>()) });
 }
 
-unsafe extern "C" fn forget(query: *mut c_void) {
+unsafe extern "C" fn free_query(query: *mut c_void) {
     // SAFETY: it is the box that `begin` gave away, and FTS5 calls this once.
     drop(unsafe { Box::from_raw(query.cast::<Query>()) });
 }
@@ -337,7 +337,7 @@ unsafe extern "C" fn forget(query: *mut c_void) {
 ///
 /// # Safety
 /// As [`score_row`].
-unsafe fn weigh(
+unsafe fn weighted_frequency(
     api: &ffi::Fts5ExtensionApi,
     fts: *mut ffi::Fts5Context,
     phrase: c_int,

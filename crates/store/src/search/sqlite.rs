@@ -1,31 +1,31 @@
 //! Search on the embedded engine: FTS5 with a ranking of our own, and vectors held in memory.
 
-use emergent_domain::{fusion::Ranked, ids::ProjectId};
+use emergent_domain::{fusion::RankedHit, ids::ProjectId};
 use rusqlite::Connection;
 
 use super::{
-    Among, Nearest, embeddings, project_no,
+    SearchTarget, VectorQuery, embeddings, project_no,
     quantised::Quantised,
     rank,
-    vectors::{Key, VectorIndexes, row_of},
+    vectors::{Key, VectorIndexes, row_in_project},
 };
-use crate::{engine::Engine, error::Result, numbers, page, params, tx::Tx, value::Param};
+use crate::{engine::Engine, error::Result, page, params, row_numbers, tx::Tx, value::Param};
 
 /// Teaches a connection what the searches need.
 pub(crate) fn register(conn: &Connection) -> Result<()> {
     rank::register(conn)
 }
 
-pub(super) fn text(
+pub(super) fn search_text(
     tx: &mut Tx<'_>,
     project: ProjectId,
-    among: &Among,
+    among: &SearchTarget,
     words: &str,
     most: usize,
-) -> Result<Vec<Ranked<i64>>> {
+) -> Result<Vec<RankedHit<i64>>> {
     let Some(project) = project_no(tx, project)? else { return Ok(Vec::new()) };
-    let rows = numbers::range(project);
-    let texts = among.texts();
+    let rows = row_numbers::range(project);
+    let texts = among.text_table();
     let mut params = vec![words.into(), rows.start.into(), rows.end.into(), most.into()];
     let (conditions, values) = among.conditions(Engine::Sqlite, params.len() + 1);
     params.extend(values);
@@ -33,30 +33,30 @@ pub(super) fn text(
     // them a row is ranked before it is dropped or after, as SQLite likes: then it ranks them all.
     let (from, rank_all) = match conditions.as_str() {
         "" => (texts.to_owned(), "$4"),
-        _ => (format!("{texts} CROSS JOIN {} AS o ON o.no = {texts}.rowid", among.rows()), "0"),
+        _ => (format!("{texts} CROSS JOIN {} AS o ON o.no = {texts}.rowid", among.table()), "0"),
     };
     let sql = format!(
         "SELECT {texts}.rowid AS no, relevance({texts}, {rank_all}, '{texts}', $1) AS score FROM {from}
          WHERE {texts} MATCH $1 AND {texts}.rowid >= $2 AND {texts}.rowid < $3{conditions}
          ORDER BY score, no LIMIT $4"
     );
-    tx.query(&sql, &params, |row| Ok(Ranked { id: row.get(0)?, score: -row.get::<f64>(1)? }))
+    tx.query(&sql, &params, |row| Ok(RankedHit { id: row.get(0)?, score: -row.get::<f64>(1)? }))
 }
 
-pub(super) fn vector(
+pub(super) fn search_vectors(
     tx: &mut Tx<'_>,
     indexes: &VectorIndexes,
     project: ProjectId,
-    among: &Among,
-    nearest: &Nearest<'_>,
-) -> Result<Vec<Ranked<i64>>> {
+    among: &SearchTarget,
+    nearest: &VectorQuery<'_>,
+) -> Result<Vec<RankedHit<i64>>> {
     let Some(project_no) = project_no(tx, project)? else { return Ok(Vec::new()) };
-    let first = numbers::range(project_no).start;
+    let first = row_numbers::range(project_no).start;
     let key = Key { index: among.index(), project, model: nearest.model, dims: nearest.vector.len() };
     let ask = |tx: &mut Tx<'_>, most: usize, rows: Option<&[u32]>| -> Result<Vec<i64>> {
-        let found = indexes.ask(
+        let found = indexes.with_index(
             key,
-            |index| load(tx, key, first, index),
+            |index| load_index(tx, key, first, index),
             |index| index.search(nearest.vector, most, rows),
         )?;
         Ok(found.into_iter().map(|(row, _)| first + i64::from(row)).collect())
@@ -65,39 +65,40 @@ pub(super) fn vector(
 
     // The index is nearly right: a few more than wanted, compared exactly, make it right. Rows
     // that are gone meanwhile, or that a filter does not let pass, are made up for.
-    let most = nearest.most + nearest.most / 2 + 10;
+    let most = nearest.limit + nearest.limit / 2 + 10;
     let most = if conditions.is_empty() { most } else { most * 4 };
     let found = ask(tx, most, None)?;
-    let hits = compare(tx, among, nearest, &found)?;
-    if hits.len() >= nearest.most || found.len() < most {
+    let hits = exact_scores(tx, among, nearest, &found)?;
+    if hits.len() >= nearest.limit || found.len() < most {
         return Ok(hits);
     }
     // The filter lets little pass, or much was deleted this moment: only what passes is searched.
     let sql = format!(
         "SELECT o.no FROM {} AS o WHERE o.project_id = $1{}{conditions}",
-        among.rows(),
-        among.living()
+        among.table(),
+        among.live_sql()
     );
     let mut params = vec![Param::from(project)];
     params.extend(values);
-    let rows: Vec<u32> = tx.query(&sql, &params, |row| row.get(0))?.into_iter().filter_map(row_of).collect();
+    let rows: Vec<u32> =
+        tx.query(&sql, &params, |row| row.get(0))?.into_iter().filter_map(row_in_project).collect();
     let found = ask(tx, most, Some(&rows))?;
-    compare(tx, among, nearest, &found)
+    exact_scores(tx, among, nearest, &found)
 }
 
 /// Reads a project's vectors into an index.
-fn load(tx: &mut Tx<'_>, key: Key<'_>, first: i64, index: &mut Quantised) -> Result<()> {
+fn load_index(tx: &mut Tx<'_>, key: Key<'_>, first: i64, index: &mut Quantised) -> Result<()> {
     let table = embeddings::table(key.index);
-    let range = params![first, first + numbers::range(0).end, key.model];
-    let count: Option<i64> = tx.opt(
+    let range = params![first, first + row_numbers::range(0).end, key.model];
+    let count: Option<i64> = tx.query_opt(
         &format!("SELECT count(*) FROM {table} WHERE no >= $1 AND no < $2 AND model = $3"),
         range,
         |row| row.get(0),
     )?;
     index.reserve(usize::try_from(count.unwrap_or(0)).unwrap_or(0));
     let sql = format!("SELECT no, vector FROM {table} WHERE no >= $1 AND no < $2 AND model = $3");
-    tx.each(&sql, range, |row| {
-        if let Some(place) = row_of(row.get(0)?) {
+    tx.for_each_row(&sql, range, |row| {
+        if let Some(place) = row_in_project(row.get(0)?) {
             index.load(place, &row.get::<Vec<f32>>(1)?);
         }
         Ok(())
@@ -105,24 +106,29 @@ fn load(tx: &mut Tx<'_>, key: Key<'_>, first: i64, index: &mut Quantised) -> Res
 }
 
 /// The exact scores of rows, without those that are not there or not wanted.
-fn compare(tx: &mut Tx<'_>, among: &Among, nearest: &Nearest<'_>, nos: &[i64]) -> Result<Vec<Ranked<i64>>> {
+fn exact_scores(
+    tx: &mut Tx<'_>,
+    among: &SearchTarget,
+    nearest: &VectorQuery<'_>,
+    nos: &[i64],
+) -> Result<Vec<RankedHit<i64>>> {
     let mut hits = Vec::with_capacity(nos.len());
-    for list in page::in_lists(nos) {
+    for list in page::in_chunks(nos) {
         let mut params = vec![Param::from(nearest.model)];
-        let places = page::places(2, list.len());
+        let places = page::placeholders(2, list.len());
         params.extend(list.into_iter().map(Param::from));
         let (conditions, values) = among.conditions(Engine::Sqlite, params.len() + 1);
         params.extend(values);
         let join = match conditions.as_str() {
             "" => String::new(),
-            _ => format!(" JOIN {} AS o ON o.no = e.no", among.rows()),
+            _ => format!(" JOIN {} AS o ON o.no = e.no", among.table()),
         };
         let sql = format!(
             "SELECT e.no, e.vector FROM {} AS e{join} WHERE e.no IN ({places}) AND e.model = $1{conditions}",
             embeddings::table(among.index())
         );
         hits.extend(tx.query(&sql, &params, |row| {
-            Ok(Ranked { id: row.get(0)?, score: cosine(nearest.vector, &row.get::<Vec<f32>>(1)?) })
+            Ok(RankedHit { id: row.get(0)?, score: cosine(nearest.vector, &row.get::<Vec<f32>>(1)?) })
         })?);
     }
     Ok(hits)

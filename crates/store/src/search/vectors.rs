@@ -9,22 +9,22 @@ use std::{collections::HashMap, sync::Arc};
 use emergent_domain::ids::ProjectId;
 use parking_lot::{Mutex, RwLock};
 
-use super::{quantised::Quantised, write::Index};
-use crate::{error::Result, numbers};
+use super::{quantised::Quantised, write::SearchIndex};
+use crate::{error::Result, row_numbers};
 
 #[derive(Default)]
 pub struct VectorIndexes {
-    slots: Mutex<HashMap<ProjectId, Vec<Arc<Slot>>>>,
+    entries: Mutex<HashMap<ProjectId, Vec<Arc<IndexEntry>>>>,
 }
 
 /// A vector that was written or taken away, told once that is committed.
 #[derive(Clone)]
 pub struct VectorChange {
-    pub(crate) index: Index,
+    pub(crate) index: SearchIndex,
     pub(crate) project: ProjectId,
     pub(crate) no: i64,
     /// `None`: it is gone.
-    pub(crate) now: Option<NewVector>,
+    pub(crate) new_vector: Option<NewVector>,
 }
 
 #[derive(Clone)]
@@ -36,22 +36,22 @@ pub(crate) struct NewVector {
 /// Only vectors of one model and one length are comparable.
 #[derive(Clone, Copy)]
 pub(super) struct Key<'a> {
-    pub(crate) index: Index,
+    pub(crate) index: SearchIndex,
     pub(crate) project: ProjectId,
     pub(crate) model: &'a str,
     pub(crate) dims: usize,
 }
 
-struct Slot {
-    index: Index,
+struct IndexEntry {
+    index: SearchIndex,
     model: String,
     dims: usize,
     /// Held by whoever loads; the others wait for it.
     loader: Mutex<()>,
-    state: RwLock<State>,
+    state: RwLock<LoadState>,
 }
 
-enum State {
+enum LoadState {
     Unloaded,
     /// With what changed since the loading began. The writer must not wait for a load to end.
     Loading(Vec<Update>),
@@ -67,11 +67,11 @@ impl VectorIndexes {
     /// Brings the loaded indexes up to date; called in the order of the commits.
     pub(crate) fn apply(&self, changes: Vec<VectorChange>) {
         for change in changes {
-            let Some(row) = row_of(change.no) else { continue };
-            let slots = self.slots.lock().get(&change.project).cloned().unwrap_or_default();
+            let Some(row) = row_in_project(change.no) else { continue };
+            let slots = self.entries.lock().get(&change.project).cloned().unwrap_or_default();
             for slot in slots.iter().filter(|slot| slot.index == change.index) {
                 // A vector of another model has taken the place of the one this index knew.
-                let ours = change.now.as_ref().filter(|new| *new.model == *slot.model);
+                let ours = change.new_vector.as_ref().filter(|new| *new.model == *slot.model);
                 slot.apply(Update { row, vector: ours.map(|new| new.vector.clone()) });
             }
         }
@@ -79,69 +79,70 @@ impl VectorIndexes {
 
     /// Asks an index, loading it first if need be. `load` must read what is committed when it is
     /// called, and not an older snapshot: what was committed before that is not told again.
-    pub(super) fn ask<T>(
+    pub(super) fn with_index<T>(
         &self,
         key: Key<'_>,
         load: impl FnOnce(&mut Quantised) -> Result<()>,
         question: impl Fn(&Quantised) -> T,
     ) -> Result<T> {
-        let slot = self.slot(key);
-        if let State::Loaded(index) = &*slot.state.read() {
+        let slot = self.entry(key);
+        if let LoadState::Loaded(index) = &*slot.state.read() {
             return Ok(question(index));
         }
         let _loader = slot.loader.lock();
-        if let State::Loaded(index) = &*slot.state.read() {
+        if let LoadState::Loaded(index) = &*slot.state.read() {
             return Ok(question(index));
         }
         // From here on changes are noted; only then is the table read, so none falls between.
-        *slot.state.write() = State::Loading(Vec::new());
+        *slot.state.write() = LoadState::Loading(Vec::new());
         let mut index = Quantised::new(key.dims);
         if let Err(error) = load(&mut index) {
-            *slot.state.write() = State::Unloaded;
+            *slot.state.write() = LoadState::Unloaded;
             return Err(error);
         }
         index.recentre();
         let mut state = slot.state.write();
-        if let State::Loading(updates) = &mut *state {
+        if let LoadState::Loading(updates) = &mut *state {
             updates.drain(..).for_each(|update| update.apply(&mut index));
         }
         let answer = question(&index);
-        *state = State::Loaded(index);
+        *state = LoadState::Loaded(index);
         Ok(answer)
     }
 
     /// Forgets a project's indexes: it was deleted.
-    pub fn forget(&self, project: ProjectId) {
-        self.slots.lock().remove(&project);
+    pub fn remove_project(&self, project: ProjectId) {
+        self.entries.lock().remove(&project);
     }
 
-    fn slot(&self, key: Key<'_>) -> Arc<Slot> {
-        let mut slots = self.slots.lock();
+    fn entry(&self, key: Key<'_>) -> Arc<IndexEntry> {
+        let mut slots = self.entries.lock();
         let slots = slots.entry(key.project).or_default();
-        let same =
-            |slot: &&Arc<Slot>| slot.index == key.index && slot.model == key.model && slot.dims == key.dims;
+        let same = |slot: &&Arc<IndexEntry>| {
+            slot.index == key.index && slot.model == key.model && slot.dims == key.dims
+        };
         if let Some(slot) = slots.iter().find(same) {
             return Arc::clone(slot);
         }
-        let slot = Arc::new(Slot {
+        let slot = Arc::new(IndexEntry {
             index: key.index,
             model: key.model.to_owned(),
             dims: key.dims,
             loader: Mutex::default(),
-            state: RwLock::new(State::Unloaded),
+            state: RwLock::new(LoadState::Unloaded),
         });
         slots.push(Arc::clone(&slot));
         slot
     }
 }
 
-impl Slot {
+impl IndexEntry {
     fn apply(&self, update: Update) {
         match &mut *self.state.write() {
             // Loading reads the table, where it is by now.
-            State::Unloaded => {}
-            State::Loading(updates) => updates.push(update),
-            State::Loaded(index) => update.apply(index),
+            LoadState::Unloaded => {}
+            LoadState::Loading(updates) => updates.push(update),
+            LoadState::Loaded(index) => update.apply(index),
         }
     }
 }
@@ -156,8 +157,8 @@ impl Update {
 }
 
 /// A row's number within its project, which is what an index knows it by.
-pub(crate) fn row_of(no: i64) -> Option<u32> {
-    let rows = numbers::range(1).start;
+pub(crate) fn row_in_project(no: i64) -> Option<u32> {
+    let rows = row_numbers::range(1).start;
     u32::try_from(no % rows).ok().filter(|row| *row != u32::MAX)
 }
 
@@ -167,11 +168,12 @@ mod tests {
 
     fn change(no: i64, model: &str, vector: Option<[f32; 2]>, project: ProjectId) -> VectorChange {
         let now = vector.map(|vector| NewVector { model: model.into(), vector: vector.to_vec() });
-        VectorChange { index: Index::Objects, project, no, now }
+        VectorChange { index: SearchIndex::Objects, project, no, new_vector: now }
     }
 
     fn found(indexes: &VectorIndexes, key: Key<'_>) -> Vec<u32> {
-        let found = indexes.ask(key, |_| panic!("loaded twice"), |index| index.search(&[1.0, 0.0], 10, None));
+        let found =
+            indexes.with_index(key, |_| panic!("loaded twice"), |index| index.search(&[1.0, 0.0], 10, None));
         found.unwrap().into_iter().map(|(row, _)| row).collect()
     }
 
@@ -179,7 +181,7 @@ mod tests {
     fn what_is_committed_while_an_index_loads_is_not_missed() {
         let indexes = VectorIndexes::default();
         let project = ProjectId::new();
-        let key = Key { index: Index::Objects, project, model: "m", dims: 2 };
+        let key = Key { index: SearchIndex::Objects, project, model: "m", dims: 2 };
         // Nobody has asked yet: it will be in the table.
         indexes.apply(vec![change(9, "m", Some([1.0, 0.0]), project)]);
         let load = |index: &mut Quantised| {
@@ -188,7 +190,7 @@ mod tests {
             indexes.apply(vec![change(2, "m", None, project), change(3, "m", Some([0.5, 0.5]), project)]);
             Ok(())
         };
-        indexes.ask(key, load, |_| ()).unwrap();
+        indexes.with_index(key, load, |_| ()).unwrap();
         assert_eq!(found(&indexes, key), [1, 3]);
         indexes.apply(vec![
             change(4, "m", Some([0.8, 0.1]), project),
@@ -200,12 +202,12 @@ mod tests {
     #[test]
     fn a_load_that_fails_is_tried_again() {
         let indexes = VectorIndexes::default();
-        let key = Key { index: Index::Chunks, project: ProjectId::new(), model: "m", dims: 2 };
-        assert!(indexes.ask(key, |_| Err(crate::Error::Closed), |_| ()).is_err());
+        let key = Key { index: SearchIndex::Chunks, project: ProjectId::new(), model: "m", dims: 2 };
+        assert!(indexes.with_index(key, |_| Err(crate::Error::Closed), |_| ()).is_err());
         let load = |index: &mut Quantised| {
             index.load(7, &[1.0, 0.0]);
             Ok(())
         };
-        assert_eq!(indexes.ask(key, load, Quantised::len).unwrap(), 1);
+        assert_eq!(indexes.with_index(key, load, Quantised::len).unwrap(), 1);
     }
 }

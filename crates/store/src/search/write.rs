@@ -1,19 +1,19 @@
 //! Keeping the full-text index true: a row for each living object and each chunk, written in the
 //! transaction that changes it.
 
-use emergent_domain::{ids::ProjectId, text_query, words::IndexedText};
+use emergent_domain::{ids::ProjectId, indexed_text::IndexedText, text_query};
 
 use super::postgres::without_accents;
 use crate::{engine::Engine, error::Result, params, tx::Tx, value::Param};
 
 /// PostgreSQL refuses a `tsvector` over 1 MB; these bounds keep the worst text well under it, and
 /// both engines index the same part.
-const NAME: usize = 16 << 10;
-const BODY: usize = 200 << 10;
+const MAX_NAME_BYTES: usize = 16 << 10;
+const MAX_BODY_BYTES: usize = 200 << 10;
 
 /// Which index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Index {
+pub enum SearchIndex {
     Objects,
     Chunks,
 }
@@ -25,7 +25,7 @@ pub struct Entry<'a> {
 }
 
 /// Adds rows that are not there yet.
-pub fn insert(tx: &mut Tx<'_>, index: Index, project: ProjectId, entries: &[Entry<'_>]) -> Result<()> {
+pub fn insert(tx: &mut Tx<'_>, index: SearchIndex, project: ProjectId, entries: &[Entry<'_>]) -> Result<()> {
     match tx.engine() {
         Engine::Sqlite => entries.iter().try_for_each(|entry| sqlite_insert(tx, index, entry)),
         // A hundred texts of the largest size still make a statement of bearable size.
@@ -36,28 +36,29 @@ pub fn insert(tx: &mut Tx<'_>, index: Index, project: ProjectId, entries: &[Entr
 }
 
 /// Puts a text in the place of what was indexed before.
-pub fn replace(tx: &mut Tx<'_>, index: Index, project: ProjectId, entry: &Entry<'_>) -> Result<()> {
+pub fn replace(tx: &mut Tx<'_>, index: SearchIndex, project: ProjectId, entry: &Entry<'_>) -> Result<()> {
     remove(tx, index, entry.no)?;
     insert(tx, index, project, std::slice::from_ref(entry))
 }
 
-pub fn remove(tx: &mut Tx<'_>, index: Index, no: i64) -> Result<()> {
-    if let Some(late) = tx.late() {
+pub fn remove(tx: &mut Tx<'_>, index: SearchIndex, no: i64) -> Result<()> {
+    if let Some(late) = tx.fts_buffer() {
         late.remove(index, no);
         return Ok(());
     }
     let sql = match (tx.engine(), index) {
         (Engine::Sqlite, _) => delete_sql(index),
-        (Engine::Postgres, Index::Objects) => "DELETE FROM graph_objects_fts WHERE no = $1",
-        (Engine::Postgres, Index::Chunks) => "DELETE FROM document_chunks_fts WHERE no = $1",
+        (Engine::Postgres, SearchIndex::Objects) => "DELETE FROM graph_objects_fts WHERE no = $1",
+        (Engine::Postgres, SearchIndex::Chunks) => "DELETE FROM document_chunks_fts WHERE no = $1",
     };
     tx.execute(sql, params![no])?;
     Ok(())
 }
 
-fn sqlite_insert(tx: &mut Tx<'_>, index: Index, entry: &Entry<'_>) -> Result<()> {
-    let (name, body) = (cut(&entry.text.name, NAME), cut(&entry.text.body, BODY));
-    match tx.late() {
+fn sqlite_insert(tx: &mut Tx<'_>, index: SearchIndex, entry: &Entry<'_>) -> Result<()> {
+    let (name, body) =
+        (truncate(&entry.text.name, MAX_NAME_BYTES), truncate(&entry.text.body, MAX_BODY_BYTES));
+    match tx.fts_buffer() {
         Some(late) => late.insert(index, entry.no, name, body),
         None => {
             tx.execute(insert_sql(index), params![entry.no, name, body])?;
@@ -67,24 +68,29 @@ fn sqlite_insert(tx: &mut Tx<'_>, index: Index, entry: &Entry<'_>) -> Result<()>
 }
 
 /// In the embedded engine.
-pub(super) fn insert_sql(index: Index) -> &'static str {
+pub(super) fn insert_sql(index: SearchIndex) -> &'static str {
     match index {
-        Index::Objects => "INSERT INTO graph_objects_fts (rowid, name, body) VALUES ($1, $2, $3)",
-        Index::Chunks => "INSERT INTO document_chunks_fts (rowid, name, body) VALUES ($1, $2, $3)",
+        SearchIndex::Objects => "INSERT INTO graph_objects_fts (rowid, name, body) VALUES ($1, $2, $3)",
+        SearchIndex::Chunks => "INSERT INTO document_chunks_fts (rowid, name, body) VALUES ($1, $2, $3)",
     }
 }
 
-pub(super) fn delete_sql(index: Index) -> &'static str {
+pub(super) fn delete_sql(index: SearchIndex) -> &'static str {
     match index {
-        Index::Objects => "DELETE FROM graph_objects_fts WHERE rowid = $1",
-        Index::Chunks => "DELETE FROM document_chunks_fts WHERE rowid = $1",
+        SearchIndex::Objects => "DELETE FROM graph_objects_fts WHERE rowid = $1",
+        SearchIndex::Chunks => "DELETE FROM document_chunks_fts WHERE rowid = $1",
     }
 }
 
-fn postgres_insert(tx: &mut Tx<'_>, index: Index, project: ProjectId, entries: &[Entry<'_>]) -> Result<()> {
+fn postgres_insert(
+    tx: &mut Tx<'_>,
+    index: SearchIndex,
+    project: ProjectId,
+    entries: &[Entry<'_>],
+) -> Result<()> {
     let table = match index {
-        Index::Objects => "graph_objects_fts",
-        Index::Chunks => "document_chunks_fts",
+        SearchIndex::Objects => "graph_objects_fts",
+        SearchIndex::Chunks => "document_chunks_fts",
     };
     let mut values = Vec::with_capacity(entries.len());
     let mut params = vec![Param::from(project)];
@@ -96,8 +102,8 @@ fn postgres_insert(tx: &mut Tx<'_>, index: Index, project: ProjectId, entries: &
             no + 2
         ));
         params.push(Param::from(entry.no));
-        params.push(Param::from(spaced(cut(&entry.text.name, NAME))));
-        params.push(Param::from(spaced(cut(&entry.text.body, BODY))));
+        params.push(Param::from(split_words(truncate(&entry.text.name, MAX_NAME_BYTES))));
+        params.push(Param::from(split_words(truncate(&entry.text.body, MAX_BODY_BYTES))));
     }
     let sql = format!("INSERT INTO {table} (no, project_id, tsv) VALUES {}", values.join(", "));
     tx.execute(&sql, &params)?;
@@ -106,11 +112,11 @@ fn postgres_insert(tx: &mut Tx<'_>, index: Index, project: ProjectId, entries: &
 
 /// PostgreSQL's parser keeps `node.js` or `src/main.rs` as one word, queries and FTS5 do not: what
 /// is indexed is split as queries are.
-fn spaced(text: &str) -> String {
+fn split_words(text: &str) -> String {
     without_accents(&text_query::words(text).collect::<Vec<_>>().join(" "))
 }
 
 /// The first bytes of a text, at most `max`, ending between two characters.
-fn cut(text: &str, max: usize) -> &str {
+fn truncate(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }

@@ -2,11 +2,11 @@
 //! (agent, object, version), so that nothing fires twice whoever errs.
 
 use emergent_domain::{
-    cursor::{Cursor, Page, Paged},
-    event::FeedPosition,
+    change::FeedPosition,
+    cursor::{Cursor, Page, ResultPage},
     ids::{AgentId, FiringId, ProjectId, RunId},
     time::Timestamp,
-    trigger::{EventKind, Fired, Firing, FiringStatus},
+    trigger::{EventKind, Firing, FiringCause, FiringStatus},
 };
 use uuid::Uuid;
 
@@ -21,10 +21,10 @@ const COLUMNS: &str = "id, project_id, agent_id, schedule_id, scheduled_at, even
      entity_version, cause_run_id, cause_depth, status, reason, run_id, due_at, created_at, settled_at, \
      event_txid, event_seq";
 
-fn read(row: &Row<'_>) -> Result<Firing> {
+fn from_row(row: &Row<'_>) -> Result<Firing> {
     let fired = match row.get(3)? {
-        Some(schedule) => Fired::Schedule { schedule, at: row.get(4)? },
-        None => Fired::Event {
+        Some(schedule) => FiringCause::Schedule { schedule, at: row.get(4)? },
+        None => FiringCause::Event {
             event: row
                 .get::<Option<String>>(5)?
                 .and_then(|text| EventKind::parse(&text))
@@ -55,14 +55,14 @@ fn read(row: &Row<'_>) -> Result<Firing> {
     })
 }
 
-fn row(firing: &Firing) -> Vec<Param<'_>> {
+fn row_params(firing: &Firing) -> Vec<Param<'_>> {
     let mut row = vec![Param::from(firing.id), Param::from(firing.project), Param::from(firing.agent)];
     match &firing.fired {
-        Fired::Schedule { schedule, at } => {
+        FiringCause::Schedule { schedule, at } => {
             row.extend([Param::from(*schedule), Param::from(*at)]);
             row.extend([Param::Null, Param::Null, Param::Null, Param::Null]);
         }
-        Fired::Event { event, entity, entity_type, version, .. } => {
+        FiringCause::Event { event, entity, entity_type, version, .. } => {
             row.extend([Param::Null, Param::Null]);
             row.extend([event.as_str().into(), (*entity).into(), entity_type.into(), (*version).into()]);
         }
@@ -78,8 +78,8 @@ fn row(firing: &Firing) -> Vec<Param<'_>> {
         Param::from(firing.settled_at),
     ]);
     let at = match firing.fired {
-        Fired::Event { at, .. } => at,
-        Fired::Schedule { .. } => None,
+        FiringCause::Event { at, .. } => at,
+        FiringCause::Schedule { .. } => None,
     };
     row.extend([Param::from(at.map(|at| at.txid)), Param::from(at.map(|at| at.seq))]);
     row
@@ -87,23 +87,23 @@ fn row(firing: &Firing) -> Vec<Param<'_>> {
 
 /// Adds firings; how many were new. One that is there already stays as it is.
 pub fn insert(tx: &mut Tx<'_>, firings: &[Firing]) -> Result<u64> {
-    let rows: Vec<Vec<Param<'_>>> = firings.iter().map(row).collect();
+    let rows: Vec<Vec<Param<'_>>> = firings.iter().map(row_params).collect();
     let head = format!("INSERT INTO trigger_firings ({COLUMNS}) VALUES");
     tx.insert_many(&head, 19, &rows, "ON CONFLICT DO NOTHING")
 }
 
 /// The pending events of a project whose moment has come, the longest due first.
-pub fn due(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp, limit: usize) -> Result<Vec<Firing>> {
+pub fn list_due(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp, limit: usize) -> Result<Vec<Firing>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM trigger_firings WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL
              AND due_at <= $2
          ORDER BY due_at, id LIMIT $3"
     );
-    tx.query(&sql, params![project, now, limit], read)
+    tx.query(&sql, params![project, now, limit], from_row)
 }
 
 /// The pending events of an agent, those about one object when it is named, oldest first.
-pub fn pending_of(
+pub fn list_pending(
     tx: &mut Tx<'_>,
     project: ProjectId,
     agent: AgentId,
@@ -118,20 +118,20 @@ pub fn pending_of(
     );
     let mut params = vec![Param::from(project), Param::from(agent), Param::from(limit)];
     params.extend(entity.map(Param::from));
-    tx.query(&sql, &params, read)
+    tx.query(&sql, &params, from_row)
 }
 
 /// When the next pending event of a living project comes due.
-pub fn soonest(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
+pub fn next_due_at(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
     let sql = "SELECT min(f.due_at) FROM trigger_firings AS f
                JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
                WHERE f.status = 'pending' AND f.entity_id IS NOT NULL";
-    Ok(tx.opt(sql, &[], |row| row.get::<Option<Timestamp>>(0))?.flatten())
+    Ok(tx.query_opt(sql, &[], |row| row.get::<Option<Timestamp>>(0))?.flatten())
 }
 
 /// How many events of living projects wait, by the kind of event; those of which none waits are not
 /// told of.
-pub fn waiting(tx: &mut Tx<'_>) -> Result<Vec<(EventKind, i64)>> {
+pub fn count_waiting(tx: &mut Tx<'_>) -> Result<Vec<(EventKind, i64)>> {
     let sql = "SELECT f.event, count(*) FROM trigger_firings AS f
                JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
                WHERE f.status = 'pending' AND f.entity_id IS NOT NULL GROUP BY f.event";
@@ -151,11 +151,11 @@ pub fn settle(
     now: Timestamp,
 ) -> Result<u64> {
     let mut settled = 0;
-    for list in page::in_lists(ids) {
+    for list in page::in_chunks(ids) {
         let sql = format!(
             "UPDATE trigger_firings SET status = $1, reason = $2, run_id = $3, settled_at = $4
              WHERE status = 'pending' AND id IN ({})",
-            page::places(5, list.len())
+            page::placeholders(5, list.len())
         );
         let mut params =
             vec![Param::from(status.as_str()), Param::from(reason), Param::from(run), Param::from(now)];
@@ -185,9 +185,9 @@ pub fn list(
     project: ProjectId,
     filter: &FiringFilter,
     page: &Page,
-) -> Result<Paged<ListedFiring>> {
+) -> Result<ResultPage<ListedFiring>> {
     let mut params = vec![Param::from(project)];
-    let (after, values) = page::after(page, "created_at", "id", 2);
+    let (after, values) = page::after_cursor_sql(page, "created_at", "id", 2);
     params.extend(values);
     let mut conditions = String::new();
     if let Some(agent) = filter.agent {
@@ -201,13 +201,16 @@ pub fn list(
     let sql = format!(
         "SELECT {COLUMNS}, (SELECT a.name FROM agent_definitions AS a WHERE a.id = trigger_firings.agent_id)
          FROM trigger_firings WHERE project_id = $1{after}{conditions} ORDER BY created_at DESC, id DESC{}",
-        page::limit(page)
+        page::limit_sql(page)
     );
     let rows = tx.query(&sql, &params, |row| {
         let agent_name = row.get::<Option<String>>(19)?.unwrap_or_default();
-        Ok(ListedFiring { firing: read(row)?, agent_name })
+        Ok(ListedFiring { firing: from_row(row)?, agent_name })
     })?;
-    Ok(Paged::cut(rows, page.limit, |one| Cursor { created_at: one.firing.created_at, id: one.firing.id.0 }))
+    Ok(ResultPage::from_rows(rows, page.limit, |one| Cursor {
+        created_at: one.firing.created_at,
+        id: one.firing.id.0,
+    }))
 }
 
 /// Forgets firings that were settled long ago; how many.

@@ -7,7 +7,7 @@ use emergent_domain::{
     time::Timestamp,
 };
 use emergent_store::{Error, agents};
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 
 fn agent(project: ProjectId, name: &str) -> Agent {
     let now = Timestamp::from_micros(1_700_000_000_000_000);
@@ -15,14 +15,14 @@ fn agent(project: ProjectId, name: &str) -> Agent {
         id: AgentId::new(),
         project,
         version: 1,
-        definition: AgentDefinition::named(name),
+        definition: AgentDefinition::new(name),
         created_at: now,
         updated_at: now,
         deleted_at: None,
     }
 }
 
-both! {
+both_engines! {
     async fn a_version_is_written_once(db: TestDb) {
         let first = agent(ProjectId::new(), "a");
         let mut second = Agent { version: 2, ..first.clone() };
@@ -43,7 +43,7 @@ both! {
         let (project, id) = (first.project, first.id);
         let found = db
             .read(move |tx| {
-                Ok::<_, Error>((agents::get(tx, project, id)?, agents::version(tx, id, 1)?, agents::names(tx, project)?))
+                Ok::<_, Error>((agents::get(tx, project, id)?, agents::get_version(tx, id, 1)?, agents::list_names(tx, project)?))
             })
             .await
             .unwrap();
@@ -64,10 +64,10 @@ both! {
         })
         .await
         .unwrap();
-        let living = db.read(move |tx| agents::all(tx, project)).await.unwrap();
+        let living = db.read(move |tx| agents::list_all(tx, project)).await.unwrap();
         assert_eq!(living.len(), 1);
         assert_ne!(living[0].id, first.id);
-        let ever = db.read(move |tx| agents::get_ever(tx, project, first.id)).await.unwrap();
+        let ever = db.read(move |tx| agents::get_including_deleted(tx, project, first.id)).await.unwrap();
         assert!(ever.unwrap().deleted_at.is_some());
     }
 }

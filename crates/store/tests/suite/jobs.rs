@@ -8,10 +8,10 @@ use emergent_domain::{
 };
 use emergent_store::{
     Db, Error,
-    jobs::{self, Count, Failed, Job, JobStatus, NewJob},
+    jobs::{self, FailOutcome, Job, JobStatus, NewJob, QueueCount},
     leases,
 };
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -27,7 +27,7 @@ async fn claim(db: &Db, owner: &'static str, second: u64) -> Vec<Job> {
     db.write(move |tx| jobs::claim(tx, "q", owner, LEASE, at(second), 10)).await.unwrap()
 }
 
-async fn fail(db: &Db, id: JobId, owner: &'static str, second: u64) -> Failed {
+async fn fail(db: &Db, id: JobId, owner: &'static str, second: u64) -> FailOutcome {
     db.write(move |tx| jobs::fail(tx, id, owner, "it broke", at(second))).await.unwrap()
 }
 
@@ -39,7 +39,7 @@ async fn job(db: &Db, id: JobId) -> Job {
     db.read(move |tx| jobs::get(tx, id)).await.unwrap().expect("the job")
 }
 
-both! {
+both_engines! {
     async fn a_job_is_claimed_once_and_completed(db: TestDb) {
         let payload = JsonObject::from_text(r#"{"n":1}"#.to_owned()).unwrap();
         let id = add(&db, NewJob { payload: payload.clone(), ..NewJob::new("q", at(0)) }).await.unwrap();
@@ -59,7 +59,7 @@ both! {
         let id = add(&db, NewJob::new("q", at(0))).await.unwrap();
         assert_eq!(claim(&db, "dead", 0).await.len(), 1);
         assert!(claim(&db, "next", 1).await.is_empty());
-        db.write(|tx| leases::end_all(tx, at(1))).await.unwrap();
+        db.write(|tx| leases::expire_all(tx, at(1))).await.unwrap();
         let again = claim(&db, "next", 1).await;
         assert_eq!(again.iter().map(|job| (job.id, job.attempts)).collect::<Vec<_>>(), [(id, 2)], "it counts");
         assert!(!complete(&db, id, "dead").await);
@@ -86,7 +86,7 @@ both! {
     }
 
     async fn of_many_that_add_one_key_one_does(db: TestDb) {
-        let other = db.second().await;
+        let other = db.second_connection().await;
         let added = futures_util::future::join_all((0..32).map(|n| {
             let db = if n % 2 == 0 { db.db.clone() } else { other.clone() };
             async move { add(&db, NewJob { key: Some("k"), ..NewJob::new("q", at(0)) }).await }
@@ -103,11 +103,11 @@ both! {
         let taken = claim(&db, "b", 45).await;
         assert_eq!((taken[0].id, taken[0].attempts), (id, 2), "taking over is an attempt");
         assert!(!db.write(move |tx| jobs::heartbeat(tx, id, "a", at(90))).await.unwrap());
-        assert!(!db.write(move |tx| jobs::hold(tx, id, "a")).await.unwrap());
+        assert!(!db.write(move |tx| jobs::lock_owned(tx, id, "a")).await.unwrap());
         assert!(!complete(&db, id, "a").await);
-        assert_eq!(fail(&db, id, "a", 46).await, Failed::NotYours);
+        assert_eq!(fail(&db, id, "a", 46).await, FailOutcome::NotYours);
         assert_eq!(job(&db, id).await, taken[0], "nothing the late one said counts");
-        assert!(db.write(move |tx| jobs::hold(tx, id, "b")).await.unwrap());
+        assert!(db.write(move |tx| jobs::lock_owned(tx, id, "b")).await.unwrap());
         assert!(complete(&db, id, "b").await);
     }
 
@@ -125,7 +125,7 @@ both! {
         for attempt in 1..=2 {
             let taken = db.write(move |tx| jobs::claim(tx, "q", "a", LEASE, now, 1)).await.unwrap();
             assert_eq!(taken[0].attempts, attempt);
-            let Failed::Retry { at } = db.write(move |tx| jobs::fail(tx, id, "a", "it broke", now)).await.unwrap()
+            let FailOutcome::Retry { at } = db.write(move |tx| jobs::fail(tx, id, "a", "it broke", now)).await.unwrap()
             else { panic!("there are attempts left") };
             assert_eq!(at, now + jobs::backoff(id, attempt));
             let early = at - Duration::from_micros(1);
@@ -133,7 +133,7 @@ both! {
             now = at;
         }
         db.write(move |tx| jobs::claim(tx, "q", "a", LEASE, now, 1)).await.unwrap();
-        assert_eq!(db.write(move |tx| jobs::fail(tx, id, "a", "for good", now)).await.unwrap(), Failed::Dead);
+        assert_eq!(db.write(move |tx| jobs::fail(tx, id, "a", "for good", now)).await.unwrap(), FailOutcome::Dead);
         let dead = job(&db, id).await;
         assert_eq!((dead.status, dead.last_error.as_deref()), (JobStatus::Dead, Some("for good")));
         assert!(claim(&db, "a", 100_000).await.is_empty());
@@ -163,14 +163,14 @@ both! {
         // Its next attempt would come too late.
         let tried = add(&db, aged()).await.unwrap();
         db.write(|tx| jobs::claim(tx, "q", "b", LEASE, at(59), 1)).await.unwrap();
-        assert_eq!(fail(&db, tried, "b", 59).await, Failed::Dead);
+        assert_eq!(fail(&db, tried, "b", 59).await, FailOutcome::Dead);
     }
 
     async fn dead_letters_can_be_read_revived_and_forgotten(db: TestDb) {
         let new = || NewJob { max_attempts: 1, key: Some("k"), ..NewJob::new("q", at(0)) };
         let id = add(&db, new()).await.unwrap();
         claim(&db, "a", 0).await;
-        assert_eq!(fail(&db, id, "a", 1).await, Failed::Dead);
+        assert_eq!(fail(&db, id, "a", 1).await, FailOutcome::Dead);
         let letters = |queue: Option<&'static str>| {
             let db = db.db.clone();
             async move { db.read(move |tx| jobs::dead_letters(tx, queue, Page::first(10))).await.unwrap().items }
@@ -180,15 +180,15 @@ both! {
         assert!(letters(Some("r")).await.is_empty());
 
         let live = add(&db, new()).await.expect("a dead job does not hold its key");
-        assert!(!db.write(move |tx| jobs::revive(tx, id, at(2))).await.unwrap(), "its key is in use");
+        assert!(!db.write(move |tx| jobs::requeue_dead(tx, id, at(2))).await.unwrap(), "its key is in use");
         claim(&db, "a", 2).await;
         complete(&db, live, "a").await;
-        assert!(db.write(move |tx| jobs::revive(tx, id, at(2))).await.unwrap());
-        assert!(!db.write(move |tx| jobs::revive(tx, id, at(2))).await.unwrap(), "it lives already");
+        assert!(db.write(move |tx| jobs::requeue_dead(tx, id, at(2))).await.unwrap());
+        assert!(!db.write(move |tx| jobs::requeue_dead(tx, id, at(2))).await.unwrap(), "it lives already");
         assert_eq!(claim(&db, "a", 2).await[0].attempts, 1, "with fresh attempts");
-        assert_eq!(fail(&db, id, "a", 3).await, Failed::Dead);
+        assert_eq!(fail(&db, id, "a", 3).await, FailOutcome::Dead);
 
-        let count = |status, jobs| Count { queue: "q".to_owned(), status, jobs };
+        let count = |status, jobs| QueueCount { queue: "q".to_owned(), status, jobs };
         assert_eq!(db.read(jobs::counts).await.unwrap(), [count(JobStatus::Done, 1), count(JobStatus::Dead, 1)]);
         assert_eq!(db.write(|tx| jobs::prune(tx, JobStatus::Dead, at(3))).await.unwrap(), 0);
         assert_eq!(db.write(|tx| jobs::prune(tx, JobStatus::Dead, at(4))).await.unwrap(), 1);
@@ -198,7 +198,7 @@ both! {
 
     async fn no_job_is_run_by_two_at_once(db: TestDb) {
         const JOBS: usize = 120;
-        let other = db.second().await;
+        let other = db.second_connection().await;
         for _ in 0..JOBS {
             add(&db, NewJob::new("q", Timestamp::from_micros(0))).await;
         }
@@ -240,7 +240,7 @@ both! {
     async fn a_job_that_others_count_on_does_not_finish_behind_their_backs(db: TestDb) {
         // Writers add a row of work and count on the live job; the worker finishes only when it
         // sees no row. Nothing may be left without a live job.
-        let other = db.second().await;
+        let other = db.second_connection().await;
         for round in 0..20_u64 {
             let writers = (0..8).map(|n| {
                 let db = if n % 2 == 0 { db.db.clone() } else { other.clone() };
@@ -260,7 +260,7 @@ both! {
                 for job in claim(db, "w", 0).await {
                     let done = db
                         .write(move |tx| {
-                            assert!(jobs::hold(tx, job.id, "w")?);
+                            assert!(jobs::lock_owned(tx, job.id, "w")?);
                             tx.execute("DELETE FROM leases WHERE owner = 'work'", emergent_store::params![])?;
                             jobs::complete(tx, job.id, "w", at(1))
                         })

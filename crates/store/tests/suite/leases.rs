@@ -6,14 +6,14 @@ use emergent_store::{
     leases,
     transition::transition,
 };
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use futures_util::future::join_all;
 
 fn at(second: u64) -> Timestamp {
     Timestamp::from_micros(0) + Duration::from_secs(second)
 }
 
-both! {
+both_engines! {
     async fn a_lease_has_one_holder_until_it_lapses(db: TestDb) {
         db.write(|tx| {
             assert!(leases::acquire(tx, "sweep", "a", at(10), at(0))?);
@@ -34,7 +34,7 @@ both! {
     }
 
     async fn of_32_that_want_a_lapsed_lease_one_gets_it(db: TestDb) {
-        let other = db.second().await;
+        let other = db.second_connection().await;
         for round in 0..10 {
             let won = join_all((0..32).map(|n| {
                 let db = if n % 2 == 0 { db.db.clone() } else { other.clone() };
@@ -50,7 +50,7 @@ both! {
     }
 
     async fn of_32_that_move_a_row_one_hears_yes(db: TestDb) {
-        let other = db.second().await;
+        let other = db.second_connection().await;
         for round in 0..10 {
             let id: JobId = db
                 .write(|tx| jobs::enqueue(tx, &NewJob::new("race", at(0))))

@@ -5,7 +5,7 @@ mod cursors;
 mod jobs;
 mod leases;
 mod migrations;
-mod passages;
+mod sources;
 mod transactions;
 mod values;
 mod wake;
@@ -19,6 +19,6 @@ async fn run(db: &Db, sql: &'static str) -> Result<u64> {
 
 /// The one number that a query gives.
 async fn number(db: &Db, sql: &'static str) -> i64 {
-    let read = move |tx: &mut Tx<'_>| tx.opt(sql, params![], |row| row.get::<i64>(0));
+    let read = move |tx: &mut Tx<'_>| tx.query_opt(sql, params![], |row| row.get::<i64>(0));
     db.read(read).await.expect("the query runs").expect("one row")
 }

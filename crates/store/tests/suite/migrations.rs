@@ -1,20 +1,20 @@
-use emergent_store::{Db, DbConfig, Error, known_version};
-use emergent_testkit::{both, new_postgres_database};
+use emergent_store::{Db, DbConfig, Error, latest_version};
+use emergent_testkit::{both_engines, new_postgres_database};
 use futures_util::future::join_all;
 
 use crate::{number, run};
 
-both! {
+both_engines! {
     async fn migrating_again_changes_nothing(db: TestDb) {
         let applied = "SELECT count(*) FROM schema_migrations";
         let before = number(&db, applied).await;
-        let again = db.second().await;
+        let again = db.second_connection().await;
         assert_eq!(number(&again, applied).await, before);
-        assert_eq!(number(&again, "SELECT max(version) FROM schema_migrations").await, known_version());
+        assert_eq!(number(&again, "SELECT max(version) FROM schema_migrations").await, latest_version());
     }
 
     async fn a_database_from_a_newer_program_is_refused(db: TestDb) {
-        let newer = known_version() + 1;
+        let newer = latest_version() + 1;
         let mark = "INSERT INTO schema_migrations (version, name, applied_at)
                     SELECT max(version) + 1, 'later', max(applied_at) FROM schema_migrations";
         run(&db, mark).await.unwrap();
@@ -25,7 +25,7 @@ both! {
             format!(
                 "the database is at schema version {newer}, this program knows up to {}: \
                  it was used by a newer version; start that one, or restore a backup",
-                known_version()
+                latest_version()
             )
         );
     }
@@ -36,7 +36,7 @@ async fn start_together(config: DbConfig) {
     let opened = join_all((0..8).map(|_| Db::open(config.clone()))).await;
     for db in opened {
         let db = db.expect("every one of them starts");
-        assert_eq!(number(&db, "SELECT count(*) FROM schema_migrations").await, known_version());
+        assert_eq!(number(&db, "SELECT count(*) FROM schema_migrations").await, latest_version());
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use emergent_store::{Error, Tx, params};
-use emergent_testkit::{TestDb, both};
+use emergent_testkit::{TestDb, both_engines};
 use futures_util::future::join_all;
 
 use crate::{number, run};
@@ -22,7 +22,7 @@ fn add(tx: &mut Tx<'_>, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-both! {
+both_engines! {
     async fn a_transaction_that_fails_leaves_nothing(db: TestDb) {
         let done: Result<(), Error> = db
             .write(|tx| {
@@ -108,7 +108,7 @@ both! {
 
     async fn a_snapshot_sees_one_moment_and_a_read_the_newest(db: TestDb) {
         let writer = db.db.clone();
-        let count = |tx: &mut Tx<'_>| tx.opt(ROWS, params![], |row| row.get::<i64>(0));
+        let count = |tx: &mut Tx<'_>| tx.query_opt(ROWS, params![], |row| row.get::<i64>(0));
         let runtime = tokio::runtime::Handle::current();
         let add_one = move |name: &'static str| {
             let writer = writer.clone();
@@ -233,9 +233,9 @@ async fn what_was_acknowledged_is_there_when_the_file_is_opened_again() {
     let db = TestDb::sqlite().await;
     for n in 0..20 {
         db.write(move |tx| add(tx, &format!("{n}"))).await.unwrap();
-        let other = db.second().await;
+        let other = db.second_connection().await;
         assert_eq!(number(&other, ROWS).await, n + 1);
     }
     run(&db, "DELETE FROM leases").await.unwrap();
-    assert_eq!(number(&db.second().await, ROWS).await, 0);
+    assert_eq!(number(&db.second_connection().await, ROWS).await, 0);
 }

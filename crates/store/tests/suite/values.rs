@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use emergent_domain::{json::JsonObject, time::Timestamp};
 use emergent_store::{Column, Db, Engine, Error, Param, params};
-use emergent_testkit::both;
+use emergent_testkit::both_engines;
 use uuid::Uuid;
 
 /// A table with a column of every type that a migration may use.
@@ -23,14 +23,14 @@ async fn round_trip<T: Column + Send + 'static>(db: &Db, column: &'static str, v
     db.write(move |tx| {
         tx.execute("DELETE FROM probe", params![])?;
         tx.execute(&format!("INSERT INTO probe ({column}) VALUES ($1)"), std::slice::from_ref(&value))?;
-        let read = tx.opt(&format!("SELECT {column} FROM probe"), params![], |row| row.get::<T>(0))?;
+        let read = tx.query_opt(&format!("SELECT {column} FROM probe"), params![], |row| row.get::<T>(0))?;
         Ok::<_, Error>(read.expect("the row"))
     })
     .await
     .unwrap()
 }
 
-both! {
+both_engines! {
     async fn whole_numbers_come_back(db: TestDb) {
         probe(&db).await;
         for n in [0, 1, -1, i64::MAX, i64::MIN, i64::from(u32::MAX) + 1] {
@@ -104,7 +104,7 @@ both! {
 
     async fn a_column_of_another_kind_is_an_error_that_names_it(db: TestDb) {
         let error = db
-            .read(|tx| tx.opt("SELECT CAST(NULL AS text)", params![], |row| row.get::<String>(0)))
+            .read(|tx| tx.query_opt("SELECT CAST(NULL AS text)", params![], |row| row.get::<String>(0)))
             .await
             .unwrap_err();
         assert_eq!(error.to_string(), "column 0 does not hold text");
@@ -132,7 +132,7 @@ both! {
         round_trip::<JsonObject>(&db, "j", Param::Json(Cow::Borrowed(text))).await;
         let read = db
             .read(|tx| {
-                tx.opt("SELECT j ->> 's', j ->> 'u', j ->> 'missing' FROM probe", params![], |row| {
+                tx.query_opt("SELECT j ->> 's', j ->> 'u', j ->> 'missing' FROM probe", params![], |row| {
                     Ok((row.get::<String>(0)?, row.get::<String>(1)?, row.get::<Option<String>>(2)?))
                 })
             })
@@ -152,7 +152,7 @@ both! {
                 // PostgreSQL must be able to tell the type of each.
                 let rest = (3..=10).map(|n| format!("CAST(${n} AS text) IS NOT NULL")).collect::<Vec<_>>();
                 let sql = format!("{sql} WHERE {}", rest.join(" AND "));
-                tx.opt(&sql, &all, |row| {
+                tx.query_opt(&sql, &all, |row| {
                     Ok([row.get::<String>(0)?, row.get::<String>(1)?, row.get::<String>(2)?, row.get::<String>(3)?])
                 })
             })

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use emergent_store::{Db, Error};
-use emergent_testkit::{TestDb, both};
+use emergent_testkit::{TestDb, both_engines};
 
 const NET: Duration = Duration::from_secs(20);
 
@@ -15,7 +15,7 @@ async fn wakes_within_a_second(mut waiter: emergent_store::wake::Waiter) {
     assert!(started.elapsed() < Duration::from_secs(1), "it took {:?}", started.elapsed());
 }
 
-both! {
+both_engines! {
     async fn a_commit_wakes_who_waits_on_its_channel(db: TestDb) {
         let waiter = db.waiter("events:a");
         wake(&db, "events:a").await;
@@ -43,7 +43,7 @@ both! {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_on_one_server_wakes_another() {
     let db = TestDb::postgres().await;
-    let other = db.second().await;
+    let other = db.second_connection().await;
     for _ in 0..5 {
         let mut waiter = other.waiter("jobs:embed");
         waiter.wait(Duration::from_millis(300)).await;

@@ -4,62 +4,68 @@ use std::{marker::PhantomData, sync::Arc};
 
 use async_trait::async_trait;
 use emergent_domain::token::Scope;
-use emergent_graph::Writer;
+use emergent_graph::WriteContext;
 use emergent_store::Tx;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{Done, Effect, Tool, ToolContext, ToolError, ToolInfo};
+use crate::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
 
-pub type Outcome = Result<Done, ToolError>;
+pub type CallResult = Result<ToolOutput, ToolError>;
 
 /// A tool that reads the graph.
-pub fn reads<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
+pub fn read_tool<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
 where
     I: DeserializeOwned + 'static,
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Value, ToolError>> + Send + 'static,
 {
-    reads_as(Scope::GraphRead, name, description, schema, call)
+    read_tool_with_scope(Scope::GraphRead, name, description, schema, call)
 }
 
 /// A tool that reads what a scope opens.
-pub fn reads_as<I, F, A>(scope: Scope, name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
+pub fn read_tool_with_scope<I, F, A>(
+    scope: Scope,
+    name: &str,
+    description: &str,
+    schema: Value,
+    call: F,
+) -> Arc<dyn Tool>
 where
     I: DeserializeOwned + 'static,
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Value, ToolError>> + Send + 'static,
 {
-    let info = info(name, description, schema, Effect::Reads, scope);
+    let info = tool_info(name, description, schema, Effect::Reads, scope);
     define(info, move |context, input| {
         let answer = call(context, input);
-        async move { answer.await.map(Done::Answer) }
+        async move { answer.await.map(ToolOutput::Answer) }
     })
 }
 
 /// A tool that prepares a change of the graph.
-pub fn writes<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
+pub fn write_tool<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
 where
     I: DeserializeOwned + 'static,
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
-    A: Future<Output = Outcome> + Send + 'static,
+    A: Future<Output = CallResult> + Send + 'static,
 {
     let effect = Effect::Writes { destructive: false };
-    define(info(name, description, schema, effect, Scope::GraphWrite), call)
+    define(tool_info(name, description, schema, effect, Scope::GraphWrite), call)
 }
 
 /// As [`writes`], for what takes something away.
-pub fn destroys<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
+pub fn destructive_tool<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
 where
     I: DeserializeOwned + 'static,
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
-    A: Future<Output = Outcome> + Send + 'static,
+    A: Future<Output = CallResult> + Send + 'static,
 {
     let effect = Effect::Writes { destructive: true };
-    define(info(name, description, schema, effect, Scope::GraphWrite), call)
+    define(tool_info(name, description, schema, effect, Scope::GraphWrite), call)
 }
 
-fn info(name: &str, description: &str, schema: Value, effect: Effect, scope: Scope) -> ToolInfo {
+fn tool_info(name: &str, description: &str, schema: Value, effect: Effect, scope: Scope) -> ToolInfo {
     ToolInfo {
         name: name.to_owned(),
         server: None,
@@ -74,24 +80,24 @@ fn define<I, F, A>(info: ToolInfo, call: F) -> Arc<dyn Tool>
 where
     I: DeserializeOwned + 'static,
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
-    A: Future<Output = Outcome> + Send + 'static,
+    A: Future<Output = CallResult> + Send + 'static,
 {
     Arc::new(Builtin { info, call, input: PhantomData::<fn(I)> })
 }
 
 /// A change for the caller's transaction.
-pub fn change(
-    work: impl Fn(&mut Tx<'_>, &Writer) -> emergent_graph::Result<Value> + Send + Sync + 'static,
-) -> Outcome {
-    Ok(Done::Change(Box::new(work)))
+pub fn graph_change(
+    work: impl Fn(&mut Tx<'_>, &WriteContext) -> emergent_graph::Result<Value> + Send + Sync + 'static,
+) -> CallResult {
+    Ok(ToolOutput::Change(Box::new(work)))
 }
 
-pub fn refused(why: impl Into<String>) -> ToolError {
+pub fn refuse(why: impl Into<String>) -> ToolError {
     ToolError::Refused(why.into())
 }
 
 /// For `#[serde(deserialize_with)]`: tells null, which takes a value away, from absent.
-pub fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub fn deserialize_nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(from).map(Some)
@@ -108,16 +114,16 @@ impl<I, F, A> Tool for Builtin<I, F>
 where
     I: DeserializeOwned + 'static,
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
-    A: Future<Output = Outcome> + Send + 'static,
+    A: Future<Output = CallResult> + Send + 'static,
 {
     fn info(&self) -> &ToolInfo {
         &self.info
     }
 
-    async fn call(&self, context: &ToolContext, input: Value) -> Outcome {
+    async fn call(&self, context: &ToolContext, input: Value) -> CallResult {
         // The schema has said most of it; what is left are rules it cannot say.
         let input = serde_json::from_value(input)
-            .map_err(|error| refused(format!("The input of `{}` does not fit: {error}", self.info.name)))?;
+            .map_err(|error| refuse(format!("The input of `{}` does not fit: {error}", self.info.name)))?;
         (self.call)(context.clone(), input).await
     }
 }

@@ -14,54 +14,57 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    define::{Outcome, change, reads, refused, writes},
+    define::{CallResult, graph_change, read_tool, refuse, write_tool},
     schema,
-    search::{scored, with_embedding},
-    view::{Fields, page},
+    search::{add_embedding_notice, hit_json},
+    view::{FieldSelection, page_json},
 };
 use crate::{Tool, ToolContext, ToolError};
 
 mod chunks;
 
 const FIELDS: &str = "`title`, `mimeType`, `sourceUrl`, `metadata`, `textBytes`, `chunkCount`, `createdAt`";
-const PART: usize = 20_000;
-const LONGEST: usize = 2_000_000;
+const DEFAULT_PART_BYTES: usize = 20_000;
+const MAX_CONTENT_BYTES: usize = 2_000_000;
 
-pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![
-        reads(
+        read_tool(
             "documents_list",
             "Lists the documents of this project, newest first. To find something in them use documents_search. Returns \
              `documents`, and `nextCursor` when there are more.",
-            schema::object(&[], schema::and(schema::paging(20), &[schema::fields_of(FIELDS)])),
+            schema::object(
+                &[],
+                schema::merge_properties(schema::paging(20), &[schema::fields_schema(FIELDS)]),
+            ),
             list,
         ),
-        reads(
+        read_tool(
             "documents_get",
             "Reads a document: what is known about it, and its `text` from a place on. A long text comes in parts: go on \
              with `offset` set to `nextOffset`. The `start` of a passage that documents_search found is such a place.",
             schema::object(
                 &["id"],
-                schema::and(
+                schema::merge_properties(
                     json!({
                         "id": schema::uuid("The document's id"),
                         "offset": { "type": "integer", "description": "The byte of the text to begin at; 0 when absent.", "minimum": 0 },
-                        "maxBytes": schema::count("How much text at most; 0 for none:", 0, 50_000, PART),
+                        "maxBytes": schema::count("How much text at most; 0 for none:", 0, 50_000, DEFAULT_PART_BYTES),
                     }),
-                    &[schema::fields_of(FIELDS)],
+                    &[schema::fields_schema(FIELDS)],
                 ),
             ),
             get,
         ),
         chunks::tool(),
-        reads(
+        read_tool(
             "documents_search",
             "Finds passages in documents by words and meaning. Use it to answer from sources. Returns `hits`, the best \
              first, each with its `score` and the `chunk`: its `text`, `heading`, the document's `title` and \
              `documentId`, and the offsets `start` and `end`.",
             schema::object(
                 &["query"],
-                schema::and(
+                schema::merge_properties(
                     json!({
                         "query": schema::text("What to look for.", 2_500),
                         "mode": {
@@ -72,12 +75,14 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
                         "documentId": schema::uuid("Only in this document"),
                         "limit": schema::count("How many passages at most:", 1, 100, 10),
                     }),
-                    &[schema::fields_of("`documentId`, `title`, `heading`, `text`, `index`, `start`, `end`")],
+                    &[schema::fields_schema(
+                        "`documentId`, `title`, `heading`, `text`, `index`, `start`, `end`",
+                    )],
                 ),
             ),
             search,
         ),
-        writes(
+        write_tool(
             "documents_create",
             "Keeps a text as a document and makes it findable with documents_search. For things with properties use \
              entities_create. The same content again returns the document that is there. Returns the `document`, and \
@@ -86,7 +91,7 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
                 &["title", "content"],
                 json!({
                     "title": schema::text("The title people find it by.", 1_024),
-                    "content": schema::text("The whole text: plain, Markdown or HTML.", LONGEST),
+                    "content": schema::text("The whole text: plain, Markdown or HTML.", MAX_CONTENT_BYTES),
                     "mimeType": {
                         "type": "string",
                         "description": "What the content is; found out when absent.",
@@ -102,45 +107,42 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
 }
 
 #[derive(Deserialize)]
-struct List {
+struct ListInput {
     limit: Option<i64>,
     cursor: Option<String>,
     #[serde(default)]
-    fields: Fields,
+    fields: FieldSelection,
 }
 
-async fn list(context: ToolContext, input: List) -> Result<Value, ToolError> {
+async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
     let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref()).map_err(Error::from)?;
     let found = context.graph.list_documents(context.project, wanted).await?;
-    let documents = found.items.iter().map(|document| input.fields.document(document)).collect();
-    Ok(page("documents", documents, found.next))
+    let documents = found.items.iter().map(|document| input.fields.document_json(document)).collect();
+    Ok(page_json("documents", documents, found.next))
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Get {
+struct GetInput {
     id: DocumentId,
     offset: Option<usize>,
     max_bytes: Option<usize>,
     #[serde(default)]
-    fields: Fields,
+    fields: FieldSelection,
 }
 
-async fn get(context: ToolContext, input: Get) -> Result<Value, ToolError> {
+async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> {
     let (project, id) = (context.project, input.id);
     let document = context.graph.get_document(project, id).await?;
-    let mut answer = json!({ "document": input.fields.document(&document) });
-    let most = input.max_bytes.unwrap_or(PART);
+    let mut answer = json!({ "document": input.fields.document_json(&document) });
+    let most = input.max_bytes.unwrap_or(DEFAULT_PART_BYTES);
     if most == 0 {
         return Ok(answer);
     }
     let text = context.graph.document_text(project, id).await?;
     let offset = input.offset.unwrap_or(0);
     if offset > text.len() {
-        return Err(refused(format!(
-            "`offset`: {offset} is past the end, the text has {} bytes",
-            text.len()
-        )));
+        return Err(refuse(format!("`offset`: {offset} is past the end, the text has {} bytes", text.len())));
     }
     let start = text.floor_char_boundary(offset);
     let mut end = text.floor_char_boundary(start.saturating_add(most));
@@ -158,25 +160,25 @@ async fn get(context: ToolContext, input: Get) -> Result<Value, ToolError> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Search {
+struct SearchInput {
     query: String,
     #[serde(default)]
     mode: SearchMode,
     document_id: Option<DocumentId>,
     limit: Option<usize>,
     #[serde(default)]
-    fields: Fields,
+    fields: FieldSelection,
 }
 
-async fn search(context: ToolContext, input: Search) -> Result<Value, ToolError> {
-    let Search { query, mode, document_id, limit, fields } = input;
+async fn search(context: ToolContext, input: SearchInput) -> Result<Value, ToolError> {
+    let SearchInput { query, mode, document_id, limit, fields } = input;
     let (graph, project) = (&context.graph, context.project);
     if let Some(id) = document_id {
         graph.get_document(project, id).await?;
     }
     let found = graph.search_chunks(project, &query, mode, limit.unwrap_or(10), document_id).await?;
     let ids: Vec<DocumentId> = found.hits.iter().map(|hit| hit.item.document).collect();
-    let titles = graph.db().read(move |tx| titles(tx, project, ids)).await?;
+    let titles = graph.db().read(move |tx| load_titles(tx, project, ids)).await?;
     let view = |hit: &Hit<Chunk>| {
         let chunk = &hit.item;
         let whole = json!({
@@ -189,14 +191,14 @@ async fn search(context: ToolContext, input: Search) -> Result<Value, ToolError>
             "heading": chunk.heading,
             "text": chunk.text,
         });
-        scored(hit, "chunk", fields.of(whole))
+        hit_json(hit, "chunk", fields.select(whole))
     };
     let hits: Vec<Value> = found.hits.iter().map(view).collect();
-    Ok(with_embedding(json!({ "hits": hits }), found.embedding, mode))
+    Ok(add_embedding_notice(json!({ "hits": hits }), found.embedding, mode))
 }
 
 /// A passage is cited by the document it stands in.
-fn titles(
+fn load_titles(
     tx: &mut Tx<'_>,
     project: emergent_domain::ids::ProjectId,
     ids: Vec<DocumentId>,
@@ -214,7 +216,7 @@ fn titles(
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Create {
+struct CreateInput {
     title: String,
     content: String,
     mime_type: Option<String>,
@@ -223,12 +225,12 @@ struct Create {
     metadata: Map<String, Value>,
 }
 
-async fn create(context: ToolContext, input: Create) -> Outcome {
-    let Create { title, content, mime_type, source_url, metadata } = input;
+async fn create(context: ToolContext, input: CreateInput) -> CallResult {
+    let CreateInput { title, content, mime_type, source_url, metadata } = input;
     let new = NewDocument { title, content: content.into_bytes(), mime_type, source_url, metadata };
     let prepared = context.graph.prepare_document(context.project, new).await?;
-    change(move |tx, writer| {
+    graph_change(move |tx, writer| {
         let (document, created) = documents::create(tx, writer, &prepared)?;
-        Ok(json!({ "document": Fields::default().document(&document), "created": created }))
+        Ok(json!({ "document": FieldSelection::default().document_json(&document), "created": created }))
     })
 }

@@ -20,23 +20,23 @@ mod runs;
 pub mod schema;
 mod search;
 mod source;
+mod traverse;
 mod types;
 pub mod view;
-mod walk;
 
 /// Every built-in tool over a project's data. Those that start or coordinate agents are the executor's,
 /// which adds them to its pool with [`crate::ToolPool::with`].
-pub fn all() -> Vec<Arc<dyn Tool>> {
+pub fn tools() -> Vec<Arc<dyn Tool>> {
     [
-        entities::all(),
-        relationships::all(),
-        search::all(),
-        walk::all(),
-        types::all(),
-        packs::all(),
-        documents::all(),
-        project::all(),
-        runs::all(),
+        entities::tools(),
+        relationships::tools(),
+        search::tools(),
+        traverse::tools(),
+        types::tools(),
+        packs::tools(),
+        documents::tools(),
+        project::tools(),
+        runs::tools(),
     ]
     .into_iter()
     .flatten()

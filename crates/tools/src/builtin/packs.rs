@@ -13,13 +13,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    define::{Outcome, change, reads, writes},
+    define::{CallResult, graph_change, read_tool, write_tool},
     schema,
-    view::{Fields, page},
+    view::{FieldSelection, page_json},
 };
 use crate::{Tool, ToolContext, ToolError};
 
-pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     let relationship = schema::object(
         &["from", "to"],
         json!({
@@ -57,15 +57,15 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
         "relationshipTypeSchemas": { "blocks": { "from": "Ticket", "to": "Ticket" } },
     }]);
     vec![
-        reads(
+        read_tool(
             "schema_packs_list",
             "Lists the template packs of this project, newest first: each describes types of entities and relationships, \
              and takes effect while it is `assigned`. Returns `packs`, and `nextCursor` when there are more.",
             schema::object(
                 &[],
-                schema::and(
+                schema::merge_properties(
                     schema::paging(20),
-                    &[schema::fields_of(
+                    &[schema::fields_schema(
                         "`name`, `version`, `description`, `assigned`, `builtin`, `objectTypes`, \
                          `relationshipTypes`, `createdAt`",
                     )],
@@ -73,7 +73,7 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
             ),
             list,
         ),
-        writes(
+        write_tool(
             "schema_pack_create",
             "Keeps a new template pack, or a new version of one: types of entities with JSON schemas of their properties, \
              and types of relationships with what they join. It describes nothing until schema_pack_assign assigns it. \
@@ -81,7 +81,7 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
             create_input,
             create,
         ),
-        writes(
+        write_tool(
             "schema_pack_assign",
             "Makes a template pack count in this project, in place of any other version of it: from then on what it \
              describes is checked on every write. What is in the graph already stays. Returns the `pack`.",
@@ -100,9 +100,9 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-fn view(pack: &StoredPack, fields: &Fields) -> Value {
+fn pack_json(pack: &StoredPack, fields: &FieldSelection) -> Value {
     let names = |all: Vec<&String>| json!(all);
-    fields.of(json!({
+    fields.select(json!({
         "id": pack.id,
         "name": pack.pack.name,
         "version": pack.pack.version,
@@ -116,46 +116,50 @@ fn view(pack: &StoredPack, fields: &Fields) -> Value {
 }
 
 #[derive(Deserialize)]
-struct List {
+struct ListInput {
     limit: Option<i64>,
     cursor: Option<String>,
     #[serde(default)]
-    fields: Fields,
+    fields: FieldSelection,
 }
 
-async fn list(context: ToolContext, input: List) -> Result<Value, ToolError> {
+async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
     let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref()).map_err(Error::from)?;
     let found = context.graph.list_packs(context.project, wanted).await?;
-    Ok(page("packs", found.items.iter().map(|pack| view(pack, &input.fields)).collect(), found.next))
+    Ok(page_json(
+        "packs",
+        found.items.iter().map(|pack| pack_json(pack, &input.fields)).collect(),
+        found.next,
+    ))
 }
 
-async fn create(_: ToolContext, pack: TemplatePack) -> Outcome {
+async fn create(_: ToolContext, pack: TemplatePack) -> CallResult {
     pack.check().map_err(Error::from)?;
-    change(move |tx, writer| {
+    graph_change(move |tx, writer| {
         let made = packs::create(tx, writer.project.id, &pack, writer.now)?;
-        Ok(json!({ "pack": view(&made, &Fields::default()) }))
+        Ok(json!({ "pack": pack_json(&made, &FieldSelection::default()) }))
     })
 }
 
 #[derive(Deserialize)]
-struct Assign {
+struct AssignInput {
     id: String,
 }
 
-async fn assign(_: ToolContext, input: Assign) -> Outcome {
-    change(move |tx, writer| {
+async fn assign(_: ToolContext, input: AssignInput) -> CallResult {
+    graph_change(move |tx, writer| {
         let project = writer.project.id;
         let id = match input.id.parse() {
             Ok(id) => id,
-            Err(_) => by_name(tx, project, &input.id)?,
+            Err(_) => find_by_name(tx, project, &input.id)?,
         };
         let pack = packs::assign(tx, project, id, writer.now)?;
-        Ok(json!({ "pack": view(&pack, &Fields::default()) }))
+        Ok(json!({ "pack": pack_json(&pack, &FieldSelection::default()) }))
     })
 }
 
 /// The newest pack with this name, or the one with this name and version.
-fn by_name(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> emergent_graph::Result<PackId> {
+fn find_by_name(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> emergent_graph::Result<PackId> {
     let is = |pack: &TemplatePack| pack.name == name || format!("{}@{}", pack.name, pack.version) == name;
     let mut part = Page::first(Page::MAX);
     loop {

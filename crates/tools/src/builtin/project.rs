@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use emergent_graph::Error;
-use emergent_store::{Tx, overview, packs};
+use emergent_store::{Tx, counts, packs};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    define::reads,
+    define::read_tool,
     schema,
-    types::{named, project_of},
+    types::{get_project, pack_names},
 };
 use crate::{Tool, ToolContext, ToolError};
 
-pub(super) fn all() -> Vec<Arc<dyn Tool>> {
-    vec![reads(
+pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
+    vec![read_tool(
         "project_info",
         "Tells what project you work in and what it holds: its name, how many entities there are by type, relationships \
          by type, documents, the assigned template packs, and how far embeddings are. Use it first to get an overview.",
@@ -25,13 +25,13 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
 }
 
 #[derive(Deserialize)]
-struct Nothing {}
+struct NoInput {}
 
-async fn info(context: ToolContext, _: Nothing) -> Result<Value, ToolError> {
+async fn info(context: ToolContext, _: NoInput) -> Result<Value, ToolError> {
     let id = context.project;
     let read = move |tx: &mut Tx<'_>| {
-        let project = project_of(tx, id)?;
-        let packs = packs::assigned(tx, id)?;
+        let project = get_project(tx, id)?;
+        let packs = packs::list_assigned(tx, id)?;
         let counts = |all: Vec<(String, i64)>| -> (i64, Value) {
             let sum = all.iter().map(|(_, count)| count).sum();
             (
@@ -42,16 +42,16 @@ async fn info(context: ToolContext, _: Nothing) -> Result<Value, ToolError> {
                     .into(),
             )
         };
-        let (objects, object_types) = counts(overview::object_types(tx, id)?);
-        let (relationships, relationship_types) = counts(overview::relationship_types(tx, id)?);
+        let (objects, object_types) = counts(counts::count_object_types(tx, id)?);
+        let (relationships, relationship_types) = counts(counts::count_relationship_types(tx, id)?);
         Ok::<_, Error>(json!({
             "project": { "id": project.id, "name": project.name, "strict": project.strict, "createdAt": project.created_at },
             "objects": objects,
             "objectsByType": object_types,
             "relationships": relationships,
             "relationshipsByType": relationship_types,
-            "documents": overview::documents(tx, id)?,
-            "packs": named(&packs),
+            "documents": counts::count_documents(tx, id)?,
+            "packs": pack_names(&packs),
         }))
     };
     let mut answer = context.graph.db().snapshot(read).await?;

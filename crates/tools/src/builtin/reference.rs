@@ -55,12 +55,12 @@ impl fmt::Display for ObjectRef {
 impl ObjectRef {
     /// The id of a living object. An id is not looked up: whoever uses it does, in the project.
     pub fn resolve(&self, tx: &mut Tx<'_>, project: ProjectId) -> Result<ObjectId> {
-        self.find(tx, project, objects::key_holder)
+        self.find(tx, project, objects::id_by_key)
     }
 
     /// As [`ObjectRef::resolve`], and of a deleted object when no living one has the key.
     pub fn resolve_any(&self, tx: &mut Tx<'_>, project: ProjectId) -> Result<ObjectId> {
-        self.find(tx, project, objects::last_with_key)
+        self.find(tx, project, objects::latest_id_by_key)
     }
 
     fn find(
@@ -80,7 +80,7 @@ impl ObjectRef {
     }
 
     /// As [`ObjectRef::resolve`], in a read of its own.
-    pub async fn look_up(&self, context: &ToolContext) -> Result<ObjectId> {
+    pub async fn resolve_in_read(&self, context: &ToolContext) -> Result<ObjectId> {
         let (this, project) = (self.clone(), context.project);
         match self {
             Self::Id(id) => Ok(*id),
@@ -90,7 +90,7 @@ impl ObjectRef {
 }
 
 /// The ids of several, in their order.
-pub async fn look_up_all(context: &ToolContext, refs: Vec<ObjectRef>) -> Result<Vec<ObjectId>> {
+pub async fn resolve_all(context: &ToolContext, refs: Vec<ObjectRef>) -> Result<Vec<ObjectId>> {
     let project = context.project;
     let read = move |tx: &mut Tx<'_>| refs.iter().map(|one| one.resolve(tx, project)).collect();
     context.graph.db().read(read).await

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use emergent_domain::{
-    chat::text_of,
-    cursor::{Page, Paged},
+    chat::join_text,
+    cursor::{Page, ResultPage},
     ids::{AgentId, ProjectId, RunId},
     run::{MessageRole, Run, RunStatus},
     run_event::MessageContent,
@@ -16,16 +16,16 @@ use emergent_store::{
     runs::{
         self,
         history::{self, RunFilter, TokenTotals},
-        timeline::{self, Line, MessageFilter},
+        timeline::{self, MessageFilter, TimelineItem},
     },
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    define::{reads_as, refused},
+    define::{read_tool_with_scope, refuse},
     schema,
-    view::{Fields, page},
+    view::{FieldSelection, page_json},
 };
 use crate::{Tool, ToolContext, ToolError};
 
@@ -33,44 +33,47 @@ const FIELDS: &str = "`agent`, `agentId`, `status`, `reason`, `origin`, `parentR
                       `steps`, `summary`, `error`, `tokens`, `costUsd`, `children`, `createdAt`, `startedAt`, \
                       `completedAt`, `durationMs`";
 
-pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     let statuses: Vec<&str> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
     let id = || schema::uuid("The run's id; your own run when absent");
     vec![
-        reads_as(
+        read_tool_with_scope(
             Scope::AdminRead,
             "runs_list",
             "Lists runs of agents in this project, newest first: which agent, how it ended, and its summary. Use it to \
              see what was done before. Returns `runs`, and `nextCursor` when there are more.",
             schema::object(
                 &[],
-                schema::and(
+                schema::merge_properties(
                     json!({
                         "agent": schema::text("Only runs of this agent: its name or its id.", 128),
                         "status": { "type": "string", "description": "Only runs with this status.", "enum": statuses },
                         "parentId": schema::uuid("Only runs that this run started"),
                     }),
-                    &[schema::paging(20), schema::fields_of(FIELDS)],
+                    &[schema::paging(20), schema::fields_schema(FIELDS)],
                 ),
             ),
             list,
         ),
-        reads_as(
+        read_tool_with_scope(
             Scope::AdminRead,
             "runs_get",
             "Shows one run: its agent, status and reason, summary, steps, tokens, and how often it called which tool. \
              For what was said in it use runs_messages. Returns `run`.",
-            schema::object(&[], schema::and(json!({ "id": id() }), &[schema::fields_of(FIELDS)])),
+            schema::object(
+                &[],
+                schema::merge_properties(json!({ "id": id() }), &[schema::fields_schema(FIELDS)]),
+            ),
             get,
         ),
-        reads_as(
+        read_tool_with_scope(
             Scope::AdminRead,
             "runs_messages",
             "Reads the conversation of a run, the oldest first: what was asked, what the agent said and called, and what \
              the tools answered. Returns `messages`, and `nextCursor` when there are more.",
             schema::object(
                 &[],
-                schema::and(
+                schema::merge_properties(
                     json!({
                         "id": id(),
                         "role": {
@@ -82,7 +85,7 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
                     }),
                     &[
                         schema::paging(20),
-                        schema::fields_of(
+                        schema::fields_schema(
                             "`role`, `step`, `text`, `calls`, `tool`, `status`, `output`, `at`; `output` can be long",
                         ),
                     ],
@@ -95,17 +98,17 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct List {
+struct ListInput {
     agent: Option<String>,
     status: Option<RunStatus>,
     parent_id: Option<RunId>,
     limit: Option<i64>,
     cursor: Option<String>,
     #[serde(default)]
-    fields: Fields,
+    fields: FieldSelection,
 }
 
-async fn list(context: ToolContext, input: List) -> Result<Value, ToolError> {
+async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
     let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref()).map_err(Error::from)?;
     let project = context.project;
     let (agent, status, parent) = (input.agent, input.status, input.parent_id);
@@ -115,17 +118,17 @@ async fn list(context: ToolContext, input: List) -> Result<Value, ToolError> {
     };
     let found = context.graph.db().snapshot(read).await?;
     let view = |one: &history::RunSummary| {
-        let mut view = view(&one.run, one.tokens);
+        let mut view = run_json(&one.run, one.tokens);
         view["children"] = json!(one.child_count);
-        input.fields.of(view)
+        input.fields.select(view)
     };
-    Ok(page("runs", found.items.iter().map(view).collect(), found.next))
+    Ok(page_json("runs", found.items.iter().map(view).collect(), found.next))
 }
 
 /// By id also one that is gone: its runs are still there.
 fn find_agent(tx: &mut Tx<'_>, project: ProjectId, agent: &str) -> Result<AgentId, Error> {
     let found = match agent.parse() {
-        Ok(id) => agents::get_ever(tx, project, id)?,
+        Ok(id) => agents::get_including_deleted(tx, project, id)?,
         Err(_) if agent.contains('\0') => None,
         Err(_) => agents::get_by_name(tx, project, agent)?,
     };
@@ -133,20 +136,20 @@ fn find_agent(tx: &mut Tx<'_>, project: ProjectId, agent: &str) -> Result<AgentI
 }
 
 #[derive(Deserialize)]
-struct Get {
+struct GetInput {
     id: Option<RunId>,
     #[serde(default)]
-    fields: Fields,
+    fields: FieldSelection,
 }
 
-async fn get(context: ToolContext, input: Get) -> Result<Value, ToolError> {
+async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> {
     let id = this_run(&context, input.id)?;
     let project = context.project;
     let read = move |tx: &mut Tx<'_>| {
         let run = find_run(tx, project, id)?;
         let tokens = history::token_totals(tx, &[id])?.remove(&id).unwrap_or_default();
         let children = history::child_counts(tx, &[id])?.remove(&id).unwrap_or(0);
-        Ok::<_, Error>((run, tokens, children, history::tool_calls(tx, id)?))
+        Ok::<_, Error>((run, tokens, children, history::summarize_tool_calls(tx, id)?))
     };
     let (run, tokens, children, calls) = context.graph.db().snapshot(read).await?;
     let calls: Vec<Value> = calls
@@ -154,21 +157,21 @@ async fn get(context: ToolContext, input: Get) -> Result<Value, ToolError> {
         .iter()
         .map(|tool| json!({ "tool": tool.tool, "count": tool.count, "errors": tool.errors }))
         .collect();
-    let mut view = view(&run, tokens);
+    let mut view = run_json(&run, tokens);
     view["children"] = json!(children);
     view["toolCalls"] = json!(calls);
-    Ok(json!({ "run": input.fields.of(view) }))
+    Ok(json!({ "run": input.fields.select(view) }))
 }
 
 fn this_run(context: &ToolContext, id: Option<RunId>) -> Result<RunId, ToolError> {
-    id.or(context.run).ok_or_else(|| refused("`id`: is required, there is no run of your own here"))
+    id.or(context.run).ok_or_else(|| refuse("`id`: is required, there is no run of your own here"))
 }
 
 fn find_run(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Run, Error> {
     runs::get(tx, project, id)?.ok_or_else(|| Error::NotFound { what: "run", id: id.to_string() })
 }
 
-fn view(run: &Run, tokens: TokenTotals) -> Value {
+fn run_json(run: &Run, tokens: TokenTotals) -> Value {
     let mut view = json!({
         "id": run.id,
         "agent": run.agent_name,
@@ -198,39 +201,39 @@ fn view(run: &Run, tokens: TokenTotals) -> Value {
 }
 
 #[derive(Deserialize)]
-struct Messages {
+struct MessagesInput {
     id: Option<RunId>,
     role: Option<MessageRole>,
     step: Option<i64>,
     limit: Option<i64>,
     cursor: Option<String>,
     #[serde(default)]
-    fields: Fields,
+    fields: FieldSelection,
 }
 
-async fn messages(context: ToolContext, input: Messages) -> Result<Value, ToolError> {
+async fn messages(context: ToolContext, input: MessagesInput) -> Result<Value, ToolError> {
     let id = this_run(&context, input.id)?;
     let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref()).map_err(Error::from)?;
-    let after = timeline::after(&wanted).map_err(Error::from)?;
+    let after = timeline::seq_after(&wanted).map_err(Error::from)?;
     let project = context.project;
     let filter = MessageFilter { role: input.role, step: input.step };
     let read = move |tx: &mut Tx<'_>| {
         find_run(tx, project, id)?;
-        Ok::<_, Error>(timeline::lines(tx, id, &filter, after, wanted.limit)?)
+        Ok::<_, Error>(timeline::list_items(tx, id, &filter, after, wanted.limit)?)
     };
-    let Paged { items, next } = context.graph.db().snapshot(read).await?;
-    let lines = items.iter().filter_map(line).map(|line| input.fields.of(line)).collect();
-    Ok(page("messages", lines, next))
+    let ResultPage { items, next } = context.graph.db().snapshot(read).await?;
+    let lines = items.iter().filter_map(item_json).map(|line| input.fields.select(line)).collect();
+    Ok(page_json("messages", lines, next))
 }
 
 /// `None` for a system prompt: what an agent was told to be is not for other agents to read.
-fn line(line: &Line) -> Option<Value> {
+fn item_json(line: &TimelineItem) -> Option<Value> {
     match line {
-        Line::Message(message, _) if message.role == MessageRole::System => None,
-        Line::Message(message, calls) => {
+        TimelineItem::Message(message, _) if message.role == MessageRole::System => None,
+        TimelineItem::Message(message, calls) => {
             let text = match &message.content {
                 MessageContent::Text { text, .. } | MessageContent::Summary { text, .. } => text.clone(),
-                MessageContent::Parts(parts) => text_of(parts),
+                MessageContent::Parts(parts) => join_text(parts),
             };
             let calls: Vec<Value> = calls
                 .iter()
@@ -245,7 +248,7 @@ fn line(line: &Line) -> Option<Value> {
                 "at": message.at,
             }))
         }
-        Line::Result(call) => Some(json!({
+        TimelineItem::Result(call) => Some(json!({
             "id": call.id,
             "role": MessageRole::ToolResult,
             "step": call.step,

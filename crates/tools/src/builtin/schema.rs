@@ -13,7 +13,7 @@ pub fn object(required: &[&str], properties: Value) -> Value {
 }
 
 /// The properties of several lists together.
-pub fn and(some: Value, others: &[Value]) -> Value {
+pub fn merge_properties(some: Value, others: &[Value]) -> Value {
     let mut all = match some {
         Value::Object(map) => map,
         _ => Map::new(),
@@ -132,21 +132,21 @@ pub fn paging(default: usize) -> Value {
 }
 
 /// `fields` for objects.
-pub fn fields() -> Value {
+pub fn object_fields() -> Value {
     let description = "Only these parts of each object, to keep the answer small: `key`, `status`, `labels`, \
                        `properties`, single properties such as `title` or `properties.title`, `version`, \
                        `createdAt`, `updatedAt`, `author`, `reason`. `id` and `type` always come. Absent: all but `author`.";
-    json!({ "fields": names(description) })
+    json!({ "fields": names_schema(description) })
 }
 
 /// `fields` for anything else.
-pub fn fields_of(known: &str) -> Value {
+pub fn fields_schema(known: &str) -> Value {
     let description =
         format!("Only these parts of each, to keep the answer small: {known}. `id` always comes.");
-    json!({ "fields": names(&description) })
+    json!({ "fields": names_schema(&description) })
 }
 
-fn names(description: &str) -> Value {
+fn names_schema(description: &str) -> Value {
     json!({
         "type": "array",
         "description": description,

@@ -12,24 +12,27 @@ use emergent_graph::Error;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{define::reads, reference::ObjectRef, schema, view::Fields};
+use super::{define::read_tool, reference::ObjectRef, schema, view::FieldSelection};
 use crate::{Tool, ToolContext, ToolError};
 
-const LIMIT: usize = 10;
+const DEFAULT_LIMIT: usize = 10;
 const RETURNS: &str = "Returns `hits`, the best first, each with its `score` and the `object`.";
 
-pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     let query = json!({
         "query": schema::text(
             "What to look for. Words, \"exact phrases\", prefix* and -without are understood where words count.",
             2_500,
         ),
-        "limit": schema::count("How many hits at most:", 1, 100, LIMIT),
+        "limit": schema::count("How many hits at most:", 1, 100, DEFAULT_LIMIT),
     });
     let common = |more: Value| {
         let mut input = schema::object(
             &["query"],
-            schema::and(query.clone(), &[more, schema::object_filter(), schema::fields()]),
+            schema::merge_properties(
+                query.clone(),
+                &[more, schema::object_filter(), schema::object_fields()],
+            ),
         );
         input["examples"] =
             json!([{ "query": "login with a token", "limit": 5, "fields": ["key", "title"] }]);
@@ -37,7 +40,7 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
     };
     let weight = |of: &str| json!({ "type": "number", "description": format!("How much {of} counts; 1 when absent."), "minimum": 0 });
     vec![
-        reads(
+        read_tool(
             "entities_search",
             &format!(
                 "Finds entities by what they say, the first choice when you do not know ids or keys. `mode` is `hybrid` \
@@ -49,12 +52,12 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
                 "description": "By words and meaning, by words only, or by meaning only.",
                 "enum": ["hybrid", "text", "vector"],
             }})),
-            |context, input: Search| async move {
+            |context, input: SearchInput| async move {
                 let mode = input.mode;
-                find(context, input, mode).await
+                search(context, input, mode).await
             },
         ),
-        reads(
+        read_tool(
             "search_hybrid",
             &format!(
                 "Searches entities by words and by meaning at once, and joins both rankings. Use it when the wording \
@@ -64,39 +67,39 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
                 "textWeight": weight("the match of words"),
                 "vectorWeight": weight("the nearness in meaning"),
             })),
-            |context, input| find(context, input, SearchMode::Hybrid),
+            |context, input| search(context, input, SearchMode::Hybrid),
         ),
-        reads(
+        read_tool(
             "search_semantic",
             &format!(
                 "Searches entities by meaning alone: finds what says the same in other words. Without an embedding \
                  model `embedding` is `unavailable` and there are no hits; then use search_fts. {RETURNS}"
             ),
             common(json!({})),
-            |context, input| find(context, input, SearchMode::Vector),
+            |context, input| search(context, input, SearchMode::Vector),
         ),
-        reads(
+        read_tool(
             "search_fts",
             &format!(
                 "Searches entities by their words alone: names, exact terms, \"phrases\", prefix* and -without. \
                  {RETURNS}"
             ),
             common(json!({})),
-            |context, input| find(context, input, SearchMode::Text),
+            |context, input| search(context, input, SearchMode::Text),
         ),
-        reads(
+        read_tool(
             "search_similar",
             &format!(
                 "Finds the entities nearest in meaning to one that you know, itself left out. {RETURNS}"
             ),
             schema::object(
                 &["id"],
-                schema::and(
+                schema::merge_properties(
                     json!({
                         "id": schema::object_ref("The entity to compare with"),
-                        "limit": schema::count("How many hits at most:", 1, 100, LIMIT),
+                        "limit": schema::count("How many hits at most:", 1, 100, DEFAULT_LIMIT),
                     }),
-                    &[schema::object_filter(), schema::fields()],
+                    &[schema::object_filter(), schema::object_fields()],
                 ),
             ),
             similar,
@@ -106,7 +109,7 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Search {
+struct SearchInput {
     query: String,
     #[serde(default)]
     mode: SearchMode,
@@ -114,13 +117,13 @@ struct Search {
     vector_weight: Option<f64>,
     limit: Option<usize>,
     #[serde(flatten)]
-    among: Among,
+    among: FilterInput,
     #[serde(default)]
-    fields: Fields,
+    fields: FieldSelection,
 }
 
 #[derive(Deserialize)]
-struct Among {
+struct FilterInput {
     #[serde(default)]
     types: Vec<String>,
     #[serde(default)]
@@ -130,54 +133,54 @@ struct Among {
     filters: Vec<Filter>,
 }
 
-impl From<Among> for ObjectFilter {
-    fn from(among: Among) -> Self {
-        let Among { types, labels, status, filters } = among;
+impl From<FilterInput> for ObjectFilter {
+    fn from(among: FilterInput) -> Self {
+        let FilterInput { types, labels, status, filters } = among;
         Self { types, labels, status, key: None, filters }
     }
 }
 
-async fn find(context: ToolContext, input: Search, mode: SearchMode) -> Result<Value, ToolError> {
+async fn search(context: ToolContext, input: SearchInput, mode: SearchMode) -> Result<Value, ToolError> {
     let weights = Weights::default();
     let (text, vector) = (input.text_weight.unwrap_or(1.0), input.vector_weight.unwrap_or(1.0));
     let weights = Weights::new(text, vector, weights.k()).map_err(|invalid| {
         ToolError::Refused(format!("`textWeight` and `vectorWeight` do not fit: {invalid}"))
     })?;
-    let limit = input.limit.unwrap_or(LIMIT);
+    let limit = input.limit.unwrap_or(DEFAULT_LIMIT);
     let query = SearchQuery { query: input.query, mode, filter: input.among.into(), limit, weights };
     let found = context.graph.search(context.project, query).await?;
-    Ok(view(&found, mode, &input.fields))
+    Ok(hits_json(&found, mode, &input.fields))
 }
 
 #[derive(Deserialize)]
-struct Similar {
+struct SimilarInput {
     id: ObjectRef,
     limit: Option<usize>,
     #[serde(flatten)]
-    among: Among,
+    among: FilterInput,
     #[serde(default)]
-    fields: Fields,
+    fields: FieldSelection,
 }
 
-async fn similar(context: ToolContext, input: Similar) -> Result<Value, ToolError> {
-    let id = input.id.look_up(&context).await?;
-    let limit = input.limit.unwrap_or(LIMIT);
+async fn similar(context: ToolContext, input: SimilarInput) -> Result<Value, ToolError> {
+    let id = input.id.resolve_in_read(&context).await?;
+    let limit = input.limit.unwrap_or(DEFAULT_LIMIT);
     let found = context.graph.similar(context.project, id, input.among.into(), limit).await;
     let found = found.map_err(|error| match error {
         Error::NotFound { .. } => input.id.not_found(),
         other => other,
     })?;
-    Ok(view(&found, SearchMode::Vector, &input.fields))
+    Ok(hits_json(&found, SearchMode::Vector, &input.fields))
 }
 
-fn view(found: &SearchResult<Object>, mode: SearchMode, fields: &Fields) -> Value {
+fn hits_json(found: &SearchResult<Object>, mode: SearchMode, fields: &FieldSelection) -> Value {
     let hits: Vec<Value> =
-        found.hits.iter().map(|hit| scored(hit, "object", fields.object(&hit.item))).collect();
-    with_embedding(json!({ "hits": hits }), found.embedding, mode)
+        found.hits.iter().map(|hit| hit_json(hit, "object", fields.object_json(&hit.item))).collect();
+    add_embedding_notice(json!({ "hits": hits }), found.embedding, mode)
 }
 
 /// A hit under its name, with its score and where each channel ranked it.
-pub(super) fn scored<T>(hit: &Hit<T>, name: &str, item: Value) -> Value {
+pub(super) fn hit_json<T>(hit: &Hit<T>, name: &str, item: Value) -> Value {
     let mut channels = Map::new();
     for (channel, place) in [("text", &hit.text), ("vector", &hit.vector)] {
         if let Some(place) = place {
@@ -188,7 +191,7 @@ pub(super) fn scored<T>(hit: &Hit<T>, name: &str, item: Value) -> Value {
 }
 
 /// Says when the meaning could not be asked for, since no hits would else look like none there are.
-pub(super) fn with_embedding(mut answer: Value, embedding: EmbeddingUse, mode: SearchMode) -> Value {
+pub(super) fn add_embedding_notice(mut answer: Value, embedding: EmbeddingUse, mode: SearchMode) -> Value {
     if mode == SearchMode::Text {
         return answer;
     }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use emergent_domain::{
     ids::{ChunkId, ProjectId},
-    merge::{By, Conflict, Source},
+    merge::{MatchedBy, MergeConflict, Source},
 };
-use emergent_graph::{Result, Writer, Written, merge::Outcome, sources};
+use emergent_graph::{Result, UpsertOutcome, WriteContext, merge::MergeOutcome, sources};
 use emergent_store::Tx;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,26 +21,26 @@ pub(super) struct SourceRef {
 }
 
 /// `source`, of all that a call writes or of one part of it.
-pub(super) fn source(description: &str) -> Value {
+pub(super) fn source_schema(description: &str) -> Value {
     let chunk = schema::uuid("The chunk: its `id` from documents_chunks or documents_search");
     let mut source = schema::object(&["chunkId"], json!({ "chunkId": chunk }));
     source["description"] = Value::from(description);
     source
 }
 
-pub(super) fn merge(description: &str) -> Value {
+pub(super) fn merge_schema(description: &str) -> Value {
     json!({ "type": "boolean", "description": description, "default": false })
 }
 
 /// The passages that a call names, each read once.
-pub(super) struct Sources {
+pub(super) struct SourceCache {
     project: ProjectId,
-    known: HashMap<ChunkId, Source>,
+    sources: HashMap<ChunkId, Source>,
 }
 
-impl Sources {
-    pub(super) fn new(writer: &Writer) -> Self {
-        Self { project: writer.project.id, known: HashMap::new() }
+impl SourceCache {
+    pub(super) fn new(writer: &WriteContext) -> Self {
+        Self { project: writer.project.id, sources: HashMap::new() }
     }
 
     /// The passage of a part: its own, or else the call's.
@@ -51,40 +51,40 @@ impl Sources {
         of_call: Option<SourceRef>,
     ) -> Result<Option<Source>> {
         let Some(SourceRef { chunk_id }) = own.or(of_call) else { return Ok(None) };
-        if let Some(known) = self.known.get(&chunk_id) {
+        if let Some(known) = self.sources.get(&chunk_id) {
             return Ok(Some(known.clone()));
         }
         let found = sources::find(tx, self.project, chunk_id)?;
-        self.known.insert(chunk_id, found.clone());
+        self.sources.insert(chunk_id, found.clone());
         Ok(Some(found))
     }
 }
 
 /// Adds to a view what a merge did.
-pub(super) fn tell<T>(mut view: Value, outcome: &Outcome<T>) -> Value {
+pub(super) fn add_merge_outcome<T>(mut view: Value, outcome: &MergeOutcome<T>) -> Value {
     view["outcome"] = json!(match outcome.written {
-        Written::Created => "created",
-        Written::Updated => "updated",
-        Written::Unchanged => "unchanged",
+        UpsertOutcome::Created => "created",
+        UpsertOutcome::Updated => "updated",
+        UpsertOutcome::Unchanged => "unchanged",
     });
     if let Some(by) = outcome.by {
         view["mergedBy"] = json!(by.as_str());
-        if let By::Similar(score) = by {
+        if let MatchedBy::Similar(score) = by {
             view["similarity"] = json!((score * 1_000.0).round() / 1_000.0);
         }
     }
-    if !outcome.kept.is_empty() {
-        view["kept"] = outcome.kept.iter().map(conflict).collect();
+    if !outcome.conflicts.is_empty() {
+        view["kept"] = outcome.conflicts.iter().map(conflict_json).collect();
     }
     view
 }
 
-fn conflict(conflict: &Conflict) -> Value {
+fn conflict_json(conflict: &MergeConflict) -> Value {
     json!({ "field": conflict.field, "kept": conflict.kept, "offered": conflict.offered })
 }
 
 /// Passages as an answer shows them.
-pub(super) fn views(sources: &[Source]) -> Value {
+pub(super) fn sources_json(sources: &[Source]) -> Value {
     let view = |source: &Source| {
         let mut view = json!({
             "chunkId": source.chunk, "documentId": source.document, "title": source.title, "index": source.index,

@@ -4,31 +4,31 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use emergent_domain::{
     ids::ProjectId,
-    pack::{TemplatePack, nearest},
+    pack::{TemplatePack, nearest_name},
     project::Project,
 };
 use emergent_graph::Error;
-use emergent_store::{Tx, overview, packs, projects};
+use emergent_store::{Tx, counts, packs, projects};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    define::{reads, refused},
+    define::{read_tool, refuse},
     schema,
 };
 use crate::{Tool, ToolContext, ToolError};
 
 #[derive(Deserialize)]
-struct Nothing {}
+struct NoInput {}
 
 #[derive(Deserialize)]
-struct Named {
+struct TypeInput {
     name: String,
 }
 
-pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![
-        reads(
+        read_tool(
             "schema_list_types",
             "Lists the types of entities and relationships in this project: those its schema describes, and those in use. \
              Look here before you create anything. Returns `objectTypes` and `relationshipTypes`, each with its `name`, \
@@ -37,14 +37,14 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
             schema::object(&[], json!({})),
             list,
         ),
-        reads(
+        read_tool(
             "schema_get_type",
             "Shows what an entity type or a relationship type looks like: its JSON schemas, how many there are, and for an \
              entity type which relationships it can have. Use it before you write entities of a type you do not know.",
             schema::object(&["name"], json!({ "name": schema::type_name("The type's name.") })),
             get,
         ),
-        reads(
+        read_tool(
             "schema_version",
             "Tells which schema this project has: `revision` counts its changes, `packs` are the assigned template packs \
              with their versions. Compare it to see whether the schema changed since you last looked.",
@@ -55,25 +55,25 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
 }
 
 /// What a project knows of types, at one moment.
-struct Known {
+struct ProjectTypes {
     project: Project,
     packs: Vec<TemplatePack>,
     objects: BTreeMap<String, i64>,
     relationships: BTreeMap<String, i64>,
 }
 
-impl Known {
-    async fn of(context: &ToolContext) -> Result<Self, ToolError> {
+impl ProjectTypes {
+    async fn load(context: &ToolContext) -> Result<Self, ToolError> {
         let project = context.project;
-        Ok(context.graph.db().snapshot(move |tx| Self::read(tx, project)).await?)
+        Ok(context.graph.db().snapshot(move |tx| Self::load_in_tx(tx, project)).await?)
     }
 
-    fn read(tx: &mut Tx<'_>, id: ProjectId) -> Result<Self, Error> {
-        let project = project_of(tx, id)?;
-        let packs = packs::assigned(tx, id)?;
-        let mut objects: BTreeMap<String, i64> = overview::object_types(tx, id)?.into_iter().collect();
+    fn load_in_tx(tx: &mut Tx<'_>, id: ProjectId) -> Result<Self, Error> {
+        let project = get_project(tx, id)?;
+        let packs = packs::list_assigned(tx, id)?;
+        let mut objects: BTreeMap<String, i64> = counts::count_object_types(tx, id)?.into_iter().collect();
         let mut relationships: BTreeMap<String, i64> =
-            overview::relationship_types(tx, id)?.into_iter().collect();
+            counts::count_relationship_types(tx, id)?.into_iter().collect();
         for pack in &packs {
             for name in pack.object_type_schemas.keys() {
                 objects.entry(name.clone()).or_default();
@@ -97,12 +97,12 @@ impl Known {
     }
 }
 
-pub(super) fn project_of(tx: &mut Tx<'_>, id: ProjectId) -> Result<Project, Error> {
+pub(super) fn get_project(tx: &mut Tx<'_>, id: ProjectId) -> Result<Project, Error> {
     projects::get(tx, id)?.ok_or_else(|| Error::NotFound { what: "project", id: id.to_string() })
 }
 
-async fn list(context: ToolContext, _: Nothing) -> Result<Value, ToolError> {
-    let known = Known::of(&context).await?;
+async fn list(context: ToolContext, _: NoInput) -> Result<Value, ToolError> {
+    let known = ProjectTypes::load(&context).await?;
     let objects: Vec<Value> = known
         .objects
         .iter()
@@ -136,8 +136,8 @@ async fn list(context: ToolContext, _: Nothing) -> Result<Value, ToolError> {
     Ok(json!({ "strict": known.project.strict, "objectTypes": objects, "relationshipTypes": relationships }))
 }
 
-async fn get(context: ToolContext, input: Named) -> Result<Value, ToolError> {
-    let known = Known::of(&context).await?;
+async fn get(context: ToolContext, input: TypeInput) -> Result<Value, ToolError> {
+    let known = ProjectTypes::load(&context).await?;
     let name = input.name.as_str();
     let mut answer = Map::from_iter([("name".to_owned(), json!(name))]);
     if let Some(count) = known.objects.get(name) {
@@ -148,16 +148,16 @@ async fn get(context: ToolContext, input: Named) -> Result<Value, ToolError> {
     }
     if answer.len() == 1 {
         let names = known.objects.keys().chain(known.relationships.keys()).map(String::as_str);
-        let hint = match nearest(name, names) {
+        let hint = match nearest_name(name, names) {
             Some(meant) => format!("; did you mean `{meant}`?"),
             None => "; schema_list_types lists them".to_owned(),
         };
-        return Err(refused(format!("There is no type `{name}` in this project{hint}")));
+        return Err(refuse(format!("There is no type `{name}` in this project{hint}")));
     }
     Ok(Value::Object(answer))
 }
 
-fn object_type(known: &Known, name: &str, count: i64) -> Value {
+fn object_type(known: &ProjectTypes, name: &str, count: i64) -> Value {
     let schemas: Vec<Value> = known
         .packs
         .iter()
@@ -180,7 +180,7 @@ fn object_type(known: &Known, name: &str, count: i64) -> Value {
     json!({ "count": count, "schemas": schemas, "outgoing": outgoing, "incoming": incoming })
 }
 
-fn relationship_type(known: &Known, name: &str, count: i64) -> Value {
+fn relationship_type(known: &ProjectTypes, name: &str, count: i64) -> Value {
     let schemas: Vec<Value> = known
         .packs
         .iter()
@@ -195,15 +195,16 @@ fn relationship_type(known: &Known, name: &str, count: i64) -> Value {
     json!({ "count": count, "schemas": schemas })
 }
 
-async fn version(context: ToolContext, _: Nothing) -> Result<Value, ToolError> {
+async fn version(context: ToolContext, _: NoInput) -> Result<Value, ToolError> {
     let project = context.project;
-    let read =
-        move |tx: &mut Tx<'_>| Ok::<_, Error>((project_of(tx, project)?, packs::assigned(tx, project)?));
+    let read = move |tx: &mut Tx<'_>| {
+        Ok::<_, Error>((get_project(tx, project)?, packs::list_assigned(tx, project)?))
+    };
     let (project, packs) = context.graph.db().snapshot(read).await?;
-    Ok(json!({ "revision": project.packs_revision, "strict": project.strict, "packs": named(&packs) }))
+    Ok(json!({ "revision": project.packs_revision, "strict": project.strict, "packs": pack_names(&packs) }))
 }
 
 /// Packs by name and version.
-pub(super) fn named(packs: &[TemplatePack]) -> Vec<Value> {
+pub(super) fn pack_names(packs: &[TemplatePack]) -> Vec<Value> {
     packs.iter().map(|pack| json!({ "name": pack.name, "version": pack.version })).collect()
 }

@@ -9,43 +9,43 @@ use serde_json::{Map, Value, json};
 /// The parts an answer is to have; none named is what is mostly wanted.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
-pub struct Fields(BTreeSet<String>);
+pub struct FieldSelection(BTreeSet<String>);
 
 /// The parts of an object that are not properties.
-const OBJECT: [&str; 9] =
+const OBJECT_FIELDS: [&str; 9] =
     ["key", "status", "labels", "properties", "version", "createdAt", "updatedAt", "deletedAt", "author"];
 
-impl Fields {
-    pub fn these<const N: usize>(names: [&str; N]) -> Self {
+impl FieldSelection {
+    pub fn only<const N: usize>(names: [&str; N]) -> Self {
         Self(names.map(str::to_owned).into())
     }
 
-    pub fn wants(&self, name: &str) -> bool {
+    pub fn includes(&self, name: &str) -> bool {
         self.0.contains(name) || (self.0.is_empty() && name != "author")
     }
 
     /// The properties that are wanted, when not all are.
-    fn of_properties(&self) -> impl Iterator<Item = &str> {
+    fn property_names(&self) -> impl Iterator<Item = &str> {
         self.0
             .iter()
-            .filter(|name| !OBJECT.contains(&name.as_str()))
+            .filter(|name| !OBJECT_FIELDS.contains(&name.as_str()))
             .map(|name| name.strip_prefix("properties.").unwrap_or(name))
     }
 
     fn properties(&self, all: Map<String, Value>) -> Map<String, Value> {
-        if self.wants("properties") {
+        if self.includes("properties") {
             return all;
         }
-        let wanted: BTreeSet<&str> = self.of_properties().collect();
+        let wanted: BTreeSet<&str> = self.property_names().collect();
         all.into_iter().filter(|(name, _)| wanted.contains(name.as_str())).collect()
     }
 
-    pub fn object(&self, object: &Object) -> Value {
+    pub fn object_json(&self, object: &Object) -> Value {
         let mut view = Map::new();
         view.insert("id".into(), json!(object.id));
         view.insert("type".into(), json!(object.type_));
         let mut add = |name: &str, value: Value| {
-            if self.wants(name) && !value.is_null() {
+            if self.includes(name) && !value.is_null() {
                 view.insert(name.to_owned(), value);
             }
         };
@@ -58,30 +58,30 @@ impl Fields {
         add("deletedAt", json!(object.deleted_at));
         add("author", json!(object.author));
         add("reason", json!(object.reason));
-        if self.wants("properties") || self.of_properties().next().is_some() {
+        if self.includes("properties") || self.property_names().next().is_some() {
             view.insert("properties".into(), Value::Object(self.properties(object.properties.to_map())));
         }
         Value::Object(view)
     }
 
-    pub fn objects<'a>(&self, objects: impl IntoIterator<Item = &'a Object>) -> Vec<Value> {
-        objects.into_iter().map(|object| self.object(object)).collect()
+    pub fn objects_json<'a>(&self, objects: impl IntoIterator<Item = &'a Object>) -> Vec<Value> {
+        objects.into_iter().map(|object| self.object_json(object)).collect()
     }
 
     /// Of anything else: `id` and what is wanted of its parts.
-    pub fn of(&self, whole: Value) -> Value {
+    pub fn select(&self, whole: Value) -> Value {
         match whole {
             Value::Object(map) => Value::Object(
                 map.into_iter()
-                    .filter(|(name, value)| name == "id" || (self.wants(name) && !value.is_null()))
+                    .filter(|(name, value)| name == "id" || (self.includes(name) && !value.is_null()))
                     .collect(),
             ),
             other => other,
         }
     }
 
-    pub fn relationship(&self, edge: &Relationship) -> Value {
-        self.of(json!({
+    pub fn relationship_json(&self, edge: &Relationship) -> Value {
+        self.select(json!({
             "id": edge.id,
             "type": edge.type_,
             "fromId": edge.from,
@@ -96,12 +96,12 @@ impl Fields {
         }))
     }
 
-    pub fn relationships<'a>(&self, edges: impl IntoIterator<Item = &'a Relationship>) -> Vec<Value> {
-        edges.into_iter().map(|edge| self.relationship(edge)).collect()
+    pub fn relationships_json<'a>(&self, edges: impl IntoIterator<Item = &'a Relationship>) -> Vec<Value> {
+        edges.into_iter().map(|edge| self.relationship_json(edge)).collect()
     }
 
-    pub fn document(&self, document: &Document) -> Value {
-        self.of(json!({
+    pub fn document_json(&self, document: &Document) -> Value {
+        self.select(json!({
             "id": document.id,
             "title": document.title,
             "mimeType": document.mime_type,
@@ -115,11 +115,11 @@ impl Fields {
 }
 
 /// A list under its name, and where the next page begins if there is one.
-pub fn page(name: &str, items: Vec<Value>, next: Option<Cursor>) -> Value {
-    page_at(name, items, next.map(|cursor| cursor.encode()))
+pub fn page_json(name: &str, items: Vec<Value>, next: Option<Cursor>) -> Value {
+    page_json_at(name, items, next.map(|cursor| cursor.encode()))
 }
 
-pub fn page_at(name: &str, items: Vec<Value>, next: Option<String>) -> Value {
+pub fn page_json_at(name: &str, items: Vec<Value>, next: Option<String>) -> Value {
     let mut view = Map::from_iter([(name.to_owned(), Value::Array(items))]);
     if let Some(next) = next {
         view.insert("nextCursor".to_owned(), Value::from(next));

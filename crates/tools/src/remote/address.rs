@@ -13,8 +13,8 @@ use reqwest::{
     redirect,
 };
 
-const CONNECT: Duration = Duration::from_secs(10);
-const MOST_REDIRECTS: usize = 5;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_REDIRECTS: usize = 5;
 
 /// Where a redirect may lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub fn client(allow_private: bool, redirects: Redirects) -> Result<Client, Strin
     let policy = redirect::Policy::custom(move |attempt| {
         let from = attempt.previous().last().map(Url::origin);
         let origin = attempt.url().origin();
-        if attempt.previous().len() > MOST_REDIRECTS {
+        if attempt.previous().len() > MAX_REDIRECTS {
             attempt.error("it redirects too often")
         } else if redirects == Redirects::SameOrigin && from != Some(origin) {
             attempt.error("it redirects to another server")
@@ -42,12 +42,12 @@ pub fn client(allow_private: bool, redirects: Redirects) -> Result<Client, Strin
         }
     });
     Client::builder()
-        .connect_timeout(CONNECT)
+        .connect_timeout(CONNECT_TIMEOUT)
         // A proxy would resolve names by itself, where nothing is checked.
         .no_proxy()
         .retry(reqwest::retry::never())
         .redirect(policy)
-        .dns_resolver(Arc::new(Guarded { allow_private }))
+        .dns_resolver(Arc::new(PublicResolver { allow_private }))
         .build()
         .map_err(|error| format!("could not set up HTTP: {error}"))
 }
@@ -59,22 +59,22 @@ pub fn check(url: &Url, allow_private: bool) -> Result<(), String> {
     }
     let host = url.host_str().unwrap_or_default();
     match host.trim_matches(['[', ']']).parse::<IpAddr>() {
-        Ok(ip) if !allow_private && !is_public(ip) => Err(refusal(host)),
+        Ok(ip) if !allow_private && !is_public(ip) => Err(private_address_message(host)),
         _ => Ok(()),
     }
 }
 
-fn refusal(host: &str) -> String {
+fn private_address_message(host: &str) -> String {
     format!(
         "`{host}` is not a public address; an operator can allow those with EMERGENT_ALLOW_PRIVATE_HOSTS=true"
     )
 }
 
-struct Guarded {
+struct PublicResolver {
     allow_private: bool,
 }
 
-impl Resolve for Guarded {
+impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let allow_private = self.allow_private;
         Box::pin(async move {
@@ -83,7 +83,7 @@ impl Resolve for Guarded {
             let allowed: Vec<_> =
                 found.into_iter().filter(|address| allow_private || is_public(address.ip())).collect();
             if allowed.is_empty() {
-                return Err(refusal(&host).into());
+                return Err(private_address_message(&host).into());
             }
             Ok(Box::new(allowed.into_iter()) as Addrs)
         })

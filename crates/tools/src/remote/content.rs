@@ -1,18 +1,18 @@
 //! What a server's answer becomes for a model: text as text, data as data, and whatever a model
 //! cannot read described.
 
-use emergent_mcp::client::CallResult;
+use emergent_mcp::client::RemoteCallResult;
 use serde_json::{Map, Value, json};
 
 /// The answer of a call; the error is what the server says went wrong.
-pub fn answer(result: CallResult) -> Result<Value, String> {
+pub fn to_output(result: RemoteCallResult) -> Result<Value, String> {
     let (mut texts, mut others) = (Vec::new(), Vec::new());
     for block in result.content {
         match block.get("text").and_then(Value::as_str) {
             Some(text) if block.get("type").and_then(Value::as_str) == Some("text") => {
                 texts.push(text.to_owned());
             }
-            _ => others.push(described(block)),
+            _ => others.push(describe_block(block)),
         }
     }
     let text = texts.join("\n");
@@ -31,7 +31,7 @@ pub fn answer(result: CallResult) -> Result<Value, String> {
 }
 
 /// A block that is not text. Bytes are counted, not carried: no model reads base64.
-fn described(block: Value) -> Value {
+fn describe_block(block: Value) -> Value {
     let Value::Object(mut block) = block else { return block };
     block.remove("_meta");
     block.remove("annotations");
@@ -57,12 +57,12 @@ mod tests {
 
     fn check(result: Value, expected: Result<Value, &str>) {
         let list = |field: &str| result[field].as_array().cloned().unwrap_or_default();
-        let result = CallResult {
+        let result = RemoteCallResult {
             content: list("content"),
             structured: result.get("structured").cloned(),
             is_error: result["isError"] == true,
         };
-        assert_eq!(answer(result), expected.map_err(str::to_owned));
+        assert_eq!(to_output(result), expected.map_err(str::to_owned));
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub enum Error {
     NotFound { what: &'static str, id: String },
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    #[error("{}", target::STDIO_IS_OFF)]
+    #[error("{}", target::STDIO_DISABLED_MESSAGE)]
     StdioDisabled,
     #[error("{0}")]
     Conflict(String),

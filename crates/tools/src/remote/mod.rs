@@ -25,27 +25,27 @@ use tracing::warn;
 
 pub mod address;
 mod breaker;
-mod change;
+mod connection;
 mod content;
 mod error;
-mod link;
-mod look;
+mod manage;
 mod pins;
+mod status;
 mod target;
 mod tool;
 
-pub use change::{NewServer, ServerPatch};
+use connection::ServerConnection;
 pub use error::Error;
-use link::Link;
-pub use look::{Counted, Inspection, Status, is_held_back};
+pub use manage::{NewServer, ServerPatch};
+pub use status::{Inspection, ServerWithCounts, Status, is_held_back};
 use tool::ServerTool;
 
 use crate::Tool;
 
 /// The tools of this many projects are kept in memory.
-const KEPT: usize = 1_000;
+const CACHE_CAPACITY: usize = 1_000;
 /// How often the rows are looked at when nobody says that they changed.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone)]
 pub struct RemoteSettings {
@@ -54,15 +54,15 @@ pub struct RemoteSettings {
     /// Whether addresses of this machine and its network may be reached.
     pub allow_private_hosts: bool,
     /// For connecting, and for listing tools.
-    pub connect: Duration,
+    pub connect_timeout: Duration,
     /// How long a program may be silent at the first question, before it counts as an old one.
-    pub probe: Duration,
+    pub probe_timeout: Duration,
     /// How long the start of a run waits for servers that were never reached.
-    pub at_start: Duration,
+    pub run_start_timeout: Duration,
     /// How long a program has to end, twice.
     pub grace: Duration,
     /// Bytes of one message.
-    pub most_bytes: usize,
+    pub max_message_bytes: usize,
 }
 
 impl Default for RemoteSettings {
@@ -70,24 +70,24 @@ impl Default for RemoteSettings {
         Self {
             allow_stdio: true,
             allow_private_hosts: false,
-            connect: Duration::from_secs(30),
-            probe: Duration::from_secs(3),
-            at_start: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(30),
+            probe_timeout: Duration::from_secs(3),
+            run_start_timeout: Duration::from_secs(10),
             grace: Duration::from_secs(2),
-            most_bytes: 8 << 20,
+            max_message_bytes: 8 << 20,
         }
     }
 }
 
 /// The external servers of every project; clones share them.
 #[derive(Clone)]
-pub struct Servers(Arc<Inner>);
+pub struct McpServers(Arc<Inner>);
 
-pub(crate) struct WeakServers(Weak<Inner>);
+pub(crate) struct WeakMcpServers(Weak<Inner>);
 
-impl WeakServers {
-    fn upgrade(&self) -> Option<Servers> {
-        self.0.upgrade().map(Servers)
+impl WeakMcpServers {
+    fn upgrade(&self) -> Option<McpServers> {
+        self.0.upgrade().map(McpServers)
     }
 }
 
@@ -97,37 +97,45 @@ struct Inner {
     secrets: Secrets,
     settings: RemoteSettings,
     /// One for each server, of the newest version that was needed.
-    links: Mutex<HashMap<McpServerId, Arc<Link>>>,
+    connections: Mutex<HashMap<McpServerId, Arc<ServerConnection>>>,
     /// What each project has, by its revision.
-    known: Mutex<HashMap<ProjectId, Remote>>,
+    tool_cache: Mutex<HashMap<ProjectId, RemoteTools>>,
     stop: watch::Sender<bool>,
 }
 
 /// What a project has of external tools.
 #[derive(Clone)]
-pub struct Remote {
+pub struct RemoteTools {
     pub tools: Arc<Vec<Arc<dyn Tool>>>,
     /// Counts changes: as long as it is the same, so is everything here.
     pub revision: i64,
     /// Enabled servers whose tools nobody has listed yet.
-    unknown: Arc<Vec<McpServer>>,
+    unlisted: Arc<Vec<McpServer>>,
 }
 
-impl Remote {
-    fn nothing() -> Self {
-        Self { tools: Arc::default(), revision: -1, unknown: Arc::default() }
+impl RemoteTools {
+    fn empty() -> Self {
+        Self { tools: Arc::default(), revision: -1, unlisted: Arc::default() }
     }
 
     /// Whether these are all the tools there are.
     pub fn is_complete(&self) -> bool {
-        self.unknown.is_empty() && self.revision >= 0
+        self.unlisted.is_empty() && self.revision >= 0
     }
 }
 
-impl Servers {
+impl McpServers {
     pub fn new(db: Db, clock: Clock, secrets: Secrets, settings: RemoteSettings) -> Self {
         let (links, known) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { db, clock, secrets, settings, links, known, stop: watch::channel(false).0 }))
+        Self(Arc::new(Inner {
+            db,
+            clock,
+            secrets,
+            settings,
+            connections: links,
+            tool_cache: known,
+            stop: watch::channel(false).0,
+        }))
     }
 
     fn db(&self) -> &Db {
@@ -150,8 +158,8 @@ impl Servers {
         &self.0.settings
     }
 
-    fn downgrade(&self) -> WeakServers {
-        WeakServers(Arc::downgrade(&self.0))
+    fn downgrade(&self) -> WeakMcpServers {
+        WeakMcpServers(Arc::downgrade(&self.0))
     }
 
     fn stop(&self) -> watch::Receiver<bool> {
@@ -163,65 +171,67 @@ impl Servers {
     }
 
     /// How many connections are open.
-    pub fn open(&self) -> usize {
-        self.0.links.lock().values().filter(|link| link.is_connected()).count()
+    pub fn open_connections(&self) -> usize {
+        self.0.connections.lock().values().filter(|link| link.is_connected()).count()
     }
 
     /// The tools a project has, as far as they are known. Connects to nothing: one read, and from
     /// memory while nothing changed.
-    pub async fn tools_of(&self, project: ProjectId) -> Remote {
+    pub async fn project_tools(&self, project: ProjectId) -> RemoteTools {
         let read = self.db().read(move |tx| mcp_servers::revision(tx, project)).await;
         let revision = match read {
             Ok(Some(revision)) => revision,
-            Ok(None) => return Remote::nothing(),
-            Err(error) => return self.kept(project, &error),
+            Ok(None) => return RemoteTools::empty(),
+            Err(error) => return self.cached_after_error(project, &error),
         };
-        if let Some(known) = self.0.known.lock().get(&project)
+        if let Some(known) = self.0.tool_cache.lock().get(&project)
             && known.revision == revision
         {
             return known.clone();
         }
-        match self.db().read(move |tx| rows(tx, project)).await {
-            Ok((revision, servers, tools)) => self.remember(project, revision, servers, tools),
-            Err(error) => self.kept(project, &error),
+        match self.db().read(move |tx| load_rows(tx, project)).await {
+            Ok((revision, servers, tools)) => self.cache(project, revision, servers, tools),
+            Err(error) => self.cached_after_error(project, &error),
         }
     }
 
     /// What was known before the database failed: it will fail the run by itself soon enough.
-    fn kept(&self, project: ProjectId, error: &emergent_store::Error) -> Remote {
+    fn cached_after_error(&self, project: ProjectId, error: &emergent_store::Error) -> RemoteTools {
         warn!(error = %error, "the external tools of a project could not be read");
-        self.0.known.lock().get(&project).cloned().unwrap_or_else(Remote::nothing)
+        self.0.tool_cache.lock().get(&project).cloned().unwrap_or_else(RemoteTools::empty)
     }
 
-    fn remember(
+    fn cache(
         &self,
         project: ProjectId,
         revision: i64,
         servers: Vec<McpServer>,
-        known: Vec<(McpServerId, mcp_tools::KnownTool)>,
-    ) -> Remote {
+        known: Vec<(McpServerId, mcp_tools::StoredTool)>,
+    ) -> RemoteTools {
         let enabled: Vec<McpServer> = servers.into_iter().filter(|server| server.enabled).collect();
-        let links: HashMap<McpServerId, Arc<Link>> =
-            enabled.iter().map(|server| (server.id, self.link(server))).collect();
+        let links: HashMap<McpServerId, Arc<ServerConnection>> =
+            enabled.iter().map(|server| (server.id, self.connection(server))).collect();
         let mut tools = Vec::new();
         for (id, tool) in known {
             let Some(link) = links.get(&id) else { continue };
             let server = &link.server;
             if !pins::is_offered(&tool, server.pin_policy)
-                || !passes(&server.tool_filter, server.name(), &tool.name)
+                || !filter_allows(&server.tool_filter, server.name(), &tool.name)
             {
                 continue;
             }
             let parsed = RawValue::from_string(tool.tool).map_err(|error| error.to_string());
             match parsed.and_then(RemoteTool::parse) {
-                Ok(remote) => tools.extend(ServerTool::offered(self.downgrade(), link, remote, tool.digest)),
+                Ok(remote) => {
+                    tools.extend(ServerTool::from_listing(self.downgrade(), link, remote, tool.digest))
+                }
                 Err(error) => warn!(server = server.name(), "a kept tool cannot be read: {error}"),
             }
         }
         let unknown = enabled.into_iter().filter(|server| server.listed_at.is_none()).collect();
-        let remote = Remote { tools: Arc::new(tools), revision, unknown: Arc::new(unknown) };
-        let mut kept = self.0.known.lock();
-        if kept.len() >= KEPT {
+        let remote = RemoteTools { tools: Arc::new(tools), revision, unlisted: Arc::new(unknown) };
+        let mut kept = self.0.tool_cache.lock();
+        if kept.len() >= CACHE_CAPACITY {
             kept.clear();
         }
         kept.insert(project, remote.clone());
@@ -230,42 +240,44 @@ impl Servers {
 
     /// As [`Servers::tools_of`], for the start of a run: servers that were never reached are asked
     /// first, for a while. The run goes on without those that do not answer.
-    pub async fn tools_for_run(&self, project: ProjectId) -> Remote {
-        let known = self.tools_of(project).await;
-        if known.unknown.is_empty() {
+    pub async fn tools_for_run(&self, project: ProjectId) -> RemoteTools {
+        let known = self.project_tools(project).await;
+        if known.unlisted.is_empty() {
             return known;
         }
-        let links: Vec<_> = known.unknown.iter().map(|server| self.link(server)).collect();
-        let all = join_all(links.iter().map(|link| self.client_of(link)));
-        let _ = tokio::time::timeout(self.settings().at_start, all).await;
-        self.tools_of(project).await
+        let links: Vec<_> = known.unlisted.iter().map(|server| self.connection(server)).collect();
+        let all = join_all(links.iter().map(|link| self.client(link)));
+        let _ = tokio::time::timeout(self.settings().run_start_timeout, all).await;
+        self.project_tools(project).await
     }
 
     /// The connection of this version of a server, connected or not.
-    fn link(&self, server: &McpServer) -> Arc<Link> {
-        let mut links = self.0.links.lock();
+    fn connection(&self, server: &McpServer) -> Arc<ServerConnection> {
+        let mut links = self.0.connections.lock();
         match links.get(&server.id) {
             // How its tools are filtered and pinned may differ without a new version.
-            Some(link) if link.server.version == server.version && same_rules(&link.server, server) => {
+            Some(link)
+                if link.server.version == server.version && same_filter_and_policy(&link.server, server) =>
+            {
                 return Arc::clone(link);
             }
             // A version we have left behind: whoever read it is late.
             Some(link) if link.server.version > server.version => return Arc::clone(link),
             _ => {}
         }
-        let link = Link::new(server.clone());
+        let link = ServerConnection::new(server.clone());
         if let Some(old) = links.insert(server.id, Arc::clone(&link)) {
-            tokio::spawn(async move { old.retire().await });
+            tokio::spawn(async move { old.close().await });
         }
         link
     }
 
     /// For a tool that was handed out before its server changed: the server as it is now.
-    async fn newest(&self, server: &McpServer) -> Result<Arc<Link>, String> {
+    async fn current_connection(&self, server: &McpServer) -> Result<Arc<ServerConnection>, String> {
         let (project, id) = (server.project, server.id);
         let row = self.db().read(move |tx| mcp_servers::get(tx, project, id)).await;
         match row {
-            Ok(Some(server)) if server.enabled => Ok(self.link(&server)),
+            Ok(Some(server)) if server.enabled => Ok(self.connection(&server)),
             Ok(Some(_)) => Err("is switched off".into()),
             Ok(None) => Err("is no longer in this project".into()),
             Err(error) => {
@@ -278,11 +290,11 @@ impl Servers {
 
     /// Closes what is no longer wanted, until told to stop; then everything.
     pub async fn run(&self, mut stop: watch::Receiver<bool>) {
-        let mut changed = self.db().waiter(mcp_servers::CHANGED);
+        let mut changed = self.db().waiter(mcp_servers::CHANGED_CHANNEL);
         loop {
             tokio::select! {
-                () = changed.wait(LOOK_AGAIN) => self.close_stale().await,
-                () = stopped(&mut stop) => break,
+                () = changed.wait(POLL_INTERVAL) => self.close_stale().await,
+                () = wait_for_stop(&mut stop) => break,
             }
         }
         self.shutdown().await;
@@ -290,10 +302,10 @@ impl Servers {
 
     /// Closes the connections of servers that were changed, switched off or taken away.
     pub async fn close_stale(&self) {
-        if self.0.links.lock().is_empty() {
+        if self.0.connections.lock().is_empty() {
             return;
         }
-        let current = match self.db().read(mcp_servers::current).await {
+        let current = match self.db().read(mcp_servers::list_enabled_versions).await {
             Ok(current) => current.into_iter().collect::<HashSet<_>>(),
             Err(error) => {
                 let error: emergent_store::Error = error;
@@ -302,7 +314,7 @@ impl Servers {
             }
         };
         let stale: Vec<_> = {
-            let mut links = self.0.links.lock();
+            let mut links = self.0.connections.lock();
             let gone: Vec<_> = links
                 .iter()
                 .filter(|(id, link)| !current.contains(&(**id, link.server.version)))
@@ -310,30 +322,30 @@ impl Servers {
                 .collect();
             gone.into_iter().filter_map(|id| links.remove(&id)).collect()
         };
-        join_all(stale.iter().map(|link| link.retire())).await;
+        join_all(stale.iter().map(|link| link.close())).await;
     }
 
     /// Closes everything and ends every program. Nothing is connected afterwards.
     pub async fn shutdown(&self) {
         self.0.stop.send_replace(true);
-        let links: Vec<_> = self.0.links.lock().drain().map(|(_, link)| link).collect();
-        join_all(links.iter().map(|link| link.retire())).await;
+        let links: Vec<_> = self.0.connections.lock().drain().map(|(_, link)| link).collect();
+        join_all(links.iter().map(|link| link.close())).await;
     }
 }
 
 /// Until told to stop, or nobody is left to tell.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
+async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-type Rows = (i64, Vec<McpServer>, Vec<(McpServerId, mcp_tools::KnownTool)>);
+type Rows = (i64, Vec<McpServer>, Vec<(McpServerId, mcp_tools::StoredTool)>);
 
-fn rows(tx: &mut Tx<'_>, project: ProjectId) -> Result<Rows, emergent_store::Error> {
+fn load_rows(tx: &mut Tx<'_>, project: ProjectId) -> Result<Rows, emergent_store::Error> {
     let revision = mcp_servers::revision(tx, project)?.unwrap_or(-1);
-    Ok((revision, mcp_servers::all(tx, project)?, mcp_tools::of_project(tx, project)?))
+    Ok((revision, mcp_servers::list_all(tx, project)?, mcp_tools::list_for_project(tx, project)?))
 }
 
-fn same_rules(one: &McpServer, other: &McpServer) -> bool {
+fn same_filter_and_policy(one: &McpServer, other: &McpServer) -> bool {
     one.pin_policy == other.pin_policy
         && one.timeout_seconds == other.timeout_seconds
         && one.tool_filter == other.tool_filter
@@ -341,7 +353,7 @@ fn same_rules(one: &McpServer, other: &McpServer) -> bool {
 }
 
 /// Whether a filter lets a tool through; it may name the server as well.
-fn passes(filter: &[String], server: &str, tool: &str) -> bool {
+fn filter_allows(filter: &[String], server: &str, tool: &str) -> bool {
     let qualified = format!("{server}.{tool}");
     filter.iter().any(|glob| glob_matches(glob, tool) || glob_matches(glob, &qualified))
 }

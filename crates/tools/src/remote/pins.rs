@@ -8,14 +8,14 @@ use emergent_domain::{
     time::Timestamp,
 };
 use emergent_mcp::client::RemoteTool;
-use emergent_store::mcp_tools::KnownTool;
+use emergent_store::mcp_tools::StoredTool;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 /// What is kept of one server, tools that are gone included: without its pin, a tool could go and come
 /// back as something else.
-const MOST_KNOWN: usize = 10_000;
-const MOST_KNOWN_BYTES: usize = 64 << 20;
+const MAX_TOOLS: usize = 10_000;
+const MAX_TOOL_BYTES: usize = 64 << 20;
 
 /// Of what a model is told, and of what the server promises: the order of keys and spaces do not
 /// count.
@@ -34,14 +34,14 @@ pub fn digest(tool: &RemoteTool) -> String {
 }
 
 /// What is to be written after a listing; what is as it was is not in it.
-pub fn compare(
-    known: &[KnownTool],
+pub fn updates_for_listing(
+    known: &[StoredTool],
     listed: &[RemoteTool],
     policy: PinPolicy,
     now: Timestamp,
-) -> Vec<KnownTool> {
+) -> Vec<StoredTool> {
     let mut write = Vec::new();
-    let before: HashMap<&str, &KnownTool> = known.iter().map(|one| (one.name.as_str(), one)).collect();
+    let before: HashMap<&str, &StoredTool> = known.iter().map(|one| (one.name.as_str(), one)).collect();
     let mut seen: HashSet<&str> = HashSet::new();
     for tool in listed {
         // The first of two with one name counts.
@@ -50,13 +50,13 @@ pub fn compare(
         }
         let digest = digest(tool);
         let before = before.get(tool.name.as_str()).copied();
-        let next = next(before, tool, digest, policy, now);
+        let next = updated_tool(before, tool, digest, policy, now);
         if before != Some(&next) {
             write.push(next);
         }
     }
     let gone = known.iter().filter(|one| one.status != ToolStatus::Gone && !seen.contains(one.name.as_str()));
-    write.extend(gone.map(|one| KnownTool {
+    write.extend(gone.map(|one| StoredTool {
         status: ToolStatus::Gone,
         changed_at: Some(now),
         ..one.clone()
@@ -65,24 +65,24 @@ pub fn compare(
 }
 
 /// Whether what is known can be kept once this is written.
-pub fn fits(known: &[KnownTool], write: &[KnownTool]) -> bool {
-    let bytes = |tool: &KnownTool| tool.tool.len() + tool.pinned_tool.len();
+pub fn within_limits(known: &[StoredTool], write: &[StoredTool]) -> bool {
+    let bytes = |tool: &StoredTool| tool.tool.len() + tool.pinned_tool.len();
     // What is written comes last, in the place of what it was.
     let after: HashMap<&str, usize> =
         known.iter().chain(write).map(|tool| (tool.name.as_str(), bytes(tool))).collect();
-    after.len() <= MOST_KNOWN && after.values().sum::<usize>() <= MOST_KNOWN_BYTES
+    after.len() <= MAX_TOOLS && after.values().sum::<usize>() <= MAX_TOOL_BYTES
 }
 
-fn next(
-    before: Option<&KnownTool>,
+fn updated_tool(
+    before: Option<&StoredTool>,
     tool: &RemoteTool,
     digest: String,
     policy: PinPolicy,
     now: Timestamp,
-) -> KnownTool {
+) -> StoredTool {
     let text = tool.text.get();
     let Some(before) = before else {
-        return KnownTool {
+        return StoredTool {
             name: tool.name.clone(),
             tool: text.to_owned(),
             pinned_digest: digest.clone(),
@@ -94,7 +94,7 @@ fn next(
             accepted_by: None,
         };
     };
-    let mut next = KnownTool { tool: text.to_owned(), ..before.clone() };
+    let mut next = StoredTool { tool: text.to_owned(), ..before.clone() };
     if policy == PinPolicy::Off || digest == before.pinned_digest {
         next.pinned_digest = digest.clone();
         next.pinned_tool = text.to_owned();
@@ -110,7 +110,7 @@ fn next(
 }
 
 /// Whether a project gets to use it.
-pub fn is_offered(tool: &KnownTool, policy: PinPolicy) -> bool {
+pub fn is_offered(tool: &StoredTool, policy: PinPolicy) -> bool {
     match tool.status {
         ToolStatus::Live => true,
         ToolStatus::Changed => policy != PinPolicy::Pin,
@@ -132,10 +132,10 @@ mod tests {
     /// Listings one after the other, and what is offered after each.
     fn check(policy: PinPolicy, listings: &[&[(&str, &str)]], expected: &[&[&str]]) {
         let now = Timestamp::from_micros(0);
-        let mut known: Vec<KnownTool> = Vec::new();
+        let mut known: Vec<StoredTool> = Vec::new();
         for (listing, expected) in listings.iter().zip(expected) {
             let listed: Vec<_> = listing.iter().map(|(name, text)| tool(name, text)).collect();
-            for written in compare(&known, &listed, policy, now) {
+            for written in updates_for_listing(&known, &listed, policy, now) {
                 known.retain(|one| one.name != written.name);
                 known.push(written);
             }
@@ -143,7 +143,11 @@ mod tests {
             let offered: Vec<_> =
                 known.iter().filter(|one| is_offered(one, policy)).map(|one| one.name.as_str()).collect();
             assert_eq!(&offered, expected, "{listing:?} under {policy}");
-            assert_eq!(compare(&known, &listed, policy, now), vec![], "the same again changes nothing");
+            assert_eq!(
+                updates_for_listing(&known, &listed, policy, now),
+                vec![],
+                "the same again changes nothing"
+            );
         }
     }
 
@@ -166,16 +170,17 @@ mod tests {
 
     #[test]
     fn names_that_never_come_again_are_kept_up_to_a_bound() {
-        let one = compare(&[], &[tool("t", "x")], PinPolicy::Pin, Timestamp::from_micros(0)).remove(0);
-        let new = |from: usize, many: usize, bytes: usize| -> Vec<KnownTool> {
-            let named = |n| KnownTool { name: format!("t{n}"), tool: "x".repeat(bytes), ..one.clone() };
+        let one =
+            updates_for_listing(&[], &[tool("t", "x")], PinPolicy::Pin, Timestamp::from_micros(0)).remove(0);
+        let new = |from: usize, many: usize, bytes: usize| -> Vec<StoredTool> {
+            let named = |n| StoredTool { name: format!("t{n}"), tool: "x".repeat(bytes), ..one.clone() };
             (from..from + many).map(named).collect()
         };
         let known = new(0, 6_000, 1);
-        assert!(fits(&known, &known), "the same names are no more");
-        assert!(fits(&known, &new(6_000, 4_000, 1)));
-        assert!(!fits(&known, &new(6_000, 4_001, 1)));
-        assert!(fits(&[], &new(0, 3, 16 << 20)) && !fits(&[], &new(0, 4, 16 << 20)));
+        assert!(within_limits(&known, &known), "the same names are no more");
+        assert!(within_limits(&known, &new(6_000, 4_000, 1)));
+        assert!(!within_limits(&known, &new(6_000, 4_001, 1)));
+        assert!(within_limits(&[], &new(0, 3, 16 << 20)) && !within_limits(&[], &new(0, 4, 16 << 20)));
     }
 
     #[test]

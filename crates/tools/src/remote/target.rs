@@ -13,11 +13,15 @@ use reqwest::{
 use super::{RemoteSettings, address};
 
 /// The error is for people: it names what is missing.
-pub async fn of(server: &McpServer, secrets: &Secrets, settings: &RemoteSettings) -> Result<Target, String> {
+pub async fn resolve_target(
+    server: &McpServer,
+    secrets: &Secrets,
+    settings: &RemoteSettings,
+) -> Result<Target, String> {
     match &server.spec {
         ServerSpec::Stdio { command, args, env, .. } => {
             if !settings.allow_stdio {
-                return Err(STDIO_IS_OFF.into());
+                return Err(STDIO_DISABLED_MESSAGE.into());
             }
             let mut resolved = BTreeMap::new();
             for (name, value) in env {
@@ -39,7 +43,8 @@ pub async fn of(server: &McpServer, secrets: &Secrets, settings: &RemoteSettings
     }
 }
 
-pub const STDIO_IS_OFF: &str = "programs are not run as MCP servers here (EMERGENT_ALLOW_STDIO is false)";
+pub const STDIO_DISABLED_MESSAGE: &str =
+    "programs are not run as MCP servers here (EMERGENT_ALLOW_STDIO is false)";
 
 async fn endpoint(
     server: &McpServer,

@@ -12,8 +12,8 @@ use emergent_mcp::client::{Error as McpError, RemoteTool};
 use serde_json::Value;
 use tracing::debug;
 
-use super::{Servers, WeakServers, content, link::Link};
-use crate::{Done, Effect, Tool, ToolContext, ToolError, ToolInfo};
+use super::{McpServers, WeakMcpServers, connection::ServerConnection, content};
+use crate::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
 
 /// What the guard waits longer than we do: our own end of a call says more.
 const GRACE: Duration = Duration::from_secs(5);
@@ -21,16 +21,16 @@ const GRACE: Duration = Duration::from_secs(5);
 pub struct ServerTool {
     info: ToolInfo,
     digest: String,
-    link: Arc<Link>,
+    link: Arc<ServerConnection>,
     timeout: Duration,
-    servers: WeakServers,
+    servers: WeakMcpServers,
 }
 
 impl ServerTool {
     /// `None` for a tool that cannot be called as tools are called here.
-    pub fn offered(
-        servers: WeakServers,
-        link: &Arc<Link>,
+    pub fn from_listing(
+        servers: WeakMcpServers,
+        link: &Arc<ServerConnection>,
         tool: RemoteTool,
         digest: String,
     ) -> Option<Arc<dyn Tool>> {
@@ -56,12 +56,12 @@ impl ServerTool {
         ToolError::Failed(format!("the MCP server `{}` {why}", self.link.server.name()))
     }
 
-    async fn call_it(&self, servers: &Servers, input: Value) -> Result<Value, ToolError> {
-        let link = match self.link.is_retired() {
+    async fn call_server(&self, servers: &McpServers, input: Value) -> Result<Value, ToolError> {
+        let link = match self.link.is_closed() {
             false => Arc::clone(&self.link),
-            true => servers.newest(&self.link.server).await.map_err(|why| self.failed(&why))?,
+            true => servers.current_connection(&self.link.server).await.map_err(|why| self.failed(&why))?,
         };
-        let client = servers.client_of(&link).await.map_err(|why| self.failed(&why))?;
+        let client = servers.client(&link).await.map_err(|why| self.failed(&why))?;
         self.check_pin(&link)?;
         let Value::Object(arguments) = input else {
             return Err(ToolError::Refused("the input must be an object".into()));
@@ -70,11 +70,11 @@ impl ServerTool {
         let progress = Arc::new(move |progress: emergent_mcp::client::Progress| {
             debug!(server, tool, progress = progress.progress, total = progress.total, "a call goes on");
         });
-        let schema = self.info.input_schema.value();
+        let schema = self.info.input_schema.as_value();
         let called = client.call_tool(&self.info.name, schema, arguments, self.timeout, Some(progress)).await;
-        servers.note_call(&link, &client, called.as_ref().map(|_| ())).await;
+        servers.record_call(&link, &client, called.as_ref().map(|_| ())).await;
         match called {
-            Ok(result) => content::answer(result).map_err(ToolError::Refused),
+            Ok(result) => content::to_output(result).map_err(ToolError::Refused),
             Err(McpError::Rpc(error)) => Err(ToolError::Refused(format!(
                 "the MCP server `{}` refused the call: {error}",
                 link.server.name()
@@ -84,9 +84,9 @@ impl ServerTool {
     }
 
     /// A tool that is not what was accepted is not called, whatever this run was told at its start.
-    fn check_pin(&self, link: &Link) -> Result<(), ToolError> {
+    fn check_pin(&self, link: &ServerConnection) -> Result<(), ToolError> {
         let name = &self.info.name;
-        match link.digest_of(name) {
+        match link.current_digest(name) {
             None => Err(ToolError::Refused(format!(
                 "the MCP server `{}` no longer has a tool `{name}`",
                 link.server.name()
@@ -121,19 +121,19 @@ impl Tool for ServerTool {
         Some(self.timeout + GRACE)
     }
 
-    async fn call(&self, _: &ToolContext, input: Value) -> Result<Done, ToolError> {
+    async fn call(&self, _: &ToolContext, input: Value) -> Result<ToolOutput, ToolError> {
         let Some(servers) = self.servers.upgrade() else {
             return Err(self.failed("is not connected any more"));
         };
         // A server may send back what it was given, secrets included.
-        let redactor = servers.redactor().of(self.link.server.project);
-        match self.call_it(&servers, input).await {
+        let redactor = servers.redactor().for_project(self.link.server.project);
+        match self.call_server(&servers, input).await {
             Ok(mut answer) => {
-                redactor.value(&mut answer);
-                Ok(Done::Answer(answer))
+                redactor.redact_value(&mut answer);
+                Ok(ToolOutput::Answer(answer))
             }
-            Err(ToolError::Refused(why)) => Err(ToolError::Refused(redactor.text(&why).into_owned())),
-            Err(ToolError::Failed(why)) => Err(ToolError::Failed(redactor.text(&why).into_owned())),
+            Err(ToolError::Refused(why)) => Err(ToolError::Refused(redactor.redact_text(&why).into_owned())),
+            Err(ToolError::Failed(why)) => Err(ToolError::Failed(redactor.redact_text(&why).into_owned())),
         }
     }
 }

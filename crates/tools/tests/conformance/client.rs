@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use emergent_mcp::client::{Client, Endpoint, Error, Options, Questions, RemoteTool, Target};
+use emergent_mcp::client::{Client, ClientOptions, Endpoint, Error, RemoteTool, RequestHandler, Target};
 use emergent_tools::remote::address::{self, Redirects};
 use serde_json::{Map, Value, json};
 
@@ -32,7 +32,10 @@ async fn run() -> Result<(), Error> {
         url: url.parse().map_err(|error| Error::Unreachable(format!("`{url}`: {error}")))?,
         headers: Default::default(),
     };
-    let options = Options { questions: Arc::clone(&questions) as Arc<dyn Questions>, ..Options::default() };
+    let options = ClientOptions {
+        request_handler: Arc::clone(&questions) as Arc<dyn RequestHandler>,
+        ..ClientOptions::default()
+    };
     let client = Client::connect(Target::Http(endpoint), options).await?;
     let tools = client.list_tools(WITHIN).await?;
     let caller = Caller { client: client.clone(), tools };
@@ -118,7 +121,7 @@ struct Agreeable {
     between: OnceLock<Client>,
 }
 
-impl Questions for Agreeable {
+impl RequestHandler for Agreeable {
     fn capabilities(&self) -> Value {
         json!({ "elicitation": { "applyDefaults": true }, "sampling": {}, "roots": {} })
     }

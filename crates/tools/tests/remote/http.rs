@@ -207,7 +207,7 @@ async fn whatever_a_server_answers_its_call_ends_with_a_clear_error_and_nothing_
             }
             assert_eq!(site.call("echo", json!({ "a": 1 })).await, Ok(json!(r#"{"a":1}"#)), "after {name}");
             site.servers.delete(site.project, server.id).await.unwrap();
-            assert_eq!(site.servers.open(), 0, "after {name}");
+            assert_eq!(site.servers.open_connections(), 0, "after {name}");
         }
         eventually("pipes and sockets are as before", || open_ends() == before).await;
         site.close().await;

@@ -6,10 +6,10 @@ use emergent_domain::{
     mcp_server::{PinPolicy, ToolStatus},
     time::Clock,
 };
-use emergent_testkit::{both, held_clock};
+use emergent_testkit::{both_engines, fixed_clock};
 use emergent_tools::{
     Effect,
-    remote::{Error, ServerPatch, Servers},
+    remote::{Error, McpServers, ServerPatch},
 };
 use serde_json::json;
 
@@ -20,7 +20,7 @@ async fn policy(site: &Site, id: emergent_domain::ids::McpServerId, pin: PinPoli
     site.servers.update(site.project, id, patch).await.unwrap();
 }
 
-both! {
+both_engines! {
     async fn a_tool_that_changes_is_held_back_until_it_is_accepted(db: TestDb) {
         let _alone = alone().await;
         let site = Site::open(db).await;
@@ -46,9 +46,9 @@ both! {
         assert_eq!(echo.status, ToolStatus::Changed);
         assert!(echo.tool.contains("Sends your files") && echo.pinned_tool.contains("Says it back"));
 
-        site.servers.accept(site.project, server.id, "echo", None).await.unwrap();
+        site.servers.accept_tool(site.project, server.id, "echo", None).await.unwrap();
         assert_eq!(site.call("echo", json!({})).await, Ok(json!("{}")));
-        assert!(matches!(site.servers.accept(site.project, server.id, "nope", None).await, Err(Error::NotFound { .. })));
+        assert!(matches!(site.servers.accept_tool(site.project, server.id, "nope", None).await, Err(Error::NotFound { .. })));
         site.close().await;
     }
 
@@ -76,14 +76,14 @@ both! {
     async fn tools_are_what_the_server_says_and_no_more_than_the_filter_lets_through(db: TestDb) {
         let _alone = alone().await;
         let site = Site::open(db).await;
-        let around = site.pool.surroundings(site.project, vec![]).await;
-        assert!(around.tools_are_complete);
+        let around = site.pool.available_names(site.project, vec![]).await;
+        assert!(around.tools_complete);
         let server = site.add(site.rogue("rogue")).await;
-        assert!(!site.pool.surroundings(site.project, vec![]).await.tools_are_complete, "it was never reached");
+        assert!(!site.pool.available_names(site.project, vec![]).await.tools_complete, "it was never reached");
         let echo = site.tool("echo").await.unwrap();
-        assert!(site.pool.surroundings(site.project, vec![]).await.tools_are_complete);
+        assert!(site.pool.available_names(site.project, vec![]).await.tools_complete);
         assert_eq!(
-            echo.info().input_schema.text(),
+            echo.info().input_schema.as_str(),
             r#"{"type":"object","properties":{"zeta":{"type":"string"},"alpha":{"type":"number","maximum":1.50}},"$schema":"x"}"#,
             "to the letter"
         );
@@ -97,16 +97,16 @@ both! {
         let set = site.pool.resolve(site.project, &["rogue.*".into()], 0, false).await;
         assert_eq!(set.names().collect::<Vec<_>>(), ["echo", "env"]);
         // What it was is not forgotten by a second process.
-        let other = Servers::new(site.db.db.clone(), Clock::system(), site.secrets.clone(), settings());
+        let other = McpServers::new(site.db.db.clone(), Clock::system(), site.secrets.clone(), settings());
         let pool = emergent_tools::ToolPool::new(vec![]).with_remote(other.clone());
-        assert_eq!(pool.of_project(site.project).await.len(), 2);
-        assert_eq!(other.open(), 0, "known without a connection");
+        assert_eq!(pool.project_tools(site.project).await.len(), 2);
+        assert_eq!(other.open_connections(), 0, "known without a connection");
         site.close().await;
     }
 
     async fn after_three_failures_a_server_is_left_alone_for_a_minute(db: TestDb) {
         let _alone = alone().await;
-        let clock = held_clock();
+        let clock = fixed_clock();
         let site = Site::with(db, settings(), clock.clone()).await;
         let server = site.add(site.rogue("rogue")).await;
         site.timeout(server.id, 1).await;
@@ -121,9 +121,9 @@ both! {
         assert!(error.contains("left alone until 2026-01-31T08:01:00") && error.contains("no answer"), "{error}");
         assert!(began.elapsed() < Duration::from_millis(500));
         let (row, ..) = site.servers.get(site.project, server.id).await.unwrap();
-        assert_eq!(site.servers.left_alone_until(&row), Some(clock.now() + Duration::from_secs(60)));
+        assert_eq!(site.servers.breaker_open_until(&row), Some(clock.now() + Duration::from_secs(60)));
         clock.advance(Duration::from_secs(61));
-        assert_eq!(site.servers.left_alone_until(&row), None);
+        assert_eq!(site.servers.breaker_open_until(&row), None);
         assert_eq!(site.call_tool(echo.as_ref(), json!({})).await, Ok(json!("{}")));
         site.close().await;
     }
@@ -135,7 +135,7 @@ both! {
         let minding = tokio::spawn({ let servers = site.servers.clone(); async move { servers.run(stopped).await } });
         let server = site.add(site.rogue("rogue")).await;
         let echo = site.tool("echo").await.unwrap();
-        assert_eq!(site.servers.open(), 1);
+        assert_eq!(site.servers.open_connections(), 1);
         let off = ServerPatch { enabled: Some(false), ..ServerPatch::default() };
         site.servers.update(site.project, server.id, off).await.unwrap();
         crate::support::eventually("a server that is switched off ends", || site.processes().is_empty()).await;

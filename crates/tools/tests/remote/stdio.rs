@@ -51,7 +51,7 @@ async fn whatever_a_program_does_its_call_ends_with_a_clear_error_and_nothing_is
             site.servers.delete(site.project, server.id).await.unwrap();
         }
         eventually(&format!("no process is left after {name}"), || site.processes().is_empty()).await;
-        assert_eq!(site.servers.open(), 0, "after {name}");
+        assert_eq!(site.servers.open_connections(), 0, "after {name}");
     }
     eventually("pipes and sockets are as before", || open_ends() == before).await;
     site.close().await;
@@ -193,10 +193,11 @@ async fn a_program_that_is_not_there_is_named_and_programs_can_be_switched_off()
     assert!(seen.error.unwrap().contains("could not start `/no/such/program`"));
     let off = emergent_tools::remote::RemoteSettings { allow_stdio: false, ..crate::support::settings() };
     let clock = emergent_domain::time::Clock::system();
-    let servers = emergent_tools::remote::Servers::new(site.db.db.clone(), clock, site.secrets.clone(), off);
+    let servers =
+        emergent_tools::remote::McpServers::new(site.db.db.clone(), clock, site.secrets.clone(), off);
     let spec = serde_json::from_value(site.rogue("rogue")).unwrap();
     let refused =
-        servers.create(site.project, emergent_tools::remote::NewServer::of(spec)).await.unwrap_err();
+        servers.create(site.project, emergent_tools::remote::NewServer::new(spec)).await.unwrap_err();
     assert!(matches!(refused, emergent_tools::remote::Error::StdioDisabled), "{refused}");
     // One that is there already is not started.
     let seen = servers.inspect(site.project, server.id).await.unwrap();

@@ -9,17 +9,17 @@ use emergent_domain::{
     time::Clock,
 };
 use emergent_graph::Graph;
-use emergent_secrets::{Keys, Secrets};
+use emergent_secrets::{KeySource, Secrets};
 use emergent_testkit::TestDb;
 use emergent_tools::{
-    Guard, Guarded, Tool, ToolContext, ToolPool,
-    remote::{NewServer, RemoteSettings, Servers},
+    Guard, GuardedOutput, Tool, ToolContext, ToolPool,
+    remote::{McpServers, NewServer, RemoteSettings},
 };
 use serde_json::{Value, json};
 
 pub struct Site {
     pub db: TestDb,
-    pub servers: Servers,
+    pub servers: McpServers,
     pub secrets: Secrets,
     pub pool: ToolPool,
     pub graph: Graph,
@@ -34,7 +34,7 @@ pub fn settings() -> RemoteSettings {
     RemoteSettings {
         allow_private_hosts: true,
         grace: Duration::from_millis(300),
-        probe: Duration::from_millis(1_500),
+        probe_timeout: Duration::from_millis(1_500),
         ..RemoteSettings::default()
     }
 }
@@ -46,12 +46,12 @@ impl Site {
 
     pub async fn with(db: TestDb, settings: RemoteSettings, clock: Clock) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let keys = Keys::in_file(dir.path().join("secret-key"));
+        let keys = KeySource::from_file(dir.path().join("secret-key"));
         let secrets = Secrets::open(db.db.clone(), clock.clone(), keys, Redactor::default()).await.unwrap();
         let graph = Graph::new(db.db.clone(), clock.clone(), None);
         let project = graph.ensure_default_project().await.unwrap().id;
-        let servers = Servers::new(db.db.clone(), clock, secrets.clone(), settings);
-        let pool = ToolPool::new(emergent_tools::builtin::all()).with_remote(servers.clone());
+        let servers = McpServers::new(db.db.clone(), clock, secrets.clone(), settings);
+        let pool = ToolPool::new(emergent_tools::builtin::tools()).with_remote(servers.clone());
         let tag = format!("rogue-{}", uuid::Uuid::now_v7().simple());
         Self { db, servers, secrets, pool, graph, project, guard: Guard::default(), dir, tag }
     }
@@ -62,7 +62,7 @@ impl Site {
 
     pub async fn add(&self, spec: Value) -> McpServer {
         let spec: ServerSpec = serde_json::from_value(spec).unwrap();
-        self.servers.create(self.project, NewServer::of(spec)).await.unwrap()
+        self.servers.create(self.project, NewServer::new(spec)).await.unwrap()
     }
 
     /// A rogue program as a server of this name.
@@ -85,9 +85,9 @@ impl Site {
     pub async fn call_tool(&self, tool: &dyn Tool, input: Value) -> Result<Value, String> {
         let context = ToolContext { graph: self.graph.clone(), project: self.project, run: None };
         match self.guard.call(tool, &context, input).await {
-            Guarded::Answer(answer) => Ok(answer),
-            Guarded::Error(why) => Err(why),
-            Guarded::Change(_) => Err("a change".into()),
+            GuardedOutput::Answer(answer) => Ok(answer),
+            GuardedOutput::Error(why) => Err(why),
+            GuardedOutput::Change(_) => Err("a change".into()),
         }
     }
 
@@ -111,7 +111,7 @@ impl Site {
         self.servers.shutdown().await;
         let tag = self.tag.clone();
         eventually(&format!("no process of {tag} is left"), || self.processes().is_empty()).await;
-        assert_eq!(self.servers.open(), 0);
+        assert_eq!(self.servers.open_connections(), 0);
     }
 }
 

@@ -3,10 +3,10 @@
 use emergent_domain::{
     agent::{Agent, AgentDefinition, ModelConfig},
     author::Author,
-    chat::{Call, Part, Usage},
+    chat::{Part, ToolCall, Usage},
     ids::{AgentId, MessageId, ProjectId, RunId, ToolCallId},
-    run::{CallStatus, MessageRole, Origin, Run, RunStatus},
-    run_event::{MessageContent, RecordedCall, RecordedMessage},
+    run::{MessageRole, Origin, Run, RunStatus, ToolCallStatus},
+    run_event::{MessageContent, RecordedMessage, RecordedToolCall},
     time::Timestamp,
 };
 use emergent_store::{Result, Tx, agents, runs};
@@ -17,7 +17,7 @@ pub fn record(tx: &mut Tx<'_>, project: ProjectId, name: &str, says: &str, now: 
         id: AgentId::new(),
         project,
         version: 1,
-        definition: AgentDefinition::named(name),
+        definition: AgentDefinition::new(name),
         created_at: now,
         updated_at: now,
         deleted_at: None,
@@ -34,13 +34,13 @@ pub fn record(tx: &mut Tx<'_>, project: ProjectId, name: &str, says: &str, now: 
         origin: Origin::Trigger,
         parent: None,
         parent_call: None,
-        part: 0,
+        child_index: 0,
         depth: 0,
         resumed_from: None,
         schedule: None,
         cause: None,
         cause_depth: 0,
-        duty: Default::default(),
+        workflow_link: Default::default(),
         model: ModelConfig {
             provider: "rehearsal".into(),
             name: "script".into(),
@@ -51,7 +51,7 @@ pub fn record(tx: &mut Tx<'_>, project: ProjectId, name: &str, says: &str, now: 
         steps_before: 0,
         max_steps: None,
         timeout_seconds: 300,
-        clock_from: Some(now),
+        deadline_base: Some(now),
         owner: None,
         seq: 5,
         summary: Some(says.to_owned()),
@@ -63,7 +63,8 @@ pub fn record(tx: &mut Tx<'_>, project: ProjectId, name: &str, says: &str, now: 
     };
     runs::insert(tx, &run)?;
     let text = |text: &str| MessageContent::Text { text: text.to_owned(), injected: None };
-    let call = Call { id: ToolCallId::new(), name: "project_info".into(), input: json!({}), provider: None };
+    let call =
+        ToolCall { id: ToolCallId::new(), name: "project_info".into(), input: json!({}), provider: None };
     let parts = vec![Part::text(says), Part::Call(call.clone())];
     let mut asked = None;
     for (seq, role, content, usage) in [
@@ -78,22 +79,22 @@ pub fn record(tx: &mut Tx<'_>, project: ProjectId, name: &str, says: &str, now: 
     ] {
         let message =
             RecordedMessage { id: MessageId::new(), seq, role, step: 1, content, usage, cost: None, at: now };
-        runs::record::message(tx, run.id, &message)?;
+        runs::record::insert_message(tx, run.id, &message)?;
         asked = Some(message.id);
     }
-    let made = RecordedCall {
+    let made = RecordedToolCall {
         id: call.id,
         seq: 4,
         message: asked.expect("an assistant's message"),
         tool: call.name,
         step: 1,
         input: call.input,
-        status: CallStatus::Completed,
+        status: ToolCallStatus::Completed,
         output: Some(json!({ "objects": 3 })),
         result_seq: Some(5),
         duration_ms: Some(12),
         at: now,
     };
-    runs::record::calls(tx, run.id, &[made])?;
+    runs::record::insert_calls(tx, run.id, &[made])?;
     Ok(run.id)
 }

@@ -9,8 +9,8 @@ use emergent_domain::{
 };
 use emergent_graph::{Actor, Error, Graph};
 use emergent_store::Tx;
-use emergent_testkit::{TestDb, held_clock};
-use emergent_tools::{Guard, Guarded, Tool, ToolContext, ToolError, builtin};
+use emergent_testkit::{TestDb, fixed_clock};
+use emergent_tools::{Guard, GuardedOutput, Tool, ToolContext, ToolError, builtin};
 use serde_json::Value;
 
 mod history;
@@ -35,7 +35,7 @@ impl World {
     }
 
     async fn with(db: &TestDb, embedder: Option<Arc<dyn emergent_llm::Embedder>>) -> Self {
-        let graph = Graph::new(db.db.clone(), held_clock(), embedder);
+        let graph = Graph::new(db.db.clone(), fixed_clock(), embedder);
         let project = graph.create_project("here", false).await.unwrap().id;
         let other = graph.create_project("there", false).await.unwrap().id;
         Self { graph, guard: Guard::default(), project, other, run: RunId::new() }
@@ -81,14 +81,14 @@ impl World {
 
     pub async fn call_tool(&self, tool: &dyn Tool, input: Value, fate: Fate) -> Result<Value, String> {
         match self.guard.call(tool, &self.context(), input).await {
-            Guarded::Answer(answer) => Ok(answer),
-            Guarded::Error(why) => Err(why),
-            Guarded::Change(change) => {
+            GuardedOutput::Answer(answer) => Ok(answer),
+            GuardedOutput::Error(why) => Err(why),
+            GuardedOutput::Change(change) => {
                 let (graph, actor) = (self.graph.clone(), self.actor());
                 let seen = Arc::new(std::sync::Mutex::new(None));
                 let answer = Arc::clone(&seen);
                 let work = move |tx: &mut Tx<'_>| {
-                    let writer = graph.writer(tx, actor)?;
+                    let writer = graph.write_context(tx, actor)?;
                     let made = change(tx, &writer)?;
                     *seen.lock().unwrap() = Some(made);
                     match fate {
@@ -100,7 +100,7 @@ impl World {
                 let answer = answer.lock().unwrap().take();
                 match (done, answer) {
                     (Ok(()), Some(answer)) | (Err(Error::Conflict { .. }), Some(answer)) => {
-                        Ok(self.guard.cut_for(tool.info(), answer))
+                        Ok(self.guard.truncate_for(tool.info(), answer))
                     }
                     (Err(error), _) => Err(ToolError::from(error).to_string()),
                     (Ok(()), None) => unreachable!("a change that was written gave an answer"),
@@ -122,7 +122,7 @@ impl World {
     pub async fn changes(&self, project: ProjectId) -> i64 {
         let count = move |tx: &mut Tx<'_>| {
             let sql = "SELECT count(*) FROM graph_events WHERE project_id = $1";
-            Ok(tx.opt(sql, &[project.into()], |row| row.get(0))?.unwrap_or(0))
+            Ok(tx.query_opt(sql, &[project.into()], |row| row.get(0))?.unwrap_or(0))
         };
         self.graph.db().read(count).await.unwrap_or_else(|error: emergent_store::Error| panic!("{error}"))
     }
@@ -135,7 +135,7 @@ pub enum Fate {
 }
 
 pub fn tool(name: &str) -> Arc<dyn Tool> {
-    let all = builtin::all();
+    let all = builtin::tools();
     all.into_iter().find(|tool| tool.info().name == name).unwrap_or_else(|| panic!("no tool {name}"))
 }
 

@@ -3,9 +3,9 @@ use emergent_domain::ids::AgentId;
 
 use crate::{
     App,
-    answer::{Envelope, Result, created, ok},
-    auth::Acting,
+    auth::AsActor,
     extract::{Json, Path},
+    response::{Envelope, Result, created, ok},
     views::agent::{AgentView, CreateAgent, UpdateAgent},
 };
 
@@ -18,7 +18,7 @@ use crate::{
 )]
 pub(super) async fn create(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Json(body): Json<CreateAgent>,
 ) -> Result<AgentView> {
     created(app.executor.create_agent(actor, body.into()).await?)
@@ -33,12 +33,12 @@ pub(super) async fn create(
 )]
 pub(super) async fn update(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(agent): Path<AgentId>,
     Json(body): Json<UpdateAgent>,
 ) -> Result<AgentView> {
     let expected = body.expected_version;
-    ok(app.executor.update_agent(actor, agent, expected, move |before| body.applied(before)).await?)
+    ok(app.executor.update_agent(actor, agent, expected, move |before| body.apply_to(before)).await?)
 }
 
 /// Deletes an agent. Its runs stay readable, and those that wait go on. An agent that a product's
@@ -50,7 +50,7 @@ pub(super) async fn update(
 )]
 pub(super) async fn delete(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(agent): Path<AgentId>,
 ) -> Result<AgentView> {
     ok(app.executor.delete_agent(actor, agent).await?)

@@ -5,16 +5,16 @@ use utoipa::IntoParams;
 
 use crate::{
     App,
-    answer::{Envelope, Result, ok, page},
     auth::InProject,
     extract::{Path, Query},
+    response::{Envelope, Result, ok, page},
     views::agent::AgentView,
 };
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
+pub(super) struct AgentListQuery {
     /// Also those that only other agents can start.
     #[serde(default)]
     include_internal: bool,
@@ -27,13 +27,13 @@ pub(super) struct Which {
 
 /// The project's agents, newest first; internal ones only when asked for.
 #[utoipa::path(
-    get, path = "/api/admin/agents", tag = "agents", operation_id = "listAgents", params(Which),
+    get, path = "/api/admin/agents", tag = "agents", operation_id = "listAgents", params(AgentListQuery),
     responses((status = 200, description = "A page of agents", body = Envelope<Vec<AgentView>>)),
 )]
 pub(super) async fn list(
     State(app): State<App>,
     InProject(project): InProject,
-    Query(which): Query<Which>,
+    Query(which): Query<AgentListQuery>,
 ) -> Result<Vec<AgentView>> {
     let wanted = Page::new(which.limit, which.cursor.as_deref())?;
     page(app.executor.list_agents(project, which.include_internal, wanted).await?)

@@ -3,9 +3,9 @@ use emergent_domain::ids::AgentId;
 
 use crate::{
     App,
-    answer::{Envelope, Result, accepted},
-    auth::Acting,
+    auth::AsActor,
     extract::{Json, Path},
+    response::{Envelope, Result, accepted},
     views::run::{StartedRun, TriggerRun},
 };
 
@@ -18,7 +18,7 @@ use crate::{
 )]
 pub(super) async fn trigger(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(agent): Path<AgentId>,
     Json(body): Json<TriggerRun>,
 ) -> Result<StartedRun> {

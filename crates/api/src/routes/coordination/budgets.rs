@@ -2,9 +2,9 @@ use axum::extract::State;
 
 use crate::{
     ApiError, App,
-    answer::{Envelope, Result, ok},
-    auth::{Acting, InProject},
+    auth::{AsActor, InProject},
     extract::Json,
+    response::{Envelope, Result, ok},
     views::coordination_budget::{BudgetsView, PutBudget},
 };
 
@@ -26,7 +26,7 @@ pub(super) async fn get(State(app): State<App>, InProject(project): InProject) -
 )]
 pub(super) async fn put(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Json(body): Json<PutBudget>,
 ) -> Result<BudgetsView> {
     let limit = body.limit()?;

@@ -3,9 +3,9 @@ use emergent_domain::ids::ObjectId;
 
 use crate::{
     ApiError, App,
-    answer::{Envelope, Result, ok},
-    auth::{Acting, InProject},
+    auth::{AsActor, InProject},
     extract::{Json, Path},
+    response::{Envelope, Result, ok},
     views::coordination_discussion::{DecideDiscussion, DiscussionView},
 };
 
@@ -31,7 +31,7 @@ pub(super) async fn get(
 )]
 pub(super) async fn decide(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(id): Path<ObjectId>,
     Json(body): Json<DecideDiscussion>,
 ) -> Result<DiscussionView> {

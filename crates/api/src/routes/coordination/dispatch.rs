@@ -2,12 +2,12 @@ use axum::extract::State;
 
 use crate::{
     App,
-    answer::{Envelope, Result, accepted, ok},
-    auth::Acting,
+    auth::AsActor,
     extract::Json,
+    response::{Envelope, Result, accepted, ok},
     views::{
         coordination::StartedWorkflow,
-        coordination_dispatch::{CheckedView, Dispatch, Dispatched},
+        coordination_dispatch::{Dispatch, DispatchResponse, DryRunView},
     },
 };
 
@@ -18,19 +18,19 @@ use crate::{
     request_body = Dispatch,
     responses(
         (status = 202, description = "It is started", body = Envelope<StartedWorkflow>),
-        (status = 200, description = "What would be done", body = Envelope<CheckedView>),
+        (status = 200, description = "What would be done", body = Envelope<DryRunView>),
     ),
 )]
 pub(super) async fn dispatch(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Json(body): Json<Dispatch>,
-) -> Result<Dispatched> {
+) -> Result<DispatchResponse> {
     let dry_run = body.dry_run;
     let new = body.try_into()?;
     if dry_run {
-        return ok(Dispatched::Checked(app.dispatcher.check_dispatch(actor, new).await?.into()));
+        return ok(DispatchResponse::Checked(app.dispatcher.dry_run_dispatch(actor, new).await?.into()));
     }
     let workflow = app.dispatcher.dispatch(actor, new).await?;
-    accepted(Dispatched::Started(StartedWorkflow { workflow_id: workflow.id.0 }))
+    accepted(DispatchResponse::Started(StartedWorkflow { workflow_id: workflow.id.0 }))
 }

@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct From {
+pub(super) struct EventsQuery {
     /// Events after this `id:`; without it, from the beginning. The header `Last-Event-ID` of a
     /// client that reconnects goes before it.
     #[param(minimum = 0)]
@@ -35,7 +35,7 @@ pub(super) struct From {
     get, path = "/api/coordination/workflows/{workflowId}/events", tag = "coordination",
     operation_id = "followWorkflow",
     params(
-        ("workflowId" = Uuid, Path), From,
+        ("workflowId" = Uuid, Path), EventsQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "The last `id:` seen."),
     ),
     responses((status = 200, description = "Frames of JSON", body = WorkflowEventView, content_type = "text/event-stream")),
@@ -45,10 +45,10 @@ pub(super) async fn follow(
     caller: Caller,
     InProject(project): InProject,
     Path(id): Path<WorkflowId>,
-    Query(from): Query<From>,
+    Query(from): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let after = sse::after(&headers, from.after)?;
+    let after = sse::resume_seq(&headers, from.after)?;
     // A workflow that is not there is 404, not a stream that ends with an error.
     app.dispatcher.events(project, id, after, 1).await?;
     let events = app.dispatcher.follow(project, id, after).map(move |event| frame(id, event));
@@ -57,7 +57,7 @@ pub(super) async fn follow(
 
 fn frame(id: WorkflowId, event: coordination::Result<WorkflowEvent>) -> Event {
     match event {
-        Ok(event) => sse::frame(Some(event.seq.to_string()), &WorkflowEventView::of(id, event)),
+        Ok(event) => sse::frame(Some(event.seq.to_string()), &WorkflowEventView::new(id, event)),
         // The stream ends here; a client that reconnects goes on after the last id it has.
         Err(failure) => {
             sse::frame(None, &json!({ "type": "error", "error": ApiError::from(failure).into_body() }))

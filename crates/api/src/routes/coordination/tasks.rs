@@ -4,22 +4,22 @@ use emergent_domain::{
     ids::{ObjectId, WorkflowId},
     task::TaskStatus,
 };
-use emergent_store::tasks::Wanted;
+use emergent_store::tasks::TaskFilter;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::{
     App,
-    answer::{Envelope, Result, created, ok, page},
-    auth::{Acting, InProject},
-    extract::{Json, MaybeJson, Path, Query},
+    auth::{AsActor, InProject},
+    extract::{Json, OptionalJson, Path, Query},
+    response::{Envelope, Result, created, ok, page},
     views::coordination_task::{AddTask, ReassignTask, RetryTask, SkipTask, TaskStatusView, TaskView},
 };
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
+pub(super) struct TaskListQuery {
     #[param(value_type = Option<TaskStatusView>, inline)]
     status: Option<TaskStatus>,
     /// Only those that could start now: pending, waiting for nothing, nobody at them.
@@ -38,16 +38,16 @@ pub(super) struct Which {
 
 /// The project's tasks, of whatever workflow, newest first.
 #[utoipa::path(
-    get, path = "/api/coordination/tasks", tag = "coordination", operation_id = "listTasks", params(Which),
+    get, path = "/api/coordination/tasks", tag = "coordination", operation_id = "listTasks", params(TaskListQuery),
     responses((status = 200, description = "A page of tasks", body = Envelope<Vec<TaskView>>)),
 )]
 pub(super) async fn list(
     State(app): State<App>,
     InProject(project): InProject,
-    Query(which): Query<Which>,
+    Query(which): Query<TaskListQuery>,
 ) -> Result<Vec<TaskView>> {
     let wanted = Page::new(which.limit, which.cursor.as_deref())?;
-    let filter = Wanted { workflow: which.workflow, status: which.status, available: which.available };
+    let filter = TaskFilter { workflow: which.workflow, status: which.status, available: which.available };
     page(app.dispatcher.tasks(project, filter, wanted).await?)
 }
 
@@ -59,7 +59,7 @@ pub(super) async fn list(
 )]
 pub(super) async fn add(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Json(body): Json<AddTask>,
 ) -> Result<TaskView> {
     let workflow = body.workflow_id;
@@ -75,11 +75,11 @@ pub(super) async fn add(
 )]
 pub(super) async fn retry(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(task): Path<ObjectId>,
-    MaybeJson(body): MaybeJson<RetryTask>,
+    OptionalJson(body): OptionalJson<RetryTask>,
 ) -> Result<TaskView> {
-    ok(app.dispatcher.steer(actor, task, body.into()).await?)
+    ok(app.dispatcher.command_task(actor, task, body.into()).await?)
 }
 
 /// Gives a task to another agent, and goes on with its workflow if that waited for it.
@@ -90,11 +90,11 @@ pub(super) async fn retry(
 )]
 pub(super) async fn reassign(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(task): Path<ObjectId>,
     Json(body): Json<ReassignTask>,
 ) -> Result<TaskView> {
-    ok(app.dispatcher.steer(actor, task, body.into()).await?)
+    ok(app.dispatcher.command_task(actor, task, body.into()).await?)
 }
 
 /// Does without a task, and goes on with its workflow if that waited for it. What waits for the task
@@ -106,9 +106,9 @@ pub(super) async fn reassign(
 )]
 pub(super) async fn skip(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(task): Path<ObjectId>,
-    MaybeJson(body): MaybeJson<SkipTask>,
+    OptionalJson(body): OptionalJson<SkipTask>,
 ) -> Result<TaskView> {
-    ok(app.dispatcher.steer(actor, task, body.into()).await?)
+    ok(app.dispatcher.command_task(actor, task, body.into()).await?)
 }

@@ -9,11 +9,11 @@ use utoipa::IntoParams;
 
 use crate::{
     App,
-    answer::{Envelope, Result, accepted, ok, page},
-    auth::{Acting, InProject},
-    extract::{MaybeJson, Path, Query},
+    auth::{AsActor, InProject},
+    extract::{OptionalJson, Path, Query},
+    response::{Envelope, Result, accepted, ok, page},
     views::{
-        coordination::{WorkflowFacts, WorkflowStatusView, WorkflowView},
+        coordination::{WorkflowStatusView, WorkflowSummaryView, WorkflowView},
         coordination_dispatch::ResumeWorkflow,
     },
 };
@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
+pub(super) struct WorkflowListQuery {
     #[param(value_type = Option<WorkflowStatusView>, inline)]
     status: Option<WorkflowStatus>,
     /// How many at most, 50 when not said.
@@ -34,14 +34,14 @@ pub(super) struct Which {
 /// The project's workflows, newest first.
 #[utoipa::path(
     get, path = "/api/coordination/workflows", tag = "coordination", operation_id = "listWorkflows",
-    params(Which),
-    responses((status = 200, description = "A page of workflows", body = Envelope<Vec<WorkflowFacts>>)),
+    params(WorkflowListQuery),
+    responses((status = 200, description = "A page of workflows", body = Envelope<Vec<WorkflowSummaryView>>)),
 )]
 pub(super) async fn list(
     State(app): State<App>,
     InProject(project): InProject,
-    Query(which): Query<Which>,
-) -> Result<Vec<WorkflowFacts>> {
+    Query(which): Query<WorkflowListQuery>,
+) -> Result<Vec<WorkflowSummaryView>> {
     let wanted = Page::new(which.limit, which.cursor.as_deref())?;
     page(app.dispatcher.workflows(project, which.status, wanted).await?)
 }
@@ -64,14 +64,14 @@ pub(super) async fn get(
 #[utoipa::path(
     post, path = "/api/coordination/workflows/{workflowId}/cancel", tag = "coordination",
     operation_id = "cancelWorkflow", params(("workflowId" = Uuid, Path)),
-    responses((status = 200, description = "The workflow, cancelled", body = Envelope<WorkflowFacts>)),
+    responses((status = 200, description = "The workflow, cancelled", body = Envelope<WorkflowSummaryView>)),
 )]
 pub(super) async fn cancel(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(id): Path<WorkflowId>,
-) -> Result<WorkflowFacts> {
-    ok::<WorkflowFacts>(app.dispatcher.cancel(actor, id).await?)
+) -> Result<WorkflowSummaryView> {
+    ok::<WorkflowSummaryView>(app.dispatcher.cancel(actor, id).await?)
 }
 
 /// Goes on with a workflow that waits for a person, or has failed: what failed or was skipped is
@@ -80,14 +80,14 @@ pub(super) async fn cancel(
     post, path = "/api/coordination/workflows/{workflowId}/resume", tag = "coordination",
     operation_id = "resumeWorkflow", params(("workflowId" = Uuid, Path)),
     request_body = Option<ResumeWorkflow>,
-    responses((status = 202, description = "The workflow, under way again", body = Envelope<WorkflowFacts>)),
+    responses((status = 202, description = "The workflow, under way again", body = Envelope<WorkflowSummaryView>)),
 )]
 pub(super) async fn resume(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(id): Path<WorkflowId>,
-    MaybeJson(body): MaybeJson<ResumeWorkflow>,
-) -> Result<WorkflowFacts> {
+    OptionalJson(body): OptionalJson<ResumeWorkflow>,
+) -> Result<WorkflowSummaryView> {
     let budget = body.budget()?;
     let resumed: Workflow = app.dispatcher.resume(actor, id, body.note, budget).await?;
     accepted(resumed)

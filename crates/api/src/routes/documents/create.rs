@@ -3,8 +3,8 @@ use axum::extract::State;
 use super::upload::Upload;
 use crate::{
     App,
-    answer::{Envelope, Result, created_if},
-    auth::Acting,
+    auth::AsActor,
+    response::{Envelope, Result, created_if},
     views::document::{CreateDocument, DocumentView, UploadDocument},
 };
 
@@ -23,7 +23,7 @@ use crate::{
 )]
 pub(super) async fn create(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Upload(document): Upload,
 ) -> Result<DocumentView> {
     let (document, read_now) = app.graph.create_document(actor, document).await?;

@@ -15,9 +15,9 @@ use utoipa_axum::routes;
 use crate::{
     App,
     access::Routes,
-    answer::{Envelope, Result, ok, page},
-    auth::{Acting, InProject},
+    auth::{AsActor, InProject},
     extract::{Json, Paging, Path, Query},
+    response::{Envelope, Result, ok, page},
     views::{
         document::{ChunkView, DocumentView},
         search::{ChunkSearchView, SearchChunks},
@@ -58,14 +58,14 @@ async fn search(
     InProject(project): InProject,
     Json(body): Json<SearchChunks>,
 ) -> Result<ChunkSearchView> {
-    let (query, mode, limit, document) = body.read()?;
+    let (query, mode, limit, document) = body.into_parts()?;
     ok(app.graph.search_chunks(project, &query, mode, limit, document).await?)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-struct With {
+struct DocumentQuery {
     /// Also answers with the text that was read from it.
     #[serde(default)]
     #[param(value_type = Option<bool>)]
@@ -75,14 +75,14 @@ struct With {
 /// One document.
 #[utoipa::path(
     get, path = "/api/documents/{id}", tag = "documents", operation_id = "getDocument",
-    params(("id" = Uuid, Path), With),
+    params(("id" = Uuid, Path), DocumentQuery),
     responses((status = 200, description = "The document", body = Envelope<DocumentView>)),
 )]
 async fn get(
     State(app): State<App>,
     InProject(project): InProject,
     Path(id): Path<DocumentId>,
-    Query(with): Query<With>,
+    Query(with): Query<DocumentQuery>,
 ) -> Result<DocumentView> {
     let document = DocumentView::from(app.graph.get_document(project, id).await?);
     if !with.text {
@@ -99,7 +99,7 @@ async fn get(
 )]
 async fn delete(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(id): Path<DocumentId>,
 ) -> Result<DocumentView> {
     ok(app.graph.delete_document(actor, id).await?)

@@ -42,12 +42,12 @@ async fn read_form(mut form: Multipart) -> Result<NewDocument, ApiError> {
     let mut file = None;
     let mut file_name = None;
     let (mut title, mut mime_type, mut source_url, mut metadata) = (None, None, None, None);
-    while let Some(field) = form.next_field().await.map_err(broken)? {
+    while let Some(field) = form.next_field().await.map_err(multipart_error)? {
         match field.name().unwrap_or_default() {
             "file" => {
                 file_name = field.file_name().map(str::to_owned);
-                mime_type = mime_type.or_else(|| said_type(&field));
-                file = Some(field.bytes().await.map_err(broken)?);
+                mime_type = mime_type.or_else(|| declared_type(&field));
+                file = Some(field.bytes().await.map_err(multipart_error)?);
             }
             "title" => title = Some(text("title", field).await?),
             "mimeType" => mime_type = Some(text("mimeType", field).await?),
@@ -74,12 +74,12 @@ async fn read_form(mut form: Multipart) -> Result<NewDocument, ApiError> {
 }
 
 /// What the client says the file is; `application/octet-stream` says nothing.
-fn said_type(field: &Field<'_>) -> Option<String> {
+fn declared_type(field: &Field<'_>) -> Option<String> {
     field.content_type().filter(|said| *said != "application/octet-stream").map(str::to_owned)
 }
 
 async fn text(name: &str, field: Field<'_>) -> Result<String, ApiError> {
-    let bytes = field.bytes().await.map_err(broken)?;
+    let bytes = field.bytes().await.map_err(multipart_error)?;
     String::from_utf8(bytes.into()).map_err(|_| ApiError::invalid(name, "is not UTF-8"))
 }
 
@@ -89,6 +89,6 @@ fn read_metadata(text: Option<String>) -> Result<Map<String, Value>, ApiError> {
         .map_err(|failure| ApiError::invalid("metadata", format!("is not a JSON object: {failure}")))
 }
 
-fn broken(failure: MultipartError) -> ApiError {
+fn multipart_error(failure: MultipartError) -> ApiError {
     ApiError::malformed(format!("the form cannot be read: {}", failure.body_text()))
 }

@@ -3,7 +3,7 @@ use axum::{
     http::HeaderMap,
     response::{Response, sse::Event},
 };
-use emergent_domain::{event::FeedPosition, invalid::Invalid};
+use emergent_domain::{change::FeedPosition, invalid::Invalid};
 use emergent_graph as graph;
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;
@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct From {
+pub(super) struct ChangesQuery {
     /// Changes after this `id:`; `0-0` is the beginning. Without it, changes from now on. The
     /// header `Last-Event-ID` of a client that reconnects goes before it.
     #[param(pattern = "^[0-9]{1,18}-[0-9]{1,18}$")]
@@ -33,14 +33,14 @@ pub(super) struct From {
 /// and sees nothing twice.
 #[utoipa::path(
     get, path = "/api/graph/changes", tag = "graph", operation_id = "followChanges",
-    params(From, ("Last-Event-ID" = Option<String>, Header, description = "The last `id:` seen.")),
+    params(ChangesQuery, ("Last-Event-ID" = Option<String>, Header, description = "The last `id:` seen.")),
     responses((status = 200, description = "Frames of JSON", body = ChangeView, content_type = "text/event-stream")),
 )]
 pub(super) async fn follow(
     State(app): State<App>,
     caller: Caller,
     InProject(project): InProject,
-    Query(from): Query<From>,
+    Query(from): Query<ChangesQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let after = match last_seen(&headers)?.or(from.after) {
@@ -54,7 +54,7 @@ pub(super) async fn follow(
 }
 
 fn last_seen(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
-    let wrong = || Invalid::one("Last-Event-ID", "is not a place in the feed");
+    let wrong = || Invalid::new("Last-Event-ID", "is not a place in the feed");
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let text = value.to_str().map_err(|_| wrong())?;
     // Browsers send an empty one when they have seen none.
@@ -65,7 +65,7 @@ fn last_seen(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
     Ok(Some(text.to_owned()))
 }
 
-fn frame(change: graph::Result<emergent_domain::event::Change>) -> Event {
+fn frame(change: graph::Result<emergent_domain::change::Change>) -> Event {
     match change {
         Ok(change) => {
             let id = change.position.to_string();

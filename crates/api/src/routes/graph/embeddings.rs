@@ -4,8 +4,8 @@ use utoipa::ToSchema;
 
 use crate::{
     App,
-    answer::{Envelope, Result, ok},
     auth::InProject,
+    response::{Envelope, Result, ok},
 };
 
 /// How far a project's vectors are.

@@ -5,7 +5,7 @@ mod embeddings;
 mod search;
 mod subgraph;
 mod transfer;
-mod walk;
+mod traverse;
 
 use emergent_domain::token::Scope::{GraphRead, GraphWrite};
 use utoipa_axum::routes;
@@ -16,8 +16,8 @@ pub(super) fn routes() -> Routes {
     Routes::new()
         .scoped(GraphWrite, routes!(subgraph::create))
         .scoped(GraphRead, routes!(search::search))
-        .scoped(GraphRead, routes!(walk::traverse))
-        .scoped(GraphRead, routes!(walk::path))
+        .scoped(GraphRead, routes!(traverse::traverse))
+        .scoped(GraphRead, routes!(traverse::path))
         .scoped(GraphRead, routes!(changes::follow))
         .scoped(GraphRead, routes!(embeddings::progress))
         .scoped(GraphWrite, routes!(transfer::import))

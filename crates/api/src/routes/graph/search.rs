@@ -2,9 +2,9 @@ use axum::extract::State;
 
 use crate::{
     App,
-    answer::{Envelope, Result, ok},
     auth::InProject,
     extract::Json,
+    response::{Envelope, Result, ok},
     views::search::{SearchObjects, SearchView},
 };
 

@@ -3,9 +3,9 @@ use emergent_graph::NewSubgraph;
 
 use crate::{
     App,
-    answer::{Envelope, Result, created},
-    auth::Acting,
+    auth::AsActor,
     extract::Json,
+    response::{Envelope, Result, created},
     views::{
         bulk::check_count,
         subgraph::{CreateSubgraph, SubgraphView},
@@ -20,7 +20,7 @@ use crate::{
 )]
 pub(super) async fn create(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Json(body): Json<CreateSubgraph>,
 ) -> Result<SubgraphView> {
     check_count("objects", body.objects.len())?;

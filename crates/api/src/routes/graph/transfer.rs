@@ -16,7 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     ApiError, App,
-    auth::{Acting, InProject},
+    auth::{AsActor, InProject},
     extract::{Query, has_content_type},
     views::import::ImportView,
 };
@@ -25,7 +25,7 @@ const NDJSON: &str = "application/x-ndjson";
 
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum WrongLines {
+pub(super) enum OnLineError {
     /// A batch with a wrong line is not written, and no later one.
     #[default]
     Stop,
@@ -36,18 +36,18 @@ pub(super) enum WrongLines {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct How {
+pub(super) struct ImportQuery {
     /// What wrong lines do: `stop` the import, which is usual, or be left out with `skip`.
     #[serde(default)]
-    #[param(value_type = Option<WrongLines>, inline)]
-    on_error: WrongLines,
+    #[param(value_type = Option<OnLineError>, inline)]
+    on_error: OnLineError,
 }
 
 /// Imports NDJSON as it arrives, and tells how far it is as NDJSON: a line per batch, the last
 /// with `done`. Objects are found again by type and key, so importing again goes on from what is
 /// there.
 #[utoipa::path(
-    post, path = "/api/graph/import", tag = "graph", operation_id = "importGraph", params(How),
+    post, path = "/api/graph/import", tag = "graph", operation_id = "importGraph", params(ImportQuery),
     request_body(
         content = String, content_type = "application/x-ndjson",
         description = "`{\"kind\":\"object\",\"type\":…,\"key\":…,\"properties\":…}` and \
@@ -57,8 +57,8 @@ pub(super) struct How {
 )]
 pub(super) async fn import(
     State(app): State<App>,
-    Acting(actor): Acting,
-    Query(how): Query<How>,
+    AsActor(actor): AsActor,
+    Query(how): Query<ImportQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
     if ![NDJSON, "application/jsonl", "application/ndjson"]
@@ -68,12 +68,12 @@ pub(super) async fn import(
         return Err(ApiError::wrong_content_type(NDJSON));
     }
     let on_error = match how.on_error {
-        WrongLines::Stop => OnError::Stop,
-        WrongLines::Skip => OnError::Skip,
+        OnLineError::Stop => OnError::Stop,
+        OnLineError::Skip => OnError::Skip,
     };
     let input = request.into_body().into_data_stream();
     let progress = app.graph.import(actor, input, ImportOptions { on_error });
-    Ok(stream(progress.map(|told| line(told).map(Bytes::from))))
+    Ok(stream(progress.map(|told| progress_line(told).map(Bytes::from))))
 }
 
 /// The project's living objects, then its relationships, as NDJSON that an import reads.
@@ -89,7 +89,7 @@ pub(super) async fn export(
 }
 
 /// An import that failed half way says so in its last line: its status is long gone.
-fn line(told: graph::Result<ImportProgress>) -> graph::Result<Vec<u8>> {
+fn progress_line(told: graph::Result<ImportProgress>) -> graph::Result<Vec<u8>> {
     #[derive(Serialize)]
     struct Failed {
         done: bool,

@@ -5,42 +5,42 @@ use emergent_domain::{
     run::RunStatus,
     run_event::{RunEvent, RunEventBody},
 };
-use emergent_executor::{Error, Executor, Start};
+use emergent_executor::{Error, Executor, StartOptions};
 use emergent_graph::Actor;
-use emergent_mcp::server::{Call, Fault, Level, Outcome};
+use emergent_mcp::server::{CallOutcome, Fault, HostCall, Level};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tracing::Instrument;
 
 use super::{
-    answers::{failed, told},
-    host::Who,
-    offering::OfferedAgent,
+    catalog::AgentTool,
+    host::McpCaller,
+    tool_calls::{tool_error, tool_result},
 };
 
 /// Starts the agent, tells how it gets on, and answers with what it came to. A client that takes
 /// its call back, or goes away, cancels the run.
 pub(super) async fn call(
     executor: &Executor,
-    agent: &OfferedAgent,
-    call: Call<Who>,
-) -> Result<Outcome, Fault> {
+    agent: &AgentTool,
+    call: HostCall<McpCaller>,
+) -> Result<CallOutcome, Fault> {
     let input = match call.arguments {
         Value::Object(ref fields) if fields.keys().all(|name| name == "input") => fields.get("input"),
         _ => None,
     };
     let Some(input) = input.and_then(Value::as_str) else {
-        return failed("Give the agent its task as a text: { \"input\": \"…\" }, and nothing else.");
+        return tool_error("Give the agent its task as a text: { \"input\": \"…\" }, and nothing else.");
     };
-    let actor = call.caller.actor();
-    let start = Start { input: input.to_owned(), ..Start::default() };
+    let actor = call.caller.to_actor();
+    let start = StartOptions { input: input.to_owned(), ..StartOptions::default() };
     // A task of its own: a client that goes away while the run is being written down would leave
     // one that nobody knows of. Here it is guarded as soon as it is there.
-    let starting = tokio::spawn(begin(executor.clone(), actor, agent.id, start).in_current_span());
+    let starting = tokio::spawn(start_run(executor.clone(), actor, agent.id, start).in_current_span());
     let mut underway = match starting.await.map_err(Fault::internal)? {
         Ok(underway) => underway,
         Err(Error::Store(error)) => return Err(Fault::internal(error)),
-        Err(refused) => return failed(&refused.to_string()),
+        Err(refused) => return tool_error(&refused.to_string()),
     };
     let run = underway.run;
     let mut events = std::pin::pin!(executor.follow(actor.project, run, 0));
@@ -48,24 +48,34 @@ pub(super) async fn call(
     while let Some(event) = events.next().await {
         let event = event.map_err(Fault::internal)?;
         if let RunEventBody::Ended { status, summary, error, .. } = &event.body {
-            underway.over = true;
-            return ended(run, *status, summary, error.as_deref());
+            underway.ended = true;
+            return run_result(run, *status, summary, error.as_deref());
         }
-        if let Some(text) = worded(&event) {
+        if let Some(text) = progress_text(&event) {
             told_so_far += 1.0;
-            call.link.progress(told_so_far, None, Some(&text));
-            call.link.log(Level::Info, &call.name, &json!({ "runId": run, "message": text }));
+            call.channel.progress(told_so_far, None, Some(&text));
+            call.channel.log(Level::Info, &call.name, &json!({ "runId": run, "message": text }));
         }
     }
     Err(Fault::internal("a run was followed to its end, and the end was not told"))
 }
 
-async fn begin(executor: Executor, actor: Actor, agent: AgentId, start: Start) -> Result<Underway, Error> {
+async fn start_run(
+    executor: Executor,
+    actor: Actor,
+    agent: AgentId,
+    start: StartOptions,
+) -> Result<WaitedRun, Error> {
     let run = executor.invoke(actor, agent, start).await?.id;
-    Ok(Underway { executor, actor, run, over: false })
+    Ok(WaitedRun { executor, actor, run, ended: false })
 }
 
-fn ended(run: RunId, status: RunStatus, summary: &str, error: Option<&str>) -> Result<Outcome, Fault> {
+fn run_result(
+    run: RunId,
+    status: RunStatus,
+    summary: &str,
+    error: Option<&str>,
+) -> Result<CallOutcome, Fault> {
     let answer = json!({ "runId": run, "status": status, "summary": summary });
     let text = match status {
         RunStatus::Completed => summary.to_owned(),
@@ -74,11 +84,11 @@ fn ended(run: RunId, status: RunStatus, summary: &str, error: Option<&str>) -> R
         ),
         _ => format!("The run `{run}` ended as {status}: {}", error.unwrap_or("no reason was given")),
     };
-    told(&text, Some(&answer), matches!(status, RunStatus::Failed | RunStatus::Cancelled))
+    tool_result(&text, Some(&answer), matches!(status, RunStatus::Failed | RunStatus::Cancelled))
 }
 
 /// What a person who waits wants to know of an event.
-fn worded(event: &RunEvent) -> Option<String> {
+fn progress_text(event: &RunEvent) -> Option<String> {
     match &event.body {
         RunEventBody::Started { recovered: false } => Some("started".to_owned()),
         RunEventBody::Started { recovered: true } => Some("taken up again".to_owned()),
@@ -90,16 +100,16 @@ fn worded(event: &RunEvent) -> Option<String> {
 }
 
 /// A run that somebody waits for. When nobody does any more, it is cancelled.
-struct Underway {
+struct WaitedRun {
     executor: Executor,
     actor: Actor,
     run: RunId,
-    over: bool,
+    ended: bool,
 }
 
-impl Drop for Underway {
+impl Drop for WaitedRun {
     fn drop(&mut self) {
-        if self.over {
+        if self.ended {
             return;
         }
         let (executor, actor, run) = (self.executor.clone(), self.actor, self.run);

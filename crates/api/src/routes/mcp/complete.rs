@@ -4,20 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use emergent_domain::{cursor::Page, object::Object, query::ObjectFilter, token::Scope};
 use emergent_executor::Executor;
-use emergent_mcp::server::{Fault, Fields};
+use emergent_mcp::server::{Fault, JsonFields};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{host::Who, resources};
+use super::{host::McpCaller, resources};
 
 /// As many as the protocol allows in one answer.
-const MOST: usize = 100;
+const MAX_VALUES: usize = 100;
 /// Pages of objects that are looked through, newest first, a hundred each.
-const PAGES: usize = 10;
+const MAX_PAGES: usize = 10;
 
 #[derive(Deserialize)]
-struct Asked {
-    r#ref: Whose,
+struct CompleteParams {
+    r#ref: CompletionRef,
     argument: Argument,
     #[serde(default)]
     context: Context,
@@ -25,7 +25,7 @@ struct Asked {
 
 #[derive(Deserialize)]
 #[serde(tag = "type")]
-enum Whose {
+enum CompletionRef {
     #[serde(rename = "ref/prompt")]
     Prompt { name: String },
     #[serde(rename = "ref/resource")]
@@ -45,7 +45,7 @@ struct Context {
 }
 
 /// What an argument holds.
-enum Kind {
+enum ArgumentKind {
     /// A type of entities, or of relationships as well.
     Type {
         of_objects: bool,
@@ -57,43 +57,52 @@ enum Kind {
     Id,
 }
 
-pub(super) async fn complete(executor: &Executor, who: &Who, params: Value) -> Result<Fields, Fault> {
-    let asked: Asked = serde_json::from_value(params)
+pub(super) async fn complete(
+    executor: &Executor,
+    who: &McpCaller,
+    params: Value,
+) -> Result<JsonFields, Fault> {
+    let asked: CompleteParams = serde_json::from_value(params)
         .map_err(|error| Fault::invalid(format!("`params` do not fit: {error}")))?;
     let kind = match &asked.r#ref {
-        Whose::Prompt { name } => of_prompt(executor, who, name, &asked.argument.name).await?,
-        Whose::Resource { uri } => of_template(uri, &asked)?,
+        CompletionRef::Prompt { name } => prompt_argument(executor, who, name, &asked.argument.name).await?,
+        CompletionRef::Resource { uri } => template_argument(uri, &asked)?,
     };
-    let (mut values, more) = match who.has(Scope::GraphRead) {
+    let (mut values, more) = match who.has_scope(Scope::GraphRead) {
         true => candidates(executor, who, kind, &asked.argument.value).await?,
         false => (Vec::new(), false),
     };
-    let more = more || values.len() > MOST;
-    values.truncate(MOST);
-    Fields::of(&json!({ "completion": { "values": values, "hasMore": more } }))
+    let more = more || values.len() > MAX_VALUES;
+    values.truncate(MAX_VALUES);
+    JsonFields::from_object(&json!({ "completion": { "values": values, "hasMore": more } }))
 }
 
 /// Arguments of prompts are free texts: most are about an entity, and some say a type.
-async fn of_prompt(executor: &Executor, who: &Who, name: &str, argument: &str) -> Result<Kind, Fault> {
-    who.must_have(Scope::AgentsRead)?;
+async fn prompt_argument(
+    executor: &Executor,
+    who: &McpCaller,
+    name: &str,
+    argument: &str,
+) -> Result<ArgumentKind, Fault> {
+    who.require_scope(Scope::AgentsRead)?;
     let prompt = resources::prompt_named(executor, who, name).await?;
     if !prompt.arguments.iter().any(|one| one.name == argument) {
         return Err(Fault::invalid(format!("the prompt `{name}` has no argument `{argument}`")));
     }
     match argument == "type" || argument.ends_with("_type") {
-        true => Ok(Kind::Type { of_objects: true }),
-        false => Ok(Kind::Key { type_: None }),
+        true => Ok(ArgumentKind::Type { of_objects: true }),
+        false => Ok(ArgumentKind::Key { type_: None }),
     }
 }
 
-fn of_template(uri: &str, asked: &Asked) -> Result<Kind, Fault> {
+fn template_argument(uri: &str, asked: &CompleteParams) -> Result<ArgumentKind, Fault> {
     match (uri, asked.argument.name.as_str()) {
-        (resources::TYPE_TEMPLATE, "type") => Ok(Kind::Type { of_objects: false }),
-        (resources::KEY_TEMPLATE, "type") => Ok(Kind::Type { of_objects: true }),
+        (resources::TYPE_TEMPLATE, "type") => Ok(ArgumentKind::Type { of_objects: false }),
+        (resources::KEY_TEMPLATE, "type") => Ok(ArgumentKind::Type { of_objects: true }),
         (resources::KEY_TEMPLATE, "key") => {
-            Ok(Kind::Key { type_: asked.context.arguments.get("type").cloned() })
+            Ok(ArgumentKind::Key { type_: asked.context.arguments.get("type").cloned() })
         }
-        (resources::ID_TEMPLATE, "id") => Ok(Kind::Id),
+        (resources::ID_TEMPLATE, "id") => Ok(ArgumentKind::Id),
         (resources::TYPE_TEMPLATE | resources::KEY_TEMPLATE | resources::ID_TEMPLATE, other) => {
             Err(Fault::invalid(format!("the template `{uri}` has no argument `{other}`")))
         }
@@ -106,22 +115,22 @@ fn of_template(uri: &str, asked: &Asked) -> Result<Kind, Fault> {
 /// Those that begin as what was typed, and whether there may be more.
 async fn candidates(
     executor: &Executor,
-    who: &Who,
-    kind: Kind,
+    who: &McpCaller,
+    kind: ArgumentKind,
     typed: &str,
 ) -> Result<(Vec<String>, bool), Fault> {
     let typed = typed.to_lowercase();
     let fits = |text: &str| text.to_lowercase().starts_with(&typed);
     match kind {
-        Kind::Type { of_objects } => {
+        ArgumentKind::Type { of_objects } => {
             let types = resources::types(executor, who, of_objects).await?;
             Ok((types.into_iter().filter(|name| fits(name)).collect(), false))
         }
-        Kind::Key { type_ } => {
+        ArgumentKind::Key { type_ } => {
             let of_key = |object: &Object| object.key.clone().filter(|key| fits(key));
             objects(executor, who, type_, of_key).await
         }
-        Kind::Id => {
+        ArgumentKind::Id => {
             let of_id = |object: &Object| Some(object.id.to_string()).filter(|id| fits(id));
             objects(executor, who, None, of_id).await
         }
@@ -130,7 +139,7 @@ async fn candidates(
 
 async fn objects(
     executor: &Executor,
-    who: &Who,
+    who: &McpCaller,
     type_: Option<String>,
     value: impl Fn(&Object) -> Option<String>,
 ) -> Result<(Vec<String>, bool), Fault> {
@@ -139,14 +148,14 @@ async fn objects(
         return Ok((Vec::new(), false));
     }
     let (mut values, mut known, mut cursor) = (Vec::new(), BTreeSet::new(), None::<String>);
-    for _ in 0..PAGES {
+    for _ in 0..MAX_PAGES {
         let page = Page::new(Some(Page::MAX as i64), cursor.as_deref());
         let page = page.map_err(|wrong| Fault::invalid(wrong.to_string()))?;
         let found = executor.graph().list_objects(who.project, filter.clone(), page).await;
         let found = found.map_err(Fault::internal)?;
         values.extend(found.items.iter().filter_map(&value).filter(|one| known.insert(one.clone())));
         match found.next {
-            Some(next) if values.len() <= MOST => cursor = Some(next.encode()),
+            Some(next) if values.len() <= MAX_VALUES => cursor = Some(next.encode()),
             next => return Ok((values, next.is_some())),
         }
     }

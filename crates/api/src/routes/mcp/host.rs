@@ -11,46 +11,52 @@ use emergent_domain::{
     token::{Scope, Token},
 };
 use emergent_executor::Executor;
-use emergent_mcp::server::{About, Call, Changed, Fault, Fields, Host, Offer, Outcome, Server, Subscribed};
+use emergent_mcp::server::{
+    CallOutcome, Fault, Host, HostCall, JsonFields, ListKind, Server, ServerInfo, SubscribedResources,
+    ToolList,
+};
 use futures_util::stream::BoxStream;
 use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;
 
-use super::{agents, answers, complete, offering::Entry, resources, shelf::Shelf, updates, watch};
+use super::{
+    agents, catalog::CatalogEntry, catalog_cache::CatalogCache, catalog_watch, complete, resource_watch,
+    resources, tool_calls,
+};
 
 /// Who asks over MCP: a token, in a project.
 #[derive(Debug, Clone)]
-pub struct Who {
+pub struct McpCaller {
     pub project: ProjectId,
     pub token: Arc<Token>,
 }
 
-impl PartialEq for Who {
+impl PartialEq for McpCaller {
     fn eq(&self, other: &Self) -> bool {
         self.project == other.project && self.token.id == other.token.id
     }
 }
 
-impl Eq for Who {}
+impl Eq for McpCaller {}
 
-impl Hash for Who {
+impl Hash for McpCaller {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.project, self.token.id).hash(state);
     }
 }
 
-impl Who {
-    pub(super) fn has(&self, scope: Scope) -> bool {
+impl McpCaller {
+    pub(super) fn has_scope(&self, scope: Scope) -> bool {
         self.token.scopes.contains(&scope)
     }
 
-    pub(super) fn must_have(&self, scope: Scope) -> Result<(), Fault> {
-        if self.has(scope) { Ok(()) } else { Err(Fault::Forbidden { scope: scope.to_string() }) }
+    pub(super) fn require_scope(&self, scope: Scope) -> Result<(), Fault> {
+        if self.has_scope(scope) { Ok(()) } else { Err(Fault::Forbidden { scope: scope.to_string() }) }
     }
 }
 
 /// `/mcp` over any host: a project's own, or another that a test brings.
-pub(crate) type Endpoint = Server<dyn Host<Caller = Who>>;
+pub(crate) type Endpoint = Server<dyn Host<Caller = McpCaller>>;
 
 pub(crate) fn endpoint(executor: &Executor) -> Endpoint {
     Endpoint::new(Arc::new(ProjectHost::new(executor.clone())))
@@ -63,13 +69,13 @@ named by their id or as `Type/key`. Every change is a version that stays readabl
 /// What a project offers.
 struct ProjectHost {
     executor: Executor,
-    about: About,
-    shelf: Shelf,
+    about: ServerInfo,
+    catalog_cache: CatalogCache,
 }
 
 impl ProjectHost {
     fn new(executor: Executor) -> Self {
-        let about = About {
+        let about = ServerInfo {
             server: json!({ "name": "emergent", "title": "Emergent", "version": env!("CARGO_PKG_VERSION") }),
             capabilities: json!({
                 "tools": { "listChanged": true },
@@ -80,63 +86,65 @@ impl ProjectHost {
             }),
             instructions: Some(INSTRUCTIONS.to_owned()),
         };
-        Self { shelf: Shelf::new(executor.clone()), executor, about }
+        Self { catalog_cache: CatalogCache::new(executor.clone()), executor, about }
     }
 }
 
 #[async_trait]
 impl Host for ProjectHost {
-    type Caller = Who;
+    type Caller = McpCaller;
 
-    fn about(&self) -> &About {
+    fn server_info(&self) -> &ServerInfo {
         &self.about
     }
 
-    async fn tools(&self, who: &Who) -> Result<Arc<Offer>, Fault> {
-        Ok(Arc::clone(&self.shelf.get(who).await?.offer))
+    async fn tools(&self, who: &McpCaller) -> Result<Arc<ToolList>, Fault> {
+        Ok(Arc::clone(&self.catalog_cache.get(who).await?.offer))
     }
 
-    async fn call(&self, call: Call<Who>) -> Result<Outcome, Fault> {
-        let offering = self.shelf.get(&call.caller).await?;
+    async fn call(&self, call: HostCall<McpCaller>) -> Result<CallOutcome, Fault> {
+        let offering = self.catalog_cache.get(&call.caller).await?;
         match offering.find(&call.name)? {
-            Entry::Tool(tool) => answers::call(&self.executor, &call.caller, tool, call.arguments).await,
-            Entry::Agent(agent) => agents::call(&self.executor, agent, call).await,
+            CatalogEntry::Tool(tool) => {
+                tool_calls::call(&self.executor, &call.caller, tool, call.arguments).await
+            }
+            CatalogEntry::Agent(agent) => agents::call(&self.executor, agent, call).await,
         }
     }
 
-    async fn prompts(&self, who: &Who) -> Result<Fields, Fault> {
+    async fn prompts(&self, who: &McpCaller) -> Result<JsonFields, Fault> {
         resources::prompts(&self.executor, who).await
     }
 
-    async fn prompt(&self, call: Call<Who>) -> Result<Outcome, Fault> {
+    async fn prompt(&self, call: HostCall<McpCaller>) -> Result<CallOutcome, Fault> {
         resources::prompt(&self.executor, &call).await
     }
 
-    async fn resources(&self, who: &Who, cursor: Option<&str>) -> Result<Fields, Fault> {
+    async fn resources(&self, who: &McpCaller, cursor: Option<&str>) -> Result<JsonFields, Fault> {
         resources::list(&self.executor, who, cursor).await
     }
 
-    async fn templates(&self, who: &Who) -> Result<Fields, Fault> {
+    async fn templates(&self, who: &McpCaller) -> Result<JsonFields, Fault> {
         resources::templates(who)
     }
 
-    async fn read(&self, who: &Who, uri: &str) -> Result<Fields, Fault> {
+    async fn read(&self, who: &McpCaller, uri: &str) -> Result<JsonFields, Fault> {
         resources::read(&self.executor, who, uri).await
     }
 
-    async fn complete(&self, who: &Who, params: Value) -> Result<Fields, Fault> {
+    async fn complete(&self, who: &McpCaller, params: Value) -> Result<JsonFields, Fault> {
         complete::complete(&self.executor, who, params).await
     }
 
-    async fn subscribe(&self, who: &Who, uri: &str) -> Result<u64, Fault> {
-        updates::subscribe(&self.executor, who, uri).await
+    async fn subscribe(&self, who: &McpCaller, uri: &str) -> Result<u64, Fault> {
+        resource_watch::subscribe(&self.executor, who, uri).await
     }
 
-    fn updates(&self, who: &Who, of: Receiver<Subscribed>) -> BoxStream<'static, String> {
-        updates::updates(&self.executor, who.clone(), of)
+    fn updates(&self, who: &McpCaller, of: Receiver<SubscribedResources>) -> BoxStream<'static, String> {
+        resource_watch::updates(&self.executor, who.clone(), of)
     }
 
-    fn changes(&self, who: &Who) -> BoxStream<'static, Changed> {
-        watch::changes(&self.executor, self.shelf.clone(), who.clone())
+    fn changes(&self, who: &McpCaller) -> BoxStream<'static, ListKind> {
+        catalog_watch::list_changes(&self.executor, self.catalog_cache.clone(), who.clone())
     }
 }

@@ -31,9 +31,9 @@ pub(super) struct ProtectedResource {
     get, path = "/.well-known/oauth-protected-resource", tag = "mcp", operation_id = "protectedResource",
     responses((status = 200, description = "Metadata of RFC 9728", body = ProtectedResource)),
 )]
-pub(super) async fn of_server(headers: HeaderMap) -> Json<ProtectedResource> {
+pub(super) async fn server_metadata(headers: HeaderMap) -> Json<ProtectedResource> {
     Json(ProtectedResource {
-        resource: format!("{}/mcp", base(&headers)),
+        resource: format!("{}/mcp", base_url(&headers)),
         resource_name: "Emergent",
         bearer_methods_supported: ["header"],
         scopes_supported: Scope::ALL,
@@ -45,13 +45,13 @@ pub(super) async fn of_server(headers: HeaderMap) -> Json<ProtectedResource> {
     get, path = "/.well-known/oauth-protected-resource/mcp", tag = "mcp", operation_id = "protectedMcp",
     responses((status = 200, description = "Metadata of RFC 9728", body = ProtectedResource)),
 )]
-pub(super) async fn of_mcp(headers: HeaderMap) -> Json<ProtectedResource> {
-    of_server(headers).await
+pub(super) async fn mcp_metadata(headers: HeaderMap) -> Json<ProtectedResource> {
+    server_metadata(headers).await
 }
 
 /// A refusal for want of a token says where to read what is wanted.
 pub(super) async fn challenge(request: Request, next: Next) -> Response {
-    let base = base(request.headers());
+    let base = base_url(request.headers());
     let mut response = next.run(request).await;
     if response.status() == StatusCode::UNAUTHORIZED {
         let text = format!("Bearer resource_metadata=\"{base}{WELL_KNOWN}\"");
@@ -63,7 +63,7 @@ pub(super) async fn challenge(request: Request, next: Next) -> Response {
 }
 
 /// The address this server was reached by, as the caller or its proxy says.
-fn base(headers: &HeaderMap) -> String {
+fn base_url(headers: &HeaderMap) -> String {
     let plain = |name: &str| {
         let text = headers.get(name).and_then(|value| value.to_str().ok())?;
         let fine = |c: char| c.is_ascii_alphanumeric() || "-.:[]_".contains(c);

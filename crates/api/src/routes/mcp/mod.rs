@@ -2,16 +2,16 @@
 //! The protocol itself is `emergent_mcp::server`; here it meets HTTP, tokens and projects.
 
 mod agents;
-mod answers;
+mod catalog;
+mod catalog_cache;
+mod catalog_watch;
 mod complete;
 mod host;
 mod metadata;
-mod offering;
 mod origin;
+mod resource_watch;
 mod resources;
-mod shelf;
-mod updates;
-mod watch;
+mod tool_calls;
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -26,7 +26,7 @@ use emergent_mcp::server::{Reply, ReplyBody};
 use futures_util::{StreamExt, future::select};
 use utoipa_axum::routes;
 
-pub use self::host::Who;
+pub use self::host::McpCaller;
 pub(crate) use self::host::{Endpoint, endpoint};
 use crate::{
     ApiError, App,
@@ -35,15 +35,14 @@ use crate::{
     error::Failure,
     extract::{has_content_type, read_limited},
     limits,
-    passage::Passage,
-    streams::{Place, holding},
+    request_context::RequestContext,
+    stream_limit::{StreamPermit, with_guard},
 };
 
 pub(super) fn routes() -> Routes {
-    Routes::new()
-        .any_token(routes!(post, open, end))
-        .around(metadata::challenge)
-        .merge(Routes::new().public(routes!(metadata::of_server)).public(routes!(metadata::of_mcp)))
+    Routes::new().any_token(routes!(post, get_stream, delete_session)).layer(metadata::challenge).merge(
+        Routes::new().public(routes!(metadata::server_metadata)).public(routes!(metadata::mcp_metadata)),
+    )
 }
 
 /// A message of the Model Context Protocol, in either of its eras: 2026-07-28, where each request
@@ -65,7 +64,7 @@ pub(super) fn routes() -> Routes {
 )]
 async fn post(
     State(app): State<App>,
-    Extension(passage): Extension<Passage>,
+    Extension(passage): Extension<RequestContext>,
     caller: Caller,
     InProject(project): InProject,
     headers: HeaderMap,
@@ -76,17 +75,17 @@ async fn post(
         return Err(ApiError::wrong_content_type("application/json"));
     }
     let body = read_limited(&headers, body, limits::BODY, "the body").await?;
-    let who = Who { project, token: Arc::clone(&caller.token) };
+    let who = McpCaller { project, token: Arc::clone(&caller.token) };
     let reply = app.mcp.post(&who, &headers, &body).await;
     let held = match &reply.body {
         // Work that is under way is not lost for want of room: it stays among the requests.
         ReplyBody::Events(_) => {
-            Some(app.streams.place().map_or_else(|_| Held::Request(passage), Held::Stream))
+            Some(app.streams.acquire().map_or_else(|_| StreamHold::Request(passage), StreamHold::Stream))
         }
-        ReplyBody::Changes(_) => Some(Held::Stream(app.streams.place()?)),
+        ReplyBody::Changes(_) => Some(StreamHold::Stream(app.streams.acquire()?)),
         ReplyBody::Empty | ReplyBody::Json(_) => None,
     };
-    Ok(respond(&app, &caller, reply, held))
+    Ok(to_response(&app, &caller, reply, held))
 }
 
 /// What has changed, for a client of the era of sessions.
@@ -101,17 +100,17 @@ async fn post(
         (status = 429, description = "`overloaded`: more requests or streams than there is room for", body = Failure),
     ),
 )]
-async fn open(
+async fn get_stream(
     State(app): State<App>,
     caller: Caller,
     InProject(project): InProject,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     origin::check(&headers)?;
-    let who = Who { project, token: Arc::clone(&caller.token) };
+    let who = McpCaller { project, token: Arc::clone(&caller.token) };
     // Before the session is asked: a stream that is opened ends the one before it.
-    let place = Held::Stream(app.streams.place()?);
-    Ok(respond(&app, &caller, app.mcp.get(&who, &headers), Some(place)))
+    let place = StreamHold::Stream(app.streams.acquire()?);
+    Ok(to_response(&app, &caller, app.mcp.get(&who, &headers), Some(place)))
 }
 
 /// Ends a session, and whatever is under way in it.
@@ -125,24 +124,24 @@ async fn open(
         (status = 405, description = "No session was named", body = Object),
     ),
 )]
-async fn end(
+async fn delete_session(
     State(app): State<App>,
     caller: Caller,
     InProject(project): InProject,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     origin::check(&headers)?;
-    let who = Who { project, token: Arc::clone(&caller.token) };
-    Ok(respond(&app, &caller, app.mcp.delete(&who, &headers), None))
+    let who = McpCaller { project, token: Arc::clone(&caller.token) };
+    Ok(to_response(&app, &caller, app.mcp.delete(&who, &headers), None))
 }
 
 /// What a stream counts among for as long as it is open.
-enum Held {
-    Stream(#[allow(dead_code, reason = "held, not used")] Place),
-    Request(#[allow(dead_code, reason = "held, not used")] Passage),
+enum StreamHold {
+    Stream(#[allow(dead_code, reason = "held, not used")] StreamPermit),
+    Request(#[allow(dead_code, reason = "held, not used")] RequestContext),
 }
 
-fn respond(app: &App, caller: &Caller, reply: Reply, held: Option<Held>) -> Response {
+fn to_response(app: &App, caller: &Caller, reply: Reply, held: Option<StreamHold>) -> Response {
     let Ok(status) = StatusCode::from_u16(reply.status) else {
         return ApiError::internal_text("an MCP answer has no status").into_response();
     };
@@ -150,8 +149,8 @@ fn respond(app: &App, caller: &Caller, reply: Reply, held: Option<Held>) -> Resp
         ReplyBody::Empty => (Body::empty(), None),
         ReplyBody::Json(text) => (Body::from(text), Some("application/json")),
         ReplyBody::Events(frames) | ReplyBody::Changes(frames) => {
-            let end = select(Box::pin(app.closed()), Box::pin(caller.ended(app)));
-            let frames = holding(frames.map(Ok::<_, Infallible>).take_until(end), held);
+            let end = select(Box::pin(app.closed()), Box::pin(caller.token_ended(app)));
+            let frames = with_guard(frames.map(Ok::<_, Infallible>).take_until(end), held);
             (Body::from_stream(frames), Some("text/event-stream"))
         }
     };

@@ -20,14 +20,14 @@ pub(super) fn check(headers: &HeaderMap) -> Result<(), ApiError> {
 
 fn is_trusted(origin: &str, host: &str) -> bool {
     let Some((_, authority)) = origin.split_once("://") else { return false };
-    let name = name_of(authority);
+    let name = host_name(authority);
     let loopback = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     let itself = authority.eq_ignore_ascii_case(host) && name.parse::<IpAddr>().is_ok();
     loopback || itself || name.eq_ignore_ascii_case("localhost")
 }
 
 /// The host of `host:port`, without the brackets of an IPv6 address.
-fn name_of(authority: &str) -> &str {
+fn host_name(authority: &str) -> &str {
     match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => authority.split(':').next().unwrap_or_default(),

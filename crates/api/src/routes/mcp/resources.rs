@@ -10,12 +10,12 @@ use emergent_domain::{
     token::Scope,
 };
 use emergent_executor::Executor;
-use emergent_mcp::server::{Call, Fault, Fields, Outcome};
+use emergent_mcp::server::{CallOutcome, Fault, HostCall, JsonFields};
 use emergent_store::prompts as rows;
-use emergent_tools::{Guarded, ToolContext};
+use emergent_tools::{GuardedOutput, ToolContext};
 use serde_json::{Value, json};
 
-use super::host::Who;
+use super::host::McpCaller;
 
 const SCHEMA: &str = "emergent://schema";
 const OBJECTS: &str = "emergent://objects/";
@@ -24,9 +24,13 @@ pub(super) const TYPE_TEMPLATE: &str = "emergent://schema/{type}";
 pub(super) const ID_TEMPLATE: &str = "emergent://objects/{id}";
 pub(super) const KEY_TEMPLATE: &str = "emergent://objects/{type}/{key}";
 
-pub(super) async fn list(executor: &Executor, who: &Who, cursor: Option<&str>) -> Result<Fields, Fault> {
-    if !who.has(Scope::GraphRead) {
-        return Fields::of(&json!({ "resources": [] }));
+pub(super) async fn list(
+    executor: &Executor,
+    who: &McpCaller,
+    cursor: Option<&str>,
+) -> Result<JsonFields, Fault> {
+    if !who.has_scope(Scope::GraphRead) {
+        return JsonFields::from_object(&json!({ "resources": [] }));
     }
     let page =
         Page::new(Some(Page::MAX as i64), cursor).map_err(|wrong| Fault::invalid(wrong.to_string()))?;
@@ -39,15 +43,15 @@ pub(super) async fn list(executor: &Executor, who: &Who, cursor: Option<&str>) -
             "description": "The types of entities and relationships of this project.",
         }));
     }
-    resources.extend(found.items.iter().map(listed));
+    resources.extend(found.items.iter().map(resource_json));
     let mut result = json!({ "resources": resources });
     if let Some(next) = found.next {
         result["nextCursor"] = next.encode().into();
     }
-    Fields::of(&result)
+    JsonFields::from_object(&result)
 }
 
-fn listed(object: &Object) -> Value {
+fn resource_json(object: &Object) -> Value {
     let name = match &object.key {
         Some(key) => format!("{}/{key}", object.type_),
         None => format!("{}/{}", object.type_, object.id),
@@ -55,9 +59,9 @@ fn listed(object: &Object) -> Value {
     json!({ "uri": format!("{OBJECTS}{}", object.id), "name": name, "mimeType": JSON })
 }
 
-pub(super) fn templates(who: &Who) -> Result<Fields, Fault> {
+pub(super) fn templates(who: &McpCaller) -> Result<JsonFields, Fault> {
     let mut templates = Vec::new();
-    if who.has(Scope::GraphRead) {
+    if who.has_scope(Scope::GraphRead) {
         let template = |uri: &str, name: &str, about: &str| json!({ "uriTemplate": uri, "name": name, "description": about, "mimeType": JSON });
         templates = vec![
             template(TYPE_TEMPLATE, "type", "What a type of entity or relationship looks like."),
@@ -65,40 +69,44 @@ pub(super) fn templates(who: &Who) -> Result<Fields, Fault> {
             template(KEY_TEMPLATE, "object-by-key", "An entity by its type and key."),
         ];
     }
-    Fields::of(&json!({ "resourceTemplates": templates }))
+    JsonFields::from_object(&json!({ "resourceTemplates": templates }))
 }
 
-pub(super) async fn read(executor: &Executor, who: &Who, uri: &str) -> Result<Fields, Fault> {
-    let unknown = || Fault::NoResource { uri: uri.to_owned() };
+pub(super) async fn read(executor: &Executor, who: &McpCaller, uri: &str) -> Result<JsonFields, Fault> {
+    let unknown = || Fault::ResourceNotFound { uri: uri.to_owned() };
     let (tool, input) = if uri == SCHEMA {
         ("schema_list_types", json!({}))
     } else if let Some(name) = uri.strip_prefix("emergent://schema/") {
-        ("schema_get_type", json!({ "name": decoded(name).ok_or_else(unknown)? }))
+        ("schema_get_type", json!({ "name": percent_decode(name).ok_or_else(unknown)? }))
     } else if let Some(id) = uri.strip_prefix(OBJECTS) {
-        ("entities_get", json!({ "id": decoded(id).ok_or_else(unknown)? }))
+        ("entities_get", json!({ "id": percent_decode(id).ok_or_else(unknown)? }))
     } else {
         return Err(unknown());
     };
-    who.must_have(Scope::GraphRead)?;
-    let answer = ask(executor, who, tool, input).await.ok_or_else(unknown)?;
+    who.require_scope(Scope::GraphRead)?;
+    let answer = call_read_tool(executor, who, tool, input).await.ok_or_else(unknown)?;
     let content = json!({ "uri": uri, "mimeType": JSON, "text": answer.to_string() });
-    Fields::of(&json!({ "contents": [content] }))
+    JsonFields::from_object(&json!({ "contents": [content] }))
 }
 
 /// The tools read the same things for agents; a resource is one of their answers.
-async fn ask(executor: &Executor, who: &Who, tool: &str, input: Value) -> Option<Value> {
-    let known = executor.tools().of_project(who.project).await;
+async fn call_read_tool(executor: &Executor, who: &McpCaller, tool: &str, input: Value) -> Option<Value> {
+    let known = executor.tools().project_tools(who.project).await;
     let tool = known.iter().find(|one| one.info().server.is_none() && one.info().name == tool)?;
     let context = ToolContext { graph: executor.graph().clone(), project: who.project, run: None };
     match executor.settings().guard.call(tool.as_ref(), &context, input).await {
-        Guarded::Answer(answer) => Some(answer),
+        GuardedOutput::Answer(answer) => Some(answer),
         _ => None,
     }
 }
 
 /// The names of the project's types; those of relationships come after those of objects.
-pub(super) async fn types(executor: &Executor, who: &Who, only_objects: bool) -> Result<Vec<String>, Fault> {
-    let known = ask(executor, who, "schema_list_types", json!({})).await;
+pub(super) async fn types(
+    executor: &Executor,
+    who: &McpCaller,
+    only_objects: bool,
+) -> Result<Vec<String>, Fault> {
+    let known = call_read_tool(executor, who, "schema_list_types", json!({})).await;
     let known = known.ok_or_else(|| Fault::internal("the types of a project could not be read"))?;
     let lists: &[&str] = if only_objects { &["objectTypes"] } else { &["objectTypes", "relationshipTypes"] };
     let all = lists.iter().flat_map(|list| known[*list].as_array().into_iter().flatten());
@@ -106,7 +114,7 @@ pub(super) async fn types(executor: &Executor, who: &Who, only_objects: bool) ->
 }
 
 /// A part of a URI as it is meant; `None` when it is no text.
-fn decoded(part: &str) -> Option<String> {
+fn percent_decode(part: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.bytes();
     while let Some(byte) = rest.next() {
@@ -122,9 +130,10 @@ fn decoded(part: &str) -> Option<String> {
 
 /// The prompts of installed products. Two products may have one of the same name: each is then
 /// called by its product as well.
-async fn of_project(executor: &Executor, who: &Who) -> Result<Vec<(String, Prompt)>, Fault> {
+async fn project_prompts(executor: &Executor, who: &McpCaller) -> Result<Vec<(String, Prompt)>, Fault> {
     let project = who.project;
-    let all = executor.graph().db().read(move |tx| rows::all(tx, project)).await.map_err(Fault::internal)?;
+    let all =
+        executor.graph().db().read(move |tx| rows::list_all(tx, project)).await.map_err(Fault::internal)?;
     let times = |name: &str| all.iter().filter(|one| one.prompt.name == name).count();
     let named = all.iter().map(|one| {
         let name = match times(&one.prompt.name) {
@@ -136,11 +145,11 @@ async fn of_project(executor: &Executor, who: &Who) -> Result<Vec<(String, Promp
     Ok(named.collect())
 }
 
-pub(super) async fn prompts(executor: &Executor, who: &Who) -> Result<Fields, Fault> {
-    if !who.has(Scope::AgentsRead) {
-        return Fields::of(&json!({ "prompts": [] }));
+pub(super) async fn prompts(executor: &Executor, who: &McpCaller) -> Result<JsonFields, Fault> {
+    if !who.has_scope(Scope::AgentsRead) {
+        return JsonFields::from_object(&json!({ "prompts": [] }));
     }
-    let all = of_project(executor, who).await?;
+    let all = project_prompts(executor, who).await?;
     let listed = all.iter().map(|(name, prompt)| {
         let mut listed = json!({ "name": name });
         for (field, text) in [("title", &prompt.title), ("description", &prompt.description)] {
@@ -153,18 +162,18 @@ pub(super) async fn prompts(executor: &Executor, who: &Who) -> Result<Fields, Fa
         }
         listed
     });
-    Fields::of(&json!({ "prompts": listed.collect::<Vec<_>>() }))
+    JsonFields::from_object(&json!({ "prompts": listed.collect::<Vec<_>>() }))
 }
 
 /// A prompt by the name it is listed with.
-pub(super) async fn prompt_named(executor: &Executor, who: &Who, name: &str) -> Result<Prompt, Fault> {
-    let all = of_project(executor, who).await?;
+pub(super) async fn prompt_named(executor: &Executor, who: &McpCaller, name: &str) -> Result<Prompt, Fault> {
+    let all = project_prompts(executor, who).await?;
     let found = all.into_iter().find(|(listed, _)| listed == name).map(|(_, prompt)| prompt);
     found.ok_or_else(|| Fault::invalid(format!("there is no prompt `{name}`")))
 }
 
-pub(super) async fn prompt(executor: &Executor, call: &Call<Who>) -> Result<Outcome, Fault> {
-    call.caller.must_have(Scope::AgentsRead)?;
+pub(super) async fn prompt(executor: &Executor, call: &HostCall<McpCaller>) -> Result<CallOutcome, Fault> {
+    call.caller.require_scope(Scope::AgentsRead)?;
     let prompt = prompt_named(executor, &call.caller, &call.name).await?;
     let given: BTreeMap<String, String> = match &call.arguments {
         Value::Null => BTreeMap::new(),
@@ -177,7 +186,7 @@ pub(super) async fn prompt(executor: &Executor, call: &Call<Who>) -> Result<Outc
     if let Some(description) = &prompt.description {
         result["description"] = description.as_str().into();
     }
-    Ok(Outcome::Done(Fields::of(&result)?))
+    Ok(CallOutcome::Done(JsonFields::from_object(&result)?))
 }
 
 #[cfg(test)]
@@ -186,10 +195,10 @@ mod tests {
 
     #[test]
     fn a_key_in_a_uri_may_be_anything() {
-        assert_eq!(decoded("Task/a%20b%2Fc").as_deref(), Some("Task/a b/c"));
-        assert_eq!(decoded("gr%C3%BC%C3%9Fe").as_deref(), Some("grüße"));
+        assert_eq!(percent_decode("Task/a%20b%2Fc").as_deref(), Some("Task/a b/c"));
+        assert_eq!(percent_decode("gr%C3%BC%C3%9Fe").as_deref(), Some("grüße"));
         for wrong in ["%", "%2", "%zz", "%ff"] {
-            assert_eq!(decoded(wrong), None, "{wrong}");
+            assert_eq!(percent_decode(wrong), None, "{wrong}");
         }
     }
 }

@@ -8,8 +8,8 @@ use utoipa::ToSchema;
 
 use crate::{
     ApiError, App,
-    answer::{Envelope, Result, ok},
-    metrics::{Runs, Waiting, Workflows},
+    metrics::{RunMetrics, WaitingFirings, WorkflowMetrics},
+    response::{Envelope, Result, ok},
 };
 
 #[derive(Serialize, ToSchema)]
@@ -55,15 +55,17 @@ pub(super) async fn ready(State(app): State<App>) -> Result<HealthView> {
 pub(super) async fn metrics(State(app): State<App>) -> std::result::Result<impl IntoResponse, ApiError> {
     let most = app.executor.settings().max_queued;
     let count = move |tx: &mut Tx<'_>| -> store::Result<_> {
-        let triggered = Waiting { events: firings::waiting(tx)?, schedules: schedules::waiting(tx)? };
-        let (queued, live) = (runs::queued(tx, most)?, workflows::live(tx)?);
-        Ok((jobs::counts(tx)?, embedding_queue::depth(tx)?, queued, live, triggered))
+        let triggered =
+            WaitingFirings { events: firings::count_waiting(tx)?, schedules: schedules::count_waiting(tx)? };
+        let (queued, live) = (runs::count_queued(tx, most)?, workflows::count_active(tx)?);
+        Ok((jobs::counts(tx)?, embedding_queue::len(tx)?, queued, live, triggered))
     };
     let (jobs, vectors, queued, live, waiting) = app.graph.db().read(count).await?;
-    let running = app.executor.driving();
-    let (figures, walking) = (app.dispatcher.figures(), app.dispatcher.walking());
-    let workflows = Workflows { figures, walking, live };
-    let runs = Runs { figures: app.executor.telemetry().figures(), running, queued, workflows, waiting };
-    let text = app.metrics.render(app.streams.open(), &jobs, vectors, &runs);
+    let running = app.executor.driven_count();
+    let (figures, driven) = (app.dispatcher.metrics(), app.dispatcher.driven_count());
+    let workflows = WorkflowMetrics { figures, driven, live };
+    let runs =
+        RunMetrics { figures: app.executor.telemetry().metrics(), running, queued, workflows, waiting };
+    let text = app.metrics.render(app.streams.open_count(), &jobs, vectors, &runs);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
 }

@@ -3,9 +3,9 @@ use emergent_domain::object::NewObject;
 
 use crate::{
     App,
-    answer::{Envelope, Result, list},
-    auth::Acting,
+    auth::AsActor,
     extract::Json,
+    response::{Envelope, Result, list},
     views::{
         bulk::{BulkItem, BulkObjects, check_count},
         object::ObjectView,
@@ -21,7 +21,7 @@ use crate::{
 )]
 pub(super) async fn bulk(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Json(body): Json<BulkObjects>,
 ) -> Result<Vec<BulkItem<ObjectView>>> {
     check_count("objects", body.objects.len())?;

@@ -5,12 +5,12 @@ use utoipa::IntoParams;
 
 use crate::{
     App,
-    answer::{Envelope, Result, ok},
-    auth::Acting,
+    auth::AsActor,
     extract::{Json, Path, Query},
+    response::{Envelope, Result, ok},
     views::{
+        expected_version,
         object::{ObjectView, UpdateObject},
-        seen_version,
     },
 };
 
@@ -22,7 +22,7 @@ use crate::{
 )]
 pub(super) async fn update(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(id): Path<ObjectId>,
     Json(body): Json<UpdateObject>,
 ) -> Result<ObjectView> {
@@ -32,9 +32,9 @@ pub(super) async fn update(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Expected {
+pub(super) struct ExpectedVersion {
     /// Deletes only this version; 409 with the current one when it is another.
-    #[serde(default, deserialize_with = "seen_version")]
+    #[serde(default, deserialize_with = "expected_version")]
     #[param(minimum = 1)]
     expected_version: Option<i64>,
 }
@@ -42,14 +42,14 @@ pub(super) struct Expected {
 /// Deletes an object and its edges; `restore` brings them back.
 #[utoipa::path(
     delete, path = "/api/graph/objects/{id}", tag = "objects", operation_id = "deleteObject",
-    params(("id" = Uuid, Path), Expected),
+    params(("id" = Uuid, Path), ExpectedVersion),
     responses((status = 200, description = "The tombstone", body = Envelope<ObjectView>)),
 )]
 pub(super) async fn delete(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(id): Path<ObjectId>,
-    Query(expected): Query<Expected>,
+    Query(expected): Query<ExpectedVersion>,
 ) -> Result<ObjectView> {
     ok(app.graph.delete_object(actor, id, expected.expected_version).await?)
 }
@@ -62,7 +62,7 @@ pub(super) async fn delete(
 )]
 pub(super) async fn restore(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(id): Path<ObjectId>,
 ) -> Result<ObjectView> {
     ok(app.graph.restore_object(actor, id).await?)

@@ -2,9 +2,9 @@ use axum::extract::State;
 
 use crate::{
     App,
-    answer::{Envelope, Result, created},
-    auth::Acting,
+    auth::AsActor,
     extract::Json,
+    response::{Envelope, Result, created},
     views::object::{CreateObject, ObjectView},
 };
 
@@ -16,7 +16,7 @@ use crate::{
 )]
 pub(super) async fn create(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Json(body): Json<CreateObject>,
 ) -> Result<ObjectView> {
     created(app.graph.create_object(actor, body.into()).await?)

@@ -11,13 +11,13 @@ use utoipa::IntoParams;
 
 use crate::{
     App,
-    answer::{Envelope, Result, ok, page},
     auth::InProject,
-    extract::{Paging, Path, Query, fields::Fields},
+    extract::{Paging, Path, Query, fields::JsonMap},
+    response::{Envelope, Result, ok, page},
     views::{
         object::ObjectView,
         relationship::RelationshipView,
-        search::{SearchView, read_limit},
+        search::{SearchView, parse_limit},
         traverse::DirectionView,
     },
 };
@@ -26,7 +26,7 @@ use crate::{
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
+pub(super) struct ObjectListQuery {
     /// Any of these types.
     #[serde(default, rename = "type")]
     types: Vec<String>,
@@ -44,13 +44,13 @@ pub(super) struct Which {
     cursor: Option<String>,
 }
 
-impl Which {
-    fn read(self) -> std::result::Result<(ObjectFilter, Page), Invalid> {
+impl ObjectListQuery {
+    fn into_filter(self) -> std::result::Result<(ObjectFilter, Page), Invalid> {
         let page = Page::new(self.limit, self.cursor.as_deref())?;
         let filters = match &self.filters {
-            Some(text) => serde_json::from_str::<Vec<Fields<Filter>>>(text)
+            Some(text) => serde_json::from_str::<Vec<JsonMap<Filter>>>(text)
                 .map(|filters| filters.into_iter().map(|one| one.0).collect())
-                .map_err(|failure| Invalid::one("filters", format!("is not a list of filters: {failure}")))?,
+                .map_err(|failure| Invalid::new("filters", format!("is not a list of filters: {failure}")))?,
             None => Vec::new(),
         };
         let Self { types, labels, status, key, .. } = self;
@@ -63,15 +63,15 @@ impl Which {
 /// The project's objects, newest first.
 #[utoipa::path(
     get, path = "/api/graph/objects", tag = "objects", operation_id = "listObjects",
-    params(Which),
+    params(ObjectListQuery),
     responses((status = 200, description = "A page of objects", body = Envelope<Vec<ObjectView>>)),
 )]
 pub(super) async fn list(
     State(app): State<App>,
     InProject(project): InProject,
-    Query(which): Query<Which>,
+    Query(which): Query<ObjectListQuery>,
 ) -> Result<Vec<ObjectView>> {
-    let (filter, wanted) = which.read()?;
+    let (filter, wanted) = which.into_filter()?;
     page(app.graph.list_objects(project, filter, wanted).await?)
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn history(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WhichEdges {
+pub(super) struct EdgeListQuery {
     #[serde(default)]
     #[param(value_type = Option<DirectionView>, inline)]
     direction: Direction,
@@ -124,14 +124,14 @@ pub(super) struct WhichEdges {
 /// The relationships at an object, newest first.
 #[utoipa::path(
     get, path = "/api/graph/objects/{id}/edges", tag = "objects", operation_id = "listObjectEdges",
-    params(("id" = Uuid, Path), WhichEdges),
+    params(("id" = Uuid, Path), EdgeListQuery),
     responses((status = 200, description = "A page of relationships", body = Envelope<Vec<RelationshipView>>)),
 )]
 pub(super) async fn edges(
     State(app): State<App>,
     InProject(project): InProject,
     Path(id): Path<ObjectId>,
-    Query(which): Query<WhichEdges>,
+    Query(which): Query<EdgeListQuery>,
 ) -> Result<Vec<RelationshipView>> {
     let wanted = Page::new(which.limit, which.cursor.as_deref())?;
     page(app.graph.object_edges(project, id, which.direction, which.types, wanted).await?)
@@ -140,7 +140,7 @@ pub(super) async fn edges(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Alike {
+pub(super) struct SimilarQuery {
     /// Any of these types.
     #[serde(default, rename = "type")]
     types: Vec<String>,
@@ -156,17 +156,17 @@ pub(super) struct Alike {
 /// The objects whose vectors are nearest to this one's.
 #[utoipa::path(
     get, path = "/api/graph/objects/{id}/similar", tag = "objects", operation_id = "listSimilarObjects",
-    params(("id" = Uuid, Path), Alike),
+    params(("id" = Uuid, Path), SimilarQuery),
     responses((status = 200, description = "The nearest first", body = Envelope<SearchView>)),
 )]
 pub(super) async fn similar(
     State(app): State<App>,
     InProject(project): InProject,
     Path(id): Path<ObjectId>,
-    Query(alike): Query<Alike>,
+    Query(alike): Query<SimilarQuery>,
 ) -> Result<SearchView> {
-    let limit = read_limit(alike.limit)?;
-    let Alike { types, labels, status, .. } = alike;
+    let limit = parse_limit(alike.limit)?;
+    let SimilarQuery { types, labels, status, .. } = alike;
     let filter = ObjectFilter { types, labels, status, ..ObjectFilter::default() };
     filter.check()?;
     ok(app.graph.similar(project, id, filter, limit).await?)

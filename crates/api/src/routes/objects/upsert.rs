@@ -1,11 +1,11 @@
 use axum::extract::State;
-use emergent_graph::Written;
+use emergent_graph::UpsertOutcome;
 
 use crate::{
     App,
-    answer::{Envelope, Result, created_if},
-    auth::Acting,
+    auth::AsActor,
     extract::Json,
+    response::{Envelope, Result, created_if},
     views::object::{CreateObject, ObjectView},
 };
 
@@ -20,9 +20,9 @@ use crate::{
 )]
 pub(super) async fn upsert(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Json(body): Json<CreateObject>,
 ) -> Result<ObjectView> {
     let (object, written) = app.graph.upsert_object(actor, body.into()).await?;
-    created_if(written == Written::Created, object)
+    created_if(written == UpsertOutcome::Created, object)
 }

@@ -10,9 +10,9 @@ use utoipa_axum::routes;
 use crate::{
     App,
     access::Routes,
-    answer::{Envelope, Result, created, ok, page},
     auth::InProject,
     extract::{Json, Paging, Path, Query},
+    response::{Envelope, Result, created, ok, page},
     views::pack::{CreatePack, PackView},
 };
 

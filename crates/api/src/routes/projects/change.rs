@@ -1,12 +1,12 @@
 use axum::extract::State;
 use emergent_domain::ids::ProjectId;
 
-use super::must_see;
+use super::check_visible;
 use crate::{
     App,
-    answer::{Envelope, Result, created, ok},
     auth::Caller,
     extract::{Json, Path},
+    response::{Envelope, Result, created, ok},
     views::project::{CreateProject, ProjectView, UpdateProject},
 };
 
@@ -21,7 +21,7 @@ pub(super) async fn create(
     caller: Caller,
     Json(body): Json<CreateProject>,
 ) -> Result<ProjectView> {
-    caller.must_span_projects("making a project")?;
+    caller.require_all_projects("making a project")?;
     created(app.graph.create_project(&body.name, body.strict).await?)
 }
 
@@ -37,9 +37,9 @@ pub(super) async fn update(
     Path(id): Path<ProjectId>,
     Json(body): Json<UpdateProject>,
 ) -> Result<ProjectView> {
-    must_see(&caller, id)?;
+    check_visible(&caller, id)?;
     let project = app.graph.update_project(id, body.name, body.strict).await?;
-    app.projects.forget();
+    app.projects.clear();
     ok(project)
 }
 
@@ -54,11 +54,11 @@ pub(super) async fn delete(
     caller: Caller,
     Path(id): Path<ProjectId>,
 ) -> Result<ProjectView> {
-    must_see(&caller, id)?;
-    caller.must_span_projects("deleting a project")?;
+    check_visible(&caller, id)?;
+    caller.require_all_projects("deleting a project")?;
     let project = app.graph.get_project(id).await?;
     app.graph.delete_project(id).await?;
-    app.projects.forget();
-    app.tokens.forget();
+    app.projects.clear();
+    app.tokens.clear();
     ok(project)
 }

@@ -20,8 +20,8 @@ pub(super) fn routes() -> Routes {
 }
 
 /// Another's project does not exist for this caller.
-fn must_see(caller: &Caller, id: ProjectId) -> Result<(), ApiError> {
-    match caller.bound_to() {
+fn check_visible(caller: &Caller, id: ProjectId) -> Result<(), ApiError> {
+    match caller.bound_project() {
         Some(own) if own != id => Err(ApiError::not_found("project", id)),
         _ => Ok(()),
     }

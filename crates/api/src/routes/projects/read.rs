@@ -1,12 +1,12 @@
 use axum::extract::State;
-use emergent_domain::{cursor::Paged, ids::ProjectId};
+use emergent_domain::{cursor::ResultPage, ids::ProjectId};
 
-use super::must_see;
+use super::check_visible;
 use crate::{
     App,
-    answer::{Envelope, Result, ok, page},
     auth::Caller,
     extract::{Paging, Path, Query},
+    response::{Envelope, Result, ok, page},
     views::project::ProjectView,
 };
 
@@ -21,9 +21,9 @@ pub(super) async fn list(
     Query(paging): Query<Paging>,
 ) -> Result<Vec<ProjectView>> {
     let wanted = paging.page()?;
-    match caller.bound_to() {
+    match caller.bound_project() {
         None => page(app.graph.list_projects(wanted).await?),
-        Some(own) => page(Paged { items: vec![app.graph.get_project(own).await?], next: None }),
+        Some(own) => page(ResultPage { items: vec![app.graph.get_project(own).await?], next: None }),
     }
 }
 
@@ -38,6 +38,6 @@ pub(super) async fn get(
     caller: Caller,
     Path(id): Path<ProjectId>,
 ) -> Result<ProjectView> {
-    must_see(&caller, id)?;
+    check_visible(&caller, id)?;
     ok(app.graph.get_project(id).await?)
 }

@@ -5,12 +5,12 @@ use utoipa::IntoParams;
 
 use crate::{
     App,
-    answer::{Envelope, Result, ok},
-    auth::Acting,
+    auth::AsActor,
     extract::{Json, Path, Query},
+    response::{Envelope, Result, ok},
     views::{
+        expected_version,
         relationship::{RelationshipView, UpdateRelationship},
-        seen_version,
     },
 };
 
@@ -23,7 +23,7 @@ use crate::{
 )]
 pub(super) async fn update(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(id): Path<RelationshipId>,
     Json(body): Json<UpdateRelationship>,
 ) -> Result<RelationshipView> {
@@ -33,9 +33,9 @@ pub(super) async fn update(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Expected {
+pub(super) struct ExpectedVersion {
     /// Deletes only this version; 409 with the current one when it is another.
-    #[serde(default, deserialize_with = "seen_version")]
+    #[serde(default, deserialize_with = "expected_version")]
     #[param(minimum = 1)]
     expected_version: Option<i64>,
 }
@@ -44,14 +44,14 @@ pub(super) struct Expected {
 #[utoipa::path(
     delete, path = "/api/graph/relationships/{id}", tag = "relationships",
     operation_id = "deleteRelationship",
-    params(("id" = Uuid, Path), Expected),
+    params(("id" = Uuid, Path), ExpectedVersion),
     responses((status = 200, description = "The tombstone", body = Envelope<RelationshipView>)),
 )]
 pub(super) async fn delete(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path(id): Path<RelationshipId>,
-    Query(expected): Query<Expected>,
+    Query(expected): Query<ExpectedVersion>,
 ) -> Result<RelationshipView> {
     ok(app.graph.delete_relationship(actor, id, expected.expected_version).await?)
 }

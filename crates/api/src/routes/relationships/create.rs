@@ -3,9 +3,9 @@ use emergent_domain::relationship::NewRelationship;
 
 use crate::{
     App,
-    answer::{Envelope, Result, created_if, list},
-    auth::Acting,
+    auth::AsActor,
     extract::Json,
+    response::{Envelope, Result, created_if, list},
     views::{
         bulk::{BulkItem, BulkRelationships, check_count},
         relationship::{CreateRelationship, RelationshipView},
@@ -23,7 +23,7 @@ use crate::{
 )]
 pub(super) async fn create(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Json(body): Json<CreateRelationship>,
 ) -> Result<RelationshipView> {
     let (relationship, made_now) = app.graph.create_relationship(actor, body.into()).await?;
@@ -41,7 +41,7 @@ pub(super) async fn create(
 )]
 pub(super) async fn bulk(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Json(body): Json<BulkRelationships>,
 ) -> Result<Vec<BulkItem<RelationshipView>>> {
     check_count("relationships", body.relationships.len())?;

@@ -10,9 +10,9 @@ use uuid::Uuid;
 
 use crate::{
     App,
-    answer::{Envelope, Result, ok, page},
     auth::InProject,
     extract::{Path, Query},
+    response::{Envelope, Result, ok, page},
     views::relationship::RelationshipView,
 };
 
@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Which {
+pub(super) struct RelationshipListQuery {
     /// Any of these types.
     #[serde(default, rename = "type")]
     types: Vec<String>,
@@ -36,13 +36,13 @@ pub(super) struct Which {
 /// The project's relationships, newest first.
 #[utoipa::path(
     get, path = "/api/graph/relationships", tag = "relationships", operation_id = "listRelationships",
-    params(Which),
+    params(RelationshipListQuery),
     responses((status = 200, description = "A page of relationships", body = Envelope<Vec<RelationshipView>>)),
 )]
 pub(super) async fn list(
     State(app): State<App>,
     InProject(project): InProject,
-    Query(which): Query<Which>,
+    Query(which): Query<RelationshipListQuery>,
 ) -> Result<Vec<RelationshipView>> {
     let wanted = Page::new(which.limit, which.cursor.as_deref())?;
     let filter = RelationshipFilter {

@@ -1,12 +1,12 @@
 use axum::extract::State;
 use emergent_domain::ids::{AgentId, RunId};
 
-use super::run_of;
+use super::get_agent_run;
 use crate::{
     App,
-    answer::{Envelope, Result, accepted, ok},
-    auth::Acting,
-    extract::{MaybeJson, Path},
+    auth::AsActor,
+    extract::{OptionalJson, Path},
+    response::{Envelope, Result, accepted, ok},
     views::{
         revert::RevertView,
         run::{ResumeRun, StartedRun},
@@ -22,10 +22,10 @@ use crate::{
 )]
 pub(super) async fn cancel(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path((agent, run)): Path<(AgentId, RunId)>,
 ) -> Result<StartedRun> {
-    run_of(&app, actor.project, agent, run).await?;
+    get_agent_run(&app, actor.project, agent, run).await?;
     ok(app.executor.cancel(actor, run).await?)
 }
 
@@ -38,11 +38,11 @@ pub(super) async fn cancel(
 )]
 pub(super) async fn resume(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path((agent, run)): Path<(AgentId, RunId)>,
-    MaybeJson(body): MaybeJson<ResumeRun>,
+    OptionalJson(body): OptionalJson<ResumeRun>,
 ) -> Result<StartedRun> {
-    run_of(&app, actor.project, agent, run).await?;
+    get_agent_run(&app, actor.project, agent, run).await?;
     accepted(app.executor.resume(actor, run, body.input).await?)
 }
 
@@ -54,9 +54,9 @@ pub(super) async fn resume(
 )]
 pub(super) async fn revert(
     State(app): State<App>,
-    Acting(actor): Acting,
+    AsActor(actor): AsActor,
     Path((agent, run)): Path<(AgentId, RunId)>,
 ) -> Result<RevertView> {
-    run_of(&app, actor.project, agent, run).await?;
+    get_agent_run(&app, actor.project, agent, run).await?;
     ok(app.executor.revert_run(actor, run).await?)
 }

@@ -1,20 +1,20 @@
 use axum::extract::State;
 use emergent_domain::{
-    cursor::{Page, Paged},
+    cursor::{Page, ResultPage},
     ids::{AgentId, RunId, ToolCallId},
     invalid::Invalid,
-    run::{CallStatus, MessageRole},
+    run::{MessageRole, ToolCallStatus},
 };
 use emergent_executor::history::{MessageFilter, ToolCallFilter};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::run_of;
+use super::get_agent_run;
 use crate::{
     App,
-    answer::{Envelope, Result, ok, page},
     auth::InProject,
     extract::{Path, Query},
+    response::{Envelope, Result, ok, page},
     views::{
         run_message::{RoleView, RunMessageView},
         tool_call::{CallStatusView, ToolCallView},
@@ -24,7 +24,7 @@ use crate::{
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WhichMessages {
+pub(super) struct MessageListQuery {
     #[param(value_type = Option<RoleView>, inline)]
     role: Option<MessageRole>,
     /// Only of this step.
@@ -41,20 +41,20 @@ pub(super) struct WhichMessages {
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs/{runId}/messages", tag = "runs",
     operation_id = "listRunMessages",
-    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path), WhichMessages),
+    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path), MessageListQuery),
     responses((status = 200, description = "A page of messages", body = Envelope<Vec<RunMessageView>>)),
 )]
 pub(super) async fn messages(
     State(app): State<App>,
     InProject(project): InProject,
     Path((agent, run)): Path<(AgentId, RunId)>,
-    Query(which): Query<WhichMessages>,
+    Query(which): Query<MessageListQuery>,
 ) -> Result<Vec<RunMessageView>> {
     let wanted = Page::new(which.limit, which.cursor.as_deref())?;
     if which.step.is_some_and(|step| step < 0) {
-        return Err(Invalid::one("step", "must be 0 or more").into());
+        return Err(Invalid::new("step", "must be 0 or more").into());
     }
-    run_of(&app, project, agent, run).await?;
+    get_agent_run(&app, project, agent, run).await?;
     let filter = MessageFilter { role: which.role, step: which.step };
     page(app.executor.run_messages(project, run, filter, wanted).await?)
 }
@@ -62,7 +62,7 @@ pub(super) async fn messages(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WhichCalls {
+pub(super) struct ToolCallListQuery {
     /// Only of this tool.
     tool_name: Option<String>,
     #[param(value_type = Option<CallStatusView>, inline)]
@@ -78,23 +78,27 @@ pub(super) struct WhichCalls {
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs/{runId}/tool-calls", tag = "runs",
     operation_id = "listRunToolCalls",
-    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path), WhichCalls),
+    params(("agentId" = Uuid, Path), ("runId" = Uuid, Path), ToolCallListQuery),
     responses((status = 200, description = "A page of calls", body = Envelope<Vec<ToolCallView>>)),
 )]
 pub(super) async fn tool_calls(
     State(app): State<App>,
     InProject(project): InProject,
     Path((agent, run)): Path<(AgentId, RunId)>,
-    Query(which): Query<WhichCalls>,
+    Query(which): Query<ToolCallListQuery>,
 ) -> Result<Vec<ToolCallView>> {
     let wanted = Page::new(which.limit, which.cursor.as_deref())?;
     if let Some(name) = &which.tool_name {
         emergent_domain::object::check_chars("tool_name", name)?;
     }
-    run_of(&app, project, agent, run).await?;
-    let filter = ToolCallFilter { tool_name: which.tool_name, status: which.status.map(CallStatus::from) };
-    let Paged { items, next } = app.executor.run_tool_calls(project, run, filter, wanted).await?;
-    page(Paged { items: items.into_iter().map(|call| ToolCallView::of(run, call)).collect::<Vec<_>>(), next })
+    get_agent_run(&app, project, agent, run).await?;
+    let filter =
+        ToolCallFilter { tool_name: which.tool_name, status: which.status.map(ToolCallStatus::from) };
+    let ResultPage { items, next } = app.executor.run_tool_calls(project, run, filter, wanted).await?;
+    page(ResultPage {
+        items: items.into_iter().map(|call| ToolCallView::new(run, call)).collect::<Vec<_>>(),
+        next,
+    })
 }
 
 /// One tool call, with what it was given and what it gave.
@@ -109,6 +113,6 @@ pub(super) async fn tool_call(
     InProject(project): InProject,
     Path((agent, run, call)): Path<(AgentId, RunId, ToolCallId)>,
 ) -> Result<ToolCallView> {
-    run_of(&app, project, agent, run).await?;
-    ok(ToolCallView::of(run, app.executor.run_tool_call(project, run, call).await?))
+    get_agent_run(&app, project, agent, run).await?;
+    ok(ToolCallView::new(run, app.executor.run_tool_call(project, run, call).await?))
 }

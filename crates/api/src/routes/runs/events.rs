@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
-use super::run_of;
+use super::get_agent_run;
 use crate::{
     ApiError, App,
     auth::{Caller, InProject},
@@ -25,7 +25,7 @@ use crate::{
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct From {
+pub(super) struct EventsQuery {
     /// Events after this `id:`; without it, from the beginning. The header `Last-Event-ID` of a
     /// client that reconnects goes before it.
     #[param(minimum = 0)]
@@ -39,7 +39,7 @@ pub(super) struct From {
     get, path = "/api/admin/agents/{agentId}/runs/{runId}/events", tag = "runs",
     operation_id = "followRun",
     params(
-        ("agentId" = Uuid, Path), ("runId" = Uuid, Path), From,
+        ("agentId" = Uuid, Path), ("runId" = Uuid, Path), EventsQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "The last `id:` seen."),
     ),
     responses((status = 200, description = "Frames of JSON", body = RunEventView, content_type = "text/event-stream")),
@@ -49,11 +49,11 @@ pub(super) async fn follow(
     caller: Caller,
     InProject(project): InProject,
     Path((agent, run)): Path<(AgentId, RunId)>,
-    Query(from): Query<From>,
+    Query(from): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let after = sse::after(&headers, from.after)?;
-    run_of(&app, project, agent, run).await?;
+    let after = sse::resume_seq(&headers, from.after)?;
+    get_agent_run(&app, project, agent, run).await?;
     let events = app.executor.follow(project, run, after).map(frame);
     Ok(sse::stream(&app, &caller, events))
 }

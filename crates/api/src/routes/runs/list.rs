@@ -11,19 +11,19 @@ use utoipa::IntoParams;
 
 use crate::{
     App,
-    answer::{Envelope, Result, page},
     auth::InProject,
     extract::{Path, Query},
+    response::{Envelope, Result, page},
     views::run::RunView,
 };
 
 /// Fewer than elsewhere: a run is a lot to look at.
-const USUAL: i64 = 20;
+const DEFAULT_LIMIT: i64 = 20;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
+pub(super) struct RunListQuery {
     /// `queued`, `running`, `completed` (or `success`), `failed`, `paused` or `cancelled`.
     #[param(pattern = "^(queued|running|completed|success|failed|paused|cancelled)$")]
     status: Option<String>,
@@ -37,48 +37,48 @@ pub(super) struct Which {
     cursor: Option<String>,
 }
 
-impl Which {
-    fn read(self, agent: Option<AgentId>) -> std::result::Result<(RunFilter, Page), Invalid> {
-        let page = Page::new(self.limit.or(Some(USUAL)), self.cursor.as_deref())?;
-        let status = self.status.as_deref().map(status).transpose()?;
+impl RunListQuery {
+    fn into_filter(self, agent: Option<AgentId>) -> std::result::Result<(RunFilter, Page), Invalid> {
+        let page = Page::new(self.limit.or(Some(DEFAULT_LIMIT)), self.cursor.as_deref())?;
+        let status = self.status.as_deref().map(parse_status).transpose()?;
         Ok((RunFilter { agent, status, parent: self.parent_run_id }, page))
     }
 }
 
-fn status(word: &str) -> std::result::Result<RunStatus, Invalid> {
+fn parse_status(word: &str) -> std::result::Result<RunStatus, Invalid> {
     let word = if word == "success" { "completed" } else { word };
     RunStatus::parse(word).ok_or_else(|| {
         let words: Vec<_> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
-        Invalid::one("status", format!("must be one of {}", words.join(", ")))
+        Invalid::new("status", format!("must be one of {}", words.join(", ")))
     })
 }
 
 /// The runs of an agent, newest first.
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs", tag = "runs", operation_id = "listAgentRuns",
-    params(("agentId" = Uuid, Path), Which),
+    params(("agentId" = Uuid, Path), RunListQuery),
     responses((status = 200, description = "A page of runs", body = Envelope<Vec<RunView>>)),
 )]
-pub(super) async fn of_agent(
+pub(super) async fn list_for_agent(
     State(app): State<App>,
     InProject(project): InProject,
     Path(agent): Path<AgentId>,
-    Query(which): Query<Which>,
+    Query(which): Query<RunListQuery>,
 ) -> Result<Vec<RunView>> {
-    let (filter, wanted) = which.read(Some(agent))?;
+    let (filter, wanted) = which.into_filter(Some(agent))?;
     page(app.executor.list_runs(project, filter, wanted).await?)
 }
 
 /// The runs of every agent, newest first.
 #[utoipa::path(
-    get, path = "/api/admin/runs", tag = "runs", operation_id = "listRuns", params(Which),
+    get, path = "/api/admin/runs", tag = "runs", operation_id = "listRuns", params(RunListQuery),
     responses((status = 200, description = "A page of runs", body = Envelope<Vec<RunView>>)),
 )]
-pub(super) async fn all(
+pub(super) async fn list_all(
     State(app): State<App>,
     InProject(project): InProject,
-    Query(which): Query<Which>,
+    Query(which): Query<RunListQuery>,
 ) -> Result<Vec<RunView>> {
-    let (filter, wanted) = which.read(None)?;
+    let (filter, wanted) = which.into_filter(None)?;
     page(app.executor.list_runs(project, filter, wanted).await?)
 }

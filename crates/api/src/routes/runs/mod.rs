@@ -17,9 +17,9 @@ use crate::{ApiError, App, access::Routes};
 
 pub(super) fn routes() -> Routes {
     Routes::new()
-        .scoped(AdminRead, routes!(list::all))
+        .scoped(AdminRead, routes!(list::list_all))
         .scoped(AdminRead, routes!(read::get_by_id))
-        .scoped(AdminRead, routes!(list::of_agent))
+        .scoped(AdminRead, routes!(list::list_for_agent))
         .scoped(AdminRead, routes!(read::get))
         .scoped(AdminRead, routes!(read::tree))
         .scoped(AdminRead, routes!(conversation::messages))
@@ -33,7 +33,7 @@ pub(super) fn routes() -> Routes {
 
 /// The run, if it is this agent's. Another agent's run is not found here, as another project's is
 /// not found anywhere.
-async fn run_of(app: &App, project: ProjectId, agent: AgentId, run: RunId) -> Result<Run, ApiError> {
+async fn get_agent_run(app: &App, project: ProjectId, agent: AgentId, run: RunId) -> Result<Run, ApiError> {
     let found = app.executor.get_run(project, run).await?;
     if found.agent == agent { Ok(found) } else { Err(ApiError::not_found("run", run)) }
 }

@@ -1,12 +1,12 @@
 use axum::extract::State;
 use emergent_domain::ids::{AgentId, RunId};
 
-use super::run_of;
+use super::get_agent_run;
 use crate::{
     App,
-    answer::{Envelope, Result, ok},
     auth::InProject,
     extract::Path,
+    response::{Envelope, Result, ok},
     views::{run::RunTreeView, run_detail::RunDetailView},
 };
 
@@ -21,7 +21,7 @@ pub(super) async fn get(
     InProject(project): InProject,
     Path((agent, run)): Path<(AgentId, RunId)>,
 ) -> Result<RunDetailView> {
-    run_of(&app, project, agent, run).await?;
+    get_agent_run(&app, project, agent, run).await?;
     ok(app.executor.run_detail(project, run).await?)
 }
 
@@ -50,6 +50,6 @@ pub(super) async fn tree(
     InProject(project): InProject,
     Path((agent, run)): Path<(AgentId, RunId)>,
 ) -> Result<RunTreeView> {
-    run_of(&app, project, agent, run).await?;
+    get_agent_run(&app, project, agent, run).await?;
     ok(app.executor.run_tree(project, run).await?)
 }

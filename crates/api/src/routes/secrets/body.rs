@@ -2,34 +2,34 @@
 //! nothing is repeated, since whatever stands in the wrong place may be the secret.
 
 use axum::extract::{FromRequest, Request};
-use emergent_secrets::{Secret, VALUE_BYTES};
+use emergent_secrets::{MAX_VALUE_BYTES, Secret};
 
 use crate::{
     ApiError,
-    extract::{fields::Fields, has_content_type, read_limited},
+    extract::{fields::JsonMap, has_content_type, read_limited},
     views::secret::PutSecret,
 };
 
 /// Room for a value of which JSON escapes every letter.
-const BODY: usize = 6 * VALUE_BYTES + 1_024;
+const MAX_BODY_BYTES: usize = 6 * MAX_VALUE_BYTES + 1_024;
 
-pub(super) struct Value(pub Secret);
+pub(super) struct SecretBody(pub Secret);
 
-impl<S: Send + Sync> FromRequest<S> for Value {
+impl<S: Send + Sync> FromRequest<S> for SecretBody {
     type Rejection = ApiError;
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         if !has_content_type(&parts.headers, "application/json") {
             return Err(ApiError::wrong_content_type("application/json"));
         }
-        let bytes = read_limited(&parts.headers, body, BODY, "the body").await?;
-        read(&bytes)
+        let bytes = read_limited(&parts.headers, body, MAX_BODY_BYTES, "the body").await?;
+        parse_body(&bytes)
     }
 }
 
-fn read(bytes: &[u8]) -> Result<Value, ApiError> {
+fn parse_body(bytes: &[u8]) -> Result<SecretBody, ApiError> {
     let failure = match serde_json::from_slice(bytes) {
-        Ok(Fields(PutSecret { value })) => return Ok(Value(Secret::new(value))),
+        Ok(JsonMap(PutSecret { value })) => return Ok(SecretBody(Secret::new(value))),
         Err(failure) => failure,
     };
     if !failure.is_data() {
@@ -59,7 +59,9 @@ mod tests {
 
     #[test]
     fn a_value_is_read() {
-        let Ok(Value(secret)) = read(br#" {"value":"a\nb\u00fc"} "#) else { panic!("it is well formed") };
+        let Ok(SecretBody(secret)) = parse_body(br#" {"value":"a\nb\u00fc"} "#) else {
+            panic!("it is well formed")
+        };
         assert_eq!(secret.expose(), "a\nbü");
     }
 
@@ -83,7 +85,7 @@ mod tests {
             (r#"{"S3cr3t-17":"x"}"#, ""),
             (r#"{"value":"S3cr3t-17","comment":"x"}"#, "comment"),
         ] {
-            let Err(refusal) = read(body.as_bytes()) else { panic!("{body} was read") };
+            let Err(refusal) = parse_body(body.as_bytes()) else { panic!("{body} was read") };
             let told = serde_json::to_value(refusal.into_body()).unwrap();
             assert_eq!(told["details"][0]["field"], field, "{body}: {told}");
             assert!(

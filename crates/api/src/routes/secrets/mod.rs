@@ -10,12 +10,12 @@ use utoipa_axum::routes;
 use crate::{
     ApiError, App,
     access::Routes,
-    answer::{Envelope, Result, created_if, list as listed, ok},
     auth::{Caller, InProject},
     extract::Path,
+    response::{Envelope, Result, created_if, list as listed, ok},
     views::secret::{PutSecret, RotatedView, SecretView},
 };
-use body::Value;
+use body::SecretBody;
 
 pub(super) fn routes() -> Routes {
     Routes::new()
@@ -50,9 +50,9 @@ async fn put(
     InProject(project): InProject,
     caller: Caller,
     Path(name): Path<String>,
-    Value(value): Value,
+    SecretBody(value): SecretBody,
 ) -> Result<SecretView> {
-    let kept = app.secrets.put(project, Some(caller.token.id), &named(&name)?, value).await?;
+    let kept = app.secrets.put(project, Some(caller.token.id), &parse_name(&name)?, value).await?;
     created_if(kept.version == 1, kept)
 }
 
@@ -67,7 +67,7 @@ async fn delete(
     InProject(project): InProject,
     Path(name): Path<String>,
 ) -> Result<SecretView> {
-    ok(app.secrets.delete(project, &named(&name)?).await?)
+    ok(app.secrets.delete(project, &parse_name(&name)?).await?)
 }
 
 /// Seals every secret of every project with another key: a new one where the server keeps the key
@@ -77,10 +77,10 @@ async fn delete(
     responses((status = 200, description = "The new key's id", body = Envelope<RotatedView>)),
 )]
 async fn rotate(State(app): State<App>, caller: Caller) -> Result<RotatedView> {
-    caller.must_span_projects("a new key for all of them")?;
+    caller.require_all_projects("a new key for all of them")?;
     ok(app.secrets.rotate().await?)
 }
 
-fn named(text: &str) -> std::result::Result<SecretName, ApiError> {
+fn parse_name(text: &str) -> std::result::Result<SecretName, ApiError> {
     Ok(text.parse::<SecretName>()?)
 }

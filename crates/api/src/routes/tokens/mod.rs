@@ -12,9 +12,9 @@ use utoipa_axum::routes;
 use crate::{
     ApiError, App,
     access::Routes,
-    answer::{Envelope, Result, created, ok, page},
     auth::Caller,
     extract::{Json, Paging, Path, Query},
+    response::{Envelope, Result, created, ok, page},
     views::token::{CreateToken, TokenView},
 };
 
@@ -35,7 +35,7 @@ async fn list(
     caller: Caller,
     Query(paging): Query<Paging>,
 ) -> Result<Vec<TokenView>> {
-    page(app.graph.list_tokens(caller.bound_to(), paging.page()?).await?)
+    page(app.graph.list_tokens(caller.bound_project(), paging.page()?).await?)
 }
 
 /// Makes a token. Its secret is in this answer and never shown again. A token cannot give away
@@ -45,9 +45,9 @@ async fn list(
     responses((status = 201, description = "The token with its secret", body = Envelope<TokenView>)),
 )]
 async fn create(State(app): State<App>, caller: Caller, Json(body): Json<CreateToken>) -> Result<TokenView> {
-    let project = project_of_new(&app, &caller, body.project.as_deref()).await?;
+    let project = new_token_project(&app, &caller, body.project.as_deref()).await?;
     let scopes: BTreeSet<_> = body.scopes.into_iter().collect();
-    scopes.iter().try_for_each(|scope| caller.must_have(*scope))?;
+    scopes.iter().try_for_each(|scope| caller.require_scope(*scope))?;
     let expires_at = match (body.expires_at, caller.token.expires_at) {
         (Some(wanted), Some(own)) if wanted > own => {
             return Err(ApiError::invalid("expiresAt", format!("is after this token's own end, {own}")));
@@ -64,19 +64,19 @@ async fn create(State(app): State<App>, caller: Caller, Json(body): Json<CreateT
     responses((status = 200, description = "The token, revoked", body = Envelope<TokenView>)),
 )]
 async fn revoke(State(app): State<App>, caller: Caller, Path(id): Path<TokenId>) -> Result<TokenView> {
-    let revoked = app.graph.revoke_token(caller.bound_to(), id).await?;
-    app.tokens.forget();
+    let revoked = app.graph.revoke_token(caller.bound_project(), id).await?;
+    app.tokens.clear();
     ok(revoked)
 }
 
-async fn project_of_new(
+async fn new_token_project(
     app: &App,
     caller: &Caller,
     named: Option<&str>,
 ) -> std::result::Result<Option<ProjectId>, ApiError> {
     let Some(named) = named else { return Ok(caller.named_project()) };
     let project = app.project(named).await?;
-    match caller.bound_to() {
+    match caller.bound_project() {
         Some(own) if own != project => Err(ApiError::unknown_project(named)),
         _ => Ok(Some(project)),
     }

@@ -7,8 +7,8 @@ use utoipa_axum::routes;
 use crate::{
     App,
     access::Routes,
-    answer::{Envelope, Result, ok},
     auth::InProject,
+    response::{Envelope, Result, ok},
     views::tool::ToolView,
 };
 
@@ -23,7 +23,7 @@ pub(super) fn routes() -> Routes {
     responses((status = 200, description = "Every tool", body = Envelope<Vec<ToolView>>)),
 )]
 async fn list(State(app): State<App>, InProject(project): InProject) -> Result<Vec<ToolView>> {
-    let mut tools = app.executor.tools().of_project(project).await;
+    let mut tools = app.executor.tools().project_tools(project).await;
     tools.sort_by(|a, b| a.info().name.cmp(&b.info().name));
     ok(tools.iter().map(|tool| ToolView::from(tool.info())).collect::<Vec<_>>())
 }

@@ -16,9 +16,9 @@ use utoipa_axum::routes;
 use crate::{
     App,
     access::Routes,
-    answer::{Envelope, Result, ok, page},
     auth::InProject,
     extract::Query,
+    response::{Envelope, Result, ok, page},
     views::trigger::{FiringView, TriggersView},
 };
 
@@ -38,7 +38,7 @@ async fn list(State(app): State<App>, InProject(project): InProject) -> Result<T
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-struct Which {
+struct FiringListQuery {
     /// Only of this agent.
     #[serde(rename = "agentId")]
     #[param(value_type = Option<Uuid>, rename = "agentId")]
@@ -53,32 +53,32 @@ struct Which {
     cursor: Option<String>,
 }
 
-impl Which {
-    fn read(self) -> std::result::Result<(FiringFilter, Page), Invalid> {
+impl FiringListQuery {
+    fn into_filter(self) -> std::result::Result<(FiringFilter, Page), Invalid> {
         let page = Page::new(self.limit, self.cursor.as_deref())?;
-        let status = self.status.as_deref().map(status).transpose()?;
+        let status = self.status.as_deref().map(parse_status).transpose()?;
         Ok((FiringFilter { agent: self.agent, status }, page))
     }
 }
 
-fn status(word: &str) -> std::result::Result<FiringStatus, Invalid> {
+fn parse_status(word: &str) -> std::result::Result<FiringStatus, Invalid> {
     FiringStatus::parse(word).ok_or_else(|| {
         let words: Vec<_> = FiringStatus::ALL.iter().map(|status| status.as_str()).collect();
-        Invalid::one("status", format!("must be one of {}", words.join(", ")))
+        Invalid::new("status", format!("must be one of {}", words.join(", ")))
     })
 }
 
 /// Every time a trigger's moment came, newest first, and what became of it. Settled firings are
 /// kept for 30 days.
 #[utoipa::path(
-    get, path = "/api/admin/triggers/firings", tag = "triggers", operation_id = "listFirings", params(Which),
+    get, path = "/api/admin/triggers/firings", tag = "triggers", operation_id = "listFirings", params(FiringListQuery),
     responses((status = 200, description = "A page of firings", body = Envelope<Vec<FiringView>>)),
 )]
 async fn firings(
     State(app): State<App>,
     InProject(project): InProject,
-    Query(which): Query<Which>,
+    Query(which): Query<FiringListQuery>,
 ) -> Result<Vec<FiringView>> {
-    let (filter, wanted) = which.read()?;
+    let (filter, wanted) = which.into_filter()?;
     page(app.executor.list_firings(project, filter, wanted).await?)
 }

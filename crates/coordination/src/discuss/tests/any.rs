@@ -37,8 +37,8 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-fn settings() -> impl Strategy<Value = Settings> {
-    let kind = prop::sample::select(Kind::ALL.to_vec());
+fn settings() -> impl Strategy<Value = DiscussionSettings> {
+    let kind = prop::sample::select(DiscussionKind::ALL.to_vec());
     let roles = prop::collection::vec(
         prop::option::of(prop::sample::select(vec!["judge", "for", "against", "proposer", "decider"])),
         1..6,
@@ -53,24 +53,24 @@ fn settings() -> impl Strategy<Value = Settings> {
                 weight: weights[at],
                 role: role.map(str::to_owned),
             });
-            Settings {
+            DiscussionSettings {
                 participants: participants.collect(),
                 options,
                 rounds,
                 threshold,
                 quorum,
-                ..Settings::new(kind, "topic", &[])
+                ..DiscussionSettings::new(kind, "topic", &[])
             }
         },
     )
 }
 
-fn end_of(act: &Act, place: i64) -> Ended {
+fn end_of(act: &Act, place: i64) -> TurnResult {
     match act {
-        Act::Fail => Ended::default(),
-        Act::Silent => Ended { ok: true, ..Ended::default() },
-        Act::Words(text) => Ended { ok: true, text: text.clone(), vote: None },
-        Act::Vote(option, confidence) => Ended {
+        Act::Fail => TurnResult::default(),
+        Act::Silent => TurnResult { ok: true, ..TurnResult::default() },
+        Act::Words(text) => TurnResult { ok: true, text: text.clone(), vote: None },
+        Act::Vote(option, confidence) => TurnResult {
             ok: true,
             text: format!("words-of-{place}."),
             vote: Some(Vote {
@@ -92,60 +92,60 @@ proptest! {
         acts in prop::collection::vec(act(), 1..40),
         order in prop::collection::vec(any::<prop::sample::Index>(), 1..40),
     ) {
-        let bound = most_turns(&settings);
-        let mut turns: Vec<Turn> = Vec::new();
-        let mut asked_at: std::collections::HashMap<i64, Ask> = std::collections::HashMap::new();
+        let bound = max_turns(&settings);
+        let mut turns: Vec<DiscussionTurn> = Vec::new();
+        let mut asked_at: std::collections::HashMap<i64, NewTurn> = std::collections::HashMap::new();
         for step in 0.. {
             prop_assert!(step <= 4 * bound + 4, "it goes on and on");
-            let said = next(&settings, &turns, None);
-            prop_assert_eq!(&said, &next(&settings, &turns, None));
+            let said = next_action(&settings, &turns, None);
+            prop_assert_eq!(&said, &next_action(&settings, &turns, None));
             let mut mixed = turns.clone();
             mixed.reverse();
-            prop_assert_eq!(&said, &next(&settings, &mixed, None), "the order of turns does not matter");
+            prop_assert_eq!(&said, &next_action(&settings, &mixed, None), "the order of turns does not matter");
             match said {
-                Next::Ask(asks) => {
+                DiscussionAction::StartTurns(asks) => {
                     // Only some are started at once, as when a server dies in between.
                     let some = 1 + order[step % order.len()].index(asks.len());
                     for ask in &asks {
-                        prop_assert!(!turns.iter().any(|turn| turn.place == ask.place), "a place is asked once");
-                        if let Some(before) = asked_at.insert(ask.place, ask.clone()) {
+                        prop_assert!(!turns.iter().any(|turn| turn.index == ask.index), "a place is asked once");
+                        if let Some(before) = asked_at.insert(ask.index, ask.clone()) {
                             prop_assert_eq!(&before, ask, "a place means the same turn for ever");
                         }
                     }
                     for ask in asks.into_iter().take(some) {
-                        turns.push(Turn { place: ask.place, agent: ask.agent, phase: ask.phase, round: ask.round, ended: None });
+                        turns.push(DiscussionTurn { index: ask.index, agent: ask.agent, phase: ask.phase, round: ask.round, result: None });
                     }
                     prop_assert!(turns.len() <= bound, "{} turns, at most {}", turns.len(), bound);
                 }
-                Next::Wait => {
-                    let running: Vec<usize> = (0..turns.len()).filter(|at| turns[*at].ended.is_none()).collect();
+                DiscussionAction::Wait => {
+                    let running: Vec<usize> = (0..turns.len()).filter(|at| turns[*at].result.is_none()).collect();
                     prop_assert!(!running.is_empty(), "it waits for nobody");
                     let at = running[order[step % order.len()].index(running.len())];
-                    let place = turns[at].place;
-                    turns[at].ended = Some(end_of(&acts[place as usize % acts.len()], place));
+                    let place = turns[at].index;
+                    turns[at].result = Some(end_of(&acts[place as usize % acts.len()], place));
                 }
-                Next::Resolve(outcome) => {
+                DiscussionAction::Resolve(outcome) => {
                     prop_assert!((0.0..=1.0).contains(&outcome.consensus_level));
                     prop_assert!(outcome.decision.is_object());
                     break;
                 }
-                Next::Escalate { reason, so_far, .. } => {
+                DiscussionAction::Escalate { reason, so_far, .. } => {
                     prop_assert!(!reason.is_empty());
                     prop_assert!((0.0..=1.0).contains(&so_far.consensus_level));
                     break;
                 }
             }
         }
-        let person = Decision { decision: "so".into(), reason: String::new() };
-        let decided = matches!(next(&settings, &turns, Some(&person)), Next::Resolve(_));
+        let person = PersonDecision { decision: "so".into(), reason: String::new() };
+        let decided = matches!(next_action(&settings, &turns, Some(&person)), DiscussionAction::Resolve(_));
         prop_assert!(decided, "a person can always decide");
         // Nobody who votes in the first vote, or votes in it again, is shown another's vote.
-        let asked = asked(&settings, &turns);
-        let first = asked.iter().find(|ask| ask.hands_vote).map(|ask| (ask.phase.clone(), ask.round));
+        let asked = expected_turns(&settings, &turns);
+        let first = asked.iter().find(|ask| ask.expects_vote).map(|ask| (ask.phase.clone(), ask.round));
         for ask in asked.iter().filter(|ask| Some((ask.phase.clone(), ask.round)) == first) {
             prop_assert!(!ask.prompt.contains("voted for:"), "{}", ask.prompt);
-            for other in asked.iter().filter(|other| other.hands_vote && other.agent != ask.agent) {
-                let shows = |what: &str| ask.prompt.contains(&format!("{what}-{}.", other.place));
+            for other in asked.iter().filter(|other| other.expects_vote && other.agent != ask.agent) {
+                let shows = |what: &str| ask.prompt.contains(&format!("{what}-{}.", other.index));
                 prop_assert!(!shows("secret") && !shows("words-of"), "{}", ask.prompt);
             }
         }

@@ -27,10 +27,10 @@ enum Decoding<'a> {
 struct Widths {
     /// By first code: the last code and its width.
     ranges: BTreeMap<u32, (u32, f64)>,
-    otherwise: Otherwise,
+    otherwise: DefaultWidth,
 }
 
-enum Otherwise {
+enum DefaultWidth {
     Fixed(f64),
     Helvetica,
 }
@@ -69,7 +69,7 @@ impl<'a> Font<'a> {
         let length = if self.composite { 2 } else { 1 };
         string.chunks(length).map(|bytes| {
             let code = bytes.iter().fold(0, |code, byte| code << 8 | u32::from(*byte));
-            Glyph { code, width: self.widths.of(code) }
+            Glyph { code, width: self.widths.width(code) }
         })
     }
 
@@ -133,12 +133,12 @@ fn is_utf16(name: &[u8]) -> bool {
 }
 
 impl Widths {
-    fn of(&self, code: u32) -> f64 {
+    fn width(&self, code: u32) -> f64 {
         match self.ranges.range(..=code).next_back() {
             Some((_, (last, width))) if code <= *last => *width,
             _ => match self.otherwise {
-                Otherwise::Fixed(width) => width,
-                Otherwise::Helvetica => {
+                DefaultWidth::Fixed(width) => width,
+                DefaultWidth::Helvetica => {
                     let index = (code as usize).wrapping_sub(32);
                     HELVETICA.get(index).map_or(556.0, |width| f64::from(*width))
                 }
@@ -161,7 +161,7 @@ impl Widths {
         }
         let courier =
             font.get(b"BaseFont").and_then(Object::as_name).is_ok_and(|name| name.starts_with(b"Courier"));
-        let otherwise = if courier { Otherwise::Fixed(600.0) } else { Otherwise::Helvetica };
+        let otherwise = if courier { DefaultWidth::Fixed(600.0) } else { DefaultWidth::Helvetica };
         Widths { ranges, otherwise }
     }
 
@@ -170,7 +170,7 @@ impl Widths {
         let descendants = font.get_deref(b"DescendantFonts", document).and_then(Object::as_array);
         let descendant = descendants.ok().and_then(|fonts| dictionary(document, fonts.first()?));
         let Some(font) = descendant else {
-            return Widths { ranges: BTreeMap::new(), otherwise: Otherwise::Fixed(1000.0) };
+            return Widths { ranges: BTreeMap::new(), otherwise: DefaultWidth::Fixed(1000.0) };
         };
         let mut ranges = BTreeMap::new();
         let list = font.get_deref(b"W", document).and_then(Object::as_array);
@@ -191,7 +191,7 @@ impl Widths {
             }
         }
         let default = font.get(b"DW").ok().and_then(|width| resolved(document, width));
-        Widths { ranges, otherwise: Otherwise::Fixed(default.unwrap_or(1000.0)) }
+        Widths { ranges, otherwise: DefaultWidth::Fixed(default.unwrap_or(1000.0)) }
     }
 }
 

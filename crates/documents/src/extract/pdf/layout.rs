@@ -42,7 +42,7 @@ impl Layout {
             _ => self.begin_line(size, 0.0),
         }
         if let Some(line) = self.lines.last_mut() {
-            line.text.extend(text.chars().flat_map(plain));
+            line.text.extend(text.chars().flat_map(plain_chars));
             line.size = line.size.max(size);
         }
         self.end = Some(end);
@@ -62,7 +62,7 @@ impl Layout {
             // Further down than usual, or even further than double spacing.
             let far = line.drop > usual * 1.3 || line.drop > line.size * 2.6;
             match paragraphs.last_mut() {
-                Some(paragraph) if !far => join(paragraph, text),
+                Some(paragraph) if !far => join_line(paragraph, text),
                 _ => paragraphs.push(text.to_owned()),
             }
         }
@@ -78,7 +78,7 @@ impl Layout {
 }
 
 /// Adds a line to a paragraph, and heals the word that was hyphenated between them.
-fn join(paragraph: &mut String, line: &str) {
+fn join_line(paragraph: &mut String, line: &str) {
     let word = paragraph.strip_suffix('-').map(|text| {
         let start = text.rfind(|c: char| c.is_whitespace() || c == '-');
         (start, text.ends_with(char::is_lowercase))
@@ -97,7 +97,7 @@ fn join(paragraph: &mut String, line: &str) {
 }
 
 /// Ligatures as their letters, so that words are found, and nothing that cannot be seen.
-fn plain(c: char) -> impl Iterator<Item = char> {
+fn plain_chars(c: char) -> impl Iterator<Item = char> {
     let letters = match c {
         '\u{fb00}' => "ff",
         '\u{fb01}' => "fi",

@@ -18,20 +18,20 @@ use std::time::{Duration, Instant};
 
 use lopdf::{Document, LoadOptions, Object};
 
-use super::Extracted;
+use super::ExtractedText;
 use super::writer::{Gap, Writer};
-use crate::error::PdfFault;
+use crate::error::PdfError;
 
 const MAX_BYTES: usize = 64 << 20;
 /// The most one compressed stream may unpack to.
 const MAX_STREAM: usize = 32 << 20;
 const MAX_TEXT: usize = 32 << 20;
 const MAX_TIME: Duration = Duration::from_secs(60);
-const STACK: usize = 32 << 20;
+const STACK_BYTES: usize = 32 << 20;
 
-pub(super) fn extract(bytes: &[u8]) -> Result<Extracted, PdfFault> {
+pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedText, PdfError> {
     if bytes.len() > MAX_BYTES {
-        return Err(PdfFault::TooLarge { bytes: bytes.len(), max: MAX_BYTES });
+        return Err(PdfError::TooLarge { bytes: bytes.len(), max: MAX_BYTES });
     }
     // Copied, as the thread may outlive this call.
     let bytes = bytes.to_vec();
@@ -42,35 +42,35 @@ const THREAD_NAME: &str = "pdf-reader";
 
 /// A reader that hangs inside the PDF library cannot be stopped, only left behind. A few of those
 /// cost a core each; more are refused.
-static LEFT_BEHIND: AtomicUsize = AtomicUsize::new(0);
-const MOST_LEFT_BEHIND: usize = 2;
+static STUCK_READERS: AtomicUsize = AtomicUsize::new(0);
+const MAX_STUCK_READERS: usize = 2;
 
 /// Runs `work` with a deadline it should keep to, and returns soon after even if it does not.
 fn on_own_thread<T: Send + 'static>(
     limit: Duration,
-    work: impl FnOnce(Instant) -> Result<T, PdfFault> + Send + 'static,
-) -> Result<T, PdfFault> {
-    if LEFT_BEHIND.load(Ordering::Relaxed) >= MOST_LEFT_BEHIND {
-        return Err(PdfFault::Busy);
+    work: impl FnOnce(Instant) -> Result<T, PdfError> + Send + 'static,
+) -> Result<T, PdfError> {
+    if STUCK_READERS.load(Ordering::Relaxed) >= MAX_STUCK_READERS {
+        return Err(PdfError::Busy);
     }
     silence_reader_panics();
     // Without room in the channel, a result is either received here or seen to be unwanted there.
     let (done, result) = mpsc::sync_channel(0);
     let reader = move || {
         let outcome = catch_unwind(AssertUnwindSafe(|| work(Instant::now() + limit)));
-        let outcome = outcome.unwrap_or_else(|panic| Err(PdfFault::Crashed { what: message(&*panic) }));
+        let outcome = outcome.unwrap_or_else(|panic| Err(PdfError::Crashed { what: panic_message(&*panic) }));
         if done.send(outcome).is_err() {
-            LEFT_BEHIND.fetch_sub(1, Ordering::Relaxed);
+            STUCK_READERS.fetch_sub(1, Ordering::Relaxed);
         }
     };
-    let thread = thread::Builder::new().name(THREAD_NAME.into()).stack_size(STACK);
+    let thread = thread::Builder::new().name(THREAD_NAME.into()).stack_size(STACK_BYTES);
     if let Err(error) = thread.spawn(reader) {
-        return Err(PdfFault::Crashed { what: error.to_string() });
+        return Err(PdfError::Crashed { what: error.to_string() });
     }
     let grace = limit / 4;
     result.recv_timeout(limit + grace).unwrap_or_else(|_| {
-        LEFT_BEHIND.fetch_add(1, Ordering::Relaxed);
-        Err(PdfFault::TooSlow(limit))
+        STUCK_READERS.fetch_add(1, Ordering::Relaxed);
+        Err(PdfError::TooSlow(limit))
     })
 }
 
@@ -88,13 +88,13 @@ fn silence_reader_panics() {
     });
 }
 
-fn message(panic: &(dyn std::any::Any + Send)) -> String {
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("without a message").to_owned()
 }
 
-fn read(bytes: &[u8], deadline: Instant) -> Result<Extracted, PdfFault> {
+fn read(bytes: &[u8], deadline: Instant) -> Result<ExtractedText, PdfError> {
     let document = load(bytes)?;
     let mut pages = page::Reader::new(&document, deadline);
     let mut writer = Writer::default();
@@ -103,7 +103,7 @@ fn read(bytes: &[u8], deadline: Instant) -> Result<Extracted, PdfFault> {
         for paragraph in pages.read(page)? {
             length += paragraph.len();
             if length > MAX_TEXT {
-                return Err(PdfFault::TooMuchText { max: MAX_TEXT });
+                return Err(PdfError::TooMuchText { max: MAX_TEXT });
             }
             writer.gap(Gap::Paragraph);
             for line in paragraph.lines() {
@@ -115,28 +115,28 @@ fn read(bytes: &[u8], deadline: Instant) -> Result<Extracted, PdfFault> {
     let (text, headings) = writer.finish();
     if !text.contains(char::is_alphanumeric) {
         return Err(match pages.saw_unreadable_font() {
-            true => PdfFault::UnreadableFonts,
-            false => PdfFault::NoText,
+            true => PdfError::UnreadableFonts,
+            false => PdfError::NoText,
         });
     }
-    Ok(Extracted { text, headings, title: title(&document) })
+    Ok(ExtractedText { text, headings, title: title(&document) })
 }
 
-fn load(bytes: &[u8]) -> Result<Document, PdfFault> {
+fn load(bytes: &[u8]) -> Result<Document, PdfError> {
     // A PDF restricted by its owner but without a password to open it is decrypted on loading.
     let options = LoadOptions::with_max_decompressed_size(MAX_STREAM);
     match Document::load_mem_with_options(bytes, options) {
-        Ok(document) if document.is_encrypted() => Err(PdfFault::Encrypted),
+        Ok(document) if document.is_encrypted() => Err(PdfError::Encrypted),
         Ok(document) => Ok(document),
-        Err(lopdf::Error::InvalidPassword | lopdf::Error::Decryption(_)) => Err(PdfFault::Encrypted),
+        Err(lopdf::Error::InvalidPassword | lopdf::Error::Decryption(_)) => Err(PdfError::Encrypted),
         Err(error) => Err(damaged(&error)),
     }
 }
 
-fn damaged(error: &(dyn std::error::Error + 'static)) -> PdfFault {
+fn damaged(error: &(dyn std::error::Error + 'static)) -> PdfError {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let causes: Vec<_> = causes.map(ToString::to_string).collect();
-    PdfFault::Damaged { what: causes.join(": ") }
+    PdfError::Damaged { what: causes.join(": ") }
 }
 
 fn title(document: &Document) -> Option<String> {
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_reader_that_crashes_is_an_error() {
         let outcome = on_own_thread(Duration::from_secs(5), |_| -> Result<(), _> { panic!("bad xref") });
-        assert!(matches!(outcome, Err(PdfFault::Crashed { what }) if what == "bad xref"));
+        assert!(matches!(outcome, Err(PdfError::Crashed { what }) if what == "bad xref"));
     }
 
     #[test]
@@ -173,9 +173,9 @@ mod tests {
             thread::sleep(limit * 20);
             Ok(())
         });
-        assert!(matches!(outcome, Err(PdfFault::TooSlow(_))));
-        assert_eq!(LEFT_BEHIND.load(Ordering::Relaxed), 1);
+        assert!(matches!(outcome, Err(PdfError::TooSlow(_))));
+        assert_eq!(STUCK_READERS.load(Ordering::Relaxed), 1);
         thread::sleep(limit * 40);
-        assert_eq!(LEFT_BEHIND.load(Ordering::Relaxed), 0);
+        assert_eq!(STUCK_READERS.load(Ordering::Relaxed), 0);
     }
 }

@@ -12,7 +12,7 @@ use super::layout::Layout;
 use super::matrix::Matrix;
 use super::text::{Part, Text, matrix_of};
 use super::{MAX_STREAM, MAX_TEXT, MAX_TIME, dictionary};
-use crate::error::PdfFault;
+use crate::error::PdfError;
 
 pub(super) struct Reader<'a> {
     document: &'a Document,
@@ -26,9 +26,9 @@ pub(super) struct Reader<'a> {
 }
 
 /// Forms can draw forms; more than this deep they draw themselves.
-const DEEPEST_FORM: usize = 12;
+const MAX_FORM_DEPTH: usize = 12;
 /// Ten forms that each draw the next ten times are few bytes and no end of work.
-const MOST_FORMS: usize = 50_000;
+const MAX_FORMS: usize = 50_000;
 
 /// Resources of what is drawn, then those it inherits.
 type Resources<'a> = Vec<&'a Dictionary>;
@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The paragraphs of a page. A page that is damaged has as many as could be read.
-    pub fn read(&mut self, page: ObjectId) -> Result<Vec<String>, PdfFault> {
+    pub fn read(&mut self, page: ObjectId) -> Result<Vec<String>, PdfError> {
         self.check_limits()?;
         let Ok((own, inherited)) = self.document.get_page_resources(page) else {
             return Ok(Vec::new());
@@ -66,12 +66,12 @@ impl<'a> Reader<'a> {
         Ok(std::mem::take(&mut self.layout).paragraphs())
     }
 
-    fn check_limits(&self) -> Result<(), PdfFault> {
+    fn check_limits(&self) -> Result<(), PdfError> {
         if Instant::now() > self.deadline {
-            return Err(PdfFault::TooSlow(MAX_TIME));
+            return Err(PdfError::TooSlow(MAX_TIME));
         }
         if self.shown > MAX_TEXT {
-            return Err(PdfFault::TooMuchText { max: MAX_TEXT });
+            return Err(PdfError::TooMuchText { max: MAX_TEXT });
         }
         Ok(())
     }
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         resources: &Resources<'a>,
         page: Matrix,
         depth: usize,
-    ) -> Result<(), PdfFault> {
+    ) -> Result<(), PdfError> {
         let mut text = Text::new(page);
         for operation in Content::decode_iter(content) {
             self.operations += 1;
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
             let Ok(operation) = operation else { break };
             match operation.operator.as_str() {
                 "Tf" => text.state.font = self.font(resources, &operation),
-                "Do" if depth < DEEPEST_FORM && self.forms < MOST_FORMS => {
+                "Do" if depth < MAX_FORM_DEPTH && self.forms < MAX_FORMS => {
                     self.forms += 1;
                     self.check_limits()?;
                     self.form(resources, &operation, text.state.page, depth)?;
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
         operation: &Operation,
         page: Matrix,
         depth: usize,
-    ) -> Result<(), PdfFault> {
+    ) -> Result<(), PdfError> {
         let name = operation.operands.first().and_then(|name| name.as_name().ok());
         let found = name.and_then(|name| self.resource(resources, b"XObject", name));
         let Some(Ok(form)) = found.map(|(_, object)| object.as_stream()) else {
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         }
         let own = form.dict.get(b"Resources").ok();
         let own = own.and_then(|own| dictionary(self.document, own));
-        let resources = own.into_iter().chain(resources.iter().copied()).take(DEEPEST_FORM).collect();
+        let resources = own.into_iter().chain(resources.iter().copied()).take(MAX_FORM_DEPTH).collect();
         let matrix = form.dict.get_deref(b"Matrix", self.document).and_then(Object::as_array);
         let matrix = matrix.ok().and_then(|operands| matrix_of(operands));
         let page = matrix.unwrap_or(Matrix::IDENTITY).then(page);

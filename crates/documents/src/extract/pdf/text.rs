@@ -16,7 +16,7 @@ pub(super) enum Part<'o> {
 }
 
 #[derive(Clone)]
-pub(super) struct State<'a> {
+pub(super) struct TextState<'a> {
     pub page: Matrix,
     pub font: Option<Rc<Font<'a>>>,
     pub size: f64,
@@ -28,12 +28,12 @@ pub(super) struct State<'a> {
 }
 
 /// Saved states nest no deeper in any program that is not trying to fill memory.
-const DEEPEST_STATE: usize = 256;
+const MAX_STATE_DEPTH: usize = 256;
 
 /// Where text is drawn and how.
 pub(super) struct Text<'a> {
-    pub state: State<'a>,
-    saved: Vec<State<'a>>,
+    pub state: TextState<'a>,
+    saved: Vec<TextState<'a>>,
     /// States that were not saved because there are too many.
     unsaved: usize,
     line: Matrix,
@@ -43,7 +43,7 @@ pub(super) struct Text<'a> {
 impl<'a> Text<'a> {
     pub fn new(page: Matrix) -> Text<'a> {
         Text {
-            state: State {
+            state: TextState {
                 page,
                 font: None,
                 size: 0.0,
@@ -78,7 +78,7 @@ impl<'a> Text<'a> {
         let operands = operation.operands.as_slice();
         let at = |index: usize| operands.get(index).and_then(number).unwrap_or(0.0);
         match operation.operator.as_str() {
-            "q" if self.saved.len() < DEEPEST_STATE => self.saved.push(self.state.clone()),
+            "q" if self.saved.len() < MAX_STATE_DEPTH => self.saved.push(self.state.clone()),
             "q" => self.unsaved += 1,
             "Q" if self.unsaved > 0 => self.unsaved -= 1,
             "Q" => self.state = self.saved.pop().unwrap_or_else(|| self.state.clone()),

@@ -4,36 +4,38 @@
 use emergent_store::{Db, secrets as rows};
 use serde_json::Value;
 
-use super::{Finding, bad, good, products, secrets, servers, setup::Data, triggers};
+use super::{
+    Finding, ok_finding, problem_finding, products, secrets, servers, setup::DataLocation, triggers,
+};
 use crate::{
     client::Client,
-    config::{Settings, env},
+    config::{Settings, env_value},
     error::{Error, Result},
 };
 
 /// A project, as it is named to people: not at all where there is but one.
-pub struct Place {
+pub struct ProjectLabel {
     name: Option<String>,
 }
 
-impl Place {
+impl ProjectLabel {
     /// For the end of a sentence.
-    pub fn told(&self) -> String {
+    pub fn suffix(&self) -> String {
         self.name.as_ref().map_or(String::new(), |name| format!(" (project `{name}`)"))
     }
 
     /// For the end of a command.
-    pub fn flag(&self) -> String {
+    pub fn project_flag(&self) -> String {
         self.name.as_ref().map_or(String::new(), |name| format!(" -p {name}"))
     }
 }
 
-pub async fn look(settings: &Settings, data: Data) -> Vec<Finding> {
+pub async fn check_contents(settings: &Settings, data: DataLocation) -> Vec<Finding> {
     let key = match data {
-        Data::None => return Vec::new(),
+        DataLocation::None => return Vec::new(),
         // It would not run without its key.
-        Data::Servers => "the server has the key".to_owned(),
-        Data::Ours(db) => match key(settings, &db).await {
+        DataLocation::OnServer => "the server has the key".to_owned(),
+        DataLocation::Local(db) => match check_key(settings, &db).await {
             Ok(place) => place,
             Err(finding) => return vec![finding],
         },
@@ -47,43 +49,47 @@ pub async fn look(settings: &Settings, data: Data) -> Vec<Finding> {
         recordings: None,
         ..settings.clone()
     };
-    let client = match Client::of_data(&settings).await {
+    let client = match Client::for_data_dir(&settings).await {
         Ok(client) => client,
         Err(error @ Error::Secrets(_)) => {
-            return vec![bad("secrets", error.tell(), "bring the key it names, as docs/secrets.md says")];
+            return vec![problem_finding(
+                "secrets",
+                error.describe(),
+                "bring the key it names, as docs/secrets.md says",
+            )];
         }
         // Another command has it at the moment.
         Err(Error::Locked { .. }) => return Vec::new(),
-        Err(error) => return vec![unseen(&error)],
+        Err(error) => return vec![not_checked(&error)],
     };
-    all(client, &key).await.unwrap_or_else(|error| vec![unseen(&error)])
+    check_projects(client, &key).await.unwrap_or_else(|error| vec![not_checked(&error)])
 }
 
-fn unseen(error: &Error) -> Finding {
+fn not_checked(error: &Error) -> Finding {
     let fix = match error {
         Error::Refused { code, .. } if code == "unauthorized" => "set EMERGENT_ADMIN_TOKEN to the server's",
         _ => "mend what it names, or look at the server's log",
     };
-    bad("projects", error.tell(), fix)
+    problem_finding("projects", error.describe(), fix)
 }
 
 /// Where the key of the secrets is. Without one there is nothing to look at, and to look must not
 /// make one.
-async fn key(settings: &Settings, db: &Db) -> Result<String, Finding> {
+async fn check_key(settings: &Settings, db: &Db) -> Result<String, Finding> {
     let file = settings.data_dir.join("secret-key");
-    if env("EMERGENT_SECRET_KEY").is_some() {
+    if env_value("EMERGENT_SECRET_KEY").is_some() {
         return Ok("the key is in EMERGENT_SECRET_KEY".to_owned());
     }
     if file.exists() {
         return Ok(format!("the key is in {}", file.display()));
     }
-    let known = db.read(|tx| rows::keys(tx, rows::Hold::No)).await;
+    let known = db.read(|tx| rows::list_keys(tx, rows::LockMode::None)).await;
     let known = known.map_err(|error: emergent_store::Error| {
-        bad("secrets", Error::from(error).tell(), "look at the database")
+        problem_finding("secrets", Error::from(error).describe(), "look at the database")
     })?;
-    Err(match known.iter().find(|key| key.is_live()) {
-        None => good("secrets", "no key yet; it is made at the first start"),
-        Some(wanted) => bad(
+    Err(match known.iter().find(|key| key.is_active()) {
+        None => ok_finding("secrets", "no key yet; it is made at the first start"),
+        Some(wanted) => problem_finding(
             "secrets",
             format!(
                 "the key `{}`, which the secrets of this database are sealed with, is not here",
@@ -97,22 +103,22 @@ async fn key(settings: &Settings, db: &Db) -> Result<String, Finding> {
     })
 }
 
-async fn all(mut client: Client, key: &str) -> Result<Vec<Finding>> {
-    let mut projects = client.all("/api/projects").await?;
+async fn check_projects(mut client: Client, key: &str) -> Result<Vec<Finding>> {
+    let mut projects = client.get_all_pages("/api/projects").await?;
     projects.reverse();
     let (mut findings, mut set) = (Vec::new(), 0);
     for project in &projects {
-        let place = Place { name: (projects.len() > 1).then(|| text(&project["name"]).to_owned()) };
+        let place = ProjectLabel { name: (projects.len() > 1).then(|| text(&project["name"]).to_owned()) };
         client = client.in_project(text(&project["id"]));
-        let found = client.all("/api/admin/mcp-servers").await?;
-        let (count, missing) = secrets::look(&client, &place, &found).await?;
+        let found = client.get_all_pages("/api/admin/mcp-servers").await?;
+        let (count, missing) = secrets::check_secrets(&client, &place, &found).await?;
         set += count;
         findings.extend(missing);
-        findings.extend(servers::look(&client, &place, &found).await?);
-        findings.extend(products::look(&client, &place).await?);
-        findings.extend(triggers::look(&client, &place).await?);
+        findings.extend(servers::check_servers(&client, &place, &found).await?);
+        findings.extend(products::check_products(&client, &place).await?);
+        findings.extend(triggers::check_triggers(&client, &place).await?);
     }
-    findings.push(good("secrets", format!("{set} set; {key}")));
+    findings.push(ok_finding("secrets", format!("{set} set; {key}")));
     // One kind after the other, whichever project it was found in.
     let order = ["secrets", "mcp servers", "products", "triggers"];
     findings.sort_by_key(|finding| order.iter().position(|what| *what == finding.what));

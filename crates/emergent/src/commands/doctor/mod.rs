@@ -25,27 +25,29 @@ struct Finding {
     fix: Option<String>,
 }
 
-fn good(what: &'static str, found: impl Into<String>) -> Finding {
+fn ok_finding(what: &'static str, found: impl Into<String>) -> Finding {
     Finding { what, ok: true, found: found.into(), fix: None }
 }
 
-fn bad(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+fn problem_finding(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
     Finding { what, ok: false, found: found.into(), fix: Some(fix.into()) }
 }
 
 /// Looks at everything; fails when something is wrong, after showing all of it.
 pub async fn run(store: &StoreFlags, as_json: bool) -> Result<()> {
-    let mut findings = vec![good("version", env!("CARGO_PKG_VERSION"))];
+    let mut findings = vec![ok_finding("version", env!("CARGO_PKG_VERSION"))];
     match Settings::load(store, None) {
-        Err(error) => {
-            findings.push(bad("configuration", error.tell(), "correct emergent.toml or the variable"))
-        }
+        Err(error) => findings.push(problem_finding(
+            "configuration",
+            error.describe(),
+            "correct emergent.toml or the variable",
+        )),
         Ok(settings) => {
             let file = settings
                 .file
                 .as_ref()
                 .map_or("no emergent.toml".to_owned(), |path| path.display().to_string());
-            findings.push(good("configuration", file));
+            findings.push(ok_finding("configuration", file));
             let (folder, taken) = setup::data_folder(&settings);
             findings.push(folder);
             let (database, data) = setup::database(&settings, taken).await;
@@ -53,17 +55,17 @@ pub async fn run(store: &StoreFlags, as_json: bool) -> Result<()> {
             findings.push(setup::server(&settings).await);
             findings.push(setup::embeddings(&settings).await);
             findings.push(setup::models(&settings));
-            findings.extend(contents::look(&settings, data).await);
+            findings.extend(contents::check_contents(&settings, data).await);
         }
     }
     if as_json {
-        output::json(&findings)?;
+        output::print_json(&findings)?;
     } else {
         for finding in &findings {
             let mark = if finding.ok { "✓" } else { "✗" };
-            output::line(&format!("{mark} {:<14} {}", finding.what, finding.found))?;
+            output::print_line(&format!("{mark} {:<14} {}", finding.what, finding.found))?;
             if let Some(fix) = &finding.fix {
-                output::line(&format!("  {:<14} {}", "", output::bold(&format!("→ {fix}"))))?;
+                output::print_line(&format!("  {:<14} {}", "", output::bold(&format!("→ {fix}"))))?;
             }
         }
     }

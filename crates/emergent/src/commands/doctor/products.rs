@@ -4,13 +4,13 @@ use serde_json::Value;
 
 use super::{
     Finding,
-    contents::{Place, text},
-    good,
+    contents::{ProjectLabel, text},
+    ok_finding,
 };
 use crate::{client::Client, commands::encode, error::Result};
 
 /// Where a product came from is not asked: that may be anywhere, and `product check` does it.
-pub async fn look(client: &Client, at: &Place) -> Result<Vec<Finding>> {
+pub async fn check_products(client: &Client, at: &ProjectLabel) -> Result<Vec<Finding>> {
     let products: Vec<Value> = client.get("/api/products").await?.data().await?;
     let mut findings = Vec::new();
     for product in &products {
@@ -18,19 +18,20 @@ pub async fn look(client: &Client, at: &Place) -> Result<Vec<Finding>> {
         let detail: Value = client.get(&format!("/api/products/{}", encode(name))).await?.data().await?;
         let changed: Vec<_> =
             detail["ownChanges"].as_array().into_iter().flatten().map(|one| text(&one["agent"])).collect();
-        let mut found = format!("{name} {}{}", text(&product["version"]), at.told());
+        let mut found = format!("{name} {}{}", text(&product["version"]), at.suffix());
         if !changed.is_empty() {
             found.push_str(&format!(
                 "; changed by hand, and put back by an upgrade: {} (`emergent product show {name}{}`)",
                 changed.join(", "),
-                at.flag()
+                at.project_flag()
             ));
         }
-        findings.push(good("products", found));
+        findings.push(ok_finding("products", found));
     }
     if !products.is_empty() {
-        let found = format!("updates were not looked for: `emergent product check{}` does", at.flag());
-        findings.push(good("products", found));
+        let found =
+            format!("updates were not looked for: `emergent product check{}` does", at.project_flag());
+        findings.push(ok_finding("products", found));
     }
     Ok(findings)
 }

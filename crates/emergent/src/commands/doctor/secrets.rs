@@ -6,31 +6,40 @@ use emergent_secrets::Template;
 use serde_json::Value;
 
 use super::{
-    Finding, bad,
-    contents::{Place, text},
+    Finding,
+    contents::{ProjectLabel, text},
+    problem_finding,
 };
 use crate::{client::Client, error::Result};
 
 /// How many the project has, and what its servers mention in vain.
-pub async fn look(client: &Client, at: &Place, servers: &[Value]) -> Result<(usize, Vec<Finding>)> {
+pub async fn check_secrets(
+    client: &Client,
+    at: &ProjectLabel,
+    servers: &[Value],
+) -> Result<(usize, Vec<Finding>)> {
     let known: Vec<Value> = client.get("/api/admin/secrets").await?.data().await?;
     let names: BTreeSet<&str> = known.iter().map(|one| text(&one["name"])).collect();
     let mut findings = Vec::new();
     for server in servers.iter().filter(|server| server["enabled"] == true) {
-        for missing in mentioned(server).iter().filter(|name| !names.contains(name.as_str())) {
+        for missing in referenced_secrets(server).iter().filter(|name| !names.contains(name.as_str())) {
             let found = format!(
                 "the MCP server `{}` mentions {missing}, which is not set{}",
                 text(&server["name"]),
-                at.told()
+                at.suffix()
             );
-            findings.push(bad("secrets", found, format!("emergent secret set {missing}{}", at.flag())));
+            findings.push(problem_finding(
+                "secrets",
+                found,
+                format!("emergent secret set {missing}{}", at.project_flag()),
+            ));
         }
     }
     Ok((known.len(), findings))
 }
 
 /// The secrets a server is reached with. A header may also use a name of `env`, which is none.
-fn mentioned(server: &Value) -> BTreeSet<String> {
+fn referenced_secrets(server: &Value) -> BTreeSet<String> {
     let fields = |name: &str| server[name].as_object().into_iter().flatten();
     let own: BTreeSet<&str> = match server["url"].is_string() {
         true => fields("env").map(|(name, _)| name.as_str()).collect(),
@@ -51,7 +60,7 @@ mod tests {
     #[test]
     fn a_name_of_a_headers_own_env_is_no_secret() {
         let check = |server: Value, expected: &[&str]| {
-            assert_eq!(mentioned(&server).into_iter().collect::<Vec<_>>(), expected);
+            assert_eq!(referenced_secrets(&server).into_iter().collect::<Vec<_>>(), expected);
         };
         let headers = json!({ "Authorization": "${WHO}:${KEY}", "X": "{{secrets.OTHER}} $${PLAIN}" });
         check(

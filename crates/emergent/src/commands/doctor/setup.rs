@@ -3,7 +3,7 @@
 use emergent_llm::{EmbedTask, EmbedderSpec, Models};
 use emergent_store::Db;
 
-use super::{Finding, bad, good};
+use super::{Finding, ok_finding, problem_finding};
 use crate::{
     client,
     config::Settings,
@@ -15,67 +15,74 @@ use crate::{
 pub fn data_folder(settings: &Settings) -> (Finding, Option<DataDir>) {
     let path = settings.data_dir.display().to_string();
     if !settings.data_dir.exists() {
-        return (good("data folder", format!("{path} (made at the first start)")), None);
+        return (ok_finding("data folder", format!("{path} (made at the first start)")), None);
     }
     let taken = match settings.database_url {
-        Some(_) => DataDir::share(&settings.data_dir),
-        None => DataDir::take(&settings.data_dir),
+        Some(_) => DataDir::open_shared(&settings.data_dir),
+        None => DataDir::open_exclusive(&settings.data_dir),
     };
     match taken {
-        Ok(taken) => (good("data folder", path), Some(taken)),
-        Err(Error::Locked { .. }) => (good("data folder", format!("{path}, in use by a server")), None),
+        Ok(taken) => (ok_finding("data folder", path), Some(taken)),
+        Err(Error::Locked { .. }) => (ok_finding("data folder", format!("{path}, in use by a server")), None),
         Err(error) => {
             let fix = "make the folder writable, or choose another with --data-dir";
-            (bad("data folder", error.tell(), fix), None)
+            (problem_finding("data folder", error.describe(), fix), None)
         }
     }
 }
 
 /// What can be told of the database, and whether there is something in it to look at.
-pub async fn database(settings: &Settings, taken: Option<DataDir>) -> (Finding, Data) {
+pub async fn database(settings: &Settings, taken: Option<DataDir>) -> (Finding, DataLocation) {
     let embedded = settings.database_url.is_none();
     if embedded && !settings.data_dir.join("emergent.db").exists() {
-        return (good("database", "embedded SQLite in the data folder"), Data::None);
+        return (ok_finding("database", "embedded SQLite in the data folder"), DataLocation::None);
     }
     // Opening the file takes the hold on its folder: a server that has it knows better than we do.
     if embedded && taken.is_none() {
-        return (good("database", "embedded SQLite in the data folder"), Data::Servers);
+        return (ok_finding("database", "embedded SQLite in the data folder"), DataLocation::OnServer);
     }
     let fix = match embedded {
         true => "put a backup of emergent.db in its place, or choose another folder with --data-dir",
         false => "check EMERGENT_DATABASE_URL, and that the extension `vector` can be created",
     };
     match Db::open(settings.database()).await {
-        Ok(db) if embedded => {
-            (good("database", "embedded SQLite opens, its schema is up to date"), Data::Ours(db))
+        Ok(db) if embedded => (
+            ok_finding("database", "embedded SQLite opens, its schema is up to date"),
+            DataLocation::Local(db),
+        ),
+        Ok(db) => {
+            (ok_finding("database", "PostgreSQL answers, its schema is up to date"), DataLocation::Local(db))
         }
-        Ok(db) => (good("database", "PostgreSQL answers, its schema is up to date"), Data::Ours(db)),
-        Err(error) => (bad("database", Error::from(error).tell(), fix), Data::None),
+        Err(error) => (problem_finding("database", Error::from(error).describe(), fix), DataLocation::None),
     }
 }
 
 /// Where there is something to look at.
-pub enum Data {
+pub enum DataLocation {
     None,
     /// A server has it.
-    Servers,
-    Ours(Db),
+    OnServer,
+    Local(Db),
 }
 
 pub async fn server(settings: &Settings) -> Finding {
     let Some((address, _)) = datadir::running_server(&settings.data_dir) else {
-        return good("server", "none on this data folder");
+        return ok_finding("server", "none on this data folder");
     };
     let answer = match client::http_client(&address) {
         Ok(client) => client.get(format!("{address}/health")).send().await,
-        Err(error) => return bad("server", error.tell(), "look at this machine's certificates"),
+        Err(error) => {
+            return problem_finding("server", error.describe(), "look at this machine's certificates");
+        }
     };
     match answer {
-        Ok(answer) if answer.status().is_success() => good("server", format!("{address} answers")),
-        Ok(answer) => {
-            bad("server", format!("{address} answers {}", answer.status()), "look at the server's log")
-        }
-        Err(_) => good("server", format!("none (the last one listened on {address})")),
+        Ok(answer) if answer.status().is_success() => ok_finding("server", format!("{address} answers")),
+        Ok(answer) => problem_finding(
+            "server",
+            format!("{address} answers {}", answer.status()),
+            "look at the server's log",
+        ),
+        Err(_) => ok_finding("server", format!("none (the last one listened on {address})")),
     }
 }
 
@@ -83,7 +90,13 @@ pub async fn server(settings: &Settings) -> Finding {
 pub fn models(settings: &Settings) -> Finding {
     let models = match Models::from_settings(&settings.models()) {
         Ok(models) => models,
-        Err(error) => return bad("models", Error::Models(error).tell(), "correct the setting it names"),
+        Err(error) => {
+            return problem_finding(
+                "models",
+                Error::Models(error).describe(),
+                "correct the setting it names",
+            );
+        }
     };
     let (ready, missing): (Vec<_>, Vec<_>) = models.status().into_iter().partition(|one| one.configured);
     let ready: Vec<_> = ready.into_iter().map(|one| one.name).collect();
@@ -93,33 +106,35 @@ pub fn models(settings: &Settings) -> Finding {
     if !missing.is_empty() {
         found.push_str(&format!("; not: {}", missing.join(", ")));
     }
-    let Some(everything) = &settings.model else { return good("models", found) };
+    let Some(everything) = &settings.model else { return ok_finding("models", found) };
     let chosen = everything.parse().map_err(|error| format!("{error}"));
     match chosen.and_then(|model| models.choose(Some(&model)).map_err(|error| error.to_string())) {
-        Ok(model) => good("models", format!("{model} for everything; {found}")),
-        Err(why) => {
-            bad("models", why, "set EMERGENT_MODEL to a model of a configured provider, or not at all")
-        }
+        Ok(model) => ok_finding("models", format!("{model} for everything; {found}")),
+        Err(why) => problem_finding(
+            "models",
+            why,
+            "set EMERGENT_MODEL to a model of a configured provider, or not at all",
+        ),
     }
 }
 
 pub async fn embeddings(settings: &Settings) -> Finding {
     let fix = "set EMERGENT_EMBEDDINGS to `builtin`, `off`, `local:<dir>` or `provider/model`, with the provider's key";
     let spec = match settings.embedder() {
-        Ok(EmbedderSpec::Off) => return good("embeddings", "off: search is by text alone"),
+        Ok(EmbedderSpec::Off) => return ok_finding("embeddings", "off: search is by text alone"),
         Ok(spec) => spec,
-        Err(error) => return bad("embeddings", error.tell(), fix),
+        Err(error) => return problem_finding("embeddings", error.describe(), fix),
     };
     let embedder = match emergent_llm::embedder(&spec, &Settings::credentials()) {
         Ok(Some(embedder)) => embedder,
-        Ok(None) => return good("embeddings", "off: search is by text alone"),
-        Err(error) => return bad("embeddings", Error::from(error).tell(), fix),
+        Ok(None) => return ok_finding("embeddings", "off: search is by text alone"),
+        Err(error) => return problem_finding("embeddings", Error::from(error).describe(), fix),
     };
     match embedder.embed(&["hello".to_owned()], EmbedTask::Query).await {
         Ok(vectors) => {
             let dims = vectors.first().map_or(0, Vec::len);
-            good("embeddings", format!("{} answers, {dims} dimensions", embedder.model()))
+            ok_finding("embeddings", format!("{} answers, {dims} dimensions", embedder.model()))
         }
-        Err(error) => bad("embeddings", Error::from(error).tell(), fix),
+        Err(error) => problem_finding("embeddings", Error::from(error).describe(), fix),
     }
 }

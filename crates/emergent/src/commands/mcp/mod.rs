@@ -6,9 +6,9 @@
 //! clients on one folder. So nothing is opened before something is asked, and the folder is let go
 //! as soon as nothing is.
 
-mod carry;
-mod lines;
-mod way;
+mod bridge;
+mod connection;
+mod stdio;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -17,23 +17,23 @@ use parking_lot::Mutex;
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::{
-    carry::{Carrier, refusal},
-    lines::{Line, Printer, standard_input},
-    way::Way,
+    bridge::{Bridge, error_text},
+    connection::ServerConnection,
+    stdio::{Line, Printer, standard_input},
 };
 use crate::{client::ServerFlags, config::StoreFlags, error::Result};
 
 /// What is under way when the client closes its end may still be answered for so long.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// Requests that are being answered, by their id as it was sent.
-type Running = Arc<Mutex<HashMap<String, AbortHandle>>>;
+type RunningRequests = Arc<Mutex<HashMap<String, AbortHandle>>>;
 
 pub async fn run(server: &ServerFlags, store: &StoreFlags) -> Result<()> {
     let printer = Printer::standard_output();
-    let way = Way::new(server.clone(), store.clone());
-    let carrier = Arc::new(Carrier::new(way.clone(), printer.clone()));
-    let (running, mut tasks) = (Running::default(), JoinSet::new());
+    let way = ServerConnection::new(server.clone(), store.clone());
+    let carrier = Arc::new(Bridge::new(way.clone(), printer.clone()));
+    let (running, mut tasks) = (RunningRequests::default(), JoinSet::new());
     let mut lines = standard_input();
     loop {
         let line = tokio::select! {
@@ -45,33 +45,33 @@ pub async fn run(server: &ServerFlags, store: &StoreFlags) -> Result<()> {
         match line {
             None => break,
             Some(Line::TooLong) => {
-                printer.print(&refusal(None, "this line is longer than a message may be")).await
+                printer.print(&error_text(None, "this line is longer than a message may be")).await
             }
-            Some(Line::Text(text)) => take(&carrier, &printer, &running, &mut tasks, text).await,
+            Some(Line::Text(text)) => handle_line(&carrier, &printer, &running, &mut tasks, text).await,
         }
     }
-    let _ = tokio::time::timeout(LAST_WORDS, async { while tasks.join_next().await.is_some() {} }).await;
+    let _ = tokio::time::timeout(SHUTDOWN_GRACE, async { while tasks.join_next().await.is_some() {} }).await;
     tasks.shutdown().await;
     way.close().await;
     // A client that reads nothing any more is not waited for.
-    let _ = tokio::time::timeout(LAST_WORDS, printer.flush()).await;
+    let _ = tokio::time::timeout(SHUTDOWN_GRACE, printer.flush()).await;
     Ok(())
 }
 
 /// One message. Requests are answered side by side; the order of the rest is kept.
-async fn take(
-    carrier: &Arc<Carrier>,
+async fn handle_line(
+    carrier: &Arc<Bridge>,
     printer: &Printer,
-    running: &Running,
+    running: &RunningRequests,
     tasks: &mut JoinSet<()>,
     text: String,
 ) {
     let message = match Message::parse(text.as_bytes()) {
         Ok(message) => message,
-        Err(error) => return printer.print(&carry::error(None, &error)).await,
+        Err(error) => return printer.print(&bridge::rpc_error_text(None, &error)).await,
     };
     let (kind, id) = (message.kind(), message.id.map(|id| id.get().to_owned()));
-    if let Some(taken_back) = carry::taken_back(&message) {
+    if let Some(taken_back) = bridge::cancelled_id(&message) {
         // Dropping a request cancels it, in both eras.
         if let Some(request) = running.lock().remove(&taken_back) {
             request.abort();
@@ -86,12 +86,12 @@ async fn take(
             // Held while it starts, so that it cannot be done before it is noted.
             let mut noted = running.lock();
             let task = tasks.spawn(async move {
-                carrier.carry(&text).await;
+                carrier.forward(&text).await;
                 done.lock().remove(&id);
             });
             noted.insert(key, task);
         }
         // A handshake has to be through before anything that follows it.
-        _ => carrier.carry(&text).await,
+        _ => carrier.forward(&text).await,
     }
 }

@@ -9,8 +9,8 @@ use std::{
 use emergent_domain::tool_name;
 use emergent_llm::Script;
 use emergent_products::{
-    Pool, Problem, Source, State,
-    validate::{Around, core_version, parse, validate as check},
+    ManifestProblem, ManifestSource, ProjectState, ToolForecast,
+    validate::{InstallContext, core_version, parse, validate as check},
 };
 use emergent_tools::ToolPool;
 use serde_json::{Value, json};
@@ -21,22 +21,22 @@ use crate::{
 };
 
 /// What to send for a source: the manifest itself when it is a file, else where it is.
-pub fn body(source: &str) -> Result<Value> {
+pub fn request_body(source: &str) -> Result<Value> {
     let path = Path::new(source);
     if source == "-" || path.exists() {
-        let text = read(source)?.1;
+        let text = read_manifest(source)?.1;
         let manifest: Value = serde_json::from_slice(&text)
             .map_err(|error| Error::Usage(format!("`{source}` is not JSON: {error}")))?;
         return Ok(json!({ "manifest": manifest }));
     }
-    match source.parse::<Source>() {
+    match source.parse::<ManifestSource>() {
         Ok(_) => Ok(json!({ "source": source })),
         Err(why) => Err(Error::Usage(format!("there is no file `{source}`, and {why}"))),
     }
 }
 
 /// The text of a manifest, and the folder it stands in.
-fn read(source: &str) -> Result<(Option<PathBuf>, Vec<u8>)> {
+fn read_manifest(source: &str) -> Result<(Option<PathBuf>, Vec<u8>)> {
     if source == "-" {
         let mut text = Vec::new();
         std::io::stdin().lock().read_to_end(&mut text)?;
@@ -49,25 +49,26 @@ fn read(source: &str) -> Result<(Option<PathBuf>, Vec<u8>)> {
 }
 
 pub fn validate(source: &str, as_json: bool) -> Result<()> {
-    let (folder, text) = read(source)?;
+    let (folder, text) = read_manifest(source)?;
     let (name, mut problems) = match parse(&text) {
         Ok(manifest) => {
-            let tools = Pool::after(&builtin_tools(), &State::default(), &manifest).surroundings(&manifest);
-            let around = Around { core: core_version(), tools, agents: BTreeMap::new() };
+            let tools = ToolForecast::after_change(&builtin_tools(), &ProjectState::default(), &manifest)
+                .available_names(&manifest);
+            let around = InstallContext { core: core_version(), tools, agents: BTreeMap::new() };
             (format!("{} {}", manifest.name, manifest.version), check(&manifest, &around))
         }
         Err(problems) => (source.to_owned(), problems),
     };
-    problems.extend(folder.and_then(|folder| rehearsal(&folder)));
+    problems.extend(folder.and_then(|folder| rehearsal_problem(&folder)));
     if as_json {
-        let told: Vec<_> = problems.iter().map(json_of).collect();
-        output::json(&json!({ "valid": problems.is_empty(), "problems": told }))?;
+        let told: Vec<_> = problems.iter().map(problem_json).collect();
+        output::print_json(&json!({ "valid": problems.is_empty(), "problems": told }))?;
     } else {
         for problem in &problems {
-            output::line(&format!("{} {problem}", red("✗")))?;
+            output::print_line(&format!("{} {problem}", red("✗")))?;
         }
         if problems.is_empty() {
-            output::line(&format!("{} {name} is fine", green("✓")))?;
+            output::print_line(&format!("{} {name} is fine", green("✓")))?;
         }
     }
     match problems.len() {
@@ -79,20 +80,20 @@ pub fn validate(source: &str, as_json: bool) -> Result<()> {
 
 /// The tools that every project has. Those of a project's own servers are known to the project.
 fn builtin_tools() -> Vec<String> {
-    let all = emergent_tools::builtin::all().into_iter().chain(emergent_coordination::tools::all());
+    let all = emergent_tools::builtin::tools().into_iter().chain(emergent_coordination::tools::tools());
     let mut names = ToolPool::new(all.collect::<Vec<_>>()).builtin_names();
-    names.extend(tool_name::COORDINATION.iter().map(|name| (*name).to_owned()));
+    names.extend(tool_name::COORDINATION_TOOLS.iter().map(|name| (*name).to_owned()));
     names
 }
 
 /// What is wrong with the script beside a manifest, if there is one.
-fn rehearsal(folder: &Path) -> Option<Problem> {
+fn rehearsal_problem(folder: &Path) -> Option<ManifestProblem> {
     let text = std::fs::read_to_string(folder.join("rehearsal.yaml")).ok()?;
     let why = Script::parse(&text).err()?;
-    Some(Problem::new("", format!("the rehearsal.yaml beside it cannot be played: {why}")))
+    Some(ManifestProblem::new("", format!("the rehearsal.yaml beside it cannot be played: {why}")))
 }
 
-fn json_of(problem: &Problem) -> Value {
+fn problem_json(problem: &ManifestProblem) -> Value {
     let mut told = json!({ "pointer": problem.pointer, "message": problem.message });
     if let Some(fix) = &problem.fix {
         told["fix"] = json!(fix);

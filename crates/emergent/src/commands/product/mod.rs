@@ -70,42 +70,43 @@ impl Product {
     pub async fn run(self, server: &ServerFlags, store: &StoreFlags, as_json: bool) -> Result<()> {
         match self {
             // These two need no project, so they ask for none.
-            Product::Schema => output::line(emergent_products::schema::TEXT.trim_end()),
+            Product::Schema => output::print_line(emergent_products::schema::SCHEMA_JSON.trim_end()),
             Product::Validate { path } => file::validate(&path, as_json),
-            of_a_project => of_a_project.ask(&Client::connect(server, store).await?, as_json).await,
+            of_a_project => of_a_project.send(&Client::connect(server, store).await?, as_json).await,
         }
     }
 
-    async fn ask(self, client: &Client, as_json: bool) -> Result<()> {
+    async fn send(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Product::Install { source, dry_run } => {
-                let body = with_dry_run(file::body(&source)?, dry_run);
+                let body = with_dry_run(file::request_body(&source)?, dry_run);
                 let done: Value = client.post("/api/products/install", &body).await?.data().await?;
-                told(&done, dry_run, as_json)
+                print_outcome(&done, dry_run, as_json)
             }
             Product::Upgrade { name, source, dry_run } => {
-                let body = source.as_deref().map(file::body).transpose()?.unwrap_or_else(|| json!({}));
+                let body =
+                    source.as_deref().map(file::request_body).transpose()?.unwrap_or_else(|| json!({}));
                 let path = format!("/api/products/{}/upgrade", encode(&name));
                 let done: Value = client.post(&path, &with_dry_run(body, dry_run)).await?.data().await?;
-                told(&done, dry_run, as_json)
+                print_outcome(&done, dry_run, as_json)
             }
             Product::Uninstall { name, dry_run } => {
                 let path = format!("/api/products/{}?dryRun={dry_run}", encode(&name));
                 let done: Value = client.delete(&path).await?.data().await?;
-                told(&done, dry_run, as_json)
+                print_outcome(&done, dry_run, as_json)
             }
             Product::Check => {
                 let found: Vec<Value> = client.get("/api/products/check-updates").await?.data().await?;
-                if as_json { output::json(&found) } else { show::updates(&found) }
+                if as_json { output::print_json(&found) } else { show::print_updates(&found) }
             }
             Product::List => {
                 let found: Vec<Value> = client.get("/api/products").await?.data().await?;
-                if as_json { output::json(&found) } else { show::all(&found) }
+                if as_json { output::print_json(&found) } else { show::print_products(&found) }
             }
             Product::Show { name } => {
                 let found: Value =
                     client.get(&format!("/api/products/{}", encode(&name))).await?.data().await?;
-                if as_json { output::json(&found) } else { show::one(&found) }
+                if as_json { output::print_json(&found) } else { show::print_product(&found) }
             }
             Product::Schema | Product::Validate { .. } => {
                 Err(Error::Unexpected("this needs no project".to_owned()))
@@ -119,20 +120,20 @@ fn with_dry_run(mut body: Value, dry_run: bool) -> Value {
     body
 }
 
-fn told(done: &Value, dry_run: bool, as_json: bool) -> Result<()> {
+fn print_outcome(done: &Value, dry_run: bool, as_json: bool) -> Result<()> {
     if as_json {
-        return output::json(done);
+        return output::print_json(done);
     }
-    for line in show::plan(&done["plan"]) {
-        output::line(&line)?;
+    for line in show::plan_lines(&done["plan"]) {
+        output::print_line(&line)?;
     }
     if dry_run {
-        return output::line(&output::dim("nothing was changed (--dry-run)"));
+        return output::print_line(&output::dim("nothing was changed (--dry-run)"));
     }
     let name = done["plan"]["name"].as_str().unwrap_or_default();
     let done = match done["product"]["version"].as_str() {
         Some(version) => format!("✓ {name} is at {version}"),
         None => format!("✓ {name} is gone"),
     };
-    output::line(&output::green(&done))
+    output::print_line(&output::green(&done))
 }

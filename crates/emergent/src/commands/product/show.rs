@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use crate::{
     error::Result,
-    output::{self, bold, dim, green, red, short},
+    output::{self, bold, dim, first_line, green, red},
 };
 
-const WIDEST: usize = 100;
+const MAX_WIDTH: usize = 100;
 /// More of a long text than this is not shown.
-const LINES: usize = 12;
+const MAX_LINES: usize = 12;
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
@@ -21,10 +21,10 @@ fn names(value: &Value) -> String {
 }
 
 fn yellow(text: &str) -> String {
-    if output::colour() { format!("\x1b[33m{text}\x1b[0m") } else { text.to_owned() }
+    if output::use_colour() { format!("\x1b[33m{text}\x1b[0m") } else { text.to_owned() }
 }
 
-pub fn all(products: &[Value]) -> Result<()> {
+pub fn print_products(products: &[Value]) -> Result<()> {
     let rows: Vec<_> = products
         .iter()
         .map(|product| {
@@ -35,21 +35,21 @@ pub fn all(products: &[Value]) -> Result<()> {
                 text(&product["version"]).to_owned(),
                 from.to_owned(),
                 text(&product["updatedAt"]).to_owned(),
-                short(text(&product["description"]), 60),
+                first_line(text(&product["description"]), 60),
             ]
         })
         .collect();
-    output::table(&["NAME", "VERSION", "FROM", "SINCE", "DESCRIPTION"], &rows)
+    output::print_table(&["NAME", "VERSION", "FROM", "SINCE", "DESCRIPTION"], &rows)
 }
 
-pub fn updates(found: &[Value]) -> Result<()> {
+pub fn print_updates(found: &[Value]) -> Result<()> {
     let rows: Vec<_> = found
         .iter()
         .map(|update| {
             let state = match (update["available"] == true, update["error"].as_str()) {
                 (true, _) => format!("emergent product upgrade {}", text(&update["name"])),
                 (false, None) => "up to date".to_owned(),
-                (false, Some(why)) => short(why, WIDEST),
+                (false, Some(why)) => first_line(why, MAX_WIDTH),
             };
             let latest = update["latest"].as_str().unwrap_or("–");
             vec![
@@ -60,11 +60,11 @@ pub fn updates(found: &[Value]) -> Result<()> {
             ]
         })
         .collect();
-    output::table(&["NAME", "VERSION", "LATEST", ""], &rows)
+    output::print_table(&["NAME", "VERSION", "LATEST", ""], &rows)
 }
 
-pub fn one(product: &Value) -> Result<()> {
-    output::line(&format!("{}  {}", bold(text(&product["name"])), text(&product["version"])))?;
+pub fn print_product(product: &Value) -> Result<()> {
+    output::print_line(&format!("{}  {}", bold(text(&product["name"])), text(&product["version"])))?;
     let source = &product["source"];
     let packs = product["packs"].as_array().into_iter().flatten();
     let packs: Vec<_> =
@@ -79,22 +79,22 @@ pub fn one(product: &Value) -> Result<()> {
         ("jobs", names(&product["schedules"])),
         ("prompts", names(&product["prompts"])),
     ] {
-        output::line(&format!("  {name:<12} {value}"))?;
+        output::print_line(&format!("  {name:<12} {value}"))?;
     }
     for change in product["ownChanges"].as_array().into_iter().flatten() {
         let agent = text(&change["agent"]);
         if change["deleted"] == true {
-            output::line(&yellow(&format!("\n! the agent {agent} was deleted by hand")))?;
+            output::print_line(&yellow(&format!("\n! the agent {agent} was deleted by hand")))?;
             continue;
         }
-        output::line(&yellow(&format!("\n! the agent {agent} was changed by hand")))?;
-        fields(&change["fields"]).iter().try_for_each(|line| output::line(line))?;
+        output::print_line(&yellow(&format!("\n! the agent {agent} was changed by hand")))?;
+        field_lines(&change["fields"]).iter().try_for_each(|line| output::print_line(line))?;
     }
     Ok(())
 }
 
 /// A plan as a diff, line by line.
-pub fn plan(plan: &Value) -> Vec<String> {
+pub fn plan_lines(plan: &Value) -> Vec<String> {
     let (from, to) = (plan["from"].as_str(), plan["to"].as_str());
     let versions = match (from, to) {
         (Some(from), Some(to)) if from != to => format!("{from} → {to}"),
@@ -112,7 +112,7 @@ pub fn plan(plan: &Value) -> Vec<String> {
             "remove" => lines.push(red(&format!("- {label}"))),
             "update" => {
                 lines.push(yellow(&format!("~ {label}")));
-                lines.extend(fields(&step["fields"]));
+                lines.extend(field_lines(&step["fields"]));
             }
             _ => kept += 1,
         }
@@ -128,11 +128,11 @@ pub fn plan(plan: &Value) -> Vec<String> {
     lines
 }
 
-fn fields(fields: &Value) -> Vec<String> {
+fn field_lines(fields: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for field in fields.as_array().into_iter().flatten() {
         lines.push(dim(&format!("    {}", text(&field["pointer"]))));
-        let (before, after) = (shown(&field["before"]), shown(&field["after"]));
+        let (before, after) = (value_lines(&field["before"]), value_lines(&field["after"]));
         // What both begin and end with is not what changed.
         let same = before.iter().zip(&after).take_while(|(one, other)| one == other).count();
         let rest = before.len().min(after.len()) - same;
@@ -141,8 +141,8 @@ fn fields(fields: &Value) -> Vec<String> {
         for (mark, side, colour) in
             [("-", part(&before), red as fn(&str) -> String), ("+", part(&after), green)]
         {
-            let cut = side.len().saturating_sub(LINES);
-            lines.extend(side.iter().take(LINES).map(|line| colour(&format!("    {mark} {line}"))));
+            let cut = side.len().saturating_sub(MAX_LINES);
+            lines.extend(side.iter().take(MAX_LINES).map(|line| colour(&format!("    {mark} {line}"))));
             if cut > 0 {
                 lines.push(dim(&format!("      … {cut} more lines")));
             }
@@ -152,10 +152,10 @@ fn fields(fields: &Value) -> Vec<String> {
 }
 
 /// A value as lines; nothing when it is not there.
-fn shown(value: &Value) -> Vec<String> {
+fn value_lines(value: &Value) -> Vec<String> {
     let cut = |line: &str| {
-        let mut text: String = line.chars().take(WIDEST).collect();
-        if line.chars().nth(WIDEST).is_some() {
+        let mut text: String = line.chars().take(MAX_WIDTH).collect();
+        if line.chars().nth(MAX_WIDTH).is_some() {
             text.push('…');
         }
         text
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_plan_reads_as_a_diff() {
-        let lines = plan(&json!({
+        let lines = plan_lines(&json!({
             "name": "acme.support", "from": "1.0.0", "to": "2.0.0", "direction": "upgrade",
             "steps": [
                 { "what": "agent", "name": "old", "change": "remove", "fields": [] },

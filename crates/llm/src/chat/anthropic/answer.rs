@@ -2,20 +2,20 @@
 
 use std::ops::ControlFlow;
 
-use emergent_domain::chat::{Part, Stop, Usage};
+use emergent_domain::chat::{Part, StopReason, Usage};
 use serde_json::{Value, json};
 
 use super::super::{
     Answer, Delta,
-    stream::{cut_off, error_in_stream, malformed, parse},
+    stream::{error_in_stream, incomplete_stream_error, malformed, parse},
     wire,
 };
 use crate::Error;
 
-pub struct Reading<'a> {
+pub struct AnswerReader<'a> {
     model: &'a str,
     blocks: Vec<(u64, Block)>,
-    counts: Counts,
+    counts: TokenCounts,
     stop: Option<String>,
 }
 
@@ -38,20 +38,20 @@ enum Block {
 
 /// The provider's counts; each stands for the whole message so far.
 #[derive(Default)]
-struct Counts {
+struct TokenCounts {
     input: u64,
     output: u64,
     cache_read: u64,
     cache_write: u64,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> AnswerReader<'a> {
     pub fn new(model: &'a str) -> Self {
-        Self { model, blocks: vec![], counts: Counts::default(), stop: None }
+        Self { model, blocks: vec![], counts: TokenCounts::default(), stop: None }
     }
 
     /// Takes the next event; breaks after the last. Every event says in its data what it is.
-    pub fn take(
+    pub fn push(
         &mut self,
         data: &str,
         on_delta: &mut (dyn FnMut(Delta) + Send),
@@ -60,11 +60,11 @@ impl<'a> Reading<'a> {
         match event["type"].as_str() {
             Some("message_start") => self.counts.update(&event["message"]["usage"]),
             Some("content_block_start") => {
-                let index = index(&event);
-                let block = start(event["content_block"].take(), on_delta);
+                let index = block_index(&event);
+                let block = start_block(event["content_block"].take(), on_delta);
                 self.blocks.push((index, block));
             }
-            Some("content_block_delta") => self.delta(index(&event), &event["delta"], on_delta)?,
+            Some("content_block_delta") => self.delta(block_index(&event), &event["delta"], on_delta)?,
             Some("message_delta") => {
                 self.counts.update(&event["usage"]);
                 if let Some(reason) = event["delta"]["stop_reason"].as_str() {
@@ -93,11 +93,11 @@ impl<'a> Reading<'a> {
         match (block, delta["type"].as_str().unwrap_or_default()) {
             (Block::Text(text), "text_delta") => {
                 text.push_str(piece("text"));
-                hand_on(Delta::Text, piece("text"), on_delta);
+                emit(Delta::Text, piece("text"), on_delta);
             }
             (Block::Thinking { text, .. }, "thinking_delta") => {
                 text.push_str(piece("thinking"));
-                hand_on(Delta::Thought, piece("thinking"), on_delta);
+                emit(Delta::Thought, piece("thinking"), on_delta);
             }
             (Block::Thinking { signature, .. }, "signature_delta") => signature.push_str(piece("signature")),
             (Block::Call { arguments, .. }, "input_json_delta") => arguments.push_str(piece("partial_json")),
@@ -107,48 +107,48 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    pub fn answer(self) -> Result<Answer, Error> {
+    pub fn finish(self) -> Result<Answer, Error> {
         // Without a reason to stop the message is not whole, whatever the stream says.
-        let Some(stop) = self.stop else { return Err(cut_off(self.model)) };
-        let parts: Vec<Part> = self.blocks.into_iter().filter_map(|(_, block)| part(block)).collect();
+        let Some(stop) = self.stop else { return Err(incomplete_stream_error(self.model)) };
+        let parts: Vec<Part> = self.blocks.into_iter().filter_map(|(_, block)| to_part(block)).collect();
         let stop = match stop.as_str() {
             "end_turn" | "stop_sequence" | "tool_use"
                 if parts.iter().any(|part| matches!(part, Part::Call(_))) =>
             {
-                Stop::ToolCalls
+                StopReason::ToolCalls
             }
-            "end_turn" | "stop_sequence" => Stop::End,
-            "max_tokens" => Stop::MaxTokens,
-            "refusal" => Stop::Refused(stop),
+            "end_turn" | "stop_sequence" => StopReason::End,
+            "max_tokens" => StopReason::MaxTokens,
+            "refusal" => StopReason::Refused(stop),
             "model_context_window_exceeded" => {
                 let message = "the answer filled what was left of the context window".to_owned();
                 return Err(Error::ContextTooLong { model: self.model.into(), message });
             }
-            _ => Stop::Other(stop),
+            _ => StopReason::Other(stop),
         };
         Ok(Answer { parts, usage: self.counts.usage(), stop })
     }
 }
 
-fn index(event: &Value) -> u64 {
+fn block_index(event: &Value) -> u64 {
     event["index"].as_u64().unwrap_or_default()
 }
 
-fn hand_on(kind: fn(String) -> Delta, piece: &str, on_delta: &mut (dyn FnMut(Delta) + Send)) {
+fn emit(kind: fn(String) -> Delta, piece: &str, on_delta: &mut (dyn FnMut(Delta) + Send)) {
     if !piece.is_empty() {
         on_delta(kind(piece.to_owned()));
     }
 }
 
-fn start(block: Value, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Block {
+fn start_block(block: Value, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Block {
     let field = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
     match block["type"].as_str() {
         Some("text") => {
-            hand_on(Delta::Text, &field("text"), on_delta);
+            emit(Delta::Text, &field("text"), on_delta);
             Block::Text(field("text"))
         }
         Some("thinking") => {
-            hand_on(Delta::Thought, &field("thinking"), on_delta);
+            emit(Delta::Thought, &field("thinking"), on_delta);
             Block::Thinking { text: field("thinking"), signature: field("signature") }
         }
         Some("redacted_thinking") => Block::Redacted(block),
@@ -162,7 +162,7 @@ fn start(block: Value, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Block {
     }
 }
 
-fn part(block: Block) -> Option<Part> {
+fn to_part(block: Block) -> Option<Part> {
     Some(match block {
         Block::Text(text) if text.is_empty() => return None,
         Block::Text(text) => Part::text(text),
@@ -172,12 +172,12 @@ fn part(block: Block) -> Option<Part> {
             Part::Thought { text, provider: Some(json!({ "type": "thinking", "signature": signature })) }
         }
         Block::Redacted(block) => Part::Thought { text: String::new(), provider: Some(block) },
-        Block::Call { name, arguments } => wire::call(name, arguments),
+        Block::Call { name, arguments } => wire::tool_call_part(name, arguments),
         Block::Unknown => return None,
     })
 }
 
-impl Counts {
+impl TokenCounts {
     /// Later counts replace earlier ones; those left out stand.
     fn update(&mut self, usage: &Value) {
         let set = |count: &mut u64, name: &str| *count = usage[name].as_u64().unwrap_or(*count);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::{
     ChatRequest,
-    wire::{output_text, sent_input, tool_name},
+    wire::{input_object, output_text, tool_name},
 };
 
 /// The limit is required; this is what every model can write.
@@ -18,7 +18,7 @@ pub fn body(request: &ChatRequest<'_>) -> Value {
     // only what is new.
     let newest = messages.iter_mut().rfind(|message| message["role"] == "user");
     if let Some(block) = newest.and_then(|message| message["content"].as_array_mut()?.last_mut()) {
-        cache_until(block);
+        mark_cache_point(block);
     }
     let mut body = json!({
         "model": request.model,
@@ -28,18 +28,18 @@ pub fn body(request: &ChatRequest<'_>) -> Value {
     });
     if !request.system.trim().is_empty() {
         let mut block = json!({ "type": "text", "text": request.system });
-        cache_until(&mut block);
+        mark_cache_point(&mut block);
         body["system"] = json!([block]);
     }
     let mut tools: Vec<Value> = request
         .tools
         .iter()
         .map(|tool| {
-            json!({ "name": tool_name(&tool.name), "description": &*tool.description, "input_schema": tool.input_schema.value() })
+            json!({ "name": tool_name(&tool.name), "description": &*tool.description, "input_schema": tool.input_schema.as_value() })
         })
         .collect();
     if let Some(last) = tools.last_mut() {
-        cache_until(last);
+        mark_cache_point(last);
         body["tools"] = json!(tools);
     }
     if let Some(temperature) = request.temperature {
@@ -51,7 +51,7 @@ pub fn body(request: &ChatRequest<'_>) -> Value {
     body
 }
 
-fn cache_until(block: &mut Value) {
+fn mark_cache_point(block: &mut Value) {
     block["cache_control"] = json!({ "type": "ephemeral" });
 }
 
@@ -88,7 +88,7 @@ fn block(part: &Part) -> Option<Value> {
         Part::Text { text, .. } => json!({ "type": "text", "text": text }),
         Part::Thought { text, provider } => return thought(text, provider.as_ref()?),
         Part::Call(call) => {
-            json!({ "type": "tool_use", "id": call.id, "name": tool_name(&call.name), "input": sent_input(call) })
+            json!({ "type": "tool_use", "id": call.id, "name": tool_name(&call.name), "input": input_object(call) })
         }
         Part::Result(result) => json!({
             "type": "tool_result", "tool_use_id": result.id,

@@ -3,31 +3,31 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use emergent_domain::{
-    chat::{Call, CallResult, Part, Speaker, Turn},
+    chat::{Part, Speaker, ToolCall, ToolResult, Turn},
     ids::ToolCallId,
     json::Schema,
 };
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{super::wire::sent_input, tag};
+use super::{super::wire::input_object, provider_data};
 use crate::{ChatRequest, ToolSpec};
 
 /// Gemini answers a user's content only; a history that ends on the model's own words is refused.
-const GO_ON: &str = "Continue.";
+const CONTINUE_PROMPT: &str = "Continue.";
 
 /// The body of `:streamGenerateContent`.
 pub fn body<'a>(request: &ChatRequest<'a>) -> Body<'a> {
     let said = |text| Content { role: "user", parts: vec![WirePart::plain(Data::Text(text))] };
     let mut contents = contents(request.turns);
     if contents.last().is_none_or(|last| last.role == "model") {
-        contents.push(said(GO_ON));
+        contents.push(said(CONTINUE_PROMPT));
     }
     Body {
         contents,
         system_instruction: (!request.system.is_empty()).then(|| said(request.system)),
         tools: (!request.tools.is_empty())
-            .then(|| [Tools { function_declarations: declared(request.tools) }]),
+            .then(|| [Tools { function_declarations: function_declarations(request.tools) }]),
         generation_config: GenerationConfig {
             temperature: request.temperature,
             max_output_tokens: request.max_tokens,
@@ -58,18 +58,18 @@ fn contents(turns: &[Turn]) -> Vec<Content<'_>> {
 fn provider_ids(turns: &[Turn]) -> HashMap<ToolCallId, &str> {
     let parts = turns.iter().flat_map(|turn| &turn.parts);
     let calls = parts.filter_map(|part| if let Part::Call(call) = part { Some(call) } else { None });
-    calls.filter_map(|call| Some((call.id, tag::id(&call.provider)?))).collect()
+    calls.filter_map(|call| Some((call.id, provider_data::id(&call.provider)?))).collect()
 }
 
 /// `None` for what says nothing; an empty text that carries a signature says something.
 fn wire_part<'a>(part: &'a Part, ids: &HashMap<ToolCallId, &'a str>) -> Option<WirePart<'a>> {
     match part {
-        Part::Text { text, provider } => words(text, provider, false),
-        Part::Thought { text, provider } => words(text, provider, true),
+        Part::Text { text, provider } => text_part(text, provider, false),
+        Part::Thought { text, provider } => text_part(text, provider, true),
         Part::Call(call) => Some(WirePart {
             data: Data::FunctionCall(function_call(call)),
             thought: false,
-            thought_signature: tag::signature(&call.provider),
+            thought_signature: provider_data::signature(&call.provider),
         }),
         Part::Result(result) => {
             let id = ids.get(&result.id).copied();
@@ -78,19 +78,19 @@ fn wire_part<'a>(part: &'a Part, ids: &HashMap<ToolCallId, &'a str>) -> Option<W
     }
 }
 
-fn words<'a>(text: &'a str, provider: &'a Option<Value>, thought: bool) -> Option<WirePart<'a>> {
-    let thought_signature = tag::signature(provider);
+fn text_part<'a>(text: &'a str, provider: &'a Option<Value>, thought: bool) -> Option<WirePart<'a>> {
+    let thought_signature = provider_data::signature(provider);
     if text.is_empty() && thought_signature.is_none() {
         return None;
     }
     Some(WirePart { data: Data::Text(text), thought, thought_signature })
 }
 
-fn function_call(call: &Call) -> FunctionCall<'_> {
-    FunctionCall { id: tag::id(&call.provider), name: &call.name, args: sent_input(call) }
+fn function_call(call: &ToolCall) -> FunctionCall<'_> {
+    FunctionCall { id: provider_data::id(&call.provider), name: &call.name, args: input_object(call) }
 }
 
-fn function_response<'a>(result: &'a CallResult, id: Option<&'a str>) -> FunctionResponse<'a> {
+fn function_response<'a>(result: &'a ToolResult, id: Option<&'a str>) -> FunctionResponse<'a> {
     // Gemini takes objects only, and reads these two keys as what they say.
     let response = match result.is_error {
         false => Outcome::Output(&result.output),
@@ -99,7 +99,7 @@ fn function_response<'a>(result: &'a CallResult, id: Option<&'a str>) -> Functio
     FunctionResponse { id, name: &result.name, response }
 }
 
-fn declared<'a>(tools: &'a [ToolSpec]) -> Vec<FunctionDeclaration<'a>> {
+fn function_declarations<'a>(tools: &'a [ToolSpec]) -> Vec<FunctionDeclaration<'a>> {
     let declare = |tool: &'a ToolSpec| FunctionDeclaration {
         name: &tool.name,
         description: &tool.description,

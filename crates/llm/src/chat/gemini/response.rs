@@ -5,21 +5,21 @@
 //! whole answer from a cut one.
 
 use emergent_domain::{
-    chat::{Call, Part, Stop, Usage},
+    chat::{Part, StopReason, ToolCall, Usage},
     ids::ToolCallId,
 };
 use serde_json::{Value, json};
 
 use super::{
-    super::stream::{cut_off, error_in_stream, parse},
-    tag,
+    super::stream::{error_in_stream, incomplete_stream_error, parse},
+    provider_data,
 };
 use crate::{Answer, Delta, Error};
 
-pub struct Reading<'a> {
+pub struct AnswerReader<'a> {
     model: &'a str,
     parts: Vec<Part>,
-    counts: Counts,
+    counts: TokenCounts,
     finish: Option<String>,
     /// Google's explanation of the finish reason, where it gives one.
     remark: String,
@@ -27,12 +27,12 @@ pub struct Reading<'a> {
     blocked: Option<String>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> AnswerReader<'a> {
     pub fn new(model: &'a str) -> Self {
         Self {
             model,
             parts: vec![],
-            counts: Counts::default(),
+            counts: TokenCounts::default(),
             finish: None,
             remark: String::new(),
             blocked: None,
@@ -40,7 +40,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Takes the next chunk as it came in an event.
-    pub fn take(&mut self, data: &str, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Result<(), Error> {
+    pub fn push(&mut self, data: &str, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Result<(), Error> {
         let mut chunk = parse(self.model, data)?;
         if !chunk["error"].is_null() {
             return Err(error_in_stream(self.model, &chunk));
@@ -58,12 +58,12 @@ impl<'a> Reading<'a> {
         if let Some(reason) = chunk["promptFeedback"]["blockReason"].as_str() {
             self.blocked = Some(reason.to_owned());
         }
-        self.counts.take(&chunk["usageMetadata"]);
+        self.counts.update(&chunk["usageMetadata"]);
         Ok(())
     }
 
     fn part(&mut self, mut part: Value, on_delta: &mut (dyn FnMut(Delta) + Send)) {
-        let provider = tag::of(&part);
+        let provider = provider_data::from_part(&part);
         if part["functionCall"].is_object() {
             let name = part["functionCall"]["name"].as_str().unwrap_or_default().to_owned();
             let input = match part["functionCall"]["args"].take() {
@@ -71,7 +71,7 @@ impl<'a> Reading<'a> {
                 args @ Value::Object(_) => args,
                 other => Value::String(other.to_string()),
             };
-            self.parts.push(Part::Call(Call { id: ToolCallId::new(), name, input, provider }));
+            self.parts.push(Part::Call(ToolCall { id: ToolCallId::new(), name, input, provider }));
             return;
         }
         let piece = part["text"].as_str().unwrap_or_default();
@@ -98,37 +98,37 @@ impl<'a> Reading<'a> {
     /// The answer, once the body has ended.
     pub fn finish(self) -> Result<Answer, Error> {
         let stop = match (self.finish.as_deref(), self.blocked) {
-            (None, None) => return Err(cut_off(self.model)),
-            (_, Some(reason)) => Stop::Refused(reason),
+            (None, None) => return Err(incomplete_stream_error(self.model)),
+            (_, Some(reason)) => StopReason::Refused(reason),
             (Some("STOP"), _) if self.parts.iter().any(|part| matches!(part, Part::Call(_))) => {
-                Stop::ToolCalls
+                StopReason::ToolCalls
             }
-            (Some("STOP"), _) => Stop::End,
-            (Some("MAX_TOKENS"), _) => Stop::MaxTokens,
+            (Some("STOP"), _) => StopReason::End,
+            (Some("MAX_TOKENS"), _) => StopReason::MaxTokens,
             // The model slipped while writing; with the same prompt it mostly gets it right.
             (Some(reason @ ("MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE")), _) => {
-                return Err(slip(self.model, reason, &self.remark));
+                return Err(malformed_answer(self.model, reason, &self.remark));
             }
-            (Some(reason), _) if refuses(reason) => Stop::Refused(reason.to_owned()),
-            (Some(reason), _) => Stop::Other(reason.to_owned()),
+            (Some(reason), _) if is_refusal(reason) => StopReason::Refused(reason.to_owned()),
+            (Some(reason), _) => StopReason::Other(reason.to_owned()),
         };
         Ok(Answer { parts: self.parts, usage: self.counts.usage(), stop })
     }
 }
 
-fn slip(model: &str, reason: &str, remark: &str) -> Error {
+fn malformed_answer(model: &str, reason: &str, remark: &str) -> Error {
     let remark: String = remark.chars().take(300).collect();
     let message = format!("its answer was unreadable even to Google ({reason}) {remark}");
     Error::Overloaded { model: model.into(), message: message.trim_end().into(), source: None }
 }
 
-fn refuses(reason: &str) -> bool {
+fn is_refusal(reason: &str) -> bool {
     matches!(reason, "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY")
 }
 
 /// Google's counts so far. They grow from chunk to chunk, and a chunk may leave some out.
 #[derive(Default)]
-struct Counts {
+struct TokenCounts {
     prompt: u64,
     tool_use_prompt: u64,
     candidates: u64,
@@ -136,8 +136,8 @@ struct Counts {
     cached: u64,
 }
 
-impl Counts {
-    fn take(&mut self, metadata: &Value) {
+impl TokenCounts {
+    fn update(&mut self, metadata: &Value) {
         let fields = [
             ("promptTokenCount", &mut self.prompt),
             ("toolUsePromptTokenCount", &mut self.tool_use_prompt),

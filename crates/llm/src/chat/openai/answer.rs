@@ -5,20 +5,20 @@
 
 use std::ops::ControlFlow;
 
-use emergent_domain::chat::{Part, Stop, Usage};
+use emergent_domain::chat::{Part, StopReason, Usage};
 use serde_json::Value;
 
 use super::super::{
     Answer, Delta,
-    stream::{cut_off, error_in_stream, malformed, parse},
+    stream::{error_in_stream, incomplete_stream_error, malformed, parse},
     wire,
 };
 use crate::Error;
 
-pub struct Reading<'a> {
+pub struct AnswerReader<'a> {
     model: &'a str,
     parts: Vec<Part>,
-    calls: Vec<OpenCall>,
+    calls: Vec<PartialCall>,
     usage: Usage,
     finish: Option<String>,
     done: bool,
@@ -27,14 +27,14 @@ pub struct Reading<'a> {
 
 /// A call whose arguments may still be coming.
 #[derive(Default)]
-struct OpenCall {
+struct PartialCall {
     index: Option<u64>,
     id: String,
     name: String,
     arguments: String,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> AnswerReader<'a> {
     pub fn new(model: &'a str) -> Self {
         Self {
             model,
@@ -48,7 +48,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Takes the next chunk; breaks after the last.
-    pub fn take(
+    pub fn push(
         &mut self,
         data: &str,
         on_delta: &mut (dyn FnMut(Delta) + Send),
@@ -69,14 +69,14 @@ impl<'a> Reading<'a> {
         let text = |name: &str| delta[name].as_str().unwrap_or_default();
         // Two names are in use, and a server that gives both gives the same twice.
         let thought = [text("reasoning_content"), text("reasoning")];
-        wire::think(&mut self.parts, thought.iter().find(|t| !t.is_empty()).unwrap_or(&""), on_delta);
-        wire::say(&mut self.parts, text("content"), on_delta);
+        wire::push_thought(&mut self.parts, thought.iter().find(|t| !t.is_empty()).unwrap_or(&""), on_delta);
+        wire::push_text(&mut self.parts, text("content"), on_delta);
         if !text("refusal").is_empty() {
             self.refused = true;
-            wire::say(&mut self.parts, text("refusal"), on_delta);
+            wire::push_text(&mut self.parts, text("refusal"), on_delta);
         }
         for piece in delta["tool_calls"].as_array().into_iter().flatten() {
-            self.call_piece(piece);
+            self.push_call_delta(piece);
         }
         if let Some(reason) = choice["finish_reason"].as_str() {
             self.finish = Some(reason.to_owned());
@@ -84,7 +84,7 @@ impl<'a> Reading<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn call_piece(&mut self, piece: &Value) {
+    fn push_call_delta(&mut self, piece: &Value) {
         let index = piece["index"].as_u64();
         let id = piece["id"].as_str().unwrap_or_default();
         let name = piece["function"]["name"].as_str().unwrap_or_default();
@@ -100,7 +100,7 @@ impl<'a> Reading<'a> {
             None => None,
         };
         let at = at.unwrap_or_else(|| {
-            self.calls.push(OpenCall { index, ..OpenCall::default() });
+            self.calls.push(PartialCall { index, ..PartialCall::default() });
             self.calls.len() - 1
         });
         let call = &mut self.calls[at];
@@ -117,24 +117,24 @@ impl<'a> Reading<'a> {
         }
     }
 
-    pub fn answer(self) -> Result<Answer, Error> {
+    pub fn finish(self) -> Result<Answer, Error> {
         // The closing mark is not required: a stream with a reason to finish is whole.
         if !self.done && self.finish.is_none() {
-            return Err(cut_off(self.model));
+            return Err(incomplete_stream_error(self.model));
         }
         let mut parts = self.parts;
         let calls = !self.calls.is_empty();
-        parts.extend(self.calls.into_iter().map(|call| wire::call(call.name, call.arguments)));
+        parts.extend(self.calls.into_iter().map(|call| wire::tool_call_part(call.name, call.arguments)));
         let stop = match self.finish.as_deref() {
-            _ if self.refused => Stop::Refused("refusal".into()),
-            Some("content_filter") => Stop::Refused("content_filter".into()),
-            Some("length") => Stop::MaxTokens,
+            _ if self.refused => StopReason::Refused("refusal".into()),
+            Some("content_filter") => StopReason::Refused("content_filter".into()),
+            Some("length") => StopReason::MaxTokens,
             // Some servers say `stop` whatever the model did.
-            None | Some("stop" | "tool_calls" | "function_call") if calls => Stop::ToolCalls,
-            Some("stop") => Stop::End,
+            None | Some("stop" | "tool_calls" | "function_call") if calls => StopReason::ToolCalls,
+            Some("stop") => StopReason::End,
             None if parts.is_empty() => return Err(malformed(self.model, "it is empty")),
-            None => Stop::End,
-            Some(other) => Stop::Other(other.to_owned()),
+            None => StopReason::End,
+            Some(other) => StopReason::Other(other.to_owned()),
         };
         Ok(Answer { parts, usage: self.usage, stop })
     }

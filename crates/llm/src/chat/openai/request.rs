@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use emergent_domain::{
-    chat::{CallResult, Part, Speaker, Turn},
+    chat::{Part, Speaker, ToolResult, Turn},
     ids::ToolCallId,
     json::Schema,
 };
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::super::{
     ChatRequest, ToolSpec,
-    kept::{Kept, Written},
-    wire::{output_text, sent_input, tool_name},
+    request_cache::{RequestCache, SerializedTurns},
+    wire::{input_object, output_text, tool_name},
 };
 
 /// The name under which a server takes the limit of an answer.
@@ -27,7 +27,7 @@ pub enum TokenLimit {
 /// rest. Nothing that was written before is written again.
 pub fn body(request: &ChatRequest<'_>, limit: TokenLimit) -> Vec<u8> {
     let tokens = |kind: fn(TokenLimit) -> bool| request.max_tokens.filter(|_| kind(limit));
-    let rest = Rest {
+    let rest = RequestFields {
         model: request.model,
         stream: true,
         stream_options: StreamOptions { include_usage: true },
@@ -37,14 +37,14 @@ pub fn body(request: &ChatRequest<'_>, limit: TokenLimit) -> Vec<u8> {
         max_tokens: tokens(|limit| matches!(limit, TokenLimit::MaxTokens)),
         response_format: request.output_schema.map(response_format),
     };
-    Kept::with(request.kept, |kept| {
+    RequestCache::with_turns(request.cache, |kept| {
         if kept.turns == 0 || kept.turns > request.turns.len() {
-            *kept = Written::default();
+            *kept = SerializedTurns::default();
             if !request.system.is_empty() {
-                add(&mut kept.text, &plain("system", Cow::Borrowed(request.system)));
+                push_message(&mut kept.text, &text_message("system", Cow::Borrowed(request.system)));
             }
         }
-        request.turns[kept.turns..].iter().for_each(|turn| add_turn(&mut kept.text, turn));
+        request.turns[kept.turns..].iter().for_each(|turn| push_turn(&mut kept.text, turn));
         kept.turns = request.turns.len();
         let rest = serde_json::to_vec(&rest).unwrap_or_default();
         let mut body = Vec::with_capacity(kept.text.len() + rest.len() + 16);
@@ -58,20 +58,20 @@ pub fn body(request: &ChatRequest<'_>, limit: TokenLimit) -> Vec<u8> {
 }
 
 /// Texts and values always have a JSON text.
-fn write(into: &mut Vec<u8>, what: &impl Serialize) {
+fn write_json(into: &mut Vec<u8>, what: &impl Serialize) {
     let _ = serde_json::to_writer(into, what);
 }
 
-fn add(messages: &mut Vec<u8>, message: &Message<'_>) {
+fn push_message(messages: &mut Vec<u8>, message: &Message<'_>) {
     if !messages.is_empty() {
         messages.push(b',');
     }
-    write(messages, message);
+    write_json(messages, message);
 }
 
 /// The fields beside the conversation.
 #[derive(Serialize)]
-struct Rest<'a> {
+struct RequestFields<'a> {
     model: &'a str,
     stream: bool,
     stream_options: StreamOptions,
@@ -115,7 +115,7 @@ fn tool(tool: &ToolSpec) -> Tool<'_> {
 }
 
 fn response_format(schema: &Value) -> Value {
-    let strict = schema["type"] == "object" && strict(schema);
+    let strict = schema["type"] == "object" && is_strict(schema);
     json!({ "type": "json_schema", "json_schema": { "name": "answer", "schema": schema, "strict": strict } })
 }
 
@@ -127,44 +127,47 @@ struct Message<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<ToolCallId>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<MadeCall<'a>>,
+    tool_calls: Vec<ToolCallBody<'a>>,
 }
 
 #[derive(Serialize)]
-struct MadeCall<'a> {
+struct ToolCallBody<'a> {
     id: ToolCallId,
     r#type: &'static str,
-    function: MadeFunction<'a>,
+    function: FunctionBody<'a>,
 }
 
 #[derive(Serialize)]
-struct MadeFunction<'a> {
+struct FunctionBody<'a> {
     name: Cow<'a, str>,
     arguments: String,
 }
 
-fn plain<'a>(role: &'static str, content: Cow<'a, str>) -> Message<'a> {
+fn text_message<'a>(role: &'static str, content: Cow<'a, str>) -> Message<'a> {
     Message { role, content: Some(content), tool_call_id: None, tool_calls: vec![] }
 }
 
-fn add_turn(messages: &mut Vec<u8>, turn: &Turn) {
+fn push_turn(messages: &mut Vec<u8>, turn: &Turn) {
     match turn.speaker {
-        Speaker::User => add(messages, &plain("user", text(turn))),
+        Speaker::User => push_message(messages, &text_message("user", text(turn))),
         Speaker::Tools => {
             for part in &turn.parts {
                 if let Part::Result(result) = part {
-                    let message = plain("tool", Cow::Owned(result_text(result)));
-                    add(messages, &Message { tool_call_id: Some(result.id), ..message });
+                    let message = text_message("tool", Cow::Owned(result_text(result)));
+                    push_message(messages, &Message { tool_call_id: Some(result.id), ..message });
                 }
             }
         }
         Speaker::Assistant => {
             // Thoughts stay behind: servers that give them do not want them back.
-            let tool_calls: Vec<_> = turn.parts.iter().filter_map(made_call).collect();
+            let tool_calls: Vec<_> = turn.parts.iter().filter_map(tool_call_body).collect();
             let content = Some(text(turn)).filter(|text| !text.is_empty());
             // A message with nothing in it is refused.
             if content.is_some() || !tool_calls.is_empty() {
-                add(messages, &Message { role: "assistant", content, tool_call_id: None, tool_calls });
+                push_message(
+                    messages,
+                    &Message { role: "assistant", content, tool_call_id: None, tool_calls },
+                );
             }
         }
     }
@@ -183,17 +186,17 @@ fn text(turn: &Turn) -> Cow<'_, str> {
     }
 }
 
-fn made_call(part: &Part) -> Option<MadeCall<'_>> {
+fn tool_call_body(part: &Part) -> Option<ToolCallBody<'_>> {
     let Part::Call(call) = part else { return None };
-    let arguments = sent_input(call).to_string();
-    Some(MadeCall {
+    let arguments = input_object(call).to_string();
+    Some(ToolCallBody {
         id: call.id,
         r#type: "function",
-        function: MadeFunction { name: tool_name(&call.name), arguments },
+        function: FunctionBody { name: tool_name(&call.name), arguments },
     })
 }
 
-fn result_text(result: &CallResult) -> String {
+fn result_text(result: &ToolResult) -> String {
     // There is no field that marks a failure, so the text has to say it.
     let says_so = result.output.get("error").is_some();
     match result.is_error && !says_so {
@@ -204,7 +207,7 @@ fn result_text(result: &CallResult) -> String {
 
 /// Whether the schema keeps to what OpenAI takes as strict: every property required, no others
 /// allowed. It refuses a strict schema that does not, while it still follows a loose one.
-fn strict(schema: &Value) -> bool {
+fn is_strict(schema: &Value) -> bool {
     const NEVER: [&str; 8] = [
         "allOf",
         "oneOf",
@@ -227,7 +230,7 @@ fn strict(schema: &Value) -> bool {
     let inner = ["properties", "$defs", "definitions"].iter().filter_map(|name| fields.get(*name));
     let inner = inner.filter_map(Value::as_object).flat_map(|map| map.values());
     let choices = fields.get("anyOf").and_then(Value::as_array).into_iter().flatten();
-    (!is_object || closed) && inner.chain(choices).chain(fields.get("items")).all(strict)
+    (!is_object || closed) && inner.chain(choices).chain(fields.get("items")).all(is_strict)
 }
 
 #[cfg(test)]
@@ -240,7 +243,7 @@ mod tests {
             let mut schema = json!({ "type": "object", "additionalProperties": false,
                 "properties": { "a": { "type": "string" } }, "required": ["a"] });
             schema.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-            strict(&schema)
+            is_strict(&schema)
         };
         assert!(closed(json!({})));
         assert!(closed(json!({ "properties": { "a": { "type": "array", "items": { "type": "string" } } } })));

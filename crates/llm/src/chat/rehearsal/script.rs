@@ -24,7 +24,7 @@ pub struct Script {
 pub struct Rule {
     #[serde(default)]
     pub when: When,
-    pub answer: Option<Reply>,
+    pub answer: Option<ScriptedReply>,
     /// What goes wrong instead. A fault leaves no trace in the conversation, so `times` counts how
     /// often the same request fails.
     pub fault: Option<Fault>,
@@ -56,16 +56,16 @@ pub struct When {
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Reply {
+pub struct ScriptedReply {
     pub thought: Option<String>,
     pub text: Option<String>,
     #[serde(default)]
-    pub calls: Vec<ToolCall>,
+    pub calls: Vec<ScriptedCall>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ToolCall {
+pub struct ScriptedCall {
     pub tool: String,
     #[serde(default = "no_input")]
     pub input: Value,
@@ -106,7 +106,7 @@ impl Script {
 
     /// Says what was said to it.
     pub(super) fn echo() -> Self {
-        let answer = Reply { text: Some("{{last}}".into()), ..Reply::default() };
+        let answer = ScriptedReply { text: Some("{{last}}".into()), ..ScriptedReply::default() };
         Self { rules: vec![Rule { answer: Some(answer), ..Rule::default() }], ..Self::default() }
     }
 

@@ -3,25 +3,25 @@
 use serde_json::Value;
 
 use super::{
-    scene::{Scene, as_text},
+    conversation::{ConversationView, display_value},
     script::Rule,
 };
 
 const FORMS: &str = "`{{input}}`, `{{context.PATH}}`, `{{last}}`, `{{agent}}`, `{{result.PATH}}` and `{{results.TOOL.PATH}}` are known";
 
-pub struct Filler<'a> {
-    pub scene: &'a Scene<'a>,
+pub struct Renderer<'a> {
+    pub scene: &'a ConversationView<'a>,
     pub rule: &'a Rule,
     pub agent: &'a str,
 }
 
-impl Filler<'_> {
-    pub fn text(&self, template: &str) -> Result<String, String> {
+impl Renderer<'_> {
+    pub fn render_text(&self, template: &str) -> Result<String, String> {
         let mut whole = String::with_capacity(template.len());
         let mut rest = template;
-        while let Some((before, name, after)) = next(rest)? {
+        while let Some((before, name, after)) = next_placeholder(rest)? {
             whole.push_str(before);
-            whole.push_str(&as_text(&self.value(name)?));
+            whole.push_str(&display_value(&self.value(name)?));
             rest = after;
         }
         whole.push_str(rest);
@@ -30,17 +30,17 @@ impl Filler<'_> {
 
     /// Fills every text in `template`. A text that is one template and nothing else becomes the
     /// value itself, so that numbers, lists and objects stay what they are.
-    pub fn json(&self, template: &Value) -> Result<Value, String> {
+    pub fn render_json(&self, template: &Value) -> Result<Value, String> {
         Ok(match template {
-            Value::String(text) => match next(text)? {
+            Value::String(text) => match next_placeholder(text)? {
                 Some(("", name, "")) => self.value(name)?,
-                _ => Value::String(self.text(text)?),
+                _ => Value::String(self.render_text(text)?),
             },
             Value::Array(items) => {
-                Value::Array(items.iter().map(|item| self.json(item)).collect::<Result<_, _>>()?)
+                Value::Array(items.iter().map(|item| self.render_json(item)).collect::<Result<_, _>>()?)
             }
             Value::Object(fields) => {
-                let filled = fields.iter().map(|(key, value)| Ok((key.clone(), self.json(value)?)));
+                let filled = fields.iter().map(|(key, value)| Ok((key.clone(), self.render_json(value)?)));
                 Value::Object(filled.collect::<Result<_, String>>()?)
             }
             other => other.clone(),
@@ -50,23 +50,25 @@ impl Filler<'_> {
     fn value(&self, name: &str) -> Result<Value, String> {
         let missing = || format!("`{{{{{name}}}}}` has no value here");
         match name {
-            "input" => return Ok(Value::String(self.scene.input())),
+            "input" => return Ok(Value::String(self.scene.first_user_text())),
             "last" => return Ok(Value::String(self.scene.last_text())),
             "agent" => return Ok(Value::String(self.agent.to_owned())),
             _ => {}
         }
-        if let Some(path) = below(name, "context") {
-            return context(&self.scene.input()).and_then(|context| at(&context, path)).ok_or_else(missing);
+        if let Some(path) = strip_root(name, "context") {
+            return parse_context(&self.scene.first_user_text())
+                .and_then(|context| value_at(&context, path))
+                .ok_or_else(missing);
         }
-        if let Some(path) = below(name, "result") {
+        if let Some(path) = strip_root(name, "result") {
             let result = self.scene.result(self.rule).ok_or_else(missing)?;
-            return at(&result.output, path).ok_or_else(missing);
+            return value_at(&result.output, path).ok_or_else(missing);
         }
-        if let Some(rest) = below(name, "results") {
+        if let Some(rest) = strip_root(name, "results") {
             // Names of tools may have dots, so the conversation says where the name ends.
             let mut known = self.scene.results().filter_map(|result| {
-                let path = below(rest, &result.name)?;
-                Some(at(&result.output, path))
+                let path = strip_root(rest, &result.name)?;
+                Some(value_at(&result.output, path))
             });
             return known.next().flatten().ok_or_else(missing);
         }
@@ -76,13 +78,13 @@ impl Filler<'_> {
 
 /// What a run was given besides its input: JSON at the end of the first message. JSON has no blank
 /// lines of its own, so the last heading is the one.
-fn context(input: &str) -> Option<Value> {
+fn parse_context(input: &str) -> Option<Value> {
     let (_, json) = input.rsplit_once("\n\nContext:\n")?;
     serde_json::from_str(json).ok()
 }
 
 /// The text before the next template, its name, and the text after it.
-fn next(text: &str) -> Result<Option<(&str, &str, &str)>, String> {
+fn next_placeholder(text: &str) -> Result<Option<(&str, &str, &str)>, String> {
     let Some((before, rest)) = text.split_once("{{") else { return Ok(None) };
     match rest.split_once("}}") {
         Some((name, after)) => Ok(Some((before, name.trim(), after))),
@@ -91,12 +93,12 @@ fn next(text: &str) -> Result<Option<(&str, &str, &str)>, String> {
 }
 
 /// What follows `root` and a dot in `name`; an empty path for `root` itself.
-fn below<'a>(name: &'a str, root: &str) -> Option<&'a str> {
+fn strip_root<'a>(name: &'a str, root: &str) -> Option<&'a str> {
     let rest = name.strip_prefix(root)?;
     if rest.is_empty() { Some("") } else { rest.strip_prefix('.') }
 }
 
-fn at(output: &Value, path: &str) -> Option<Value> {
+fn value_at(output: &Value, path: &str) -> Option<Value> {
     if path.is_empty() {
         return Some(output.clone());
     }
@@ -115,16 +117,16 @@ fn at(output: &Value, path: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use emergent_domain::{
-        chat::{CallResult, Turn},
+        chat::{ToolResult, Turn},
         ids::ToolCallId,
     };
     use serde_json::json;
 
     use super::*;
-    use crate::{About, ChatRequest};
+    use crate::{ChatRequest, RequestMeta};
 
     fn result(name: &str, output: Value) -> Turn {
-        Turn::results([CallResult { id: ToolCallId::new(), name: name.into(), output, is_error: false }])
+        Turn::results([ToolResult { id: ToolCallId::new(), name: name.into(), output, is_error: false }])
     }
 
     fn fill(template: Value) -> Result<Value, String> {
@@ -133,7 +135,7 @@ mod tests {
             result("jira.search", json!(r#"{"issues": [{"key": "A-1"}]}"#)),
             result("entities_create", json!({ "objects": [{ "id": "o1", "n": 2 }] })),
         ];
-        let about = About { agent: "ada", step: 3, run: None };
+        let about = RequestMeta { agent: "ada", step: 3, run: None };
         let (temperature, max_tokens, output_schema) = (None, None, None);
         let request = ChatRequest {
             model: "m",
@@ -143,18 +145,18 @@ mod tests {
             temperature,
             max_tokens,
             output_schema,
-            kept: None,
-            about,
+            cache: None,
+            meta: about,
         };
         let rule = Rule::default();
-        Filler { scene: &Scene::new(request), rule: &rule, agent: "ada" }.json(&template)
+        Renderer { scene: &ConversationView::new(request), rule: &rule, agent: "ada" }.render_json(&template)
     }
 
     #[test]
     fn the_context_of_a_run_can_be_reached_into() {
         let input = "Read it.\n\nContext:\n{}\n\nContext:\n{\n  \"document\": { \"id\": \"d1\" }\n}";
-        assert_eq!(context(input).and_then(|found| at(&found, "document.id")), Some(json!("d1")));
-        assert_eq!(context("Read it."), None);
+        assert_eq!(parse_context(input).and_then(|found| value_at(&found, "document.id")), Some(json!("d1")));
+        assert_eq!(parse_context("Read it."), None);
         assert_eq!(fill(json!("{{context.id}}")), Err("`{{context.id}}` has no value here".to_owned()));
     }
 

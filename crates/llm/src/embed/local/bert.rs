@@ -8,7 +8,7 @@ use super::{
     math::{Activation, View, multiply, softmax},
     weights::Weights,
 };
-use crate::error::Cause;
+use crate::error::BoxedError;
 
 pub struct Bert {
     words: Vec<f32>,
@@ -33,12 +33,12 @@ struct Layer {
 }
 
 impl Bert {
-    pub fn load(config: &BertConfig, weights: &mut Weights) -> Result<Self, Cause> {
+    pub fn load(config: &BertConfig, weights: &mut Weights) -> Result<Self, BoxedError> {
         let (hidden, heads) = (config.hidden_size, config.num_attention_heads);
         if hidden == 0 || heads == 0 || hidden % heads != 0 {
             return Err(format!("{heads} attention heads cannot share {hidden} numbers").into());
         }
-        let activation = Activation::named(&config.hidden_act)
+        let activation = Activation::from_name(&config.hidden_act)
             .ok_or_else(|| format!("the activation `{}` is not supported", config.hidden_act))?;
         let words = weights.read("embeddings.word_embeddings.weight", &[config.vocab_size, hidden])?;
         let segments =
@@ -67,7 +67,7 @@ impl Bert {
     }
 
     /// `hidden` numbers for every token of every text, texts one after another.
-    pub fn encode(&self, texts: &[Vec<u32>]) -> Result<Vec<f32>, Cause> {
+    pub fn encode(&self, texts: &[Vec<u32>]) -> Result<Vec<f32>, BoxedError> {
         let mut states = self.embed(texts)?;
         for layer in &self.layers {
             states = self.layer(layer, texts, states);
@@ -75,7 +75,7 @@ impl Bert {
         Ok(states)
     }
 
-    fn embed(&self, texts: &[Vec<u32>]) -> Result<Vec<f32>, Cause> {
+    fn embed(&self, texts: &[Vec<u32>]) -> Result<Vec<f32>, BoxedError> {
         let row = |table: &[f32], index: usize| {
             table.get(index * self.hidden..(index + 1) * self.hidden).map(<[f32]>::to_vec)
         };
@@ -142,7 +142,7 @@ fn add(to: &mut [f32], other: &[f32]) {
 }
 
 impl Layer {
-    fn load(weights: &mut Weights, at: usize, config: &BertConfig) -> Result<Self, Cause> {
+    fn load(weights: &mut Weights, at: usize, config: &BertConfig) -> Result<Self, BoxedError> {
         let (hidden, wide) = (config.hidden_size, config.intermediate_size);
         let name = |part: &str| format!("encoder.layer.{at}.{part}");
         let mut linear = |part, inputs, outputs| Linear::load(weights, &name(part), inputs, outputs);
@@ -165,7 +165,7 @@ struct Linear {
 }
 
 impl Linear {
-    fn load(weights: &mut Weights, name: &str, inputs: usize, outputs: usize) -> Result<Self, Cause> {
+    fn load(weights: &mut Weights, name: &str, inputs: usize, outputs: usize) -> Result<Self, BoxedError> {
         let weight = weights.read(&format!("{name}.weight"), &[outputs, inputs])?;
         let bias = weights.read(&format!("{name}.bias"), &[outputs])?;
         Ok(Self { weight, bias, inputs })
@@ -188,7 +188,7 @@ struct Norm {
 }
 
 impl Norm {
-    fn load(weights: &mut Weights, name: &str, config: &BertConfig) -> Result<Self, Cause> {
+    fn load(weights: &mut Weights, name: &str, config: &BertConfig) -> Result<Self, BoxedError> {
         let gain = weights.read(&format!("{name}.weight"), &[config.hidden_size])?;
         let bias = weights.read(&format!("{name}.bias"), &[config.hidden_size])?;
         Ok(Self { gain, bias, epsilon: config.layer_norm_eps })

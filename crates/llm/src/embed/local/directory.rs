@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{bert::Bert, tokenize::Tokenizer, weights::Weights};
-use crate::{embed::EmbedTask, error::Cause};
+use crate::{embed::EmbedTask, error::BoxedError};
 
 pub struct Directory {
     root: PathBuf,
@@ -19,7 +19,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    pub fn open(root: &Path) -> Result<Self, Cause> {
+    pub fn open(root: &Path) -> Result<Self, BoxedError> {
         let mut found = Self { root: root.into(), transformer: root.into(), pooling: Pooling::Mean };
         let modules: Vec<Module> = json(&root.join("modules.json"))?.unwrap_or_default();
         for module in modules {
@@ -34,7 +34,7 @@ impl Directory {
         Ok(found)
     }
 
-    pub fn config(&self) -> Result<BertConfig, Cause> {
+    pub fn config(&self) -> Result<BertConfig, BoxedError> {
         let config: BertConfig = required(&self.transformer.join("config.json"))?;
         if config.model_type != "bert" {
             return Err(
@@ -49,11 +49,11 @@ impl Directory {
         Ok(config)
     }
 
-    pub fn bert(&self, config: &BertConfig) -> Result<Bert, Cause> {
+    pub fn bert(&self, config: &BertConfig) -> Result<Bert, BoxedError> {
         Bert::load(config, &mut Weights::open(&self.transformer.join("model.safetensors"))?)
     }
 
-    pub fn tokenizer(&self, config: &BertConfig) -> Result<Tokenizer, Cause> {
+    pub fn tokenizer(&self, config: &BertConfig) -> Result<Tokenizer, BoxedError> {
         let limits: Limits = json(&self.transformer.join("sentence_bert_config.json"))?.unwrap_or_default();
         let most = config.max_position_embeddings;
         let mut tokenizer = Tokenizer::load(&self.transformer)?;
@@ -61,7 +61,7 @@ impl Directory {
         Ok(tokenizer)
     }
 
-    pub fn prompts(&self) -> Result<Prompts, Cause> {
+    pub fn prompts(&self) -> Result<Prompts, BoxedError> {
         Ok(json(&self.root.join("config_sentence_transformers.json"))?.unwrap_or_default())
     }
 }
@@ -77,7 +77,7 @@ struct Module {
 #[derive(Deserialize)]
 pub struct BertConfig {
     model_type: String,
-    #[serde(default = "absolute")]
+    #[serde(default = "default_position_type")]
     position_embedding_type: String,
     pub hidden_act: String,
     pub hidden_size: usize,
@@ -90,7 +90,7 @@ pub struct BertConfig {
     pub vocab_size: usize,
 }
 
-fn absolute() -> String {
+fn default_position_type() -> String {
     "absolute".into()
 }
 
@@ -110,7 +110,7 @@ pub struct Prompts {
 }
 
 impl Prompts {
-    pub fn of(&self, task: EmbedTask) -> &str {
+    pub fn for_task(&self, task: EmbedTask) -> &str {
         let names: &[&str] = match task {
             EmbedTask::Query => &["query"],
             EmbedTask::Document => &["document", "passage", "corpus"],
@@ -130,18 +130,18 @@ pub enum Pooling {
 
 #[derive(Deserialize)]
 struct PoolingConfig {
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     include_prompt: bool,
     #[serde(flatten)]
     rest: HashMap<String, serde_json::Value>,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
 impl PoolingConfig {
-    fn read(&self) -> Result<Pooling, Cause> {
+    fn read(&self) -> Result<Pooling, BoxedError> {
         if !self.include_prompt {
             return Err("pooling without the prompt is not supported".into());
         }
@@ -179,7 +179,7 @@ impl Pooling {
 }
 
 /// `None` when there is no such file.
-pub fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Cause> {
+pub fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, BoxedError> {
     let name = path.file_name().unwrap_or_default().display();
     match fs::read(path) {
         Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).map_err(|error| format!("`{name}`: {error}"))?)),
@@ -188,7 +188,7 @@ pub fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Cause> {
     }
 }
 
-fn required<T: DeserializeOwned>(path: &Path) -> Result<T, Cause> {
+fn required<T: DeserializeOwned>(path: &Path) -> Result<T, BoxedError> {
     json(path)?
         .ok_or_else(|| format!("`{}` is missing", path.file_name().unwrap_or_default().display()).into())
 }
@@ -221,8 +221,8 @@ mod tests {
         let prompts: Prompts =
             serde_json::from_value(json!({ "prompts": { "query": "query: ", "passage": "passage: " } }))
                 .unwrap();
-        assert_eq!(prompts.of(EmbedTask::Query), "query: ");
-        assert_eq!(prompts.of(EmbedTask::Document), "passage: ");
-        assert_eq!(Prompts::default().of(EmbedTask::Query), "");
+        assert_eq!(prompts.for_task(EmbedTask::Query), "query: ");
+        assert_eq!(prompts.for_task(EmbedTask::Document), "passage: ");
+        assert_eq!(Prompts::default().for_task(EmbedTask::Query), "");
     }
 }

@@ -20,7 +20,7 @@ impl<T> View<T> {
     }
 
     /// The index of the last number, plus one.
-    fn reach(&self) -> usize {
+    fn required_len(&self) -> usize {
         if self.rows == 0 || self.columns == 0 {
             return 0;
         }
@@ -44,7 +44,9 @@ impl View<&[f32]> {
 pub fn multiply(scale: f32, a: View<&[f32]>, b: View<&[f32]>, keep: f32, into: View<&mut [f32]>) {
     assert!(a.columns == b.rows && into.rows == a.rows && into.columns == b.columns);
     assert!(
-        a.reach() <= a.numbers.len() && b.reach() <= b.numbers.len() && into.reach() <= into.numbers.len()
+        a.required_len() <= a.numbers.len()
+            && b.required_len() <= b.numbers.len()
+            && into.required_len() <= into.numbers.len()
     );
     // Safety: the pointers are valid for every element the steps reach, as just checked,
     // and `into` is borrowed for writing, so it overlaps neither.
@@ -83,7 +85,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "gelu" => Some(Self::Gelu),
             "gelu_new" | "gelu_pytorch_tanh" => Some(Self::GeluTanh),

@@ -26,12 +26,12 @@ use self::{
     tokenize::Tokenizer,
 };
 use super::{EmbedTask, Embedder, normalize};
-use crate::{Error, error::Cause};
+use crate::{Error, error::BoxedError};
 
 /// Enough rows to keep the multiplication busy, few enough to stay near the cache.
-const TOKENS_AT_ONCE: usize = 1024;
+const MAX_BATCH_TOKENS: usize = 1024;
 
-pub struct Local {
+pub struct LocalEmbedder {
     name: String,
     dir: PathBuf,
     model: Arc<Model>,
@@ -39,7 +39,7 @@ pub struct Local {
     cores: Semaphore,
 }
 
-impl Local {
+impl LocalEmbedder {
     pub fn load(dir: &Path) -> Result<Self, Error> {
         let model = Model::load(dir).map_err(|source| Error::Local { dir: dir.into(), source })?;
         let title = dir.file_name().map_or("model".into(), |name| name.to_string_lossy());
@@ -54,7 +54,7 @@ impl Local {
 }
 
 #[async_trait]
-impl Embedder for Local {
+impl Embedder for LocalEmbedder {
     fn model(&self) -> &str {
         &self.name
     }
@@ -74,7 +74,7 @@ impl Embedder for Local {
             .await
             .map_err(Into::into)
             .and_then(|result| result)
-            .map_err(|source: Cause| Error::Local { dir: self.dir.clone(), source })
+            .map_err(|source: BoxedError| Error::Local { dir: self.dir.clone(), source })
     }
 }
 
@@ -86,7 +86,7 @@ struct Model {
 }
 
 impl Model {
-    fn load(dir: &Path) -> Result<Self, Cause> {
+    fn load(dir: &Path) -> Result<Self, BoxedError> {
         let directory = Directory::open(dir)?;
         let config = directory.config()?;
         Ok(Self {
@@ -97,21 +97,21 @@ impl Model {
         })
     }
 
-    fn embed(&self, texts: &[String], task: EmbedTask) -> Result<Vec<Vec<f32>>, Cause> {
-        let prompt = self.prompts.of(task);
+    fn embed(&self, texts: &[String], task: EmbedTask) -> Result<Vec<Vec<f32>>, BoxedError> {
+        let prompt = self.prompts.for_task(task);
         let tokens: Vec<Vec<u32>> =
             texts.iter().map(|text| self.tokenizer.encode(&format!("{prompt}{text}"))).collect();
         let mut vectors = Vec::with_capacity(tokens.len());
         let mut rest = tokens.as_slice();
         while !rest.is_empty() {
-            let (now, later) = rest.split_at(fitting(rest));
+            let (now, later) = rest.split_at(batch_len(rest));
             vectors.extend(self.embed_tokens(now)?);
             rest = later;
         }
         Ok(vectors)
     }
 
-    fn embed_tokens(&self, texts: &[Vec<u32>]) -> Result<Vec<Vec<f32>>, Cause> {
+    fn embed_tokens(&self, texts: &[Vec<u32>]) -> Result<Vec<Vec<f32>>, BoxedError> {
         let states = self.bert.encode(texts)?;
         let mut rest = states.as_slice();
         let mut vectors = Vec::with_capacity(texts.len());
@@ -130,11 +130,11 @@ impl Model {
 }
 
 /// How many texts from the front to compute at once; at least one.
-fn fitting(texts: &[Vec<u32>]) -> usize {
+fn batch_len(texts: &[Vec<u32>]) -> usize {
     let mut tokens = 0;
     let over = texts.iter().position(|text| {
         tokens += text.len();
-        tokens > TOKENS_AT_ONCE
+        tokens > MAX_BATCH_TOKENS
     });
     over.unwrap_or(texts.len()).max(1)
 }
@@ -146,8 +146,8 @@ mod tests {
     #[test]
     fn texts_are_computed_in_groups_that_fit() {
         let texts = |lengths: &[usize]| lengths.iter().map(|&length| vec![0; length]).collect::<Vec<_>>();
-        assert_eq!(fitting(&texts(&[10, 20])), 2);
-        assert_eq!(fitting(&texts(&[1000, 24, 1])), 2);
-        assert_eq!(fitting(&texts(&[5000, 1])), 1);
+        assert_eq!(batch_len(&texts(&[10, 20])), 2);
+        assert_eq!(batch_len(&texts(&[1000, 24, 1])), 2);
+        assert_eq!(batch_len(&texts(&[5000, 1])), 1);
     }
 }

@@ -7,24 +7,24 @@ use serde_json::Value;
 
 use super::{
     directory::json,
-    wordpiece::{Cleaning, WordPiece, words},
+    wordpiece::{TextCleaner, WordPiece, words},
 };
-use crate::error::Cause;
+use crate::error::BoxedError;
 
 pub struct Tokenizer {
     pieces: WordPiece,
-    cleaning: Cleaning,
+    cleaning: TextCleaner,
     lowercase_first: bool,
     /// `[CLS]` before and `[SEP]` after each text.
     first: u32,
     last: u32,
     /// Written out in a text, these stand for themselves.
     special: Vec<(String, u32)>,
-    most: usize,
+    max_tokens: usize,
 }
 
 impl Tokenizer {
-    pub fn load(dir: &Path) -> Result<Self, Cause> {
+    pub fn load(dir: &Path) -> Result<Self, BoxedError> {
         match json::<TokenizerJson>(&dir.join("tokenizer.json"))? {
             Some(file) => file.read(),
             None => from_vocabulary(dir),
@@ -33,7 +33,7 @@ impl Tokenizer {
 
     /// `most` counts the two tokens around the text.
     pub fn limit(&mut self, most: usize, lowercase_first: bool) {
-        self.most = most.max(2);
+        self.max_tokens = most.max(2);
         self.lowercase_first = lowercase_first;
     }
 
@@ -42,11 +42,11 @@ impl Tokenizer {
         let lower = self.lowercase_first.then(|| text.to_lowercase());
         let mut rest = lower.as_deref().unwrap_or(text);
         let mut tokens = vec![self.first];
-        while !rest.is_empty() && tokens.len() < self.most {
+        while !rest.is_empty() && tokens.len() < self.max_tokens {
             let (plain, special, later) = self.next_special(rest);
             for word in words(&self.cleaning.apply(plain)) {
                 // A long document is not read to its end for its first page.
-                if tokens.len() >= self.most {
+                if tokens.len() >= self.max_tokens {
                     break;
                 }
                 self.pieces.split(word, &mut tokens);
@@ -54,7 +54,7 @@ impl Tokenizer {
             tokens.extend(special);
             rest = later;
         }
-        tokens.truncate(self.most - 1);
+        tokens.truncate(self.max_tokens - 1);
         tokens.push(self.last);
         tokens
     }
@@ -103,13 +103,13 @@ struct Vocabulary {
 }
 
 impl TokenizerJson {
-    fn read(self) -> Result<Tokenizer, Cause> {
-        expect(&self.model, "model", "WordPiece")?;
-        expect(&self.normalizer, "normalizer", "BertNormalizer")?;
-        expect(&self.pre_tokenizer, "pre_tokenizer", "BertPreTokenizer")?;
+    fn read(self) -> Result<Tokenizer, BoxedError> {
+        require_kind(&self.model, "model", "WordPiece")?;
+        require_kind(&self.normalizer, "normalizer", "BertNormalizer")?;
+        require_kind(&self.pre_tokenizer, "pre_tokenizer", "BertPreTokenizer")?;
         let normalizer: Normalizer = serde_json::from_value(self.normalizer)?;
         let model: Vocabulary = serde_json::from_value(self.model)?;
-        let (first, last) = around(&self.post_processor)
+        let (first, last) = boundary_ids(&self.post_processor)
             .ok_or("`tokenizer.json`: the tokens around a text are not those of a BERT model")?;
         Ok(Tokenizer {
             pieces: WordPiece {
@@ -118,7 +118,7 @@ impl TokenizerJson {
                 continuing: model.continuing_subword_prefix,
                 longest_word: model.max_input_chars_per_word,
             },
-            cleaning: Cleaning {
+            cleaning: TextCleaner {
                 clean_text: normalizer.clean_text,
                 chinese: normalizer.handle_chinese_chars,
                 strip_accents: normalizer.strip_accents.unwrap_or(normalizer.lowercase),
@@ -128,12 +128,12 @@ impl TokenizerJson {
             first,
             last,
             special: self.added_tokens.into_iter().map(|token| (token.content, token.id)).collect(),
-            most: usize::MAX,
+            max_tokens: usize::MAX,
         })
     }
 }
 
-fn expect(part: &Value, name: &str, kind: &str) -> Result<(), Cause> {
+fn require_kind(part: &Value, name: &str, kind: &str) -> Result<(), BoxedError> {
     let is = part["type"].as_str().unwrap_or("none");
     if is == kind {
         return Ok(());
@@ -142,7 +142,7 @@ fn expect(part: &Value, name: &str, kind: &str) -> Result<(), Cause> {
 }
 
 /// The ids of `[CLS]` and `[SEP]`, in either of the two ways a file may give them.
-fn around(processor: &Value) -> Option<(u32, u32)> {
+fn boundary_ids(processor: &Value) -> Option<(u32, u32)> {
     let number = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
     if processor["type"] == "BertProcessing" {
         return Some((number(&processor["cls"][1])?, number(&processor["sep"][1])?));
@@ -156,7 +156,7 @@ fn around(processor: &Value) -> Option<(u32, u32)> {
     Some((id(first)?, id(last)?))
 }
 
-fn id(vocabulary: &HashMap<String, u32>, token: &str) -> Result<u32, Cause> {
+fn id(vocabulary: &HashMap<String, u32>, token: &str) -> Result<u32, BoxedError> {
     vocabulary.get(token).copied().ok_or_else(|| format!("the vocabulary has no `{token}`").into())
 }
 
@@ -174,7 +174,7 @@ impl Default for TokenizerConfig {
     }
 }
 
-fn from_vocabulary(dir: &Path) -> Result<Tokenizer, Cause> {
+fn from_vocabulary(dir: &Path) -> Result<Tokenizer, BoxedError> {
     let lines = fs::read_to_string(dir.join("vocab.txt"))
         .map_err(|error| format!("neither `tokenizer.json` nor `vocab.txt` can be read: {error}"))?;
     let config: TokenizerConfig = json(&dir.join("tokenizer_config.json"))?.unwrap_or_default();
@@ -193,13 +193,13 @@ fn from_vocabulary(dir: &Path) -> Result<Tokenizer, Cause> {
             continuing: "##".into(),
             longest_word: 100,
         },
-        cleaning: Cleaning {
+        cleaning: TextCleaner {
             clean_text: true,
             chinese: config.tokenize_chinese_chars,
             strip_accents: config.strip_accents.unwrap_or(config.do_lower_case),
             lowercase: config.do_lower_case,
         },
         lowercase_first: false,
-        most: usize::MAX,
+        max_tokens: usize::MAX,
     })
 }

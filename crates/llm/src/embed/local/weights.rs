@@ -12,7 +12,7 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::error::Cause;
+use crate::error::BoxedError;
 
 pub struct Weights {
     file: File,
@@ -31,7 +31,7 @@ struct Tensor {
 }
 
 impl Weights {
-    pub fn open(path: &Path) -> Result<Self, Cause> {
+    pub fn open(path: &Path) -> Result<Self, BoxedError> {
         let mut file = File::open(path).map_err(|error| format!("`model.safetensors`: {error}"))?;
         let length = file.metadata()?.len();
         let mut size = [0; 8];
@@ -49,13 +49,13 @@ impl Weights {
         let tensors: HashMap<String, Tensor> = header
             .into_iter()
             .map(|(name, entry)| Ok((name, serde_json::from_value(entry)?)))
-            .collect::<Result<_, Cause>>()?;
+            .collect::<Result<_, BoxedError>>()?;
         let prefix = if tensors.keys().any(|name| name.starts_with("bert.")) { "bert." } else { "" };
         Ok(Self { file, tensors, data: 8 + size, length, prefix })
     }
 
     /// The numbers of a tensor, in rows, if it has the shape the configuration promises.
-    pub fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Cause> {
+    pub fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, BoxedError> {
         let tensor = self.find(name).ok_or_else(|| format!("the weights `{name}` are missing"))?;
         if tensor.shape != shape {
             return Err(format!(

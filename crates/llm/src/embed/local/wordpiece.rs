@@ -43,14 +43,14 @@ impl WordPiece {
 
 /// What happens to a text before it is split.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cleaning {
+pub struct TextCleaner {
     pub clean_text: bool,
     pub chinese: bool,
     pub strip_accents: bool,
     pub lowercase: bool,
 }
 
-impl Cleaning {
+impl TextCleaner {
     pub fn apply(&self, text: &str) -> String {
         let mut cleaned = String::with_capacity(text.len());
         for c in text.chars() {
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        let cleaning = Cleaning { clean_text: true, chinese: true, strip_accents: true, lowercase: true };
+        let cleaning = TextCleaner { clean_text: true, chinese: true, strip_accents: true, lowercase: true };
         let cleaned = cleaning.apply(text);
         assert_eq!(words(&cleaned).collect::<Vec<_>>().join(" "), expected);
     }

@@ -4,25 +4,27 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use emergent_domain::{ids::ProjectId, invalid::Invalid, object::NewObject};
-use emergent_graph::{End, Error, MadeSubgraph, NewSubgraph, NewSubgraphEdge, Writer, sources, subgraph};
+use emergent_graph::{
+    CreatedSubgraph, EdgeEnd, Error, NewSubgraph, NewSubgraphEdge, WriteContext, sources, subgraph,
+};
 use emergent_store::Tx;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
     super::{
-        define::{Outcome, change, refused, writes},
+        define::{CallResult, graph_change, refuse, write_tool},
         reference::ObjectRef,
         schema,
-        source::{self, SourceRef, Sources},
-        view::Fields,
+        source::{self, SourceCache, SourceRef},
+        view::FieldSelection,
     },
-    merge::{self, Wanted},
+    merge::{self, MergeRequest},
 };
 use crate::{Tool, ToolContext, ToolError};
 
-const MOST_OBJECTS: usize = 200;
-const MOST_EDGES: usize = 500;
+const MAX_OBJECTS: usize = 200;
+const MAX_EDGES: usize = 500;
 
 const DESCRIPTION: &str = "Creates entities (objects of the knowledge graph), and relationships between them, all or \
 nothing. For one entity give `type`, `key` and `properties`; for several give `objects`. Give each entity a `ref` (a \
@@ -35,7 +37,7 @@ was found (`mergedBy`) and what stayed as it was although you said otherwise (`k
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Input {
+struct CreateInput {
     #[serde(rename = "ref")]
     ref_: Option<String>,
     #[serde(rename = "type")]
@@ -47,16 +49,16 @@ struct Input {
     #[serde(default)]
     properties: Map<String, Value>,
     #[serde(default)]
-    objects: Vec<Item>,
+    objects: Vec<ObjectInput>,
     #[serde(default)]
-    relationships: Vec<Edge>,
+    relationships: Vec<EdgeInput>,
     #[serde(default)]
     merge: bool,
     source: Option<SourceRef>,
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct ObjectInput {
     #[serde(rename = "ref")]
     ref_: Option<String>,
     #[serde(rename = "type")]
@@ -72,7 +74,7 @@ struct Item {
 
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Edge {
+pub(super) struct EdgeInput {
     #[serde(rename = "type")]
     type_: String,
     from_ref: Option<String>,
@@ -112,17 +114,17 @@ pub(super) fn tool() -> Arc<dyn Tool> {
         "toId": schema::object_ref("The entity it leads to, when that exists already"),
         "properties": schema::properties("What the relationship says."),
         "weight": { "type": "number", "description": "How strong it is." },
-        "source": source::source("The passage that says so, when it is not that of the whole call."),
+        "source": source::source_schema("The passage that says so, when it is not that of the whole call."),
     });
-    let several = schema::and(
+    let several = schema::merge_properties(
         entity("The entity's type."),
         &[
-            json!({ "source": source::source("The passage that speaks of it, when it is not that of the whole call.") }),
+            json!({ "source": source::source_schema("The passage that speaks of it, when it is not that of the whole call.") }),
         ],
     );
     let mut input = schema::object(
         &[],
-        schema::and(
+        schema::merge_properties(
             entity("The type of the one entity to make."),
             &[json!({
                 "objects": {
@@ -130,54 +132,54 @@ pub(super) fn tool() -> Arc<dyn Tool> {
                     "description": "Several entities at once, instead of one.",
                     "items": schema::object(&["type"], several),
                     "minItems": 1,
-                    "maxItems": MOST_OBJECTS,
+                    "maxItems": MAX_OBJECTS,
                 },
                 "relationships": {
                     "type": "array",
                     "description": "Relationships of the new entities, each with `fromRef` or `fromId` and `toRef` or `toId`.",
                     "items": schema::object(&["type"], edge),
-                    "maxItems": MOST_EDGES,
+                    "maxItems": MAX_EDGES,
                 },
-                "merge": source::merge(
+                "merge": source::merge_schema(
                     "Completes what is there already (same key, else equal name, else nearly the same text) instead of \
                      refusing or doubling it: fills what is missing, unites lists, replaces nothing.",
                 ),
-                "source": source::source("The passage all of this was found in; it is kept with what you write."),
+                "source": source::source_schema("The passage all of this was found in; it is kept with what you write."),
             })],
         ),
     );
     input["examples"] = json!([{ "type": "Task", "key": "login", "properties": { "title": "Login" } }]);
-    writes("entities_create", DESCRIPTION, input, create)
+    write_tool("entities_create", DESCRIPTION, input, create)
 }
 
-async fn create(context: ToolContext, input: Input) -> Outcome {
+async fn create(context: ToolContext, input: CreateInput) -> CallResult {
     let (merge, source) = (input.merge, input.source);
-    let (entities, edges) = read(input)?;
+    let (entities, edges) = parse_input(input)?;
     if merge {
         let new = entities.iter().map(|entity| entity.new.clone().check()).collect::<Result<_, _>>();
-        let found = context.graph.find_same(context.project, new.map_err(Error::from)?).await?;
-        let wanted = Wanted { found, entities, edges, source };
-        return change(move |tx, writer| merge::write(tx, writer, &wanted));
+        let found = context.graph.find_matches(context.project, new.map_err(Error::from)?).await?;
+        let wanted = MergeRequest { candidates: found, entities, edges, source };
+        return graph_change(move |tx, writer| merge::write(tx, writer, &wanted));
     }
-    change(move |tx, writer| {
-        let relationships = ends(tx, writer.project.id, &entities, &edges)?;
+    graph_change(move |tx, writer| {
+        let relationships = resolve_ends(tx, writer.project.id, &entities, &edges)?;
         let objects = entities.iter().map(|entity| (entity.ref_.clone(), entity.new.clone())).collect();
-        let draft = subgraph::Draft::new(NewSubgraph { objects, relationships })?;
+        let draft = subgraph::SubgraphDraft::new(NewSubgraph { objects, relationships })?;
         let made = subgraph::create(tx, writer, &draft)?;
-        note(tx, writer, &made, (&entities, &edges), source)?;
-        Ok(view(&made))
+        add_sources(tx, writer, &made, (&entities, &edges), source)?;
+        Ok(created_json(&made))
     })
 }
 
 /// Notes where everything was found.
-fn note(
+fn add_sources(
     tx: &mut Tx<'_>,
-    writer: &Writer,
-    made: &MadeSubgraph,
-    (entities, edges): (&Entities, &[Edge]),
+    writer: &WriteContext,
+    made: &CreatedSubgraph,
+    (entities, edges): (&Entities, &[EdgeInput]),
     of_call: Option<SourceRef>,
 ) -> emergent_graph::Result<()> {
-    let mut known = Sources::new(writer);
+    let mut known = SourceCache::new(writer);
     for (object, entity) in made.objects.iter().zip(entities) {
         if let Some(source) = known.get(tx, entity.source, of_call)? {
             sources::add_to_object(tx, writer, object.id, &source)?;
@@ -192,31 +194,32 @@ fn note(
 }
 
 /// An entity of a call.
-pub(super) struct Entity {
+pub(super) struct EntityInput {
     pub(super) ref_: Option<String>,
     pub(super) source: Option<SourceRef>,
     pub(super) new: NewObject,
 }
 
-pub(super) type Entities = Vec<Entity>;
+pub(super) type Entities = Vec<EntityInput>;
 
-fn read(input: Input) -> Result<(Entities, Vec<Edge>), ToolError> {
-    let Input { ref_, type_, key, status, labels, properties, objects, relationships, merge, .. } = input;
+fn parse_input(input: CreateInput) -> Result<(Entities, Vec<EdgeInput>), ToolError> {
+    let CreateInput { ref_, type_, key, status, labels, properties, objects, relationships, merge, .. } =
+        input;
     let one = match type_ {
         Some(_) if !objects.is_empty() => {
-            return Err(refused(
+            return Err(refuse(
                 "Give either one entity (`type`, `key`, `properties`) or several in `objects`, not both",
             ));
         }
-        Some(type_) => Some(Item { ref_, type_, key, status, labels, properties, source: None }),
+        Some(type_) => Some(ObjectInput { ref_, type_, key, status, labels, properties, source: None }),
         None if objects.is_empty() => {
-            return Err(refused(
+            return Err(refuse(
                 "There is nothing to create: give `type` and `properties` of one entity, or several in `objects`. \
                  Relationships between entities that exist are made with relationships_create",
             ));
         }
         None if key.is_some() || status.is_some() || !labels.is_empty() || !properties.is_empty() => {
-            return Err(refused(
+            return Err(refuse(
                 "`key`, `status`, `labels` and `properties` belong inside each of `objects`, or give `type` beside \
                  them for one entity",
             ));
@@ -224,40 +227,41 @@ fn read(input: Input) -> Result<(Entities, Vec<Edge>), ToolError> {
         None => None,
     };
     let mut new: Entities = Vec::new();
-    for Item { ref_, type_, key, status, labels, properties, source } in objects.into_iter().chain(one) {
+    for ObjectInput { ref_, type_, key, status, labels, properties, source } in objects.into_iter().chain(one)
+    {
         // Models also name what they are just making by its key, so that is a ref as well.
         let ref_ = ref_.or_else(|| key.as_ref().map(|key| format!("{type_}/{key}")));
-        let taken = |other: &Entity| other.new.type_ == type_ && other.new.key == key;
+        let taken = |other: &EntityInput| other.new.type_ == type_ && other.new.key == key;
         // Twice the same is one when it is merged.
         if key.is_some() && !merge && new.iter().any(taken) {
-            return Err(refused(format!("`objects` has the key `{}` twice", key.unwrap_or_default())));
+            return Err(refuse(format!("`objects` has the key `{}` twice", key.unwrap_or_default())));
         }
-        new.push(Entity { ref_, source, new: NewObject { type_, key, status, labels, properties } });
+        new.push(EntityInput { ref_, source, new: NewObject { type_, key, status, labels, properties } });
     }
     Ok((new, relationships))
 }
 
 /// The relationships with their ends. What exists is looked for in the same transaction, so it
 /// cannot go in between.
-pub(super) fn ends(
+pub(super) fn resolve_ends(
     tx: &mut Tx<'_>,
     project: ProjectId,
     objects: &Entities,
-    edges: &[Edge],
+    edges: &[EdgeInput],
 ) -> emergent_graph::Result<Vec<NewSubgraphEdge>> {
     let new: BTreeMap<(&str, &str), &str> = objects
         .iter()
-        .filter_map(|Entity { ref_, new, .. }| {
+        .filter_map(|EntityInput { ref_, new, .. }| {
             Some(((new.type_.as_str(), new.key.as_deref()?), ref_.as_deref()?))
         })
         .collect();
     let mut end = |name: &Option<String>, id: &Option<ObjectRef>, at: usize, field: &str| match (name, id) {
-        (Some(name), None) => Ok(End::Ref(name.clone())),
+        (Some(name), None) => Ok(EdgeEnd::Ref(name.clone())),
         (None, Some(ObjectRef::Key { type_, key })) if new.contains_key(&(type_.as_str(), key.as_str())) => {
-            Ok(End::Ref(new[&(type_.as_str(), key.as_str())].to_owned()))
+            Ok(EdgeEnd::Ref(new[&(type_.as_str(), key.as_str())].to_owned()))
         }
-        (None, Some(id)) => Ok(End::Id(id.resolve(tx, project)?)),
-        (Some(_), Some(_)) | (None, None) => Err(Error::from(Invalid::one(
+        (None, Some(id)) => Ok(EdgeEnd::Id(id.resolve(tx, project)?)),
+        (Some(_), Some(_)) | (None, None) => Err(Error::from(Invalid::new(
             format!("relationships[{at}].{field}Id"),
             format!("give one of `{field}Ref` (an entity of this call) and `{field}Id` (one that exists)"),
         ))),
@@ -276,8 +280,9 @@ pub(super) fn ends(
 }
 
 /// The model knows what it wrote; it needs the ids.
-fn view(made: &MadeSubgraph) -> Value {
-    let objects = Fields::these(["key", "status", "version"]).objects(&made.objects);
-    let edges = Fields::these(["type", "fromId", "toId", "version"]).relationships(&made.relationships);
+fn created_json(made: &CreatedSubgraph) -> Value {
+    let objects = FieldSelection::only(["key", "status", "version"]).objects_json(&made.objects);
+    let edges =
+        FieldSelection::only(["type", "fromId", "toId", "version"]).relationships_json(&made.relationships);
     json!({ "objects": objects, "relationships": edges, "refs": made.refs })
 }

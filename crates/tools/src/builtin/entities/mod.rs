@@ -11,9 +11,9 @@ mod query;
 mod read;
 mod sort;
 
-pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     let mut all = vec![create::tool(), query::tool()];
-    all.extend(read::all());
-    all.extend(change::all());
+    all.extend(read::tools());
+    all.extend(change::tools());
     all
 }

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        define::reads,
+        define::read_tool,
         schema,
-        view::{Fields, page, page_at},
+        view::{FieldSelection, page_json, page_json_at},
     },
-    sort::{self, Order, Place, Sort},
+    sort::{self, Order, Sort, SortPosition},
 };
 use crate::{Tool, ToolContext, ToolError};
 
@@ -40,18 +40,21 @@ pub(super) fn tool() -> Arc<dyn Tool> {
     });
     let mut input = schema::object(
         &[],
-        schema::and(sorting, &[schema::object_filter(), schema::paging(20), schema::fields()]),
+        schema::merge_properties(
+            sorting,
+            &[schema::object_filter(), schema::paging(20), schema::object_fields()],
+        ),
     );
     input["examples"] = json!([{
         "type": "Task",
         "filters": [{ "path": "priority", "op": "eq", "value": "high" }],
         "fields": ["key", "title"],
     }]);
-    reads("entities_query", DESCRIPTION, input, query)
+    read_tool("entities_query", DESCRIPTION, input, query)
 }
 
 #[derive(Deserialize)]
-struct Query {
+struct QueryInput {
     #[serde(rename = "type")]
     type_: Option<String>,
     #[serde(default)]
@@ -68,25 +71,27 @@ struct Query {
     limit: Option<i64>,
     cursor: Option<String>,
     #[serde(default)]
-    fields: Fields,
+    fields: FieldSelection,
 }
 
-async fn query(context: ToolContext, input: Query) -> Result<Value, ToolError> {
-    let Query { type_, mut types, labels, status, filters, sort, order, limit, cursor, fields } = input;
+async fn query(context: ToolContext, input: QueryInput) -> Result<Value, ToolError> {
+    let QueryInput { type_, mut types, labels, status, filters, sort, order, limit, cursor, fields } = input;
     types.extend(type_);
     let wanted = ObjectFilter { types, labels, status, key: None, filters };
     let (graph, project) = (&context.graph, context.project);
     if (&sort, order) == (&Sort::CreatedAt, Order::Desc) {
         let wanted_page = Page::new(Some(limit.unwrap_or(20)), cursor.as_deref()).map_err(Error::from)?;
         let found = graph.list_objects(project, wanted, wanted_page).await?;
-        return Ok(page("objects", fields.objects(&found.items), found.next));
+        return Ok(page_json("objects", fields.objects_json(&found.items), found.next));
     }
     wanted.check().map_err(Error::from)?;
     let limit = Page::new(Some(limit.unwrap_or(20)), None).map_err(Error::from)?.limit;
-    let after = cursor.map(|text| Place::decode(&text, &sort, order)).transpose().map_err(Error::from)?;
+    let after =
+        cursor.map(|text| SortPosition::decode(&text, &sort, order)).transpose().map_err(Error::from)?;
     let by = sort.clone();
-    let read =
-        move |tx: &mut emergent_store::Tx<'_>| sort::page(tx, project, &wanted, &by, order, after, limit);
+    let read = move |tx: &mut emergent_store::Tx<'_>| {
+        sort::sorted_page(tx, project, &wanted, &by, order, after, limit)
+    };
     let (objects, next) = graph.db().snapshot(read).await?;
-    Ok(page_at("objects", fields.objects(&objects), next.map(|place| place.encode(&sort, order))))
+    Ok(page_json_at("objects", fields.objects_json(&objects), next.map(|place| place.encode(&sort, order))))
 }

@@ -9,36 +9,36 @@ use emergent_domain::{
 };
 use emergent_graph::{
     Error,
-    sources::{SHOWN, Said},
+    sources::{MAX_SOURCES, SourcesById},
 };
 use emergent_store::{Tx, objects, sources};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::{
-    define::{reads, refused},
+    define::{read_tool, refuse},
     reference::ObjectRef,
     schema, source,
-    view::{Fields, page},
+    view::{FieldSelection, page_json},
 };
 use crate::{Tool, ToolContext, ToolError};
 
-const MOST: usize = 50;
+const MAX_IDS: usize = 50;
 
-pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     let mut get_input = schema::object(
         &[],
-        schema::and(
+        schema::merge_properties(
             json!({
                 "id": schema::object_ref("The entity to read"),
-                "ids": schema::object_refs("Several entities to read, instead of one", 1, MOST),
+                "ids": schema::object_refs("Several entities to read, instead of one", 1, MAX_IDS),
             }),
-            &[schema::fields()],
+            &[schema::object_fields()],
         ),
     );
     get_input["examples"] = json!([{ "id": "Task/login" }]);
     vec![
-        reads(
+        read_tool(
             "entities_get",
             "Reads one entity by `id`, or up to 50 by `ids`: its type, key, status, labels, properties and version. \
              Use it when you know the id or `Type/key`; to find entities use entities_query or entities_search. \
@@ -47,16 +47,16 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
             get_input,
             get,
         ),
-        reads(
+        read_tool(
             "entities_history",
             "Shows every version of an entity, newest first, also of a deleted one: what it said, when, and who wrote \
              it (`author`); of a merge also the `reason`. Use it to see what changed or to find the values from \
              before. Returns `versions`, and `sources` when it was found in documents.",
             schema::object(
                 &["id"],
-                schema::and(
+                schema::merge_properties(
                     json!({ "id": schema::object_ref("The entity") }),
-                    &[schema::paging(20), schema::fields()],
+                    &[schema::paging(20), schema::object_fields()],
                 ),
             ),
             history,
@@ -65,48 +65,49 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
 }
 
 #[derive(Deserialize)]
-struct Get {
+struct GetInput {
     id: Option<ObjectRef>,
     ids: Option<Vec<ObjectRef>>,
     #[serde(default)]
-    fields: Fields,
+    fields: FieldSelection,
 }
 
-async fn get(context: ToolContext, input: Get) -> Result<Value, ToolError> {
+async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> {
     let (project, fields) = (context.project, input.fields);
     match (input.id, input.ids) {
         (Some(id), None) => {
-            let shows = fields.wants("sources");
+            let shows = fields.includes("sources");
             let read = move |tx: &mut Tx<'_>| {
-                let found = find(tx, project, &id)?.ok_or_else(|| id.not_found())?;
-                let sources = said_in(tx, project, shows, std::slice::from_ref(&found))?;
+                let found = find_object(tx, project, &id)?.ok_or_else(|| id.not_found())?;
+                let sources = load_sources(tx, project, shows, std::slice::from_ref(&found))?;
                 Ok::<_, Error>((found, sources))
             };
             let (found, sources) = context.graph.db().read(read).await?;
-            Ok(json!({ "object": view(&fields, &found, &sources) }))
+            Ok(json!({ "object": object_json(&fields, &found, &sources) }))
         }
         (None, Some(ids)) => {
-            let shows = fields.wants("sources");
+            let shows = fields.includes("sources");
             let read = move |tx: &mut Tx<'_>| {
                 let (mut found, mut missing) = (Vec::new(), Vec::new());
                 for id in &ids {
-                    match find(tx, project, id)? {
+                    match find_object(tx, project, id)? {
                         Some(object) => found.push(object),
                         None => missing.push(id.to_string()),
                     }
                 }
-                let sources = said_in(tx, project, shows, &found)?;
+                let sources = load_sources(tx, project, shows, &found)?;
                 Ok::<_, Error>((found, missing, sources))
             };
             let (found, missing, sources) = context.graph.db().snapshot(read).await?;
-            let objects: Vec<Value> = found.iter().map(|object| view(&fields, object, &sources)).collect();
+            let objects: Vec<Value> =
+                found.iter().map(|object| object_json(&fields, object, &sources)).collect();
             Ok(json!({ "objects": objects, "missing": missing }))
         }
-        _ => Err(refused("Give `id` for one entity, or `ids` for several: {\"id\": \"Task/login\"}")),
+        _ => Err(refuse("Give `id` for one entity, or `ids` for several: {\"id\": \"Task/login\"}")),
     }
 }
 
-fn find(tx: &mut Tx<'_>, project: ProjectId, id: &ObjectRef) -> Result<Option<Object>, Error> {
+fn find_object(tx: &mut Tx<'_>, project: ProjectId, id: &ObjectRef) -> Result<Option<Object>, Error> {
     match id.resolve(tx, project) {
         Ok(id) => Ok(objects::get(tx, project, id)?),
         Err(Error::NotFound { .. }) => Ok(None),
@@ -115,36 +116,41 @@ fn find(tx: &mut Tx<'_>, project: ProjectId, id: &ObjectRef) -> Result<Option<Ob
 }
 
 /// The passages of these, when they are to be shown.
-fn said_in(tx: &mut Tx<'_>, project: ProjectId, shown: bool, objects: &[Object]) -> Result<Said, Error> {
+fn load_sources(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    shown: bool,
+    objects: &[Object],
+) -> Result<SourcesById, Error> {
     let ids: Vec<_> = objects.iter().map(|object| object.id.0).collect();
-    Ok(if shown { sources::of(tx, project, &ids, SHOWN)? } else { Said::new() })
+    Ok(if shown { sources::list_for(tx, project, &ids, MAX_SOURCES)? } else { SourcesById::new() })
 }
 
-fn view(fields: &Fields, object: &Object, sources: &Said) -> Value {
-    let mut view = fields.object(object);
+fn object_json(fields: &FieldSelection, object: &Object, sources: &SourcesById) -> Value {
+    let mut view = fields.object_json(object);
     if let Some(sources) = sources.get(&object.id.0) {
-        view["sources"] = source::views(sources);
+        view["sources"] = source::sources_json(sources);
     }
     view
 }
 
 #[derive(Deserialize)]
-struct History {
+struct HistoryInput {
     id: ObjectRef,
     limit: Option<i64>,
     cursor: Option<String>,
     #[serde(default)]
-    fields: Fields,
+    fields: FieldSelection,
 }
 
-async fn history(context: ToolContext, input: History) -> Result<Value, ToolError> {
+async fn history(context: ToolContext, input: HistoryInput) -> Result<Value, ToolError> {
     let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref())
         .map_err(emergent_graph::Error::from)?;
     let (project, id) = (context.project, input.id.clone());
     let id: ObjectId = context.graph.db().read(move |tx| id.resolve_any(tx, project)).await?;
     let found = context.graph.object_history(project, id, wanted).await?;
     let author = |object: &Object| {
-        let mut view = input.fields.object(object);
+        let mut view = input.fields.object_json(object);
         // Who wrote it is what a history is asked for, besides what it said.
         view["author"] = json!(object.author);
         if let Some(reason) = &object.reason {
@@ -152,9 +158,9 @@ async fn history(context: ToolContext, input: History) -> Result<Value, ToolErro
         }
         view
     };
-    let mut answer = page("versions", found.items.iter().map(author).collect(), found.next);
-    if let Some(sources) = context.graph.sources_of(project, vec![id.0]).await?.get(&id.0) {
-        answer["sources"] = source::views(sources);
+    let mut answer = page_json("versions", found.items.iter().map(author).collect(), found.next);
+    if let Some(sources) = context.graph.list_sources(project, vec![id.0]).await?.get(&id.0) {
+        answer["sources"] = source::sources_json(sources);
     }
     Ok(answer)
 }

@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Matches one sorted query looks at.
-const MOST: usize = 20_000;
-const AT_ONCE: usize = 500;
+const MAX_SCANNED: usize = 20_000;
+const SCAN_BATCH: usize = 500;
 /// Characters of a text that count; the id decides between texts that begin alike.
-const COUNTING: usize = 100;
+const MAX_COMPARED_CHARS: usize = 100;
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
@@ -72,36 +72,36 @@ impl Sort {
         }
     }
 
-    fn place(&self, object: &Object) -> Place {
+    fn position(&self, object: &Object) -> SortPosition {
         let value = match self {
-            Self::CreatedAt => Value::from(object.created_at.micros()),
-            Self::UpdatedAt => Value::from(object.updated_at.micros()),
+            Self::CreatedAt => Value::from(object.created_at.as_micros()),
+            Self::UpdatedAt => Value::from(object.updated_at.as_micros()),
             Self::Key => Value::from(object.key.as_deref()),
             Self::Status => Value::from(object.status.as_deref()),
             Self::Type => Value::from(object.type_.as_str()),
             Self::Property(path) => path.find(&object.properties.to_map()).cloned().unwrap_or_default(),
         };
         let value = match value {
-            Value::String(text) => Value::from(text.chars().take(COUNTING).collect::<String>()),
+            Value::String(text) => Value::from(text.chars().take(MAX_COMPARED_CHARS).collect::<String>()),
             Value::Array(_) | Value::Object(_) => Value::Null,
             scalar => scalar,
         };
-        Place { value, id: object.id }
+        SortPosition { value, id: object.id }
     }
 }
 
 /// Where an object stands in an order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct SortPosition {
     value: Value,
     id: ObjectId,
 }
 
-impl Place {
+impl SortPosition {
     /// What has no value is last in either order, as a reader expects of a list.
     fn compare(&self, other: &Self, order: Order) -> Ordering {
         let missing = self.value.is_null().cmp(&other.value.is_null());
-        let by_value = by_value(&self.value, &other.value);
+        let by_value = compare_values(&self.value, &other.value);
         let by_value = match order {
             Order::Asc => by_value,
             Order::Desc => by_value.reverse(),
@@ -115,7 +115,7 @@ impl Place {
     }
 
     pub(super) fn decode(text: &str, sort: &Sort, order: Order) -> Result<Self, Invalid> {
-        let wrong = || Invalid::one("cursor", "is not a `nextCursor` of this query, sorted like this");
+        let wrong = || Invalid::new("cursor", "is not a `nextCursor` of this query, sorted like this");
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| wrong())?;
         let (name, ascending, place): (String, bool, Self) =
             serde_json::from_slice(&bytes).map_err(|_| wrong())?;
@@ -124,7 +124,7 @@ impl Place {
 }
 
 /// Kinds do not mix: numbers before texts before booleans.
-fn by_value(one: &Value, other: &Value) -> Ordering {
+fn compare_values(one: &Value, other: &Value) -> Ordering {
     let kind = |value: &Value| match value {
         Value::Number(_) => 0,
         Value::String(_) => 1,
@@ -142,22 +142,22 @@ fn by_value(one: &Value, other: &Value) -> Ordering {
 }
 
 /// One page of the matches in an order, and the place after it if there are more.
-pub(super) fn page(
+pub(super) fn sorted_page(
     tx: &mut Tx<'_>,
     project: ProjectId,
     wanted: &ObjectFilter,
     sort: &Sort,
     order: Order,
-    after: Option<Place>,
+    after: Option<SortPosition>,
     limit: usize,
-) -> Result<(Vec<Object>, Option<Place>), Error> {
-    let mut best: Vec<(Place, Object)> = Vec::new();
+) -> Result<(Vec<Object>, Option<SortPosition>), Error> {
+    let mut best: Vec<(SortPosition, Object)> = Vec::new();
     let mut looked_at = 0;
-    let mut part = Page::first(AT_ONCE);
+    let mut part = Page::first(SCAN_BATCH);
     loop {
         let found = objects::list(tx, project, wanted, &part)?;
         looked_at += found.items.len();
-        let placed = found.items.into_iter().map(|object| (sort.place(&object), object));
+        let placed = found.items.into_iter().map(|object| (sort.position(&object), object));
         best.extend(placed.filter(|(place, _)| {
             after.as_ref().is_none_or(|after| place.compare(after, order) == Ordering::Greater)
         }));
@@ -166,12 +166,12 @@ pub(super) fn page(
         best.truncate(limit + 1);
         match found.next {
             None => break,
-            Some(_) if looked_at >= MOST => {
+            Some(_) if looked_at >= MAX_SCANNED => {
                 let why = format!(
-                    "more than {MOST} objects match, too many to sort: narrow the query by type, status or filters, or \
+                    "more than {MAX_SCANNED} objects match, too many to sort: narrow the query by type, status or filters, or \
                      leave `sort` and `order` away"
                 );
-                return Err(Invalid::one("sort", why).into());
+                return Err(Invalid::new("sort", why).into());
             }
             next => part.after = next,
         }

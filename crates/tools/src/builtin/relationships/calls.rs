@@ -6,29 +6,29 @@ use emergent_domain::{
     merge::Source,
     relationship::{NewRelationship, Relationship, RelationshipPatch},
 };
-use emergent_graph::{Error, RelationshipFilter, Writer, Written, merge, relationships, sources};
+use emergent_graph::{Error, RelationshipFilter, UpsertOutcome, WriteContext, merge, relationships, sources};
 use emergent_store::{Tx, relationships as rows};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::super::{
-    define::{Outcome, change, present, refused},
+    define::{CallResult, deserialize_nullable, graph_change, refuse},
     reference::ObjectRef,
-    source::{SourceRef, Sources, tell},
-    view::{Fields, page},
+    source::{SourceCache, SourceRef, add_merge_outcome},
+    view::{FieldSelection, page_json},
 };
 use crate::{ToolContext, ToolError};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Create {
+pub(super) struct CreateInput {
     #[serde(flatten)]
-    one: Ends,
+    one: EndsInput,
     #[serde(default)]
     properties: Map<String, Value>,
     weight: Option<f64>,
     #[serde(default)]
-    relationships: Vec<New>,
+    relationships: Vec<EdgeInput>,
     #[serde(default)]
     merge: bool,
     /// Of the one relationship, or of all that name none of their own.
@@ -37,7 +37,7 @@ pub(super) struct Create {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Ends {
+struct EndsInput {
     #[serde(rename = "type")]
     type_: Option<String>,
     from_id: Option<ObjectRef>,
@@ -46,7 +46,7 @@ struct Ends {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct New {
+struct EdgeInput {
     #[serde(rename = "type")]
     type_: String,
     from_id: ObjectRef,
@@ -57,21 +57,21 @@ struct New {
     source: Option<SourceRef>,
 }
 
-pub(super) async fn create(_: ToolContext, input: Create) -> Outcome {
-    let Create { one, properties, weight, relationships: several, merge, source } = input;
+pub(super) async fn create(_: ToolContext, input: CreateInput) -> CallResult {
+    let CreateInput { one, properties, weight, relationships: several, merge, source } = input;
     let all = match (one, several.is_empty()) {
-        (Ends { type_: Some(type_), from_id: Some(from_id), to_id: Some(to_id) }, true) => {
-            vec![New { type_, from_id, to_id, properties, weight, source }]
+        (EndsInput { type_: Some(type_), from_id: Some(from_id), to_id: Some(to_id) }, true) => {
+            vec![EdgeInput { type_, from_id, to_id, properties, weight, source }]
         }
-        (Ends { type_: None, from_id: None, to_id: None }, false) => several,
+        (EndsInput { type_: None, from_id: None, to_id: None }, false) => several,
         (_, true) => {
-            return Err(refused("`type`, `fromId` and `toId` are required, or several in `relationships`"));
+            return Err(refuse("`type`, `fromId` and `toId` are required, or several in `relationships`"));
         }
         (_, false) => {
-            return Err(refused("Give either one relationship or several in `relationships`, not both"));
+            return Err(refuse("Give either one relationship or several in `relationships`, not both"));
         }
     };
-    change(move |tx, writer| {
+    graph_change(move |tx, writer| {
         let mut edges = Vec::with_capacity(all.len());
         for new in &all {
             edges.push(NewRelationship {
@@ -82,53 +82,62 @@ pub(super) async fn create(_: ToolContext, input: Create) -> Outcome {
                 weight: new.weight,
             });
         }
-        let mut known = Sources::new(writer);
+        let mut known = SourceCache::new(writer);
         let mut passages = Vec::with_capacity(all.len());
         for new in &all {
             passages.push(known.get(tx, new.source, source)?);
         }
-        let views =
-            if merge { join(tx, writer, edges, &passages)? } else { make(tx, writer, edges, &passages)? };
+        let views = if merge {
+            merge_edges(tx, writer, edges, &passages)?
+        } else {
+            create_edges(tx, writer, edges, &passages)?
+        };
         Ok(json!({ "relationships": views }))
     })
 }
 
-fn view(edge: &Relationship, created: bool) -> Value {
-    let mut view = Fields::these(["type", "fromId", "toId", "version"]).relationship(edge);
+fn edge_json(edge: &Relationship, created: bool) -> Value {
+    let mut view = FieldSelection::only(["type", "fromId", "toId", "version"]).relationship_json(edge);
     view["created"] = json!(created);
     view
 }
 
-fn make(
+fn create_edges(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     edges: Vec<NewRelationship>,
     passages: &[Option<Source>],
 ) -> emergent_graph::Result<Vec<Value>> {
-    let drafts = edges.into_iter().map(relationships::Draft::new).collect::<Result<Vec<_>, _>>()?;
+    let drafts =
+        edges.into_iter().map(relationships::RelationshipDraft::new).collect::<Result<Vec<_>, _>>()?;
     let made = relationships::create_all(tx, writer, &drafts)?;
     for ((edge, _), passage) in made.iter().zip(passages) {
         if let Some(source) = passage {
             sources::add_to_relationship(tx, writer, edge.id, source)?;
         }
     }
-    Ok(made.iter().map(|(edge, created)| view(edge, *created)).collect())
+    Ok(made.iter().map(|(edge, created)| edge_json(edge, *created)).collect())
 }
 
 /// As [`make`], completing those that are there.
-fn join(
+fn merge_edges(
     tx: &mut Tx<'_>,
-    writer: &Writer,
+    writer: &WriteContext,
     edges: Vec<NewRelationship>,
     passages: &[Option<Source>],
 ) -> emergent_graph::Result<Vec<Value>> {
     let mut views = Vec::with_capacity(edges.len());
     for (at, (edge, passage)) in edges.into_iter().zip(passages).enumerate() {
-        let made = merge::join(tx, writer, edge, passage.as_ref()).map_err(|error| match error {
-            Error::Invalid(invalid) => Error::Invalid(invalid.at(&format!("relationships[{at}]"))),
-            other => other,
-        })?;
-        views.push(tell(view(&made.item, made.written == Written::Created), &made));
+        let made =
+            merge::create_or_merge_relationship(tx, writer, edge, passage.as_ref()).map_err(|error| {
+                match error {
+                    Error::Invalid(invalid) => {
+                        Error::Invalid(invalid.prefixed(&format!("relationships[{at}]")))
+                    }
+                    other => other,
+                }
+            })?;
+        views.push(add_merge_outcome(edge_json(&made.item, made.written == UpsertOutcome::Created), &made));
     }
     Ok(views)
 }
@@ -136,7 +145,7 @@ fn join(
 /// Names a relationship: by its id, or by what it is between what.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Named {
+struct RelationshipRef {
     id: Option<RelationshipId>,
     #[serde(rename = "type")]
     type_: Option<String>,
@@ -144,11 +153,11 @@ struct Named {
     to_id: Option<ObjectRef>,
 }
 
-impl Named {
+impl RelationshipRef {
     fn check(&self) -> Result<(), ToolError> {
         match (&self.id, &self.type_, &self.from_id, &self.to_id) {
             (Some(_), None, None, None) | (None, Some(_), Some(_), Some(_)) => Ok(()),
-            _ => Err(refused("Name the relationship by its `id`, or by all of `type`, `fromId` and `toId`")),
+            _ => Err(refuse("Name the relationship by its `id`, or by all of `type`, `fromId` and `toId`")),
         }
     }
 
@@ -167,14 +176,14 @@ impl Named {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Get {
+pub(super) struct GetInput {
     #[serde(flatten)]
-    named: Named,
+    named: RelationshipRef,
     #[serde(default)]
-    fields: Fields,
+    fields: FieldSelection,
 }
 
-pub(super) async fn get(context: ToolContext, input: Get) -> Result<Value, ToolError> {
+pub(super) async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> {
     input.named.check()?;
     let project = context.project;
     let read = move |tx: &mut Tx<'_>| {
@@ -183,12 +192,12 @@ pub(super) async fn get(context: ToolContext, input: Get) -> Result<Value, ToolE
             .ok_or_else(|| Error::NotFound { what: "relationship", id: id.to_string() })
     };
     let found = context.graph.db().read(read).await?;
-    Ok(json!({ "relationship": input.fields.relationship(&found) }))
+    Ok(json!({ "relationship": input.fields.relationship_json(&found) }))
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct List {
+pub(super) struct ListInput {
     #[serde(default)]
     types: Vec<String>,
     from_id: Option<ObjectRef>,
@@ -196,60 +205,62 @@ pub(super) struct List {
     limit: Option<i64>,
     cursor: Option<String>,
     #[serde(default)]
-    fields: Fields,
+    fields: FieldSelection,
 }
 
-pub(super) async fn list(context: ToolContext, input: List) -> Result<Value, ToolError> {
+pub(super) async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
     let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref()).map_err(Error::from)?;
     let mut filter = RelationshipFilter { types: input.types, from: None, to: None };
     if let Some(from) = &input.from_id {
-        filter.from = Some(from.look_up(&context).await?);
+        filter.from = Some(from.resolve_in_read(&context).await?);
     }
     if let Some(to) = &input.to_id {
-        filter.to = Some(to.look_up(&context).await?);
+        filter.to = Some(to.resolve_in_read(&context).await?);
     }
     let found = context.graph.list_relationships(context.project, filter, wanted).await?;
-    Ok(page("relationships", input.fields.relationships(&found.items), found.next))
+    Ok(page_json("relationships", input.fields.relationships_json(&found.items), found.next))
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Update {
+pub(super) struct UpdateInput {
     #[serde(flatten)]
-    named: Named,
+    named: RelationshipRef,
     properties: Option<Map<String, Value>>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_nullable")]
     weight: Option<Option<f64>>,
     expected_version: Option<i64>,
 }
 
-pub(super) async fn update(_: ToolContext, input: Update) -> Outcome {
-    let Update { named, properties, weight, expected_version } = input;
+pub(super) async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
+    let UpdateInput { named, properties, weight, expected_version } = input;
     named.check()?;
     if properties.is_none() && weight.is_none() {
-        return Err(refused("There is nothing to change: give `properties` or `weight`"));
+        return Err(refuse("There is nothing to change: give `properties` or `weight`"));
     }
     let patch = RelationshipPatch { properties, weight, expected_version }.check().map_err(Error::from)?;
-    change(move |tx, writer| {
+    graph_change(move |tx, writer| {
         let id = named.resolve(tx, writer.project.id)?;
         let edge = relationships::update(tx, writer, id, &patch)?;
-        Ok(json!({ "relationship": Fields::default().relationship(&edge) }))
+        Ok(json!({ "relationship": FieldSelection::default().relationship_json(&edge) }))
     })
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Delete {
+pub(super) struct DeleteInput {
     #[serde(flatten)]
-    named: Named,
+    named: RelationshipRef,
     expected_version: Option<i64>,
 }
 
-pub(super) async fn delete(_: ToolContext, input: Delete) -> Outcome {
+pub(super) async fn delete(_: ToolContext, input: DeleteInput) -> CallResult {
     input.named.check()?;
-    change(move |tx, writer| {
+    graph_change(move |tx, writer| {
         let id = input.named.resolve(tx, writer.project.id)?;
         let gone = relationships::delete(tx, writer, id, input.expected_version)?;
-        Ok(json!({ "deleted": Fields::these(["type", "fromId", "toId", "version"]).relationship(&gone) }))
+        Ok(
+            json!({ "deleted": FieldSelection::only(["type", "fromId", "toId", "version"]).relationship_json(&gone) }),
+        )
     })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{
-    define::{destroys, reads, writes},
+    define::{destructive_tool, read_tool, write_tool},
     schema, source,
 };
 use crate::Tool;
@@ -14,11 +14,11 @@ mod calls;
 
 use calls::{create, delete, get, list, update};
 
-const MOST: usize = 200;
+const MAX_EDGES: usize = 200;
 
-pub(super) fn all() -> Vec<Arc<dyn Tool>> {
+pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     let fields = || {
-        schema::fields_of(
+        schema::fields_schema(
             "`type`, `fromId`, `toId`, `properties`, `weight`, `version`, `createdAt`, `updatedAt`, `author`, `reason`",
         )
     };
@@ -28,7 +28,7 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
     };
     let by_ends = json!({ "type": "depends_on", "fromId": "Task/login", "toId": "Task/users" });
     vec![
-        writes(
+        write_tool(
             "relationships_create",
             "Joins entities that exist: one relationship with `type`, `fromId` and `toId`, or several in \
              `relationships`, all or nothing. Making one that is there already returns it as it is; with `merge: true` \
@@ -38,16 +38,16 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
             with_example(
                 schema::object(
                     &[],
-                    schema::and(
-                        new_edge(),
+                    schema::merge_properties(
+                        edge_schema(),
                         &[json!({ "relationships": {
                             "type": "array",
                             "description": "Several relationships at once, instead of one.",
-                            "items": schema::object(&["type", "fromId", "toId"], new_edge()),
+                            "items": schema::object(&["type", "fromId", "toId"], edge_schema()),
                             "minItems": 1,
-                            "maxItems": MOST,
+                            "maxItems": MAX_EDGES,
                         },
-                        "merge": source::merge(
+                        "merge": source::merge_schema(
                             "Completes what is there already: fills what is missing, unites lists, replaces nothing.",
                         )})],
                     ),
@@ -56,20 +56,23 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
             ),
             create,
         ),
-        reads(
+        read_tool(
             "relationships_get",
             "Reads one relationship, named by its `id` or by `type`, `fromId` and `toId`. Returns `relationship`.",
-            with_example(schema::object(&[], schema::and(named(), &[fields()])), by_ends.clone()),
+            with_example(
+                schema::object(&[], schema::merge_properties(relationship_ref_schema(), &[fields()])),
+                by_ends.clone(),
+            ),
             get,
         ),
-        reads(
+        read_tool(
             "relationships_list",
             "Lists relationships, newest first, by type and by the entities at their ends. To see an entity's \
              neighbours with what they say, use graph_neighbors. Returns `relationships`, and `nextCursor` when there \
              are more.",
             schema::object(
                 &[],
-                schema::and(
+                schema::merge_properties(
                     json!({
                         "types": schema::type_names("Any of these relationship types."),
                         "fromId": schema::object_ref("Only those that start from this entity"),
@@ -80,15 +83,15 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
             ),
             list,
         ),
-        writes(
+        write_tool(
             "relationships_update",
             "Changes the properties or the weight of a relationship, named by its `id` or by `type`, `fromId` and \
              `toId`. Its type and ends never change: delete it and make another. Returns the `relationship`.",
             with_example(
                 schema::object(
                     &[],
-                    schema::and(
-                        named(),
+                    schema::merge_properties(
+                        relationship_ref_schema(),
                         &[json!({
                             "properties": schema::properties("Properties to set; those you do not name stay, null deletes one."),
                             "weight": { "type": ["number", "null"], "description": "Another weight; null takes it away." },
@@ -100,14 +103,17 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
             ),
             update,
         ),
-        destroys(
+        destructive_tool(
             "relationships_delete",
             "Deletes a relationship, named by its `id` or by `type`, `fromId` and `toId`. The entities at its ends \
              stay. Returns what was `deleted`.",
             with_example(
                 schema::object(
                     &[],
-                    schema::and(named(), &[json!({ "expectedVersion": schema::expected_version() })]),
+                    schema::merge_properties(
+                        relationship_ref_schema(),
+                        &[json!({ "expectedVersion": schema::expected_version() })],
+                    ),
                 ),
                 by_ends,
             ),
@@ -116,18 +122,18 @@ pub(super) fn all() -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-fn new_edge() -> Value {
+fn edge_schema() -> Value {
     json!({
         "type": schema::type_name("The relationship's type, such as `depends_on`."),
         "fromId": schema::object_ref("The entity it starts from"),
         "toId": schema::object_ref("The entity it leads to"),
         "properties": schema::properties("What the relationship says."),
         "weight": { "type": "number", "description": "How strong it is." },
-        "source": source::source("The passage that says so; it is kept with the relationship."),
+        "source": source::source_schema("The passage that says so; it is kept with the relationship."),
     })
 }
 
-fn named() -> Value {
+fn relationship_ref_schema() -> Value {
     json!({
         "id": schema::uuid("The relationship's id"),
         "type": schema::type_name("Without `id`: its type."),

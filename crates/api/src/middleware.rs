@@ -1,0 +1,173 @@
+//! What happens around every request: an id, a place among those being answered, a measurement,
+//! and a net under panics.
+
+use std::{
+    any::Any,
+    borrow::Cow,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use axum::{
+    Extension, Router,
+    body::Body,
+    extract::{DefaultBodyLimit, MatchedPath, Request, State},
+    http::{HeaderName, HeaderValue},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
+use emergent_domain::redact::Redactor;
+use futures_util::FutureExt;
+use tracing::Instrument;
+use uuid::Uuid;
+
+use crate::{ApiError, App, request_context::RequestContext};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+pub(crate) fn wrap(routes: Router<App>, app: App) -> Router {
+    routes
+        .fallback(no_route)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(Extension(app.clone()))
+        // Each extractor has a limit of its own.
+        .layer(DefaultBodyLimit::disable())
+        .layer(middleware::from_fn_with_state(app.clone(), observe))
+        .with_state(app)
+}
+
+async fn no_route() -> ApiError {
+    ApiError::no_route()
+}
+
+async fn wrong_method() -> ApiError {
+    ApiError::wrong_method()
+}
+
+async fn observe(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let id = request_id(&request);
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default(), %method, path = request.uri().path());
+
+    // A busy server is alive: whoever watches it must not restart it for that.
+    let watched = matches!(request.uri().path(), "/health" | "/ready");
+    let passage = match Arc::clone(&app.request_permits).try_acquire_owned() {
+        Ok(place) => Some(RequestContext::new(place)),
+        Err(_) if watched => Some(RequestContext::default()),
+        Err(_) => None,
+    };
+    let mut response = match &passage {
+        None => ApiError::overloaded(app.max_requests).into_response(),
+        Some(passage) => {
+            request.extensions_mut().insert(passage.clone());
+            match AssertUnwindSafe(next.run(request).instrument(span.clone())).catch_unwind().await {
+                Ok(response) => response,
+                Err(panic) => span.in_scope(|| panic_response(&*panic)),
+            }
+        }
+    };
+    if let (false, Some(passage)) = (response.status().is_success(), &passage) {
+        response = redact_errors(response, passage, app.secrets.redactor()).await;
+    }
+    response.headers_mut().insert(REQUEST_ID, id);
+    let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
+    let took = started.elapsed();
+    app.metrics.record(&method, route, response.status(), took);
+    span.in_scope(|| tracing::debug!(status = response.status().as_u16(), ?took, "answered"));
+    response
+}
+
+async fn redact_errors(response: Response, passage: &RequestContext, redactor: &Redactor) -> Response {
+    let (head, body) = response.into_parts();
+    // Refusals are never streamed: their bytes are there.
+    let bytes = axum::body::to_bytes(body, crate::limits::BODY).await.unwrap_or_default();
+    let body = match passage.redact(&bytes, redactor) {
+        Cow::Borrowed(_) => Body::from(bytes),
+        Cow::Owned(clean) => Body::from(clean),
+    };
+    Response::from_parts(head, body)
+}
+
+/// The caller's id for this request when it is a plain one, so that logs of both sides meet.
+fn request_id(request: &Request) -> HeaderValue {
+    let plain = |value: &&HeaderValue| {
+        let bytes = value.as_bytes();
+        (1..=128).contains(&bytes.len())
+            && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+    };
+    match request.headers().get(REQUEST_ID).filter(plain) {
+        Some(given) => given.clone(),
+        None => {
+            let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
+            let text = Uuid::now_v7().hyphenated().encode_lower(&mut text);
+            // A UUID is hexadecimal digits and hyphens.
+            HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("none"))
+        }
+    }
+}
+
+fn panic_response(panic: &(dyn Any + Send)) -> Response {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    ApiError::internal_text(&format!("a handler panicked: {text}")).into_response()
+}
+
+/// Gives up on an answer after a while. A stream has answered once it begins.
+pub(crate) async fn limit_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => ApiError::timed_out(limit.as_secs()).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{body::to_bytes, routing::get};
+    use emergent_domain::time::Clock;
+    use emergent_executor::{Executor, Settings};
+    use emergent_graph::Graph;
+    use emergent_llm::Models;
+    use emergent_secrets::{KeySource, Keyring, Secrets};
+    use emergent_testkit::TestDb;
+    use emergent_tools::ToolPool;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn answer(routes: Router<App>, path: &str) -> (u16, HeaderValue, String) {
+        let db = TestDb::sqlite().await;
+        let graph = Graph::new(db.db.clone(), Clock::system(), None);
+        let keys = KeySource::Environment(Keyring::generate().unwrap());
+        let secrets = Secrets::open(db.db.clone(), Clock::system(), keys, Redactor::default()).await.unwrap();
+        let executor = Executor::new(graph, Models::default(), ToolPool::default(), Settings::default());
+        let app = App::new(executor, secrets);
+        let request = Request::builder().uri(path).header(REQUEST_ID, "mine-1").body(Body::empty()).unwrap();
+        let response = wrap(routes, app).oneshot(request).await.unwrap();
+        let (status, id) = (response.status().as_u16(), response.headers()[REQUEST_ID].clone());
+        let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, id, String::from_utf8(bytes.into()).unwrap())
+    }
+
+    async fn boom() {
+        panic!("a secret");
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_told_without_its_reason() {
+        let (status, id, text) = answer(Router::new().route("/boom", get(boom)), "/boom").await;
+        assert_eq!((status, id.to_str().unwrap()), (500, "mine-1"));
+        assert!(text.contains("\"internal\"") && !text.contains("secret"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_takes_too_long_is_given_up() {
+        let slow = get(async || tokio::time::sleep(Duration::from_secs(60)).await);
+        let limited = slow.route_layer(middleware::from_fn_with_state(Duration::from_millis(10), limit_time));
+        let (status, _, text) = answer(Router::new().route("/slow", limited), "/slow").await;
+        assert_eq!(status, 503);
+        assert!(text.contains("\"timeout\""), "{text}");
+    }
+}

@@ -1,0 +1,36 @@
+use axum::extract::State;
+
+use crate::{
+    App,
+    auth::InProject,
+    extract::Json,
+    response::{Envelope, Result, ok},
+    views::traverse::{FindPath, PathView, TraversalView, Traverse},
+};
+
+/// Walks breadth first from some objects.
+#[utoipa::path(
+    post, path = "/api/graph/traverse", tag = "graph", operation_id = "traverseGraph",
+    request_body = Traverse,
+    responses((status = 200, description = "What was reached", body = Envelope<TraversalView>)),
+)]
+pub(super) async fn traverse(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Json(body): Json<Traverse>,
+) -> Result<TraversalView> {
+    ok(app.graph.traverse(project, body.into()).await?)
+}
+
+/// The shortest path between two objects.
+#[utoipa::path(
+    post, path = "/api/graph/path", tag = "graph", operation_id = "findPath", request_body = FindPath,
+    responses((status = 200, description = "The path, if there is one", body = Envelope<PathView>)),
+)]
+pub(super) async fn path(
+    State(app): State<App>,
+    InProject(project): InProject,
+    Json(body): Json<FindPath>,
+) -> Result<PathView> {
+    ok(app.graph.shortest_path(project, body.into()).await?)
+}

@@ -1,0 +1,92 @@
+//! Calls of tools by a client from outside: the same guard as around an agent's calls, and writes
+//! in one transaction, by the token.
+
+use std::sync::Arc;
+
+use emergent_domain::author::Author;
+use emergent_executor::Executor;
+use emergent_graph::{self as graph, Actor};
+use emergent_mcp::server::{CallOutcome, Fault, JsonFields};
+use emergent_store::Tx;
+use emergent_tools::{Effect, GraphChange, GuardedOutput, Tool, ToolContext};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::host::McpCaller;
+
+impl McpCaller {
+    pub(super) fn to_actor(&self) -> Actor {
+        Actor { project: self.project, author: Author::Token { id: self.token.id } }
+    }
+}
+
+pub(super) async fn call(
+    executor: &Executor,
+    who: &McpCaller,
+    tool: &Arc<dyn Tool>,
+    arguments: Value,
+) -> Result<CallOutcome, Fault> {
+    let (guard, info) = (&executor.settings().guard, tool.info());
+    let context = ToolContext { graph: executor.graph().clone(), project: who.project, run: None };
+    match guard.call(tool.as_ref(), &context, arguments).await {
+        GuardedOutput::Answer(answer) => success(&answer),
+        GuardedOutput::Error(why) => tool_error(&why),
+        GuardedOutput::Change(change) if matches!(info.effect, Effect::Writes { .. }) => {
+            match commit(executor, who, change).await {
+                Ok(answer) => success(&guard.truncate_for(info, answer)),
+                Err(graph::Error::Store(error)) => Err(Fault::internal(error)),
+                Err(refused) => tool_error(&refused.to_string()),
+            }
+        }
+        // A tool that says it only reads does not get to write.
+        GuardedOutput::Change(_) => tool_error("the tool tried to write, which it may not"),
+    }
+}
+
+async fn commit(executor: &Executor, who: &McpCaller, change: GraphChange) -> graph::Result<Value> {
+    let (graph, actor) = (executor.graph().clone(), who.to_actor());
+    let work = move |tx: &mut Tx<'_>| {
+        let writer = graph.write_context(tx, actor)?;
+        change(tx, &writer)
+    };
+    executor.graph().db().write(work).await
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CallResult<'a> {
+    content: [Text<'a>; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_content: Option<&'a Value>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_error: bool,
+}
+
+#[derive(Serialize)]
+struct Text<'a> {
+    r#type: &'static str,
+    text: &'a str,
+}
+
+/// An answer in JSON: as text for models, and as it is for programs. What a server of others
+/// answered as plain text stays plain.
+pub(super) fn success(answer: &Value) -> Result<CallOutcome, Fault> {
+    match answer {
+        Value::String(text) => tool_result(text, None, false),
+        other => tool_result(&other.to_string(), Some(other).filter(|answer| answer.is_object()), false),
+    }
+}
+
+/// An error for the model to mend.
+pub(super) fn tool_error(why: &str) -> Result<CallOutcome, Fault> {
+    tool_result(why, None, true)
+}
+
+pub(super) fn tool_result(
+    text: &str,
+    structured_content: Option<&Value>,
+    is_error: bool,
+) -> Result<CallOutcome, Fault> {
+    let content = [Text { r#type: "text", text }];
+    Ok(CallOutcome::Done(JsonFields::from_object(&CallResult { content, structured_content, is_error })?))
+}

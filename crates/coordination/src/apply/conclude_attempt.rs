@@ -1,0 +1,132 @@
+//! An attempt has ended: its session, its verdict, and what follows for its task and for others.
+
+use emergent_domain::{
+    ids::ObjectId,
+    object::ObjectPatch,
+    run::RunStatus,
+    task::{Task, TaskStatus},
+};
+use emergent_graph::{WriteContext, objects};
+use emergent_store::{runs, workflows};
+use serde_json::{Value, json};
+
+use super::{AttemptEnd, WorkflowTx, run_author};
+use crate::{
+    Error, Result,
+    conclude::{Transition, TransitionTo},
+    question::truncate,
+};
+
+impl WorkflowTx<'_, '_> {
+    pub(super) fn conclude_attempt(&mut self, settle: &AttemptEnd) -> Result<()> {
+        let run = runs::get(self.tx, self.workflow.project, settle.run)?;
+        let queued = run.as_ref().and_then(|run| Some(run.started_at?.since(run.created_at)));
+        self.applied.queue_times.extend(queued);
+        let (messages, tokens_in, tokens_out, answers) = workflows::conversation_stats(self.tx, settle.run)?;
+        let author = run_author(settle.run);
+        if let Some(session) = settle.session {
+            let status = match settle.status {
+                RunStatus::Completed | RunStatus::Paused => "completed",
+                RunStatus::Cancelled => "cancelled",
+                _ => "failed",
+            };
+            let properties = json!({
+                "status": status,
+                "completed_at": self.now,
+                "message_count": messages,
+                "tokens_in": tokens_in,
+                "tokens_out": tokens_out,
+            });
+            let Value::Object(properties) = properties else { return Ok(()) };
+            let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
+            let writer = WriteContext { author, embed: false, ..self.writer.clone() };
+            objects::update(self.tx, &writer, session, &patch).map_err(|error| match error {
+                // Somebody took it away this moment: look again, it is not known then.
+                emergent_graph::Error::NotFound { .. } => Error::Stale(self.workflow.id),
+                other => other.into(),
+            })?;
+            if let Some(verdict) = &settle.verdict {
+                let result = ObjectId::new();
+                let mut properties = verdict.to_properties();
+                properties["run_id"] = json!(settle.run.to_string());
+                self.draft_object(author, result, verdict.object_type(), properties)?;
+                self.draft_edges(author, &[("has_result", session, result, None)])?;
+            }
+        }
+        let started = run.as_ref().and_then(|run| run.started_at).unwrap_or(self.now);
+        let ended = run.as_ref().and_then(|run| run.completed_at).unwrap_or(self.now);
+        let metrics = json!({
+            "start_time": started,
+            "completion_time": ended,
+            "duration_seconds": ended.since(started).as_secs_f64(),
+            "llm_calls": answers,
+            "tokens_used": tokens_in + tokens_out,
+        });
+        for (step, task) in &settle.transitions {
+            let own = step.task == settle.task;
+            let mut changes = transition_properties(step, task);
+            if own {
+                changes["summary"] = json!(truncate(&settle.summary, 2_000));
+                changes["metrics"] = metrics.clone();
+            }
+            self.update_task(step.task, task.version, changes, &step.reason)?;
+            let mut data = json!({ "reason": step.reason });
+            if let Some(verdict) = settle.verdict.as_ref().filter(|_| own) {
+                data["verdict"] = json!(verdict.word.as_str());
+            }
+            self.push_event(transition_event(step, own), Some(step.task), own.then_some(settle.run), data);
+        }
+        Ok(())
+    }
+}
+
+/// What a move writes on its task.
+pub(super) fn transition_properties(step: &Transition, task: &Task) -> Value {
+    let agent = if task.agent_is_named { json!(task.assigned_agent) } else { Value::Null };
+    let again = |failure_context: &str, agent: Value| {
+        json!({
+            "status": TaskStatus::Pending.as_str(),
+            "retry_count": task.retry_count + 1,
+            "failure_context": failure_context,
+            "assigned_agent": agent,
+            "run_id": null,
+        })
+    };
+    match &step.to {
+        TransitionTo::Completed { output } => {
+            json!({ "status": TaskStatus::Completed.as_str(), "output": output })
+        }
+        TransitionTo::Retry { failure_context, agent: Some(other) } => again(failure_context, json!(other)),
+        TransitionTo::Retry { failure_context, agent: None } | TransitionTo::SentBack { failure_context } => {
+            again(failure_context, agent)
+        }
+        TransitionTo::FailureNoted { failure_context } => json!({ "failure_context": failure_context }),
+        TransitionTo::Reopened => {
+            json!({ "status": TaskStatus::Pending.as_str(), "assigned_agent": agent, "run_id": null })
+        }
+        TransitionTo::Failed { failure_context, needs_person } => {
+            let mut failed =
+                json!({ "status": TaskStatus::Failed.as_str(), "failure_context": failure_context });
+            if let Some(needs) = needs_person {
+                failed["needs_person"] = needs.to_json();
+            }
+            failed
+        }
+        TransitionTo::Skipped => json!({ "status": TaskStatus::Skipped.as_str(), "needs_person": null }),
+        TransitionTo::Paused | TransitionTo::AskedAgain => json!({ "status": TaskStatus::Paused.as_str() }),
+    }
+}
+
+pub(super) fn transition_event(step: &Transition, own: bool) -> &'static str {
+    match &step.to {
+        TransitionTo::Completed { .. } => "task_completed",
+        TransitionTo::Retry { .. } => "task_retried",
+        TransitionTo::SentBack { .. } | TransitionTo::FailureNoted { .. } => "task_sent_back",
+        TransitionTo::Reopened if own => "task_verdict",
+        TransitionTo::Reopened => "task_reopened",
+        TransitionTo::Failed { .. } => "task_failed",
+        TransitionTo::Skipped => "task_skipped",
+        TransitionTo::Paused => "task_paused",
+        TransitionTo::AskedAgain => "task_asked_again",
+    }
+}

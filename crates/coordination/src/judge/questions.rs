@@ -1,0 +1,177 @@
+//! The questions themselves: when one is worth asking, what it says, and how its answer is read.
+
+use emergent_domain::{
+    agent::ModelConfig,
+    ids::{ObjectId, ProjectId, WorkflowId},
+    run::RunStatus,
+    task::{Task, VerdictKind},
+};
+use emergent_executor::{Executor, ModelQuery};
+use tokio::time::Duration;
+use tracing::warn;
+
+use super::{AnswerState, JudgeAnswer, JudgeAnswers, QuestionKey};
+use crate::{
+    Dispatcher,
+    conclude::Judgement,
+    evaluate::{self, Evaluation},
+    loaded_workflow::LoadedWorkflow,
+    question::Question,
+    select::{self, AgentCard},
+    snapshot::Attempt,
+    threading::{self, PriorResult},
+    triage::{self, Failure, Triage},
+};
+
+/// How long a model may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The model that is asked, for one workflow.
+pub(crate) struct Judge {
+    executor: Executor,
+    model: ModelConfig,
+    project: ProjectId,
+    workflow: WorkflowId,
+}
+
+impl Judge {
+    /// `None` where no model is set up for this.
+    pub fn for_workflow(dispatcher: &Dispatcher, project: ProjectId, workflow: WorkflowId) -> Option<Self> {
+        let model = dispatcher.settings().judge.clone()?;
+        Some(Self { executor: dispatcher.executor().clone(), model, project, workflow })
+    }
+
+    /// Asks once; while an answer is kept, that is the answer. `who` is whom the spending is told of.
+    fn ask(
+        &self,
+        thoughts: &mut JudgeAnswers,
+        about: QuestionKey,
+        who: &'static str,
+        question: Question,
+        read: impl FnOnce(&str) -> Option<JudgeAnswer> + Send + 'static,
+    ) -> AnswerState {
+        match thoughts.get(about, &question) {
+            AnswerState::NotAsked => {}
+            asked => return asked,
+        }
+        let (QuestionKey::Agent(task) | QuestionKey::Telling(task) | QuestionKey::Attempt(task, _)) = about;
+        let Question { system, prompt, schema } = question.clone();
+        // A choice is a name or a few numbers; a judgement has reasons.
+        let max_tokens = if matches!(about, QuestionKey::Attempt(..)) { 1_000 } else { 500 };
+        let ask = ModelQuery {
+            project: self.project,
+            workflow: Some(self.workflow),
+            task: Some(task),
+            agent: who.to_owned(),
+            model: self.model.clone(),
+            system,
+            prompt,
+            output_schema: Some(schema),
+            max_tokens,
+            timeout: ANSWER_TIMEOUT,
+        };
+        let executor = self.executor.clone();
+        thoughts.ask(about, question, async move {
+            match executor.query_model(ask).await {
+                Ok(answer) => read(&answer),
+                Err(error) => {
+                    warn!(task.id = %task, error = %error, "the {who} did not answer, rules decide");
+                    None
+                }
+            }
+        });
+        AnswerState::Pending
+    }
+}
+
+/// Who should do a task.
+pub(crate) fn ask_for_agent(
+    judge: &Judge,
+    thoughts: &mut JudgeAnswers,
+    task: &Task,
+    cards: Vec<AgentCard>,
+) -> AnswerState {
+    let question = select::selection_question(task, &cards);
+    judge.ask(thoughts, QuestionKey::Agent(task.id), "selector", question, move |answer| {
+        select::parse_selection(answer, &cards).map(JudgeAnswer::Agent)
+    })
+}
+
+/// Which of these sources a task needs.
+pub(crate) fn ask_for_results(
+    judge: &Judge,
+    thoughts: &mut JudgeAnswers,
+    task: &Task,
+    sources: &[PriorResult],
+) -> AnswerState {
+    let question = threading::narrowing_question(task, sources);
+    let among: Vec<ObjectId> = sources.iter().map(|source| source.id).collect();
+    judge.ask(thoughts, QuestionKey::Telling(task.id), "threader", question, move |answer| {
+        threading::parse_narrowing(answer, &among).map(JudgeAnswer::Results)
+    })
+}
+
+/// What is thought of an attempt that has ended; `None` while a model is being asked.
+pub(crate) fn judge_attempt(
+    judge: Option<&Judge>,
+    thoughts: &mut JudgeAnswers,
+    known: &LoadedWorkflow,
+    task: &Task,
+    attempt: &Attempt,
+) -> Option<Option<Judgement>> {
+    let about = QuestionKey::Attempt(task.id, attempt.run);
+    let evaluates = known.workflow().settings.evaluate
+        && attempt.status == RunStatus::Completed
+        && task.verdict == VerdictKind::None;
+    let (asked, by_rules) = if evaluates {
+        let by_rules = from_evaluation(evaluate::evaluate_by_rules(&attempt.summary));
+        let question = evaluate::evaluation_question(task, &attempt.summary);
+        let read = |answer: &str| {
+            evaluate::parse_evaluation(answer).map(|said| JudgeAnswer::Judgement(from_evaluation(said)))
+        };
+        (judge.map(|judge| judge.ask(thoughts, about, "evaluator", question, read)), by_rules)
+    } else if attempt.status == RunStatus::Failed && task.has_retries_left() {
+        let failure = Failure {
+            agent: attempt.agent.clone(),
+            reason: attempt.reason,
+            error: attempt.error.clone().unwrap_or_default(),
+            text: attempt.summary.clone(),
+        };
+        // What trying again cannot mend is not worth a question.
+        if let Triage::GiveUp { reason } = triage::triage_by_rules(task, &failure) {
+            return Some(Some(Judgement::GiveUp { why: reason }));
+        }
+        let cards = known.agent_cards();
+        let question = triage::triage_question(task, &failure, &cards);
+        let judged = task.clone();
+        let read = move |answer: &str| {
+            triage::parse_triage(answer, &judged, &failure, &cards)
+                .map(|said| JudgeAnswer::Judgement(from_triage(said)))
+        };
+        let by_rules = Some(Judgement::Retry { note: String::new() });
+        (judge.map(|judge| judge.ask(thoughts, about, "triage", question, read)), by_rules)
+    } else {
+        return Some(None);
+    };
+    match asked {
+        Some(AnswerState::Pending) => None,
+        Some(AnswerState::Answered(Some(JudgeAnswer::Judgement(judged)))) => Some(judged),
+        _ => Some(by_rules),
+    }
+}
+
+fn from_evaluation(evaluation: Evaluation) -> Option<Judgement> {
+    match evaluation {
+        Evaluation::Accept => None,
+        Evaluation::Redo { why } => Some(Judgement::Redo { why }),
+    }
+}
+
+fn from_triage(triage: Triage) -> Option<Judgement> {
+    Some(match triage {
+        Triage::Retry { note } => Judgement::Retry { note },
+        Triage::Reassign { agent, note } => Judgement::Reassign { agent, why: note },
+        Triage::Escalate { reason } => Judgement::Escalate { why: reason },
+        Triage::GiveUp { reason } => Judgement::GiveUp { why: reason },
+    })
+}

@@ -1,0 +1,259 @@
+//! Tasks that others have a say in.
+
+use std::time::Duration;
+
+use emergent_domain::{
+    agent::AgentDefinition,
+    run::RunStatus,
+    task::{NewTask, TaskStatus},
+    workflow::WorkflowStatus,
+};
+use emergent_testkit::{
+    both_engines,
+    scripted::{ModelRequest, ScriptedModel, ScriptedReply, calls, hangs, replies, says},
+};
+use serde_json::json;
+
+use crate::harness::{House, task, text};
+
+fn design() -> Vec<NewTask> {
+    vec![NewTask {
+        requires_collaboration: true,
+        collaborators: vec!["researcher".into()],
+        ..task("design", "writer", &[])
+    }]
+}
+
+fn vote(option: &str) -> ScriptedReply {
+    calls("submit_vote", json!({ "option": option, "confidence": 0.9, "reason": "it is simpler" }))
+}
+
+both_engines! {
+    async fn a_proposal_is_discussed_until_it_is_approved(db: TestDb) {
+        let model = ScriptedModel::default()
+            .agent("writer", [says("A Tag with a name."), says("A Tag with a name and a tag_type.")])
+            .agent("researcher", [says("SUGGEST_CHANGES: add tag_type."), says("APPROVED. Looks complete.")]);
+        let house = House::open(&db, model).await;
+        house.agents(&["writer", "researcher"]).await;
+        let id = house.dispatch(design()).await;
+        let shown = house.completed(id).await;
+        let design = &shown.tasks[0];
+        assert_eq!(design.task.output, Some(json!("A Tag with a name and a tag_type.")));
+        assert_eq!(design.runs.len(), 1, "the attempt is one run; the turns are the discussion's");
+        let discussions = house.beyond(design.task.id, "spawned_discussion").await;
+        assert_eq!(discussions.len(), 1);
+        assert_eq!(text(&discussions[0], "status"), "resolved");
+        assert_eq!(discussions[0].properties.to_map()["consensus_level"], json!(1.0));
+        let entries = house.beyond(discussions[0].id, "has_entry").await;
+        let said: Vec<(String, String)> =
+            entries.iter().map(|entry| (text(entry, "agent_name"), text(entry, "content"))).collect();
+        assert_eq!(said.len(), 4, "{said:?}");
+        assert_eq!(said[1], ("researcher".into(), "SUGGEST_CHANGES: add tag_type.".into()));
+        assert_eq!(said[3].0, "researcher");
+        let feedback = house.model.requests_of("researcher");
+        assert!(feedback[0].turns[0].text().contains("A Tag with a name."));
+        house.close().await;
+    }
+
+    async fn a_discussion_without_an_end_waits_for_a_person_who_decides(db: TestDb) {
+        let writer: Vec<_> = (0..4).map(|at| says(format!("Proposal {at}."))).collect();
+        let researcher: Vec<_> = (0..4).map(|_| says("SUGGEST_CHANGES: not like that.")).collect();
+        let model = ScriptedModel::default().agent("writer", writer).agent("researcher", researcher);
+        let house = House::open(&db, model).await;
+        house.agents(&["writer", "researcher"]).await;
+        let id = house.dispatch(design()).await;
+        let shown = house.ended(id).await;
+        assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
+        let escalation = shown.workflow.escalation.unwrap();
+        assert_eq!(escalation.options, ["decide", "cancel"]);
+        let discussion = escalation.discussion.unwrap();
+        assert_eq!(shown.tasks[0].task.status, TaskStatus::InProgress, "its task waits");
+        house.dispatcher
+            .decide(house.actor(), discussion, json!("Take the second proposal."), Some("it is simpler".into()))
+            .await
+            .unwrap();
+        let shown = house.completed(id).await;
+        let output = shown.tasks[0].task.output.clone().unwrap().to_string();
+        assert!(output.contains("Take the second proposal."), "{output}");
+        house.close().await;
+    }
+
+    async fn an_agent_has_others_vote_on_what_it_cannot_decide(db: TestDb) {
+        let ask = json!({ "topic": "Rows or a list?", "participants": ["one", "two", "three"], "options": ["rows", "list"] });
+        let model = ScriptedModel::default()
+            .agent("lead", [calls("discussions_start", ask), says("I leave that to the others.")])
+            .agent("one", [says("Rows."), vote("rows"), says("Voted.")])
+            .agent("two", [says("Rows as well."), vote("rows"), says("Voted.")])
+            .agent("three", [says("A list."), vote("list"), says("Voted.")]);
+        let house = House::open(&db, model).await;
+        house.agent("lead", &["discussions_start"]).await;
+        house.agents(&["one", "two", "three"]).await;
+        let id = house.dispatch(vec![task("choose", "lead", &[])]).await;
+        let shown = house.ended(id).await;
+        // Two of three is not enough for a threshold of 0.7: a person decides.
+        assert_eq!(shown.workflow.status, WorkflowStatus::Escalated, "{:?}", house.events(id).await);
+        let discussion = shown.workflow.escalation.unwrap().discussion.unwrap();
+        let told = house.dispatcher.discussion(house.project, discussion).await.unwrap();
+        house.dispatcher.decide(house.actor(), discussion, json!("rows"), None).await.unwrap();
+        let shown = house.completed(id).await;
+        let output = shown.tasks[0].task.output.clone().unwrap().to_string();
+        assert!(output.contains("I leave that to the others.") && output.contains("rows"), "{output}");
+        let votes: Vec<_> = told.entries.iter().filter(|entry| text(entry, "entry_type") == "vote").collect();
+        // The third is not waited for when nothing can win any more.
+        assert!(votes.len() >= 2);
+        assert!(votes.iter().any(|vote| text(vote, "option") == "list"), "dissent is kept");
+        let blind = house.model.requests_of("two");
+        let asked = blind[1].turns[0].text();
+        assert!(!asked.contains("simpler"), "votes are given blind: {asked}");
+        house.close().await;
+    }
+
+    async fn a_discussion_begun_before_a_limit_is_held_when_the_run_goes_on(db: TestDb) {
+        let ask = json!({ "topic": "Rows or a list?", "participants": ["one", "two"], "options": ["rows", "list"] });
+        let model = ScriptedModel::default()
+            .agent("lead", [calls("discussions_start", ask), says("I got half way."), says("Done now.")])
+            .agent("one", [says("Rows."), vote("rows"), says("Voted.")])
+            .agent("two", [says("Rows as well."), vote("rows"), says("Voted.")]);
+        let house = House::open(&db, model).await;
+        let lead = AgentDefinition {
+            model: ScriptedModel::MODEL.parse().ok(),
+            tools: vec!["discussions_start".into()],
+            max_steps: Some(1),
+            ..AgentDefinition::new("lead")
+        };
+        house.dispatcher.executor().create_agent(house.actor(), lead).await.unwrap();
+        house.agents(&["one", "two"]).await;
+        let id = house.dispatch(vec![task("choose", "lead", &[])]).await;
+        let shown = house.completed(id).await;
+        let choose = &shown.tasks[0];
+        assert_eq!(choose.runs.len(), 2, "its run met a limit, and went on");
+        let discussions = house.beyond(choose.task.id, "spawned_discussion").await;
+        assert_eq!(text(&discussions[0], "status"), "resolved");
+        let output = choose.task.output.clone().unwrap().to_string();
+        assert!(output.contains("Done now.") && output.contains("rows"), "{output}");
+        house.close().await;
+    }
+
+    async fn everything_an_agent_has_discussed_is_held_and_handed_on(db: TestDb) {
+        let ask = |topic: &str, options: [&str; 2]| {
+            calls("discussions_start", json!({ "topic": topic, "participants": ["one", "two"], "options": options }))
+        };
+        // Two discussions at once: each participant answers the one it is asked in.
+        let voter = || (0..6).map(|_| replies(|asked: &ModelRequest| {
+            let about = asked.turns[0].text();
+            let option = if about.contains("Rows or a list?") { "rows" } else { "red" };
+            match (asked.tools.is_empty(), asked.turns.len()) {
+                (false, 1) => vote(option),
+                _ => says(format!("I am for {option}.")),
+            }
+        }));
+        let model = ScriptedModel::default()
+            .agent("lead", [
+                ask("Rows or a list?", ["rows", "list"]).and(ask("Red or blue?", ["red", "blue"])),
+                says("I leave both to the others."),
+            ])
+            .agent("one", voter())
+            .agent("two", voter())
+            .agent("builder", [says("Built.")]);
+        let house = House::open(&db, model).await;
+        house.agent("lead", &["discussions_start"]).await;
+        house.agents(&["one", "two", "builder"]).await;
+        let id = house.dispatch(vec![task("choose", "lead", &[]), task("build", "builder", &["choose"])]).await;
+        let shown = house.completed(id).await;
+        let of = |key: &str| shown.tasks.iter().find(|one| one.task.key == key).unwrap();
+        let choose = of("choose");
+        for discussion in house.beyond(choose.task.id, "spawned_discussion").await {
+            assert_eq!(text(&discussion, "status"), "resolved", "{}", text(&discussion, "topic"));
+        }
+        let output = choose.task.output.clone().unwrap().to_string();
+        for part in ["I leave both to the others.", "rows", "red"] {
+            assert!(output.contains(part), "{part}: {output}");
+        }
+        let prompt = house.prompt(of("build").runs[0]).await;
+        assert!(prompt.contains("Rows or a list?") && prompt.contains("Red or blue?"), "{prompt}");
+        house.close().await;
+    }
+
+    async fn of_two_discussions_without_an_end_each_is_decided_by_a_person(db: TestDb) {
+        let ask = |topic: &str| {
+            calls("discussions_start", json!({ "topic": topic, "participants": ["one", "two"], "options": ["yes", "no"] }))
+        };
+        let voter = |option: &'static str| (0..6).map(move |_| replies(move |asked: &ModelRequest| {
+            match (asked.tools.is_empty(), asked.turns.len()) {
+                (false, 1) => vote(option),
+                _ => says(format!("I say {option}.")),
+            }
+        }));
+        let model = ScriptedModel::default()
+            .agent("lead", [ask("First?").and(ask("Second?")), says("I cannot say.")])
+            .agent("one", voter("yes"))
+            .agent("two", voter("no"));
+        let house = House::open(&db, model).await;
+        house.agent("lead", &["discussions_start"]).await;
+        house.agents(&["one", "two"]).await;
+        let id = house.dispatch(vec![task("choose", "lead", &[])]).await;
+        let mut decided = Vec::new();
+        for decision in ["yes", "no"] {
+            let shown = house.ended(id).await;
+            assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
+            let escalation = shown.workflow.escalation.unwrap();
+            assert_eq!(escalation.options, ["decide", "cancel"]);
+            let discussion = escalation.discussion.unwrap();
+            assert!(!decided.contains(&discussion), "each is asked for once");
+            decided.push(discussion);
+            house.dispatcher.decide(house.actor(), discussion, json!(decision), None).await.unwrap();
+        }
+        house.completed(id).await;
+        house.close().await;
+    }
+
+    async fn who_still_speaks_when_it_is_decided_is_stopped(db: TestDb) {
+        let who = json!([{ "agent": "one", "weight": 5 }, { "agent": "two", "weight": 5 }, { "agent": "three", "weight": 1 }]);
+        let ask = json!({ "topic": "Rows or a list?", "participants": who, "options": ["rows", "list"] });
+        let model = ScriptedModel::default()
+            .agent("lead", [calls("discussions_start", ask), says("I leave that to the others.")])
+            .agent("one", [says("Rows."), vote("rows"), says("Voted.")])
+            .agent("two", [says("Rows as well."), vote("rows"), says("Voted.")])
+            .agent("three", [says("A list."), hangs()]);
+        let house = House::open(&db, model).await;
+        house.agent("lead", &["discussions_start"]).await;
+        house.agents(&["one", "two", "three"]).await;
+        let id = house.dispatch(vec![task("choose", "lead", &[])]).await;
+        let shown = house.completed(id).await;
+        let discussion = house.beyond(shown.tasks[0].task.id, "spawned_discussion").await[0].id;
+        let told = house.dispatcher.discussion(house.project, discussion).await.unwrap();
+        let last: Vec<_> = told.runs.iter().filter(|run| run.agent_name == "three").collect();
+        assert_eq!(last[1].status, RunStatus::Cancelled);
+        assert!(last[1].error.as_deref().unwrap().contains("decided without it"), "{:?}", last[1].error);
+        // The model is not waited for any more either.
+        for _ in 0..200 {
+            if house.model.open() == 0 { break }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(house.model.open(), 0);
+        house.close().await;
+    }
+
+    async fn who_still_speaks_when_nobody_can_win_any_more_is_stopped_too(db: TestDb) {
+        let ask = json!({ "topic": "Rows or a list?", "participants": ["one", "two", "three"], "options": ["rows", "list"] });
+        let model = ScriptedModel::default()
+            .agent("lead", [calls("discussions_start", ask), says("I leave that to the others.")])
+            .agent("one", [says("Rows."), vote("rows"), says("Voted.")])
+            .agent("two", [says("A list."), vote("list"), says("Voted.")])
+            .agent("three", [says("Hm."), hangs()]);
+        let house = House::open(&db, model).await;
+        house.agent("lead", &["discussions_start"]).await;
+        house.agents(&["one", "two", "three"]).await;
+        let id = house.dispatch(vec![task("choose", "lead", &[])]).await;
+        let shown = house.ended(id).await;
+        assert_eq!(shown.workflow.status, WorkflowStatus::Escalated);
+        let discussion = shown.workflow.escalation.unwrap().discussion.unwrap();
+        let told = house.dispatcher.discussion(house.project, discussion).await.unwrap();
+        assert!(told.runs.iter().all(|run| run.status.is_terminal()), "{:?}", told.runs);
+        house.dispatcher.decide(house.actor(), discussion, json!("list"), None).await.unwrap();
+        let shown = house.completed(id).await;
+        let output = shown.tasks[0].task.output.clone().unwrap().to_string();
+        assert!(output.contains("list"), "{output}");
+        house.close().await;
+    }
+}

@@ -1,0 +1,113 @@
+//! What full-text search and embeddings see of an object.
+
+use serde_json::{Map, Value};
+
+/// What names the object, and the rest.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct IndexedText {
+    pub name: String,
+    pub body: String,
+}
+
+/// Properties that name a thing weigh more in a search than those that describe it.
+pub const NAME_PROPERTIES: [&str; 4] = ["name", "title", "label", "topic"];
+
+/// Every string of an object, but states, ids and moments of what the server writes at every step.
+pub fn indexed_text(
+    type_: &str,
+    key: Option<&str>,
+    labels: &[String],
+    properties: &Map<String, Value>,
+) -> IndexedText {
+    let mut text = IndexedText { name: key.unwrap_or_default().to_owned(), body: labels.join(" ") };
+    // An agent's own prompt, the same in each of its sessions, is the agent's.
+    if type_ == "SessionMessage" && properties.get("role").is_some_and(|role| role == "system") {
+        return text;
+    }
+    let left_out = unindexed_properties(type_);
+    for (property, value) in properties {
+        if left_out.contains(&property.as_str()) {
+            continue;
+        }
+        let into = if NAME_PROPERTIES.contains(&property.as_str()) { &mut text.name } else { &mut text.body };
+        push_strings(into, value);
+    }
+    text
+}
+
+/// States, ids and moments of what the server itself writes at every step of a workflow. Nobody
+/// looks for them by words, filters find them; and as words each would be one of its own, written
+/// anew whenever a task moves on. What a task brought is in its `output`, and said once.
+fn unindexed_properties(type_: &str) -> &'static [&'static str] {
+    match type_ {
+        "SpecTask" => &[
+            "status",
+            "priority",
+            "assigned_agent",
+            "verdict",
+            "workflow_id",
+            "run_id",
+            "summary",
+            "needs_person",
+            "metrics",
+        ],
+        "Session" => &["status", "run_id", "retry_of", "started_at", "completed_at"],
+        "SessionMessage" => &["role", "run_id", "timestamp", "tool_calls"],
+        "Discussion" => &["status", "run_id", "task_id", "settings", "phase"],
+        "DiscussionEntry" => &["run_id", "timestamp", "entry_type", "phase"],
+        "TestResult" | "CodeReview" => &["run_id"],
+        _ => &[],
+    }
+}
+
+/// Every string inside a value. Depth is bounded by [`crate::object::limits::DEPTH`] when it is
+/// written.
+fn push_strings(into: &mut String, value: &Value) {
+    match value {
+        Value::String(text) => {
+            if !into.is_empty() {
+                into.push('\n');
+            }
+            into.push_str(text);
+        }
+        Value::Array(items) => items.iter().for_each(|item| push_strings(into, item)),
+        Value::Object(map) => map.values().for_each(|item| push_strings(into, item)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn text(type_: &str, properties: Value) -> IndexedText {
+        let Value::Object(properties) = properties else { panic!("not an object") };
+        indexed_text(type_, Some("k"), &["l".to_owned()], &properties)
+    }
+
+    #[test]
+    fn every_string_is_words_and_names_weigh_more() {
+        let found =
+            text("Person", json!({ "name": "Ada", "status": "busy", "deep": { "x": ["a", 1, "b"] } }));
+        assert_eq!(found, IndexedText { name: "k\nAda".into(), body: "l\na\nb\nbusy".into() });
+    }
+
+    #[test]
+    fn a_task_that_moves_on_has_the_words_it_had() {
+        let pending = json!({ "title": "T", "description": "D", "status": "pending" });
+        let moved = json!({
+            "title": "T", "description": "D", "status": "in_progress", "assigned_agent": "coder",
+            "run_id": "0190", "metrics": { "start_time": "2026-01-01T00:00:00Z" },
+        });
+        assert_eq!(text("SpecTask", pending), text("SpecTask", moved));
+    }
+
+    #[test]
+    fn of_a_session_what_was_said_is_words_and_the_agents_prompt_is_not() {
+        let said = json!({ "role": "assistant", "content": "done", "run_id": "0190", "timestamp": "2026" });
+        assert_eq!(text("SessionMessage", said).body, "l\ndone");
+        assert_eq!(text("SessionMessage", json!({ "role": "system", "content": "You are" })).body, "l");
+    }
+}

@@ -1,0 +1,284 @@
+//! Carries one message to `/mcp` and prints what comes back. What HTTP says in headers, stdio
+//! says only in the message: they are read from it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::http::{self, HeaderName, HeaderValue, header};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use emergent_mcp::message::{LEGACY, MODERN, Message, Response as RpcAnswer, RpcError, code, meta};
+use futures_util::StreamExt;
+use serde_json::{Value, json, value::RawValue};
+use tokio::sync::Mutex;
+
+use super::{connection::ServerConnection, stdio::Printer};
+use crate::{
+    client::{ApiResponse, Client},
+    error::{Error, Result},
+};
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// How long to wait before a stream that ended is opened again.
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
+
+pub(super) struct Bridge {
+    connection: ServerConnection,
+    printer: Printer,
+    session: Arc<Mutex<Option<Session>>>,
+    follows: AtomicBool,
+}
+
+/// What a client of the old era began with: a server that forgot it is told again.
+#[derive(Clone)]
+struct Session {
+    id: HeaderValue,
+    initialize: String,
+}
+
+impl Bridge {
+    pub fn new(connection: ServerConnection, printer: Printer) -> Self {
+        Self { connection, printer, session: Arc::default(), follows: AtomicBool::new(false) }
+    }
+
+    /// Never fails: what went wrong is an answer as well.
+    pub async fn forward(&self, text: &str) {
+        let Ok(message) = Message::parse(text.as_bytes()) else { return };
+        if let Err(failed) = self.try_forward(text, &message).await {
+            if matches!(failed, Error::Unreachable { .. }) {
+                self.connection.disconnect().await;
+            }
+            if let Some(id) = message.id.filter(|_| message.method.is_some()) {
+                self.printer.print(&error_text(Some(id), &failed.describe())).await;
+            }
+        }
+    }
+
+    async fn try_forward(&self, text: &str, message: &Message<'_>) -> Result<()> {
+        let params: Value =
+            message.params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
+        let method = message.method.as_deref().unwrap_or_default();
+        let starts_run =
+            method == "tools/call" && params["name"].as_str().is_some_and(|name| name.starts_with("agent_"));
+        let client = self.connection.connect(starts_run).await?;
+        if let Some(headers) = modern_headers(method, &params) {
+            if method == "subscriptions/listen" && client.is_sole_driver() {
+                drop(client);
+                return self.answer_empty_subscription(message.id).await;
+            }
+            let answer = post(&client, headers, text).await?;
+            return self.print(message.id, answer).await;
+        }
+        let answer = match method {
+            "initialize" => {
+                let answer = post(&client, Vec::new(), text).await?;
+                let id = answer.headers.get(&SESSION).cloned();
+                *self.session.lock().await = id.map(|id| Session { id, initialize: text.to_owned() });
+                answer
+            }
+            _ => self.post_in_session(&client, text).await?,
+        };
+        if method == "notifications/initialized" && !client.is_sole_driver() {
+            self.follow_session_stream();
+        }
+        self.print(message.id, answer).await
+    }
+
+    /// In the client's session; one that the server does not know any more is begun anew.
+    async fn post_in_session(&self, client: &Client, text: &str) -> Result<ApiResponse> {
+        let session = self.session.lock().await.clone();
+        let Some(session) = session else { return post(client, Vec::new(), text).await };
+        let headers = vec![(SESSION, session.id.clone())];
+        let answer = post(client, headers, text).await?;
+        if answer.status != http::StatusCode::NOT_FOUND {
+            return Ok(answer);
+        }
+        let id = self.restart_session(client, &session).await?;
+        post(client, vec![(SESSION, id)], text).await
+    }
+
+    async fn restart_session(&self, client: &Client, forgotten: &Session) -> Result<HeaderValue> {
+        let mut current = self.session.lock().await;
+        // Another request has done it meanwhile.
+        if let Some(session) = current.as_ref().filter(|session| session.id != forgotten.id) {
+            return Ok(session.id.clone());
+        }
+        let answer = post(client, Vec::new(), &forgotten.initialize).await?;
+        let Some(id) = answer.headers.get(&SESSION).cloned() else {
+            return Err(Error::Unexpected("the server began no session".to_owned()));
+        };
+        let told = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string();
+        post(client, vec![(SESSION, id.clone())], &told).await?;
+        *current = Some(Session { id: id.clone(), ..forgotten.clone() });
+        Ok(id)
+    }
+
+    /// On a folder of our own nobody else changes what is offered, and a stream that waits for it
+    /// would keep the folder from everybody. The subscription is taken, with nothing in it.
+    async fn answer_empty_subscription(&self, id: Option<&RawValue>) -> Result<()> {
+        let id: Value = id.and_then(|id| serde_json::from_str(id.get()).ok()).unwrap_or_default();
+        let params = json!({ "_meta": { meta::SUBSCRIPTION_ID: id }, "notifications": {} });
+        let method = "notifications/subscriptions/acknowledged";
+        self.printer
+            .print(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string())
+            .await;
+        std::future::pending().await
+    }
+
+    /// Passes on what a server tells of itself, in whichever session is the client's.
+    fn follow_session_stream(&self) {
+        if self.follows.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (way, printer, current) =
+            (self.connection.clone(), self.printer.clone(), Arc::clone(&self.session));
+        tokio::spawn(async move {
+            loop {
+                let session = current.lock().await.clone();
+                if let (Some(client), Some(session)) = (way.connected().await, session) {
+                    let headers = [(SESSION, session.id), accept_header("text/event-stream")];
+                    let answer = client.send_raw(http::Method::GET, "/mcp", &headers, None).await;
+                    if let Ok(answer) = answer
+                        && answer.status.is_success()
+                    {
+                        let _ = print_events(&printer, answer).await;
+                    }
+                }
+                tokio::time::sleep(RECONNECT_DELAY).await;
+            }
+        });
+    }
+
+    async fn print(&self, id: Option<&RawValue>, answer: ApiResponse) -> Result<()> {
+        let kind = answer.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        if kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
+            return print_events(&self.printer, answer).await;
+        }
+        let status = answer.status;
+        let text = answer.text().await?;
+        let Some(id) = id else { return Ok(()) };
+        let body: Value = serde_json::from_str(&text).unwrap_or_default();
+        if body["jsonrpc"] == "2.0" {
+            self.printer.print(&text).await;
+        } else {
+            let why = body["error"]["message"].as_str().map_or_else(|| status.to_string(), str::to_owned);
+            self.printer.print(&error_text(Some(id), &why)).await;
+        }
+        Ok(())
+    }
+}
+
+async fn post(
+    client: &Client,
+    mut headers: Vec<(HeaderName, HeaderValue)>,
+    text: &str,
+) -> Result<ApiResponse> {
+    headers.push(accept_header("application/json, text/event-stream"));
+    client.send_raw(http::Method::POST, "/mcp", &headers, Some(text.to_owned())).await
+}
+
+fn accept_header(kinds: &'static str) -> (HeaderName, HeaderValue) {
+    (header::ACCEPT, HeaderValue::from_static(kinds))
+}
+
+/// The messages of a stream, each as it comes.
+async fn print_events(printer: &Printer, answer: ApiResponse) -> Result<()> {
+    let mut parts = answer.stream();
+    let mut buffer = Vec::new();
+    while let Some(part) = parts.next().await {
+        buffer.extend_from_slice(&part?);
+        while let Some(end) = buffer.windows(2).position(|two| two == b"\n\n") {
+            let event: Vec<u8> = buffer.drain(..end + 2).collect();
+            let event = String::from_utf8_lossy(&event);
+            let data: Vec<_> = event.lines().filter_map(|line| line.strip_prefix("data:")).collect();
+            if !data.is_empty() {
+                printer.print(data.join("\n").trim()).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The headers of a modern message; `None` for one of the old era.
+fn modern_headers(method: &str, params: &Value) -> Option<Vec<(HeaderName, HeaderValue)>> {
+    let version = params["_meta"][meta::PROTOCOL_VERSION].as_str();
+    // Discovery is modern even when it does not say so; the server says what it lacks.
+    let version = version.or_else(|| (method == "server/discover").then_some(MODERN))?;
+    if LEGACY.contains(&version) && method == "initialize" {
+        return None;
+    }
+    let name = match method {
+        "resources/read" => params["uri"].as_str(),
+        _ => params["name"].as_str(),
+    };
+    let mut headers =
+        vec![(VERSION, header_value(version)), (HeaderName::from_static("mcp-method"), header_value(method))];
+    headers.extend(name.map(|name| (HeaderName::from_static("mcp-name"), header_value(name))));
+    Some(headers)
+}
+
+/// A header's value; what is not plain is encoded.
+fn header_value(text: &str) -> HeaderValue {
+    let plain = text.trim() == text && text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    let looks_encoded = text.starts_with("=?base64?");
+    let encoded = || format!("=?base64?{}?=", BASE64_STANDARD.encode(text));
+    let text = if plain && !looks_encoded { text.to_owned() } else { encoded() };
+    // Base64 is always a header's value.
+    HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+/// The id of the request that a message takes back.
+pub(super) fn cancelled_id(message: &Message<'_>) -> Option<String> {
+    if message.method.as_deref() != Some("notifications/cancelled") {
+        return None;
+    }
+    let params: Value = serde_json::from_str(message.params?.get()).ok()?;
+    Some(params["requestId"].to_string())
+}
+
+/// An error that is not the server's.
+pub(super) fn error_text(id: Option<&RawValue>, why: &str) -> String {
+    rpc_error_text(id, &RpcError::new(code::INTERNAL, why))
+}
+
+pub(super) fn rpc_error_text(id: Option<&RawValue>, error: &RpcError) -> String {
+    let text = RpcAnswer::error(id, error).to_bytes().unwrap_or_default();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_modern_message_gets_its_headers_and_an_old_one_none() {
+        let params = json!({ "_meta": { meta::PROTOCOL_VERSION: "2026-07-28" }, "name": "grüße" });
+        let headers = modern_headers("tools/call", &params).unwrap();
+        let text: Vec<_> =
+            headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+        assert_eq!(
+            text,
+            [
+                "mcp-protocol-version: 2026-07-28",
+                "mcp-method: tools/call",
+                "mcp-name: =?base64?Z3LDvMOfZQ==?="
+            ]
+        );
+        assert!(modern_headers("tools/call", &json!({ "name": "x" })).is_none());
+        assert!(modern_headers("initialize", &json!({ "protocolVersion": "2025-11-25" })).is_none());
+        assert!(modern_headers("server/discover", &json!({})).is_some());
+    }
+
+    #[test]
+    fn a_value_that_is_not_plain_is_encoded() {
+        assert_eq!(header_value("file:///a b"), "file:///a b");
+        assert_eq!(header_value(" x"), "=?base64?IHg=?=");
+        assert_eq!(header_value("=?base64?"), "=?base64?PT9iYXNlNjQ/?=");
+        assert_eq!(header_value("a\nb"), "=?base64?YQpi?=");
+    }
+}

@@ -1,0 +1,128 @@
+//! The events of a run or a workflow, from its beginning to its end, over as many connections as that takes.
+
+use std::{collections::VecDeque, time::Duration};
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream::BoxStream};
+use serde_json::Value;
+
+use crate::{
+    client::Client,
+    error::{Error, Result},
+};
+
+/// Connections in a row that brought nothing new before it is given up.
+const MAX_FAILURES: u32 = 20;
+const RECONNECT_DELAY: Duration = Duration::from_millis(500);
+
+pub struct Events<'a> {
+    client: &'a Client,
+    path: String,
+    /// The last place seen: a new connection goes on after it.
+    seen: u64,
+    open: Option<BoxStream<'static, Result<Bytes>>>,
+    frames: Frames,
+    failures: u32,
+}
+
+impl<'a> Events<'a> {
+    pub fn new(client: &'a Client, of: &str) -> Self {
+        let path = format!("{of}/events");
+        Self { client, path, seen: 0, open: None, frames: Frames::default(), failures: 0 }
+    }
+
+    /// The next event. Nothing is lost when the answer is not waited for.
+    pub async fn next(&mut self) -> Result<Value> {
+        loop {
+            while let Some(event) = self.frames.next() {
+                // The server could not go on; another connection may.
+                if event["type"] == "error" {
+                    self.open = None;
+                    continue;
+                }
+                if let Some(seq) = event["seq"].as_u64() {
+                    self.seen = seq;
+                }
+                self.failures = 0;
+                return Ok(event);
+            }
+            let Some(open) = &mut self.open else {
+                self.connect().await?;
+                continue;
+            };
+            match open.next().await {
+                Some(Ok(part)) => self.frames.push(&part),
+                Some(Err(_)) | None => {
+                    self.open = None;
+                    self.frames = Frames::default();
+                }
+            }
+        }
+    }
+
+    async fn connect(&mut self) -> Result<()> {
+        if self.failures > 0 {
+            tokio::time::sleep(RECONNECT_DELAY).await;
+        }
+        self.failures += 1;
+        match self.client.get(&format!("{}?after={}", self.path, self.seen)).await {
+            Ok(answer) => self.open = Some(answer.stream()),
+            // A server that restarts is back in a moment.
+            Err(Error::Unreachable { .. }) if self.failures < MAX_FAILURES => {}
+            Err(error) => return Err(error),
+        }
+        if self.failures >= MAX_FAILURES {
+            return Err(Error::Unexpected("the events ended before what they tell of did".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Takes a stream of bytes apart into the JSON of its frames.
+#[derive(Default)]
+struct Frames {
+    rest: Vec<u8>,
+    data: String,
+    whole: VecDeque<Value>,
+}
+
+impl Frames {
+    fn push(&mut self, part: &[u8]) {
+        self.rest.extend_from_slice(part);
+        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line);
+            self.push_line(line.trim_end_matches(['\r', '\n']));
+        }
+    }
+
+    fn push_line(&mut self, line: &str) {
+        if let Some(data) = line.strip_prefix("data:") {
+            self.data.push_str(data.strip_prefix(' ').unwrap_or(data));
+        } else if line.is_empty() && !self.data.is_empty() {
+            self.whole.extend(serde_json::from_str::<Value>(&self.data).ok());
+            self.data.clear();
+        }
+    }
+
+    fn next(&mut self) -> Option<Value> {
+        self.whole.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_whole_however_the_bytes_come() {
+        let text = ": hello\n\nid: 1\ndata: {\"type\":\"a\",\"text\":\"é\"}\n\ndata: {\"type\":\"b\"}\r\n\r\ndata: {\"cut";
+        for size in [1, 2, 3, 7, 1_000] {
+            let mut frames = Frames::default();
+            text.as_bytes().chunks(size).for_each(|part| frames.push(part));
+            let all: Vec<_> = std::iter::from_fn(|| frames.next()).collect();
+            assert_eq!(all.len(), 2, "in parts of {size}");
+            assert_eq!((&all[0]["text"], &all[1]["type"]), (&"é".into(), &"b".into()));
+        }
+    }
+}

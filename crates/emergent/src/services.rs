@@ -1,0 +1,85 @@
+//! Puts the parts together: store, embedder, graph, models, tools, executor, dispatcher, API.
+
+use emergent_api::App;
+use emergent_coordination::Dispatcher;
+use emergent_domain::time::Clock;
+use emergent_executor::Executor;
+use emergent_graph::Graph;
+use emergent_llm::{Models, Script};
+use emergent_products::Products;
+use emergent_secrets::Secrets;
+use emergent_store::{Db, leases};
+use emergent_tools::{ToolPool, remote::McpServers};
+
+use crate::{
+    config::Settings,
+    datadir::DataDir,
+    demo,
+    error::{Error, Result},
+    logs, telemetry,
+};
+
+/// Everything a server or a command on a data folder works with.
+pub struct Services {
+    pub app: App,
+    pub graph: Graph,
+    pub executor: Executor,
+    pub dispatcher: Dispatcher,
+    pub servers: McpServers,
+    pub data: DataDir,
+    pub admin_token: String,
+    /// The token was made just now and has not been shown.
+    pub token_is_new: bool,
+}
+
+pub async fn open_services(settings: &Settings) -> Result<Services> {
+    let data = match &settings.database_url {
+        Some(_) => DataDir::open_shared(&settings.data_dir)?,
+        None => DataDir::open_exclusive(&settings.data_dir)?,
+    };
+    let embedder = emergent_llm::embedder(&settings.embedder()?, &Settings::credentials())?;
+    let models = Models::from_settings(&settings.models()).map_err(Error::Models)?;
+    // Every product that ships can be tried without a key: `--model rehearsal/<product>`.
+    for product in emergent_products::builtin::ALL {
+        let script = Script::parse(product.rehearsal).map_err(|why| Error::setting(product.name, why))?;
+        models.add_script(product.name, script);
+    }
+    let (name, script) = demo::SCRIPT;
+    models.add_script(name, Script::parse(script).map_err(|why| Error::setting(name, why))?);
+    let db = Db::open(settings.database()).await?;
+    let clock = Clock::system();
+    if data.is_exclusive() {
+        let now = clock.now();
+        // A server that was killed left its jobs leased; nobody else can be at them here.
+        db.write(move |tx| leases::expire_all(tx, now)).await?;
+    }
+    let keys = data.secret_keys()?;
+    let secrets = Secrets::open(db.clone(), clock.clone(), keys, logs::redactor().clone()).await?;
+    // Not before the rest is known to work: a start that fails must not make what is shown once.
+    let (admin_token, token_is_new) = data.admin_token()?;
+    let graph = Graph::new(db, clock, embedder);
+    graph.ensure_builtin_packs().await?;
+    graph.ensure_default_project().await?;
+    graph.ensure_admin_token(&admin_token).await?;
+    let limits = emergent_executor::Settings {
+        max_runs: settings.max_runs,
+        capture_content: telemetry::captures_content(),
+        redactor: secrets.redactor().clone(),
+        ..Default::default()
+    };
+    let servers = McpServers::new(
+        graph.db().clone(),
+        graph.clock().clone(),
+        secrets.clone(),
+        settings.external_servers(),
+    );
+    let builtin = emergent_tools::builtin::tools().into_iter().chain(emergent_coordination::tools::tools());
+    let tools = ToolPool::new(builtin.collect::<Vec<_>>()).with_remote(servers.clone());
+    let executor = Executor::new(graph.clone(), models, tools, limits);
+    executor.backfill_triggers().await.map_err(Error::Triggers)?;
+    telemetry::record_model_calls(&executor);
+    let products = Products::new(executor.clone(), settings.products());
+    let dispatcher = Dispatcher::new(executor.clone(), settings.coordination()?);
+    let app = App::new(executor.clone(), secrets).with_products(products).with_dispatcher(dispatcher.clone());
+    Ok(Services { app, graph, executor, dispatcher, servers, data, admin_token, token_is_new })
+}

@@ -1,0 +1,131 @@
+//! Makes room when a conversation outgrows the model's window: old results first, then a summary
+//! of everything but the newest turns. It cannot go on for ever: each way is taken only while it
+//! makes the conversation smaller, and again only once it has grown.
+
+use emergent_domain::{
+    chat::Turn,
+    ids::MessageId,
+    run::MessageRole,
+    run_event::{MessageContent, RecordedMessage},
+};
+use emergent_llm::{ChatRequest, RequestMeta};
+use tracing::warn;
+
+use crate::{
+    Result,
+    budget::{self, CallEstimate, CallOutcome, Reservation, StreamMeter},
+    recorder::RecordBatch,
+    run_budget::{BudgetCheck, is_truncated_by_budget},
+    run_driver::RunDriver,
+};
+
+const SUMMARY_PROMPT: &str = "The conversation so far no longer fits. Write a summary from which you can go on without it: the \
+                      task, what was found out (with ids and names), what was done, what remains, and decisions made. \
+                      Answer with the summary only.";
+
+impl RunDriver {
+    /// Shortens what the model sees when it is too long, or `forced` because the provider said so.
+    /// False when nothing could be done.
+    pub async fn compact(&mut self, forced: bool) -> Result<bool> {
+        let window = self.executor.models().window(&self.run.model);
+        let before = self.context.estimated_tokens();
+        if !forced && (!self.context.is_full(window) || before <= self.compacted_at + window / 10) {
+            return Ok(false);
+        }
+        let (length, mut done) = (self.context.byte_length(), false);
+        if let Some(upto) = self.context.compactable_results() {
+            self.context.drop_results(upto);
+            self.record_compaction(before, upto, false).await?;
+            done = self.context.byte_length() < length;
+        }
+        if (!done || self.context.is_full(window)) && self.summarize_history(window).await? {
+            done = true;
+        }
+        self.compacted_at = self.context.estimated_tokens();
+        Ok(done && self.context.byte_length() < length)
+    }
+
+    async fn record_compaction(&mut self, before: u64, upto: i64, summarised: bool) -> Result<()> {
+        let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+        let mut batch = RecordBatch::default();
+        self.recorder.add_compacted(
+            &mut batch,
+            count(before),
+            count(self.context.estimated_tokens()),
+            upto,
+            summarised,
+        );
+        self.recorder.commit(batch, self.machine.steps()).await
+    }
+
+    /// Asks the model to sum up all but the newest turns. When it cannot, the run goes on as it is.
+    async fn summarize_history(&mut self, window: u64) -> Result<bool> {
+        let Some((turns, upto)) = self.context.summary_split(window) else { return Ok(false) };
+        let before = self.context.estimated_tokens();
+        let mut old: Vec<Turn> = self.context.turns()[..turns].to_vec();
+        old.push(Turn::user(SUMMARY_PROMPT));
+        let input = budget::estimate_tokens(&self.definition.system_prompt, &[], &old);
+        let wish = |driver: &RunDriver| CallEstimate::for_answer(input, &driver.run.model);
+        let BudgetCheck::Granted(bill) = self.reserve_call(wish, self.deadline).await? else {
+            return Ok(false);
+        };
+        let mut heard = StreamMeter::default();
+        let step = self.run.steps_before + self.machine.step();
+        let request = ChatRequest {
+            model: &self.run.model.name,
+            system: &self.definition.system_prompt,
+            turns: &old,
+            tools: &[],
+            temperature: self.run.model.temperature,
+            max_tokens: bill.as_ref().and_then(Reservation::max_output).or(self.run.model.max_tokens),
+            output_schema: None,
+            cache: None,
+            meta: RequestMeta { agent: &self.run.agent_name, step, run: Some(self.run.id) },
+        };
+        let answer = match self.chat(request, self.deadline, &mut |delta| heard.record(&delta)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => {
+                warn!(run.id = %self.run.id, error = %error, "could not sum up the conversation, going on with all of it");
+                self.settle_without_answer(bill.as_ref(), &CallOutcome::Failed(&error), &heard).await?;
+                return Ok(false);
+            }
+            Err(_) => {
+                self.settle_without_answer(bill.as_ref(), &CallOutcome::Abandoned, &heard).await?;
+                return Ok(false);
+            }
+        };
+        let outcome = CallOutcome::Answered(&answer.usage);
+        if answer.text().trim().is_empty() || is_truncated_by_budget(bill.as_ref(), &answer) {
+            self.settle_without_answer(bill.as_ref(), &outcome, &heard).await?;
+            return Ok(false);
+        }
+        let mut text = answer.text();
+        crate::scrub::scrub_text(&mut text);
+        let mut batch = RecordBatch::default();
+        if let Some(bill) = &bill {
+            batch.set_settlement(self.settlement(bill, &outcome, &heard));
+        }
+        let message = RecordedMessage {
+            id: MessageId::new(),
+            seq: 0,
+            role: MessageRole::User,
+            step,
+            content: MessageContent::Summary { text: text.clone(), upto },
+            usage: Some(answer.usage),
+            cost: self.executor.models().cost(&self.run.model, &answer.usage),
+            at: self.executor.clock().now(),
+        };
+        self.context.replace_with_summary(&text, upto);
+        let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+        self.recorder.add_message(&mut batch, message);
+        self.recorder.add_compacted(
+            &mut batch,
+            count(before),
+            count(self.context.estimated_tokens()),
+            upto,
+            true,
+        );
+        self.recorder.commit(batch, self.machine.steps()).await?;
+        Ok(true)
+    }
+}

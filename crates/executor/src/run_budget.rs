@@ -1,0 +1,201 @@
+//! A run's side of its budget: whether the next question can be afforded, and what it came to.
+
+use emergent_domain::{
+    agent::ModelConfig,
+    chat::{Part, Turn},
+    run::{Reason, RunEnd},
+};
+use emergent_llm::Answer;
+use emergent_store::budget::{self as rows, NewModelCall};
+use tokio::time::{Duration, Instant, sleep};
+use uuid::Uuid;
+
+use crate::{
+    Result,
+    budget::{
+        self, CallEstimate, CallOutcome, CallPrices, MAX_RETRY_DELAY, Reservation, ReserveOutcome,
+        Settlement, StreamMeter,
+    },
+    machine::BUDGET_EXHAUSTED,
+    recorder::RecordBatch,
+    run_driver::RunDriver,
+};
+
+/// For how long it holds that no limit concerns a run: one that is set meanwhile is found then.
+const RECHECK_AFTER: Duration = Duration::from_secs(2);
+
+/// What a run knows of its budget.
+pub(crate) struct RunBudget {
+    limited: bool,
+    checked_at: Instant,
+    /// Why the last question was refused.
+    refused: Option<String>,
+}
+
+impl RunBudget {
+    pub fn new(limited: bool) -> Self {
+        Self { limited, checked_at: Instant::now(), refused: None }
+    }
+}
+
+/// Whether a question can be asked.
+pub(crate) enum BudgetCheck {
+    /// With a bill, if the call has to be written down.
+    Granted(Option<Reservation>),
+    Denied,
+    /// The time was up before others had settled.
+    TimedOut,
+}
+
+impl RunDriver {
+    /// What the next answer may be: less once the run only sums up.
+    pub fn estimate_call(&self, tools: bool) -> CallEstimate {
+        let specs = if tools { self.specs.as_slice() } else { &[] };
+        let system = &self.definition.system_prompt;
+        let input = match self.context.uncounted() {
+            (Some(known), rest) => known + budget::estimate_tokens("", &[], rest),
+            (None, all) => budget::estimate_tokens(system, specs, all),
+        };
+        let wish = CallEstimate::for_answer(input, &self.run.model);
+        match self.machine.wrap_up_reason() {
+            None => wish,
+            Some(Reason::Budget) => wish.for_final_summary(),
+            Some(_) => wish.for_summary(),
+        }
+    }
+
+    /// Reserves the next call, waiting for others to settle when it has to.
+    pub async fn reserve_call(
+        &mut self,
+        wish: impl Fn(&Self) -> CallEstimate,
+        until: Instant,
+    ) -> Result<BudgetCheck> {
+        if !self.is_limited().await? {
+            let workflow = self.run.workflow_link.workflow;
+            let bill = workflow.map(|_| Reservation::unlimited(self.new_model_call(), wish(self).input));
+            return Ok(BudgetCheck::Granted(bill));
+        }
+        let (wish, mut pause, mut waited) = (wish(self), Duration::from_millis(10), false);
+        let afforded = loop {
+            let call = self.new_model_call();
+            let reserved =
+                self.recorder.reserve(call, self.run.model.clone(), wish, self.machine.steps()).await?;
+            match reserved {
+                ReserveOutcome::Reserved(bill) => break BudgetCheck::Granted(Some(bill)),
+                ReserveOutcome::Refused(why) => {
+                    self.budget.refused = Some(why);
+                    break BudgetCheck::Denied;
+                }
+                ReserveOutcome::Retry if Instant::now() >= until => break BudgetCheck::TimedOut,
+                ReserveOutcome::Retry => {}
+            }
+            // Whoever waits gives its place to those who are waited for.
+            self.slot.release();
+            waited = true;
+            sleep(pause.min(until.saturating_duration_since(Instant::now()))).await;
+            pause = (pause * 2).min(MAX_RETRY_DELAY);
+        };
+        if waited {
+            self.slot.acquire().await;
+        }
+        Ok(afforded)
+    }
+
+    async fn is_limited(&mut self) -> Result<bool> {
+        if !self.budget.limited && self.budget.checked_at.elapsed() >= RECHECK_AFTER {
+            let (project, workflow) = (self.run.project, self.run.workflow_link.workflow);
+            let agent = self.run.agent_name.clone();
+            let limits = self.executor.db().read(move |tx| rows::limits_for(tx, project, workflow, &agent));
+            self.budget.limited = !limits.await?.kinds().is_empty();
+            self.budget.checked_at = Instant::now();
+        }
+        Ok(self.budget.limited)
+    }
+
+    fn new_model_call(&self) -> NewModelCall {
+        NewModelCall {
+            id: Uuid::now_v7(),
+            project: self.run.project,
+            workflow: self.run.workflow_link.workflow,
+            task: self.run.workflow_link.task,
+            agent: self.run.agent_name.clone(),
+            run: Some(self.run.id),
+            at: self.executor.clock().now(),
+        }
+    }
+
+    /// What a call came to, to be written with its answer.
+    pub fn settlement(
+        &self,
+        bill: &Reservation,
+        outcome: &CallOutcome<'_>,
+        heard: &StreamMeter,
+    ) -> Settlement {
+        bill.settle(call_prices(self.executor.models(), &self.run.model), outcome, heard)
+    }
+
+    /// Settles a call that brought nothing to record.
+    pub async fn settle_without_answer(
+        &mut self,
+        bill: Option<&Reservation>,
+        outcome: &CallOutcome<'_>,
+        heard: &StreamMeter,
+    ) -> Result<()> {
+        let Some(bill) = bill else { return Ok(()) };
+        let settlement = self.settlement(bill, outcome, heard);
+        if settlement.is_empty() {
+            return Ok(());
+        }
+        let mut batch = RecordBatch::default();
+        batch.set_settlement(settlement);
+        self.recorder.commit(batch, self.machine.steps()).await
+    }
+
+    /// Says of an end by the budget which one it was, and what was done when the model could not
+    /// say so itself.
+    pub fn explain_budget_end(&self, end: RunEnd) -> RunEnd {
+        match end {
+            RunEnd::Failed { reason: Reason::Budget, error, summary } => {
+                let why = self.budget.refused.clone().filter(|_| error == BUDGET_EXHAUSTED);
+                let summary = if summary.trim().is_empty() { self.progress_summary() } else { summary };
+                RunEnd::Failed { reason: Reason::Budget, error: why.unwrap_or(error), summary }
+            }
+            other => other,
+        }
+    }
+
+    fn progress_summary(&self) -> String {
+        let steps = self.run.steps_before + self.machine.steps();
+        let mut tools: Vec<(&str, usize)> = Vec::new();
+        for part in self.context.turns().iter().flat_map(|turn: &Turn| &turn.parts) {
+            let Part::Result(result) = part else { continue };
+            match tools.iter_mut().find(|(name, _)| *name == result.name) {
+                Some((_, count)) => *count += 1,
+                None => tools.push((&result.name, 1)),
+            }
+        }
+        let steps = format!("{steps} step{}", if steps == 1 { "" } else { "s" });
+        let called = match tools.is_empty() {
+            true => "called no tool".to_owned(),
+            false => {
+                let tools: Vec<String> =
+                    tools.iter().map(|(name, count)| format!("`{name}` ({count})")).collect();
+                format!("called {}", tools.join(", "))
+            }
+        };
+        format!(
+            "The budget ended this run before it could sum up. It took {steps} and {called}; the record of the run \
+             has everything."
+        )
+    }
+}
+
+pub(crate) fn call_prices<'a>(models: &'a emergent_llm::Models, model: &'a ModelConfig) -> CallPrices<'a> {
+    CallPrices { models, model }
+}
+
+/// Whether the budget cut an answer short: it was allowed less than it would have been otherwise,
+/// and used all of that.
+pub(crate) fn is_truncated_by_budget(bill: Option<&Reservation>, answer: &Answer) -> bool {
+    bill.is_some_and(|bill| bill.truncated) && answer.stop == emergent_domain::chat::StopReason::MaxTokens
+}

@@ -1,0 +1,403 @@
+//! Drives one run: does what the machine says, and has everything recorded. It may be dropped at
+//! any await: what was not recorded did not happen, and what was is taken up from the record.
+
+use std::sync::Arc;
+
+use emergent_domain::{
+    agent::AgentDefinition,
+    chat::{Part, ToolCall, Turn, join_text},
+    ids::MessageId,
+    run::{MessageRole, Reason, Run, RunEnd, ToolCallStatus},
+    run_event::{MessageContent, RecordedMessage, RecordedToolCall, RunEvent, RunEventBody},
+    tool_name,
+};
+use emergent_llm::{Answer, ChatRequest, Delta, RequestMeta, ToolSpec};
+use emergent_store::runs::conversation::Conversation;
+use emergent_tools::ToolSet;
+use serde_json::{Value, json};
+use tokio::time::{Duration, Instant};
+
+use crate::{
+    Executor, Result,
+    budget::{CallOutcome, Reservation, StreamMeter},
+    context::{self, Context},
+    machine::{AnswerView, CallDecision, Machine, NextAction},
+    place::RunSlot,
+    recorder::{RecordBatch, Recorder},
+    run_budget::{BudgetCheck, RunBudget, is_truncated_by_budget},
+    run_task::LoadedRun,
+    scrub,
+};
+
+pub(crate) struct RunDriver {
+    pub executor: Executor,
+    pub run: Run,
+    pub definition: Arc<AgentDefinition>,
+    pub tools: ToolSet,
+    pub specs: Vec<ToolSpec>,
+    pub context: Context,
+    pub machine: Machine,
+    pub recorder: Recorder,
+    /// Calls of the newest answer, in their order, as they stand in the record.
+    pub calls: Vec<RecordedToolCall>,
+    pub deadline: Instant,
+    pub slot: RunSlot,
+    /// Shortening the conversation is tried again only after it has grown.
+    pub compacted_at: u64,
+    pub budget: RunBudget,
+}
+
+impl RunDriver {
+    pub fn new(
+        executor: &Executor,
+        run: Run,
+        owner: Arc<str>,
+        loaded: LoadedRun,
+        tools: ToolSet,
+        slot: RunSlot,
+    ) -> Self {
+        let mut context = Context::default();
+        loaded.earlier.iter().for_each(|conversation| context.append_earlier_run(conversation));
+        context.append_own_run(&loaded.own);
+        let left = run.deadline().map_or(Duration::ZERO, |end| end.since(executor.clock().now()));
+        Self {
+            specs: tools.specs(),
+            machine: Machine::new(run.max_steps, run.steps_before),
+            recorder: Recorder::new(executor, &run, owner),
+            executor: executor.clone(),
+            definition: Arc::new(loaded.definition),
+            calls: Vec::new(),
+            deadline: Instant::now() + left,
+            tools,
+            context,
+            run,
+            slot,
+            compacted_at: 0,
+            budget: RunBudget::new(loaded.limited),
+        }
+    }
+
+    /// From where the record ends to the end of the run.
+    /// `started`: that was recorded when the run was admitted.
+    pub async fn drive(mut self, own: &Conversation, started: bool) -> Result<()> {
+        if !started {
+            self.start(own).await?;
+        }
+        let mut next = self.replay(own);
+        loop {
+            next = match next {
+                NextAction::CallModel { tools } => self.call_model(tools).await?,
+                NextAction::CallTools(_) => self.run_tool_calls().await?,
+                NextAction::WrapUp { reason, text } => self.wrap_up(reason, text).await?,
+                NextAction::End { end, .. } => return self.end_run(end).await,
+            };
+        }
+    }
+
+    async fn start(&mut self, own: &Conversation) -> Result<()> {
+        let recovered = self.run.seq > first_seq(own);
+        let mut batch = RecordBatch::default();
+        let tools =
+            (has_tool_globs(&self.definition) && own.tools.is_none()).then(|| self.tools.names().collect());
+        self.recorder.add_started(&mut batch, recovered, tools);
+        self.recorder.commit(batch, self.machine.steps()).await
+    }
+
+    /// Puts the machine where the record says it was, and says what is next.
+    fn replay(&mut self, own: &Conversation) -> NextAction {
+        let mut open = Vec::new();
+        for message in &own.messages {
+            match &message.content {
+                MessageContent::Text { injected: Some(reason), .. } => self.machine.replay_wrap_up(*reason),
+                MessageContent::Parts(parts) => {
+                    let text = join_text(parts);
+                    let said = AnswerView {
+                        text: &text,
+                        calls: tool_calls_in(parts),
+                        stop: &emergent_domain::chat::StopReason::End,
+                    };
+                    self.machine.replay_answer(&said);
+                    open = own.calls.iter().filter(|call| call.message == message.id).cloned().collect();
+                }
+                _ => {}
+            }
+        }
+        if open.iter().any(|call| !call.status.is_terminal()) {
+            self.calls = open;
+            return NextAction::CallTools(Vec::new());
+        }
+        self.machine.next_action()
+    }
+
+    /// When a model call must be over.
+    fn call_deadline(&self, tools: bool) -> Instant {
+        if tools { self.deadline } else { self.deadline + self.executor.settings().grace }
+    }
+
+    async fn call_model(&mut self, tools: bool) -> Result<NextAction> {
+        if tools && Instant::now() >= self.deadline {
+            return Ok(self.machine.on_deadline());
+        }
+        self.compact(false).await?;
+        let bill =
+            match self.reserve_call(|driver| driver.estimate_call(tools), self.call_deadline(tools)).await? {
+                BudgetCheck::Granted(bill) => bill,
+                BudgetCheck::Denied => return Ok(self.machine.on_budget_exhausted()),
+                BudgetCheck::TimedOut => return Ok(self.on_timeout(tools)),
+            };
+        let mut heard = StreamMeter::default();
+        let asked = self.call_model_once(tools, bill.as_ref(), &mut heard).await;
+        match asked {
+            ModelReply::Answer(answer) => self.record_answer(*answer, bill.as_ref(), &heard).await,
+            ModelReply::TimedOut => {
+                self.settle_without_answer(bill.as_ref(), &CallOutcome::Abandoned, &heard).await?;
+                Ok(self.on_timeout(tools))
+            }
+            ModelReply::Failed(error) => {
+                self.settle_without_answer(bill.as_ref(), &CallOutcome::Failed(&error), &heard).await?;
+                let too_long = matches!(error, emergent_llm::Error::ContextTooLong { .. });
+                if too_long && self.compact(true).await? {
+                    return Ok(NextAction::CallModel { tools });
+                }
+                Ok(self.machine.on_model_error(error.to_string()))
+            }
+        }
+    }
+
+    fn on_timeout(&mut self, tools: bool) -> NextAction {
+        if tools { self.machine.on_deadline() } else { self.machine.on_grace_expired() }
+    }
+
+    async fn call_model_once(
+        &self,
+        tools: bool,
+        bill: Option<&Reservation>,
+        heard: &mut StreamMeter,
+    ) -> ModelReply {
+        let limit = self.call_deadline(tools);
+        let step = self.run.steps_before + self.machine.step();
+        let request = ChatRequest {
+            model: &self.run.model.name,
+            system: &self.definition.system_prompt,
+            turns: self.context.turns(),
+            tools: if tools { &self.specs } else { &[] },
+            temperature: self.run.model.temperature,
+            max_tokens: bill.and_then(Reservation::max_output).or(self.run.model.max_tokens),
+            output_schema: None,
+            cache: Some(self.context.request_cache()),
+            meta: RequestMeta { agent: &self.run.agent_name, step, run: Some(self.run.id) },
+        };
+        let mut tell = |delta| {
+            heard.record(&delta);
+            self.publish_delta(step, delta);
+        };
+        match self.chat(request, limit, &mut tell).await {
+            Err(_) => ModelReply::TimedOut,
+            Ok(Ok(answer)) => ModelReply::Answer(Box::new(answer)),
+            Ok(Err(_)) if Instant::now() >= limit => ModelReply::TimedOut,
+            Ok(Err(error)) => ModelReply::Failed(error),
+        }
+    }
+
+    /// Passes on what the model says while it speaks, to whoever listens.
+    fn publish_delta(&self, step: i64, delta: Delta) {
+        let hub = self.executor.hub();
+        if !hub.has_subscribers(self.run.id) {
+            return;
+        }
+        let body = match delta {
+            Delta::Text(text) => RunEventBody::TextDelta { step, text },
+            Delta::Thought(text) => RunEventBody::ThoughtDelta { step, text },
+            Delta::Restart { why } => RunEventBody::StepRestarted { step, why },
+        };
+        hub.publish(RunEvent { run: self.run.id, seq: None, at: self.executor.clock().now(), body });
+    }
+
+    /// Records an answer together with everything it settles: calls that are not made, loops, and
+    /// the end of the run when it is that.
+    async fn record_answer(
+        &mut self,
+        mut answer: Answer,
+        bill: Option<&Reservation>,
+        heard: &StreamMeter,
+    ) -> Result<NextAction> {
+        self.normalize_parts(&mut answer.parts);
+        let step = self.run.steps_before + self.machine.step();
+        let text = join_text(&answer.parts);
+        let said = AnswerView { text: &text, calls: tool_calls_in(&answer.parts), stop: &answer.stop };
+        let next = match self.machine.on_answer(&said) {
+            NextAction::End { end: RunEnd::Completed { .. }, .. }
+                if is_truncated_by_budget(bill, &answer) =>
+            {
+                self.machine.on_truncated_answer()
+            }
+            next => next,
+        };
+        let now = self.executor.clock().now();
+        let message = RecordedMessage {
+            id: MessageId::new(),
+            seq: 0,
+            role: MessageRole::Assistant,
+            step,
+            content: MessageContent::Parts(answer.parts.clone()),
+            usage: Some(answer.usage),
+            cost: self.executor.models().cost(&self.run.model, &answer.usage),
+            at: now,
+        };
+        let (id, mut batch) = (message.id, RecordBatch::default());
+        if let Some(bill) = bill {
+            batch.set_settlement(self.settlement(bill, &CallOutcome::Answered(&answer.usage), heard));
+        }
+        self.recorder.add_message(&mut batch, message);
+        let verdicts = match &next {
+            NextAction::CallTools(verdicts) | NextAction::End { refused: verdicts, .. } => {
+                verdicts.as_slice()
+            }
+            _ => &[],
+        };
+        let mut calls = Vec::with_capacity(said.calls.len());
+        for (call, verdict) in said.calls.iter().zip(verdicts) {
+            let mut recorded = RecordedToolCall {
+                id: call.id,
+                seq: 0,
+                message: id,
+                tool: call.name.clone(),
+                step,
+                input: call.input.clone(),
+                status: ToolCallStatus::Pending,
+                output: None,
+                result_seq: None,
+                duration_ms: None,
+                at: now,
+            };
+            if let Some(why) = self.refusal_reason(call, verdict) {
+                let known = self.tools.get(&call.name).is_some();
+                self.executor.telemetry().record_refused_call(known.then_some(call.name.as_str()));
+                (recorded.status, recorded.output) = (ToolCallStatus::Error, Some(error_output(why)));
+            }
+            recorded.seq = self.recorder.add_call(&mut batch, recorded.clone());
+            calls.push(recorded);
+        }
+        self.recorder.assign_result_seqs(&mut batch);
+        for (call, verdict) in said.calls.iter().zip(verdicts) {
+            if let CallDecision::Refuse { looped: Some(count), .. } = verdict {
+                self.recorder.add_loop_detected(&mut batch, call.id, &call.name, *count);
+            }
+        }
+        if let NextAction::End { end, .. } = &next {
+            Recorder::set_end(&mut batch, self.explain_budget_end(end.clone()));
+        }
+        self.calls = calls;
+        if self.first_call_is_local() {
+            self.recorder.buffer(batch);
+        } else {
+            self.recorder.commit(batch, self.machine.steps()).await?;
+        }
+        self.executor.telemetry().record_step();
+        self.context.push(Turn::assistant(answer.parts), self.recorder.last_seq());
+        self.context.set_counted_tokens(answer.usage.input + answer.usage.output);
+        Ok(next)
+    }
+
+    /// Why a call is not made, if so: the machine refuses it, or the run does not have the tool.
+    fn refusal_reason(&self, call: &ToolCall, verdict: &CallDecision) -> Option<String> {
+        match verdict {
+            CallDecision::Refuse { text, .. } => Some(text.clone()),
+            CallDecision::Make(_) if self.tools.get(&call.name).is_some() => None,
+            CallDecision::Make(_) => Some(self.unknown_tool_message(&call.name)),
+        }
+    }
+
+    fn unknown_tool_message(&self, name: &str) -> String {
+        let names: Vec<&str> = self.tools.names().collect();
+        match names.is_empty() {
+            true => format!("tool not found: there is no tool `{name}`; you have no tools, answer with text"),
+            false => {
+                format!("tool not found: there is no tool `{name}`; your tools are {}", names.join(", "))
+            }
+        }
+    }
+
+    /// What the model said, as it is kept: aliases become the tool's own name, so that the record
+    /// and the model's view agree; what no database holds is replaced.
+    fn normalize_parts(&self, parts: &mut [Part]) {
+        for part in parts {
+            match part {
+                Part::Text { text, .. } | Part::Thought { text, .. } => scrub::scrub_text(text),
+                Part::Call(call) => {
+                    scrub::scrub_text(&mut call.name);
+                    scrub::scrub_value(&mut call.input);
+                    if let Some(name) = self.tools.resolve_name(&call.name) {
+                        name.clone_into(&mut call.name);
+                    }
+                }
+                Part::Result(_) => {}
+            }
+        }
+    }
+
+    async fn wrap_up(&mut self, reason: Reason, text: &str) -> Result<NextAction> {
+        let mut batch = RecordBatch::default();
+        let message = RecordedMessage {
+            id: MessageId::new(),
+            seq: 0,
+            role: MessageRole::User,
+            step: self.run.steps_before + self.machine.step(),
+            content: MessageContent::Text { text: text.to_owned(), injected: Some(reason) },
+            usage: None,
+            cost: None,
+            at: self.executor.clock().now(),
+        };
+        self.recorder.add_limit_reached(&mut batch, reason);
+        self.recorder.add_message(&mut batch, message);
+        self.recorder.commit(batch, self.machine.steps()).await?;
+        self.context.push(Turn::user(text), self.recorder.last_seq());
+        Ok(self.machine.next_action())
+    }
+
+    /// Ends the run, unless the answer that ended it was recorded with its end.
+    async fn end_run(&mut self, end: RunEnd) -> Result<()> {
+        if self.recorder.has_ended() {
+            return Ok(());
+        }
+        let mut batch = RecordBatch::default();
+        Recorder::set_end(&mut batch, self.explain_budget_end(end));
+        self.recorder.commit(batch, self.machine.steps()).await
+    }
+
+    /// All results of the newest answer are there: the model gets to see them.
+    pub fn push_tool_results(&mut self) -> NextAction {
+        let results = self.calls.drain(..).map(|call| context::tool_result(&call)).collect::<Vec<_>>();
+        self.context.push(Turn::results(results), self.recorder.last_seq());
+        self.machine.on_tool_results()
+    }
+}
+
+enum ModelReply {
+    Answer(Box<Answer>),
+    TimedOut,
+    Failed(emergent_llm::Error),
+}
+
+/// Whether which tools it has is only known once the pool is asked.
+pub(crate) fn has_tool_globs(definition: &AgentDefinition) -> bool {
+    definition.tools.iter().any(|entry| tool_name::is_glob(entry))
+}
+
+/// The place of the last message a run is admitted with.
+fn first_seq(own: &Conversation) -> i64 {
+    own.messages
+        .iter()
+        .take_while(|message| matches!(message.content, MessageContent::Text { injected: None, .. }))
+        .map(|m| m.seq)
+        .max()
+        .unwrap_or(0)
+}
+
+pub(crate) fn tool_calls_in(parts: &[Part]) -> Vec<&ToolCall> {
+    parts.iter().filter_map(|part| if let Part::Call(call) = part { Some(call) } else { None }).collect()
+}
+
+pub(crate) fn error_output(why: impl Into<String>) -> Value {
+    json!({ "error": why.into() })
+}

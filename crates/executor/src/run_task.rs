@@ -1,0 +1,214 @@
+//! Drives a run that this runner has in hand, from its record to its end.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use emergent_domain::{
+    agent::AgentDefinition,
+    ids::RunId,
+    run::{Reason, Run, RunEnd, RunStatus},
+    run_event::{RunEvent, RunEventBody},
+};
+use emergent_store::{
+    budget,
+    runs::{self, conversation::Conversation},
+};
+use futures_util::FutureExt;
+use tokio::time::{Duration, Instant, sleep};
+use tracing::{Instrument, error, warn};
+
+use crate::{
+    Error, Executor, Result,
+    flow::{self, Flow},
+    place::RunSlot,
+    recorder::{RecordBatch, Recorder},
+    run_driver::RunDriver,
+    spans, submission,
+};
+
+/// Failures of the database in a row before a run is given up.
+const MAX_STORE_FAILURES: u32 = 20;
+
+/// What a run goes on from.
+pub(crate) struct LoadedRun {
+    pub definition: AgentDefinition,
+    /// Of the runs it resumes, the oldest first.
+    pub earlier: Vec<Conversation>,
+    pub own: Conversation,
+    /// Whether a budget concerns it.
+    pub limited: bool,
+}
+
+/// Drives a run beside everything else. One that is `ready` was started when it was admitted.
+pub(crate) fn spawn(executor: &Executor, run: Run, owner: Arc<str>, slot: RunSlot, ready: Option<LoadedRun>) {
+    let (id, driver) = (run.id, executor.clone());
+    // Held until the handle is in the map, so that the task cannot take itself out before.
+    let mut live = executor.driven().lock();
+    let task = tokio::spawn(async move {
+        let _gone = DrivenRunGuard(driver.clone(), id, tokio::task::id());
+        drive_until_end(driver, run, owner, slot, ready).await;
+    });
+    if let Some(before) = live.insert(id, task.abort_handle()) {
+        // It was driven under a name that is nobody's any more.
+        before.abort();
+    }
+}
+
+/// Takes a run out of the map when its task ends, however it does.
+struct DrivenRunGuard(Executor, RunId, tokio::task::Id);
+
+impl Drop for DrivenRunGuard {
+    fn drop(&mut self) {
+        let mut live = self.0.driven().lock();
+        // Another may be at it by now.
+        if live.get(&self.1).is_some_and(|handle| handle.id() == self.2) {
+            live.remove(&self.1);
+        }
+    }
+}
+
+/// Drives a run until it ends or is lost. When the database fails, the run is taken up again from
+/// the record, as after a crash.
+async fn drive_until_end(
+    executor: Executor,
+    run: Run,
+    owner: Arc<str>,
+    slot: RunSlot,
+    mut ready: Option<LoadedRun>,
+) {
+    let (id, project) = (run.id, run.project);
+    let (next, mut run, mut slot) = (slot.unacquired(), run, Some(slot));
+    for failures in 0.. {
+        let mut place = slot.take().unwrap_or_else(|| next.unacquired());
+        place.acquire().await;
+        let span = spans::run_span(&executor, &run);
+        let driven =
+            drive(&executor, run.clone(), Arc::clone(&owner), place, ready.take()).instrument(span.span());
+        let driven = AssertUnwindSafe(driven).catch_unwind().await;
+        let failed = match driven {
+            Ok(Ok(()) | Err(Error::Lost(_))) => return,
+            Ok(Err(error)) => with_causes(&error),
+            Err(panic) => {
+                let said = panic.downcast_ref::<&str>().copied().map(str::to_owned);
+                let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+                error!(run.id = %id, "run `{id}` met a defect of the server: {said}");
+                let why = "the server met a defect of its own while driving this run";
+                fail_run(&executor, &run, &owner, why).instrument(span.span()).await;
+                return;
+            }
+        };
+        spans::mark_interrupted(&span);
+        drop(span);
+        warn!(run.id = %id, error = failed, "run `{id}` was interrupted, taking it up again from its record");
+        sleep(Duration::from_millis(100 << failures.min(8))).await;
+        let who = Arc::clone(&owner);
+        match executor.db().read(move |tx| runs::get(tx, project, id)).await {
+            Ok(Some(now)) if now.status == RunStatus::Running && now.owner.as_deref() == Some(&*who) => {
+                run = now
+            }
+            Ok(_) => return,
+            Err(error) => {
+                let error: emergent_store::Error = error;
+                warn!(run.id = %id, error = %error, "run `{id}` could not be read");
+            }
+        }
+        if failures >= MAX_STORE_FAILURES {
+            fail_run(&executor, &run, &owner, &failed).await;
+            return;
+        }
+    }
+}
+
+/// An error with everything that led to it, for the log.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(one) = cause {
+        text.push_str(&format!(": {one}"));
+        cause = one.source();
+    }
+    text
+}
+
+async fn fail_run(executor: &Executor, run: &Run, owner: &Arc<str>, why: &str) {
+    let project = run.project;
+    let id = run.id;
+    let newest = executor.db().read(move |tx| runs::get(tx, project, id)).await;
+    let newest: Result<Option<Run>, emergent_store::Error> = newest;
+    let Ok(Some(run)) = newest else { return };
+    let mut recorder = Recorder::new(executor, &run, Arc::clone(owner));
+    let mut batch = RecordBatch::default();
+    Recorder::mark_open_calls_lost(&mut batch);
+    Recorder::set_end(&mut batch, RunEnd::failed(Reason::Error, why));
+    if let Err(error) = recorder.commit(batch, run.step_count - run.steps_before).await {
+        warn!(run.id = %run.id, error = %error, "could not record that run `{}` failed", run.id);
+    }
+}
+
+async fn drive(
+    executor: &Executor,
+    run: Run,
+    owner: Arc<str>,
+    slot: RunSlot,
+    ready: Option<LoadedRun>,
+) -> Result<()> {
+    let started = ready.is_some();
+    let (loaded, parent) = match ready {
+        Some(ready) => (Some(ready), None),
+        None => load(executor, &run).await?,
+    };
+    let Some(loaded) = loaded else {
+        let mut recorder = Recorder::new(executor, &run, owner);
+        let mut batch = RecordBatch::default();
+        Recorder::mark_open_calls_lost(&mut batch);
+        Recorder::set_end(&mut batch, RunEnd::failed(Reason::Definition, "the agent's definition is gone"));
+        return recorder.commit(batch, 0).await;
+    };
+    if flow::is_flow(&run, &loaded.definition, parent.as_ref()) {
+        let left = run.deadline().map_or(Duration::ZERO, |end| end.since(executor.clock().now()));
+        let recorder = Recorder::new(executor, &run, owner);
+        let flow = Flow::new(executor, run, &loaded.definition, recorder, Instant::now() + left, slot);
+        return flow.drive(&loaded).await;
+    }
+    let definition = &loaded.definition;
+    let mut tools = executor
+        .tools()
+        .resolve(run.project, &definition.tools, run.depth, definition.allows_delegation())
+        .await;
+    // A pool that grew in the meantime gives a run that is taken up again nothing new.
+    if let Some(names) = &loaded.own.tools {
+        tools.retain(names);
+    }
+    submission::add_submission_tool(&mut tools, run.workflow_link.deliverable);
+    if started {
+        let body = RunEventBody::Started { recovered: false };
+        executor.hub().publish(RunEvent { run: run.id, seq: Some(run.seq), at: run.created_at, body });
+    }
+    let own = loaded.own.clone();
+    RunDriver::new(executor, run, owner, loaded, tools, slot).drive(&own, started).await
+}
+
+/// Everything a run goes on from; `None` when its definition is not there any more.
+async fn load(executor: &Executor, run: &Run) -> Result<(Option<LoadedRun>, Option<Run>)> {
+    let run = run.clone();
+    let work = move |tx: &mut emergent_store::Tx<'_>| {
+        let Some(definition) = emergent_store::agents::get_version(tx, run.agent, run.agent_version)? else {
+            return Ok((None, None));
+        };
+        let mut chain = runs::resume_chain(tx, &run)?;
+        chain.reverse();
+        let before =
+            chain.into_iter().map(|id| runs::conversation::load(tx, id)).collect::<Result<_, _>>()?;
+        let own = runs::conversation::load(tx, run.id)?;
+        let limits = budget::limits_for(tx, run.project, run.workflow_link.workflow, &run.agent_name)?;
+        let parent = match run.parent {
+            Some(parent) => runs::get(tx, run.project, parent)?,
+            None => None,
+        };
+        let limited = !limits.kinds().is_empty();
+        Ok::<_, emergent_store::Error>((
+            Some(LoadedRun { definition, earlier: before, own, limited }),
+            parent,
+        ))
+    };
+    Ok(executor.db().read(work).await?)
+}

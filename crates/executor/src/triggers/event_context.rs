@@ -1,0 +1,198 @@
+//! What an event is about: for the conditions of a trigger, and as the agent is told of it.
+
+use std::collections::BTreeSet;
+
+use emergent_domain::{
+    cursor::{Cursor, Page},
+    document::{Chunk, Document},
+    ids::{DocumentId, ObjectId, ProjectId, RelationshipId},
+    object::Object,
+    relationship::Relationship,
+    trigger::{CoalesceBy, EventKind, EventTrigger, Firing, FiringCause, decide::Content},
+};
+use emergent_store::{Tx, documents, objects, relationships, revert};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::{Result, admission::StartOptions};
+
+/// Properties above this are left to a tool.
+const MAX_PROPERTIES_BYTES: usize = 64 << 10;
+/// Of a document, as many chunks as fit in here; the rest is there to be read with a tool.
+const MAX_CHUNK_TOKENS: i64 = 24_000;
+/// Other objects that share the run, by id.
+const MAX_LISTED_OBJECTS: usize = 100;
+
+/// What conditions ask for, as it was at a version; `None` when that is gone for good.
+pub(super) fn content_at_version(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    event: EventKind,
+    entity: Uuid,
+    version: i64,
+) -> Result<Option<Content>> {
+    Ok(match event {
+        EventKind::EntityCreated | EventKind::EntityUpdated => object_at(tx, project, entity, version)?
+            .map(|object| Content { labels: object.labels, properties: object.properties.to_map() }),
+        EventKind::RelationshipCreated => relationship_at(tx, project, entity, version)?
+            .map(|edge| Content { labels: Vec::new(), properties: edge.properties.to_map() }),
+        EventKind::DocumentIngested => documents::get(tx, project, DocumentId(entity))?
+            .map(|document| Content { labels: Vec::new(), properties: document.metadata.to_map() }),
+    })
+}
+
+/// What the agent is told; `None` when what the event is about was deleted since.
+pub(super) fn start_options(
+    tx: &mut Tx<'_>,
+    trigger: &EventTrigger,
+    firing: &Firing,
+    group: &[Firing],
+) -> Result<Option<StartOptions>> {
+    let FiringCause::Event { event, entity, entity_type, version, .. } = &firing.fired else {
+        return Ok(None);
+    };
+    let project = firing.project;
+    let found = match event {
+        EventKind::EntityCreated | EventKind::EntityUpdated => {
+            // Alive now, and shown as the event tells of it.
+            let object = match objects::get(tx, project, ObjectId(*entity))? {
+                Some(newest) if newest.version == *version => Some(newest),
+                Some(_) => object_at(tx, project, *entity, *version)?,
+                None => None,
+            };
+            object.map(|object| {
+                let what = if *event == EventKind::EntityCreated { "was created" } else { "was changed" };
+                let name = object.key.clone().unwrap_or_else(|| object.id.to_string());
+                (format!("The {entity_type} `{name}` {what}."), "object", object_view(&object))
+            })
+        }
+        EventKind::RelationshipCreated => {
+            let alive = relationships::get(tx, project, RelationshipId(*entity))?.is_some();
+            let edge = if alive { relationship_at(tx, project, *entity, *version)? } else { None };
+            edge.map(|edge| {
+                let said = format!(
+                    "A relationship `{entity_type}` was created, from `{}` to `{}`.",
+                    edge.from, edge.to
+                );
+                (said, "relationship", relationship_view(&edge))
+            })
+        }
+        EventKind::DocumentIngested => match documents::get(tx, project, DocumentId(*entity))? {
+            Some(document) => {
+                let chunks = first_chunks(tx, &document)?;
+                let said = format!("The document `{}` was ingested.", document.title);
+                Some((said, "document", document_view(&document, &chunks)))
+            }
+            None => None,
+        },
+    };
+    Ok(found.map(|(said, name, view)| {
+        let mut context = json!({ "event": event.as_str(), "version": version });
+        context[name] = view;
+        if let Some(cause) = firing.cause {
+            context["causedByRun"] = json!(cause);
+        }
+        if group.len() > 1 {
+            context["coalesced"] = json!(group.len());
+        }
+        if trigger.config.coalesce_by() == CoalesceBy::Agent {
+            let others: BTreeSet<Uuid> =
+                group.iter().filter_map(entity_id).filter(|id| id != entity).collect();
+            if !others.is_empty() {
+                context["more"] = json!(others.iter().take(MAX_LISTED_OBJECTS).collect::<Vec<_>>());
+            }
+        }
+        let input = trigger.config.input.clone().unwrap_or(said);
+        StartOptions { input, context: Some(context), ..StartOptions::default() }
+    }))
+}
+
+fn entity_id(firing: &Firing) -> Option<Uuid> {
+    match firing.fired {
+        FiringCause::Event { entity, .. } => Some(entity),
+        FiringCause::Schedule { .. } => None,
+    }
+}
+
+fn object_at(tx: &mut Tx<'_>, project: ProjectId, id: Uuid, version: i64) -> Result<Option<Object>> {
+    match objects::get(tx, project, ObjectId(id))?.filter(|object| object.version == version) {
+        Some(newest) => Ok(Some(newest)),
+        None => Ok(revert::object_version(tx, ObjectId(id), version)?.filter(|one| one.project == project)),
+    }
+}
+
+fn relationship_at(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    id: Uuid,
+    version: i64,
+) -> Result<Option<Relationship>> {
+    match relationships::get(tx, project, RelationshipId(id))?.filter(|edge| edge.version == version) {
+        Some(newest) => Ok(Some(newest)),
+        None => {
+            let before = revert::relationship_version(tx, RelationshipId(id), version)?;
+            Ok(before.filter(|edge| edge.project == project))
+        }
+    }
+}
+
+/// The chunks a document begins with.
+fn first_chunks(tx: &mut Tx<'_>, document: &Document) -> Result<Vec<Chunk>> {
+    let (mut first, mut tokens) = (Vec::<Chunk>::new(), 0);
+    let mut page = Page::first(50);
+    loop {
+        let paged = documents::list_chunks(tx, document.id, page)?;
+        for chunk in paged.items {
+            tokens += chunk.tokens;
+            if tokens > MAX_CHUNK_TOKENS && !first.is_empty() {
+                return Ok(first);
+            }
+            first.push(chunk);
+        }
+        match paged.next {
+            Some(Cursor { created_at, id }) => page.after = Some(Cursor { created_at, id }),
+            None => return Ok(first),
+        }
+    }
+}
+
+fn object_view(object: &Object) -> Value {
+    let mut view = json!({
+        "id": object.id, "type": object.type_, "key": object.key, "status": object.status,
+        "labels": object.labels,
+    });
+    add_properties(&mut view, object.properties.as_str());
+    view
+}
+
+fn relationship_view(edge: &Relationship) -> Value {
+    let mut view = json!({
+        "id": edge.id, "type": edge.type_, "fromId": edge.from, "toId": edge.to, "weight": edge.weight,
+    });
+    add_properties(&mut view, edge.properties.as_str());
+    view
+}
+
+fn add_properties(view: &mut Value, text: &str) {
+    if text.len() > MAX_PROPERTIES_BYTES {
+        view["propertiesLeftOut"] = json!(format!("{} bytes: read them with a tool", text.len()));
+    } else {
+        view["properties"] = serde_json::from_str(text).unwrap_or_default();
+    }
+}
+
+fn document_view(document: &Document, chunks: &[Chunk]) -> Value {
+    let shown: Vec<Value> = chunks
+        .iter()
+        .map(|chunk| json!({ "id": chunk.id, "index": chunk.index, "heading": chunk.heading, "text": chunk.text }))
+        .collect();
+    let mut view = json!({
+        "id": document.id, "title": document.title, "mimeType": document.mime_type,
+        "sourceUrl": document.source_url, "metadata": document.metadata,
+        "chunkCount": document.chunk_count, "chunks": shown,
+    });
+    if let Some(last) = chunks.last().filter(|last| last.index + 1 < document.chunk_count) {
+        view["chunksGoOnFrom"] = json!(last.index + 1);
+    }
+    view
+}

@@ -1,0 +1,167 @@
+//! What outlives a server: its database, and the desk it reports to.
+
+use std::{
+    fs::OpenOptions,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use emergent_store::{Db, DbConfig};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use crate::{
+    agent_scripts::Task,
+    observer::Desk,
+    wire::{Database, ROLE, Role, Start},
+};
+
+pub struct House {
+    pub desk: Desk,
+    pub dice: StdRng,
+    pub kills: usize,
+    /// How many runs a server drives at once.
+    pub places: usize,
+    database: Database,
+    servers: usize,
+    tasks: usize,
+    folder: tempfile::TempDir,
+}
+
+impl House {
+    pub fn sqlite() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("emergent.db");
+        Self::on(Database::Sqlite(path), folder)
+    }
+
+    pub async fn postgres() -> Self {
+        let url = emergent_testkit::new_postgres_database().await;
+        Self::on(Database::Postgres(url), tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    fn on(database: Database, folder: tempfile::TempDir) -> Self {
+        let seed = seed();
+        let desk = Desk::open(folder.path(), seed);
+        let dice = StdRng::seed_from_u64(seed);
+        // Fewer than there are runs: some wait, and those above others leave theirs.
+        Self { desk, dice, kills: 0, places: 8, database, servers: 0, tasks: 0, folder }
+    }
+
+    /// Whether several servers can be at its database.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.database, Database::Postgres(_))
+    }
+
+    /// Starts a server and does not wait for it. One that is alone need not wait for the leases of
+    /// those before it.
+    pub fn launch(&mut self, alone: bool) -> Server {
+        self.servers += 1;
+        let process = self.servers;
+        let (desk, database) = (self.desk.path.clone(), self.database.clone());
+        let role = Role { process, desk, database, alone, places: self.places };
+        let path = self.folder.path().join("log");
+        let log = OpenOptions::new().create(true).append(true).open(&path).expect("a log file");
+        let child = Command::new(std::env::current_exe().expect("this binary"))
+            .args(["--ignored", "--exact", "server::server", "--nocapture"])
+            .env(ROLE, serde_json::to_string(&role).expect("a role"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("this binary runs");
+        Server { child, process, log: path }
+    }
+
+    /// Starts a server; it drives runs when this returns.
+    pub async fn open(&mut self, alone: bool) -> Server {
+        let before = self.desk.book().ready;
+        let server = self.launch(alone);
+        let ready = self.desk.wait(Duration::from_secs(30), |book| book.ready > before).await;
+        assert!(ready, "the server did not start: {}", server.log());
+        server
+    }
+
+    pub fn kill(&mut self, server: Server) {
+        self.kills += 1;
+        drop(server);
+    }
+
+    /// Has an agent started, by whichever server comes first.
+    pub fn start(&mut self, agent: &str, steps: usize) {
+        self.tasks += 1;
+        let task = Task::new(format!("r{}", self.tasks), steps);
+        self.desk.start(Start { agent: agent.to_owned(), task });
+    }
+
+    /// Has a few of all kinds started.
+    pub fn start_some(&mut self, count: usize) {
+        for _ in 0..count {
+            let agent = match self.dice.random_range(0..10) {
+                0..=2 => "writer",
+                3..=5 => "caller",
+                6 => "boss",
+                7 | 8 => "relay",
+                _ => "endless",
+            };
+            let steps = if agent == "boss" { 3 } else { self.dice.random_range(1..10) };
+            self.start(agent, steps);
+        }
+    }
+
+    /// Waits until nothing is queued or running any more.
+    pub async fn all_ended(&mut self, server: &Server, limit: Duration) {
+        self.desk.take_back();
+        // What was fetched last may be on its way into the database.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        self.desk.book().left.clear();
+        let ended = self.desk.wait(limit, |book| book.left.get(&server.process) == Some(&0)).await;
+        let left = self.desk.book().left.get(&server.process).copied();
+        assert!(ended, "{left:?} runs did not end within {limit:?}: {}", server.log());
+    }
+
+    pub async fn db(&self) -> Db {
+        let config = match &self.database {
+            Database::Sqlite(path) => DbConfig::Sqlite { path: path.clone() },
+            Database::Postgres(url) => {
+                DbConfig::Postgres { url: url.clone(), connections: 4, statement_cache: true }
+            }
+        };
+        Db::open(config).await.expect("the database")
+    }
+}
+
+/// A server under test; dropping it is SIGKILL: no goodbye, no flush.
+pub struct Server {
+    child: Child,
+    pub process: usize,
+    log: PathBuf,
+}
+
+impl Server {
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        assert!(sent.expect("`kill` is there").success());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The seed of this run's dice: chosen now, or `EMERGENT_TEST_SEED` to see a run again.
+fn seed() -> u64 {
+    let seed = match std::env::var("EMERGENT_TEST_SEED") {
+        Ok(text) => text.parse().expect("EMERGENT_TEST_SEED is a number"),
+        Err(_) => rand::random(),
+    };
+    eprintln!("EMERGENT_TEST_SEED={seed}");
+    seed
+}

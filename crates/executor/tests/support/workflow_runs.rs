@@ -1,0 +1,98 @@
+//! Workflows and what is dispatched for them, as the dispatcher would.
+
+use emergent_domain::{
+    agent::Agent,
+    author::Author,
+    cursor::Page,
+    ids::{ObjectId, RunId, WorkflowId},
+    object::{NewObject, Object},
+    run::Run,
+    time::Timestamp,
+    workflow::{Deliverable, Limit, WorkflowLink, WorkflowSettings},
+};
+use emergent_executor::{AdmissionBatch, Error, GraphDrafts, StartOptions, admit_workflow_run};
+use emergent_graph::{Actor, RelationshipFilter, WriteContext};
+use emergent_store::{Tx, workflows};
+use emergent_testkit::fixtures;
+use serde_json::{Value, json};
+
+use super::House;
+
+/// A workflow that may spend this much.
+pub async fn workflow(house: &House, budget: Limit) -> WorkflowId {
+    let settings = WorkflowSettings { budget, ..WorkflowSettings::default() };
+    let workflow = fixtures::workflow(house.project, settings, Timestamp::now());
+    let id = workflow.id;
+    let done: Result<(), emergent_store::Error> =
+        house.executor.graph().db().write(move |tx| workflows::insert(tx, &workflow)).await;
+    done.unwrap();
+    id
+}
+
+pub async fn object(house: &House, type_: &str) -> ObjectId {
+    let properties = json!({ "title": "One" }).as_object().unwrap().clone();
+    let properties = if type_ == "SpecTask" { properties } else { Default::default() };
+    let new = NewObject { type_: type_.into(), properties, ..NewObject::default() };
+    house.executor.graph().create_object(house.actor(), new).await.unwrap().id
+}
+
+pub fn hands(hands: Deliverable) -> WorkflowLink {
+    WorkflowLink { deliverable: Some(hands), ..WorkflowLink::default() }
+}
+
+/// Starts a run as the dispatcher does.
+pub async fn dispatched(house: &House, agent: &Agent, duty: WorkflowLink, part: i64) -> Result<Run, Error> {
+    let (executor, agent) = (house.executor.clone(), agent.clone());
+    at_the_door(house, move |tx, doorman| {
+        let start = StartOptions { input: "Do your part.".into(), ..StartOptions::default() };
+        admit_workflow_run(tx, &executor, doorman, &agent, start, duty, part, RunId::new(), None)
+    })
+    .await
+}
+
+/// Admits into a place, with the session's first lines.
+pub async fn at_the_door(
+    house: &House,
+    work: impl Fn(&mut Tx<'_>, &mut AdmissionBatch) -> Result<Run, Error> + Send + 'static,
+) -> Result<Run, Error> {
+    let executor = house.executor.clone();
+    let work = move |tx: &mut Tx<'_>, doorman: &mut AdmissionBatch| {
+        let run = work(tx, doorman)?;
+        let actor = Actor { project: run.project, author: Author::System };
+        let writer = WriteContext { is_dispatcher: true, ..executor.graph().write_context(tx, actor)? };
+        doorman.write_drafts(tx, &writer, GraphDrafts::default())?;
+        Ok(run)
+    };
+    house.executor.commit_and_drive(house.executor.try_acquire_slots(1), work).await
+}
+
+/// What a session holds, in order: its sequence and the message.
+pub async fn session(house: &House, session: ObjectId) -> Vec<(i64, Object)> {
+    let filter = RelationshipFilter {
+        types: vec!["has_message".into()],
+        from: Some(session),
+        ..RelationshipFilter::default()
+    };
+    let graph = house.executor.graph();
+    let edges = graph.list_relationships(house.project, filter, Page::first(500)).await.unwrap();
+    let mut found = Vec::new();
+    for edge in edges.items {
+        let sequence = edge.properties.to_map()["sequence"].as_i64().unwrap();
+        found.push((sequence, graph.get_object(house.project, edge.to).await.unwrap()));
+    }
+    found.sort_by_key(|(sequence, _)| *sequence);
+    found
+}
+
+/// A line for each message of a session.
+pub async fn told(house: &House, id: ObjectId) -> Vec<String> {
+    let line = |(sequence, object): (i64, Object)| {
+        let of = object.properties.to_map();
+        assert_eq!(of["seq"], json!(sequence));
+        let more = of.get("tool_name").or(of.get("tool_calls")).map(|more| format!(" {more}"));
+        let more = if of["role"] == "assistant" { more.map(|_| " calls".to_owned()) } else { more };
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        format!("{}{}: {}", text(&of["role"]), more.unwrap_or_default(), text(&of["content"]))
+    };
+    session(house, id).await.into_iter().map(line).collect()
+}

@@ -1,0 +1,60 @@
+//! What became of firings is counted, by kind.
+
+use std::collections::BTreeMap;
+
+use emergent_testkit::both_engines;
+
+use crate::*;
+
+/// What both servers counted, as `kind outcome`.
+fn counted(two: &Two) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for house in [&two.here, &two.there] {
+        for ((kind, outcome), count) in house.executor.telemetry().metrics().triggers {
+            *all.entry(format!("{kind} {outcome}")).or_default() += count;
+        }
+    }
+    all
+}
+
+both_engines! {
+    async fn firings_are_counted_by_kind_and_by_what_became_of_them(db: TestDb) {
+        let two = Two::open(&db).await;
+        made(&two.here, "each", "on_entity_created", json!({ "types": ["Note"] })).await;
+        let together = json!({ "coalesce_seconds": 30, "coalesce_by": "agent" });
+        made(&two.here, "all", "on_entity_updated", together.clone()).await;
+        made(&two.here, "every", "* * * * *", json!({})).await;
+        let modelless = AgentDefinition { model: Some("openai/none".parse().unwrap()), ..triggered("poor", "on_entity_created", json!({ "types": ["Task"] })) };
+        two.here.agent(modelless).await;
+        let note = two.create("Note", json!({ "n": 0 })).await;
+        two.create("Task", json!({})).await;
+        for n in 1..=4 {
+            two.update(note.id, json!({ "n": n })).await;
+        }
+        two.settle().await;
+        let waiting: Result<_, Error> = two.here.executor.graph().db().read(emergent_store::triggers::firings::count_waiting).await;
+        assert_eq!(waiting.unwrap(), [(emergent_domain::trigger::EventKind::EntityUpdated, 4)]);
+        two.pass(60);
+        two.settle().await;
+        two.look().await;
+        two.pass(60);
+        two.look().await;
+        // The feed is read again from its beginning.
+        let project = two.here.project;
+        let rewind = move |tx: &mut Tx<'_>| emergent_store::triggers::set_cursor(tx, project, FeedPosition::default());
+        let rewound: Result<(), Error> = two.here.executor.graph().db().write(rewind).await;
+        rewound.unwrap();
+        two.settle().await;
+        let expected = [
+            ("on_entity_created deduplicated", 2),
+            ("on_entity_created fired", 1),
+            ("on_entity_created refused", 1),
+            ("on_entity_updated coalesced", 3),
+            ("on_entity_updated deduplicated", 4),
+            ("on_entity_updated fired", 1),
+            ("schedule dropped", 1),
+            ("schedule fired", 1),
+        ];
+        assert_eq!(counted(&two), expected.map(|(which, count)| (which.to_owned(), count)).into());
+    }
+}

@@ -1,0 +1,122 @@
+//! The way back to a client while its request is being worked on.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::{Value, json, value::RawValue};
+use tokio::sync::mpsc;
+
+use super::{Fault, response, session::Session};
+use crate::message::{OutgoingMessage, RpcError, code};
+
+/// How much may wait for a client that reads slowly, before what can be missed is left out.
+pub(super) const CHANNEL_CAPACITY: usize = 64;
+
+/// From the least to the most urgent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+impl Level {
+    const ALL: [(Level, &'static str); 8] = [
+        (Level::Debug, "debug"),
+        (Level::Info, "info"),
+        (Level::Notice, "notice"),
+        (Level::Warning, "warning"),
+        (Level::Error, "error"),
+        (Level::Critical, "critical"),
+        (Level::Alert, "alert"),
+        (Level::Emergency, "emergency"),
+    ];
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, name)| *name == text).map(|(level, _)| *level)
+    }
+
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(level, _)| *level == self).map_or("info", |(_, name)| name)
+    }
+}
+
+/// What a host can say to its caller before the result. The first word turns the answer into a
+/// stream of events.
+pub struct RequestChannel {
+    pub(super) out: mpsc::Sender<Bytes>,
+    pub(super) progress: Option<Box<RawValue>>,
+    /// None: the client wants no logs.
+    pub(super) level: Option<Level>,
+    pub(super) capabilities: Option<Box<RawValue>>,
+    pub(super) session: Option<Arc<Session>>,
+}
+
+impl RequestChannel {
+    /// How far it is, for a client that asked to be told. Must not decrease.
+    pub fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Progress<'a> {
+            progress_token: &'a RawValue,
+            progress: f64,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            total: Option<f64>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            message: Option<&'a str>,
+        }
+        let Some(token) = &self.progress else { return };
+        let params = Progress { progress_token: token, progress: done, total, message };
+        self.notify("notifications/progress", &params);
+    }
+
+    pub fn wants_progress(&self) -> bool {
+        self.progress.is_some()
+    }
+
+    /// A line of log, for a client that wants such.
+    pub fn log(&self, level: Level, logger: &str, data: &Value) {
+        if self.level.is_some_and(|least| level >= least) {
+            let params = json!({ "level": level.name(), "logger": logger, "data": data });
+            self.notify("notifications/message", &params);
+        }
+    }
+
+    fn notify(&self, method: &str, params: &impl Serialize) {
+        if let Ok(text) = response::notification_text(method, params) {
+            // A client that does not keep up misses this one; the next says more anyway.
+            let _ = self.out.try_send(response::sse_frame(&text));
+        }
+    }
+
+    /// What the client said it can do.
+    pub fn has_capability(&self, capability: &str) -> bool {
+        let capabilities = self.capabilities.as_deref();
+        capabilities.is_some_and(|text| {
+            serde_json::from_str::<Value>(text.get()).is_ok_and(|all| all[capability].is_object())
+        })
+    }
+
+    pub fn require_capability(&self, capability: &'static str) -> Result<(), Fault> {
+        if self.has_capability(capability) { Ok(()) } else { Err(Fault::MissingCapability(capability)) }
+    }
+
+    /// Asks a client of the old era, and waits for its answer.
+    pub async fn ask(&self, method: &str, params: &Value) -> Result<Value, Fault> {
+        let Some(session) = &self.session else {
+            return Err(Fault::internal("a modern client is asked by an answer, not by a request"));
+        };
+        let (id, answer) = session.new_question();
+        let id = RawValue::from_string(id).map_err(Fault::internal)?;
+        let text = OutgoingMessage::request(&id, method, Some(params)).to_bytes().map_err(Fault::internal)?;
+        let gone = || Fault::Error(RpcError::new(code::INTERNAL, "the client went away"));
+        self.out.send(response::sse_frame(&text)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?.map_err(Fault::Error)
+    }
+}

@@ -1,0 +1,122 @@
+//! How answers are written: the host's fields, with what each era wants around them, put together
+//! without another walk through the JSON.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{Era, fault::Fault};
+use crate::message::{OutgoingMessage, Response, RpcError, code};
+
+/// The fields of a JSON object as text, without its braces. A list that is the same for many is
+/// written once and shared.
+#[derive(Clone, Debug, Default)]
+pub struct JsonFields(Bytes);
+
+impl JsonFields {
+    /// Of anything that is a JSON object.
+    pub fn from_object(value: &impl Serialize) -> Result<Self, Fault> {
+        let text = serde_json::to_vec(value).map_err(Fault::internal)?;
+        match text.as_slice() {
+            [b'{', .., b'}'] => {
+                let end = text.len() - 1;
+                Ok(Self(Bytes::from(text).slice(1..end)))
+            }
+            _ => Err(Fault::internal("a result must be an object")),
+        }
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Whether a client may keep an answer, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CacheTtl {
+    /// Nothing is said about it.
+    Unset,
+    /// What a token sees is for that token alone.
+    Millis(u32),
+}
+
+/// The answer that worked.
+pub(super) fn result_text(id: &RawValue, era: Era, keep: CacheTtl, fields: &JsonFields) -> Bytes {
+    let stamp = match (era, keep) {
+        (Era::Legacy, _) => String::new(),
+        (Era::Modern, CacheTtl::Unset) => r#""resultType":"complete""#.to_owned(),
+        (Era::Modern, CacheTtl::Millis(millis)) => {
+            format!(r#""resultType":"complete","ttlMs":{millis},"cacheScope":"private""#)
+        }
+    };
+    let mut text = Vec::with_capacity(64 + id.get().len() + stamp.len() + fields.0.len());
+    text.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    text.extend_from_slice(id.get().as_bytes());
+    text.extend_from_slice(br#","result":{"#);
+    text.extend_from_slice(stamp.as_bytes());
+    if !stamp.is_empty() && !fields.0.is_empty() {
+        text.push(b',');
+    }
+    text.extend_from_slice(&fields.0);
+    text.extend_from_slice(b"}}");
+    text.into()
+}
+
+/// As [`result`], for a question: its kind stands in the fields.
+pub(super) fn question_text(id: &RawValue, fields: &JsonFields) -> Bytes {
+    result_text(id, Era::Legacy, CacheTtl::Unset, fields)
+}
+
+pub(super) fn error_text(id: Option<&RawValue>, error: &RpcError) -> Bytes {
+    // An error is a number, a text and a JSON value: it always serialises.
+    Response::error(id, error).to_bytes().unwrap_or_default().into()
+}
+
+pub(super) fn notification_text(method: &str, params: &impl Serialize) -> Result<Vec<u8>, Fault> {
+    OutgoingMessage::notification(method, Some(params)).to_bytes().map_err(Fault::internal)
+}
+
+/// One message of an event stream. JSON has no line breaks of its own, so it is one line.
+pub(super) fn sse_frame(message: &[u8]) -> Bytes {
+    let mut text = Vec::with_capacity(message.len() + 24);
+    text.extend_from_slice(b"event: message\ndata: ");
+    text.extend_from_slice(message);
+    text.extend_from_slice(b"\n\n");
+    text.into()
+}
+
+/// What keeps a quiet stream from being taken for a dead one.
+pub(super) const KEEP_ALIVE_FRAME: Bytes = Bytes::from_static(b":\n\n");
+
+/// Something that is no answer to a request: nobody's session, a method that is not served.
+pub(super) fn refusal_text(message: &str) -> Bytes {
+    error_text(None, &RpcError::new(code::INVALID_REQUEST, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn each_era_gets_its_own_stamp_and_the_same_fields() {
+        let id = RawValue::from_string("\"a\\u0062\"".to_owned()).unwrap();
+        let fields = JsonFields::from_object(&json!({ "tools": [] })).unwrap();
+        let text = |era, keep, fields: &JsonFields| {
+            String::from_utf8(result_text(&id, era, keep, fields).to_vec()).unwrap()
+        };
+        assert_eq!(
+            text(Era::Legacy, CacheTtl::Millis(5), &fields),
+            r#"{"jsonrpc":"2.0","id":"a\u0062","result":{"tools":[]}}"#
+        );
+        let modern: Value = serde_json::from_str(&text(Era::Modern, CacheTtl::Millis(5), &fields)).unwrap();
+        let wanted = json!({ "resultType": "complete", "ttlMs": 5, "cacheScope": "private", "tools": [] });
+        assert_eq!(modern["result"], wanted);
+        assert!(text(Era::Legacy, CacheTtl::Unset, &JsonFields::default()).ends_with(r#""result":{}}"#));
+        let empty: Value =
+            serde_json::from_str(&text(Era::Modern, CacheTtl::Unset, &JsonFields::default())).unwrap();
+        assert_eq!(empty["result"], json!({ "resultType": "complete" }));
+        assert!(JsonFields::from_object(&json!([])).is_err());
+    }
+}

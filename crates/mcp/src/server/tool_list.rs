@@ -1,0 +1,84 @@
+//! What a caller is offered: tools in a stable order, written once.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{Fault, JsonFields};
+
+/// A tool as it is listed.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tool {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    pub description: String,
+    /// As it was written, to the letter.
+    pub input_schema: Box<RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Annotations>,
+}
+
+/// What a client may tell its user before a tool is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Annotations {
+    pub read_only_hint: bool,
+    pub destructive_hint: bool,
+    pub idempotent_hint: bool,
+    /// Whether it reaches beyond this server.
+    pub open_world_hint: bool,
+}
+
+/// A parameter that a client has to repeat in a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MirroredParameter {
+    pub parameter: String,
+    pub header: String,
+}
+
+/// Every tool of one caller, as text, and what has to be known of each before it is called.
+#[derive(Debug, Default)]
+pub struct ToolList {
+    pub(super) list: JsonFields,
+    mirrored: HashMap<String, Vec<MirroredParameter>>,
+}
+
+impl ToolList {
+    pub fn from_tools(tools: &[Tool]) -> Result<Self, Fault> {
+        #[derive(Serialize)]
+        struct List<'a> {
+            tools: &'a [Tool],
+        }
+        let mirrored = tools.iter().map(|tool| (tool.name.clone(), mirrored_parameters(&tool.input_schema)));
+        Ok(Self {
+            list: JsonFields::from_object(&List { tools })?,
+            mirrored: mirrored.filter(|(_, some)| !some.is_empty()).collect(),
+        })
+    }
+
+    pub fn json(&self) -> &JsonFields {
+        &self.list
+    }
+
+    pub(super) fn mirrored(&self, tool: &str) -> &[MirroredParameter] {
+        self.mirrored.get(tool).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// `x-mcp-header` of the parameters at the top of a schema.
+fn mirrored_parameters(schema: &RawValue) -> Vec<MirroredParameter> {
+    // Most schemas have none, and need not be read for that.
+    if !schema.get().contains("x-mcp-header") {
+        return Vec::new();
+    }
+    let schema: serde_json::Value = serde_json::from_str(schema.get()).unwrap_or_default();
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let named = properties.filter_map(|(parameter, about)| {
+        let header = about["x-mcp-header"].as_str()?.to_owned();
+        Some(MirroredParameter { parameter: parameter.clone(), header })
+    });
+    named.collect()
+}

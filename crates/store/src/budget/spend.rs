@@ -1,0 +1,97 @@
+//! What was spent, and by whom.
+
+use std::collections::BTreeMap;
+
+use emergent_domain::{
+    ids::{ObjectId, ProjectId, WorkflowId},
+    workflow::Amount,
+};
+
+use super::{Counter, counter_from_row};
+use crate::{error::Result, params, tx::Tx};
+
+/// What a workflow came to so far. The shares of its tasks, and those of its agents, sum up to it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WorkflowSpend {
+    pub spent: Amount,
+    /// Of calls under way.
+    pub reserved: Amount,
+    pub by_task: Vec<SpendShare<Option<ObjectId>>>,
+    pub by_agent: Vec<SpendShare<String>>,
+    /// Calls whose price was not known: they count as no money, but with their tokens.
+    pub unpriced: i64,
+    /// Calls whose answer never came to be recorded: they count in full.
+    pub lost: i64,
+}
+
+/// What one task, one agent has of it. Planning and choosing belong to no task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpendShare<K> {
+    pub key: K,
+    pub spent: Amount,
+    pub reserved: Amount,
+}
+
+pub fn workflow_spend(tx: &mut Tx<'_>, project: ProjectId, workflow: WorkflowId) -> Result<WorkflowSpend> {
+    let sum = |column: &str| format!("CAST(sum({column}) AS bigint)");
+    let open = |column: &str| sum(&format!("CASE WHEN status = 'reserved' THEN {column} ELSE 0 END"));
+    let sql = format!(
+        "SELECT {}, {}, {}, {}, {}, {}, task_id, agent FROM model_calls
+         WHERE workflow_id = $1 AND project_id = $2 GROUP BY task_id, agent",
+        sum("microusd"),
+        sum("tokens"),
+        open("reserved_microusd"),
+        open("reserved_tokens"),
+        sum("CASE WHEN priced THEN 0 ELSE 1 END"),
+        sum("CASE WHEN status = 'lost' THEN 1 ELSE 0 END"),
+    );
+    let mut whole = WorkflowSpend::default();
+    let mut by_task: BTreeMap<Option<ObjectId>, Counter> = BTreeMap::new();
+    let mut by_agent: BTreeMap<String, Counter> = BTreeMap::new();
+    let rows = tx.query(&sql, params![workflow, project], |row| {
+        let (unpriced, lost): (i64, i64) = (row.get(4)?, row.get(5)?);
+        Ok((
+            counter_from_row(row, 0)?,
+            unpriced,
+            lost,
+            row.get::<Option<ObjectId>>(6)?,
+            row.get::<String>(7)?,
+        ))
+    })?;
+    for (part, unpriced, lost, task, agent) in rows {
+        whole.spent = whole.spent + part.spent;
+        whole.reserved = whole.reserved + part.reserved;
+        whole.unpriced += unpriced;
+        whole.lost += lost;
+        add(by_task.entry(task).or_default(), part);
+        add(by_agent.entry(agent).or_default(), part);
+    }
+    whole.by_task = shares(by_task);
+    whole.by_agent = shares(by_agent);
+    Ok(whole)
+}
+
+fn add(sum: &mut Counter, part: Counter) {
+    sum.spent = sum.spent + part.spent;
+    sum.reserved = sum.reserved + part.reserved;
+}
+
+fn shares<K>(sums: BTreeMap<K, Counter>) -> Vec<SpendShare<K>> {
+    sums.into_iter()
+        .map(|(of, Counter { spent, reserved })| SpendShare { key: of, spent, reserved })
+        .collect()
+}
+
+/// What is counted of a day, as [`super::list`] lists limits; only where there is or was a limit.
+pub fn day_counters(tx: &mut Tx<'_>, project: ProjectId, day: i64) -> Result<Vec<(Option<String>, Counter)>> {
+    let whole = format!("day:{day}");
+    let agents = format!("{whole}:");
+    let found = tx.query(
+        "SELECT spent_microusd, spent_tokens, reserved_microusd, reserved_tokens, name FROM budget_counters
+         WHERE project_id = $1 AND (name = $2 OR name LIKE $3) ORDER BY name",
+        params![project, &whole, format!("{agents}%")],
+        |row| Ok((row.get::<String>(4)?, counter_from_row(row, 0)?)),
+    )?;
+    let agent = |name: String| name.strip_prefix(&agents).map(str::to_owned);
+    Ok(found.into_iter().map(|(name, counter)| (agent(name), counter)).collect())
+}

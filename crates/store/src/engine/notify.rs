@@ -1,0 +1,114 @@
+//! Wakes between servers: one connection that listens for the others and says what was committed
+//! here. It says it after the commit, many at once: inside a transaction `NOTIFY` would make every
+//! commit of the database wait for the one before, with its write to the disk.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio_postgres::{
+    AsyncMessage, Client, Config, Connection, Socket,
+    tls::{MakeTlsConnect, TlsConnect},
+};
+
+use crate::wake::Wake;
+
+/// What is to be told to the other servers.
+pub(crate) struct Notifier {
+    /// Tells our own announcements from those of others: we have heard ours already.
+    origin: String,
+    waiting: Mutex<BTreeSet<String>>,
+    /// What is being said; once more when the connection is lost meanwhile.
+    sending: Mutex<BTreeSet<String>>,
+    pending: Notify,
+}
+
+impl Default for Notifier {
+    fn default() -> Self {
+        let origin = uuid::Uuid::now_v7().simple().to_string();
+        Self { origin, waiting: Mutex::default(), sending: Mutex::default(), pending: Notify::new() }
+    }
+}
+
+impl Notifier {
+    pub(crate) fn notify(&self, channels: &[String]) {
+        if channels.is_empty() {
+            return;
+        }
+        self.waiting.lock().extend(channels.iter().cloned());
+        self.pending.notify_one();
+    }
+
+    /// Whom an announcement wakes here.
+    fn channel_from<'a>(&self, payload: &'a str) -> Option<&'a str> {
+        match payload.split_once(' ') {
+            Some((origin, _)) if origin == self.origin => None,
+            Some((_, channel)) => Some(channel),
+            None => Some(payload),
+        }
+    }
+
+    /// Until something fails.
+    async fn send_loop(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
+        let unsaid: Vec<String> = std::mem::take(&mut *self.sending.lock()).into_iter().collect();
+        self.notify(&unsaid);
+        loop {
+            self.pending.notified().await;
+            let channels = std::mem::take(&mut *self.waiting.lock());
+            let said: Vec<String> =
+                channels.iter().map(|channel| format!("{} {channel}", self.origin)).collect();
+            *self.sending.lock() = channels;
+            let sql = "SELECT pg_notify('emergent', said) FROM unnest($1::text[]) AS said";
+            client.execute(sql, &[&said]).await?;
+            self.sending.lock().clear();
+        }
+    }
+}
+
+/// Until it is aborted. After a lost connection everybody is woken, since nobody knows what was
+/// missed.
+pub(crate) async fn run<T>(config: Config, tls: T, wake: Arc<Wake>, announcer: Arc<Notifier>)
+where
+    T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+    T::Stream: Send,
+    T::TlsConnect: Send,
+    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+{
+    let mut failures = 0_u32;
+    loop {
+        if let Ok((client, connection)) = config.connect(tls.clone()).await {
+            failures = 0;
+            serve_connection(client, connection, &wake, &announcer).await;
+        }
+        failures = (failures + 1).min(6);
+        wake.notify_all();
+        tokio::time::sleep(Duration::from_millis(100 << failures)).await;
+    }
+}
+
+async fn serve_connection<S, T>(
+    client: Client,
+    mut connection: Connection<S, T>,
+    wake: &Wake,
+    announcer: &Notifier,
+) where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    let messages = async {
+        while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+            if let AsyncMessage::Notification(note) = message
+                && let Some(channel) = announcer.channel_from(note.payload())
+            {
+                wake.notify(channel);
+            }
+        }
+    };
+    let speak = async {
+        client.batch_execute("LISTEN emergent").await?;
+        wake.notify_all();
+        announcer.send_loop(&client).await
+    };
+    // Whichever fails first, another connection is made.
+    tokio::select! { () = messages => {}, _ = speak => {} }
+}

@@ -1,0 +1,56 @@
+//! Tasks and workflows as they are when they have just been made, for tests that need one without
+//! a graph around it: `Task { status, ..task(new) }`.
+
+use emergent_domain::{
+    author::Author,
+    ids::{ObjectId, ProjectId, WorkflowId},
+    json::JsonObject,
+    object::Object,
+    task::{NewTask, Task},
+    time::Timestamp,
+    workflow::{Workflow, WorkflowSettings, WorkflowStatus},
+};
+
+/// A task of no workflow, read back from the object it becomes.
+pub fn task(new: NewTask) -> Task {
+    let made = new.to_object(None);
+    let now = Timestamp::now();
+    Task::from_object(&Object {
+        id: ObjectId::new(),
+        project: ProjectId::new(),
+        type_: made.type_,
+        key: made.key,
+        status: None,
+        labels: Vec::new(),
+        properties: JsonObject::from_map(&made.properties),
+        version: 1,
+        created_at: now,
+        updated_at: now,
+        deleted_at: None,
+        author: Author::System,
+        reason: None,
+    })
+}
+
+/// A workflow that runs, and that nobody has in hand.
+pub fn workflow(project: ProjectId, settings: WorkflowSettings, now: Timestamp) -> Workflow {
+    Workflow {
+        id: WorkflowId::new(),
+        project,
+        description: String::new(),
+        status: WorkflowStatus::Running,
+        settings,
+        escalation: None,
+        summary: None,
+        planner_run: None,
+        plan_attempts: 0,
+        owner: None,
+        revision: 0,
+        event_seq: 0,
+        started_by: None,
+        started_by_run: None,
+        created_at: now,
+        updated_at: now,
+        completed_at: None,
+    }
+}

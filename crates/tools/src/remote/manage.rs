@@ -1,0 +1,249 @@
+//! Adding and changing a project's servers, and accepting what became of their tools.
+
+use emergent_domain::{
+    ids::{McpServerId, ProjectId, TokenId},
+    invalid::{Invalid, Problem},
+    mcp_server::{
+        DEFAULT_TIMEOUT, MAX_TIMEOUT_SECONDS, McpServer, PinPolicy, ServerSpec, ToolStatus, TransportKind,
+    },
+};
+use emergent_secrets::Template;
+use emergent_store::{
+    Tx, mcp_servers,
+    mcp_tools::{self, StoredTool},
+    projects,
+};
+use serde_json::{Map, Value};
+
+use super::{Error, McpServers};
+
+/// A project has no more servers than this.
+const MAX_SERVERS: usize = 100;
+const MAX_GLOBS: usize = 200;
+
+/// A server to be added.
+#[derive(Debug, Clone)]
+pub struct NewServer {
+    pub spec: ServerSpec,
+    pub tool_filter: Vec<String>,
+    pub pin_policy: PinPolicy,
+    pub timeout_seconds: i64,
+    pub enabled: bool,
+}
+
+impl NewServer {
+    pub fn new(spec: ServerSpec) -> Self {
+        Self {
+            spec,
+            tool_filter: vec!["*".into()],
+            pin_policy: PinPolicy::default(),
+            timeout_seconds: DEFAULT_TIMEOUT,
+            enabled: true,
+        }
+    }
+}
+
+/// What is to change; `None` stays.
+#[derive(Debug, Clone, Default)]
+pub struct ServerPatch {
+    /// Fields of the server's description, by their names in a manifest; null takes one away.
+    pub spec: Map<String, Value>,
+    pub tool_filter: Option<Vec<String>>,
+    pub pin_policy: Option<PinPolicy>,
+    pub timeout_seconds: Option<i64>,
+    pub enabled: Option<bool>,
+}
+
+impl McpServers {
+    pub async fn create(&self, project: ProjectId, new: NewServer) -> Result<McpServer, Error> {
+        self.check(&new.spec, &new.tool_filter, new.timeout_seconds)?;
+        let now = self.clock().now();
+        let server = McpServer {
+            id: McpServerId::new(),
+            project,
+            product: None,
+            spec: new.spec,
+            tool_filter: new.tool_filter,
+            pin_policy: new.pin_policy,
+            timeout_seconds: new.timeout_seconds,
+            enabled: new.enabled,
+            version: 1,
+            listed_at: None,
+            last_error: None,
+            created_at: now,
+            updated_at: now,
+        };
+        self.db()
+            .write(move |tx| {
+                lock_servers(tx, project)?;
+                if mcp_servers::list_all(tx, project)?.len() >= MAX_SERVERS {
+                    return Err(Error::Conflict(format!("a project has at most {MAX_SERVERS} MCP servers")));
+                }
+                match mcp_servers::insert(tx, &server)? {
+                    true => Ok(server.clone()),
+                    false => Err(name_taken(server.name())),
+                }
+            })
+            .await
+    }
+
+    /// Changes a server. What a product brought is changed by its product; people decide whether it
+    /// is enabled, how it is pinned and how long it may take.
+    pub async fn update(
+        &self,
+        project: ProjectId,
+        id: McpServerId,
+        patch: ServerPatch,
+    ) -> Result<McpServer, Error> {
+        let servers = self.clone();
+        self.db()
+            .write(move |tx| {
+                lock_servers(tx, project)?;
+                let before = mcp_servers::lock(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
+                if let Some(product) = &before.product
+                    && (!patch.spec.is_empty() || patch.tool_filter.is_some())
+                {
+                    return Err(Error::Conflict(format!(
+                        "`{}` belongs to the product `{product}`, which decides what it is: only `enabled`, \
+                         `pinPolicy` and `timeoutSeconds` can be set",
+                        before.name()
+                    )));
+                }
+                let spec = apply_patch(&before.spec, &patch.spec)?;
+                let after = McpServer {
+                    version: before.version + i64::from(spec != before.spec),
+                    tool_filter: patch.tool_filter.clone().unwrap_or_else(|| before.tool_filter.clone()),
+                    pin_policy: patch.pin_policy.unwrap_or(before.pin_policy),
+                    timeout_seconds: patch.timeout_seconds.unwrap_or(before.timeout_seconds),
+                    enabled: patch.enabled.unwrap_or(before.enabled),
+                    updated_at: servers.clock().now(),
+                    spec,
+                    ..before.clone()
+                };
+                if after.spec != before.spec || after.tool_filter != before.tool_filter {
+                    servers.check(&after.spec, &after.tool_filter, after.timeout_seconds)?;
+                }
+                check_timeout(after.timeout_seconds)?;
+                let other = mcp_servers::get_by_name(tx, project, after.name())?;
+                if other.is_some_and(|other| other.id != id) {
+                    return Err(name_taken(after.name()));
+                }
+                mcp_servers::update(tx, &after)?;
+                mcp_servers::get(tx, project, id)?.ok_or_else(|| Error::no_server(id))
+            })
+            .await
+    }
+
+    pub async fn delete(&self, project: ProjectId, id: McpServerId) -> Result<(), Error> {
+        self.db()
+            .write(move |tx| {
+                let server = mcp_servers::lock(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
+                if let Some(product) = server.product {
+                    return Err(Error::Conflict(format!(
+                        "this server belongs to the product `{product}` and goes with it: switch it off instead"
+                    )));
+                }
+                mcp_servers::delete(tx, project, id)?;
+                Ok(())
+            })
+            .await?;
+        self.close_stale().await;
+        Ok(())
+    }
+
+    /// Takes a changed tool as it is now.
+    pub async fn accept_tool(
+        &self,
+        project: ProjectId,
+        id: McpServerId,
+        name: &str,
+        by: Option<TokenId>,
+    ) -> Result<StoredTool, Error> {
+        let name = name.to_owned();
+        self.db()
+            .write(move |tx| {
+                mcp_servers::lock(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
+                let known = mcp_tools::list_for_server(tx, id)?.into_iter().find(|tool| tool.name == name);
+                let known =
+                    known.ok_or_else(|| Error::NotFound { what: "tool of this server", id: name.clone() })?;
+                match known.status {
+                    ToolStatus::Live => return Ok(known),
+                    ToolStatus::Gone => {
+                        return Err(Error::Conflict(format!("the server no longer has a tool `{name}`")));
+                    }
+                    ToolStatus::Changed => {}
+                }
+                let accepted = StoredTool {
+                    pinned_digest: known.digest.clone(),
+                    pinned_tool: known.tool.clone(),
+                    status: ToolStatus::Live,
+                    accepted_by: by,
+                    ..known
+                };
+                mcp_tools::upsert(tx, id, &accepted)?;
+                mcp_servers::bump_revision(tx, project)?;
+                Ok(accepted)
+            })
+            .await
+    }
+
+    fn check(&self, spec: &ServerSpec, filter: &[String], timeout: i64) -> Result<(), Error> {
+        let mut problems = spec.check();
+        for (field, text) in spec.templates() {
+            if let Err(invalid) = text.parse::<Template>() {
+                problems.extend(invalid.prefixed(&field).problems);
+            }
+        }
+        if filter.len() > MAX_GLOBS
+            || filter.iter().any(|glob| glob.is_empty() || glob.len() > 128 || glob.contains('\0'))
+        {
+            problems.push(Problem::new(
+                "toolFilter",
+                format!("must be at most {MAX_GLOBS} patterns of 1 to 128 bytes"),
+            ));
+        }
+        Invalid::if_any(problems)?;
+        check_timeout(timeout)?;
+        if self.is_blocked(spec) { Err(Error::StdioDisabled) } else { Ok(()) }
+    }
+}
+
+fn check_timeout(seconds: i64) -> Result<(), Invalid> {
+    match (1..=MAX_TIMEOUT_SECONDS).contains(&seconds) {
+        true => Ok(()),
+        false => Err(Invalid::new("timeoutSeconds", format!("must be 1 to {MAX_TIMEOUT_SECONDS}"))),
+    }
+}
+
+/// The description with some fields changed; those of another transport are left behind.
+fn apply_patch(before: &ServerSpec, patch: &Map<String, Value>) -> Result<ServerSpec, Error> {
+    if patch.is_empty() {
+        return Ok(before.clone());
+    }
+    let mut spec = serde_json::to_value(before).unwrap_or_default();
+    let Some(fields) = spec.as_object_mut() else { return Ok(before.clone()) };
+    let transport = patch.get("transport").and_then(Value::as_str).unwrap_or(before.transport().as_str());
+    let of_program = transport == TransportKind::Stdio.as_str();
+    if of_program != (before.transport() == TransportKind::Stdio) {
+        for field in ["command", "args", "env", "url", "headers"] {
+            fields.remove(field);
+        }
+    }
+    for (field, value) in patch {
+        match value {
+            Value::Null => fields.remove(field),
+            value => fields.insert(field.clone(), value.clone()),
+        };
+    }
+    serde_json::from_value(spec).map_err(|error| Invalid::new("", error.to_string()).into())
+}
+
+/// Decisions about a project's servers wait for one another here.
+fn lock_servers(tx: &mut Tx<'_>, project: ProjectId) -> Result<(), Error> {
+    let found = projects::lock(tx, project)?;
+    found.map(|_| ()).ok_or_else(|| Error::NotFound { what: "project", id: project.to_string() })
+}
+
+fn name_taken(name: &str) -> Error {
+    Error::Conflict(format!("this project has an MCP server `{name}` already"))
+}

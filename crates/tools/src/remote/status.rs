@@ -1,0 +1,169 @@
+//! Looking at a project's servers: what is known of them, how they stand, and what they say now.
+
+use std::{sync::Arc, time::Instant};
+
+use emergent_domain::{
+    cursor::{Page, ResultPage},
+    ids::{McpServerId, ProjectId},
+    mcp_server::{McpServer, ServerSpec, ToolStatus, TransportKind},
+    time::Timestamp,
+};
+use emergent_store::{
+    Tx, mcp_servers,
+    mcp_tools::{self, StoredTool},
+};
+
+use super::{Error, McpServers, connection::ServerConnection, pins};
+
+/// How a server stands, as this process sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    Disabled,
+    /// A program, where programs are not run.
+    Blocked,
+    Connected,
+    /// It was reached before, and will be again when it is needed.
+    Idle,
+    /// The last attempt failed.
+    Failing,
+    /// Nobody needed it yet.
+    New,
+}
+
+impl Status {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Disabled => "disabled",
+            Self::Blocked => "blocked",
+            Self::Connected => "connected",
+            Self::Idle => "idle",
+            Self::Failing => "failing",
+            Self::New => "new",
+        }
+    }
+}
+
+/// What came of reaching for a server.
+#[derive(Debug, Clone)]
+pub struct Inspection {
+    /// The revision of MCP it speaks; `None` when it was not reached.
+    pub protocol: Option<String>,
+    pub tools: Vec<StoredTool>,
+    pub error: Option<String>,
+    pub millis: u64,
+}
+
+/// A server with how many tools it has, and how many of them differ from what was accepted.
+pub type ServerWithCounts = (McpServer, i64, i64);
+
+impl McpServers {
+    pub async fn get(&self, project: ProjectId, id: McpServerId) -> Result<ServerWithCounts, Error> {
+        let read = move |tx: &mut Tx<'_>| {
+            let server = mcp_servers::get(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
+            let counts = mcp_tools::counts(tx, project)?;
+            Ok(with_counts(server, &counts))
+        };
+        self.db().read(read).await
+    }
+
+    pub async fn list(&self, project: ProjectId, page: Page) -> Result<ResultPage<ServerWithCounts>, Error> {
+        let read = move |tx: &mut Tx<'_>| {
+            let servers = mcp_servers::list(tx, project, &page)?;
+            let counts = mcp_tools::counts(tx, project)?;
+            let items = servers.items.into_iter().map(|server| with_counts(server, &counts)).collect();
+            Ok(ResultPage { items, next: servers.next })
+        };
+        self.db().read(read).await
+    }
+
+    /// The tools of a server as they are known, those that are gone included.
+    pub async fn tools(
+        &self,
+        project: ProjectId,
+        id: McpServerId,
+    ) -> Result<(McpServer, Vec<StoredTool>), Error> {
+        let read = move |tx: &mut Tx<'_>| {
+            let server = mcp_servers::get(tx, project, id)?.ok_or_else(|| Error::no_server(id))?;
+            Ok((server, mcp_tools::list_for_server(tx, id)?))
+        };
+        self.db().read(read).await
+    }
+
+    /// Reaches for a server now, whatever failed before, and lists its tools.
+    pub async fn inspect(&self, project: ProjectId, id: McpServerId) -> Result<Inspection, Error> {
+        let (server, ..) = self.get(project, id).await?;
+        if !server.enabled {
+            return Err(Error::Conflict(format!("`{}` is switched off: enable it first", server.name())));
+        }
+        let began = Instant::now();
+        let link = self.connection(&server);
+        link.breaker.lock().record_success();
+        let reached = match self.client(&link).await {
+            Ok(client) => match self.refresh(&link, &client).await {
+                Ok(()) => Ok(client.version()),
+                Err(why) => Err(why),
+            },
+            Err(why) => Err(why),
+        };
+        let (protocol, error) = match reached {
+            Ok(version) => (Some(version), None),
+            Err(why) => {
+                (None, Some(self.redactor().for_project(server.project).redact_text(&why).into_owned()))
+            }
+        };
+        let tools = match &error {
+            None => self
+                .tools(project, id)
+                .await?
+                .1
+                .into_iter()
+                .filter(|tool| tool.status != ToolStatus::Gone)
+                .collect(),
+            Some(_) => Vec::new(),
+        };
+        let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(Inspection { protocol, tools, error, millis })
+    }
+
+    pub fn status(&self, server: &McpServer) -> Status {
+        let connected = self.find_connection(server).is_some_and(|link| link.is_connected());
+        match server {
+            _ if !server.enabled => Status::Disabled,
+            _ if self.is_blocked(&server.spec) => Status::Blocked,
+            _ if connected => Status::Connected,
+            McpServer { last_error: Some(_), .. } => Status::Failing,
+            McpServer { listed_at: Some(_), .. } => Status::Idle,
+            _ => Status::New,
+        }
+    }
+
+    /// Until when this process leaves a server alone that failed again and again.
+    pub fn breaker_open_until(&self, server: &McpServer) -> Option<Timestamp> {
+        let now = self.clock().now();
+        self.find_connection(server).and_then(|link| link.breaker.lock().open_until(now))
+    }
+
+    /// The connection of this very version, if there ever was one.
+    fn find_connection(&self, server: &McpServer) -> Option<Arc<ServerConnection>> {
+        let link = self.0.connections.lock().get(&server.id).map(Arc::clone);
+        link.filter(|link| link.server.version == server.version)
+    }
+
+    /// Whether it is a program, where programs are not run.
+    pub fn is_blocked(&self, spec: &ServerSpec) -> bool {
+        spec.transport() == TransportKind::Stdio && !self.settings().allow_stdio
+    }
+}
+
+fn with_counts(server: McpServer, counts: &[(McpServerId, i64, i64)]) -> ServerWithCounts {
+    let (tools, changed) = counts
+        .iter()
+        .find(|(id, ..)| *id == server.id)
+        .map_or((0, 0), |(_, tools, changed)| (*tools, *changed));
+    (server, tools, changed)
+}
+
+/// Whether a known tool is held back from the project's agents.
+pub fn is_held_back(server: &McpServer, tool: &StoredTool) -> bool {
+    tool.status == ToolStatus::Changed && !pins::is_offered(tool, server.pin_policy)
+}
