@@ -1,0 +1,210 @@
+//! Runs one page from top to bottom, and stops at the first block that fails: later blocks build on
+//! it.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::{
+    directive::Directive,
+    markdown::{self, Block, Item},
+    read,
+    sandbox::Sandbox,
+    shape,
+    shell::Shell,
+};
+
+const SHELLS: &[&str] = &["sh", "bash", "shell"];
+const DATA: &[&str] = &["json", "jsonl", "yaml", "yml", "toml"];
+const TEXT: &[&str] = &["", "text"];
+
+#[track_caller]
+pub fn check(page: &str) {
+    let items = markdown::items(&read(page)).unwrap_or_else(|(line, error)| panic!("{page}:{line}: {error}"));
+    if items.is_empty() {
+        return;
+    }
+    let mut run = PageRun::start(page);
+    if needs_server(&items) && !starts_server(&items) {
+        run.script(0, "emergent serve\nexport TOKEN=$(cat data/admin-token)").unwrap_or_else(|error| {
+            panic!("{page}: the server for this page did not start: {error}");
+        });
+    }
+    for item in &items {
+        let (line, text, result) = match item {
+            Item::Setup { line, command } => (line, command, run.script(*line - 1, command)),
+            Item::Block(block) => (&block.line, &block.text, run.block(block)),
+        };
+        if let Err(error) = result {
+            let log = run.sandbox.server_log();
+            let tail: Vec<_> = log.lines().rev().take(10).collect();
+            let tail: String = tail.into_iter().rev().map(|line| format!("  {line}\n")).collect();
+            panic!("{page}:{line}: this does not work as written\n\n{text}\n{error}\nserver log:\n{tail}");
+        }
+    }
+}
+
+fn shell_blocks(items: &[Item]) -> impl Iterator<Item = &Block> {
+    items.iter().filter_map(|item| match item {
+        Item::Block(block) => Some(block),
+        Item::Setup { .. } => None,
+    })
+}
+
+fn needs_server(items: &[Item]) -> bool {
+    shell_blocks(items).any(|block| {
+        let requests = block.directives.iter().any(|it| matches!(it, Directive::Request { .. }));
+        requests || (SHELLS.contains(&&*block.language) && block.text.contains(":4400"))
+    })
+}
+
+fn starts_server(items: &[Item]) -> bool {
+    shell_blocks(items).filter(|block| SHELLS.contains(&&*block.language)).any(|block| {
+        block.text.contains("emergent serve")
+            || block.text.contains("-- serve")
+            || block.text.contains("make run")
+    })
+}
+
+struct PageRun {
+    // Before the sandbox: what runs in the folder stops before the folder goes.
+    shell: Shell,
+    sandbox: Sandbox,
+    /// What the last script or request printed.
+    output: String,
+}
+
+impl PageRun {
+    fn start(page: &str) -> Self {
+        let mut sandbox = Sandbox::new();
+        let shell = Shell::start(&mut sandbox, page);
+        Self { shell, sandbox, output: String::new() }
+    }
+
+    fn block(&mut self, block: &Block) -> Result<(), String> {
+        if matches!(block.directives[..], [Directive::NotRun(_), ..]) {
+            return Ok(());
+        }
+        let language = &*block.language;
+        if SHELLS.contains(&language) {
+            self.shell_block(block)
+        } else if DATA.contains(&language) {
+            parse(language, &block.text)?;
+            let has_use = block.directives.iter().any(|it| !matches!(it, Directive::Setup(_)));
+            if !has_use {
+                return Err(format!(
+                    "a {language} block needs a directive, such as `<!-- test: file NAME -->`, before it: \
+                     tests/docs/directive.rs lists them"
+                ));
+            }
+            block.directives.iter().try_for_each(|directive| self.apply(directive, block))
+        } else if TEXT.contains(&language) {
+            if block.text.lines().any(|line| line.trim_start().starts_with("$ ")) {
+                return Err("commands belong in an `sh` block, without `$`, so that they are run".to_owned());
+            }
+            block.directives.iter().try_for_each(|directive| self.apply(directive, block))
+        } else {
+            Err(format!("no rule for blocks in `{language}`: {SHELLS:?}, {DATA:?} and {TEXT:?} have one"))
+        }
+    }
+
+    fn shell_block(&mut self, block: &Block) -> Result<(), String> {
+        let mut fails = false;
+        for directive in &block.directives {
+            match directive {
+                Directive::Setup(command) => self.script(block.line, command)?,
+                Directive::Fails => fails = true,
+                other => return Err(format!("{other:?} is not for a block that is run")),
+            }
+        }
+        if fails {
+            let block_file = self.sandbox.blocks().join("fails.sh");
+            let text = self.sandbox.replace_ports(&block.text);
+            fs::write(&block_file, text).expect("a new file");
+            let file = block_file.display();
+            // In a shell of its own: the page goes on after it.
+            self.script(
+                block.line,
+                &format!("! (trap - ERR EXIT; bash -eu -o pipefail '{file}') || {{ echo 'it succeeded' >&2; false; }}"),
+            )
+        } else {
+            self.script(block.line, &block.text)
+        }
+    }
+
+    fn apply(&mut self, directive: &Directive, block: &Block) -> Result<(), String> {
+        let text = self.sandbox.replace_ports(&block.text);
+        match directive {
+            Directive::Setup(command) => self.script(block.line, command),
+            Directive::File(name) => {
+                let path = self.sandbox.folder().join(name);
+                fs::create_dir_all(path.parent().expect("a folder")).expect("a new folder");
+                fs::write(path, text).map_err(|error| error.to_string())
+            }
+            Directive::Request { method, path, status } => {
+                let file = self.keep(block, &text);
+                let port = self.sandbox.port();
+                let status = status.map(|status| status.to_string()).unwrap_or_default();
+                self.script(
+                    block.line,
+                    &format!(
+                        "DOCS_STATUS={status} curl -sS -X {method} \"http://127.0.0.1:{port}{path}\" \
+                         -H \"Authorization: Bearer $(cat data/admin-token)\" \
+                         -H 'Content-Type: application/json' --data-binary @'{file}'"
+                    ),
+                )
+            }
+            Directive::Response => {
+                let example = parse(&block.language, &text)?;
+                let actual = shape::last_json(&self.output)
+                    .ok_or_else(|| format!("the output before has no JSON:\n{}", self.output))?;
+                shape::compare(&example, &actual).map_err(|error| format!("{error}\nactual: {actual:#}"))
+            }
+            Directive::Manifest => {
+                let file = self.keep(block, &text);
+                self.script(block.line, &format!("emergent product validate '{file}'"))
+            }
+            Directive::Run(command) => {
+                let file = self.keep(block, &text);
+                self.script(block.line, &format!("BLOCK='{file}'\n{command}"))
+            }
+            Directive::Output => shape::compare_lines(&text, &self.output)
+                .map_err(|error| format!("{error}\nactual:\n{}", self.output)),
+            Directive::Fails | Directive::NotRun(_) => {
+                Err(format!("{directive:?} is not for a block of data, or not the first directive"))
+            }
+        }
+    }
+
+    /// Writes a block to a file that is not in the page's folder.
+    fn keep(&self, block: &Block, text: &str) -> String {
+        let path = self.sandbox.blocks().join(format!("{}.{}", block.line, block.language));
+        fs::write(&path, text).expect("a new file");
+        path.display().to_string()
+    }
+
+    fn script(&mut self, line: usize, text: &str) -> Result<(), String> {
+        let text = self.sandbox.replace_ports(text);
+        let output = self.shell.run(line, &text);
+        self.output = output.stdout;
+        match output.failure {
+            None => Ok(()),
+            Some(failure) => {
+                Err(format!("{failure}\nstdout:\n{}\nstderr:\n{}", self.output, output.stderr))
+            }
+        }
+    }
+}
+
+fn parse(language: &str, text: &str) -> Result<Value, String> {
+    let error = |error: &dyn std::fmt::Display| format!("this is not {language}: {error}");
+    match language {
+        "json" => serde_json::from_str(text).map_err(|it| error(&it)),
+        "jsonl" => {
+            text.lines().map(|line| serde_json::from_str(line).map_err(|it| error(&it))).collect()
+        }
+        "yaml" | "yml" => serde_saphyr::from_str(text).map_err(|it| error(&it)),
+        "toml" => toml::from_str(text).map_err(|it| error(&it)),
+        _ => Err(format!("{language} is not a format of data")),
+    }
+}
