@@ -44,7 +44,7 @@ pub fn check(page: &str) {
     }
 }
 
-fn shell_blocks(items: &[Item]) -> impl Iterator<Item = &Block> {
+fn blocks(items: &[Item]) -> impl Iterator<Item = &Block> {
     items.iter().filter_map(|item| match item {
         Item::Block(block) => Some(block),
         Item::Setup { .. } => None,
@@ -52,14 +52,18 @@ fn shell_blocks(items: &[Item]) -> impl Iterator<Item = &Block> {
 }
 
 fn needs_server(items: &[Item]) -> bool {
-    shell_blocks(items).any(|block| {
-        let requests = block.directives.iter().any(|it| matches!(it, Directive::Request { .. }));
+    blocks(items).any(|block| {
+        let requests = block.directives.iter().any(|directive| match directive {
+            Directive::Request { .. } => true,
+            Directive::Run(command) => command.contains(":4400"),
+            _ => false,
+        });
         requests || (SHELLS.contains(&&*block.language) && block.text.contains(":4400"))
     })
 }
 
 fn starts_server(items: &[Item]) -> bool {
-    shell_blocks(items).filter(|block| SHELLS.contains(&&*block.language)).any(|block| {
+    blocks(items).filter(|block| SHELLS.contains(&&*block.language)).any(|block| {
         block.text.contains("emergent serve")
             || block.text.contains("-- serve")
             || block.text.contains("make run")
