@@ -5,6 +5,7 @@
 //! | `file NAME` | write the block to this file, for a later `sh` block to use |
 //! | `POST PATH`, `PUT`, `PATCH`, `DELETE` | send the block as the body; the response must be a 2xx, or the status after the path |
 //! | `response` | the output before has these fields, with values of these kinds |
+//! | `tool NAME` | the tool accepts the block as its input |
 //! | `manifest` | `emergent product validate` accepts the block |
 //! | `run: COMMAND` | the command succeeds; `$BLOCK` is a file that holds the block |
 //! | `output` | the output before has these lines, in this order; `…` stands for any text |
@@ -17,6 +18,7 @@ pub enum Directive {
     File(String),
     Request { method: String, path: String, status: Option<u16> },
     Response,
+    Tool(String),
     Manifest,
     Run(String),
     Output,
@@ -52,9 +54,11 @@ impl Directive {
             ["manifest"] => Ok(Self::Manifest),
             ["output"] => Ok(Self::Output),
             ["fails"] => Ok(Self::Fails),
+            ["tool", name] => Ok(Self::Tool(name.to_owned())),
             ["file", name] => Ok(Self::File(name.to_owned())),
             [method @ ("POST" | "PUT" | "PATCH" | "DELETE"), path, ref status @ ..] if status.len() < 2 => {
-                let status = status.first().map(|status| status.parse()).transpose().map_err(|_| unknown())?;
+                let status =
+                    status.first().map(|status| status.parse()).transpose().map_err(|_| unknown())?;
                 Ok(Self::Request { method: method.to_owned(), path: path.to_owned(), status })
             }
             _ => Err(unknown()),

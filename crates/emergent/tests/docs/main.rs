@@ -60,6 +60,7 @@ pages! {
     secrets: "docs/secrets.md",
     tools: "docs/tools.md",
     triggers: "docs/triggers.md",
+    vocabulary: "docs/vocabulary.md",
     workflows: "docs/workflows.md",
 }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     directive::Directive,
@@ -54,7 +54,7 @@ fn blocks(items: &[Item]) -> impl Iterator<Item = &Block> {
 fn needs_server(items: &[Item]) -> bool {
     blocks(items).any(|block| {
         let requests = block.directives.iter().any(|directive| match directive {
-            Directive::Request { .. } => true,
+            Directive::Request { .. } | Directive::Tool(_) => true,
             Directive::Run(command) => command.contains(":4400"),
             _ => false,
         });
@@ -146,17 +146,17 @@ impl PageRun {
                 fs::write(path, text).map_err(|error| error.to_string())
             }
             Directive::Request { method, path, status } => {
-                let file = self.keep(block, &text);
-                let port = self.sandbox.port();
                 let status = status.map(|status| status.to_string()).unwrap_or_default();
-                self.script(
-                    block.line,
-                    &format!(
-                        "DOCS_STATUS={status} curl -sS -X {method} \"http://127.0.0.1:{port}{path}\" \
-                         -H \"Authorization: Bearer $(cat data/admin-token)\" \
-                         -H 'Content-Type: application/json' --data-binary @'{file}'"
-                    ),
-                )
+                self.request(block, &format!("DOCS_STATUS={status}"), method, path, &text)
+            }
+            Directive::Tool(name) => {
+                let input = parse(&block.language, &text)?;
+                let params = json!({ "name": name, "arguments": input });
+                let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+                self.request(block, "", "POST", "/mcp", &body.to_string())?;
+                let response = shape::last_json(&self.output).unwrap_or_default();
+                let accepted = response["result"].is_object() && response["result"]["isError"] != true;
+                accepted.then_some(()).ok_or_else(|| format!("the tool answered: {response:#}"))
             }
             Directive::Response => {
                 let example = parse(&block.language, &text)?;
@@ -180,6 +180,27 @@ impl PageRun {
         }
     }
 
+    fn request(
+        &mut self,
+        block: &Block,
+        settings: &str,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> Result<(), String> {
+        let file = self.keep(block, body);
+        let port = self.sandbox.port();
+        // The path may use variables that the page has set.
+        self.script(
+            block.line,
+            &format!(
+                "{settings} curl -sS -X {method} \"http://127.0.0.1:{port}{path}\" \
+                 -H \"Authorization: Bearer $(cat data/admin-token)\" \
+                 -H 'Content-Type: application/json' --data-binary @'{file}'"
+            ),
+        )
+    }
+
     /// Writes a block to a file that is not in the page's folder.
     fn keep(&self, block: &Block, text: &str) -> String {
         let path = self.sandbox.blocks().join(format!("{}.{}", block.line, block.language));
@@ -193,9 +214,7 @@ impl PageRun {
         self.output = output.stdout;
         match output.failure {
             None => Ok(()),
-            Some(failure) => {
-                Err(format!("{failure}\nstdout:\n{}\nstderr:\n{}", self.output, output.stderr))
-            }
+            Some(failure) => Err(format!("{failure}\nstdout:\n{}\nstderr:\n{}", self.output, output.stderr)),
         }
     }
 }
@@ -204,9 +223,7 @@ fn parse(language: &str, text: &str) -> Result<Value, String> {
     let error = |error: &dyn std::fmt::Display| format!("this is not {language}: {error}");
     match language {
         "json" => serde_json::from_str(text).map_err(|it| error(&it)),
-        "jsonl" => {
-            text.lines().map(|line| serde_json::from_str(line).map_err(|it| error(&it))).collect()
-        }
+        "jsonl" => text.lines().map(|line| serde_json::from_str(line).map_err(|it| error(&it))).collect(),
         "yaml" | "yml" => serde_saphyr::from_str(text).map_err(|it| error(&it)),
         "toml" => toml::from_str(text).map_err(|it| error(&it)),
         _ => Err(format!("{language} is not a format of data")),

@@ -123,5 +123,6 @@ impl Sandbox {
 
 fn path_with(first: &Path) -> OsString {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::join_paths(std::iter::once(first.to_owned()).chain(std::env::split_paths(&path))).expect("a PATH")
+    std::env::join_paths(std::iter::once(first.to_owned()).chain(std::env::split_paths(&path)))
+        .expect("a PATH")
 }

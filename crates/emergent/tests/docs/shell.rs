@@ -83,7 +83,9 @@ impl Shell {
         let sent = writeln!(scripts, "{} {line} {}", self.page, file.display());
         let failure = match sent.map(|()| self.done.recv_timeout(BLOCK_TIMEOUT)) {
             Ok(Ok(())) => None,
-            Ok(Err(RecvTimeoutError::Timeout)) => Some(format!("no end within {} s", BLOCK_TIMEOUT.as_secs())),
+            Ok(Err(RecvTimeoutError::Timeout)) => {
+                Some(format!("no end within {} s", BLOCK_TIMEOUT.as_secs()))
+            }
             Ok(Err(RecvTimeoutError::Disconnected)) | Err(_) => Some("it ended with an error".to_owned()),
         };
         let read = |ending: &str| {
