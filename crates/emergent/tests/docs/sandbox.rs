@@ -116,6 +116,7 @@ impl Sandbox {
             .env("EMERGENT_LISTEN", format!("127.0.0.1:{port}"))
             .env("DOCS_EMERGENT", env!("CARGO_BIN_EXE_emergent"))
             .env("DOCS_REPOSITORY", repository())
+            .env("DOCS_REHEARSALS", repository().join("crates/emergent/tests/docs/rehearsals"))
             .env("DOCS_STATE", self.root.path());
         command
     }
