@@ -37,7 +37,9 @@ macro_rules! pages {
         $(
             #[test]
             fn $test() {
-                page::check($page);
+                if let Err(error) = page::run($page, &read($page)) {
+                    panic!("{error}");
+                }
             }
         )*
     };

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use crate::{
     directive::Directive,
     markdown::{self, Block, Item},
-    read,
     sandbox::Sandbox,
     shape,
     shell::Shell,
@@ -16,32 +15,34 @@ use crate::{
 
 const SHELLS: &[&str] = &["sh", "bash", "shell"];
 const DATA: &[&str] = &["json", "jsonl", "yaml", "yml", "toml"];
+/// The version of MCP in which a request needs no session.
+const MCP_VERSION: &str = "2026-07-28";
 const TEXT: &[&str] = &["", "text"];
 
-#[track_caller]
-pub fn check(page: &str) {
-    let items = markdown::items(&read(page)).unwrap_or_else(|(line, error)| panic!("{page}:{line}: {error}"));
+/// Runs the blocks of a page. An error says where it happened, what the block is and what it printed.
+pub fn run(page: &str, text: &str) -> Result<(), String> {
+    let items = markdown::items(text).map_err(|(line, error)| format!("{page}:{line}: {error}"))?;
     if items.is_empty() {
-        return;
+        return Ok(());
     }
     let mut run = PageRun::start(page);
     if needs_server(&items) && !starts_server(&items) {
-        run.script(0, "emergent serve\nexport TOKEN=$(cat data/admin-token)").unwrap_or_else(|error| {
-            panic!("{page}: the server for this page did not start: {error}");
-        });
+        run.script(0, "emergent serve\nexport TOKEN=$(cat data/admin-token)")
+            .map_err(|error| format!("{page}: the server for this page did not start: {error}"))?;
     }
     for item in &items {
         let (line, text, result) = match item {
             Item::Setup { line, command } => (line, command, run.script(*line - 1, command)),
             Item::Block(block) => (&block.line, &block.text, run.block(block)),
         };
-        if let Err(error) = result {
+        result.map_err(|error| {
             let log = run.sandbox.server_log();
-            let tail: Vec<_> = log.lines().rev().take(10).collect();
-            let tail: String = tail.into_iter().rev().map(|line| format!("  {line}\n")).collect();
-            panic!("{page}:{line}: this does not work as written\n\n{text}\n{error}\nserver log:\n{tail}");
-        }
+            let lines: Vec<_> = log.lines().collect();
+            let newest = lines[lines.len().saturating_sub(10)..].join("\n");
+            format!("{page}:{line}: this does not work as written\n\n{text}\n{error}\nserver log:\n{newest}")
+        })?;
     }
+    Ok(())
 }
 
 fn blocks(items: &[Item]) -> impl Iterator<Item = &Block> {
@@ -146,14 +147,21 @@ impl PageRun {
                 fs::write(path, text).map_err(|error| error.to_string())
             }
             Directive::Request { method, path, status } => {
-                let status = status.map(|status| status.to_string()).unwrap_or_default();
-                self.request(block, &format!("DOCS_STATUS={status}"), method, path, &text)
+                let expected = status.map(|status| format!("--docs-status {status}")).unwrap_or_default();
+                self.request(block, &format!("-X {method} {expected}"), path, &text)
             }
             Directive::Tool(name) => {
                 let input = parse(&block.language, &text)?;
-                let params = json!({ "name": name, "arguments": input });
+                let meta = json!({
+                    "io.modelcontextprotocol/protocolVersion": MCP_VERSION,
+                    "io.modelcontextprotocol/clientCapabilities": {},
+                });
+                let params = json!({ "name": name, "arguments": input, "_meta": meta });
                 let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
-                self.request(block, "", "POST", "/mcp", &body.to_string())?;
+                let headers = format!(
+                    "-H 'MCP-Protocol-Version: {MCP_VERSION}' -H 'Mcp-Method: tools/call' -H 'Mcp-Name: {name}'"
+                );
+                self.request(block, &headers, "/mcp", &body.to_string())?;
                 let response = shape::last_json(&self.output).unwrap_or_default();
                 let accepted = response["result"].is_object() && response["result"]["isError"] != true;
                 accepted.then_some(()).ok_or_else(|| format!("the tool answered: {response:#}"))
@@ -180,21 +188,14 @@ impl PageRun {
         }
     }
 
-    fn request(
-        &mut self,
-        block: &Block,
-        settings: &str,
-        method: &str,
-        path: &str,
-        body: &str,
-    ) -> Result<(), String> {
+    /// Sends a request with curl from the page's shell: the path may use variables of the page.
+    fn request(&mut self, block: &Block, options: &str, path: &str, body: &str) -> Result<(), String> {
         let file = self.keep(block, body);
         let port = self.sandbox.port();
-        // The path may use variables that the page has set.
         self.script(
             block.line,
             &format!(
-                "{settings} curl -sS -X {method} \"http://127.0.0.1:{port}{path}\" \
+                "curl -sS \"http://127.0.0.1:{port}{path}\" {options} \
                  -H \"Authorization: Bearer $(cat data/admin-token)\" \
                  -H 'Content-Type: application/json' --data-binary @'{file}'"
             ),
@@ -223,9 +224,65 @@ fn parse(language: &str, text: &str) -> Result<Value, String> {
     let error = |error: &dyn std::fmt::Display| format!("this is not {language}: {error}");
     match language {
         "json" => serde_json::from_str(text).map_err(|it| error(&it)),
-        "jsonl" => text.lines().map(|line| serde_json::from_str(line).map_err(|it| error(&it))).collect(),
+        "jsonl" => {
+            let lines = text.lines().map(serde_json::from_str);
+            lines.collect::<Result<Vec<Value>, _>>().map(Value::Array).map_err(|it| error(&it))
+        }
         "yaml" | "yml" => serde_saphyr::from_str(text).map_err(|it| error(&it)),
         "toml" => toml::from_str(text).map_err(|it| error(&it)),
         _ => Err(format!("{language} is not a format of data")),
     }
+}
+
+#[test]
+fn what_a_block_sets_is_there_for_the_next() {
+    let page = "\
+```sh
+mkdir inner && cd inner
+greet() { echo \"{ \\\"hello\\\": \\\"$1\\\" }\"; }
+NAME=Ada
+```
+```sh
+greet \"$NAME\" | tee hello.txt
+```
+<!-- test: response -->
+```json
+{ \"hello\": \"someone\" }
+```
+<!-- test: output -->
+```
+{ … Ada … }
+```
+<!-- test: fails -->
+```sh
+test -f ../hello.txt
+echo not reached
+```
+```sh
+test -f hello.txt
+```
+";
+    assert_eq!(run("page.md", page), Ok(()));
+}
+
+#[test]
+fn a_page_that_does_not_work_is_an_error_with_its_line() {
+    let check = |page: &str, expected: &str| {
+        let error = run("page.md", page).expect_err(page);
+        assert!(error.contains(expected), "{page}\n{error}");
+    };
+    check("a\n```sh\ntrue\nfalse\ntrue\n```\n", "page.md:4: `false` ended with status 1");
+    check("```sh\nfalse | true\n```\n", "status 1");
+    check("```sh\necho $NOT_SET\n```\n", "NOT_SET: unbound variable");
+    check("```sh\nexit 0\n```\n", "it ended with an error");
+    check("```sh\nemergent run list --no-such-flag\n```\n", "--no-such-flag");
+    check("```sh\ncargo clippy\n```\n", "no rule for `cargo clippy`");
+    check("```sh\nmake no-such-target\n```\n", "no-such-target");
+    check("```sh\ncurl -s http://127.0.0.1:4400/api/no-such-route\n```\n", "ended with status 22");
+    check("<!-- test: fails -->\n```sh\ntrue\n```\n", "it succeeded");
+    check("```json\n{}\n```\n", "needs a directive");
+    check("<!-- test: file a.json -->\n```json\n{ a: 1 }\n```\n", "this is not json");
+    check("<!-- test: POST /api/graph/objects -->\n```json\n{}\n```\n", "\"success\":false");
+    check("```\n$ emergent doctor\n```\n", "without `$`");
+    check("```ini\na=1\n```\n", "no rule for blocks in `ini`");
 }
