@@ -10,7 +10,9 @@
 //!   says what the test does with the block: see `directive.rs`.
 //! - Blocks without a language, and `text` blocks, show output; with a directive it is compared.
 //!
-//! The tests need bash and curl. Nothing here uses the crates of Emergent, only its binary.
+//! The tests need bash, curl and Python 3. Nothing here uses the crates of Emergent, only its binary.
+
+#![cfg(unix)]
 
 mod directive;
 mod markdown;
