@@ -76,16 +76,20 @@ impl Sandbox {
     }
 
     /// Replaces the ports 4400 to 4409, so that pages do not disturb one another or a server of the
-    /// developer.
+    /// developer. Longer numbers, such as a port that was replaced before, stay.
     pub fn replace_ports(&mut self, text: &str) -> String {
-        (4400..4410).fold(text.to_owned(), |text, port| {
-            let documented = format!(":{port}");
-            if text.contains(&documented) {
-                text.replace(&documented, &format!(":{}", self.replacement(port)))
+        let mut parts = text.split(":440");
+        let mut replaced = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let digits = part.len() - part.trim_start_matches(|char: char| char.is_ascii_digit()).len();
+            if digits == 1 {
+                let port = format!("440{}", &part[..1]).parse().expect("four digits");
+                replaced.push_str(&format!(":{}{}", self.replacement(port), &part[1..]));
             } else {
-                text
+                replaced.push_str(&format!(":440{part}"));
             }
-        })
+        }
+        replaced
     }
 
     fn replacement(&mut self, port: u16) -> u16 {
@@ -126,4 +130,14 @@ fn path_with(first: &Path) -> OsString {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::join_paths(std::iter::once(first.to_owned()).chain(std::env::split_paths(&path)))
         .expect("a PATH")
+}
+
+#[test]
+fn only_documented_ports_are_replaced() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ports = BTreeMap::from([(4400, 44018), (4401, 40001)]);
+    let text = "http://127.0.0.1:4400/api localhost:4401 :44018 :440 :4400";
+    let replaced = "http://127.0.0.1:44018/api localhost:40001 :44018 :440 :44018";
+    assert_eq!(sandbox.replace_ports(text), replaced);
+    assert_eq!(sandbox.replace_ports(replaced), replaced);
 }
