@@ -38,11 +38,12 @@ test:
 	$(CARGO) build --locked -p emergent
 	EMERGENT_BIN="$(TARGET)/debug/emergent" scripts/api-fuzz
 
-## check    formatting, clippy, documentation, direction of dependencies, unused dependencies
+## check    formatting, clippy, documentation, direction of dependencies, unused or denied dependencies
 .PHONY: check
 check:
 	$(CARGO) fmt --all --check
 	scripts/unused-deps
+	scripts/deny
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --workspace --locked
 	$(CARGO) test --quiet --locked -p emergent-testkit --test architecture
