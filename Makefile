@@ -38,7 +38,7 @@ test:
 	$(CARGO) build --locked -p emergent
 	EMERGENT_BIN="$(TARGET)/debug/emergent" scripts/api-fuzz
 
-## check    formatting, clippy, documentation, direction of dependencies, unused or denied dependencies
+## check    formatting, clippy, docs, crates and pages in step, unused or denied dependencies
 .PHONY: check
 check:
 	$(CARGO) fmt --all --check
@@ -46,7 +46,7 @@ check:
 	scripts/deny
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --workspace --locked
-	$(CARGO) test --quiet --locked -p emergent-testkit --test architecture
+	$(CARGO) test --quiet --locked -p emergent-testkit --test architecture --test drift
 
 ## bench    measure on Debian's packages: JSON lines on stdout, a table on stderr (ARGS="--only text")
 .PHONY: bench
