@@ -2,18 +2,22 @@
 //! values of what has many fields.
 
 pub mod fixtures;
+mod postgres;
 pub mod scripted;
 
 use std::sync::Arc;
 
 use emergent_domain::time::{Clock, Timestamp};
 use emergent_store::{Db, DbConfig, Engine};
+pub use postgres::{PostgresDatabase, new_postgres_database, postgres_server};
 
-/// A database of its own, gone with the test.
+/// A database of its own, deleted with the test. `db` stands first, since fields are dropped in
+/// order: its connections close before the database is deleted.
 pub struct TestDb {
     pub db: Db,
     config: DbConfig,
     _dir: Option<Arc<tempfile::TempDir>>,
+    _database: Option<PostgresDatabase>,
 }
 
 impl std::ops::Deref for TestDb {
@@ -35,14 +39,14 @@ impl TestDb {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let config = DbConfig::Sqlite { path: dir.path().join("emergent.db") };
         let db = Db::open(config.clone()).await.expect("a new embedded database");
-        Self { db, config, _dir: Some(Arc::new(dir)) }
+        Self { db, config, _dir: Some(Arc::new(dir)), _database: None }
     }
 
     pub async fn postgres() -> Self {
-        let config =
-            DbConfig::Postgres { url: new_postgres_database().await, connections: 16, statement_cache: true };
+        let database = new_postgres_database().await;
+        let config = DbConfig::Postgres { url: database.url(), connections: 16, statement_cache: true };
         let db = Db::open(config.clone()).await.expect("a new PostgreSQL database");
-        Self { db, config, _dir: None }
+        Self { db, config, _dir: None, _database: Some(database) }
     }
 
     /// A second server on the same database.
@@ -52,43 +56,6 @@ impl TestDb {
 
     pub fn config(&self) -> &DbConfig {
         &self.config
-    }
-}
-
-/// Where PostgreSQL is for tests. A test that needs it and has none fails: it never just passes.
-pub fn postgres_server() -> String {
-    std::env::var("TEST_DATABASE_URL").unwrap_or_else(|_| {
-        panic!(
-            "this test needs PostgreSQL with pgvector: run `make test`, or \
-             `scripts/postgres run cargo test …`, or set TEST_DATABASE_URL"
-        )
-    })
-}
-
-/// Makes an empty database on the test server and returns its URL.
-pub async fn new_postgres_database() -> String {
-    let server = postgres_server();
-    let mut config: tokio_postgres::Config = server.parse().expect("TEST_DATABASE_URL is a PostgreSQL URL");
-    config.connect_timeout(std::time::Duration::from_secs(10));
-    let (client, connection) =
-        config.connect(tokio_postgres::NoTls).await.expect("the PostgreSQL of TEST_DATABASE_URL answers");
-    let connection = tokio::spawn(connection);
-    let name = format!("test_{}", uuid::Uuid::now_v7().simple());
-    client.batch_execute(&format!("CREATE DATABASE {name}")).await.expect("a database can be made");
-    drop(client);
-    let _ = connection.await;
-    with_database(&server, &name)
-}
-
-fn with_database(url: &str, name: &str) -> String {
-    let (base, query) = match url.split_once('?') {
-        Some((base, query)) => (base, format!("?{query}")),
-        None => (url, String::new()),
-    };
-    let slash = base.rfind('/').filter(|at| *at > base.find("://").map_or(0, |start| start + 2));
-    match slash {
-        Some(at) => format!("{}/{name}{query}", &base[..at]),
-        None => format!("{base}/{name}{query}"),
     }
 }
 

@@ -25,17 +25,21 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Home {
     dir: tempfile::TempDir,
     pub postgres: Option<String>,
+    /// Dropped with the home that created it; homes that share the database only have its URL.
+    database: Option<emergent_testkit::PostgresDatabase>,
     env: Vec<(&'static str, String)>,
 }
 
 impl Home {
     pub fn sqlite() -> Self {
         let env = vec![("EMERGENT_ADMIN_TOKEN", TOKEN.to_owned())];
-        Self { dir: tempfile::tempdir().expect("a temporary folder"), postgres: None, env }
+        Self { dir: tempfile::tempdir().expect("a temporary folder"), postgres: None, database: None, env }
     }
 
     pub async fn postgres() -> Self {
-        Self::on(emergent_testkit::new_postgres_database().await)
+        let database = emergent_testkit::new_postgres_database().await;
+        let home = Self::on(database.url());
+        Self { database: Some(database), ..home }
     }
 
     /// A data folder of its own on a database that others use as well.

@@ -23,6 +23,8 @@ pub struct House {
     /// How many runs a server drives at once.
     pub places: usize,
     database: Database,
+    /// Dropped with the house; `None` on SQLite.
+    _postgres: Option<emergent_testkit::PostgresDatabase>,
     servers: usize,
     tasks: usize,
     folder: tempfile::TempDir,
@@ -36,8 +38,10 @@ impl House {
     }
 
     pub async fn postgres() -> Self {
-        let url = emergent_testkit::new_postgres_database().await;
-        Self::on(Database::Postgres(url), tempfile::tempdir().expect("a temporary folder"))
+        let postgres = emergent_testkit::new_postgres_database().await;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let house = Self::on(Database::Postgres(postgres.url()), folder);
+        Self { _postgres: Some(postgres), ..house }
     }
 
     fn on(database: Database, folder: tempfile::TempDir) -> Self {
@@ -45,7 +49,7 @@ impl House {
         let desk = Desk::open(folder.path(), seed);
         let dice = StdRng::seed_from_u64(seed);
         // Fewer than there are runs: some wait, and those above others leave theirs.
-        Self { desk, dice, kills: 0, places: 8, database, servers: 0, tasks: 0, folder }
+        Self { desk, dice, kills: 0, places: 8, database, _postgres: None, servers: 0, tasks: 0, folder }
     }
 
     /// Whether several servers can be at its database.

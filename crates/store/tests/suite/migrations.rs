@@ -50,6 +50,6 @@ async fn servers_that_start_together_migrate_once_on_sqlite() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_that_start_together_migrate_once_on_postgres() {
-    let url = new_postgres_database().await;
-    start_together(DbConfig::Postgres { url, connections: 2, statement_cache: true }).await;
+    let database = new_postgres_database().await;
+    start_together(DbConfig::Postgres { url: database.url(), connections: 2, statement_cache: true }).await;
 }
