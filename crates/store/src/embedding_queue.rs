@@ -87,7 +87,7 @@ pub struct QueuedRow {
 }
 
 impl RowKind {
-    const ALL: [RowKind; 2] = [RowKind::Object, RowKind::Chunk];
+    pub(crate) const ALL: [RowKind; 2] = [RowKind::Object, RowKind::Chunk];
 
     fn index(self) -> SearchIndex {
         match self {

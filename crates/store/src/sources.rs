@@ -16,7 +16,8 @@ use uuid::Uuid;
 use crate::{
     author,
     error::Result,
-    objects, page, params, relationships,
+    page, params,
+    row::TableRow,
     tx::Tx,
     value::{Param, Row},
 };
@@ -135,9 +136,9 @@ pub fn get_object_with_flag(
     let sql = format!(
         "SELECT EXISTS (SELECT 1 FROM graph_sources AS s WHERE s.entity_id = o.id), {}
          FROM graph_objects AS o WHERE o.id = $1 AND o.project_id = $2 AND o.deleted_at IS NULL",
-        objects::columns("o")
+        Object::columns_of("o")
     );
-    tx.query_opt(&sql, params![id, project], |row| Ok((objects::from_row(row, 1)?, row.get(0)?)))
+    tx.query_opt(&sql, params![id, project], |row| Ok((Object::from_row_at(row, 1)?, row.get(0)?)))
 }
 
 /// As [`object`], of a living relationship.
@@ -149,9 +150,9 @@ pub fn get_relationship_with_flag(
     let sql = format!(
         "SELECT EXISTS (SELECT 1 FROM graph_sources AS s WHERE s.entity_id = r.id), {}
          FROM graph_relationships AS r WHERE r.id = $1 AND r.project_id = $2 AND r.deleted_at IS NULL",
-        relationships::columns("r")
+        Relationship::columns_of("r")
     );
-    tx.query_opt(&sql, params![id, project], |row| Ok((relationships::from_row(row, 1)?, row.get(0)?)))
+    tx.query_opt(&sql, params![id, project], |row| Ok((Relationship::from_row_at(row, 1)?, row.get(0)?)))
 }
 
 /// Whether somebody else than a run noted a passage for something.
