@@ -9,7 +9,7 @@ use emergent_domain::{
     change::ChangeKind,
     ids,
     json::JsonObject,
-    mcp_server::{PinPolicy, ToolStatus},
+    mcp_server::{PinPolicy, ToolStatus, TransportKind},
     pack::TemplatePack,
     prompt::Prompt,
     run::{MessageRole, Origin, Reason, RunStatus, ToolCallStatus},
@@ -22,6 +22,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
+    budget::CallStatus,
     embedding_queue::RowKind,
     jobs::JobStatus,
     row::ToParam,
@@ -104,6 +105,7 @@ words!(
     ChangeKind,
     Deliverable,
     EventKind,
+    CallStatus,
     FiringStatus,
     JobStatus,
     MessageRole,
@@ -114,6 +116,7 @@ words!(
     RunStatus,
     ToolCallStatus,
     ToolStatus,
+    TransportKind,
     WorkflowStatus,
 );
 

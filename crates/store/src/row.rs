@@ -37,8 +37,12 @@ pub(crate) trait TableRow: Sized {
 
     /// The column list with the alias of the table before each column.
     fn columns_of(alias: &str) -> String {
-        let names: Vec<String> = Self::COLUMNS.split(", ").map(|name| format!("{alias}.{name}")).collect();
-        names.join(", ")
+        let mut list = String::with_capacity(Self::COLUMNS.len() + Self::COLUMN_COUNT * (alias.len() + 1));
+        for column in Self::COLUMNS.split(", ") {
+            let separator = if list.is_empty() { "" } else { ", " };
+            list.extend([separator, alias, ".", column]);
+        }
+        list
     }
 }
 
@@ -129,6 +133,11 @@ impl<'a, 'r> RowReader<'a, 'r> {
     pub fn next_of<T: Column>(&mut self, table: &'static str, column: &'static str) -> Result<T> {
         self.index += 1;
         self.row.read(self.index - 1, table, column)
+    }
+
+    /// The value of a column that can be NULL, but not in this row.
+    pub fn required<T>(&self, value: Option<T>, column: &'static str) -> Result<T> {
+        value.ok_or_else(|| self.unreadable(column, "NULL"))
     }
 
     /// The error for a column whose value was read and is not understood.
