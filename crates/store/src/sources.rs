@@ -17,9 +17,9 @@ use crate::{
     author,
     error::Result,
     page, params,
-    row::TableRow,
+    row::{TableRow, read_row},
     tx::Tx,
-    value::{Param, Row},
+    value::Param,
 };
 
 /// What a source is of.
@@ -40,24 +40,23 @@ impl SourceOwner {
 
 /// A passage of a living document of the project.
 pub fn find_chunk(tx: &mut Tx<'_>, project: ProjectId, chunk: ChunkId) -> Result<Option<Source>> {
-    tx.query_opt(
-        "SELECT c.id, c.document_id, d.title, c.idx, c.heading, d.deleted_at IS NOT NULL
-         FROM document_chunks AS c JOIN documents AS d ON d.id = c.document_id
+    let sql = format!(
+        "SELECT {} FROM document_chunks AS c JOIN documents AS d ON d.id = c.document_id
          WHERE c.id = $1 AND c.project_id = $2 AND d.deleted_at IS NULL",
-        params![chunk, project],
-        |row| source_from_row(row, 0),
-    )
+        Source::COLUMNS
+    );
+    tx.query_opt(&sql, params![chunk, project], Source::from_row)
 }
 
-fn source_from_row(row: &Row<'_>, first: usize) -> Result<Source> {
-    Ok(Source {
-        chunk: row.get(first)?,
-        document: row.get(first + 1)?,
-        title: row.get(first + 2)?,
-        index: row.get(first + 3)?,
-        heading: row.get(first + 4)?,
-        deleted: row.get(first + 5)?,
-    })
+read_row! {
+    Source in "document_chunks" {
+        chunk: "c.id",
+        document: "c.document_id",
+        title: "d.title" @ "documents",
+        index: "c.idx",
+        heading: "c.heading",
+        deleted: "d.deleted_at IS NOT NULL" @ "documents",
+    }
 }
 
 /// Notes that a passage speaks of something; false when the same run has said so, or somebody who
@@ -103,7 +102,7 @@ pub fn list_for(
     let mut found: HashMap<Uuid, Vec<Source>> = HashMap::new();
     for list in page::in_chunks(entities) {
         let sql = format!(
-            "SELECT s.entity_id, c.id, c.document_id, d.title, c.idx, c.heading, d.deleted_at IS NOT NULL
+            "SELECT s.entity_id, {}
              FROM (
                  SELECT entity_id, chunk_id,
                      row_number() OVER (PARTITION BY entity_id ORDER BY first_said DESC, chunk_id DESC) AS place
@@ -115,11 +114,14 @@ pub fn list_for(
              ) AS s
              JOIN document_chunks AS c ON c.id = s.chunk_id JOIN documents AS d ON d.id = c.document_id
              WHERE s.place <= $2 ORDER BY s.entity_id, s.place",
+            Source::COLUMNS,
             page::placeholders(3, list.len())
         );
         let mut params = vec![Param::from(project), Param::from(most)];
         params.extend(list.into_iter().map(Param::from));
-        for (entity, source) in tx.query(&sql, &params, |row| Ok((row.get(0)?, source_from_row(row, 1)?)))? {
+        for (entity, source) in
+            tx.query(&sql, &params, |row| Ok((row.get(0)?, Source::from_row_at(row, 1)?)))?
+        {
             found.entry(entity).or_default().push(source);
         }
     }
