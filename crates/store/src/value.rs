@@ -368,11 +368,15 @@ impl Column for Timestamp {
 impl Column for JsonObject {
     const NAME: &'static str = "a JSON object";
     fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
-        String::from_sqlite(value).and_then(|text| JsonObject::from_text(text).ok())
+        String::from_sqlite(value).and_then(json_object)
     }
     fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
-        String::from_postgres(raw).and_then(|text| JsonObject::from_text(text).ok())
+        String::from_postgres(raw).and_then(json_object)
     }
+}
+
+fn json_object(text: String) -> Option<JsonObject> {
+    JsonObject::from_text(text).ok().filter(|object| object.as_str().trim_start().starts_with('{'))
 }
 
 /// Labels and the like: a JSON array of strings.
