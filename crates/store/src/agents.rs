@@ -6,36 +6,32 @@ use emergent_domain::{
     author::Author,
     cursor::{Cursor, Page, ResultPage},
     ids::{AgentId, ProjectId},
-    time::Timestamp,
 };
 
 use crate::{
     author,
-    error::{Error, Result},
+    error::Result,
     page, params,
+    row::{RowReader, TableRow, read_row, to_param},
     tx::Tx,
-    value::{Param, Row, json},
+    value::Param,
 };
 
-const COLUMNS: &str = "a.id, a.project_id, a.version, v.definition, a.created_at, a.updated_at, a.deleted_at";
+const COLUMNS: &str = Agent::COLUMNS;
+const VERSIONS: &str = "agent_definition_versions";
 const FROM: &str = "agent_definitions AS a
      JOIN agent_definition_versions AS v ON v.agent_id = a.id AND v.version = a.version";
 
-fn from_row(row: &Row<'_>) -> Result<Agent> {
-    Ok(Agent {
-        id: row.get(0)?,
-        project: row.get(1)?,
-        version: row.get(2)?,
-        definition: parse(row, 3)?,
-        created_at: row.get(4)?,
-        updated_at: row.get(5)?,
-        deleted_at: row.get(6)?,
-    })
-}
-
-fn parse(row: &Row<'_>, column: usize) -> Result<AgentDefinition> {
-    let text: String = row.get(column)?;
-    serde_json::from_str(&text).map_err(|_| Error::Column { column, expected: "an agent's definition" })
+read_row! {
+    Agent in "agent_definitions" {
+        id: "a.id",
+        project: "a.project_id",
+        version: "a.version",
+        definition: "v.definition" @ "agent_definition_versions",
+        created_at: "a.created_at",
+        updated_at: "a.updated_at",
+        deleted_at: "a.deleted_at",
+    }
 }
 
 /// A living agent.
@@ -43,13 +39,13 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: AgentId) -> Result<Option<Ag
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM} WHERE a.id = $1 AND a.project_id = $2 AND a.deleted_at IS NULL"
     );
-    tx.query_opt(&sql, params![id, project], from_row)
+    tx.query_opt(&sql, params![id, project], Agent::from_row)
 }
 
 /// An agent or its tombstone: runs outlive the agent they are of.
 pub fn get_including_deleted(tx: &mut Tx<'_>, project: ProjectId, id: AgentId) -> Result<Option<Agent>> {
     let sql = format!("SELECT {COLUMNS} FROM {FROM} WHERE a.id = $1 AND a.project_id = $2");
-    tx.query_opt(&sql, params![id, project], from_row)
+    tx.query_opt(&sql, params![id, project], Agent::from_row)
 }
 
 /// The living agent of this name.
@@ -57,20 +53,23 @@ pub fn get_by_name(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Op
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM} WHERE a.project_id = $1 AND a.name = $2 AND a.deleted_at IS NULL"
     );
-    tx.query_opt(&sql, params![project, name], from_row)
+    tx.query_opt(&sql, params![project, name], Agent::from_row)
 }
 
 /// What an agent was at a version, whether it still lives or not.
 pub fn get_version(tx: &mut Tx<'_>, id: AgentId, version: i64) -> Result<Option<AgentDefinition>> {
     let sql = "SELECT definition FROM agent_definition_versions WHERE agent_id = $1 AND version = $2";
-    tx.query_opt(sql, params![id, version], |row| parse(row, 0))
+    tx.query_opt(sql, params![id, version], |row| row.read(0, VERSIONS, "definition"))
 }
 
 /// Who wrote a version.
 pub fn version_author(tx: &mut Tx<'_>, id: AgentId, version: i64) -> Result<Option<Author>> {
     let sql = "SELECT author_token, author_run, author_tool_call FROM agent_definition_versions
                WHERE agent_id = $1 AND version = $2";
-    tx.query_opt(sql, params![id, version], |row| author::from_row(row, 0))
+    tx.query_opt(sql, params![id, version], |row| {
+        let mut reader = RowReader::new(row, VERSIONS, 0);
+        author::read(&mut reader, ["author_token", "author_run", "author_tool_call"])
+    })
 }
 
 /// The living agents of a project, by name.
@@ -78,7 +77,7 @@ pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM} WHERE a.project_id = $1 AND a.deleted_at IS NULL ORDER BY a.name"
     );
-    tx.query(&sql, params![project], from_row)
+    tx.query(&sql, params![project], Agent::from_row)
 }
 
 /// The living agents that say they are the default one. There is one at most, unless a database
@@ -88,7 +87,7 @@ pub fn list_defaults(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> 
         "SELECT {COLUMNS} FROM {FROM}
          WHERE a.project_id = $1 AND a.deleted_at IS NULL AND a.is_default = $2 ORDER BY a.id"
     );
-    tx.query(&sql, params![project, true], from_row)
+    tx.query(&sql, params![project, true], Agent::from_row)
 }
 
 /// The names of the living agents of a project.
@@ -118,7 +117,7 @@ pub fn list_missing_triggers(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM} WHERE a.project_id = $1 AND {MISSING_TRIGGER_SQL} ORDER BY a.id"
     );
-    tx.query(&sql, params![project], from_row)
+    tx.query(&sql, params![project], Agent::from_row)
 }
 
 /// Living agents, newest first; internal ones only when they are asked for.
@@ -137,7 +136,7 @@ pub fn list(
          ORDER BY a.created_at DESC, a.id DESC{}",
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, from_row)?;
+    let rows = tx.query(&sql, &params, Agent::from_row)?;
     Ok(ResultPage::from_rows(rows, page.limit, |agent| Cursor {
         created_at: agent.created_at,
         id: agent.id.0,
@@ -189,10 +188,7 @@ fn row_params(agent: &Agent) -> Vec<Param<'_>> {
 }
 
 fn insert_version(tx: &mut Tx<'_>, agent: &Agent, by: Author) -> Result<()> {
-    let text = serde_json::to_string(&agent.definition)
-        .map_err(|_| Error::Column { column: 2, expected: "an agent's definition" })?;
     let [token, run, tool_call] = author::params(by);
-    let written: Timestamp = agent.updated_at;
     tx.execute(
         "INSERT INTO agent_definition_versions
              (agent_id, version, definition, created_at, author_token, author_run, author_tool_call)
@@ -200,8 +196,8 @@ fn insert_version(tx: &mut Tx<'_>, agent: &Agent, by: Author) -> Result<()> {
         &[
             Param::from(agent.id),
             Param::from(agent.version),
-            json(&text),
-            Param::from(written),
+            to_param(&agent.definition, VERSIONS, "definition")?,
+            Param::from(agent.updated_at),
             token,
             run,
             tool_call,

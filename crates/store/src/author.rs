@@ -2,10 +2,7 @@
 
 use emergent_domain::author::Author;
 
-use crate::{
-    error::Result,
-    value::{Param, Row},
-};
+use crate::{error::Result, row::RowReader, value::Param};
 
 /// The values of `author_token, author_run, author_tool_call`.
 pub(crate) fn params(author: Author) -> [Param<'static>; 3] {
@@ -16,13 +13,21 @@ pub(crate) fn params(author: Author) -> [Param<'static>; 3] {
     }
 }
 
-/// Reads the three columns from `first` on.
-pub(crate) fn from_row(row: &Row<'_>, first: usize) -> Result<Author> {
-    if let Some(id) = row.get(first)? {
-        return Ok(Author::Token { id });
-    }
-    Ok(match row.get(first + 1)? {
-        Some(run_id) => Author::Run { run_id, tool_call_id: row.get(first + 2)? },
-        None => Author::System,
+/// Reads the three columns for [`crate::row::row!`].
+pub(crate) fn read(
+    reader: &mut RowReader<'_, '_>,
+    [token, run, tool_call]: [&'static str; 3],
+) -> Result<Author> {
+    let (token, run, tool_call) = (reader.next(token)?, reader.next(run)?, reader.next(tool_call)?);
+    Ok(match (token, run) {
+        (Some(id), _) => Author::Token { id },
+        (None, Some(run_id)) => Author::Run { run_id, tool_call_id: tool_call },
+        (None, None) => Author::System,
     })
+}
+
+/// Writes the three columns for [`crate::row::row!`].
+pub(crate) fn write(author: &Author, params: &mut Vec<Param<'_>>) -> Result<()> {
+    params.extend(self::params(*author));
+    Ok(())
 }

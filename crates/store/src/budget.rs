@@ -20,8 +20,9 @@ use uuid::Uuid;
 use crate::{
     error::Result,
     page, params,
+    row::{RowReader, TableRow, read_row, row},
     tx::Tx,
-    value::{Param, Row},
+    value::Param,
 };
 
 pub use limits::{Limits, get_day_limit, limits_for, list_day_limits, set_day_limit};
@@ -41,6 +42,39 @@ pub struct NewModelCall {
     pub at: Timestamp,
 }
 
+row! {
+    NewModelCall in "model_calls" {
+        id: "id",
+        project: "project_id",
+        workflow: "workflow_id",
+        task: "task_id",
+        agent: "agent",
+        run: "run_id",
+        at: "at",
+    }
+}
+
+/// Where a model call stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallStatus {
+    Reserved,
+    Settled,
+    /// Its answer was never recorded: it counts in full.
+    Lost,
+}
+
+impl CallStatus {
+    pub(crate) const ALL: [CallStatus; 3] = [CallStatus::Reserved, CallStatus::Settled, CallStatus::Lost];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            CallStatus::Reserved => "reserved",
+            CallStatus::Settled => "settled",
+            CallStatus::Lost => "lost",
+        }
+    }
+}
+
 impl NewModelCall {
     /// The UTC day it counts for, also when its answer comes on the next.
     pub fn day(&self) -> i64 {
@@ -58,6 +92,13 @@ pub fn utc_day(at: Timestamp) -> i64 {
 pub struct Counter {
     pub spent: Amount,
     pub reserved: Amount,
+}
+
+read_row! {
+    Counter in "budget_counters" {
+        spent: Amount { microusd: "spent_microusd", tokens: "spent_tokens" },
+        reserved: Amount { microusd: "reserved_microusd", tokens: "reserved_tokens" },
+    }
 }
 
 /// What a call can be counted for.
@@ -141,21 +182,17 @@ fn select_counters(tx: &mut Tx<'_>, call: &NewModelCall, lock: &str) -> Result<C
     // Three places whether or not there is a workflow: one statement is prepared.
     params.extend(names.iter().cycle().take(BUDGET_KINDS.len()).map(|(_, name)| Param::from(name.as_str())));
     let sql = format!(
-        "SELECT name, spent_microusd, spent_tokens, reserved_microusd, reserved_tokens FROM budget_counters
-         WHERE project_id = $1 AND name IN ($2, $3, $4) ORDER BY name{lock}"
+        "SELECT name, {} FROM budget_counters
+         WHERE project_id = $1 AND name IN ($2, $3, $4) ORDER BY name{lock}",
+        Counter::COLUMNS
     );
     let mut held = Counters::default();
     for (name, counter) in
-        tx.query(&sql, &params, |row| Ok((row.get::<String>(0)?, counter_from_row(row, 1)?)))?
+        tx.query(&sql, &params, |row| Ok((row.get::<String>(0)?, Counter::from_row_at(row, 1)?)))?
     {
         held.0.extend(names.iter().find(|(_, one)| *one == name).map(|(scope, _)| (*scope, counter)));
     }
     Ok(held)
-}
-
-fn counter_from_row(row: &Row<'_>, first: usize) -> Result<Counter> {
-    let amount = |at| Ok::<_, crate::Error>(Amount { microusd: row.get(at)?, tokens: row.get(at + 1)? });
-    Ok(Counter { spent: amount(first)?, reserved: amount(first + 2)? })
 }
 
 /// Begins a counter. A workflow that gets its limit late has spent something already, which its
@@ -175,13 +212,13 @@ fn create_counter(tx: &mut Tx<'_>, call: &NewModelCall, scope: BudgetKind) -> Re
         "UPDATE model_calls SET counted = counted + 1 WHERE workflow_id = $1 AND counted % 2 = 0
          RETURNING status, microusd, tokens, reserved_microusd, reserved_tokens",
         params![call.workflow],
-        |row| Ok((row.get::<String>(0)?, counter_from_row(row, 1)?)),
+        |row| Ok((row.read(0, "model_calls", "status")?, Counter::from_row_at(row, 1)?)),
     )?;
     let mut sum = Counter::default();
     for (status, Counter { spent, reserved }) in before {
-        match status.as_str() {
-            "reserved" => sum.reserved = sum.reserved + reserved,
-            _ => sum.spent = sum.spent + spent,
+        match status {
+            CallStatus::Reserved => sum.reserved = sum.reserved + reserved,
+            CallStatus::Settled | CallStatus::Lost => sum.spent = sum.spent + spent,
         }
     }
     add_to_counter(tx, call.project, &name, sum)
@@ -212,13 +249,13 @@ pub fn reserve(
     amount: Amount,
     priced: bool,
 ) -> Result<()> {
-    insert(tx, call, held, Counter { reserved: amount, ..Counter::default() }, priced, "reserved")
+    insert(tx, call, held, Counter { reserved: amount, ..Counter::default() }, priced, CallStatus::Reserved)
 }
 
 /// Writes down a call that is over and was not reserved: nothing limits it.
 pub fn insert_settled(tx: &mut Tx<'_>, call: &NewModelCall, amount: Amount, priced: bool) -> Result<()> {
     let held = lock_rows(tx, call)?;
-    insert(tx, call, &held, Counter { spent: amount, ..Counter::default() }, priced, "settled")
+    insert(tx, call, &held, Counter { spent: amount, ..Counter::default() }, priced, CallStatus::Settled)
 }
 
 fn insert(
@@ -227,7 +264,7 @@ fn insert(
     held: &Counters,
     amounts: Counter,
     priced: bool,
-    status: &str,
+    status: CallStatus,
 ) -> Result<()> {
     let mut counted = 0;
     let mut names: Vec<String> = Vec::new();
@@ -239,60 +276,67 @@ fn insert(
     for name in &names {
         add_to_counter(tx, call.project, name, amounts)?;
     }
-    tx.execute(
-        "INSERT INTO model_calls (id, project_id, workflow_id, task_id, agent, run_id, day, status,
-             reserved_microusd, reserved_tokens, microusd, tokens, priced, counted, at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
-        &[
-            Param::Uuid(call.id),
-            Param::from(call.project),
-            Param::from(call.workflow),
-            Param::from(call.task),
-            Param::from(&call.agent),
-            Param::from(call.run),
-            Param::from(call.day()),
-            Param::from(status),
-            Param::from(amounts.reserved.microusd),
-            Param::from(amounts.reserved.tokens),
-            Param::from(amounts.spent.microusd),
-            Param::from(amounts.spent.tokens),
-            Param::from(priced),
-            Param::from(counted),
-            Param::from(call.at),
-        ],
-    )?;
+    let more = [
+        ("day", Param::from(call.day())),
+        ("status", Param::from(status)),
+        ("reserved_microusd", Param::from(amounts.reserved.microusd)),
+        ("reserved_tokens", Param::from(amounts.reserved.tokens)),
+        ("microusd", Param::from(amounts.spent.microusd)),
+        ("tokens", Param::from(amounts.spent.tokens)),
+        ("priced", Param::from(priced)),
+        ("counted", Param::from(counted)),
+    ];
+    tx.insert_row(call, more, "")?;
     Ok(())
 }
 
-/// What comes back from closing a call: where it was counted, and what it had reserved.
-const RETURNING_CLOSED: &str =
-    "RETURNING project_id, workflow_id, day, agent, counted, reserved_microusd, reserved_tokens";
-
+/// What closing a call returns: the names of the counters it was counted in, and what it had
+/// reserved.
 struct ClosedCall {
     project: ProjectId,
     names: Vec<String>,
     reserved: Amount,
 }
 
-fn closed_from_row(row: &Row<'_>) -> Result<ClosedCall> {
-    let (workflow, day, agent): (Option<WorkflowId>, i64, String) = (row.get(1)?, row.get(2)?, row.get(3)?);
-    let counted: i64 = row.get(4)?;
-    let scopes = BUDGET_KINDS.into_iter().filter(|scope| counted & scope.bit() != 0);
-    Ok(ClosedCall {
-        project: row.get(0)?,
-        names: scopes.filter_map(|scope| scope.name(workflow, day, &agent)).collect(),
-        reserved: Amount { microusd: row.get(5)?, tokens: row.get(6)? },
-    })
+read_row! {
+    ClosedCall in "model_calls" {
+        project: "project_id",
+        names: CounterNames("workflow_id", "day", "agent", "counted"),
+        reserved: Amount { microusd: "reserved_microusd", tokens: "reserved_tokens" },
+    }
+}
+
+struct CounterNames;
+
+impl CounterNames {
+    fn read(
+        reader: &mut RowReader<'_, '_>,
+        [workflow, day, agent, counted]: [&'static str; 4],
+    ) -> Result<Vec<String>> {
+        let (workflow, day, agent) =
+            (reader.next(workflow)?, reader.next(day)?, reader.next::<String>(agent)?);
+        let bits: i64 = reader.next(counted)?;
+        let known = BUDGET_KINDS.iter().fold(0, |known, kind| known | kind.bit());
+        if bits & !known != 0 {
+            return Err(reader.unreadable(counted, &bits.to_string()));
+        }
+        let kinds = BUDGET_KINDS.into_iter().filter(|kind| bits & kind.bit() != 0);
+        Ok(kinds.filter_map(|kind| kind.name(workflow, day, &agent)).collect())
+    }
 }
 
 /// Settles a reserved call at what it came to; false when it was settled before.
 pub fn settle(tx: &mut Tx<'_>, id: Uuid, amount: Amount) -> Result<bool> {
     let sql = format!(
         "UPDATE model_calls SET status = 'settled', microusd = $2, tokens = $3
-         WHERE id = $1 AND status = 'reserved' {RETURNING_CLOSED}"
+         WHERE id = $1 AND status = 'reserved' RETURNING {}",
+        ClosedCall::COLUMNS
     );
-    let found =
-        tx.query(&sql, &[Param::Uuid(id), amount.microusd.into(), amount.tokens.into()], closed_from_row)?;
+    let found = tx.query(
+        &sql,
+        &[Param::Uuid(id), amount.microusd.into(), amount.tokens.into()],
+        ClosedCall::from_row,
+    )?;
     let any = !found.is_empty();
     release_reserved(tx, found, |_| amount)?;
     Ok(any)
@@ -322,9 +366,10 @@ pub fn mark_lost_before(tx: &mut Tx<'_>, project: ProjectId, before: Timestamp) 
 fn mark_lost_where(tx: &mut Tx<'_>, condition: &str, params: &[Param<'_>]) -> Result<()> {
     let sql = format!(
         "UPDATE model_calls SET status = 'lost', microusd = reserved_microusd, tokens = reserved_tokens
-         WHERE status = 'reserved' AND {condition} {RETURNING_CLOSED}"
+         WHERE status = 'reserved' AND {condition} RETURNING {}",
+        ClosedCall::COLUMNS
     );
-    let found = tx.query(&sql, params, closed_from_row)?;
+    let found = tx.query(&sql, params, ClosedCall::from_row)?;
     release_reserved(tx, found, |reserved| reserved)
 }
 

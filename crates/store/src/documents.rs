@@ -16,84 +16,60 @@ use crate::{
     author,
     error::Result,
     params,
+    row::{TableRow, row},
     tx::Tx,
-    value::{Param, Row},
+    value::Param,
 };
 
-const COLUMNS: &str = "id, project_id, title, mime_type, source_url, metadata, content_hash, text_bytes, chunk_count, \
-                       created_at";
+row! {
+    Document in "documents" {
+        id: "id",
+        project: "project_id",
+        title: "title",
+        mime_type: "mime_type",
+        source_url: "source_url",
+        metadata: "metadata",
+        content_hash: "content_hash",
+        text_bytes: "text_bytes",
+        chunk_count: "chunk_count",
+        created_at: "created_at",
+    }
+}
 
-fn document_from_row(row: &Row<'_>) -> Result<Document> {
-    Ok(Document {
-        id: row.get(0)?,
-        project: row.get(1)?,
-        title: row.get(2)?,
-        mime_type: row.get(3)?,
-        source_url: row.get(4)?,
-        metadata: row.get(5)?,
-        content_hash: row.get(6)?,
-        text_bytes: row.get(7)?,
-        chunk_count: row.get(8)?,
-        created_at: row.get(9)?,
-    })
+const COLUMNS: &str = Document::COLUMNS;
+
+row! {
+    Chunk in "document_chunks" {
+        id: "id",
+        document: "document_id",
+        index: "idx",
+        start: "start_offset",
+        end: "end_offset",
+        tokens: "tokens",
+        heading: "heading",
+        text: "text",
+        created_at: "created_at",
+    }
 }
 
 /// Adds a document with its text; false when a living one of the project has the same content.
 pub fn insert(tx: &mut Tx<'_>, document: &Document, text: &str, author: Author) -> Result<bool> {
     let [token, run, tool_call] = author::params(author);
-    let added = tx.execute(
-        "INSERT INTO documents (id, project_id, title, mime_type, source_url, metadata, content_hash, content,
-                                text_bytes, chunk_count, created_at, author_token, author_run, author_tool_call)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-         ON CONFLICT (project_id, content_hash) WHERE deleted_at IS NULL DO NOTHING",
-        &[
-            document.id.into(),
-            document.project.into(),
-            (&document.title).into(),
-            (&document.mime_type).into(),
-            document.source_url.as_deref().into(),
-            (&document.metadata).into(),
-            (&document.content_hash).into(),
-            text.into(),
-            document.text_bytes.into(),
-            document.chunk_count.into(),
-            document.created_at.into(),
-            token,
-            run,
-            tool_call,
-        ],
-    )?;
+    let more = [
+        ("content", Param::from(text)),
+        ("author_token", token),
+        ("author_run", run),
+        ("author_tool_call", tool_call),
+    ];
+    let unless_there = "ON CONFLICT (project_id, content_hash) WHERE deleted_at IS NULL DO NOTHING";
+    let added = tx.insert_row(document, more, unless_there)?;
     Ok(added == 1)
 }
 
 /// Adds a document's chunks under these numbers, one for each.
 pub fn insert_chunks(tx: &mut Tx<'_>, project: ProjectId, numbers: &[i64], chunks: &[Chunk]) -> Result<()> {
-    let rows: Vec<Vec<Param<'_>>> = numbers
-        .iter()
-        .zip(chunks)
-        .map(|(no, chunk)| {
-            vec![
-                (*no).into(),
-                chunk.id.into(),
-                project.into(),
-                chunk.document.into(),
-                chunk.index.into(),
-                chunk.start.into(),
-                chunk.end.into(),
-                chunk.tokens.into(),
-                chunk.heading.as_deref().into(),
-                (&chunk.text).into(),
-                chunk.created_at.into(),
-            ]
-        })
-        .collect();
-    tx.insert_many(
-        "INSERT INTO document_chunks (no, id, project_id, document_id, idx, start_offset, end_offset, tokens, heading,
-                                      text, created_at) VALUES",
-        11,
-        &rows,
-        "",
-    )?;
+    let more = |index: usize| [Param::from(numbers[index]), Param::from(project)];
+    tx.insert_rows(chunks, ["no", "project_id"], more, "")?;
     Ok(())
 }
 
@@ -102,13 +78,13 @@ pub fn find_by_hash(tx: &mut Tx<'_>, project: ProjectId, hash: &str) -> Result<O
     let sql = format!(
         "SELECT {COLUMNS} FROM documents WHERE project_id = $1 AND content_hash = $2 AND deleted_at IS NULL"
     );
-    tx.query_opt(&sql, params![project, hash], document_from_row)
+    tx.query_opt(&sql, params![project, hash], Document::from_row)
 }
 
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: DocumentId) -> Result<Option<Document>> {
     let sql =
         format!("SELECT {COLUMNS} FROM documents WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL");
-    tx.query_opt(&sql, params![id, project], document_from_row)
+    tx.query_opt(&sql, params![id, project], Document::from_row)
 }
 
 /// The text that was read from it.
@@ -129,7 +105,7 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: Page) -> Result<ResultPag
         sql.push_str(" AND (created_at, id) < ($3, $4)");
     }
     sql.push_str(" ORDER BY created_at DESC, id DESC LIMIT $2");
-    let rows = tx.query(&sql, &params, document_from_row)?;
+    let rows = tx.query(&sql, &params, Document::from_row)?;
     Ok(ResultPage::from_rows(rows, page.limit, |document| Cursor {
         created_at: document.created_at,
         id: document.id.0,
@@ -147,7 +123,7 @@ pub fn delete(
         "UPDATE documents SET deleted_at = $3 WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL
          RETURNING {COLUMNS}"
     );
-    tx.query_opt(&sql, params![id, project, now], document_from_row)
+    tx.query_opt(&sql, params![id, project, now], Document::from_row)
 }
 
 /// The numbers of a document's chunks.
@@ -157,33 +133,16 @@ pub fn chunk_numbers(tx: &mut Tx<'_>, id: DocumentId) -> Result<Vec<i64>> {
     })
 }
 
-pub(crate) const CHUNK_COLUMNS: &str =
-    "id, document_id, idx, start_offset, end_offset, tokens, heading, text, created_at";
-
-pub(crate) fn chunk_from_row(row: &Row<'_>) -> Result<Chunk> {
-    Ok(Chunk {
-        id: row.get(0)?,
-        document: row.get(1)?,
-        index: row.get(2)?,
-        start: row.get(3)?,
-        end: row.get(4)?,
-        tokens: row.get(5)?,
-        heading: row.get(6)?,
-        text: row.get(7)?,
-        created_at: row.get(8)?,
-    })
-}
-
 /// A document's chunks in their order. The cursor is the last chunk seen.
 pub fn list_chunks(tx: &mut Tx<'_>, document: DocumentId, page: Page) -> Result<ResultPage<Chunk>> {
-    let mut sql = format!("SELECT {CHUNK_COLUMNS} FROM document_chunks WHERE document_id = $1");
+    let mut sql = format!("SELECT {} FROM document_chunks WHERE document_id = $1", Chunk::COLUMNS);
     let mut params: Vec<Param<'_>> = vec![document.into(), (page.limit + 1).into()];
     if let Some(after) = page.after {
         params.push(ChunkId(after.id).into());
         sql.push_str(" AND idx > (SELECT idx FROM document_chunks WHERE id = $3 AND document_id = $1)");
     }
     sql.push_str(" ORDER BY idx LIMIT $2");
-    let rows = tx.query(&sql, &params, chunk_from_row)?;
+    let rows = tx.query(&sql, &params, Chunk::from_row)?;
     Ok(ResultPage::from_rows(rows, page.limit, |chunk| Cursor {
         created_at: chunk.created_at,
         id: chunk.id.0,
@@ -193,7 +152,8 @@ pub fn list_chunks(tx: &mut Tx<'_>, document: DocumentId, page: Page) -> Result<
 /// A document's chunks in their order, from one on.
 pub fn list_chunks_from(tx: &mut Tx<'_>, document: DocumentId, from: i64, most: usize) -> Result<Vec<Chunk>> {
     let sql = format!(
-        "SELECT {CHUNK_COLUMNS} FROM document_chunks WHERE document_id = $1 AND idx >= $2 ORDER BY idx LIMIT $3"
+        "SELECT {} FROM document_chunks WHERE document_id = $1 AND idx >= $2 ORDER BY idx LIMIT $3",
+        Chunk::COLUMNS
     );
-    tx.query(&sql, params![document, from, most], chunk_from_row)
+    tx.query(&sql, params![document, from, most], Chunk::from_row)
 }

@@ -9,6 +9,7 @@ use crate::{
     error::Result,
     jobs::{self, NewJob},
     page, params,
+    row::{TableRow, read_row},
     search::{
         embeddings::{self, Embedding},
         postgres,
@@ -86,8 +87,12 @@ pub struct QueuedRow {
     pub version: i64,
 }
 
+read_row! {
+    QueuedRow in "embedding_queue" { kind: "kind", no: "no", version: "version" }
+}
+
 impl RowKind {
-    const ALL: [RowKind; 2] = [RowKind::Object, RowKind::Chunk];
+    pub(crate) const ALL: [RowKind; 2] = [RowKind::Object, RowKind::Chunk];
 
     fn index(self) -> SearchIndex {
         match self {
@@ -123,18 +128,9 @@ impl RowKind {
 
 /// Some of what a project has waiting, in no order.
 pub fn peek(tx: &mut Tx<'_>, project: ProjectId, limit: usize) -> Result<Vec<QueuedRow>> {
-    tx.query(
-        "SELECT kind, no, version FROM embedding_queue WHERE project_id = $1 LIMIT $2",
-        params![project, limit],
-        |row| {
-            let kind = if row.get::<String>(0)? == RowKind::Chunk.as_str() {
-                RowKind::Chunk
-            } else {
-                RowKind::Object
-            };
-            Ok(QueuedRow { kind, no: row.get(1)?, version: row.get(2)? })
-        },
-    )
+    let columns = QueuedRow::COLUMNS;
+    let sql = format!("SELECT {columns} FROM embedding_queue WHERE project_id = $1 LIMIT $2");
+    tx.query(&sql, params![project, limit], QueuedRow::from_row)
 }
 
 pub fn is_empty(tx: &mut Tx<'_>, project: ProjectId) -> Result<bool> {

@@ -1,5 +1,7 @@
 //! What can go wrong in a database, told apart by what a caller can do about it.
 
+use crate::row;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("could not open the database at `{place}`")]
@@ -22,8 +24,8 @@ pub enum Error {
     /// A unique index refused a row. Callers look for it by the constraint's name.
     #[error("a row like this one is already there ({constraint})")]
     Duplicate { constraint: String },
-    /// Two transactions got in each other's way; [`crate::Db::write`] tries again by itself.
-    #[error("the transaction met another one and must be tried again")]
+    /// Two transactions conflicted. [`crate::Db::write`] retries by itself.
+    #[error("the transaction conflicted with another one; retry it")]
     Conflict(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("the database refused a statement")]
     Sqlite(#[source] rusqlite::Error),
@@ -33,12 +35,39 @@ pub enum Error {
     Pool(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("column {column} does not hold {expected}")]
     Column { column: usize, expected: &'static str },
+    /// A column holds a word or a structure that this version does not know. Nothing stands in for
+    /// it: a guess would be written back, or acted on, beside a server that knows better.
+    #[error(
+        "table `{table}`, column `{column}` holds `{value}`, which this version does not know; \
+         a newer server may have written it: update this server, or correct the row"
+    )]
+    Unreadable { table: &'static str, column: &'static str, value: String },
+    #[error("the value for column `{column}` of table `{table}` could not be written as JSON")]
+    Unwritable {
+        table: &'static str,
+        column: &'static str,
+        #[source]
+        source: serde_json::Error,
+    },
     #[error("a statement of the transaction failed, so nothing of it was kept")]
     Broken,
     #[error("the database is shutting down")]
     Closed,
     #[error("a transaction panicked and was rolled back: {message}")]
     Panicked { message: String },
+}
+
+/// How much of an unreadable value an error shows.
+const MAX_SHOWN_CHARS: usize = 60;
+
+impl Error {
+    pub(crate) fn unreadable(table: &'static str, column: &'static str, value: &str) -> Self {
+        let mut shown: String = value.chars().take(MAX_SHOWN_CHARS).collect();
+        if shown.len() < value.len() {
+            shown.push('…');
+        }
+        Error::Unreadable { table, column: row::without_alias(column), value: shown }
+    }
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -5,7 +5,7 @@
 //! every transaction is over, and orders by transaction first.
 
 use emergent_domain::{
-    change::{Change, ChangeKind, FeedPosition},
+    change::{Change, FeedPosition},
     ids::ProjectId,
     trigger::FeedStart,
 };
@@ -15,6 +15,7 @@ use crate::{
     engine::Engine,
     error::{Error, Result},
     params,
+    row::{TableRow, read_row},
     tx::Tx,
     value::Row,
 };
@@ -52,27 +53,20 @@ pub fn current_start(tx: &mut Tx<'_>) -> Result<FeedStart> {
     }
 }
 
-const COLUMNS: &str =
-    "txid, seq, kind, entity_id, entity_type, version, at, author_token, author_run, author_tool_call";
-
-fn from_row(row: &Row<'_>, project: ProjectId) -> Result<Change> {
-    let kind: String = row.get(2)?;
-    let kind = ChangeKind::ALL
-        .iter()
-        .copied()
-        .find(|one| one.as_str() == kind)
-        .ok_or(Error::Column { column: 2, expected: "a kind of change" })?;
-    Ok(Change {
-        position: FeedPosition { txid: row.get(0)?, seq: row.get(1)? },
-        project,
-        kind,
-        entity: row.get(3)?,
-        entity_type: row.get(4)?,
-        version: row.get(5)?,
-        at: row.get(6)?,
-        author: author::from_row(row, 7)?,
-    })
+read_row! {
+    Change in "graph_events" {
+        position: FeedPosition { txid: "txid", seq: "seq" },
+        project: "project_id",
+        kind: "kind",
+        entity: "entity_id",
+        entity_type: "entity_type",
+        version: "version",
+        at: "at",
+        author: author("author_token", "author_run", "author_tool_call"),
+    }
 }
+
+const COLUMNS: &str = Change::COLUMNS;
 
 /// Walks the whole feed past the other projects' changes, so a follower hands back `reached`,
 /// which is beyond those, and walks none of them twice.
@@ -81,7 +75,7 @@ fn sqlite_read(tx: &mut Tx<'_>, project: ProjectId, after: FeedPosition, limit: 
     let sql = format!(
         "SELECT {COLUMNS} FROM graph_events WHERE project_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4"
     );
-    let items = tx.query(&sql, params![project, after.seq, end.seq, limit], |row| from_row(row, project))?;
+    let items = tx.query(&sql, params![project, after.seq, end.seq, limit], Change::from_row)?;
     let reached = match items.last() {
         Some(last) if items.len() == limit => last.position,
         _ => end.max(after),
@@ -104,8 +98,7 @@ fn postgres_read(tx: &mut Tx<'_>, project: ProjectId, after: FeedPosition, limit
         "SELECT {COLUMNS} FROM graph_events WHERE project_id = $1 AND (txid, seq) > ($2, $3) AND {STABLE_TXID}
          ORDER BY txid, seq LIMIT $4"
     );
-    let items =
-        tx.query(&sql, params![project, after.txid, after.seq, limit], |row| from_row(row, project))?;
+    let items = tx.query(&sql, params![project, after.txid, after.seq, limit], Change::from_row)?;
     let reached = items.last().map_or(after, |last| last.position);
     Ok(Changes { items, position: reached })
 }

@@ -10,8 +10,9 @@ use crate::{
     author,
     error::Result,
     params,
+    row::{TableRow, row},
     tx::Tx,
-    value::{Param, Row, json},
+    value::{Param, json},
 };
 
 /// What is on record. The manifest and its source are JSON text: what they mean is for others.
@@ -29,54 +30,38 @@ pub struct InstalledProduct {
     pub updated_at: Timestamp,
 }
 
-const COLUMNS: &str = "id, project_id, name, version, manifest, source, revision, installed_at, updated_at";
-
-fn from_row(row: &Row<'_>) -> Result<InstalledProduct> {
-    Ok(InstalledProduct {
-        id: row.get(0)?,
-        project: row.get(1)?,
-        name: row.get(2)?,
-        version: row.get(3)?,
-        manifest: row.get(4)?,
-        source: row.get(5)?,
-        revision: row.get(6)?,
-        installed_at: row.get(7)?,
-        updated_at: row.get(8)?,
-    })
+row! {
+    InstalledProduct in "installed_products" {
+        id: "id",
+        project: "project_id",
+        name: "name",
+        version: "version",
+        manifest: "manifest",
+        source: "source",
+        revision: "revision",
+        installed_at: "installed_at",
+        updated_at: "updated_at",
+    }
 }
+
+const COLUMNS: &str = InstalledProduct::COLUMNS;
 
 /// The products of a project, in the order they came.
 pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<InstalledProduct>> {
     let sql =
         format!("SELECT {COLUMNS} FROM installed_products WHERE project_id = $1 ORDER BY installed_at, id");
-    tx.query(&sql, params![project], from_row)
+    tx.query(&sql, params![project], InstalledProduct::from_row)
 }
 
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<InstalledProduct>> {
     let sql = format!("SELECT {COLUMNS} FROM installed_products WHERE project_id = $1 AND name = $2");
-    tx.query_opt(&sql, params![project, name], from_row)
+    tx.query_opt(&sql, params![project, name], InstalledProduct::from_row)
 }
 
 /// Adds a product as it stands. The caller holds the project and has seen that it is not there.
 pub fn insert(tx: &mut Tx<'_>, product: &InstalledProduct, by: Author) -> Result<()> {
     let [token, ..] = author::params(by);
-    tx.execute(
-        "INSERT INTO installed_products (id, project_id, name, version, manifest, source, revision,
-             installed_at, updated_at, author_token)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-        &[
-            Param::from(product.id),
-            Param::from(product.project),
-            Param::from(&product.name),
-            Param::from(&product.version),
-            json(&product.manifest),
-            json(&product.source),
-            Param::from(product.revision),
-            Param::from(product.installed_at),
-            Param::from(product.updated_at),
-            token,
-        ],
-    )?;
+    tx.insert_row(product, [("author_token", token)], "")?;
     Ok(())
 }
 

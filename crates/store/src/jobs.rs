@@ -20,8 +20,9 @@ use crate::{
     engine::Engine,
     error::Result,
     params,
+    row::{TableRow, row},
     tx::Tx,
-    value::{Param, Row},
+    value::Param,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -102,30 +103,27 @@ pub fn queue_channel(queue: &str) -> String {
     format!("jobs:{queue}")
 }
 
-const COLUMNS: &str = "id, queue, project_id, key, payload, status, attempts, max_attempts, run_at, expires_at, \
-                       lease_owner, lease_until, last_error, created_at, finished_at";
-
-fn from_row(row: &Row<'_>) -> Result<Job> {
-    let status: String = row.get(5)?;
-    let status = JobStatus::ALL.into_iter().find(|one| one.as_str() == status).unwrap_or(JobStatus::Dead);
-    Ok(Job {
-        id: row.get(0)?,
-        queue: row.get(1)?,
-        project: row.get(2)?,
-        key: row.get(3)?,
-        payload: row.get(4)?,
-        status,
-        attempts: row.get(6)?,
-        max_attempts: row.get(7)?,
-        run_at: row.get(8)?,
-        expires_at: row.get(9)?,
-        lease_owner: row.get(10)?,
-        lease_until: row.get(11)?,
-        last_error: row.get(12)?,
-        created_at: row.get(13)?,
-        finished_at: row.get(14)?,
-    })
+row! {
+    Job in "jobs" {
+        id: "id",
+        queue: "queue",
+        project: "project_id",
+        key: "key",
+        payload: "payload",
+        status: "status",
+        attempts: "attempts",
+        max_attempts: "max_attempts",
+        run_at: "run_at",
+        expires_at: "expires_at",
+        lease_owner: "lease_owner",
+        lease_until: "lease_until",
+        last_error: "last_error",
+        created_at: "created_at",
+        finished_at: "finished_at",
+    }
 }
+
+const COLUMNS: &str = Job::COLUMNS;
 
 /// Adds a job and wakes the queue's workers; `None` when a live job has its key.
 ///
@@ -212,13 +210,13 @@ fn select_due(tx: &mut Tx<'_>, queue: &str, now: Timestamp, limit: usize) -> Res
         "SELECT {COLUMNS} FROM jobs WHERE queue = $1 AND status = 'running' AND lease_until <= $2
          ORDER BY lease_until, id LIMIT $3 {lock}"
     );
-    let mut due = tx.query(&lapsed, params![queue, now, limit], from_row)?;
+    let mut due = tx.query(&lapsed, params![queue, now, limit], Job::from_row)?;
     if due.len() < limit {
         let ready = format!(
             "SELECT {COLUMNS} FROM jobs WHERE queue = $1 AND status = 'queued' AND run_at <= $2
              ORDER BY run_at, id LIMIT $3 {lock}"
         );
-        due.extend(tx.query(&ready, params![queue, now, limit - due.len()], from_row)?);
+        due.extend(tx.query(&ready, params![queue, now, limit - due.len()], Job::from_row)?);
     }
     Ok(due)
 }
@@ -327,7 +325,7 @@ pub fn fail(tx: &mut Tx<'_>, id: JobId, owner: &str, error: &str, now: Timestamp
         "SELECT {COLUMNS} FROM jobs WHERE id = $1 AND lease_owner = $2 AND status = 'running'{}",
         tx.for_update()
     );
-    let Some(job) = tx.query_opt(&sql, params![id, owner], from_row)? else {
+    let Some(job) = tx.query_opt(&sql, params![id, owner], Job::from_row)? else {
         return Ok(FailOutcome::NotYours);
     };
     let at = now + backoff(id, job.attempts);
@@ -358,7 +356,7 @@ pub fn backoff(id: JobId, attempt: i64) -> Duration {
 }
 
 pub fn get(tx: &mut Tx<'_>, id: JobId) -> Result<Option<Job>> {
-    tx.query_opt(&format!("SELECT {COLUMNS} FROM jobs WHERE id = $1"), params![id], from_row)
+    tx.query_opt(&format!("SELECT {COLUMNS} FROM jobs WHERE id = $1"), params![id], Job::from_row)
 }
 
 /// Jobs that were given up, newest first; of every queue with `None`.
@@ -374,7 +372,7 @@ pub fn dead_letters(tx: &mut Tx<'_>, queue: Option<&str>, page: Page) -> Result<
         sql.push_str(&format!(" AND (created_at, id) < (${}, ${})", params.len() - 1, params.len()));
     }
     sql.push_str(" ORDER BY created_at DESC, id DESC LIMIT $1");
-    let rows = tx.query(&sql, &params, from_row)?;
+    let rows = tx.query(&sql, &params, Job::from_row)?;
     Ok(ResultPage::from_rows(rows, page.limit, |job| Cursor { created_at: job.created_at, id: job.id.0 }))
 }
 

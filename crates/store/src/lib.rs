@@ -4,6 +4,7 @@
 pub mod agents;
 pub(crate) mod author;
 pub mod budget;
+mod columns;
 pub mod counts;
 pub mod db;
 pub mod documents;
@@ -26,6 +27,7 @@ pub mod projects;
 pub mod prompts;
 pub mod relationships;
 pub mod revert;
+mod row;
 pub mod row_numbers;
 pub mod runs;
 pub mod schedules;

@@ -4,7 +4,7 @@
 use emergent_domain::{
     cursor::{Cursor, Page, ResultPage},
     ids::{McpServerId, ProjectId},
-    mcp_server::{McpServer, PinPolicy, ServerSpec},
+    mcp_server::{McpServer, PinPolicy, ServerSpec, TransportKind},
     time::Timestamp,
 };
 use serde_json::Value;
@@ -12,79 +12,101 @@ use serde_json::Value;
 use crate::{
     error::{Error, Result},
     page, params,
+    row::{RowReader, TableRow, row, to_param},
     tx::Tx,
-    value::{Param, Row, json, json_strings},
+    value::Param,
 };
 
 /// Woken when a server was added, changed or taken away, in any project.
 pub const CHANGED_CHANNEL: &str = "mcp";
 
-const COLUMNS: &str =
-    "id, project_id, product, name, description, transport, config, tool_filter, pin_policy,
-    timeout_seconds, enabled, version, listed_at, last_error, created_at, updated_at";
-
-fn from_row(row: &Row<'_>) -> Result<McpServer> {
-    let pin_policy: String = row.get(8)?;
-    Ok(McpServer {
-        id: row.get(0)?,
-        project: row.get(1)?,
-        product: row.get(2)?,
-        spec: spec_from_row(row)?,
-        tool_filter: row.get(7)?,
-        pin_policy: PinPolicy::parse(&pin_policy)
-            .ok_or(Error::Column { column: 8, expected: "a pin policy" })?,
-        timeout_seconds: row.get(9)?,
-        enabled: row.get(10)?,
-        version: row.get(11)?,
-        listed_at: row.get(12)?,
-        last_error: row.get(13)?,
-        created_at: row.get(14)?,
-        updated_at: row.get(15)?,
-    })
-}
-
-/// The parts that have columns of their own, put back among the rest.
-fn spec_from_row(row: &Row<'_>) -> Result<ServerSpec> {
-    const WRONG: Error = Error::Column { column: 6, expected: "the settings of an MCP server" };
-    let config: String = row.get(6)?;
-    let Ok(Value::Object(mut config)) = serde_json::from_str(&config) else { return Err(WRONG) };
-    for (column, field) in [(3, "name"), (4, "description"), (5, "transport")] {
-        config.insert(field.to_owned(), Value::from(row.get::<String>(column)?));
+row! {
+    McpServer in "project_mcp_servers" {
+        id: "id",
+        project: "project_id",
+        product: "product",
+        spec: SpecColumns("name", "description", "transport", "config"),
+        tool_filter: "tool_filter",
+        pin_policy: "pin_policy",
+        timeout_seconds: "timeout_seconds",
+        enabled: "enabled",
+        version: "version",
+        listed_at: "listed_at",
+        last_error: "last_error",
+        created_at: "created_at",
+        updated_at: "updated_at",
     }
-    serde_json::from_value(Value::Object(config)).map_err(|_| WRONG)
 }
 
-fn config_json(spec: &ServerSpec) -> String {
-    let mut config = serde_json::to_value(spec).unwrap_or_default();
+const COLUMNS: &str = McpServer::COLUMNS;
+
+/// How a server is reached: three fields have columns of their own, `config` holds the others.
+struct SpecColumns;
+
+impl SpecColumns {
+    fn read(
+        reader: &mut RowReader<'_, '_>,
+        [name, description, transport, config]: [&'static str; 4],
+    ) -> Result<ServerSpec> {
+        let own: [(&str, String); 3] = [
+            ("name", reader.next(name)?),
+            ("description", reader.next(description)?),
+            ("transport", reader.next::<TransportKind>(transport)?.to_string()),
+        ];
+        let mut fields = reader.next::<Value>(config)?;
+        // The settings can hold secrets, so that the error does not show them.
+        let unreadable = || reader.unreadable(config, "settings that are not shown");
+        let map = fields.as_object_mut().ok_or_else(unreadable)?;
+        map.extend(own.map(|(field, text)| (field.to_owned(), Value::from(text))));
+        serde_json::from_value(fields).map_err(|_| unreadable())
+    }
+
+    fn write<'a>(spec: &'a ServerSpec, params: &mut Vec<Param<'a>>) -> Result<()> {
+        params.extend([
+            Param::from(spec.name()),
+            Param::from(spec.description()),
+            Param::from(spec.transport()),
+            config_param(spec)?,
+        ]);
+        Ok(())
+    }
+}
+
+fn config_param(spec: &ServerSpec) -> Result<Param<'static>> {
+    let mut config = serde_json::to_value(spec).map_err(|source| Error::Unwritable {
+        table: McpServer::TABLE,
+        column: "config",
+        source,
+    })?;
     if let Value::Object(config) = &mut config {
         for field in ["name", "description", "transport"] {
             config.remove(field);
         }
     }
-    config.to_string()
+    Ok(Param::Json(config.to_string().into()))
 }
 
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<Option<McpServer>> {
     let sql = format!("SELECT {COLUMNS} FROM project_mcp_servers WHERE id = $1 AND project_id = $2");
-    tx.query_opt(&sql, params![id, project], from_row)
+    tx.query_opt(&sql, params![id, project], McpServer::from_row)
 }
 
 /// The server, held until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<Option<McpServer>> {
     let held = tx.for_update();
     let sql = format!("SELECT {COLUMNS} FROM project_mcp_servers WHERE id = $1 AND project_id = $2{held}");
-    tx.query_opt(&sql, params![id, project], from_row)
+    tx.query_opt(&sql, params![id, project], McpServer::from_row)
 }
 
 pub fn get_by_name(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<McpServer>> {
     let sql = format!("SELECT {COLUMNS} FROM project_mcp_servers WHERE project_id = $1 AND name = $2");
-    tx.query_opt(&sql, params![project, name], from_row)
+    tx.query_opt(&sql, params![project, name], McpServer::from_row)
 }
 
 /// Every server of a project, by name.
 pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<McpServer>> {
     let sql = format!("SELECT {COLUMNS} FROM project_mcp_servers WHERE project_id = $1 ORDER BY name");
-    tx.query(&sql, params![project], from_row)
+    tx.query(&sql, params![project], McpServer::from_row)
 }
 
 /// The servers a product brought, by name.
@@ -92,7 +114,7 @@ pub fn list_for_product(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> R
     let sql = format!(
         "SELECT {COLUMNS} FROM project_mcp_servers WHERE project_id = $1 AND product = $2 ORDER BY name"
     );
-    tx.query(&sql, params![project, product], from_row)
+    tx.query(&sql, params![project, product], McpServer::from_row)
 }
 
 /// Newest first.
@@ -105,7 +127,7 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<ResultPa
          ORDER BY created_at DESC, id DESC{}",
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, from_row)?;
+    let rows = tx.query(&sql, &params, McpServer::from_row)?;
     Ok(ResultPage::from_rows(rows, page.limit, |server| Cursor {
         created_at: server.created_at,
         id: server.id.0,
@@ -140,14 +162,7 @@ pub fn bump_revision(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
 
 /// Adds a server as it stands; false when the project has one of that name.
 pub fn insert(tx: &mut Tx<'_>, server: &McpServer) -> Result<bool> {
-    let made = tx.execute(
-        "INSERT INTO project_mcp_servers (id, product, name, description, transport, config, tool_filter, pin_policy,
-             timeout_seconds, enabled, version, updated_at, project_id, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-         ON CONFLICT (project_id, name) DO NOTHING",
-        &[row_params(server, &config_json(&server.spec)), vec![Param::from(server.project), Param::from(server.created_at)]]
-            .concat(),
-    )?;
+    let made = tx.insert_row(server, [], "ON CONFLICT (project_id, name) DO NOTHING")?;
     if made == 1 {
         bump_revision(tx, server.project)?;
     }
@@ -164,27 +179,22 @@ pub fn update(tx: &mut Tx<'_>, server: &McpServer) -> Result<()> {
              last_error = CASE WHEN version = $11 THEN last_error END,
              version = $11, updated_at = $12
          WHERE id = $1",
-        &row_params(server, &config_json(&server.spec)),
+        &[
+            Param::from(server.id),
+            Param::from(server.product.as_deref()),
+            Param::from(server.name()),
+            Param::from(server.spec.description()),
+            Param::from(server.spec.transport()),
+            config_param(&server.spec)?,
+            to_param(&server.tool_filter, McpServer::TABLE, "tool_filter")?,
+            Param::from(server.pin_policy),
+            Param::from(server.timeout_seconds),
+            Param::from(server.enabled),
+            Param::from(server.version),
+            Param::from(server.updated_at),
+        ],
     )?;
     bump_revision(tx, server.project)
-}
-
-fn row_params<'a>(server: &'a McpServer, config: &'a str) -> Vec<Param<'a>> {
-    vec![
-        Param::from(server.id),
-        Param::from(server.product.as_deref()),
-        Param::from(server.name()),
-        Param::from(server.spec.description()),
-        Param::from(server.spec.transport().as_str()),
-        // Owned by the parameter list only as long as the statement runs.
-        json(config),
-        json_strings(&server.tool_filter),
-        Param::from(server.pin_policy.as_str()),
-        Param::from(server.timeout_seconds),
-        Param::from(server.enabled),
-        Param::from(server.version),
-        Param::from(server.updated_at),
-    ]
 }
 
 /// Takes a server away, with what was seen of its tools; false when it was not there.

@@ -8,10 +8,11 @@ use emergent_domain::{
 };
 
 use crate::{
-    error::{Error, Result},
+    error::Result,
     page, params,
+    row::{TableRow, read_row, to_param},
     tx::Tx,
-    value::{Param, Row, json},
+    value::Param,
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -29,28 +30,21 @@ pub struct StoredPack {
     pub assigned_by: Option<String>,
 }
 
-/// The asking project is `$1` wherever these are read.
-const COLUMNS: &str = "k.id, k.project_id, k.pack, k.created_at,
-    EXISTS (SELECT 1 FROM project_template_packs AS a WHERE a.project_id = $1 AND a.pack_id = k.id), k.product,
-    (SELECT a.product FROM project_template_packs AS a WHERE a.project_id = $1 AND a.pack_id = k.id)";
+// The asking project is `$1` wherever these are read.
+read_row! {
+    StoredPack in "template_packs" {
+        id: "k.id",
+        project: "k.project_id",
+        pack: "k.pack",
+        created_at: "k.created_at",
+        assigned: "EXISTS (SELECT 1 FROM project_template_packs AS a WHERE a.project_id = $1 AND a.pack_id = k.id)",
+        product: "k.product",
+        assigned_by: "(SELECT a.product FROM project_template_packs AS a WHERE a.project_id = $1 AND a.pack_id = k.id)",
+    }
+}
+
+const COLUMNS: &str = StoredPack::COLUMNS;
 const VISIBLE: &str = "(k.project_id = $1 OR k.project_id IS NULL) AND k.deleted_at IS NULL";
-
-fn from_row(row: &Row<'_>) -> Result<StoredPack> {
-    Ok(StoredPack {
-        id: row.get(0)?,
-        project: row.get(1)?,
-        pack: parse(row, 2)?,
-        created_at: row.get(3)?,
-        assigned: row.get(4)?,
-        product: row.get(5)?,
-        assigned_by: row.get(6)?,
-    })
-}
-
-fn parse(row: &Row<'_>, column: usize) -> Result<TemplatePack> {
-    let text: String = row.get(column)?;
-    serde_json::from_str(&text).map_err(|_| Error::Column { column, expected: "a template pack" })
-}
 
 /// Keeps a pack of a project, or a built-in one; `None` when that version of it is there already.
 pub fn insert(
@@ -65,8 +59,6 @@ pub fn insert(
         None => "(name, version) WHERE deleted_at IS NULL AND project_id IS NULL",
     };
     let id = PackId::new();
-    let text =
-        serde_json::to_string(pack).map_err(|_| Error::Column { column: 4, expected: "a template pack" })?;
     let made = tx.execute(
         &format!(
             "INSERT INTO template_packs (id, project_id, name, version, pack, created_at)
@@ -77,7 +69,7 @@ pub fn insert(
             Param::from(project),
             Param::from(&pack.name),
             Param::from(&pack.version),
-            json(&text),
+            to_param(pack, StoredPack::TABLE, "pack")?,
             Param::from(now),
         ],
     )?;
@@ -87,7 +79,7 @@ pub fn insert(
 /// A pack that the project can see.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: PackId) -> Result<Option<StoredPack>> {
     let sql = format!("SELECT {COLUMNS} FROM template_packs AS k WHERE k.id = $2 AND {VISIBLE}");
-    tx.query_opt(&sql, params![project, id], from_row)
+    tx.query_opt(&sql, params![project, id], StoredPack::from_row)
 }
 
 /// The packs a project can see, newest first.
@@ -100,7 +92,7 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<ResultPa
          ORDER BY k.created_at DESC, k.id DESC{}",
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, from_row)?;
+    let rows = tx.query(&sql, &params, StoredPack::from_row)?;
     Ok(ResultPage::from_rows(rows, page.limit, |pack| Cursor { created_at: pack.created_at, id: pack.id.0 }))
 }
 
@@ -109,7 +101,7 @@ pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<StoredPack>> 
     let sql = format!(
         "SELECT {COLUMNS} FROM template_packs AS k WHERE {VISIBLE} ORDER BY k.name, k.created_at, k.id"
     );
-    tx.query(&sql, params![project], from_row)
+    tx.query(&sql, params![project], StoredPack::from_row)
 }
 
 /// Says which product a pack is of from now on.
@@ -127,7 +119,7 @@ pub fn list_assigned(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Template
         "SELECT k.pack FROM project_template_packs AS a JOIN template_packs AS k ON k.id = a.pack_id
          WHERE a.project_id = $1 AND k.deleted_at IS NULL ORDER BY k.name, k.id",
         params![project],
-        |row| parse(row, 0),
+        |row| row.read(0, StoredPack::TABLE, "pack"),
     )
 }
 

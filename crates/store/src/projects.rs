@@ -11,23 +11,24 @@ use crate::{
     engine::Engine,
     error::Result,
     page, params,
+    row::{TableRow, read_row},
     tx::Tx,
-    value::{Param, Row},
+    value::Param,
 };
 
-const COLUMNS: &str = "id, no, name, strict, packs_revision, created_at, updated_at";
-
-fn from_row(row: &Row<'_>) -> Result<Project> {
-    Ok(Project {
-        id: row.get(0)?,
-        no: row.get(1)?,
-        name: row.get(2)?,
-        strict: row.get(3)?,
-        packs_revision: row.get(4)?,
-        created_at: row.get(5)?,
-        updated_at: row.get(6)?,
-    })
+read_row! {
+    Project in "projects" {
+        id: "id",
+        no: "no",
+        name: "name",
+        strict: "strict",
+        packs_revision: "packs_revision",
+        created_at: "created_at",
+        updated_at: "updated_at",
+    }
 }
+
+const COLUMNS: &str = Project::COLUMNS;
 
 /// A new project; `None` when a living one has the name.
 pub fn insert(tx: &mut Tx<'_>, name: &str, strict: bool, now: Timestamp) -> Result<Option<Project>> {
@@ -40,24 +41,24 @@ pub fn insert(tx: &mut Tx<'_>, name: &str, strict: bool, now: Timestamp) -> Resu
          VALUES ({no}, $1, $2, $3, 0, $4, $4)
          ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING RETURNING {COLUMNS}"
     );
-    tx.query_opt(&sql, params![ProjectId::new(), name, strict, now], from_row)
+    tx.query_opt(&sql, params![ProjectId::new(), name, strict, now], Project::from_row)
 }
 
 pub fn get(tx: &mut Tx<'_>, id: ProjectId) -> Result<Option<Project>> {
     let sql = format!("SELECT {COLUMNS} FROM projects WHERE id = $1 AND deleted_at IS NULL");
-    tx.query_opt(&sql, params![id], from_row)
+    tx.query_opt(&sql, params![id], Project::from_row)
 }
 
 /// The project, held until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, id: ProjectId) -> Result<Option<Project>> {
     let sql =
         format!("SELECT {COLUMNS} FROM projects WHERE id = $1 AND deleted_at IS NULL{}", tx.for_update());
-    tx.query_opt(&sql, params![id], from_row)
+    tx.query_opt(&sql, params![id], Project::from_row)
 }
 
 pub fn get_by_name(tx: &mut Tx<'_>, name: &str) -> Result<Option<Project>> {
     let sql = format!("SELECT {COLUMNS} FROM projects WHERE name = $1 AND deleted_at IS NULL");
-    tx.query_opt(&sql, params![name], from_row)
+    tx.query_opt(&sql, params![name], Project::from_row)
 }
 
 pub fn list(tx: &mut Tx<'_>, page: &Page) -> Result<ResultPage<Project>> {
@@ -66,7 +67,7 @@ pub fn list(tx: &mut Tx<'_>, page: &Page) -> Result<ResultPage<Project>> {
         "SELECT {COLUMNS} FROM projects WHERE deleted_at IS NULL{after} ORDER BY created_at DESC, id DESC{}",
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, from_row)?;
+    let rows = tx.query(&sql, &params, Project::from_row)?;
     Ok(ResultPage::from_rows(rows, page.limit, |project| Cursor {
         created_at: project.created_at,
         id: project.id.0,

@@ -10,6 +10,7 @@ use emergent_domain::{
 use crate::{
     error::Result,
     objects, params, relationships,
+    row::TableRow,
     tx::Tx,
     value::{Column, Row},
 };
@@ -73,9 +74,9 @@ pub fn documents(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Vec<
 
 /// What an object was at a version that is not its newest.
 pub fn object_version(tx: &mut Tx<'_>, id: ObjectId, version: i64) -> Result<Option<Object>> {
-    let columns = objects::VERSION_COLUMNS;
+    let columns = &*objects::VERSION_COLUMNS;
     let sql = format!("SELECT {columns} FROM graph_object_versions WHERE object_id = $1 AND version = $2");
-    tx.query_opt(&sql, params![id, version], |row| objects::from_row(row, 0))
+    tx.query_opt(&sql, params![id, version], Object::from_row)
 }
 
 /// What a relationship was at a version that is not its newest.
@@ -84,11 +85,11 @@ pub fn relationship_version(
     id: RelationshipId,
     version: i64,
 ) -> Result<Option<Relationship>> {
-    let columns = relationships::VERSION_COLUMNS;
+    let columns = &*relationships::VERSION_COLUMNS;
     let sql = format!(
         "SELECT {columns} FROM graph_relationship_versions WHERE relationship_id = $1 AND version = $2"
     );
-    tx.query_opt(&sql, params![id, version], |row| relationships::from_row(row, 0))
+    tx.query_opt(&sql, params![id, version], Relationship::from_row)
 }
 
 /// The newest version of a relationship, a tombstone too, held until the transaction ends.
@@ -99,8 +100,8 @@ pub fn lock_relationship(
 ) -> Result<Option<Relationship>> {
     let sql = format!(
         "SELECT {} FROM graph_relationships WHERE id = $1 AND project_id = $2{}",
-        relationships::COLUMNS,
+        Relationship::COLUMNS,
         tx.for_update()
     );
-    tx.query_opt(&sql, params![id, project], |row| relationships::from_row(row, 0))
+    tx.query_opt(&sql, params![id, project], Relationship::from_row)
 }

@@ -12,71 +12,103 @@ use crate::{
     engine::Engine,
     error::{Error, Result},
     params,
+    row::{RowReader, TableRow, row},
     tx::Tx,
-    value::{Param, Row, json},
+    value::Param,
 };
 
 /// The channel that is woken when schedules or event triggers change.
 pub const CHANGED_CHANNEL: &str = "triggers";
 
-const COLUMNS: &str = "id, project_id, agent_id, product, name, cron, config, next_at, last_at, last_run_id, created_at, updated_at, waiting_since, error";
+row! {
+    Schedule in "schedules" {
+        id: "id",
+        project: "project_id",
+        agent: "agent_id",
+        product: ProductColumn("product"),
+        name: "name",
+        cron: "cron",
+        config: ConfigColumn("config"),
+        next_at: "next_at",
+        last_at: "last_at",
+        last_run: "last_run_id",
+        created_at: "created_at",
+        updated_at: "updated_at",
+        waiting_since: "waiting_since",
+        error: ErrorColumn("error"),
+    }
+}
+
+const COLUMNS: &str = Schedule::COLUMNS;
 /// A deleted project keeps its rows, and fires nothing.
 const PROJECT_IS_LIVE: &str = "EXISTS (SELECT 1 FROM projects WHERE projects.id = schedules.project_id AND projects.deleted_at IS NULL)";
 
-fn from_row(row: &Row<'_>) -> Result<Schedule> {
-    let (product, config): (String, String) = (row.get(3)?, row.get(6)?);
-    let (config, unreadable) = match serde_json::from_str(&config) {
-        Ok(config) => (config, None),
-        Err(error) => (ScheduleConfig::default(), Some(format!("its settings cannot be read: {error}"))),
-    };
-    Ok(Schedule {
-        id: row.get(0)?,
-        project: row.get(1)?,
-        agent: row.get(2)?,
-        product: Some(product).filter(|product| !product.is_empty()),
-        name: row.get(4)?,
-        cron: row.get(5)?,
-        config,
-        next_at: row.get(7)?,
-        last_at: row.get(8)?,
-        last_run: row.get(9)?,
-        created_at: row.get(10)?,
-        updated_at: row.get(11)?,
-        waiting_since: row.get(12)?,
-        error: unreadable.or(row.get(13)?),
-    })
+/// The product of a job; the own schedule of an agent has an empty text here, because the column is
+/// part of a unique index.
+struct ProductColumn;
+
+impl ProductColumn {
+    fn read(reader: &mut RowReader<'_, '_>, [column]: [&'static str; 1]) -> Result<Option<String>> {
+        Ok(Some(reader.next::<String>(column)?).filter(|product| !product.is_empty()))
+    }
+
+    fn write<'a>(product: &'a Option<String>, params: &mut Vec<Param<'a>>) -> Result<()> {
+        params.push(Param::from(product.as_deref().unwrap_or_default()));
+        Ok(())
+    }
+}
+
+/// The settings. Unreadable settings do not make the row unreadable, since that would keep all other
+/// schedules from firing: [`ErrorColumn`] reports them, and the schedule is suspended.
+struct ConfigColumn;
+
+impl ConfigColumn {
+    fn read(reader: &mut RowReader<'_, '_>, [column]: [&'static str; 1]) -> Result<ScheduleConfig> {
+        serde_json::from_str(&reader.next::<String>(column)?).or_else(|error| {
+            reader.problem = Some(format!("its settings cannot be read: {error}"));
+            Ok(ScheduleConfig::default())
+        })
+    }
+
+    fn write(config: &ScheduleConfig, params: &mut Vec<Param<'_>>) -> Result<()> {
+        params.push(config_param(config)?);
+        Ok(())
+    }
+}
+
+fn config_param(config: &ScheduleConfig) -> Result<Param<'static>> {
+    let text = serde_json::to_string(config);
+    let text =
+        text.map_err(|source| Error::Unwritable { table: Schedule::TABLE, column: "config", source })?;
+    Ok(Param::Json(text.into()))
+}
+
+struct ErrorColumn;
+
+impl ErrorColumn {
+    fn read(reader: &mut RowReader<'_, '_>, [column]: [&'static str; 1]) -> Result<Option<String>> {
+        let recorded = reader.next(column)?;
+        Ok(reader.problem.take().or(recorded))
+    }
+
+    fn write<'a>(error: &'a Option<String>, params: &mut Vec<Param<'a>>) -> Result<()> {
+        params.push(Param::from(error.as_deref()));
+        Ok(())
+    }
 }
 
 /// Adds a schedule as it stands. The caller has seen that the name is free.
 pub fn insert(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
-    let config = config_json(schedule)?;
-    tx.execute(
-        "INSERT INTO schedules (id, project_id, agent_id, product, name, cron, time_zone, missed, config, next_at,
-             last_at, last_run_id, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
-        &[
-            Param::from(schedule.id),
-            Param::from(schedule.project),
-            Param::from(schedule.agent),
-            Param::from(schedule.product.as_deref().unwrap_or_default()),
-            Param::from(&schedule.name),
-            Param::from(&schedule.cron),
-            Param::from(&schedule.config.time_zone),
-            Param::from(schedule.config.missed.as_str()),
-            json(&config),
-            Param::from(schedule.next_at),
-            Param::from(schedule.last_at),
-            Param::from(schedule.last_run),
-            Param::from(schedule.created_at),
-            Param::from(schedule.updated_at),
-        ],
-    )?;
+    let more = [
+        ("time_zone", Param::from(&schedule.config.time_zone)),
+        ("missed", Param::from(schedule.config.missed.as_str())),
+    ];
+    tx.insert_row(schedule, more, "")?;
     Ok(())
 }
 
 /// Writes what a change of the definition or the job changes. What was wrong with it is over.
 pub fn update(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
-    let config = config_json(schedule)?;
     tx.execute(
         "UPDATE schedules SET agent_id = $2, name = $3, cron = $4, time_zone = $5, missed = $6, config = $7,
              next_at = $8, updated_at = $9, waiting_since = $10, error = NULL WHERE id = $1",
@@ -87,7 +119,7 @@ pub fn update(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
             Param::from(&schedule.cron),
             Param::from(&schedule.config.time_zone),
             Param::from(schedule.config.missed.as_str()),
-            json(&config),
+            config_param(&schedule.config)?,
             Param::from(schedule.next_at),
             Param::from(schedule.updated_at),
             Param::from(schedule.waiting_since),
@@ -96,37 +128,32 @@ pub fn update(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
     Ok(())
 }
 
-fn config_json(schedule: &Schedule) -> Result<String> {
-    serde_json::to_string(&schedule.config)
-        .map_err(|_| Error::Column { column: 6, expected: "the settings of a schedule" })
-}
-
 /// A product's job by its name, held until the transaction ends.
 pub fn lock_job(tx: &mut Tx<'_>, project: ProjectId, product: &str, name: &str) -> Result<Option<Schedule>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM schedules WHERE project_id = $1 AND product = $2 AND name = $3{}",
         tx.for_update()
     );
-    tx.query_opt(&sql, params![project, product, name], from_row)
+    tx.query_opt(&sql, params![project, product, name], Schedule::from_row)
 }
 
 /// An agent's own schedule, held until the transaction ends.
 pub fn lock_agent_schedule(tx: &mut Tx<'_>, agent: AgentId) -> Result<Option<Schedule>> {
     let sql =
         format!("SELECT {COLUMNS} FROM schedules WHERE agent_id = $1 AND product = ''{}", tx.for_update());
-    tx.query_opt(&sql, params![agent], from_row)
+    tx.query_opt(&sql, params![agent], Schedule::from_row)
 }
 
 /// The jobs of a product, by name.
 pub fn list_jobs(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result<Vec<Schedule>> {
     let sql = format!("SELECT {COLUMNS} FROM schedules WHERE project_id = $1 AND product = $2 ORDER BY name");
-    tx.query(&sql, params![project, product], from_row)
+    tx.query(&sql, params![project, product], Schedule::from_row)
 }
 
 /// The schedules of a project, agents' own first, by name.
 pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Schedule>> {
     let sql = format!("SELECT {COLUMNS} FROM schedules WHERE project_id = $1 ORDER BY product, name");
-    tx.query(&sql, params![project], from_row)
+    tx.query(&sql, params![project], Schedule::from_row)
 }
 
 pub fn delete(tx: &mut Tx<'_>, id: ScheduleId) -> Result<()> {
@@ -147,7 +174,7 @@ pub fn lock_due(tx: &mut Tx<'_>, now: Timestamp, limit: usize) -> Result<Vec<Sch
          ORDER BY next_at LIMIT $2{}",
         skip_locked(tx)
     );
-    tx.query(&sql, params![now, limit], from_row)
+    tx.query(&sql, params![now, limit], Schedule::from_row)
 }
 
 /// When the next schedule of a living project comes due.

@@ -10,8 +10,8 @@ use emergent_domain::{
 use crate::{
     error::Result,
     params,
+    row::{TableRow, read_row},
     tx::Tx,
-    value::{Param, Row},
 };
 
 /// A key by its public name; the key itself is never here.
@@ -21,6 +21,10 @@ pub struct KeyRow {
     /// What only the key itself can have sealed.
     pub proof: Vec<u8>,
     pub retired_at: Option<Timestamp>,
+}
+
+read_row! {
+    KeyRow in "secret_keys" { id: "id", proof: "proof", retired_at: "retired_at" }
 }
 
 impl KeyRow {
@@ -47,8 +51,9 @@ pub fn list_keys(tx: &mut Tx<'_>, hold: LockMode) -> Result<Vec<KeyRow>> {
         LockMode::ForShare => tx.for_share(),
         LockMode::ForUpdate => tx.for_update(),
     };
-    let sql = format!("SELECT id, proof, retired_at FROM secret_keys ORDER BY created_at, id{hold}");
-    tx.query(&sql, &[], |row| Ok(KeyRow { id: row.get(0)?, proof: row.get(1)?, retired_at: row.get(2)? }))
+    let columns = KeyRow::COLUMNS;
+    let sql = format!("SELECT {columns} FROM secret_keys ORDER BY created_at, id{hold}");
+    tx.query(&sql, &[], KeyRow::from_row)
 }
 
 pub fn insert_key(tx: &mut Tx<'_>, id: &str, proof: &[u8], now: Timestamp) -> Result<()> {
@@ -83,16 +88,16 @@ pub struct SecretRow {
     pub updated_at: Timestamp,
 }
 
-fn from_row(row: &Row<'_>) -> Result<SecretRow> {
-    Ok(SecretRow {
-        name: row.get(0)?,
-        version: row.get(1)?,
-        created_at: row.get(2)?,
-        updated_at: row.get(3)?,
-    })
+read_row! {
+    SecretRow in "secrets" {
+        name: "name",
+        version: "version",
+        created_at: "created_at",
+        updated_at: "updated_at",
+    }
 }
 
-const COLUMNS: &str = "name, version, created_at, updated_at";
+const COLUMNS: &str = SecretRow::COLUMNS;
 
 /// Keeps a sealed value, in the place of the one before.
 pub fn upsert(
@@ -112,14 +117,14 @@ pub fn upsert(
              author_token = excluded.author_token
          RETURNING {COLUMNS}"
     );
-    let kept = tx.query_opt(&sql, params![project, name, key, sealed, now, author], from_row)?;
+    let kept = tx.query_opt(&sql, params![project, name, key, sealed, now, author], SecretRow::from_row)?;
     kept.ok_or(crate::Error::Broken)
 }
 
 /// By name.
 pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<SecretRow>> {
     let sql = format!("SELECT {COLUMNS} FROM secrets WHERE project_id = $1 ORDER BY name");
-    tx.query(&sql, params![project], from_row)
+    tx.query(&sql, params![project], SecretRow::from_row)
 }
 
 pub fn count(tx: &mut Tx<'_>, project: ProjectId) -> Result<usize> {
@@ -133,7 +138,7 @@ pub fn count(tx: &mut Tx<'_>, project: ProjectId) -> Result<usize> {
 /// What was deleted; `None` when there is none of this name.
 pub fn delete(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<SecretRow>> {
     let sql = format!("DELETE FROM secrets WHERE project_id = $1 AND name = $2 RETURNING {COLUMNS}");
-    tx.query_opt(&sql, params![project, name], from_row)
+    tx.query_opt(&sql, params![project, name], SecretRow::from_row)
 }
 
 /// Key and sealed value of each of these names that there is.
@@ -162,16 +167,18 @@ pub struct SealedRow {
     pub sealed: Vec<u8>,
 }
 
+read_row! {
+    SealedRow in "secrets" { project: "project_id", name: "name", key: "key_id", sealed: "sealed" }
+}
+
 /// Secrets of all projects that are sealed with another key than this.
 pub fn list_sealed_with_other_keys(tx: &mut Tx<'_>, key: &str, limit: usize) -> Result<Vec<SealedRow>> {
     let sql = format!(
-        "SELECT project_id, name, key_id, sealed FROM secrets WHERE key_id <> $1
-         ORDER BY project_id, name LIMIT $2{}",
+        "SELECT {} FROM secrets WHERE key_id <> $1 ORDER BY project_id, name LIMIT $2{}",
+        SealedRow::COLUMNS,
         tx.for_update()
     );
-    tx.query(&sql, &[Param::from(key), Param::from(limit)], |row| {
-        Ok(SealedRow { project: row.get(0)?, name: row.get(1)?, key: row.get(2)?, sealed: row.get(3)? })
-    })
+    tx.query(&sql, params![key, limit], SealedRow::from_row)
 }
 
 /// The same value under another key: its version and its time stay.

@@ -16,9 +16,10 @@ use uuid::Uuid;
 use crate::{
     author,
     error::Result,
-    objects, page, params, relationships,
+    page, params,
+    row::{TableRow, read_row},
     tx::Tx,
-    value::{Param, Row},
+    value::Param,
 };
 
 /// What a source is of.
@@ -39,24 +40,23 @@ impl SourceOwner {
 
 /// A passage of a living document of the project.
 pub fn find_chunk(tx: &mut Tx<'_>, project: ProjectId, chunk: ChunkId) -> Result<Option<Source>> {
-    tx.query_opt(
-        "SELECT c.id, c.document_id, d.title, c.idx, c.heading, d.deleted_at IS NOT NULL
-         FROM document_chunks AS c JOIN documents AS d ON d.id = c.document_id
+    let sql = format!(
+        "SELECT {} FROM document_chunks AS c JOIN documents AS d ON d.id = c.document_id
          WHERE c.id = $1 AND c.project_id = $2 AND d.deleted_at IS NULL",
-        params![chunk, project],
-        |row| source_from_row(row, 0),
-    )
+        Source::COLUMNS
+    );
+    tx.query_opt(&sql, params![chunk, project], Source::from_row)
 }
 
-fn source_from_row(row: &Row<'_>, first: usize) -> Result<Source> {
-    Ok(Source {
-        chunk: row.get(first)?,
-        document: row.get(first + 1)?,
-        title: row.get(first + 2)?,
-        index: row.get(first + 3)?,
-        heading: row.get(first + 4)?,
-        deleted: row.get(first + 5)?,
-    })
+read_row! {
+    Source in "document_chunks" {
+        chunk: "c.id",
+        document: "c.document_id",
+        title: "d.title" @ "documents",
+        index: "c.idx",
+        heading: "c.heading",
+        deleted: "d.deleted_at IS NOT NULL" @ "documents",
+    }
 }
 
 /// Notes that a passage speaks of something; false when the same run has said so, or somebody who
@@ -102,7 +102,7 @@ pub fn list_for(
     let mut found: HashMap<Uuid, Vec<Source>> = HashMap::new();
     for list in page::in_chunks(entities) {
         let sql = format!(
-            "SELECT s.entity_id, c.id, c.document_id, d.title, c.idx, c.heading, d.deleted_at IS NOT NULL
+            "SELECT s.entity_id, {}
              FROM (
                  SELECT entity_id, chunk_id,
                      row_number() OVER (PARTITION BY entity_id ORDER BY first_said DESC, chunk_id DESC) AS place
@@ -114,11 +114,14 @@ pub fn list_for(
              ) AS s
              JOIN document_chunks AS c ON c.id = s.chunk_id JOIN documents AS d ON d.id = c.document_id
              WHERE s.place <= $2 ORDER BY s.entity_id, s.place",
+            Source::COLUMNS,
             page::placeholders(3, list.len())
         );
         let mut params = vec![Param::from(project), Param::from(most)];
         params.extend(list.into_iter().map(Param::from));
-        for (entity, source) in tx.query(&sql, &params, |row| Ok((row.get(0)?, source_from_row(row, 1)?)))? {
+        for (entity, source) in
+            tx.query(&sql, &params, |row| Ok((row.get(0)?, Source::from_row_at(row, 1)?)))?
+        {
             found.entry(entity).or_default().push(source);
         }
     }
@@ -135,9 +138,9 @@ pub fn get_object_with_flag(
     let sql = format!(
         "SELECT EXISTS (SELECT 1 FROM graph_sources AS s WHERE s.entity_id = o.id), {}
          FROM graph_objects AS o WHERE o.id = $1 AND o.project_id = $2 AND o.deleted_at IS NULL",
-        objects::columns("o")
+        Object::columns_of("o")
     );
-    tx.query_opt(&sql, params![id, project], |row| Ok((objects::from_row(row, 1)?, row.get(0)?)))
+    tx.query_opt(&sql, params![id, project], |row| Ok((Object::from_row_at(row, 1)?, row.get(0)?)))
 }
 
 /// As [`object`], of a living relationship.
@@ -149,9 +152,9 @@ pub fn get_relationship_with_flag(
     let sql = format!(
         "SELECT EXISTS (SELECT 1 FROM graph_sources AS s WHERE s.entity_id = r.id), {}
          FROM graph_relationships AS r WHERE r.id = $1 AND r.project_id = $2 AND r.deleted_at IS NULL",
-        relationships::columns("r")
+        Relationship::columns_of("r")
     );
-    tx.query_opt(&sql, params![id, project], |row| Ok((relationships::from_row(row, 1)?, row.get(0)?)))
+    tx.query_opt(&sql, params![id, project], |row| Ok((Relationship::from_row_at(row, 1)?, row.get(0)?)))
 }
 
 /// Whether somebody else than a run noted a passage for something.

@@ -11,8 +11,8 @@ use emergent_domain::{
 
 use crate::{
     error::Result,
-    objects::{columns, from_row},
     page, params,
+    row::TableRow,
     tx::Tx,
     value::{Param, Row},
 };
@@ -41,15 +41,17 @@ pub fn list(
     page: &Page,
 ) -> Result<ResultPage<Object>> {
     let (sql, params) = list_sql(project, wanted, page);
-    let rows = tx.query(&sql, &params, |row| from_row(row, 0))?;
+    let rows = tx.query(&sql, &params, Object::from_row)?;
     Ok(ResultPage::from_rows(rows, page.limit, |one| Cursor { created_at: one.created_at, id: one.id.0 }))
 }
 
 /// How [`list`] asks, for whoever wants to see the plan of it.
 pub fn list_sql(project: ProjectId, wanted: &TaskFilter, page: &Page) -> (String, Vec<Param<'static>>) {
     let mut params = vec![Param::from(project)];
-    let mut sql =
-        format!("SELECT {} FROM graph_objects AS t WHERE t.project_id = $1 AND {IS_LIVE_TASK}", columns("t"));
+    let mut sql = format!(
+        "SELECT {} FROM graph_objects AS t WHERE t.project_id = $1 AND {IS_LIVE_TASK}",
+        Object::columns_of("t")
+    );
     if let Some(workflow) = wanted.workflow {
         params.push(Param::from(workflow.to_string()));
         sql.push_str(&format!(" AND t.properties->>'workflow_id' = ${}", params.len()));
@@ -73,9 +75,9 @@ pub fn list_for_workflow(tx: &mut Tx<'_>, project: ProjectId, workflow: Workflow
     let sql = format!(
         "SELECT {} FROM graph_objects AS t WHERE t.project_id = $1 AND t.properties->>'workflow_id' = $2
              AND {IS_LIVE_TASK} ORDER BY t.created_at, t.id",
-        columns("t")
+        Object::columns_of("t")
     );
-    tx.query(&sql, params![project, workflow.to_string()], |row| from_row(row, 0))
+    tx.query(&sql, params![project, workflow.to_string()], Object::from_row)
 }
 
 /// How many tasks a workflow has.
@@ -109,9 +111,9 @@ pub fn neighbours(tx: &mut Tx<'_>, project: ProjectId, task: ObjectId) -> Result
             "SELECT {} FROM graph_relationships AS b JOIN graph_objects AS t ON t.id = b.{other}
              WHERE b.{this} = $1 AND b.type = 'blocks' AND b.deleted_at IS NULL AND t.project_id = $2 AND {IS_LIVE_TASK}
              ORDER BY t.created_at, t.id",
-            columns("t")
+            Object::columns_of("t")
         );
-        tx.query(&sql, params![task, project], |row| from_row(row, 0))
+        tx.query(&sql, params![task, project], Object::from_row)
     };
     Ok((at("to_id", "from_id")?, at("from_id", "to_id")?))
 }
@@ -228,12 +230,12 @@ pub fn list_discussions(
     for list in page::in_chunks(&ids) {
         let sql = format!(
             "SELECT {} FROM graph_objects AS o WHERE o.project_id = $1 AND o.deleted_at IS NULL AND o.id IN ({})",
-            columns("o"),
+            Object::columns_of("o"),
             page::placeholders(2, list.len())
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.iter().map(|id| Param::from(*id)));
-        found.extend(tx.query(&sql, &params, |row| from_row(row, 0))?);
+        found.extend(tx.query(&sql, &params, Object::from_row)?);
     }
     found.sort_by_key(|object: &Object| (object.created_at, object.id));
     let with_tasks = |object: Object| {

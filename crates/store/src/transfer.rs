@@ -14,7 +14,8 @@ use uuid::Uuid;
 use crate::{
     engine::Engine,
     error::Result,
-    objects, page, relationships,
+    page, relationships,
+    row::TableRow,
     tx::Tx,
     value::{Param, Row},
 };
@@ -34,9 +35,9 @@ pub fn objects_after(
     let sql = format!(
         "SELECT {} FROM graph_objects WHERE project_id = $1 AND deleted_at IS NULL AND {condition}
          ORDER BY created_at, id LIMIT $3",
-        objects::COLUMNS
+        Object::COLUMNS
     );
-    tx.query(&sql, &params, |row| objects::from_row(row, 0))
+    tx.query(&sql, &params, Object::from_row)
 }
 
 /// A relationship with the types and keys of its ends.
@@ -56,20 +57,19 @@ pub fn edges_after(
     limit: usize,
 ) -> Result<Vec<ExportedEdge>> {
     let (condition, params) = after_cursor_sql(project, after, until, limit, "r.created_at", "r.id");
-    let columns: Vec<String> = relationships::COLUMNS.split(", ").map(|name| format!("r.{name}")).collect();
     let sql = format!(
         "SELECT a.type, a.key, b.type, b.key, {}
          FROM graph_relationships AS r JOIN graph_objects AS a ON a.id = r.from_id
              JOIN graph_objects AS b ON b.id = r.to_id
          WHERE r.project_id = $1 AND r.deleted_at IS NULL AND {condition}
          ORDER BY r.created_at, r.id LIMIT $3",
-        columns.join(", ")
+        Relationship::columns_of("r")
     );
     tx.query(&sql, &params, |row| {
         Ok(ExportedEdge {
             from: (row.get(0)?, row.get(1)?),
             to: (row.get(2)?, row.get(3)?),
-            relationship: relationships::from_row(row, 4)?,
+            relationship: Relationship::from_row_at(row, 4)?,
         })
     })
 }
@@ -103,10 +103,10 @@ pub fn objects_by_key(
         let sql = format!(
             "SELECT {} FROM graph_objects
              WHERE project_id = $1 AND type = $2 AND key IN ({}) AND deleted_at IS NULL",
-            objects::COLUMNS,
+            Object::COLUMNS,
             page::placeholders(3, list.len())
         );
-        found.extend(tx.query(&sql, &with_keys(project, type_, list), |row| objects::from_row(row, 0))?);
+        found.extend(tx.query(&sql, &with_keys(project, type_, list), Object::from_row)?);
     }
     Ok(found)
 }
@@ -117,12 +117,12 @@ pub fn objects_by_id(tx: &mut Tx<'_>, project: ProjectId, ids: &[ObjectId]) -> R
     for list in page::in_chunks(ids) {
         let sql = format!(
             "SELECT {} FROM graph_objects WHERE id IN ({}) AND project_id = $1 AND deleted_at IS NULL",
-            objects::COLUMNS,
+            Object::COLUMNS,
             page::placeholders(2, list.len())
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.into_iter().map(Param::from));
-        found.extend(tx.query(&sql, &params, |row| objects::from_row(row, 0))?);
+        found.extend(tx.query(&sql, &params, Object::from_row)?);
     }
     Ok(found)
 }
@@ -220,14 +220,14 @@ fn postgres_edges_between(
             (0..list.len()).map(|row| format!("({})", page::placeholders(row * 3 + 1, 3))).collect();
         let sql = format!(
             "SELECT {} FROM graph_relationships WHERE (from_id, type, to_id) IN ({}) AND deleted_at IS NULL",
-            relationships::COLUMNS,
+            Relationship::COLUMNS,
             rows.join(", ")
         );
         let params: Vec<Param<'_>> = list
             .iter()
             .flat_map(|(from, type_, to)| [Param::from(*from), Param::from(*type_), Param::from(*to)])
             .collect();
-        found.extend(tx.query(&sql, &params, |row| relationships::from_row(row, 0))?);
+        found.extend(tx.query(&sql, &params, Relationship::from_row)?);
     }
     Ok(found)
 }

@@ -14,6 +14,7 @@ use emergent_domain::{
 use crate::{
     error::Result,
     objects, page, relationships,
+    row::TableRow,
     tx::Tx,
     value::{Param, Row},
 };
@@ -106,10 +107,13 @@ impl Traversal<'_> {
     /// Those of these objects that are alive and of one of these types (empty is every type), by
     /// id.
     pub fn objects(&self, tx: &mut Tx<'_>, ids: &[ObjectId], object_types: &[String]) -> Result<Vec<Object>> {
-        let mut found =
-            self.select(tx, ids, object_types, (objects::COLUMNS, objects::VERSION_COLUMNS), |row| {
-                objects::from_row(row, 0)
-            })?;
+        let mut found = self.select(
+            tx,
+            ids,
+            object_types,
+            (Object::COLUMNS, &objects::VERSION_COLUMNS),
+            Object::from_row,
+        )?;
         found.sort_unstable_by_key(|object| object.id);
         Ok(found)
     }
@@ -205,7 +209,7 @@ impl Traversal<'_> {
             let sql = match self.as_of {
                 None => format!(
                     "SELECT {} FROM graph_relationships WHERE no IN ({places})",
-                    relationships::COLUMNS
+                    Relationship::COLUMNS
                 ),
                 Some(moment) => {
                     let (now, then) = as_of_sql(moment, &mut params);
@@ -213,13 +217,13 @@ impl Traversal<'_> {
                         "SELECT {} FROM graph_relationships WHERE id IN ({places}){now}
                          UNION ALL
                          SELECT {} FROM graph_relationship_versions WHERE relationship_id IN ({places}){then}",
-                        relationships::COLUMNS,
-                        relationships::VERSION_COLUMNS
+                        Relationship::COLUMNS,
+                        *relationships::VERSION_COLUMNS
                     )
                 }
             };
             tx.for_each_row(&sql, &params, |row| {
-                found.push(relationships::from_row(row, 0)?);
+                found.push(Relationship::from_row(row)?);
                 Ok(())
             })?;
         }

@@ -5,62 +5,45 @@ use emergent_domain::{
     change::FeedPosition,
     ids::{AgentId, ProjectId},
     time::Timestamp,
-    trigger::{EventKind, EventTrigger, FeedStart},
+    trigger::{EventTrigger, FeedStart},
 };
 
 use crate::{
     engine::Engine,
-    error::{Error, Result},
+    error::Result,
     feed, params,
+    row::{TableRow, row},
     tx::Tx,
-    value::{Param, Row, json},
 };
 
 pub mod firings;
 
-const COLUMNS: &str = "agent_id, project_id, event, config, since_txid, since_seq, since_open";
+row! {
+    EventTrigger in "event_triggers" {
+        agent: "agent_id",
+        project: "project_id",
+        event: "event",
+        config: "config",
+        since: FeedStart {
+            after: FeedPosition { txid: "since_txid", seq: "since_seq" },
+            open: "since_open",
+        },
+    }
+}
+
+const COLUMNS: &str = EventTrigger::COLUMNS;
 /// A cursor that found nothing for its project is still moved on after this many places, so that
 /// the embedded engine does not walk other projects' changes again and again.
 const CURSOR_LAG_LIMIT: i64 = 1_000;
 
-fn from_row(row: &Row<'_>) -> Result<EventTrigger> {
-    let (event, config): (String, String) = (row.get(2)?, row.get(3)?);
-    let open: String = row.get(6)?;
-    Ok(EventTrigger {
-        agent: row.get(0)?,
-        project: row.get(1)?,
-        event: EventKind::parse(&event).ok_or(Error::Column { column: 2, expected: "a kind of event" })?,
-        config: serde_json::from_str(&config)
-            .map_err(|_| Error::Column { column: 3, expected: "the settings of an event trigger" })?,
-        since: FeedStart {
-            after: FeedPosition { txid: row.get(4)?, seq: row.get(5)? },
-            open: serde_json::from_str(&open)
-                .map_err(|_| Error::Column { column: 6, expected: "a list of transactions" })?,
-        },
-    })
-}
-
 /// Adds or replaces an agent's event trigger.
 pub fn upsert(tx: &mut Tx<'_>, trigger: &EventTrigger) -> Result<()> {
-    let config = serde_json::to_string(&trigger.config)
-        .map_err(|_| Error::Column { column: 3, expected: "the settings of an event trigger" })?;
-    let open = serde_json::to_string(&trigger.since.open)
-        .map_err(|_| Error::Column { column: 6, expected: "a list of transactions" })?;
-    tx.execute(
-        "INSERT INTO event_triggers (agent_id, project_id, event, config, since_txid, since_seq, since_open)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)
-         ON CONFLICT (agent_id) DO UPDATE SET event = excluded.event, config = excluded.config,
+    tx.insert_row(
+        trigger,
+        [],
+        "ON CONFLICT (agent_id) DO UPDATE SET event = excluded.event, config = excluded.config,
              since_txid = excluded.since_txid, since_seq = excluded.since_seq,
              since_open = excluded.since_open",
-        &[
-            Param::from(trigger.agent),
-            Param::from(trigger.project),
-            Param::from(trigger.event.as_str()),
-            json(&config),
-            Param::from(trigger.since.after.txid),
-            Param::from(trigger.since.after.seq),
-            json(&open),
-        ],
     )?;
     Ok(())
 }
@@ -72,13 +55,13 @@ pub fn delete(tx: &mut Tx<'_>, agent: AgentId) -> Result<()> {
 
 pub fn get(tx: &mut Tx<'_>, agent: AgentId) -> Result<Option<EventTrigger>> {
     let sql = format!("SELECT {COLUMNS} FROM event_triggers WHERE agent_id = $1");
-    tx.query_opt(&sql, params![agent], from_row)
+    tx.query_opt(&sql, params![agent], EventTrigger::from_row)
 }
 
 /// The event triggers of a project.
 pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
     let sql = format!("SELECT {COLUMNS} FROM event_triggers WHERE project_id = $1 ORDER BY agent_id");
-    tx.query(&sql, params![project], from_row)
+    tx.query(&sql, params![project], EventTrigger::from_row)
 }
 
 /// As [`list`], kept from changing until the transaction ends.
@@ -87,7 +70,7 @@ pub fn lock_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>
         "SELECT {COLUMNS} FROM event_triggers WHERE project_id = $1 ORDER BY agent_id{}",
         tx.for_share()
     );
-    tx.query(&sql, params![project], from_row)
+    tx.query(&sql, params![project], EventTrigger::from_row)
 }
 
 /// Whether a project has any event trigger.

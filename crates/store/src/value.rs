@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use bytes::{BufMut, BytesMut};
 use emergent_domain::{json::JsonObject, time::Timestamp};
+use rusqlite::types::ValueRef;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use uuid::Uuid;
 
@@ -88,7 +89,7 @@ pub fn json(text: &str) -> Param<'_> {
 
 /// A list of strings as a JSON array.
 pub fn json_strings(items: &[String]) -> Param<'static> {
-    Param::Json(Cow::Owned(serde_json::to_string(items).unwrap_or_else(|_| "[]".to_owned())))
+    Param::Json(Cow::Owned(serde_json::Value::from(items).to_string()))
 }
 
 pub(crate) fn vector_bytes(vector: &[f32]) -> Vec<u8> {
@@ -101,7 +102,7 @@ pub(crate) fn vector_from_bytes(bytes: &[u8]) -> Vec<f32> {
 
 impl rusqlite::ToSql for Param<'_> {
     fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-        use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+        use rusqlite::types::{ToSqlOutput, Value};
         Ok(match self {
             Param::Null => ToSqlOutput::Owned(Value::Null),
             Param::Bool(value) => ToSqlOutput::Owned(Value::Integer((*value).into())),
@@ -188,12 +189,59 @@ impl Row<'_> {
         }
         .ok_or(Error::Column { column, expected: T::NAME })
     }
+
+    /// As [`Row::get`], with an error that names the table, the column and the value it holds.
+    pub fn read<T: Column>(&self, index: usize, table: &'static str, column: &'static str) -> Result<T> {
+        self.get(index).map_err(|error| match error {
+            Error::Column { .. } => Error::unreadable(table, column, &self.display(index)),
+            other => other,
+        })
+    }
+
+    /// What a column holds, for an error message.
+    fn display(&self, index: usize) -> String {
+        match self {
+            Row::Sqlite(row) => match row.get_ref(index) {
+                Ok(ValueRef::Null) => "NULL".to_owned(),
+                Ok(ValueRef::Integer(number)) => number.to_string(),
+                Ok(ValueRef::Real(number)) => number.to_string(),
+                Ok(ValueRef::Text(text)) => String::from_utf8_lossy(text).into_owned(),
+                Ok(ValueRef::Blob(bytes)) => format!("{} bytes", bytes.len()),
+                Err(error) => error.to_string(),
+            },
+            Row::Postgres(row) => match row.try_get::<_, RawColumn<'_>>(index) {
+                Ok(RawColumn { bytes: None, .. }) => "NULL".to_owned(),
+                Ok(raw) => raw.display(),
+                Err(error) => error.to_string(),
+            },
+        }
+    }
 }
 
 /// The bytes PostgreSQL sent for a column, with their type.
 pub struct RawColumn<'a> {
     ty: Type,
     bytes: Option<&'a [u8]>,
+}
+
+impl RawColumn<'_> {
+    /// The text of a column of text or JSON.
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        let bytes = self.bytes?;
+        // The binary form of jsonb is a version byte and the text.
+        let bytes = if self.ty == Type::JSONB { bytes.get(1..)? } else { bytes };
+        std::str::from_utf8(bytes).ok()
+    }
+
+    fn display(&self) -> String {
+        let number = || i64::from_postgres(self).map(|number| number.to_string());
+        let text = match self.ty {
+            Type::INT2 | Type::INT4 | Type::INT8 => number(),
+            Type::TEXT | Type::VARCHAR | Type::JSON | Type::JSONB => self.as_str().map(str::to_owned),
+            _ => None,
+        };
+        text.unwrap_or_else(|| format!("{} bytes", self.bytes.map_or(0, <[u8]>::len)))
+    }
 }
 
 impl<'a> FromSql<'a> for RawColumn<'a> {
@@ -214,8 +262,6 @@ pub trait Column: Sized {
     fn from_sqlite(value: rusqlite::types::ValueRef<'_>) -> Option<Self>;
     fn from_postgres(raw: &RawColumn<'_>) -> Option<Self>;
 }
-
-use rusqlite::types::ValueRef;
 
 impl Column for i64 {
     const NAME: &'static str = "a whole number";
@@ -268,9 +314,7 @@ impl Column for String {
         value.as_str().ok().map(str::to_owned)
     }
     fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
-        let bytes = raw.bytes?;
-        let bytes = if raw.ty == Type::JSONB { bytes.get(1..)? } else { bytes };
-        String::from_utf8(bytes.to_vec()).ok()
+        raw.as_str().map(str::to_owned)
     }
 }
 
@@ -324,11 +368,15 @@ impl Column for Timestamp {
 impl Column for JsonObject {
     const NAME: &'static str = "a JSON object";
     fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
-        String::from_sqlite(value).and_then(|text| JsonObject::from_text(text).ok())
+        String::from_sqlite(value).and_then(json_object)
     }
     fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
-        String::from_postgres(raw).and_then(|text| JsonObject::from_text(text).ok())
+        String::from_postgres(raw).and_then(json_object)
     }
+}
+
+fn json_object(text: String) -> Option<JsonObject> {
+    JsonObject::from_text(text).ok().filter(|object| object.as_str().trim_start().starts_with('{'))
 }
 
 /// Labels and the like: a JSON array of strings.
@@ -339,7 +387,7 @@ impl Column for Vec<String> {
         if text == "[]" { Some(Vec::new()) } else { serde_json::from_str(text).ok() }
     }
     fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
-        serde_json::from_str(&String::from_postgres(raw)?).ok()
+        serde_json::from_str(raw.as_str()?).ok()
     }
 }
 

@@ -6,14 +6,15 @@ use emergent_domain::{
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
     run::Run,
     time::Timestamp,
-    workflow::{Escalation, Workflow, WorkflowEvent, WorkflowSettings, WorkflowStatus},
+    workflow::{Workflow, WorkflowEvent, WorkflowSettings, WorkflowStatus},
 };
 use serde_json::Value;
 
 use crate::{
     engine::Engine,
-    error::{Error, Result},
-    page, params, runs,
+    error::Result,
+    page, params,
+    row::{TableRow, read_row, row, to_param},
     tx::Tx,
     value::{Param, Row, json},
 };
@@ -32,69 +33,57 @@ pub fn events_channel(id: WorkflowId) -> String {
     format!("workflow-events:{id}")
 }
 
-const COLUMNS: &str = "id, project_id, description, status, settings, escalation, summary, planner_run_id, \
-     plan_attempts, owner, revision, event_seq, author_token, author_run, created_at, updated_at, completed_at";
+row! {
+    Workflow in "workflows" {
+        id: "id",
+        project: "project_id",
+        description: "description",
+        status: "status",
+        settings: "settings",
+        escalation: "escalation",
+        summary: "summary",
+        planner_run: "planner_run_id",
+        plan_attempts: "plan_attempts",
+        owner: "owner",
+        revision: "revision",
+        event_seq: "event_seq",
+        started_by: "author_token",
+        started_by_run: "author_run",
+        created_at: "created_at",
+        updated_at: "updated_at",
+        completed_at: "completed_at",
+    }
+}
 
-fn from_row(row: &Row<'_>) -> Result<Workflow> {
-    let (settings, escalation): (String, Option<String>) = (row.get(4)?, row.get(5)?);
-    Ok(Workflow {
-        id: row.get(0)?,
-        project: row.get(1)?,
-        description: row.get(2)?,
-        status: WorkflowStatus::parse(&row.get::<String>(3)?).unwrap_or(WorkflowStatus::Failed),
-        settings: serde_json::from_str(&settings)
-            .map_err(|_| Error::Column { column: 4, expected: "the settings of a workflow" })?,
-        escalation: escalation.and_then(|text| serde_json::from_str(&text).ok()),
-        summary: row.get(6)?,
-        planner_run: row.get(7)?,
-        plan_attempts: row.get(8)?,
-        owner: row.get(9)?,
-        revision: row.get(10)?,
-        event_seq: row.get(11)?,
-        started_by: row.get(12)?,
-        started_by_run: row.get(13)?,
-        created_at: row.get(14)?,
-        updated_at: row.get(15)?,
-        completed_at: row.get(16)?,
-    })
+const COLUMNS: &str = Workflow::COLUMNS;
+
+read_row! {
+    WorkflowEvent in "workflow_events" {
+        seq: "seq",
+        kind: "type",
+        task: "task_id",
+        run: "run_id",
+        data: "data",
+        at: "at",
+    }
 }
 
 /// Adds a workflow as it stands, to be taken by whichever dispatcher is free.
 pub fn insert(tx: &mut Tx<'_>, workflow: &Workflow) -> Result<()> {
-    let settings = serde_json::to_string(&workflow.settings).unwrap_or_else(|_| "{}".to_owned());
-    tx.execute(
-        "INSERT INTO workflows (id, project_id, description, status, settings, planner_run_id, plan_attempts,
-             lease_until, revision, event_seq, author_token, author_run, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13)",
-        &[
-            Param::from(workflow.id),
-            Param::from(workflow.project),
-            Param::from(&workflow.description),
-            Param::from(workflow.status.as_str()),
-            json(&settings),
-            Param::from(workflow.planner_run),
-            Param::from(workflow.plan_attempts),
-            Param::from(workflow.created_at),
-            Param::from(workflow.revision),
-            Param::from(workflow.event_seq),
-            Param::from(workflow.started_by),
-            Param::from(workflow.started_by_run),
-            Param::from(workflow.created_at),
-        ],
-    )?;
+    tx.insert_row(workflow, [("lease_until", Param::from(workflow.created_at))], "")?;
     tx.wake(CLAIMABLE_CHANNEL)
 }
 
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Option<Workflow>> {
     let sql = format!("SELECT {COLUMNS} FROM workflows WHERE id = $1 AND project_id = $2");
-    tx.query_opt(&sql, params![id, project], from_row)
+    tx.query_opt(&sql, params![id, project], Workflow::from_row)
 }
 
 /// As [`get`], kept from changing until this transaction ends.
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Option<Workflow>> {
     let lock = tx.for_update();
     let sql = format!("SELECT {COLUMNS} FROM workflows WHERE id = $1 AND project_id = $2{lock}");
-    tx.query_opt(&sql, params![id, project], from_row)
+    tx.query_opt(&sql, params![id, project], Workflow::from_row)
 }
 
 /// The newest that a run started and that is not over.
@@ -127,7 +116,7 @@ pub fn list(
         "SELECT {COLUMNS} FROM workflows WHERE {conditions}{after} ORDER BY created_at DESC, id DESC{}",
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, from_row)?;
+    let rows = tx.query(&sql, &params, Workflow::from_row)?;
     Ok(ResultPage::from_rows(rows, page.limit, |one| Cursor { created_at: one.created_at, id: one.id.0 }))
 }
 
@@ -149,7 +138,7 @@ pub fn claim(
              ORDER BY lease_until LIMIT $4{skip})
          RETURNING {COLUMNS}"
     );
-    tx.query(&sql, params![owner, now, until, most], from_row)
+    tx.query(&sql, params![owner, now, until, most], Workflow::from_row)
 }
 
 /// Keeps what a dispatcher has in hand; which that still is. What is being written this moment is not
@@ -198,10 +187,7 @@ pub fn bump_revision(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Res
 /// Writes what moves in a workflow: status, escalation, summary, planning. A compare-and-set on
 /// the status it had. Whoever is not its dispatcher says so with [`touch`] as well.
 pub fn update(tx: &mut Tx<'_>, from: WorkflowStatus, workflow: &Workflow) -> Result<bool> {
-    let escalation = match &workflow.escalation {
-        Some(escalation) => Some(escalation_json(escalation)?),
-        None => None,
-    };
+    let escalation = to_param(&workflow.escalation, Workflow::TABLE, "escalation")?;
     let moved = tx.execute(
         "UPDATE workflows SET status = $3, escalation = $4, summary = $5, planner_run_id = $6, plan_attempts = $7,
              updated_at = $8, completed_at = $9
@@ -210,7 +196,7 @@ pub fn update(tx: &mut Tx<'_>, from: WorkflowStatus, workflow: &Workflow) -> Res
             Param::from(workflow.id),
             Param::from(from.as_str()),
             Param::from(workflow.status.as_str()),
-            escalation.as_deref().map_or(Param::Null, json),
+            escalation,
             Param::from(workflow.summary.as_deref()),
             Param::from(workflow.planner_run),
             Param::from(workflow.plan_attempts),
@@ -224,8 +210,8 @@ pub fn update(tx: &mut Tx<'_>, from: WorkflowStatus, workflow: &Workflow) -> Res
 
 /// How a workflow is walked from now on.
 pub fn set_settings(tx: &mut Tx<'_>, id: WorkflowId, settings: &WorkflowSettings) -> Result<()> {
-    let text = serde_json::to_string(settings).unwrap_or_else(|_| "{}".to_owned());
-    tx.execute("UPDATE workflows SET settings = $2 WHERE id = $1", &[Param::from(id), json(&text)])?;
+    let settings = to_param(settings, Workflow::TABLE, "settings")?;
+    tx.execute("UPDATE workflows SET settings = $2 WHERE id = $1", &[Param::from(id), settings])?;
     Ok(())
 }
 
@@ -233,10 +219,6 @@ pub fn set_settings(tx: &mut Tx<'_>, id: WorkflowId, settings: &WorkflowSettings
 pub fn make_claimable(tx: &mut Tx<'_>, id: WorkflowId, now: Timestamp) -> Result<()> {
     tx.execute("UPDATE workflows SET owner = NULL, lease_until = $2 WHERE id = $1", params![id, now])?;
     tx.wake(CLAIMABLE_CHANNEL)
-}
-
-fn escalation_json(escalation: &Escalation) -> Result<String> {
-    serde_json::to_string(escalation).map_err(|_| Error::Column { column: 5, expected: "an escalation" })
 }
 
 /// Adds events; their places follow the newest. The caller holds the workflow's row.
@@ -297,23 +279,12 @@ pub struct NewWorkflowEvent {
 }
 
 /// Events after a place, in order.
-pub fn list_events(tx: &mut Tx<'_>, id: WorkflowId, after: i64, most: usize) -> Result<Vec<WorkflowEvent>> {
-    tx.query(
-        "SELECT seq, type, task_id, run_id, data, at FROM workflow_events
-         WHERE workflow_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
-        params![id, after, most],
-        |row| {
-            let data: String = row.get(4)?;
-            Ok(WorkflowEvent {
-                seq: row.get(0)?,
-                kind: row.get(1)?,
-                task: row.get(2)?,
-                run: row.get(3)?,
-                data: serde_json::from_str(&data).unwrap_or(Value::Null),
-                at: row.get(5)?,
-            })
-        },
-    )
+pub fn list_events(tx: &mut Tx<'_>, id: WorkflowId, after: i64, limit: usize) -> Result<Vec<WorkflowEvent>> {
+    let sql = format!(
+        "SELECT {} FROM workflow_events WHERE workflow_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+        WorkflowEvent::COLUMNS
+    );
+    tx.query(&sql, params![id, after, limit], WorkflowEvent::from_row)
 }
 
 /// The newest event about a task: its type and what it says.
@@ -321,10 +292,7 @@ pub fn latest_task_event(tx: &mut Tx<'_>, id: WorkflowId, task: ObjectId) -> Res
     tx.query_opt(
         "SELECT type, data FROM workflow_events WHERE workflow_id = $1 AND task_id = $2 ORDER BY seq DESC LIMIT 1",
         params![id, task],
-        |row| {
-            let data: String = row.get(1)?;
-            Ok((row.get(0)?, serde_json::from_str(&data).unwrap_or(Value::Null)))
-        },
+        |row| Ok((row.get(0)?, row.read(1, "workflow_events", "data")?)),
     )
 }
 
@@ -354,20 +322,20 @@ fn select_runs(tx: &mut Tx<'_>, project: ProjectId, ids: &[RunId], condition: &s
     for list in page::in_chunks(ids) {
         let sql = format!(
             "SELECT {} FROM agent_runs WHERE project_id = $1 AND id IN ({}){condition}",
-            runs::COLUMNS,
+            Run::COLUMNS,
             page::placeholders(2, list.len())
         );
         let mut params = vec![Param::from(project)];
         params.extend(list.iter().map(|id| Param::from(*id)));
-        found.extend(tx.query(&sql, &params, runs::from_row)?);
+        found.extend(tx.query(&sql, &params, Run::from_row)?);
     }
     Ok(found)
 }
 
 /// The turns of a discussion, in order.
 pub fn list_turns(tx: &mut Tx<'_>, discussion: ObjectId) -> Result<Vec<Run>> {
-    let sql = format!("SELECT {} FROM agent_runs WHERE discussion_id = $1 ORDER BY part", runs::COLUMNS);
-    tx.query(&sql, params![discussion], runs::from_row)
+    let sql = format!("SELECT {} FROM agent_runs WHERE discussion_id = $1 ORDER BY part", Run::COLUMNS);
+    tx.query(&sql, params![discussion], Run::from_row)
 }
 
 /// Live runs that were started for a workflow, those they spawned not among them.
@@ -404,9 +372,5 @@ pub fn conversation_stats(tx: &mut Tx<'_>, run: RunId) -> Result<(i64, i64, i64,
 pub fn count_active(tx: &mut Tx<'_>) -> Result<Vec<(WorkflowStatus, i64)>> {
     let sql =
         "SELECT status, count(*) FROM workflows WHERE status IN ('planning', 'running') GROUP BY status";
-    let counted = tx.query(sql, params![], |row| Ok((row.get::<String>(0)?, row.get::<i64>(1)?)))?;
-    Ok(counted
-        .into_iter()
-        .filter_map(|(status, count)| Some((WorkflowStatus::parse(&status)?, count)))
-        .collect())
+    tx.query(sql, params![], |row| Ok((row.read(0, Workflow::TABLE, "status")?, row.get(1)?)))
 }

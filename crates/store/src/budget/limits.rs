@@ -7,7 +7,19 @@ use emergent_domain::{
 };
 
 use super::{BUDGET_KINDS, BudgetKind};
-use crate::{error::Result, params, tx::Tx, value::Row};
+use crate::{
+    error::Result,
+    params,
+    row::{TableRow, read_row},
+    tx::Tx,
+    value::Row,
+};
+
+read_row! {
+    Limit in "budget_limits" { microusd: "microusd", tokens: "tokens" }
+}
+
+const LIMIT: &str = Limit::COLUMNS;
 
 /// The limits a call is under.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,7 +53,7 @@ pub fn limits_for(
 ) -> Result<Limits> {
     let mut limits = Limits::default();
     let found = tx.query(
-        "SELECT agent, microusd, tokens FROM budget_limits WHERE project_id = $1 AND agent IN ('', $2)",
+        &format!("SELECT agent, {LIMIT} FROM budget_limits WHERE project_id = $1 AND agent IN ('', $2)"),
         params![project, agent],
         from_row,
     )?;
@@ -55,21 +67,22 @@ pub fn limits_for(
     }
     if let Some(id) = workflow {
         let sql = "SELECT settings FROM workflows WHERE id = $1 AND project_id = $2";
-        let settings = tx.query_opt(sql, params![id, project], |row| row.get::<String>(0))?;
-        let settings = settings.and_then(|text| serde_json::from_str::<WorkflowSettings>(&text).ok());
-        limits.workflow = settings.map(|settings| settings.budget).unwrap_or_default();
+        let read = |row: &Row<'_>| row.read::<WorkflowSettings>(0, "workflows", "settings");
+        if let Some(settings) = tx.query_opt(sql, params![id, project], read)? {
+            limits.workflow = settings.budget;
+        }
     }
     Ok(limits)
 }
 
 fn from_row(row: &Row<'_>) -> Result<(String, Limit)> {
-    Ok((row.get(0)?, Limit { microusd: row.get(1)?, tokens: row.get(2)? }))
+    Ok((row.get(0)?, Limit::from_row_at(row, 1)?))
 }
 
 /// What a project may spend in a day, or one of its agents when it is named.
 pub fn get_day_limit(tx: &mut Tx<'_>, project: ProjectId, agent: Option<&str>) -> Result<Limit> {
-    let sql = "SELECT agent, microusd, tokens FROM budget_limits WHERE project_id = $1 AND agent = $2";
-    let found = tx.query_opt(sql, params![project, agent.unwrap_or_default()], from_row)?;
+    let sql = format!("SELECT agent, {LIMIT} FROM budget_limits WHERE project_id = $1 AND agent = $2");
+    let found = tx.query_opt(&sql, params![project, agent.unwrap_or_default()], from_row)?;
     Ok(found.map(|(_, limit)| limit).unwrap_or_default())
 }
 
@@ -100,7 +113,7 @@ pub fn set_day_limit(
 
 /// Every limit of a project by day; `None` is the project itself, and comes first.
 pub fn list_day_limits(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(Option<String>, Limit)>> {
-    let sql = "SELECT agent, microusd, tokens FROM budget_limits WHERE project_id = $1 ORDER BY agent";
-    let found = tx.query(sql, params![project], from_row)?;
+    let sql = format!("SELECT agent, {LIMIT} FROM budget_limits WHERE project_id = $1 ORDER BY agent");
+    let found = tx.query(&sql, params![project], from_row)?;
     Ok(found.into_iter().map(|(agent, limit)| (Some(agent).filter(|name| !name.is_empty()), limit)).collect())
 }

@@ -7,8 +7,13 @@ use emergent_domain::{
     workflow::Amount,
 };
 
-use super::{Counter, counter_from_row};
-use crate::{error::Result, params, tx::Tx};
+use super::Counter;
+use crate::{
+    error::Result,
+    params,
+    row::{TableRow, read_row},
+    tx::Tx,
+};
 
 /// What a workflow came to so far. The shares of its tasks, and those of its agents, sum up to it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -32,33 +37,44 @@ pub struct SpendShare<K> {
     pub reserved: Amount,
 }
 
+/// The calls of one agent for one task.
+struct SpendRow {
+    task: Option<ObjectId>,
+    agent: String,
+    part: Counter,
+    unpriced: i64,
+    lost: i64,
+}
+
+read_row! {
+    SpendRow in "model_calls" {
+        task: "task_id",
+        agent: "agent",
+        part: Counter {
+            spent: Amount {
+                microusd: "CAST(sum(microusd) AS bigint)",
+                tokens: "CAST(sum(tokens) AS bigint)",
+            },
+            reserved: Amount {
+                microusd: "CAST(sum(CASE WHEN status = 'reserved' THEN reserved_microusd ELSE 0 END) AS bigint)",
+                tokens: "CAST(sum(CASE WHEN status = 'reserved' THEN reserved_tokens ELSE 0 END) AS bigint)",
+            },
+        },
+        unpriced: "CAST(sum(CASE WHEN priced THEN 0 ELSE 1 END) AS bigint)",
+        lost: "CAST(sum(CASE WHEN status = 'lost' THEN 1 ELSE 0 END) AS bigint)",
+    }
+}
+
 pub fn workflow_spend(tx: &mut Tx<'_>, project: ProjectId, workflow: WorkflowId) -> Result<WorkflowSpend> {
-    let sum = |column: &str| format!("CAST(sum({column}) AS bigint)");
-    let open = |column: &str| sum(&format!("CASE WHEN status = 'reserved' THEN {column} ELSE 0 END"));
     let sql = format!(
-        "SELECT {}, {}, {}, {}, {}, {}, task_id, agent FROM model_calls
-         WHERE workflow_id = $1 AND project_id = $2 GROUP BY task_id, agent",
-        sum("microusd"),
-        sum("tokens"),
-        open("reserved_microusd"),
-        open("reserved_tokens"),
-        sum("CASE WHEN priced THEN 0 ELSE 1 END"),
-        sum("CASE WHEN status = 'lost' THEN 1 ELSE 0 END"),
+        "SELECT {} FROM model_calls WHERE workflow_id = $1 AND project_id = $2 GROUP BY task_id, agent",
+        SpendRow::COLUMNS
     );
     let mut whole = WorkflowSpend::default();
     let mut by_task: BTreeMap<Option<ObjectId>, Counter> = BTreeMap::new();
     let mut by_agent: BTreeMap<String, Counter> = BTreeMap::new();
-    let rows = tx.query(&sql, params![workflow, project], |row| {
-        let (unpriced, lost): (i64, i64) = (row.get(4)?, row.get(5)?);
-        Ok((
-            counter_from_row(row, 0)?,
-            unpriced,
-            lost,
-            row.get::<Option<ObjectId>>(6)?,
-            row.get::<String>(7)?,
-        ))
-    })?;
-    for (part, unpriced, lost, task, agent) in rows {
+    for row in tx.query(&sql, params![workflow, project], SpendRow::from_row)? {
+        let SpendRow { task, agent, part, unpriced, lost } = row;
         whole.spent = whole.spent + part.spent;
         whole.reserved = whole.reserved + part.reserved;
         whole.unpriced += unpriced;
@@ -87,10 +103,13 @@ pub fn day_counters(tx: &mut Tx<'_>, project: ProjectId, day: i64) -> Result<Vec
     let whole = format!("day:{day}");
     let agents = format!("{whole}:");
     let found = tx.query(
-        "SELECT spent_microusd, spent_tokens, reserved_microusd, reserved_tokens, name FROM budget_counters
-         WHERE project_id = $1 AND (name = $2 OR name LIKE $3) ORDER BY name",
+        &format!(
+            "SELECT name, {} FROM budget_counters
+             WHERE project_id = $1 AND (name = $2 OR name LIKE $3) ORDER BY name",
+            Counter::COLUMNS
+        ),
         params![project, &whole, format!("{agents}%")],
-        |row| Ok((row.get::<String>(4)?, counter_from_row(row, 0)?)),
+        |row| Ok((row.get::<String>(0)?, Counter::from_row_at(row, 1)?)),
     )?;
     let agent = |name: String| name.strip_prefix(&agents).map(str::to_owned);
     Ok(found.into_iter().map(|(name, counter)| (agent(name), counter)).collect())

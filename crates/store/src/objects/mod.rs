@@ -1,7 +1,7 @@
 //! Objects and their versions. `graph_objects` holds the newest version of each, a tombstone
 //! included; what it was before moves to `graph_object_versions` and never changes.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::LazyLock};
 
 use emergent_domain::{
     cursor::{Cursor, Page, ResultPage},
@@ -15,6 +15,7 @@ use crate::{
     author,
     error::Result,
     filter, page, params,
+    row::{TableRow, row},
     tx::Tx,
     value::{Param, Row},
 };
@@ -23,38 +24,29 @@ mod write;
 
 pub use write::{NewRow, insert_many, update};
 
-/// The columns [`read`] reads, of a row without an alias.
-pub const COLUMNS: &str = "id, project_id, type, key, status, labels, properties, version, created_at, updated_at, \
-                           deleted_at, author_token, author_run, author_tool_call, reason";
-
-/// The columns [`read`] reads, of `alias`.
-pub fn columns(alias: &str) -> String {
-    let names: Vec<String> = COLUMNS.split(", ").map(|name| format!("{alias}.{name}")).collect();
-    names.join(", ")
+row! {
+    Object in "graph_objects" {
+        id: "id",
+        project: "project_id",
+        type_: "type",
+        key: "key",
+        status: "status",
+        labels: "labels",
+        properties: "properties",
+        version: "version",
+        created_at: "created_at",
+        updated_at: "updated_at",
+        deleted_at: "deleted_at",
+        author: author("author_token", "author_run", "author_tool_call"),
+        reason: "reason",
+    }
 }
 
-/// The columns [`read`] reads, of a row of `graph_object_versions`.
-pub const VERSION_COLUMNS: &str = "object_id, project_id, type, key, status, labels, properties, version, created_at, \
-                                   updated_at, deleted_at, author_token, author_run, author_tool_call, reason";
+const COLUMNS: &str = Object::COLUMNS;
 
-/// Reads an object from the columns from `first` on.
-pub fn from_row(row: &Row<'_>, first: usize) -> Result<Object> {
-    Ok(Object {
-        id: row.get(first)?,
-        project: row.get(first + 1)?,
-        type_: row.get(first + 2)?,
-        key: row.get(first + 3)?,
-        status: row.get(first + 4)?,
-        labels: row.get(first + 5)?,
-        properties: row.get(first + 6)?,
-        version: row.get(first + 7)?,
-        created_at: row.get(first + 8)?,
-        updated_at: row.get(first + 9)?,
-        deleted_at: row.get(first + 10)?,
-        author: author::from_row(row, first + 11)?,
-        reason: row.get(first + 14)?,
-    })
-}
+/// The columns of an object in `graph_object_versions`, where its id has another name.
+pub(crate) static VERSION_COLUMNS: LazyLock<String> =
+    LazyLock::new(|| COLUMNS.replacen("id", "object_id", 1));
 
 /// An object's row with its number, read to be changed.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,7 +60,7 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<O
     let sql = format!(
         "SELECT {COLUMNS} FROM graph_objects WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL"
     );
-    tx.query_opt(&sql, params![id, project], |row| from_row(row, 0))
+    tx.query_opt(&sql, params![id, project], Object::from_row)
 }
 
 /// The newest version, a tombstone too, held until the transaction ends.
@@ -96,7 +88,7 @@ pub fn lock_by_key(
 }
 
 fn locked_from_row(row: &Row<'_>) -> Result<LockedObject> {
-    Ok(LockedObject { no: row.get(0)?, object: from_row(row, 1)? })
+    Ok(LockedObject { no: row.get(0)?, object: Object::from_row_at(row, 1)? })
 }
 
 /// Which living object has this key.
@@ -194,10 +186,10 @@ pub fn list(
     let sql = format!(
         "SELECT {} FROM graph_objects AS o WHERE o.project_id = $1 AND o.deleted_at IS NULL{after}{conditions}
          ORDER BY o.created_at DESC, o.id DESC{}",
-        columns("o"),
+        Object::columns_of("o"),
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, |row| from_row(row, 0))?;
+    let rows = tx.query(&sql, &params, Object::from_row)?;
     Ok(ResultPage::from_rows(rows, page.limit, |object| Cursor {
         created_at: object.created_at,
         id: object.id.0,
@@ -215,11 +207,12 @@ pub fn history(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId, page: &Page) -
     let sql = format!(
         "SELECT {COLUMNS} FROM graph_objects WHERE id = $1 AND project_id = $2{after}
          UNION ALL
-         SELECT {VERSION_COLUMNS} FROM graph_object_versions WHERE object_id = $1 AND project_id = $2{after}
+         SELECT {} FROM graph_object_versions WHERE object_id = $1 AND project_id = $2{after}
          ORDER BY version DESC{}",
+        *VERSION_COLUMNS,
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, |row| from_row(row, 0))?;
+    let rows = tx.query(&sql, &params, Object::from_row)?;
     Ok(ResultPage::from_rows(rows, page.limit, |object| Cursor {
         created_at: object.updated_at,
         id: object.id.0,

@@ -8,11 +8,13 @@ use crate::{
     author,
     engine::Engine,
     error::{Error, Result},
-    page, params, row_numbers,
+    page, params,
+    row::{InsertRow, TableRow, to_param},
+    row_numbers,
     row_numbers::NumberedTable,
     search::write::{self, Entry, SearchIndex},
     tx::Tx,
-    value::{Param, json_strings},
+    value::Param,
 };
 
 /// A new object, and the text by which it will be found.
@@ -38,45 +40,25 @@ pub fn insert_many(tx: &mut Tx<'_>, project_no: i64, rows: &[NewRow<'_>]) -> Res
     Ok(made)
 }
 
-const INSERT: &str = "INSERT INTO graph_objects (no, id, project_id, type, key, status, labels, properties, version, \
-                      created_at, updated_at, author_token, author_run, author_tool_call, reason) VALUES";
 const SKIP_KEY_CONFLICT: &str =
     "ON CONFLICT (project_id, type, key) WHERE key IS NOT NULL AND deleted_at IS NULL DO NOTHING";
 
-fn insert_params<'a>(no: i64, object: &'a Object) -> Vec<Param<'a>> {
-    let [token, run, tool_call] = author::params(object.author);
-    vec![
-        Param::from(no),
-        Param::from(object.id),
-        Param::from(object.project),
-        Param::from(&object.type_),
-        Param::from(object.key.as_ref()),
-        Param::from(object.status.as_ref()),
-        json_strings(&object.labels),
-        Param::from(&object.properties),
-        Param::from(object.version),
-        Param::from(object.created_at),
-        Param::from(object.updated_at),
-        token,
-        run,
-        tool_call,
-        Param::from(object.reason.as_ref()),
-    ]
-}
-
 fn sqlite_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[NewRow<'_>]) -> Result<Vec<Option<i64>>> {
-    let sql = format!("{INSERT} ({}) {SKIP_KEY_CONFLICT}", page::placeholders(1, 15));
+    let places = page::placeholders(1, Object::COLUMN_COUNT + 1);
+    let sql = format!("{} ({places}) {SKIP_KEY_CONFLICT}", Object::insert_head(&["no"]));
     let mut made = Vec::with_capacity(rows.len());
     for (no, row) in numbers.iter().zip(rows) {
-        let changed = tx.execute(&sql, &insert_params(*no, row.object))?;
+        let changed = tx.execute(&sql, &row.object.insert_params([Param::from(*no)])?)?;
         made.push((changed == 1).then_some(*no));
     }
     Ok(made)
 }
 
 fn postgres_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[NewRow<'_>]) -> Result<Vec<Option<i64>>> {
-    let params: Vec<_> = numbers.iter().zip(rows).map(|(no, row)| insert_params(*no, row.object)).collect();
-    let changed = tx.insert_many(INSERT, 15, &params, SKIP_KEY_CONFLICT)?;
+    let params: Result<Vec<_>> =
+        numbers.iter().zip(rows).map(|(no, row)| row.object.insert_params([Param::from(*no)])).collect();
+    let (head, columns) = (Object::insert_head(&["no"]), Object::COLUMN_COUNT + 1);
+    let changed = tx.insert_many(&head, columns, &params?, SKIP_KEY_CONFLICT)?;
     if changed == rows.len() as u64 {
         return Ok(numbers.iter().copied().map(Some).collect());
     }
@@ -113,7 +95,7 @@ pub fn update(tx: &mut Tx<'_>, no: i64, next: &Object) -> Result<()> {
             Param::from(&next.type_),
             Param::from(next.key.as_ref()),
             Param::from(next.status.as_ref()),
-            json_strings(&next.labels),
+            to_param(&next.labels, Object::TABLE, "labels")?,
             Param::from(&next.properties),
             Param::from(next.version),
             Param::from(next.updated_at),

@@ -7,8 +7,8 @@ use emergent_domain::{
     relationship::Relationship,
 };
 
-use super::{COLUMNS, VERSION_COLUMNS, columns, edges_of_object_sql, from_row};
-use crate::{error::Result, page, tx::Tx, value::Param};
+use super::{COLUMNS, VERSION_COLUMNS, edges_of_object_sql};
+use crate::{error::Result, page, row::TableRow, tx::Tx, value::Param};
 
 /// Which relationships: every part that is given must hold.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -99,10 +99,10 @@ fn select_page(
     let sql = format!(
         "{with} SELECT {} FROM {tables} WHERE r.project_id = $1 AND r.deleted_at IS NULL{joined}{conditions}{after}
          ORDER BY r.created_at DESC, r.id DESC{}",
-        columns("r"),
+        Relationship::columns_of("r"),
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, |row| from_row(row, 0))?;
+    let rows = tx.query(&sql, &params, Relationship::from_row)?;
     Ok(ResultPage::from_rows(rows, page.limit, |edge| Cursor { created_at: edge.created_at, id: edge.id.0 }))
 }
 
@@ -122,11 +122,12 @@ pub fn history(
     let sql = format!(
         "SELECT {COLUMNS} FROM graph_relationships WHERE id = $1 AND project_id = $2{after}
          UNION ALL
-         SELECT {VERSION_COLUMNS} FROM graph_relationship_versions
+         SELECT {} FROM graph_relationship_versions
          WHERE relationship_id = $1 AND project_id = $2{after}
          ORDER BY version DESC{}",
+        *VERSION_COLUMNS,
         page::limit_sql(page)
     );
-    let rows = tx.query(&sql, &params, |row| from_row(row, 0))?;
+    let rows = tx.query(&sql, &params, Relationship::from_row)?;
     Ok(ResultPage::from_rows(rows, page.limit, |edge| Cursor { created_at: edge.updated_at, id: edge.id.0 }))
 }

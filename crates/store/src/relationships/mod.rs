@@ -1,13 +1,21 @@
 //! Relationships and their versions, kept like objects: the newest version in
 //! `graph_relationships`, what was before in `graph_relationship_versions`.
 
+use std::sync::LazyLock;
+
 use emergent_domain::{
     ids::{ObjectId, ProjectId, RelationshipId},
     query::Direction,
     relationship::Relationship,
 };
 
-use crate::{author, error::Result, params, tx::Tx, value::Row};
+use crate::{
+    author,
+    error::Result,
+    params,
+    row::{TableRow, row},
+    tx::Tx,
+};
 
 mod list;
 mod write;
@@ -15,34 +23,30 @@ mod write;
 pub use list::{RelationshipFilter, history, list, list_for_object};
 pub use write::{CascadeAction, apply_cascade, insert_many, update};
 
-/// The columns [`read`] reads, of a row without an alias.
-pub const COLUMNS: &str = "id, project_id, type, from_id, to_id, properties, weight, version, created_at, updated_at, \
-                           deleted_at, deleted_with, author_token, author_run, author_tool_call, reason";
-
-/// The columns [`read`] reads, of a row of `graph_relationship_versions`.
-pub const VERSION_COLUMNS: &str = "relationship_id, project_id, type, from_id, to_id, properties, weight, version, \
-                                   created_at, updated_at, deleted_at, deleted_with, author_token, author_run, \
-                                   author_tool_call, reason";
-
-/// Reads a relationship from the columns from `first` on.
-pub fn from_row(row: &Row<'_>, first: usize) -> Result<Relationship> {
-    Ok(Relationship {
-        id: row.get(first)?,
-        project: row.get(first + 1)?,
-        type_: row.get(first + 2)?,
-        from: row.get(first + 3)?,
-        to: row.get(first + 4)?,
-        properties: row.get(first + 5)?,
-        weight: row.get(first + 6)?,
-        version: row.get(first + 7)?,
-        created_at: row.get(first + 8)?,
-        updated_at: row.get(first + 9)?,
-        deleted_at: row.get(first + 10)?,
-        deleted_with: row.get(first + 11)?,
-        author: author::from_row(row, first + 12)?,
-        reason: row.get(first + 15)?,
-    })
+row! {
+    Relationship in "graph_relationships" {
+        id: "id",
+        project: "project_id",
+        type_: "type",
+        from: "from_id",
+        to: "to_id",
+        properties: "properties",
+        weight: "weight",
+        version: "version",
+        created_at: "created_at",
+        updated_at: "updated_at",
+        deleted_at: "deleted_at",
+        deleted_with: "deleted_with",
+        author: author("author_token", "author_run", "author_tool_call"),
+        reason: "reason",
+    }
 }
+
+const COLUMNS: &str = Relationship::COLUMNS;
+
+/// The columns of a relationship in `graph_relationship_versions`, where its id has another name.
+pub(crate) static VERSION_COLUMNS: LazyLock<String> =
+    LazyLock::new(|| COLUMNS.replacen("id", "relationship_id", 1));
 
 /// The living relationship of this type between these ends.
 pub fn find(tx: &mut Tx<'_>, from: ObjectId, type_: &str, to: ObjectId) -> Result<Option<Relationship>> {
@@ -50,7 +54,7 @@ pub fn find(tx: &mut Tx<'_>, from: ObjectId, type_: &str, to: ObjectId) -> Resul
         "SELECT {COLUMNS} FROM graph_relationships
          WHERE from_id = $1 AND type = $2 AND to_id = $3 AND deleted_at IS NULL"
     );
-    tx.query_opt(&sql, params![from, type_, to], |row| from_row(row, 0))
+    tx.query_opt(&sql, params![from, type_, to], Relationship::from_row)
 }
 
 /// A living relationship.
@@ -58,7 +62,7 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<Op
     let sql = format!(
         "SELECT {COLUMNS} FROM graph_relationships WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL"
     );
-    tx.query_opt(&sql, params![id, project], |row| from_row(row, 0))
+    tx.query_opt(&sql, params![id, project], Relationship::from_row)
 }
 
 /// A living relationship, held until the transaction ends.
@@ -67,7 +71,7 @@ pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<O
         "SELECT {COLUMNS} FROM graph_relationships WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL{}",
         tx.for_update()
     );
-    tx.query_opt(&sql, params![id, project], |row| from_row(row, 0))
+    tx.query_opt(&sql, params![id, project], Relationship::from_row)
 }
 
 /// A `WITH` that finds the row numbers of the edges at `object`, a parameter. It comes first and is joined with
@@ -86,11 +90,6 @@ fn edges_of_object_sql(object: &str, direction: Direction, state: &str) -> Strin
 const IS_LIVE: &str = "deleted_at IS NULL";
 const IS_DELETED: &str = "deleted_at IS NOT NULL";
 
-pub(crate) fn columns(alias: &str) -> String {
-    let names: Vec<String> = COLUMNS.split(", ").map(|name| format!("{alias}.{name}")).collect();
-    names.join(", ")
-}
-
 /// The living relationships of an object, held until the transaction ends. The object is held
 /// already, so none can join them.
 pub fn lock_live_of(tx: &mut Tx<'_>, object: ObjectId) -> Result<Vec<Relationship>> {
@@ -98,10 +97,10 @@ pub fn lock_live_of(tx: &mut Tx<'_>, object: ObjectId) -> Result<Vec<Relationshi
         "{} SELECT {} FROM near CROSS JOIN graph_relationships AS r
          WHERE r.no = near.no AND r.deleted_at IS NULL ORDER BY r.id{}",
         edges_of_object_sql("$1", Direction::Both, IS_LIVE),
-        columns("r"),
+        Relationship::columns_of("r"),
         tx.for_update()
     );
-    tx.query(&sql, params![object], |row| from_row(row, 0))
+    tx.query(&sql, params![object], Relationship::from_row)
 }
 
 /// The relationships of an object that went when one of their ends was deleted, held until the
@@ -112,8 +111,8 @@ pub fn lock_deleted_with(tx: &mut Tx<'_>, object: ObjectId) -> Result<Vec<Relati
          WHERE r.no = near.no AND r.deleted_at IS NOT NULL AND r.deleted_with IS NOT NULL
          ORDER BY r.updated_at DESC, r.id{}",
         edges_of_object_sql("$1", Direction::Both, IS_DELETED),
-        columns("r"),
+        Relationship::columns_of("r"),
         tx.for_update()
     );
-    tx.query(&sql, params![object], |row| from_row(row, 0))
+    tx.query(&sql, params![object], Relationship::from_row)
 }

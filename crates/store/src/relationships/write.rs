@@ -10,12 +10,17 @@ use emergent_domain::{
 };
 
 use crate::{
-    author, engine::Engine, error::Result, page, row_numbers, row_numbers::NumberedTable, tx::Tx,
+    author,
+    engine::Engine,
+    error::Result,
+    page,
+    row::{InsertRow, TableRow},
+    row_numbers,
+    row_numbers::NumberedTable,
+    tx::Tx,
     value::Param,
 };
 
-const INSERT: &str = "INSERT INTO graph_relationships (no, id, project_id, type, from_id, to_id, properties, weight, \
-                      version, created_at, updated_at, author_token, author_run, author_tool_call, reason) VALUES";
 const SKIP_DUPLICATE: &str = "ON CONFLICT (from_id, type, to_id) WHERE deleted_at IS NULL DO NOTHING";
 
 /// Writes new relationships of one project. False where a living one of the same type and ends is
@@ -31,35 +36,16 @@ pub fn insert_many(tx: &mut Tx<'_>, project_no: i64, rows: &[Relationship]) -> R
     }
 }
 
-fn insert_params<'a>(no: i64, edge: &'a Relationship) -> Vec<Param<'a>> {
-    let [token, run, tool_call] = author::params(edge.author);
-    vec![
-        Param::from(no),
-        Param::from(edge.id),
-        Param::from(edge.project),
-        Param::from(&edge.type_),
-        Param::from(edge.from),
-        Param::from(edge.to),
-        Param::from(&edge.properties),
-        Param::from(edge.weight),
-        Param::from(edge.version),
-        Param::from(edge.created_at),
-        Param::from(edge.updated_at),
-        token,
-        run,
-        tool_call,
-        Param::from(edge.reason.as_ref()),
-    ]
-}
-
 fn sqlite_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[Relationship]) -> Result<Vec<bool>> {
-    let sql = format!("{INSERT} ({}) {SKIP_DUPLICATE}", page::placeholders(1, 15));
-    numbers.iter().zip(rows).map(|(no, edge)| Ok(tx.execute(&sql, &insert_params(*no, edge))? == 1)).collect()
+    let places = page::placeholders(1, Relationship::COLUMN_COUNT + 1);
+    let sql = format!("{} ({places}) {SKIP_DUPLICATE}", Relationship::insert_head(&["no"]));
+    let insert =
+        |(no, edge): (&i64, &Relationship)| tx.execute(&sql, &edge.insert_params([Param::from(*no)])?);
+    numbers.iter().zip(rows).map(insert).map(|changed| Ok(changed? == 1)).collect()
 }
 
 fn postgres_insert(tx: &mut Tx<'_>, numbers: &[i64], rows: &[Relationship]) -> Result<Vec<bool>> {
-    let params: Vec<_> = numbers.iter().zip(rows).map(|(no, edge)| insert_params(*no, edge)).collect();
-    let changed = tx.insert_many(INSERT, 15, &params, SKIP_DUPLICATE)?;
+    let changed = tx.insert_rows(rows, ["no"], |index| [Param::from(numbers[index])], SKIP_DUPLICATE)?;
     if changed == rows.len() as u64 {
         return Ok(vec![true; rows.len()]);
     }

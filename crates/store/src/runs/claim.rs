@@ -5,8 +5,8 @@ use std::{collections::HashSet, time::Duration};
 
 use emergent_domain::{ids::RunId, run::Run, time::Timestamp};
 
-use super::{COLUMNS, from_row};
-use crate::{engine::Engine, error::Result, leases, page, params, tx::Tx, value::Param};
+use super::COLUMNS;
+use crate::{engine::Engine, error::Result, leases, page, params, row::TableRow, tx::Tx, value::Param};
 
 fn lease_name(owner: &str) -> String {
     format!("runner:{owner}")
@@ -44,7 +44,7 @@ pub fn claim_queued(tx: &mut Tx<'_>, owner: &str, now: Timestamp, limit: usize) 
          WHERE id IN (SELECT id FROM agent_runs WHERE status = 'queued' ORDER BY created_at, id LIMIT $3{lock})
          RETURNING {COLUMNS}"
     );
-    let mut runs = tx.query(&sql, params![owner, now, limit], from_row)?;
+    let mut runs = tx.query(&sql, params![owner, now, limit], Run::from_row)?;
     runs.sort_by_key(|run| (run.created_at, run.id));
     Ok(runs)
 }
@@ -62,18 +62,16 @@ pub fn claim_orphaned(
         Engine::Sqlite => "",
         Engine::Postgres => " FOR UPDATE OF agent_runs SKIP LOCKED",
     };
-    let columns =
-        COLUMNS.split(", ").map(|column| format!("agent_runs.{column}")).collect::<Vec<_>>().join(", ");
     let sql = format!(
-        "SELECT {columns}, leases.until FROM agent_runs
+        "SELECT leases.until, {} FROM agent_runs
          LEFT JOIN leases ON leases.name = 'runner:' || agent_runs.owner
          WHERE agent_runs.status = 'running' AND (leases.until IS NULL OR leases.until <= $1)
              AND agent_runs.owner <> $3
-         LIMIT $2{lock}"
+         LIMIT $2{lock}",
+        Run::columns_of(Run::TABLE)
     );
-    let last = COLUMNS.split(", ").count();
     let found = tx.query(&sql, params![now, limit, owner], |row| {
-        Ok((from_row(row)?, row.get::<Option<Timestamp>>(last)?))
+        Ok((Run::from_row_at(row, 1)?, row.get::<Option<Timestamp>>(0)?))
     })?;
     let mut taken = Vec::with_capacity(found.len());
     for (mut run, until) in found {
@@ -117,7 +115,7 @@ pub fn list_lost(tx: &mut Tx<'_>, owner: &str, ids: &[RunId]) -> Result<Vec<RunI
 /// One that is.
 pub fn get_owned(tx: &mut Tx<'_>, owner: &str, id: RunId) -> Result<Option<Run>> {
     let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND owner = $2 AND status = 'running'");
-    tx.query_opt(&sql, params![id, owner], from_row)
+    tx.query_opt(&sql, params![id, owner], Run::from_row)
 }
 
 fn skip_locked(tx: &Tx<'_>) -> &'static str {

@@ -1,157 +1,340 @@
-//! A run's conversation read back, as the machine needs it to go on.
+//! The conversation of a run, as it is stored and as the executor needs it to continue.
 
-use std::{collections::HashMap, iter};
+use std::{borrow::Cow, collections::HashMap, iter};
 
 use emergent_domain::{
     chat::{Part, ToolCall, Usage},
     ids::{MessageId, RunId, ToolCallId},
-    run::{MessageRole, Reason, ToolCallStatus},
+    run::{MessageRole, Reason},
     run_event::{MessageContent, RecordedMessage, RecordedToolCall},
+    time::Timestamp,
 };
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use crate::{error::Result, params, tx::Tx, value::Row};
+use crate::{
+    error::{Error, Result},
+    params,
+    row::{RowReader, TableRow, row},
+    tx::Tx,
+    value::Param,
+};
 
-/// Everything said and called in one run, in order.
+/// The messages and tool calls of one run, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Conversation {
     pub messages: Vec<RecordedMessage>,
     pub calls: Vec<RecordedToolCall>,
-    /// Results up to this place are no longer shown to the model; 0 when all are.
+    /// Results up to this `seq` are no longer shown to the model; 0 when all are.
     pub pruned_upto: i64,
-    /// The tools that patterns came to when the run started; `None` when there are no patterns.
+    /// The tools that the patterns of the agent matched when the run started; `None` when it has
+    /// no patterns.
     pub tools: Option<Vec<String>>,
 }
 
 pub fn load(tx: &mut Tx<'_>, run: RunId) -> Result<Conversation> {
-    let calls = tx.query(
-        &format!("SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 ORDER BY seq"),
-        params![run],
-        call_from_row,
-    )?;
+    let sql = format!(
+        "SELECT {} FROM agent_run_tool_calls WHERE run_id = $1 ORDER BY seq",
+        RecordedToolCall::COLUMNS
+    );
+    let calls = tx.query(&sql, params![run], RecordedToolCall::from_row)?;
     let by_id: HashMap<ToolCallId, &RecordedToolCall> = calls.iter().map(|call| (call.id, call)).collect();
-    let messages = tx.query(
-        &format!("SELECT {MESSAGE_COLUMNS} FROM agent_run_messages WHERE run_id = $1 ORDER BY seq"),
-        params![run],
-        |row| message_from_row(row, &by_id),
-    )?;
-    let notes = tx.query(
+    let sql =
+        format!("SELECT {} FROM agent_run_messages WHERE run_id = $1 ORDER BY seq", MessageRow::COLUMNS);
+    let messages =
+        tx.query(&sql, params![run], |row| MessageRow::from_row(row)?.into_message(Some(&by_id)))?;
+    let notes: Vec<Value> = tx.query(
         "SELECT data FROM agent_run_events WHERE run_id = $1 AND type IN ('compacted', 'run_started') ORDER BY seq",
         params![run],
-        |row| row.get::<String>(0),
+        |row| row.read(0, "agent_run_events", "data"),
     )?;
-    let notes: Vec<Value> = notes.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
-    // A summary that came later does not bring back what was left out after its place.
-    let pruned = notes.iter().filter(|data| data["summarised"] == false);
-    let pruned_upto = pruned.filter_map(|data| data["upto"].as_i64()).max().unwrap_or(0);
-    let tools = notes.iter().find_map(|data| serde_json::from_value(data.get("tools")?.clone()).ok());
+    let (mut pruned_upto, mut tools) = (0, None);
+    for note in &notes {
+        let unreadable = || Error::unreadable("agent_run_events", "data", &note.to_string());
+        // A later summary does not bring back the results that were pruned after its position.
+        if note["summarised"] == false {
+            pruned_upto = pruned_upto.max(note["upto"].as_i64().ok_or_else(unreadable)?);
+        }
+        if tools.is_none() && !note["tools"].is_null() {
+            let names = serde_json::from_value(note["tools"].clone()).map_err(|_| unreadable())?;
+            tools = Some(names);
+        }
+    }
     Ok(Conversation { messages, calls, pruned_upto, tools })
 }
 
-pub(crate) const CALL_COLUMNS: &str =
-    "id, seq, message_id, tool_name, step_number, input, status, output, result_seq, duration_ms, created_at";
-
-pub(crate) fn call_from_row(row: &Row<'_>) -> Result<RecordedToolCall> {
-    let status: String = row.get(6)?;
-    Ok(RecordedToolCall {
-        id: row.get(0)?,
-        seq: row.get(1)?,
-        message: row.get(2)?,
-        tool: row.get(3)?,
-        step: row.get(4)?,
-        input: unwrap_json(&row.get::<String>(5)?),
-        status: ToolCallStatus::parse(&status).unwrap_or(ToolCallStatus::Error),
-        output: row.get::<Option<String>>(7)?.map(|text| unwrap_json(&text)),
-        result_seq: row.get(8)?,
-        duration_ms: row.get(9)?,
-        at: row.get(10)?,
-    })
-}
-
-fn unwrap_json(text: &str) -> Value {
-    let value: Value = serde_json::from_str(text).unwrap_or(Value::Null);
-    match value {
-        Value::Object(mut map) if map.len() == 1 && map.contains_key(super::record::WRAPPER_KEY) => {
-            map.remove(super::record::WRAPPER_KEY).unwrap_or(Value::Null)
-        }
-        other => other,
+row! {
+    RecordedToolCall in "agent_run_tool_calls" {
+        id: "id",
+        seq: "seq",
+        message: "message_id",
+        tool: "tool_name",
+        step: "step_number",
+        input: JsonContainer("input"),
+        status: "status",
+        output: OptionalJsonContainer("output"),
+        result_seq: "result_seq",
+        duration_ms: "duration_ms",
+        at: "created_at",
     }
 }
 
-pub(crate) const MESSAGE_COLUMNS: &str = "id, seq, role, step_number, content, input_tokens, output_tokens, \
-     reasoning_tokens, cache_read_tokens, cache_write_tokens, cost, created_at";
+/// A message as its row holds it: the inputs of its calls are in the rows of the calls.
+#[derive(Debug)]
+pub(super) struct MessageRow {
+    id: MessageId,
+    seq: i64,
+    role: MessageRole,
+    step: i64,
+    content: Value,
+    usage: Option<Usage>,
+    cost: Option<f64>,
+    at: Timestamp,
+}
 
-/// A message, with the inputs of its calls put back from their rows.
-pub(crate) fn message_from_row(
-    row: &Row<'_>,
-    calls: &HashMap<ToolCallId, &RecordedToolCall>,
-) -> Result<RecordedMessage> {
-    let role: String = row.get(2)?;
-    let role = MessageRole::parse(&role).unwrap_or(MessageRole::User);
-    let content: Value = serde_json::from_str(&row.get::<String>(4)?).unwrap_or(Value::Null);
-    let tokens = |at: usize| -> Result<u64> {
-        Ok(row.get::<Option<i64>>(at)?.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
-    };
-    let usage = match row.get::<Option<i64>>(5)? {
-        None => None,
-        Some(_) => Some(Usage {
-            input: tokens(5)?,
-            output: tokens(6)?,
-            reasoning: tokens(7)?,
-            cache_read: tokens(8)?,
-            cache_write: tokens(9)?,
-        }),
-    };
-    let id = row.get(0)?;
-    Ok(RecordedMessage {
-        id,
-        seq: row.get(1)?,
-        role,
-        step: row.get(3)?,
-        content: read_content(id, role, content, calls),
-        usage,
-        cost: row.get(10)?,
-        at: row.get(11)?,
+row! {
+    MessageRow in "agent_run_messages" {
+        id: "id",
+        seq: "seq",
+        role: "role",
+        step: "step_number",
+        content: JsonText("content"),
+        usage: UsageColumns(
+            "input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_write_tokens"
+        ),
+        cost: "cost",
+        at: "created_at",
+    }
+}
+
+/// PostgreSQL stores no NUL in texts. It is replaced rather than refused, because whatever a model
+/// says has to be recorded.
+fn json_param(value: &Value) -> Param<'static> {
+    let text = value.to_string();
+    Param::Json(Cow::Owned(match text.contains("\\u0000") {
+        true => text.replace("\\u0000", "\\ufffd"),
+        false => text,
+    }))
+}
+
+/// JSON that a model can have written.
+struct JsonText;
+
+impl JsonText {
+    fn read(reader: &mut RowReader<'_, '_>, [column]: [&'static str; 1]) -> Result<Value> {
+        reader.next(column)
+    }
+
+    fn write(value: &Value, params: &mut Vec<Param<'_>>) -> Result<()> {
+        params.push(json_param(value));
+        Ok(())
+    }
+}
+
+const WRAPPER_KEY: &str = "_value";
+
+/// Input and output of a tool: their columns hold objects and lists only, so that any other value
+/// is stored in an object with one key.
+struct JsonContainer;
+
+impl JsonContainer {
+    fn read(reader: &mut RowReader<'_, '_>, [column]: [&'static str; 1]) -> Result<Value> {
+        Ok(Self::unwrap(reader.next(column)?))
+    }
+
+    fn write(value: &Value, params: &mut Vec<Param<'_>>) -> Result<()> {
+        params.push(Self::param(value));
+        Ok(())
+    }
+
+    fn param(value: &Value) -> Param<'static> {
+        match value {
+            Value::Object(_) | Value::Array(_) => json_param(value),
+            scalar => json_param(&json!({ WRAPPER_KEY: scalar })),
+        }
+    }
+
+    fn unwrap(mut container: Value) -> Value {
+        match &mut container {
+            Value::Object(map) if map.len() == 1 => match map.get_mut(WRAPPER_KEY) {
+                Some(value) => value.take(),
+                None => container,
+            },
+            _ => container,
+        }
+    }
+}
+
+pub(super) struct OptionalJsonContainer;
+
+impl OptionalJsonContainer {
+    fn read(reader: &mut RowReader<'_, '_>, [column]: [&'static str; 1]) -> Result<Option<Value>> {
+        Ok(reader.next::<Option<Value>>(column)?.map(JsonContainer::unwrap))
+    }
+
+    fn write(value: &Option<Value>, params: &mut Vec<Param<'_>>) -> Result<()> {
+        params.push(Self::param(value.as_ref()));
+        Ok(())
+    }
+
+    pub(super) fn param(value: Option<&Value>) -> Param<'static> {
+        value.map_or(Param::Null, JsonContainer::param)
+    }
+}
+
+/// Token counts, which a message without a model call does not have. A count that the provider did
+/// not report is NULL beside the count of input tokens, and is read as 0.
+struct UsageColumns;
+
+impl UsageColumns {
+    fn read(reader: &mut RowReader<'_, '_>, columns: [&'static str; 5]) -> Result<Option<Usage>> {
+        let mut counts = [None; 5];
+        for (count, column) in counts.iter_mut().zip(columns) {
+            *count = match reader.next::<Option<i64>>(column)? {
+                None => None,
+                Some(number) => {
+                    let tokens = u64::try_from(number);
+                    Some(tokens.map_err(|_| reader.unreadable(column, &number.to_string()))?)
+                }
+            };
+        }
+        let [input, output, reasoning, cache_read, cache_write] = counts;
+        Ok(input.map(|input| Usage {
+            input,
+            output: output.unwrap_or(0),
+            reasoning: reasoning.unwrap_or(0),
+            cache_read: cache_read.unwrap_or(0),
+            cache_write: cache_write.unwrap_or(0),
+        }))
+    }
+
+    fn write(usage: &Option<Usage>, params: &mut Vec<Param<'_>>) -> Result<()> {
+        let counts = usage.map(|usage| {
+            [usage.input, usage.output, usage.reasoning, usage.cache_read, usage.cache_write]
+                .map(|tokens| Param::Int(i64::try_from(tokens).unwrap_or(i64::MAX)))
+        });
+        params.extend(counts.unwrap_or([const { Param::Null }; 5]));
+        Ok(())
+    }
+}
+
+impl MessageRow {
+    pub(super) fn from_message(message: &RecordedMessage) -> Result<Self> {
+        let content = content_json(&message.content);
+        Ok(Self {
+            id: message.id,
+            seq: message.seq,
+            role: message.role,
+            step: message.step,
+            content: content.map_err(|source| Error::Unwritable {
+                table: Self::TABLE,
+                column: "content",
+                source,
+            })?,
+            usage: message.usage,
+            cost: message.cost,
+            at: message.at,
+        })
+    }
+
+    /// Puts the inputs of the calls back from their rows; without `calls`, the message has no calls.
+    pub(super) fn into_message(
+        self,
+        calls: Option<&HashMap<ToolCallId, &RecordedToolCall>>,
+    ) -> Result<RecordedMessage> {
+        let content = read_content(self.id, self.role, self.content, calls)
+            .map_err(|value| Error::unreadable(Self::TABLE, "content", &value.to_string()))?;
+        Ok(RecordedMessage {
+            id: self.id,
+            seq: self.seq,
+            role: self.role,
+            step: self.step,
+            content,
+            usage: self.usage,
+            cost: self.cost,
+            at: self.at,
+        })
+    }
+}
+
+fn content_json(content: &MessageContent) -> serde_json::Result<Value> {
+    Ok(match content {
+        MessageContent::Text { text, injected: None } => json!({ "text": text }),
+        MessageContent::Text { text, injected } => json!({ "text": text, "injected": injected }),
+        MessageContent::Summary { text, upto } => json!({ "text": text, "upto": upto }),
+        MessageContent::Parts(parts) => match &parts[..] {
+            [Part::Text { text, provider: None }, calls @ ..]
+                if !text.is_empty() && calls.iter().all(is_plain_call) =>
+            {
+                json!({ "text": text })
+            }
+            parts => json!({ "parts": parts.iter().map(part_json).collect::<Result<Vec<_>, _>>()? }),
+        },
     })
 }
 
+/// A call that its own row holds completely, its position among the others included.
+fn is_plain_call(part: &Part) -> bool {
+    matches!(part, Part::Call(call) if call.provider.is_none())
+}
+
+/// A part without what is recorded elsewhere: the name and the input of a call are in its own row.
+fn part_json(part: &Part) -> serde_json::Result<Value> {
+    match part {
+        Part::Call(call) => Ok(match &call.provider {
+            None => json!({ "type": "call", "id": call.id }),
+            Some(provider) => json!({ "type": "call", "id": call.id, "provider": provider }),
+        }),
+        part => serde_json::to_value(part),
+    }
+}
+
+/// Fails with the value that is not of a form that [`content_json`] writes.
 fn read_content(
     id: MessageId,
     role: MessageRole,
-    mut content: Value,
-    calls: &HashMap<ToolCallId, &RecordedToolCall>,
-) -> MessageContent {
-    let text = |content: &mut Value| match content["text"].take() {
-        Value::String(text) => text,
-        _ => String::new(),
+    content: Value,
+    calls: Option<&HashMap<ToolCallId, &RecordedToolCall>>,
+) -> Result<MessageContent, Value> {
+    let Value::Object(mut content) = content else { return Err(content) };
+    if let Some(parts) = content.remove("parts").filter(|_| role == MessageRole::Assistant) {
+        let Value::Array(parts) = parts else { return Err(parts) };
+        let parts = parts.into_iter().filter(|part| calls.is_some() || part["type"] != "call");
+        return Ok(MessageContent::Parts(
+            parts.map(|part| restore_part(part, calls)).collect::<Result<_, _>>()?,
+        ));
+    }
+    let text = match content.remove("text") {
+        Some(Value::String(text)) => text,
+        Some(other) => return Err(other),
+        None => return Err(Value::Object(content)),
     };
-    if let Some(upto) = content["upto"].as_i64() {
-        return MessageContent::Summary { text: text(&mut content), upto };
+    if let Some(up_to) = content.remove("upto") {
+        return Ok(MessageContent::Summary { text, upto: up_to.as_i64().ok_or(up_to)? });
     }
     if role != MessageRole::Assistant {
-        let injected = content["injected"].as_str().and_then(Reason::parse);
-        return MessageContent::Text { text: text(&mut content), injected };
+        let injected = match content.remove("injected") {
+            None => None,
+            Some(reason) => Some(reason.as_str().and_then(Reason::parse).ok_or(reason)?),
+        };
+        return Ok(MessageContent::Text { text, injected });
     }
-    match content["parts"].take() {
-        Value::Array(parts) => {
-            MessageContent::Parts(parts.into_iter().filter_map(|part| restore_part(part, calls)).collect())
-        }
-        _ => {
-            let mut made: Vec<_> = calls.values().filter(|call| call.message == id).collect();
-            made.sort_by_key(|call| call.seq);
-            let made = made.into_iter().map(|call| call_part(call, None));
-            MessageContent::Parts(iter::once(Part::text(text(&mut content))).chain(made).collect())
-        }
-    }
+    let mut made: Vec<_> =
+        calls.into_iter().flat_map(HashMap::values).filter(|call| call.message == id).collect();
+    made.sort_by_key(|call| call.seq);
+    let made = made.into_iter().map(|call| call_part(call, None));
+    Ok(MessageContent::Parts(iter::once(Part::text(text)).chain(made).collect()))
 }
 
-fn restore_part(mut part: Value, calls: &HashMap<ToolCallId, &RecordedToolCall>) -> Option<Part> {
+/// Fails with the part when it is not one that [`part_json`] writes, or its call has no row.
+fn restore_part(part: Value, calls: Option<&HashMap<ToolCallId, &RecordedToolCall>>) -> Result<Part, Value> {
     if part["type"] != "call" {
-        return serde_json::from_value(part).ok();
+        return Part::deserialize(&part).map_err(|_| part);
     }
-    let call = calls.get(&serde_json::from_value(part["id"].take()).ok()?)?;
-    let provider = Some(part["provider"].take()).filter(|provider| !provider.is_null());
-    Some(call_part(call, provider))
+    let call = ToolCallId::deserialize(&part["id"]).ok().and_then(|id| calls?.get(&id));
+    let Some(call) = call else { return Err(part) };
+    let provider = part.get("provider").filter(|provider| !provider.is_null());
+    Ok(call_part(call, provider.cloned()))
 }
 
 fn call_part(call: &RecordedToolCall, provider: Option<Value>) -> Part {

@@ -10,10 +10,11 @@ use emergent_domain::{
     time::Timestamp,
 };
 
-use super::{COLUMNS, from_row};
+use super::COLUMNS;
 use crate::{
     error::Result,
     page, params,
+    row::{RowReader, TableRow, read_row},
     tx::Tx,
     value::{Param, Row},
 };
@@ -36,6 +37,17 @@ pub struct TokenTotals {
     pub cache_write: i64,
     /// In US dollars; `None` when no message has a price.
     pub cost: Option<f64>,
+}
+
+read_row! {
+    TokenTotals in "agent_run_messages" {
+        input: "CAST(coalesce(sum(input_tokens), 0) AS bigint)",
+        output: "CAST(coalesce(sum(output_tokens), 0) AS bigint)",
+        reasoning: "CAST(coalesce(sum(reasoning_tokens), 0) AS bigint)",
+        cache_read: "CAST(coalesce(sum(cache_read_tokens), 0) AS bigint)",
+        cache_write: "CAST(coalesce(sum(cache_write_tokens), 0) AS bigint)",
+        cost: "sum(cost)",
+    }
 }
 
 /// A run in a list.
@@ -64,6 +76,15 @@ pub struct ToolUse {
     pub errors: i64,
 }
 
+read_row! {
+    ToolUse in "agent_run_tool_calls" {
+        tool: "tool_name",
+        count: "count(*)",
+        average_ms: "CAST(round(avg(duration_ms)) AS bigint)",
+        errors: "CAST(sum(CASE WHEN status = 'error' THEN 1 ELSE 0 END) AS bigint)",
+    }
+}
+
 /// A run as its parent sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChildRun {
@@ -74,6 +95,25 @@ pub struct ChildRun {
     pub step_count: i64,
     /// `None` until it has ended, and when it never began.
     pub duration_ms: Option<i64>,
+}
+
+read_row! {
+    ChildRun in "agent_runs" {
+        id: "id",
+        parent: "parent_run_id",
+        agent_name: "agent_name",
+        status: "status",
+        step_count: "step_count",
+        duration_ms: DurationColumns("started_at", "completed_at"),
+    }
+}
+
+struct DurationColumns;
+
+impl DurationColumns {
+    fn read(reader: &mut RowReader<'_, '_>, [started, completed]: [&'static str; 2]) -> Result<Option<i64>> {
+        Ok(duration_ms(reader.next(started)?, reader.next(completed)?))
+    }
 }
 
 /// From its start to its end; `None` until it has ended, and when it never began.
@@ -108,7 +148,7 @@ pub fn list(
          ORDER BY created_at DESC, id DESC{}",
         page::limit_sql(page)
     );
-    let runs = tx.query(&sql, &params, from_row)?;
+    let runs = tx.query(&sql, &params, Run::from_row)?;
     let runs =
         ResultPage::from_rows(runs, page.limit, |run| Cursor { created_at: run.created_at, id: run.id.0 });
     let ids: Vec<RunId> = runs.items.iter().map(|run| run.id).collect();
@@ -123,32 +163,16 @@ pub fn list(
 
 /// Sums over the messages of each run; a run without messages is left out.
 pub fn token_totals(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, TokenTotals>> {
-    let sum = |column: &str| format!("CAST(coalesce(sum({column}), 0) AS bigint)");
-    let sums =
-        ["input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_write_tokens"]
-            .map(sum)
-            .join(", ");
+    let columns = TokenTotals::COLUMNS;
     query_by_run(
         tx,
         runs,
         |places| {
             format!(
-                "SELECT run_id, {sums}, sum(cost) FROM agent_run_messages WHERE run_id IN ({places}) GROUP BY run_id"
+                "SELECT run_id, {columns} FROM agent_run_messages WHERE run_id IN ({places}) GROUP BY run_id"
             )
         },
-        |row| {
-            Ok((
-                row.get(0)?,
-                TokenTotals {
-                    input: row.get(1)?,
-                    output: row.get(2)?,
-                    reasoning: row.get(3)?,
-                    cache_read: row.get(4)?,
-                    cache_write: row.get(5)?,
-                    cost: row.get(6)?,
-                },
-            ))
-        },
+        |row| Ok((row.get(0)?, TokenTotals::from_row_at(row, 1)?)),
     )
 }
 
@@ -178,20 +202,11 @@ pub fn resumptions(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, Run
 
 /// How often each tool was called in a run, how long it took, and what went wrong.
 pub fn summarize_tool_calls(tx: &mut Tx<'_>, run: RunId) -> Result<ToolCallSummary> {
-    let by_tool = tx.query(
-        "SELECT tool_name, count(*), CAST(round(avg(duration_ms)) AS bigint),
-             CAST(sum(CASE WHEN status = 'error' THEN 1 ELSE 0 END) AS bigint)
-         FROM agent_run_tool_calls WHERE run_id = $1 GROUP BY tool_name ORDER BY tool_name",
-        params![run],
-        |row| {
-            Ok(ToolUse {
-                tool: row.get(0)?,
-                count: row.get(1)?,
-                average_ms: row.get(2)?,
-                errors: row.get(3)?,
-            })
-        },
-    )?;
+    let sql = format!(
+        "SELECT {} FROM agent_run_tool_calls WHERE run_id = $1 GROUP BY tool_name ORDER BY tool_name",
+        ToolUse::COLUMNS
+    );
+    let by_tool = tx.query(&sql, params![run], ToolUse::from_row)?;
     Ok(ToolCallSummary {
         total: by_tool.iter().map(|tool| tool.count).sum(),
         errors: by_tool.iter().map(|tool| tool.errors).sum(),
@@ -211,26 +226,16 @@ pub fn list_children(tx: &mut Tx<'_>, parents: &[RunId], most: usize) -> Result<
     let mut children = Vec::new();
     for list in page::in_chunks(parents) {
         let sql = format!(
-            "SELECT id, parent_run_id, agent_name, status, step_count, started_at, completed_at FROM agent_runs
+            "SELECT {} FROM agent_runs
              WHERE parent_run_id IN ({}) ORDER BY created_at, part, id LIMIT {}",
+            ChildRun::COLUMNS,
             page::placeholders(1, list.len()),
             most.saturating_sub(children.len()),
         );
         let params: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
-        children.extend(tx.query(&sql, &params, child_from_row)?);
+        children.extend(tx.query(&sql, &params, ChildRun::from_row)?);
     }
     Ok(children)
-}
-
-fn child_from_row(row: &Row<'_>) -> Result<ChildRun> {
-    Ok(ChildRun {
-        id: row.get(0)?,
-        parent: row.get(1)?,
-        agent_name: row.get(2)?,
-        status: RunStatus::parse(&row.get::<String>(3)?).unwrap_or(RunStatus::Failed),
-        step_count: row.get(4)?,
-        duration_ms: duration_ms(row.get(5)?, row.get(6)?),
-    })
 }
 
 /// One statement about many runs, keyed by the first column it reads.

@@ -3,14 +3,14 @@
 //! over, is written to no more.
 
 use emergent_domain::{
-    chat::Part,
     ids::{ProjectId, RunId, WorkflowId},
     run::{RunEnd, ToolCallStatus},
-    run_event::{MessageContent, RecordedMessage, RecordedToolCall},
+    run_event::{RecordedMessage, RecordedToolCall},
     time::Timestamp,
 };
 use serde_json::{Value, json};
 
+use super::conversation::{MessageRow, OptionalJsonContainer};
 use crate::{
     budget,
     error::Result,
@@ -35,73 +35,13 @@ pub fn insert_message(tx: &mut Tx<'_>, run: RunId, message: &RecordedMessage) ->
 }
 
 pub fn insert_messages(tx: &mut Tx<'_>, run: RunId, messages: &[RecordedMessage]) -> Result<()> {
-    let contents: Vec<String> = messages.iter().map(|message| write_content(&message.content)).collect();
-    let tokens = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    let rows: Vec<Vec<Param<'_>>> = messages
-        .iter()
-        .zip(&contents)
-        .map(|(message, content)| {
-            let usage = message.usage;
-            vec![
-                Param::from(run),
-                Param::from(message.seq),
-                Param::from(message.id),
-                Param::from(message.role.as_str()),
-                Param::from(message.step),
-                value::json(content),
-                Param::from(usage.map(|usage| tokens(usage.input))),
-                Param::from(usage.map(|usage| tokens(usage.output))),
-                Param::from(usage.map(|usage| tokens(usage.reasoning))),
-                Param::from(usage.map(|usage| tokens(usage.cache_read))),
-                Param::from(usage.map(|usage| tokens(usage.cache_write))),
-                Param::from(message.cost),
-                Param::from(message.at),
-            ]
-        })
-        .collect();
-    tx.insert_many(
-        "INSERT INTO agent_run_messages (run_id, seq, id, role, step_number, content, input_tokens, output_tokens,
-             reasoning_tokens, cache_read_tokens, cache_write_tokens, cost, created_at)
-         VALUES",
-        13,
-        &rows,
-        "",
-    )?;
+    let rows: Vec<MessageRow> = messages.iter().map(MessageRow::from_message).collect::<Result<_>>()?;
+    tx.insert_rows(&rows, ["run_id"], |_| [Param::from(run)], "")?;
     Ok(())
 }
 
 pub fn insert_calls(tx: &mut Tx<'_>, run: RunId, calls: &[RecordedToolCall]) -> Result<()> {
-    let inputs: Vec<String> = calls.iter().map(|call| to_json_container(&call.input)).collect();
-    let outputs: Vec<Option<String>> =
-        calls.iter().map(|call| call.output.as_ref().map(to_json_container)).collect();
-    let rows: Vec<Vec<Param<'_>>> = calls
-        .iter()
-        .zip(inputs.iter().zip(&outputs))
-        .map(|(call, (input, output))| {
-            vec![
-                Param::from(run),
-                Param::from(call.seq),
-                Param::from(call.id),
-                Param::from(call.message),
-                Param::from(&call.tool),
-                Param::from(call.step),
-                value::json(input),
-                Param::from(call.status.as_str()),
-                output.as_deref().map_or(Param::Null, value::json),
-                Param::from(call.result_seq),
-                Param::from(call.duration_ms),
-                Param::from(call.at),
-            ]
-        })
-        .collect();
-    tx.insert_many(
-        "INSERT INTO agent_run_tool_calls (run_id, seq, id, message_id, tool_name, step_number, input, status, output,
-             result_seq, duration_ms, created_at)
-         VALUES",
-        12,
-        &rows,
-        "",
-    )?;
+    tx.insert_rows(calls, ["run_id"], |_| [Param::from(run)], "")?;
     Ok(())
 }
 
@@ -116,7 +56,6 @@ pub fn mark_call_started(tx: &mut Tx<'_>, run: RunId, seq: i64) -> Result<bool> 
 
 /// The result of a call, which it gets once; false when it had one.
 pub fn complete_call(tx: &mut Tx<'_>, run: RunId, call: &RecordedToolCall) -> Result<bool> {
-    let output = call.output.as_ref().map(to_json_container);
     let ended = tx.execute(
         "UPDATE agent_run_tool_calls SET status = $3, output = $4, result_seq = $5, duration_ms = $6
          WHERE run_id = $1 AND seq = $2 AND status IN ('pending', 'running')",
@@ -124,7 +63,7 @@ pub fn complete_call(tx: &mut Tx<'_>, run: RunId, call: &RecordedToolCall) -> Re
             Param::from(run),
             Param::from(call.seq),
             Param::from(call.status.as_str()),
-            output.as_deref().map_or(Param::Null, value::json),
+            OptionalJsonContainer::param(call.output.as_ref()),
             Param::from(call.result_seq),
             Param::from(call.duration_ms),
         ],
@@ -253,53 +192,4 @@ pub fn cancel_trees(
         tx.wake(super::CANCELLED_CHANNEL)?;
     }
     Ok(cancelled)
-}
-
-/// Columns of JSON hold objects and lists only; anything else is wrapped.
-fn to_json_container(value: &Value) -> String {
-    match value {
-        Value::Object(_) | Value::Array(_) => replace_nul(value.to_string()),
-        other => replace_nul(json!({ WRAPPER_KEY: other }).to_string()),
-    }
-}
-
-pub(super) const WRAPPER_KEY: &str = "_value";
-
-/// PostgreSQL has no NUL in its texts. It is replaced rather than refused: what a model says is
-/// recorded, whatever it says.
-fn replace_nul(text: String) -> String {
-    if text.contains("\\u0000") { text.replace("\\u0000", "\\ufffd") } else { text }
-}
-
-fn write_content(content: &MessageContent) -> String {
-    let value = match content {
-        MessageContent::Text { text, injected: None } => json!({ "text": text }),
-        MessageContent::Text { text, injected } => json!({ "text": text, "injected": injected }),
-        MessageContent::Summary { text, upto } => json!({ "text": text, "upto": upto }),
-        MessageContent::Parts(parts) => match &parts[..] {
-            [Part::Text { text, provider: None }, calls @ ..]
-                if !text.is_empty() && calls.iter().all(is_plain_call) =>
-            {
-                json!({ "text": text })
-            }
-            parts => json!({ "parts": parts.iter().map(strip_call).collect::<Vec<_>>() }),
-        },
-    };
-    replace_nul(value.to_string())
-}
-
-/// A call of which everything stands in its own row, its place among the others included.
-fn is_plain_call(part: &Part) -> bool {
-    matches!(part, Part::Call(call) if call.provider.is_none())
-}
-
-/// A part without what is recorded elsewhere: a call's name and input are in its own row.
-fn strip_call(part: &Part) -> Value {
-    match part {
-        Part::Call(call) => match &call.provider {
-            None => json!({ "type": "call", "id": call.id }),
-            Some(provider) => json!({ "type": "call", "id": call.id, "provider": provider }),
-        },
-        other => serde_json::to_value(other).unwrap_or(Value::Null),
-    }
 }

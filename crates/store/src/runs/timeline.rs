@@ -14,8 +14,17 @@ use emergent_domain::{
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::conversation::{CALL_COLUMNS, MESSAGE_COLUMNS, call_from_row, message_from_row};
-use crate::{error::Result, page, params, tx::Tx, value::Param};
+use super::conversation::MessageRow;
+use crate::{
+    error::Result,
+    page, params,
+    row::{TableRow, read_row},
+    tx::Tx,
+    value::Param,
+};
+
+const CALL_COLUMNS: &str = RecordedToolCall::COLUMNS;
+const MESSAGE_COLUMNS: &str = MessageRow::COLUMNS;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MessageFilter {
@@ -101,8 +110,7 @@ pub fn list_items(
             "SELECT {MESSAGE_COLUMNS} FROM agent_run_messages
              WHERE run_id = $1 AND seq > $2{conditions} ORDER BY seq LIMIT $3"
         );
-        let none = HashMap::new();
-        let messages = tx.query(&sql, &params, |row| message_from_row(row, &none))?;
+        let messages = tx.query(&sql, &params, |row| MessageRow::from_row(row)?.into_message(None))?;
         let mut calls = calls_by_message(tx, run, &messages)?;
         lines.extend(messages.into_iter().map(|message| {
             let made = calls.remove(&message.id).unwrap_or_default();
@@ -117,7 +125,9 @@ pub fn list_items(
             "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls
              WHERE run_id = $1 AND result_seq > $2{step} ORDER BY result_seq LIMIT $3"
         );
-        lines.extend(tx.query(&sql, &params, call_from_row)?.into_iter().map(TimelineItem::Result));
+        lines.extend(
+            tx.query(&sql, &params, RecordedToolCall::from_row)?.into_iter().map(TimelineItem::Result),
+        );
     }
     lines.sort_by_key(TimelineItem::seq);
     Ok(ResultPage::from_rows(lines, limit, |line| cursor(line.at(), line.seq())))
@@ -137,7 +147,7 @@ fn calls_by_message(
             page::placeholders(2, list.len())
         );
         tx.for_each_row(&sql, &with_run(run, list), |row| {
-            let status = ToolCallStatus::parse(&row.get::<String>(3)?).unwrap_or(ToolCallStatus::Error);
+            let status = row.read(3, RecordedToolCall::TABLE, "status")?;
             let call = ToolCallRef { id: row.get(1)?, tool: row.get(2)?, status };
             made.entry(row.get(0)?).or_default().push(call);
             Ok(())
@@ -184,14 +194,14 @@ pub fn list_calls(
         "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls
          WHERE run_id = $1 AND seq > $2{conditions} ORDER BY seq LIMIT $3"
     );
-    let calls = tx.query(&sql, &params, call_from_row)?;
+    let calls = tx.query(&sql, &params, RecordedToolCall::from_row)?;
     Ok(ResultPage::from_rows(calls, limit, |call| cursor(call.at, call.seq)))
 }
 
 /// One call of a run.
 pub fn get_call(tx: &mut Tx<'_>, run: RunId, id: ToolCallId) -> Result<Option<RecordedToolCall>> {
     let sql = format!("SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 AND id = $2");
-    tx.query_opt(&sql, params![run, id], call_from_row)
+    tx.query_opt(&sql, params![run, id], RecordedToolCall::from_row)
 }
 
 /// The messages of a run after a `seq`, with their calls whole.
@@ -219,10 +229,10 @@ pub fn messages_with_calls(
             "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 AND message_id IN ({})",
             page::placeholders(2, list.len())
         );
-        calls.extend(tx.query(&sql, &with_run(run, list), call_from_row)?);
+        calls.extend(tx.query(&sql, &with_run(run, list), RecordedToolCall::from_row)?);
     }
     let by_id: HashMap<ToolCallId, &RecordedToolCall> = calls.iter().map(|call| (call.id, call)).collect();
-    tx.query(&sql(MESSAGE_COLUMNS), params, |row| message_from_row(row, &by_id))
+    tx.query(&sql(MESSAGE_COLUMNS), params, |row| MessageRow::from_row(row)?.into_message(Some(&by_id)))
 }
 
 /// The calls that began after a `seq`, in the order in which they did.
@@ -255,7 +265,7 @@ fn select_calls(
     let sql = format!(
         "SELECT {CALL_COLUMNS} FROM agent_run_tool_calls WHERE run_id = $1 AND {place} > $2 ORDER BY {place} LIMIT $3"
     );
-    tx.query(&sql, params![run, after, limit], call_from_row)
+    tx.query(&sql, params![run, after, limit], RecordedToolCall::from_row)
 }
 
 /// What else was told, as it was written.
@@ -267,19 +277,20 @@ pub struct EventRow {
     pub at: Timestamp,
 }
 
+read_row! {
+    EventRow in "agent_run_events" {
+        seq: "seq",
+        kind: "type",
+        data: "data",
+        at: "at",
+    }
+}
+
 /// The other events of a run after a `seq`.
 pub fn list_events(tx: &mut Tx<'_>, run: RunId, after: i64, limit: usize) -> Result<Vec<EventRow>> {
-    tx.query(
-        "SELECT seq, type, data, at FROM agent_run_events WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
-        params![run, after, limit],
-        |row| {
-            let data: String = row.get(2)?;
-            Ok(EventRow {
-                seq: row.get(0)?,
-                kind: row.get(1)?,
-                data: serde_json::from_str(&data).unwrap_or(Value::Null),
-                at: row.get(3)?,
-            })
-        },
-    )
+    let sql = format!(
+        "SELECT {} FROM agent_run_events WHERE run_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+        EventRow::COLUMNS
+    );
+    tx.query(&sql, params![run, after, limit], EventRow::from_row)
 }

@@ -16,10 +16,10 @@ use emergent_domain::{
 };
 
 use crate::{
-    documents,
     engine::Engine,
     error::Result,
-    filter, objects, page, params,
+    filter, page, params,
+    row::TableRow,
     tx::Tx,
     value::{Param, Row},
 };
@@ -180,19 +180,15 @@ pub fn object_no(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Op
 pub fn load_objects(tx: &mut Tx<'_>, project: ProjectId, nos: &[i64]) -> Result<HashMap<i64, Object>> {
     let sql = format!(
         "SELECT no, {} FROM graph_objects WHERE project_id = $1 AND deleted_at IS NULL AND no IN",
-        objects::COLUMNS
+        Object::COLUMNS
     );
-    load(tx, &sql, project, nos, |row| Ok((row.get(0)?, objects::from_row(row, 1)?)))
+    load(tx, &sql, project, nos, |row| Ok((row.get(0)?, Object::from_row_at(row, 1)?)))
 }
 
 /// Chunks by their numbers.
 pub fn load_chunks(tx: &mut Tx<'_>, project: ProjectId, nos: &[i64]) -> Result<HashMap<i64, Chunk>> {
-    let sql = format!(
-        "SELECT {}, no FROM document_chunks WHERE project_id = $1 AND no IN",
-        documents::CHUNK_COLUMNS
-    );
-    let last = documents::CHUNK_COLUMNS.split(',').count();
-    load(tx, &sql, project, nos, |row| Ok((row.get(last)?, documents::chunk_from_row(row)?)))
+    let sql = format!("SELECT no, {} FROM document_chunks WHERE project_id = $1 AND no IN", Chunk::COLUMNS);
+    load(tx, &sql, project, nos, |row| Ok((row.get(0)?, Chunk::from_row_at(row, 1)?)))
 }
 
 fn load<T>(

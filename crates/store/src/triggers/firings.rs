@@ -11,85 +11,87 @@ use emergent_domain::{
 use uuid::Uuid;
 
 use crate::{
-    error::{Error, Result},
+    error::Result,
     page, params,
+    row::{RowReader, TableRow, row},
     tx::Tx,
-    value::{Param, Row},
+    value::Param,
 };
 
-const COLUMNS: &str = "id, project_id, agent_id, schedule_id, scheduled_at, event, entity_id, entity_type, \
-     entity_version, cause_run_id, cause_depth, status, reason, run_id, due_at, created_at, settled_at, \
-     event_txid, event_seq";
-
-fn from_row(row: &Row<'_>) -> Result<Firing> {
-    let fired = match row.get(3)? {
-        Some(schedule) => FiringCause::Schedule { schedule, at: row.get(4)? },
-        None => FiringCause::Event {
-            event: row
-                .get::<Option<String>>(5)?
-                .and_then(|text| EventKind::parse(&text))
-                .ok_or(Error::Column { column: 5, expected: "a kind of event" })?,
-            entity: row.get(6)?,
-            entity_type: row.get(7)?,
-            version: row.get(8)?,
-            at: match (row.get(17)?, row.get(18)?) {
-                (Some(txid), Some(seq)) => Some(FeedPosition { txid, seq }),
-                _ => None,
-            },
-        },
-    };
-    Ok(Firing {
-        id: row.get(0)?,
-        project: row.get(1)?,
-        agent: row.get(2)?,
-        fired,
-        cause: row.get(9)?,
-        cause_depth: row.get(10)?,
-        status: FiringStatus::parse(&row.get::<String>(11)?)
-            .ok_or(Error::Column { column: 11, expected: "a status of a firing" })?,
-        reason: row.get(12)?,
-        run: row.get(13)?,
-        due_at: row.get(14)?,
-        created_at: row.get(15)?,
-        settled_at: row.get(16)?,
-    })
+row! {
+    Firing in "trigger_firings" {
+        id: "id",
+        project: "project_id",
+        agent: "agent_id",
+        fired: CauseColumns(
+            "schedule_id", "scheduled_at", "event", "entity_id", "entity_type", "entity_version", "event_txid",
+            "event_seq"
+        ),
+        cause: "cause_run_id",
+        cause_depth: "cause_depth",
+        status: "status",
+        reason: "reason",
+        run: "run_id",
+        due_at: "due_at",
+        created_at: "created_at",
+        settled_at: "settled_at",
+    }
 }
 
-fn row_params(firing: &Firing) -> Vec<Param<'_>> {
-    let mut row = vec![Param::from(firing.id), Param::from(firing.project), Param::from(firing.agent)];
-    match &firing.fired {
-        FiringCause::Schedule { schedule, at } => {
-            row.extend([Param::from(*schedule), Param::from(*at)]);
-            row.extend([Param::Null, Param::Null, Param::Null, Param::Null]);
-        }
-        FiringCause::Event { event, entity, entity_type, version, .. } => {
-            row.extend([Param::Null, Param::Null]);
-            row.extend([event.as_str().into(), (*entity).into(), entity_type.into(), (*version).into()]);
-        }
+const COLUMNS: &str = Firing::COLUMNS;
+
+/// A schedule and its time, or an event; the columns of the other are NULL.
+struct CauseColumns;
+
+impl CauseColumns {
+    fn read(reader: &mut RowReader<'_, '_>, columns: [&'static str; 8]) -> Result<FiringCause> {
+        let [schedule_id, scheduled_at, event, entity, entity_type, version, txid, seq] = columns;
+        let (schedule, at) = (reader.next(schedule_id)?, reader.next(scheduled_at)?);
+        let (event_kind, id, type_, number) =
+            (reader.next(event)?, reader.next(entity)?, reader.next(entity_type)?, reader.next(version)?);
+        let (txid, seq): (Option<i64>, Option<i64>) = (reader.next(txid)?, reader.next(seq)?);
+        Ok(match schedule {
+            Some(schedule) => FiringCause::Schedule { schedule, at: reader.required(at, scheduled_at)? },
+            None => FiringCause::Event {
+                event: reader.required(event_kind, event)?,
+                entity: reader.required(id, entity)?,
+                entity_type: reader.required(type_, entity_type)?,
+                version: reader.required(number, version)?,
+                at: txid.zip(seq).map(|(txid, seq)| FeedPosition { txid, seq }),
+            },
+        })
     }
-    row.extend([
-        Param::from(firing.cause),
-        Param::from(firing.cause_depth),
-        Param::from(firing.status.as_str()),
-        Param::from(firing.reason.as_deref()),
-        Param::from(firing.run),
-        Param::from(firing.due_at),
-        Param::from(firing.created_at),
-        Param::from(firing.settled_at),
-    ]);
-    let at = match firing.fired {
-        FiringCause::Event { at, .. } => at,
-        FiringCause::Schedule { .. } => None,
-    };
-    row.extend([Param::from(at.map(|at| at.txid)), Param::from(at.map(|at| at.seq))]);
-    row
+
+    fn write<'a>(cause: &'a FiringCause, params: &mut Vec<Param<'a>>) -> Result<()> {
+        params.extend(match cause {
+            FiringCause::Schedule { schedule, at } => [
+                Param::from(*schedule),
+                Param::from(*at),
+                Param::Null,
+                Param::Null,
+                Param::Null,
+                Param::Null,
+                Param::Null,
+                Param::Null,
+            ],
+            FiringCause::Event { event, entity, entity_type, version, at } => [
+                Param::Null,
+                Param::Null,
+                Param::from(*event),
+                Param::from(*entity),
+                Param::from(entity_type),
+                Param::from(*version),
+                Param::from(at.map(|at| at.txid)),
+                Param::from(at.map(|at| at.seq)),
+            ],
+        });
+        Ok(())
+    }
 }
 
 /// Adds firings; how many were new. One that is there already stays as it is.
 pub fn insert(tx: &mut Tx<'_>, firings: &[Firing]) -> Result<u64> {
-    let rows: Vec<Vec<Param<'_>>> = firings.iter().map(row_params).collect();
-    let head = format!("INSERT INTO trigger_firings ({COLUMNS}) VALUES");
-    tx.insert_many(&head, 19, &rows, "ON CONFLICT DO NOTHING")
+    tx.insert_rows(firings, [], |_| [], "ON CONFLICT DO NOTHING")
 }
 
 /// The pending events of a project whose moment has come, the longest due first.
@@ -99,7 +101,7 @@ pub fn list_due(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp, limit: usiz
              AND due_at <= $2
          ORDER BY due_at, id LIMIT $3"
     );
-    tx.query(&sql, params![project, now, limit], from_row)
+    tx.query(&sql, params![project, now, limit], Firing::from_row)
 }
 
 /// The pending events of an agent, those about one object when it is named, oldest first.
@@ -118,7 +120,7 @@ pub fn list_pending(
     );
     let mut params = vec![Param::from(project), Param::from(agent), Param::from(limit)];
     params.extend(entity.map(Param::from));
-    tx.query(&sql, &params, from_row)
+    tx.query(&sql, &params, Firing::from_row)
 }
 
 /// When the next pending event of a living project comes due.
@@ -135,10 +137,7 @@ pub fn count_waiting(tx: &mut Tx<'_>) -> Result<Vec<(EventKind, i64)>> {
     let sql = "SELECT f.event, count(*) FROM trigger_firings AS f
                JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
                WHERE f.status = 'pending' AND f.entity_id IS NOT NULL GROUP BY f.event";
-    tx.query(sql, &[], |row| {
-        let event = EventKind::parse(&row.get::<String>(0)?);
-        Ok((event.ok_or(Error::Column { column: 0, expected: "a kind of event" })?, row.get(1)?))
-    })
+    tx.query(sql, &[], |row| Ok((row.read(0, Firing::TABLE, "event")?, row.get(1)?)))
 }
 
 /// Says what became of pending firings; how many were still pending.
@@ -199,13 +198,13 @@ pub fn list(
         conditions.push_str(&format!(" AND status = ${}", params.len()));
     }
     let sql = format!(
-        "SELECT {COLUMNS}, (SELECT a.name FROM agent_definitions AS a WHERE a.id = trigger_firings.agent_id)
+        "SELECT (SELECT a.name FROM agent_definitions AS a WHERE a.id = trigger_firings.agent_id), {COLUMNS}
          FROM trigger_firings WHERE project_id = $1{after}{conditions} ORDER BY created_at DESC, id DESC{}",
         page::limit_sql(page)
     );
     let rows = tx.query(&sql, &params, |row| {
-        let agent_name = row.get::<Option<String>>(19)?.unwrap_or_default();
-        Ok(ListedFiring { firing: from_row(row)?, agent_name })
+        let agent_name = row.get::<Option<String>>(0)?.unwrap_or_default();
+        Ok(ListedFiring { firing: Firing::from_row_at(row, 1)?, agent_name })
     })?;
     Ok(ResultPage::from_rows(rows, page.limit, |one| Cursor {
         created_at: one.firing.created_at,

@@ -7,6 +7,8 @@ mod leases;
 mod migrations;
 mod sources;
 mod transactions;
+mod unreadable;
+mod unreadable_runs;
 mod values;
 mod wake;
 

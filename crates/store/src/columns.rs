@@ -1,0 +1,155 @@
+//! Which types of the domain fit into one column, and how: a word of a fixed set as text, a
+//! structure as JSON. A word or a structure that this version does not know is an error of the
+//! reader, never another value.
+
+use std::borrow::Cow;
+
+use emergent_domain::{
+    agent::{AgentDefinition, ModelConfig},
+    change::ChangeKind,
+    ids,
+    json::JsonObject,
+    mcp_server::{PinPolicy, ToolStatus, TransportKind},
+    pack::TemplatePack,
+    prompt::Prompt,
+    run::{MessageRole, Origin, Reason, RunStatus, ToolCallStatus},
+    time::Timestamp,
+    trigger::{EventConfig, EventKind, FiringStatus, ScheduleConfig},
+    workflow::{Deliverable, Escalation, WorkflowSettings, WorkflowStatus},
+};
+use rusqlite::types::ValueRef;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::{
+    budget::CallStatus,
+    embedding_queue::RowKind,
+    jobs::JobStatus,
+    row::ToParam,
+    value::{Column, Param, RawColumn},
+};
+
+impl<T: ToParam> ToParam for Option<T> {
+    fn to_param(&self) -> Result<Param<'_>, serde_json::Error> {
+        self.as_ref().map_or(Ok(Param::Null), ToParam::to_param)
+    }
+}
+
+macro_rules! copied {
+    ($($Type:ty),* $(,)?) => {$(
+        impl ToParam for $Type {
+            fn to_param(&self) -> Result<Param<'_>, serde_json::Error> {
+                Ok(Param::from(*self))
+            }
+        }
+    )*};
+}
+
+copied!(bool, i64, f64, Uuid, Timestamp);
+
+macro_rules! copied_ids {
+    ($($id:ident),*) => { copied!($(ids::$id),*); };
+}
+
+emergent_domain::for_each_id!(copied_ids);
+
+macro_rules! borrowed {
+    ($($Type:ty),* $(,)?) => {$(
+        impl ToParam for $Type {
+            fn to_param(&self) -> Result<Param<'_>, serde_json::Error> {
+                Ok(Param::from(self))
+            }
+        }
+    )*};
+}
+
+borrowed!(String, JsonObject);
+
+impl ToParam for Vec<String> {
+    fn to_param(&self) -> Result<Param<'_>, serde_json::Error> {
+        Ok(Param::Json(match self.is_empty() {
+            true => Cow::Borrowed("[]"),
+            false => Cow::Owned(serde_json::to_string(self)?),
+        }))
+    }
+}
+
+fn parse<T: Copy>(words: &[T], as_str: impl Fn(T) -> &'static str, text: &str) -> Option<T> {
+    words.iter().copied().find(|word| as_str(*word) == text)
+}
+
+/// Types with `ALL` and `as_str`, stored as their word.
+macro_rules! words {
+    ($($Type:ty),* $(,)?) => {$(
+        impl Column for $Type {
+            const NAME: &'static str = "a known word";
+            fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
+                parse(&Self::ALL[..], Self::as_str, value.as_str().ok()?)
+            }
+            fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
+                parse(&Self::ALL[..], Self::as_str, raw.as_str()?)
+            }
+        }
+
+        impl From<$Type> for Param<'_> {
+            fn from(word: $Type) -> Self {
+                Param::Text(Cow::Borrowed(word.as_str()))
+            }
+        }
+
+        copied!($Type);
+    )*};
+}
+
+words!(
+    ChangeKind,
+    Deliverable,
+    EventKind,
+    CallStatus,
+    FiringStatus,
+    JobStatus,
+    MessageRole,
+    Origin,
+    PinPolicy,
+    Reason,
+    RowKind,
+    RunStatus,
+    ToolCallStatus,
+    ToolStatus,
+    TransportKind,
+    WorkflowStatus,
+);
+
+/// Types that are stored as JSON.
+macro_rules! structures {
+    ($($Type:ty),* $(,)?) => {$(
+        impl Column for $Type {
+            const NAME: &'static str = "a known structure";
+            fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
+                serde_json::from_str(value.as_str().ok()?).ok()
+            }
+            fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
+                serde_json::from_str(raw.as_str()?).ok()
+            }
+        }
+
+        impl ToParam for $Type {
+            fn to_param(&self) -> Result<Param<'_>, serde_json::Error> {
+                Ok(Param::Json(Cow::Owned(serde_json::to_string(self)?)))
+            }
+        }
+    )*};
+}
+
+structures!(
+    AgentDefinition,
+    Escalation,
+    EventConfig,
+    ModelConfig,
+    Prompt,
+    ScheduleConfig,
+    TemplatePack,
+    Value,
+    Vec<i64>,
+    WorkflowSettings,
+);

@@ -1,0 +1,249 @@
+//! Rows by name. [`row!`] gives a type its table and its columns, each written once next to the
+//! field it belongs to; reading, the column list and the parameters of an insert follow from that
+//! list. The position of a column is its position in the list, so no name is looked up while a row
+//! is read.
+
+use crate::{
+    error::{Error, Result},
+    page,
+    tx::Tx,
+    value::{Column, Param, Row},
+};
+
+/// A value that a column can be written from.
+pub trait ToParam {
+    /// Only a value that is stored as JSON can fail.
+    fn to_param(&self) -> Result<Param<'_>, serde_json::Error>;
+}
+
+/// A type that is read from the columns of one table. Implemented by [`row!`] and [`read_row!`].
+pub(crate) trait TableRow: Sized {
+    const TABLE: &'static str;
+    /// The column list of a `SELECT`.
+    const COLUMNS: &'static str;
+    const COLUMN_COUNT: usize = count_columns(Self::COLUMNS);
+
+    fn read(reader: &mut RowReader<'_, '_>) -> Result<Self>;
+
+    /// Reads a row that starts with the columns.
+    fn from_row(row: &Row<'_>) -> Result<Self> {
+        Self::from_row_at(row, 0)
+    }
+
+    /// Reads a row whose columns start at a position.
+    fn from_row_at(row: &Row<'_>, first: usize) -> Result<Self> {
+        Self::read(&mut RowReader::new(row, Self::TABLE, first))
+    }
+
+    /// The column list with the alias of the table before each column.
+    fn columns_of(alias: &str) -> String {
+        let mut list = String::with_capacity(Self::COLUMNS.len() + Self::COLUMN_COUNT * (alias.len() + 1));
+        for column in Self::COLUMNS.split(", ") {
+            let separator = if list.is_empty() { "" } else { ", " };
+            list.extend([separator, alias, ".", column]);
+        }
+        list
+    }
+}
+
+/// A type that is written to the columns it is read from. Implemented by [`row!`].
+pub(crate) trait InsertRow: TableRow {
+    /// Adds a parameter for each of the columns, in their order.
+    fn write<'a>(&'a self, params: &mut Vec<Param<'a>>) -> Result<()>;
+
+    /// `INSERT INTO t (…) VALUES`: the columns, then those of `more`.
+    fn insert_head(more: &[&str]) -> String {
+        let (table, columns) = (Self::TABLE, Self::COLUMNS);
+        let mut sql = format!("INSERT INTO {table} ({columns}");
+        for column in more {
+            sql.push_str(", ");
+            sql.push_str(column);
+        }
+        sql.push_str(") VALUES");
+        sql
+    }
+
+    /// The parameters of one row for [`InsertRow::insert_head`].
+    fn insert_params<'a, const N: usize>(&'a self, more: [Param<'a>; N]) -> Result<Vec<Param<'a>>> {
+        let mut params = Vec::with_capacity(Self::COLUMN_COUNT + N);
+        self.write(&mut params)?;
+        params.extend(more);
+        Ok(params)
+    }
+}
+
+impl Tx<'_> {
+    /// Inserts a row. `more` are columns that the type has no field for; `tail` follows the values.
+    pub(crate) fn insert_row<'a, R: InsertRow, const N: usize>(
+        &mut self,
+        row: &'a R,
+        more: [(&str, Param<'a>); N],
+        tail: &str,
+    ) -> Result<u64> {
+        let head = R::insert_head(&more.each_ref().map(|(column, _)| *column));
+        let params = row.insert_params(more.map(|(_, value)| value))?;
+        self.execute(&format!("{head} ({}) {tail}", page::placeholders(1, params.len())), &params)
+    }
+
+    /// Inserts many rows. `values` gives the values of the columns `more` for the row at an index.
+    pub(crate) fn insert_rows<'a, R: InsertRow, const N: usize>(
+        &mut self,
+        rows: &'a [R],
+        more: [&str; N],
+        values: impl Fn(usize) -> [Param<'a>; N],
+        tail: &str,
+    ) -> Result<u64> {
+        let params: Result<Vec<Vec<Param<'a>>>> =
+            rows.iter().enumerate().map(|(index, row)| row.insert_params(values(index))).collect();
+        self.insert_many(&R::insert_head(&more), R::COLUMN_COUNT + N, &params?, tail)
+    }
+}
+
+const fn count_columns(list: &str) -> usize {
+    let (bytes, mut count, mut index) = (list.as_bytes(), 1, 0);
+    while index < bytes.len() {
+        if bytes[index] == b',' {
+            count += 1;
+        }
+        index += 1;
+    }
+    count
+}
+
+/// Reads the columns of one row in the order of their list.
+pub(crate) struct RowReader<'a, 'r> {
+    row: &'a Row<'r>,
+    table: &'static str,
+    index: usize,
+    /// What is wrong with a column that was read although its value is not readable, for the
+    /// column that reports it.
+    pub problem: Option<String>,
+}
+
+impl<'a, 'r> RowReader<'a, 'r> {
+    pub fn new(row: &'a Row<'r>, table: &'static str, first: usize) -> Self {
+        Self { row, table, index: first, problem: None }
+    }
+
+    pub fn next<T: Column>(&mut self, column: &'static str) -> Result<T> {
+        self.next_of(self.table, column)
+    }
+
+    /// The next column, of a table that is joined.
+    pub fn next_of<T: Column>(&mut self, table: &'static str, column: &'static str) -> Result<T> {
+        self.index += 1;
+        self.row.read(self.index - 1, table, column)
+    }
+
+    /// The value of a column that can be NULL, but not in this row.
+    pub fn required<T>(&self, value: Option<T>, column: &'static str) -> Result<T> {
+        value.ok_or_else(|| self.unreadable(column, "NULL"))
+    }
+
+    /// The error for a column whose value was read and is not understood.
+    pub fn unreadable(&self, column: &'static str, value: &str) -> Error {
+        Error::unreadable(self.table, column, value)
+    }
+}
+
+/// The parameter for a value of a named column.
+pub(crate) fn to_param<'a>(
+    value: &'a impl ToParam,
+    table: &'static str,
+    column: &'static str,
+) -> Result<Param<'a>> {
+    value.to_param().map_err(|source| Error::Unwritable { table, column: without_alias(column), source })
+}
+
+/// `v.definition` is the column `definition`.
+pub(crate) fn without_alias(column: &'static str) -> &'static str {
+    column.split_once('.').map_or(column, |(_, name)| name)
+}
+
+/// Gives a type its table and columns:
+///
+/// ```text
+/// row! {
+///     Run in "agent_runs" {
+///         id: "id",                                  // one column
+///         author: author("author_token", "author_run", "author_tool_call"),
+///         workflow_link: WorkflowLink {              // fields of a struct inside
+///             workflow: "workflow_id",
+///         },
+///     }
+/// }
+/// ```
+///
+/// A column is read and written by the type of its field ([`Column`], [`ToParam`]). A name with
+/// columns in parentheses is a module or a type with the functions `read(reader, columns)` and
+/// `write(value, params)`, for values that take several columns or another form.
+macro_rules! row {
+    ($Type:ident in $table:literal {
+        $($field:ident: $($column:literal)? $($codec:ident $group:tt)?),* $(,)?
+    }) => {
+        $crate::row::read_row! { $Type in $table { $($field: $($column)? $($codec $group)?),* } }
+
+        impl $crate::row::InsertRow for $Type {
+            fn write<'a>(&'a self, params: &mut Vec<$crate::Param<'a>>) -> $crate::Result<()> {
+                $($crate::row::row_write!($table, params, self.$field, $($column)? $($codec $group)?);)*
+                Ok(())
+            }
+        }
+    };
+}
+
+/// As [`row!`], for a type that is only read. A column can be an expression, or be one of a joined
+/// table: `definition: "v.definition" @ "agent_definition_versions"`.
+macro_rules! read_row {
+    ($Type:ident in $table:literal {
+        $($field:ident: $($column:literal $(@ $joined:literal)?)? $($codec:ident $group:tt)?),* $(,)?
+    }) => {
+        impl $crate::row::TableRow for $Type {
+            const TABLE: &'static str = $table;
+            const COLUMNS: &'static str =
+                concat!($($crate::row::row_columns!($($column)? $($codec $group)?)),*).split_at(2).1;
+
+            fn read(reader: &mut $crate::row::RowReader<'_, '_>) -> $crate::Result<Self> {
+                Ok($Type {
+                    $($field: $crate::row::row_read!(reader, $($column $(@ $joined)?)? $($codec $group)?)),*
+                })
+            }
+        }
+    };
+}
+
+/// `, a, b` for one entry of [`row!`].
+macro_rules! row_columns {
+    ($column:literal) => { concat!(", ", $column) };
+    ($codec:ident ($($column:literal),+)) => { concat!($(", ", $column),+) };
+    ($Nested:ident { $($field:ident: $($column:literal)? $($codec:ident $group:tt)?),* $(,)? }) => {
+        concat!($($crate::row::row_columns!($($column)? $($codec $group)?)),*)
+    };
+}
+
+/// The value of one entry of [`row!`].
+macro_rules! row_read {
+    ($reader:ident, $column:literal) => { $reader.next($column)? };
+    ($reader:ident, $column:literal @ $joined:literal) => { $reader.next_of($joined, $column)? };
+    ($reader:ident, $codec:ident ($($column:literal),+)) => { $codec::read($reader, [$($column),+])? };
+    ($reader:ident, $Nested:ident { $($field:ident: $($column:literal)? $($codec:ident $group:tt)?),* $(,)? }) => {
+        $Nested { $($field: $crate::row::row_read!($reader, $($column)? $($codec $group)?)),* }
+    };
+}
+
+/// Adds the parameters of one entry of [`row!`].
+macro_rules! row_write {
+    ($table:literal, $params:ident, $value:expr, $column:literal) => {
+        $params.push($crate::row::to_param(&$value, $table, $column)?)
+    };
+    ($table:literal, $params:ident, $value:expr, $codec:ident ($($column:literal),+)) => {
+        $codec::write(&$value, $params)?
+    };
+    ($table:literal, $params:ident, $value:expr, $Nested:ident {
+        $($field:ident: $($column:literal)? $($codec:ident $group:tt)?),* $(,)?
+    }) => {
+        $($crate::row::row_write!($table, $params, $value.$field, $($column)? $($codec $group)?);)*
+    };
+}
+
+pub(crate) use {read_row, row, row_columns, row_read, row_write};
