@@ -54,7 +54,7 @@ impl Postgres {
             Ok(config) => match wanted.tls.map(|roots| tls::connector(&roots)) {
                 None => connect(config, NoTls, connections, &wake, &announcer).await,
                 Some(Ok(tls)) => connect(config, tls, connections, &wake, &announcer).await,
-                Some(Err(error)) => Err(error),
+                Some(Err(error)) => Err(error.into()),
             },
             Err(error) => Err(error.into()),
         };

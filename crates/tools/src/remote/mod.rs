@@ -23,7 +23,6 @@ use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tracing::warn;
 
-pub mod address;
 mod breaker;
 mod connection;
 mod content;
