@@ -1,6 +1,6 @@
 //! An error as one line of text, for a log or for a person.
 
-use std::error::Error;
+use std::{any::Any, error::Error};
 
 /// The error and its causes, each once: some errors print their cause as well.
 pub fn error_chain(error: &dyn Error) -> String {
@@ -23,6 +23,12 @@ pub fn root_cause(error: &dyn Error) -> String {
         Some(cause) => root_cause(cause),
         None => error.to_string(),
     }
+}
+
+/// What a panic said; `None` when its payload is not text.
+pub fn panic_message(panic: &(dyn Any + Send)) -> Option<&str> {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
 }
 
 #[cfg(test)]
