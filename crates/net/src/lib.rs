@@ -4,6 +4,7 @@
 //! This crate knows nothing of the other crates, so each of them may use it.
 
 pub mod address;
+pub mod backoff;
 pub mod errors;
 pub mod http;
 pub mod percent;
