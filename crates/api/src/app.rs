@@ -46,65 +46,57 @@ impl std::ops::Deref for App {
     }
 }
 
+/// What an [`App`] may be given when it is made; afterwards it is shared and stays as it is.
+pub struct AppOptions {
+    /// With `None`, a dispatcher under default settings.
+    pub dispatcher: Option<Dispatcher>,
+    /// With `None`, products under default settings.
+    pub products: Option<Products>,
+    /// The host behind `/mcp`; with `None`, the project's own.
+    pub mcp_host: Option<Arc<dyn Host<Caller = McpCaller>>>,
+    /// Requests answered at once; the rest gets 429.
+    pub max_requests: usize,
+    /// Event streams open at once.
+    pub max_streams: usize,
+}
+
+impl Default for AppOptions {
+    fn default() -> Self {
+        Self {
+            dispatcher: None,
+            products: None,
+            mcp_host: None,
+            max_requests: limits::CONCURRENT,
+            max_streams: limits::STREAMS,
+        }
+    }
+}
+
 impl App {
     pub fn new(executor: Executor, secrets: Secrets) -> Self {
-        Self::with_request_limit(executor, secrets, limits::CONCURRENT)
+        Self::with_options(executor, secrets, AppOptions::default())
     }
 
-    /// As [`App::new`], answering at most `concurrent` requests at once and 429 to the rest.
-    pub fn with_request_limit(executor: Executor, secrets: Secrets, concurrent: usize) -> Self {
+    pub fn with_options(executor: Executor, secrets: Secrets, options: AppOptions) -> Self {
+        let AppOptions { dispatcher, products, mcp_host, max_requests, max_streams } = options;
+        let dispatcher = dispatcher.unwrap_or_else(|| Dispatcher::new(executor.clone(), Default::default()));
+        let products = products.unwrap_or_else(|| Products::new(executor.clone(), Default::default()));
+        let mcp = mcp_host.map_or_else(|| mcp::endpoint(&executor), Server::new);
         Self(Arc::new(Inner {
             graph: executor.graph().clone(),
-            mcp: mcp::endpoint(&executor),
-            dispatcher: Dispatcher::new(executor.clone(), emergent_coordination::Settings::default()),
-            products: Products::new(executor.clone(), emergent_products::Settings::default()),
+            mcp,
+            dispatcher,
+            products,
             executor,
             secrets,
             tokens: TtlCache::default(),
             projects: TtlCache::default(),
             metrics: Metrics::default(),
-            request_permits: Arc::new(Semaphore::new(concurrent)),
-            max_requests: concurrent,
-            streams: StreamLimit::new(limits::STREAMS),
+            request_permits: Arc::new(Semaphore::new(max_requests)),
+            max_requests,
+            streams: StreamLimit::new(max_streams),
             closing: watch::channel(false).0,
         }))
-    }
-
-    /// With products under other settings. For an app that nobody shares yet.
-    #[must_use]
-    pub fn with_products(mut self, products: Products) -> Self {
-        if let Some(inner) = Arc::get_mut(&mut self.0) {
-            inner.products = products;
-        }
-        self
-    }
-
-    /// With a dispatcher under other settings. For an app that nobody shares yet.
-    #[must_use]
-    pub fn with_dispatcher(mut self, dispatcher: Dispatcher) -> Self {
-        if let Some(inner) = Arc::get_mut(&mut self.0) {
-            inner.dispatcher = dispatcher;
-        }
-        self
-    }
-
-    /// With at most `most` event streams open at once. For an app that nobody shares yet.
-    #[must_use]
-    pub fn with_stream_limit(mut self, most: usize) -> Self {
-        if let Some(inner) = Arc::get_mut(&mut self.0) {
-            inner.streams = StreamLimit::new(most);
-        }
-        self
-    }
-
-    /// With another host behind `/mcp` than the project's own. For an app that nobody shares yet:
-    /// one that is in use stays as it is.
-    #[must_use]
-    pub fn with_mcp_host(mut self, host: Arc<dyn Host<Caller = McpCaller>>) -> Self {
-        if let Some(inner) = Arc::get_mut(&mut self.0) {
-            inner.mcp = Server::new(host);
-        }
-        self
     }
 
     /// Ends every open event stream, so that a server that stops does not wait for them.

@@ -150,14 +150,7 @@ impl ApiError {
 
     /// Logs what happened with every cause, and tells the caller nothing of it.
     pub(crate) fn internal(failure: &(dyn std::error::Error + 'static)) -> Self {
-        let mut text = failure.to_string();
-        let mut cause = failure.source();
-        while let Some(next) = cause {
-            text.push_str(": ");
-            text.push_str(&next.to_string());
-            cause = next.source();
-        }
-        Self::internal_text(&text)
+        Self::internal_text(&emergent_net::errors::error_chain(failure))
     }
 
     pub(crate) fn internal_text(text: &str) -> Self {

@@ -20,7 +20,7 @@ mod stream_limit;
 mod ttl_cache;
 mod views;
 
-pub use app::App;
+pub use app::{App, AppOptions};
 pub use error::ApiError;
 pub use openapi::openapi;
 pub use routes::mcp::McpCaller;

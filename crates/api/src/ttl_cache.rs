@@ -4,21 +4,21 @@
 
 use std::{
     borrow::Borrow,
-    collections::HashMap,
     hash::Hash,
     time::{Duration, Instant},
 };
 
+use hashlink::LruCache;
 use parking_lot::Mutex;
 
 const TTL: Duration = Duration::from_secs(1);
-/// More than this many callers within a second, and what is known is dropped.
+/// With more callers than this, those who have not called for the longest time are read again.
 const MAX_ENTRIES: usize = 10_000;
 
 pub(crate) struct TtlCache<K, V>(Mutex<Entries<K, V>>);
 
 struct Entries<K, V> {
-    values: HashMap<K, (V, Instant)>,
+    values: LruCache<K, (V, Instant)>,
     /// Counts what was forgotten: a read that began before must not bring it back.
     generation: u64,
 }
@@ -29,9 +29,9 @@ pub(crate) struct PendingRead {
     generation: u64,
 }
 
-impl<K, V> Default for TtlCache<K, V> {
+impl<K: Eq + Hash, V> Default for TtlCache<K, V> {
     fn default() -> Self {
-        Self(Mutex::new(Entries { values: HashMap::new(), generation: 0 }))
+        Self(Mutex::new(Entries { values: LruCache::new(MAX_ENTRIES), generation: 0 }))
     }
 }
 
@@ -41,7 +41,7 @@ impl<K: Eq + Hash, V: Clone> TtlCache<K, V> {
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        let known = self.0.lock();
+        let mut known = self.0.lock();
         let (value, read) = known.values.get(key)?;
         (read.elapsed() < TTL).then(|| value.clone())
     }
@@ -54,12 +54,6 @@ impl<K: Eq + Hash, V: Clone> TtlCache<K, V> {
         let mut known = self.0.lock();
         if known.generation != reading.generation {
             return;
-        }
-        if known.values.len() >= MAX_ENTRIES {
-            known.values.retain(|_, (_, read)| read.elapsed() < TTL);
-        }
-        if known.values.len() >= MAX_ENTRIES {
-            known.values.clear();
         }
         known.values.insert(key, (value, reading.since));
     }

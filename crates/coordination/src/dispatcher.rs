@@ -15,6 +15,7 @@ use emergent_domain::{
     workflow::{Escalation, Workflow, WorkflowStatus},
 };
 use emergent_executor::Executor;
+use emergent_net::backoff::Backoff;
 use emergent_store::{Engine, Tx, workflows};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -36,6 +37,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const CLAIM_BATCH: usize = 64;
 /// Failures in a row before a workflow goes to a person.
 const MAX_FAILURES: u32 = 6;
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_millis(6_400));
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -219,7 +221,7 @@ impl Dispatcher {
                 {
                     return;
                 }
-                sleep(Duration::from_millis(100 << failures.min(6))).await;
+                sleep(BACKOFF.delay(failures)).await;
             }
         });
         if let Some((_, before)) = walks.insert(id, (number, task.abort_handle())) {

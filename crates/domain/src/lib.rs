@@ -30,6 +30,7 @@ pub mod relationship;
 pub mod run;
 pub mod run_event;
 pub mod task;
+pub mod text;
 pub mod text_query;
 pub mod time;
 pub mod token;

@@ -2,6 +2,7 @@
 //!
 //! Nothing here recurses, so no document can be nested deeply enough to overflow the stack.
 
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Number, Value};
 
 use crate::invalid::Invalid;
@@ -20,6 +21,14 @@ pub fn apply_patch(current: &Map<String, Value>, patch: &Map<String, Value>) -> 
         }
     }
     merged
+}
+
+/// For `#[serde(default, deserialize_with)]`: tells null (`Some(None)`), which takes a value away,
+/// from absent (`None`).
+pub fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(from).map(Some)
 }
 
 /// Whether merging a patch changes nothing.

@@ -61,16 +61,6 @@ impl Error {
 
     /// The whole chain of causes, each once.
     pub fn describe(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            let reason = error.to_string();
-            if !text.contains(&reason) {
-                text.push_str(": ");
-                text.push_str(&reason);
-            }
-            cause = error.source();
-        }
-        text
+        emergent_net::errors::error_chain(self)
     }
 }

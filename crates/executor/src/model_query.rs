@@ -9,6 +9,7 @@ use emergent_domain::{
     ids::{ObjectId, ProjectId, WorkflowId},
 };
 use emergent_llm::{ChatRequest, RequestMeta};
+use emergent_net::backoff::Backoff;
 use emergent_store::{Tx, budget::NewModelCall};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -19,6 +20,8 @@ use crate::{
     budget::{self, CallEstimate, CallOutcome, CallPrices, Reservation, ReserveOutcome, StreamMeter},
     telemetry::ModelCall,
 };
+
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), budget::MAX_RETRY_DELAY);
 
 /// A question, and what it is asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,8 +124,9 @@ impl Executor {
         wish: CallEstimate,
         end: Instant,
     ) -> Result<Reservation, ModelQueryError> {
-        let mut pause = Duration::from_millis(20);
+        let mut waits = 0;
         loop {
+            let pause = BACKOFF.delay(waits);
             let call = NewModelCall {
                 id: Uuid::now_v7(),
                 project: ask.project,
@@ -144,7 +148,7 @@ impl Executor {
                 }
                 ReserveOutcome::Retry => sleep(pause).await,
             }
-            pause = (pause * 2).min(budget::MAX_RETRY_DELAY);
+            waits += 1;
         }
     }
 }

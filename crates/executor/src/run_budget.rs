@@ -6,6 +6,7 @@ use emergent_domain::{
     run::{Reason, RunEnd},
 };
 use emergent_llm::Answer;
+use emergent_net::backoff::Backoff;
 use emergent_store::budget::{self as rows, NewModelCall};
 use tokio::time::{Duration, Instant, sleep};
 use uuid::Uuid;
@@ -23,6 +24,7 @@ use crate::{
 
 /// For how long it holds that no limit concerns a run: one that is set meanwhile is found then.
 const RECHECK_AFTER: Duration = Duration::from_secs(2);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(10), MAX_RETRY_DELAY);
 
 /// What a run knows of its budget.
 pub(crate) struct RunBudget {
@@ -75,7 +77,7 @@ impl RunDriver {
             let bill = workflow.map(|_| Reservation::unlimited(self.new_model_call(), wish(self).input));
             return Ok(BudgetCheck::Granted(bill));
         }
-        let (wish, mut pause, mut waited) = (wish(self), Duration::from_millis(10), false);
+        let (wish, mut waits) = (wish(self), 0);
         let afforded = loop {
             let call = self.new_model_call();
             let reserved =
@@ -91,11 +93,11 @@ impl RunDriver {
             }
             // Whoever waits gives its place to those who are waited for.
             self.slot.release();
-            waited = true;
+            let pause = BACKOFF.delay(waits);
             sleep(pause.min(until.saturating_duration_since(Instant::now()))).await;
-            pause = (pause * 2).min(MAX_RETRY_DELAY);
+            waits += 1;
         };
-        if waited {
+        if waits > 0 {
             self.slot.acquire().await;
         }
         Ok(afforded)

@@ -8,6 +8,7 @@ use emergent_domain::{
     run::{Reason, Run, RunEnd, RunStatus},
     run_event::{RunEvent, RunEventBody},
 };
+use emergent_net::{backoff::Backoff, errors};
 use emergent_store::{
     budget,
     runs::{self, conversation::Conversation},
@@ -27,6 +28,7 @@ use crate::{
 
 /// Failures of the database in a row before a run is given up.
 const MAX_STORE_FAILURES: u32 = 20;
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_millis(25_600));
 
 /// What a run goes on from.
 pub(crate) struct LoadedRun {
@@ -86,11 +88,10 @@ async fn drive_until_end(
         let driven = AssertUnwindSafe(driven).catch_unwind().await;
         let failed = match driven {
             Ok(Ok(()) | Err(Error::Lost(_))) => return,
-            Ok(Err(error)) => with_causes(&error),
+            Ok(Err(error)) => errors::error_chain(&error),
             Err(panic) => {
-                let said = panic.downcast_ref::<&str>().copied().map(str::to_owned);
-                let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-                error!(run.id = %id, "run `{id}` met a defect of the server: {said}");
+                let message = errors::panic_message(panic.as_ref()).unwrap_or_default();
+                error!(run.id = %id, "run `{id}` met a defect of the server: {message}");
                 let why = "the server met a defect of its own while driving this run";
                 fail_run(&executor, &run, &owner, why).instrument(span.span()).await;
                 return;
@@ -99,7 +100,7 @@ async fn drive_until_end(
         spans::mark_interrupted(&span);
         drop(span);
         warn!(run.id = %id, error = failed, "run `{id}` was interrupted, taking it up again from its record");
-        sleep(Duration::from_millis(100 << failures.min(8))).await;
+        sleep(BACKOFF.delay(failures)).await;
         let who = Arc::clone(&owner);
         match executor.db().read(move |tx| runs::get(tx, project, id)).await {
             Ok(Some(now)) if now.status == RunStatus::Running && now.owner.as_deref() == Some(&*who) => {
@@ -116,17 +117,6 @@ async fn drive_until_end(
             return;
         }
     }
-}
-
-/// An error with everything that led to it, for the log.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(one) = cause {
-        text.push_str(&format!(": {one}"));
-        cause = one.source();
-    }
-    text
 }
 
 async fn fail_run(executor: &Executor, run: &Run, owner: &Arc<str>, why: &str) {

@@ -10,9 +10,6 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Compiled packs are kept for this many projects.
-const CACHE_CAPACITY: usize = 1_000;
-
 /// Who writes where. Built by the API from the token, by a run from its tool call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Actor {
@@ -73,11 +70,7 @@ impl Graph {
         // revision given to something else.
         let (graph, id, compiled) = (self.clone(), project.id, Arc::clone(&packs));
         tx.after_commit(move || {
-            let mut kept = graph.0.packs.lock();
-            if kept.len() >= CACHE_CAPACITY {
-                kept.clear();
-            }
-            kept.insert(id, (revision, compiled));
+            graph.0.packs.lock().insert(id, (revision, compiled));
         });
         Ok(packs)
     }

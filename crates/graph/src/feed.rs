@@ -6,6 +6,7 @@ use emergent_domain::{
     change::{Change, FeedPosition},
     ids::ProjectId,
 };
+use emergent_net::backoff::Backoff;
 use emergent_store::{Db, Engine, events, feed, wake::Waiter};
 use futures_util::{Stream, stream};
 
@@ -14,7 +15,7 @@ use crate::{Graph, error::Result};
 /// How often to look without being woken.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How soon to look again when a wake came before its change could be read.
-const REPOLL_DELAY: Duration = Duration::from_millis(5);
+const REPOLL: Backoff = Backoff::new(Duration::from_millis(5), POLL_INTERVAL);
 const PAGE_SIZE: usize = 500;
 
 impl Graph {
@@ -101,9 +102,7 @@ impl Follower {
     async fn pause(&mut self) {
         let net = match self.db.engine() {
             Engine::Sqlite => POLL_INTERVAL,
-            Engine::Postgres => {
-                POLL_INTERVAL.min(REPOLL_DELAY * 2_u32.saturating_pow(self.empty_polls.min(16)))
-            }
+            Engine::Postgres => REPOLL.delay(self.empty_polls),
         };
         let woken = tokio::time::timeout(net, self.waiter.wait(POLL_INTERVAL * 3_600)).await.is_ok();
         self.empty_polls = if woken { 0 } else { self.empty_polls + 1 };

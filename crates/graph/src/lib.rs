@@ -5,11 +5,12 @@
 //! own rows must commit with it, and a method of [`Graph`] that is that function in a transaction
 //! of its own.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use emergent_domain::{ids::ProjectId, pack::PackSet, time::Clock};
 use emergent_llm::Embedder;
 use emergent_store::Db;
+use hashlink::LruCache;
 use parking_lot::Mutex;
 
 pub mod actor;
@@ -41,6 +42,10 @@ pub use packs::StoredPack;
 pub use relationships::RelationshipFilter;
 pub use subgraph::{CreatedSubgraph, EdgeEnd, NewSubgraph, NewSubgraphEdge};
 
+/// The compiled packs of this many projects are kept.
+const MAX_COMPILED_PACKS: usize = 1_000;
+const MAX_QUERY_VECTORS: usize = 64;
+
 /// A handle on the graph of every project; clones share it.
 #[derive(Clone)]
 pub struct Graph(Arc<Inner>);
@@ -50,15 +55,17 @@ struct Inner {
     clock: Clock,
     embedder: Option<Arc<dyn Embedder>>,
     /// Compiled packs by project, with the revision they belong to.
-    packs: Mutex<HashMap<ProjectId, (i64, Arc<PackSet>)>>,
-    /// Vectors of queries asked lately.
-    queries: search::QueryVectorCache,
+    packs: Mutex<LruCache<ProjectId, (i64, Arc<PackSet>)>>,
+    /// The vectors of the last few queries: people page and refine, and a provider takes its time.
+    queries: Mutex<LruCache<String, Arc<[f32]>>>,
 }
 
 impl Graph {
     /// Without an embedder nothing is queued for vectors, and searches are by text.
     pub fn new(db: Db, clock: Clock, embedder: Option<Arc<dyn Embedder>>) -> Self {
-        Self(Arc::new(Inner { db, clock, embedder, packs: Mutex::default(), queries: Default::default() }))
+        let packs = Mutex::new(LruCache::new(MAX_COMPILED_PACKS));
+        let queries = Mutex::new(LruCache::new(MAX_QUERY_VECTORS));
+        Self(Arc::new(Inner { db, clock, embedder, packs, queries }))
     }
 
     pub fn db(&self) -> &Db {

@@ -1,9 +1,6 @@
 //! Search by text, by vector, or by both at once.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use emergent_domain::{
     document::Chunk,
@@ -20,7 +17,6 @@ use emergent_store::{
     embedding_queue::{self, RowKind},
     search::{self, HitLimits, SearchTarget, VectorQuery, embeddings, write::SearchIndex},
 };
-use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::{
@@ -203,11 +199,11 @@ impl Graph {
 
     async fn embed_query(&self, query: &str) -> Option<(String, Arc<[f32]>)> {
         let model = self.embedder()?.model().to_owned();
-        if let Some(vector) = self.0.queries.get(query) {
+        if let Some(vector) = self.0.queries.lock().get(query).cloned() {
             return Some((model, vector));
         }
         let (model, vector) = self.embed_one(query, EmbedTask::Query).await?;
-        self.0.queries.put(query, Arc::clone(&vector));
+        self.0.queries.lock().insert(query.to_owned(), Arc::clone(&vector));
         Some((model, vector))
     }
 
@@ -277,27 +273,4 @@ fn load_best<T>(
 fn into_hit<T>(fused: &FusedHit<i64>, item: T) -> Hit<T> {
     let channel = |place: ChannelRank| ChannelHit { rank: place.rank, score: place.score };
     Hit { item, score: fused.score, text: fused.text.map(channel), vector: fused.vector.map(channel) }
-}
-
-/// The vectors of the last few queries: people page and refine, and a provider takes its time.
-#[derive(Default)]
-pub(crate) struct QueryVectorCache(Mutex<VecDeque<(String, Arc<[f32]>)>>);
-
-impl QueryVectorCache {
-    const CAPACITY: usize = 64;
-
-    fn get(&self, query: &str) -> Option<Arc<[f32]>> {
-        let mut kept = self.0.lock();
-        let at = kept.iter().position(|(known, _)| known == query)?;
-        let entry = kept.remove(at)?;
-        let vector = Arc::clone(&entry.1);
-        kept.push_front(entry);
-        Some(vector)
-    }
-
-    fn put(&self, query: &str, vector: Arc<[f32]>) {
-        let mut kept = self.0.lock();
-        kept.truncate(Self::CAPACITY - 1);
-        kept.push_front((query.to_owned(), vector));
-    }
 }

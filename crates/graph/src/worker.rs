@@ -4,6 +4,7 @@
 use std::{fmt::Display, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use emergent_domain::time::Clock;
+use emergent_net::errors;
 use emergent_store::{
     Db,
     jobs::{self, Job},
@@ -135,7 +136,10 @@ impl WorkerLoop {
                 self.db.write(move |tx| jobs::complete(tx, id, &owner, now)).await
             }
             Some(Ok(Err(error))) => self.fail(id, owner, error.to_string()).await,
-            Some(Err(panic)) => self.fail(id, owner, panic_message(panic.as_ref())).await,
+            Some(Err(panic)) => {
+                let message = errors::panic_message(panic.as_ref()).unwrap_or("no message");
+                self.fail(id, owner, format!("its handler panicked: {message}")).await
+            }
         };
         match told {
             Ok(true) => {}
@@ -205,13 +209,4 @@ impl Drop for ReleaseOnDrop<'_> {
         // If the process ends first, the lease lapses: later, but as well.
         runtime.spawn(async move { db.write(move |tx| jobs::release(tx, job.id, &owner, now)).await });
     }
-}
-
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let message = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message");
-    format!("its handler panicked: {message}")
 }

@@ -14,7 +14,6 @@ use crate::{Error, retry::RetryPolicy};
 
 /// One attempt; long enough for a local server that loads its model first.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection to one model of one provider.
 pub struct ProviderClient {
@@ -89,20 +88,12 @@ pub fn client(
     url: &Url,
     more: impl FnOnce(ClientBuilder) -> ClientBuilder,
 ) -> Result<Client, Error> {
-    // Fails when the process has chosen a provider already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-
-    let mut builder = Client::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
+    let builder = emergent_net::http::client_builder_for(url.as_str())
         // Calls are tried again where their cost and their deadline are known, not below; and what
         // may be sent again is kept in memory until the answer begins.
         .retry(reqwest::retry::never())
         // No provider redirects, and a redirect would carry the key elsewhere.
         .redirect(redirect::Policy::none());
-    if url.scheme() == "http" {
-        // A container without certificates can still reach a model next door.
-        builder = builder.tls_certs_only([]);
-    }
     more(builder)
         .build()
         .map_err(|error| Error::Config(format!("could not set up HTTP for `{model}`: {error:?}")))

@@ -1,10 +1,8 @@
 //! Asking again: how often, and how long to wait in between.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    time::Duration,
-};
+use std::time::Duration;
 
+use emergent_net::backoff::{Backoff, random_spread};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
@@ -47,8 +45,7 @@ impl RetryPolicy {
         if let Some(asked) = asked {
             return asked.saturating_add(self.min_wait.mul_f64(spread));
         }
-        let doubled = self.min_wait.saturating_mul(1 << (failed - 1).min(16));
-        doubled.min(self.max_wait).mul_f64(0.5 + spread / 2.0)
+        Backoff::new(self.min_wait, self.max_wait).with_jitter(0.5, 1.0).jittered(failed - 1, spread)
     }
 
     /// How long to wait after the `failed`th attempt ended in `error`; `None` when asking again
@@ -57,7 +54,7 @@ impl RetryPolicy {
         if !error.is_retryable() || failed >= self.attempts {
             return None;
         }
-        let wait = self.backoff(failed, error.retry_after(), jitter());
+        let wait = self.backoff(failed, error.retry_after(), random_spread());
         let then = Instant::now().checked_add(wait)?;
         (then < end).then_some(wait)
     }
@@ -88,11 +85,6 @@ impl RetryPolicy {
             source: None,
         }
     }
-}
-
-/// Each `RandomState` has fresh keys, which is all the randomness a wait needs.
-fn jitter() -> f64 {
-    RandomState::new().hash_one(()) as f64 / u64::MAX as f64
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use emergent_tools::remote::address::is_public;
+use emergent_net::{address, errors, http};
 use futures_util::StreamExt;
 use reqwest::{Client, Response, Url, header::LOCATION, redirect};
 
@@ -73,35 +73,18 @@ impl Fetcher {
     }
 
     async fn client(&self, url: &Url) -> Result<Client, String> {
-        // Fails when the process has chosen a provider already, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = Client::builder()
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(format!("`{}` is not followed, only http and https", url.scheme()));
+        }
+        let mut builder = http::client_builder_for(url.as_str())
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(TOTAL_TIMEOUT)
             .redirect(redirect::Policy::none());
-        match url.scheme() {
-            // A machine without certificates can still ask a server next door.
-            "http" => builder = builder.tls_certs_only([]),
-            "https" => {}
-            other => return Err(format!("`{other}` is not followed, only http and https")),
-        }
         if !self.trusts(url) {
-            let host = url.host_str().unwrap_or_default();
-            let port = url.port_or_known_default().unwrap_or(443);
-            let name = host.trim_start_matches('[').trim_end_matches(']');
-            let found = tokio::net::lookup_host((name, port)).await;
-            let addresses: Vec<_> =
-                found.map_err(|error| format!("`{host}` is not found: {error}"))?.collect();
-            if let Some(inside) = addresses.iter().find(|address| !is_public(address.ip())) {
-                return Err(format!(
-                    "`{host}` is {}, an address inside: those are not asked unless the operator sets \
-                     EMERGENT_ALLOW_PRIVATE_HOSTS=true",
-                    inside.ip()
-                ));
-            }
-            // What was looked at is what is asked: no second answer of a name server, and no proxy
-            // that would look the name up again.
-            builder = builder.no_proxy().resolve_to_addrs(host, &addresses);
+            let addresses = address::resolve_public(url).await?;
+            // The addresses that were checked are the ones that are asked: no second answer of a name
+            // server, and no proxy that would look the name up again.
+            builder = builder.no_proxy().resolve_to_addrs(url.host_str().unwrap_or_default(), &addresses);
         }
         builder.build().map_err(innermost_cause)
     }
@@ -133,10 +116,5 @@ async fn read(response: Response) -> Result<Vec<u8>, String> {
 
 /// The innermost reason, without the address: it is named already.
 fn innermost_cause(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut inner: &dyn std::error::Error = &error;
-    while let Some(next) = inner.source() {
-        inner = next;
-    }
-    inner.to_string()
+    errors::root_cause(&error.without_url())
 }

@@ -15,6 +15,7 @@ use emergent_domain::{
     json::JsonObject,
     time::Timestamp,
 };
+use emergent_net::backoff::{Backoff, spread_of};
 
 use crate::{
     engine::Engine,
@@ -341,18 +342,15 @@ pub fn fail(tx: &mut Tx<'_>, id: JobId, owner: &str, error: &str, now: Timestamp
     Ok(FailOutcome::Retry { at })
 }
 
-const MIN_BACKOFF: Duration = Duration::from_secs(1);
-const MAX_BACKOFF: Duration = Duration::from_secs(300);
+/// Jobs that failed together do not come back together: each wait is up to a quarter longer.
+const BACKOFF: Backoff =
+    Backoff::new(Duration::from_secs(1), Duration::from_secs(300)).with_jitter(1.0, 1.25);
 
-/// How long to wait after an attempt: doubling from a second to five minutes, and up to a quarter
-/// more, so that jobs that failed together do not come back together. The same for the same job
-/// and attempt.
+/// How long to wait after an attempt: the same for the same job and attempt.
 pub fn backoff(id: JobId, attempt: i64) -> Duration {
-    let doublings = u32::try_from(attempt.saturating_sub(1)).unwrap_or(0).min(16);
-    let pause = MIN_BACKOFF.saturating_mul(1 << doublings).min(MAX_BACKOFF);
-    // The lower half of an id is random; the attempt stirs it.
-    let stirred = (id.0.as_u64_pair().1 ^ attempt.unsigned_abs()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    pause + pause.mul_f64((stirred >> 40) as f64 / (1_u64 << 24) as f64 / 4.0)
+    let doublings = u32::try_from(attempt.saturating_sub(1)).unwrap_or(0);
+    // The lower half of an id is random.
+    BACKOFF.jittered(doublings, spread_of(id.0.as_u64_pair().1, attempt.unsigned_abs()))
 }
 
 pub fn get(tx: &mut Tx<'_>, id: JobId) -> Result<Option<Job>> {
@@ -429,7 +427,7 @@ mod tests {
         for attempt in 1..100 {
             let id = JobId::new();
             let pause = backoff(id, attempt);
-            let plain = Duration::from_secs(1 << (attempt - 1).min(20)).min(MAX_BACKOFF);
+            let plain = Duration::from_secs(1 << (attempt - 1).min(20)).min(Duration::from_secs(300));
             assert!(pause >= plain && pause <= plain.mul_f64(1.25), "attempt {attempt}: {pause:?}");
             assert_eq!(pause, backoff(id, attempt), "the same job waits the same time");
         }

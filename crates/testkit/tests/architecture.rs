@@ -11,10 +11,10 @@ use std::{fs, path::Path};
 const ROOMS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("documents", &[]),
-    ("sse", &[]),
-    ("store", &["domain"]),
-    ("llm", &["domain", "sse"]),
-    ("mcp", &["domain", "sse"]),
+    ("net", &[]),
+    ("store", &["domain", "net"]),
+    ("llm", &["domain", "net"]),
+    ("mcp", &["domain", "net"]),
     ("secrets", &["store"]),
     ("graph", &["store", "llm", "documents"]),
     ("tools", &["graph", "mcp", "secrets"]),
@@ -53,7 +53,7 @@ fn a_wrong_arrow_is_named() {
     check(
         "store",
         "[dependencies]\nemergent-domain.workspace = true\nemergent-graph.workspace = true",
-        &["store → graph in [dependencies] points the wrong way: `store` may use domain"],
+        &["store → graph in [dependencies] points the wrong way: `store` may use domain, net"],
     );
     check(
         "domain",

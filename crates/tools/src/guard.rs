@@ -3,6 +3,7 @@
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
+use emergent_net::errors;
 use futures_util::FutureExt;
 use serde_json::Value;
 use tracing::{error, warn};
@@ -50,7 +51,7 @@ impl Guard {
             Ok(Ok(Err(ToolError::Refused(why)))) => GuardedOutput::Error(why),
             Ok(Ok(Err(failed @ ToolError::Failed(_)))) => GuardedOutput::Error(failed.to_string()),
             Ok(Err(panic)) => {
-                let said = panic_message(panic.as_ref());
+                let said = errors::panic_message(panic.as_ref()).unwrap_or("no message");
                 error!(tool = info.name, "tool `{}` panicked: {said}", info.name);
                 GuardedOutput::Error(format!(
                     "`{}` crashed on this call: try it with another input, or do without it",
@@ -88,9 +89,4 @@ impl Guard {
     pub fn truncate_for(&self, info: &ToolInfo, answer: Value) -> Value {
         truncate::truncate(answer, self.max_output_bytes, info.input_schema.as_value())
     }
-}
-
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

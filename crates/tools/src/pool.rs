@@ -11,6 +11,7 @@ use emergent_domain::{
     tool_name::{self, Grant},
 };
 use emergent_llm::ToolSpec;
+use hashlink::LruCache;
 use parking_lot::Mutex;
 
 use crate::{
@@ -23,26 +24,36 @@ const CACHE_CAPACITY: usize = 1_000;
 
 /// What a server offers to its projects; clones share it. Built-in tools are the same everywhere;
 /// external ones are each project's own.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct ToolPool {
     builtin: Arc<Vec<Arc<dyn Tool>>>,
     remote: Option<McpServers>,
     /// Each project's tools with their names, by the revision of its external ones.
-    named: Arc<Mutex<ByProject>>,
+    named: Arc<Mutex<LabelledByProject>>,
 }
 
 type LabelledTools = Vec<(ToolLabel, Arc<dyn Tool>)>;
-type ByProject = HashMap<ProjectId, (i64, Arc<LabelledTools>)>;
+type LabelledByProject = LruCache<ProjectId, (i64, Arc<LabelledTools>)>;
+
+impl Default for ToolPool {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
 
 impl ToolPool {
     pub fn new(builtin: Vec<Arc<dyn Tool>>) -> Self {
-        Self { builtin: Arc::new(builtin), ..Self::default() }
+        Self::with(Arc::new(builtin), None)
+    }
+
+    fn with(builtin: Arc<Vec<Arc<dyn Tool>>>, remote: Option<McpServers>) -> Self {
+        Self { builtin, remote, named: Arc::new(Mutex::new(LruCache::new(CACHE_CAPACITY))) }
     }
 
     /// The same pool, and the tools of each project's external servers.
     #[must_use]
     pub fn with_remote(&self, servers: McpServers) -> Self {
-        Self { builtin: Arc::clone(&self.builtin), remote: Some(servers), named: Arc::default() }
+        Self::with(Arc::clone(&self.builtin), Some(servers))
     }
 
     /// The external servers, where there can be any.
@@ -55,7 +66,7 @@ impl ToolPool {
     pub fn with_tool(&self, tool: Arc<dyn Tool>) -> Self {
         let mut tools = self.builtin.as_ref().clone();
         tools.push(tool);
-        Self { builtin: Arc::new(tools), remote: self.remote.clone(), named: Arc::default() }
+        Self::with(Arc::new(tools), self.remote.clone())
     }
 
     /// Every tool of a project, as far as it is known: nothing is connected to.
@@ -77,11 +88,7 @@ impl ToolPool {
         }
         let external = remote.map(|remote| remote.tools.as_slice()).unwrap_or_default();
         let named = Arc::new(label_tools(self.builtin.iter().chain(external).cloned().collect()));
-        let mut kept = self.named.lock();
-        if kept.len() >= CACHE_CAPACITY {
-            kept.clear();
-        }
-        kept.insert(project, (revision, Arc::clone(&named)));
+        self.named.lock().insert(project, (revision, Arc::clone(&named)));
         named
     }
 

@@ -54,9 +54,5 @@ fn quoted_after<'a>(message: &'a str, start: &str) -> Option<&'a str> {
 /// A hostile field name may be megabytes long; its beginning is enough.
 fn truncate(text: &str) -> String {
     const MAX_NAME_CHARS: usize = 300;
-    if text.len() <= MAX_NAME_CHARS {
-        text.to_owned()
-    } else {
-        text.chars().take(MAX_NAME_CHARS).chain("…".chars()).collect()
-    }
+    emergent_domain::text::truncate(text, MAX_NAME_CHARS)
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use emergent_domain::invalid::Invalid;
+use emergent_net::percent;
 use serde::{
     de::{self, IntoDeserializer, Visitor, value::MapDeserializer, value::SeqDeserializer},
     forward_to_deserialize_any,
@@ -32,20 +33,7 @@ pub(super) fn deserializer(words: Vec<(String, ParamValues)>) -> ParamDeserializ
 }
 
 fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let high = char::from(rest.next()?).to_digit(16)?;
-                let low = char::from(rest.next()?).to_digit(16)?;
-                u8::try_from(high * 16 + low).ok()?
-            }
-            other => other,
-        });
-    }
-    String::from_utf8(bytes).ok()
+    percent::decode(&text.replace('+', " "))
 }
 
 /// The values of one name; at least one.

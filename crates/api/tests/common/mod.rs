@@ -6,7 +6,7 @@ use axum::{
     body::{Body, to_bytes},
     http::{HeaderMap, Method, Request, StatusCode, header},
 };
-use emergent_api::App;
+use emergent_api::{App, AppOptions};
 use emergent_domain::{ids::ProjectId, token::Scope};
 use emergent_executor::{Executor, Settings};
 use emergent_graph::Graph;
@@ -71,7 +71,11 @@ impl Server {
             emergent_tools::builtin::tools().into_iter().chain(emergent_coordination::tools::tools());
         let tools = ToolPool::new(builtin.collect::<Vec<_>>()).with_remote(servers);
         let executor = Executor::new(graph.clone(), models, tools, Settings::default());
-        let app = App::with_request_limit(executor.clone(), secrets, places);
+        let app = App::with_options(
+            executor.clone(),
+            secrets,
+            AppOptions { max_requests: places, ..Default::default() },
+        );
         let router = emergent_api::router(app.clone());
         Self { router, graph, executor, app, admin, default_project }
     }

@@ -6,7 +6,7 @@ use axum::{
     http::{Method, StatusCode, header},
     response::Response,
 };
-use emergent_api::App;
+use emergent_api::{App, AppOptions};
 use emergent_testkit::{TestDb, both_engines};
 use serde_json::json;
 
@@ -15,8 +15,8 @@ use crate::{common::Server, peer::Peer};
 /// A server with room for so many requests and streams.
 async fn server(db: &TestDb, requests: usize, streams: usize) -> Server {
     let server = Server::start(db).await;
-    let app = App::with_request_limit(server.executor.clone(), server.app.secrets.clone(), requests);
-    let app = app.with_stream_limit(streams);
+    let options = AppOptions { max_requests: requests, max_streams: streams, ..Default::default() };
+    let app = App::with_options(server.executor.clone(), server.app.secrets.clone(), options);
     Server { router: emergent_api::router(app.clone()), app, ..server }
 }
 

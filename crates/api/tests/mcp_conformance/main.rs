@@ -15,15 +15,15 @@ use axum::{
     middleware::{self, Next},
 };
 use common::Server;
+use emergent_api::{App, AppOptions};
 use emergent_testkit::TestDb;
 use fixtures::Fixtures;
 
 /// A server on a free port, for as long as the test runs.
 async fn serve(db: &TestDb) -> String {
-    let Server { router, app, admin, .. } = Server::start(db).await;
-    // The fixtures go in while nobody else holds the app.
-    drop(router);
-    let app = app.with_mcp_host(Arc::new(Fixtures::default()));
+    let Server { executor, app, admin, .. } = Server::start(db).await;
+    let options = AppOptions { mcp_host: Some(Arc::new(Fixtures::default())), ..Default::default() };
+    let app = App::with_options(executor, app.secrets.clone(), options);
     let bearer: axum::http::HeaderValue = format!("Bearer {admin}").parse().expect("a header");
     let add_token = move |mut request: Request, next: Next| {
         request.headers_mut().entry(header::AUTHORIZATION).or_insert(bearer.clone());

@@ -4,7 +4,10 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
 use serde_json::Value;
 
-use crate::invalid::{Problem, join_path};
+use crate::{
+    invalid::{Problem, join_path},
+    text::truncate,
+};
 
 const MAX_SHOWN: usize = 60;
 const MAX_OPTIONS: usize = 20;
@@ -194,11 +197,4 @@ fn characters(value: &Value) -> usize {
 
 fn items(value: &Value) -> usize {
     value.as_array().map_or(0, Vec::len)
-}
-
-fn truncate(text: &str, max: usize) -> String {
-    match text.char_indices().nth(max) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }

@@ -1,7 +1,5 @@
 //! What goes out and what comes back, whichever way.
 
-use std::time::Duration;
-
 use axum::{body::Body, http};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream::BoxStream};
@@ -12,13 +10,7 @@ use crate::error::{Error, Result};
 
 /// A client for one server.
 pub fn http_client(base: &str) -> Result<reqwest::Client> {
-    // Fails when one was chosen already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut client = reqwest::Client::builder().connect_timeout(Duration::from_secs(10));
-    if base.starts_with("http://") {
-        // A machine without certificates can still ask a server next door.
-        client = client.tls_certs_only([]);
-    }
+    let mut client = emergent_net::http::client_builder_for(base);
     let host = base.split_once("://").map_or(base, |(_, rest)| rest);
     if ["127.", "localhost", "[::1]"].iter().any(|local| host.starts_with(local)) {
         // Whatever proxy the way out needs, this is not the way out.

@@ -37,10 +37,8 @@ impl Answer {
 
 impl Api {
     pub fn new(base: &str, token: &str) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
+        let http = emergent_net::http::client_builder_for(base)
             .no_proxy()
-            .tls_certs_only([])
             .timeout(Duration::from_secs(20))
             .build()
             .expect("a client");

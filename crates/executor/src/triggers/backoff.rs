@@ -3,10 +3,11 @@
 
 use std::time::{Duration, Instant};
 
+use emergent_net::backoff as net;
+
 use crate::{Error, Result};
 
-const MIN_DELAY: Duration = Duration::from_millis(50);
-const MAX_DELAY: Duration = Duration::from_secs(5);
+const WAITS: net::Backoff = net::Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
@@ -25,16 +26,12 @@ impl Backoff {
         match fired {
             Ok(count) if *count > 0 => *self = Self::default(),
             Err(Error::Overloaded { .. }) => {
-                self.until = Some(Instant::now() + delay(self.times));
+                self.until = Some(Instant::now() + WAITS.delay(self.times));
                 self.times = self.times.saturating_add(1);
             }
             _ => {}
         }
     }
-}
-
-fn delay(times: u32) -> Duration {
-    MIN_DELAY.saturating_mul(2_u32.saturating_pow(times)).min(MAX_DELAY)
 }
 
 #[cfg(test)]
@@ -43,9 +40,6 @@ mod tests {
 
     #[test]
     fn each_time_without_room_is_followed_by_a_longer_pause_until_there_is_room_again() {
-        let pauses: Vec<u128> = (0..9).map(|times| delay(times).as_millis()).collect();
-        assert_eq!(pauses, [50, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
-        assert_eq!(delay(u32::MAX), MAX_DELAY);
         let mut backoff = Backoff::default();
         assert!(!backoff.is_waiting());
         backoff.record(&Err(Error::Overloaded { limit: "max_queued", waiting: 1 }));

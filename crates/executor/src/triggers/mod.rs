@@ -27,6 +27,7 @@ use emergent_domain::{
     time::Timestamp,
     trigger::{EventTrigger, Schedule},
 };
+use emergent_net::backoff as net;
 use emergent_store::{Engine, agents, events as feed_wake, schedules as schedule_rows, triggers as rows};
 use parking_lot::Mutex;
 use tokio::{sync::watch, time::sleep};
@@ -43,7 +44,7 @@ pub(crate) use save::{resave, save};
 /// How often to look without being woken.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How soon to look again when a wake came before its change could be read.
-const REPOLL_DELAY: Duration = Duration::from_millis(5);
+const REPOLL: net::Backoff = net::Backoff::new(Duration::from_millis(5), POLL_INTERVAL);
 /// Between two passes: what comes in a burst is read together.
 const PASS_INTERVAL: Duration = Duration::from_millis(20);
 /// Started in one transaction.
@@ -124,7 +125,7 @@ impl Executor {
             next.map_or(POLL_INTERVAL, |next| next.since(self.clock().now()).max(Duration::from_millis(1)));
         let soon = match self.db().engine() {
             Engine::Sqlite => POLL_INTERVAL,
-            Engine::Postgres => REPOLL_DELAY * 2_u32.saturating_pow(empty_looks.min(16)),
+            Engine::Postgres => REPOLL.delay(empty_looks),
         };
         POLL_INTERVAL.min(due).min(soon)
     }

@@ -7,9 +7,10 @@ use emergent_domain::{
     ids::ObjectId,
     invalid::Invalid,
     object::{NewObject, ObjectPatch, check_chars},
+    patch::nullable,
     relationship::{NewRelationship, RelationshipPatch},
 };
-use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 
 use crate::{objects, relationships};
@@ -93,14 +94,14 @@ struct RawImportLine {
     #[serde(rename = "type")]
     type_: String,
     id: Option<uuid::Uuid>,
-    #[serde(default, deserialize_with = "deserialize_nullable")]
+    #[serde(default, deserialize_with = "nullable")]
     key: Option<Option<String>>,
-    #[serde(default, deserialize_with = "deserialize_nullable")]
+    #[serde(default, deserialize_with = "nullable")]
     status: Option<Option<String>>,
     labels: Option<Vec<String>>,
     from: Option<RawEnd>,
     to: Option<RawEnd>,
-    #[serde(default, deserialize_with = "deserialize_nullable")]
+    #[serde(default, deserialize_with = "nullable")]
     weight: Option<Option<f64>>,
     #[serde(default)]
     properties: Map<String, Value>,
@@ -121,13 +122,6 @@ struct RawEnd {
     type_: Option<String>,
     key: Option<String>,
     id: Option<uuid::Uuid>,
-}
-
-/// Tells a null from nothing at all.
-fn deserialize_nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(from).map(Some)
 }
 
 /// Reads one line; `None` for a blank one.

@@ -2,7 +2,7 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
-use emergent_sse::Decoder;
+use emergent_net::sse::Decoder;
 use reqwest::{
     Client, Response, StatusCode, Url,
     header::{CONTENT_TYPE, HeaderMap},

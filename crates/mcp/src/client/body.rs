@@ -1,6 +1,9 @@
 //! Bodies of HTTP answers, read no further than a limit.
 
-use emergent_sse::{Decoder, Event};
+use emergent_net::{
+    errors,
+    sse::{Decoder, Event},
+};
 use futures_util::StreamExt;
 use reqwest::{Response, header::CONTENT_TYPE};
 
@@ -85,15 +88,5 @@ impl Events {
 
 /// An error of the HTTP client with what caused it, and without the address, which is known.
 pub fn error_chain(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(&error);
-    while let Some(cause) = source {
-        let more = cause.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        source = cause.source();
-    }
-    text
+    errors::error_chain(&error.without_url())
 }

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use emergent_net::backoff::Backoff;
 use parking_lot::RwLock;
 use reqwest::{
     Client, Method, RequestBuilder, Response, Url,
@@ -24,7 +25,7 @@ const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// How often a broken stream is taken up again before its call is given up.
-const MAX_RESUMES: usize = 5;
+const MAX_RESUMES: u32 = 5;
 const DEFAULT_RETRY: Duration = Duration::from_secs(1);
 /// A stream that ends at once is not asked for more often than this, whatever its server wishes.
 const MIN_RETRY: Duration = Duration::from_millis(500);
@@ -220,7 +221,7 @@ impl Shared {
                 Ok(_) if last_id.is_none() => return,
                 _ => {
                     failures += 1;
-                    tokio::time::sleep(retry * 2u32.pow(failures as u32)).await;
+                    tokio::time::sleep(Backoff::new(retry, Duration::MAX).delay(failures)).await;
                     continue;
                 }
             };

@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use emergent_net::backoff::Backoff;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_postgres::{
@@ -12,6 +13,8 @@ use tokio_postgres::{
 };
 
 use crate::wake::Wake;
+
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_millis(6_400));
 
 /// What is to be told to the other servers.
 pub(crate) struct Notifier {
@@ -80,9 +83,9 @@ where
             failures = 0;
             serve_connection(client, connection, &wake, &announcer).await;
         }
-        failures = (failures + 1).min(6);
+        failures = failures.saturating_add(1);
         wake.notify_all();
-        tokio::time::sleep(Duration::from_millis(100 << failures)).await;
+        tokio::time::sleep(BACKOFF.delay(failures)).await;
     }
 }
 

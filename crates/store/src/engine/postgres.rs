@@ -10,6 +10,7 @@ use std::{
 };
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use emergent_net::backoff::{Backoff, random_spread};
 use tokio_postgres::{
     Config, NoTls, Socket,
     tls::{MakeTlsConnect, TlsConnect},
@@ -28,6 +29,7 @@ use crate::{
 
 /// How often a transaction that met another one is tried before the caller hears of it.
 const MAX_ATTEMPTS: u32 = 12;
+const BACKOFF: Backoff = Backoff::new(Duration::from_micros(500), Duration::from_millis(128));
 
 pub(crate) struct Postgres {
     pool: Pool,
@@ -54,7 +56,7 @@ impl Postgres {
             Ok(config) => match wanted.tls.map(|roots| tls::connector(&roots)) {
                 None => connect(config, NoTls, connections, &wake, &announcer).await,
                 Some(Ok(tls)) => connect(config, tls, connections, &wake, &announcer).await,
-                Some(Err(error)) => Err(error),
+                Some(Err(error)) => Err(error.into()),
             },
             Err(error) => Err(error.into()),
         };
@@ -198,6 +200,5 @@ fn try_write<T, E: From<Error>>(
 
 /// Longer each time and different for each, so that two that met do not meet again.
 fn backoff(attempt: u32) -> Duration {
-    let spread = uuid::Uuid::now_v7().as_u128() as u64 % 1_000;
-    Duration::from_micros((500 << attempt.min(8)) + spread * u64::from(attempt))
+    BACKOFF.delay(attempt) + Duration::from_millis(attempt.into()).mul_f64(random_spread())
 }

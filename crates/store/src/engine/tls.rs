@@ -4,15 +4,11 @@
 //! `sslmode=require`, `verify-ca` and `verify-full` mean the same here: the server's certificate
 //! must be valid for its name, by the system's roots or by those in the file of `sslrootcert`.
 
-use std::sync::Arc;
-
-use rustls::{
-    ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, pem::PemObject},
+use emergent_net::{
+    percent,
+    tls::{self, Roots},
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A URL without what only this file understands, and what that says.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,12 +16,6 @@ pub(crate) struct TlsOptions {
     pub url: String,
     /// `None` is a connection without encryption.
     pub tls: Option<Roots>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Roots {
-    System,
-    File(String),
 }
 
 /// Takes `sslmode` and `sslrootcert` out of a URL's parameters.
@@ -40,7 +30,7 @@ pub(crate) fn parse_tls_options(url: &str) -> TlsOptions {
         match parameter.split_once('=') {
             Some(("sslmode", value)) => mode = value.to_owned(),
             Some(("sslrootcert", "system")) => roots = Roots::System,
-            Some(("sslrootcert", file)) => roots = Roots::File(percent_decode(file)),
+            Some(("sslrootcert", file)) => roots = Roots::File(percent::decode_lossy(file)),
             _ => rest.push(parameter),
         }
     }
@@ -52,50 +42,8 @@ pub(crate) fn parse_tls_options(url: &str) -> TlsOptions {
     TlsOptions { url: format!("{base}?{}", rest.join("&")), tls: is_required.then_some(roots) }
 }
 
-/// `%2F` and the like as the bytes they stand for.
-fn percent_decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let hex = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
-        match hex.and_then(|two| u8::from_str_radix(two, 16).ok()).filter(|_| *first == b'%') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-pub(crate) fn connector(roots: &Roots) -> Result<MakeRustlsConnect, Failure> {
-    let mut store = RootCertStore::empty();
-    match roots {
-        Roots::System => {
-            store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-        Roots::File(path) => {
-            for certificate in
-                CertificateDer::pem_file_iter(path).map_err(|error| file_error(path, &error))?
-            {
-                store.add(certificate.map_err(|error| file_error(path, &error))?)?;
-            }
-        }
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(store)
-        .with_no_client_auth();
-    Ok(MakeRustlsConnect::new(config))
-}
-
-fn file_error(path: &str, error: &dyn std::fmt::Display) -> Failure {
-    format!("could not read the certificates in `{path}`: {error}").into()
+pub(crate) fn connector(roots: &Roots) -> Result<MakeRustlsConnect, tls::Error> {
+    Ok(MakeRustlsConnect::new(tls::client_config(roots)?))
 }
 
 #[cfg(test)]

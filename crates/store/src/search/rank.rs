@@ -23,11 +23,12 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap},
+    collections::BinaryHeap,
     ffi::{c_int, c_void},
     ptr, slice,
 };
 
+use hashlink::LruCache;
 use rusqlite::{Connection, ffi};
 
 use crate::error::{Error, Result};
@@ -85,14 +86,18 @@ unsafe fn fts5_api(db: *mut ffi::sqlite3) -> *mut ffi::fts5_api {
 }
 
 /// How rare phrases are, as of one moment.
-#[derive(Default)]
 struct RarityCache {
     version: DbVersion,
-    rarities: HashMap<String, f64>,
+    rarities: LruCache<String, f64>,
 }
 
-/// More phrases than this are forgotten together.
 const MAX_CACHED: usize = 10_000;
+
+impl Default for RarityCache {
+    fn default() -> Self {
+        Self { version: DbVersion::default(), rarities: LruCache::new(MAX_CACHED) }
+    }
+}
 
 /// Other while the database is other: changed by others, and by this connection.
 #[derive(Default, Clone, Copy, PartialEq)]
@@ -278,7 +283,7 @@ unsafe fn start_query(
             (values, DbVersion::now(ffi::sqlite3_context_db_handle(context)))
         {
             let known = &mut *call!(api, xUserData(fts)).cast::<RarityCache>();
-            if known.version != moment || known.rarities.len() > MAX_CACHED {
+            if known.version != moment {
                 known.version = moment;
                 known.rarities.clear();
             }

@@ -3,10 +3,11 @@
 use std::{marker::PhantomData, sync::Arc};
 
 use async_trait::async_trait;
+pub use emergent_domain::patch::nullable as deserialize_nullable;
 use emergent_domain::token::Scope;
 use emergent_graph::WriteContext;
 use emergent_store::Tx;
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
@@ -94,13 +95,6 @@ pub fn graph_change(
 
 pub fn refuse(why: impl Into<String>) -> ToolError {
     ToolError::Refused(why.into())
-}
-
-/// For `#[serde(deserialize_with)]`: tells null, which takes a value away, from absent.
-pub fn deserialize_nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(from).map(Some)
 }
 
 struct Builtin<I, F> {

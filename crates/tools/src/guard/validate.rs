@@ -1,7 +1,7 @@
 //! Whether an input fits its tool, and if not, in words that a model can mend its call by.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{Arc, LazyLock},
 };
 
@@ -10,6 +10,7 @@ use emergent_domain::{
     json::Schema,
     pack::{PackSet, TemplatePack, nearest_name},
 };
+use hashlink::LruCache;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tracing::warn;
@@ -44,17 +45,14 @@ pub(super) fn validate(info: &ToolInfo, input: Value) -> Result<Value, String> {
 
 fn validator_for(info: &ToolInfo) -> InputValidator {
     // By where the schema stands in memory, which the entry keeps from being used for another.
-    static CHECKS: LazyLock<Mutex<HashMap<usize, (Schema, InputValidator)>>> = LazyLock::new(Mutex::default);
+    static CHECKS: LazyLock<Mutex<LruCache<usize, (Schema, InputValidator)>>> =
+        LazyLock::new(|| Mutex::new(LruCache::new(CACHE_CAPACITY)));
     let schema = info.input_schema.address();
     if let Some((_, check)) = CHECKS.lock().get(&schema) {
         return check.clone();
     }
     let check = compile(info);
-    let mut kept = CHECKS.lock();
-    if kept.len() >= CACHE_CAPACITY {
-        kept.clear();
-    }
-    kept.insert(schema, (info.input_schema.clone(), check.clone()));
+    CHECKS.lock().insert(schema, (info.input_schema.clone(), check.clone()));
     check
 }
 

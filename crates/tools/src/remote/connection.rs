@@ -13,6 +13,7 @@ use std::{
 
 use emergent_domain::mcp_server::{McpServer, PinPolicy};
 use emergent_mcp::client::{Client, ClientOptions, Error as McpError, RemoteTool};
+use emergent_net::backoff::Backoff;
 use emergent_store::{Tx, mcp_servers, mcp_tools};
 use parking_lot::{Mutex, RwLock};
 use serde_json::{
@@ -30,7 +31,7 @@ use super::{
 
 /// How often a lost connection is made again before the next call has to ask for it.
 const MAX_RECONNECTS: u32 = 6;
-const BACKOFF: Duration = Duration::from_millis(500);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(16));
 /// A server that announces changes without end is listed this often at most.
 const MIN_LISTING_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -274,7 +275,7 @@ impl McpServers {
             }
             warn!(server = link.server.name(), "MCP server `{}`: {lost}", link.server.name());
             for attempt in 0..MAX_RECONNECTS {
-                let pause = BACKOFF * 2u32.pow(attempt);
+                let pause = BACKOFF.delay(attempt);
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
                     () = wait_for_stop(&mut stop) => return,

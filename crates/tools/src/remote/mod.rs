@@ -18,12 +18,12 @@ use emergent_mcp::client::RemoteTool;
 use emergent_secrets::Secrets;
 use emergent_store::{Db, Tx, mcp_servers, mcp_tools};
 use futures_util::future::join_all;
+use hashlink::LruCache;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tracing::warn;
 
-pub mod address;
 mod breaker;
 mod connection;
 mod content;
@@ -99,7 +99,7 @@ struct Inner {
     /// One for each server, of the newest version that was needed.
     connections: Mutex<HashMap<McpServerId, Arc<ServerConnection>>>,
     /// What each project has, by its revision.
-    tool_cache: Mutex<HashMap<ProjectId, RemoteTools>>,
+    tool_cache: Mutex<LruCache<ProjectId, RemoteTools>>,
     stop: watch::Sender<bool>,
 }
 
@@ -126,14 +126,13 @@ impl RemoteTools {
 
 impl McpServers {
     pub fn new(db: Db, clock: Clock, secrets: Secrets, settings: RemoteSettings) -> Self {
-        let (links, known) = (Mutex::default(), Mutex::default());
         Self(Arc::new(Inner {
             db,
             clock,
             secrets,
             settings,
-            connections: links,
-            tool_cache: known,
+            connections: Mutex::default(),
+            tool_cache: Mutex::new(LruCache::new(CACHE_CAPACITY)),
             stop: watch::channel(false).0,
         }))
     }
@@ -230,11 +229,7 @@ impl McpServers {
         }
         let unknown = enabled.into_iter().filter(|server| server.listed_at.is_none()).collect();
         let remote = RemoteTools { tools: Arc::new(tools), revision, unlisted: Arc::new(unknown) };
-        let mut kept = self.0.tool_cache.lock();
-        if kept.len() >= CACHE_CAPACITY {
-            kept.clear();
-        }
-        kept.insert(project, remote.clone());
+        self.0.tool_cache.lock().insert(project, remote.clone());
         remote
     }
 

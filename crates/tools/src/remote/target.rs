@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use emergent_domain::mcp_server::{McpServer, ServerSpec};
 use emergent_mcp::client::{Endpoint, Program, Target};
+use emergent_net::{address, http};
 use emergent_secrets::{Secrets, Template};
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 
-use super::{RemoteSettings, address};
+use super::RemoteSettings;
 
 /// The error is for people: it names what is missing.
 pub async fn resolve_target(
@@ -70,7 +71,7 @@ async fn endpoint(
         resolved.insert(name, value);
     }
     // One for each connection: its pooled sockets go with it.
-    let http = address::client(settings.allow_private_hosts, address::Redirects::SameOrigin)?;
+    let http = http::public_client(settings.allow_private_hosts)?;
     Ok(Endpoint { http, url, headers: resolved })
 }
 

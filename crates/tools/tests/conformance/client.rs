@@ -8,7 +8,7 @@ use std::{
 };
 
 use emergent_mcp::client::{Client, ClientOptions, Endpoint, Error, RemoteTool, RequestHandler, Target};
-use emergent_tools::remote::address::{self, Redirects};
+use emergent_net::http;
 use serde_json::{Map, Value, json};
 
 const WITHIN: Duration = Duration::from_secs(20);
@@ -28,7 +28,7 @@ async fn run() -> Result<(), Error> {
     let context: Value = context.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     let questions = Arc::new(Agreeable::default());
     let endpoint = Endpoint {
-        http: address::client(true, Redirects::SameOrigin).map_err(Error::Unreachable)?,
+        http: http::public_client(true).map_err(Error::Unreachable)?,
         url: url.parse().map_err(|error| Error::Unreachable(format!("`{url}`: {error}")))?,
         headers: Default::default(),
     };

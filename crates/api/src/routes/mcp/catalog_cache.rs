@@ -3,7 +3,6 @@
 //! with it, so nobody waits long for a list that is being read anew.
 
 use std::{
-    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,6 +10,7 @@ use std::{
 use emergent_domain::ids::ProjectId;
 use emergent_executor::Executor;
 use emergent_mcp::server::Fault;
+use hashlink::LruCache;
 use parking_lot::Mutex;
 
 use super::{
@@ -22,7 +22,7 @@ pub(super) const TTL: Duration = Duration::from_secs(1);
 /// How long to wait for a newer list when there is an old one, and when there is none.
 const REFRESH_WAIT: Duration = Duration::from_millis(200);
 const FIRST_WAIT: Duration = Duration::from_secs(2);
-/// More kinds of tokens than this, and what is known is dropped.
+/// With more kinds of tokens than this, the list that nobody asked for the longest is written out again.
 const MAX_ENTRIES: usize = 1_000;
 
 type Key = (ProjectId, ScopeSet);
@@ -30,7 +30,7 @@ type Key = (ProjectId, ScopeSet);
 #[derive(Clone)]
 pub(super) struct CatalogCache {
     executor: Executor,
-    entries: Arc<Mutex<HashMap<Key, CachedCatalog>>>,
+    entries: Arc<Mutex<LruCache<Key, CachedCatalog>>>,
 }
 
 struct CachedCatalog {
@@ -41,7 +41,7 @@ struct CachedCatalog {
 
 impl CatalogCache {
     pub fn new(executor: Executor) -> Self {
-        Self { executor, entries: Arc::default() }
+        Self { executor, entries: Arc::new(Mutex::new(LruCache::new(MAX_ENTRIES))) }
     }
 
     pub async fn get(&self, who: &McpCaller) -> Result<Arc<Catalog>, Fault> {
@@ -75,11 +75,8 @@ impl CatalogCache {
         let read = Catalog::load(&self.executor, who, ToolSelection::All).await.map(Arc::new);
         // One that failed is tried again; the old one stays for those who ask meanwhile.
         if let Ok(offering) = &read {
-            let mut all = self.entries.lock();
-            if all.len() >= MAX_ENTRIES {
-                all.clear();
-            }
-            all.insert(key, CachedCatalog { offering: Arc::clone(offering), since, refreshing: false });
+            let fresh = CachedCatalog { offering: Arc::clone(offering), since, refreshing: false };
+            self.entries.lock().insert(key, fresh);
         }
         read
     }
@@ -87,13 +84,13 @@ impl CatalogCache {
 
 /// However a reading ends, by a panic too, the next one may begin.
 struct RefreshGuard<'a> {
-    entries: &'a Mutex<HashMap<Key, CachedCatalog>>,
+    entries: &'a Mutex<LruCache<Key, CachedCatalog>>,
     key: Key,
 }
 
 impl Drop for RefreshGuard<'_> {
     fn drop(&mut self) {
-        if let Some(kept) = self.entries.lock().get_mut(&self.key) {
+        if let Some(kept) = self.entries.lock().peek_mut(&self.key) {
             kept.refreshing = false;
         }
     }

@@ -11,6 +11,7 @@ use emergent_domain::{
 };
 use emergent_executor::Executor;
 use emergent_mcp::server::{CallOutcome, Fault, HostCall, JsonFields};
+use emergent_net::percent;
 use emergent_store::prompts as rows;
 use emergent_tools::{GuardedOutput, ToolContext};
 use serde_json::{Value, json};
@@ -77,9 +78,9 @@ pub(super) async fn read(executor: &Executor, who: &McpCaller, uri: &str) -> Res
     let (tool, input) = if uri == SCHEMA {
         ("schema_list_types", json!({}))
     } else if let Some(name) = uri.strip_prefix("emergent://schema/") {
-        ("schema_get_type", json!({ "name": percent_decode(name).ok_or_else(unknown)? }))
+        ("schema_get_type", json!({ "name": percent::decode(name).ok_or_else(unknown)? }))
     } else if let Some(id) = uri.strip_prefix(OBJECTS) {
-        ("entities_get", json!({ "id": percent_decode(id).ok_or_else(unknown)? }))
+        ("entities_get", json!({ "id": percent::decode(id).ok_or_else(unknown)? }))
     } else {
         return Err(unknown());
     };
@@ -111,21 +112,6 @@ pub(super) async fn types(
     let lists: &[&str] = if only_objects { &["objectTypes"] } else { &["objectTypes", "relationshipTypes"] };
     let all = lists.iter().flat_map(|list| known[*list].as_array().into_iter().flatten());
     Ok(all.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect())
-}
-
-/// A part of a URI as it is meant; `None` when it is no text.
-fn percent_decode(part: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(part.len());
-    let mut rest = part.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digits = [rest.next()?, rest.next()?];
-        bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
-    }
-    String::from_utf8(bytes).ok()
 }
 
 /// The prompts of installed products. Two products may have one of the same name: each is then
@@ -187,18 +173,4 @@ pub(super) async fn prompt(executor: &Executor, call: &HostCall<McpCaller>) -> R
         result["description"] = description.as_str().into();
     }
     Ok(CallOutcome::Done(JsonFields::from_object(&result)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_in_a_uri_may_be_anything() {
-        assert_eq!(percent_decode("Task/a%20b%2Fc").as_deref(), Some("Task/a b/c"));
-        assert_eq!(percent_decode("gr%C3%BC%C3%9Fe").as_deref(), Some("grüße"));
-        for wrong in ["%", "%2", "%zz", "%ff"] {
-            assert_eq!(percent_decode(wrong), None, "{wrong}");
-        }
-    }
 }

@@ -3,6 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
+use emergent_net::sse::Decoder;
 use futures_util::{StreamExt, stream::BoxStream};
 use serde_json::Value;
 
@@ -78,31 +79,24 @@ impl<'a> Events<'a> {
     }
 }
 
-/// Takes a stream of bytes apart into the JSON of its frames.
-#[derive(Default)]
+/// The JSON of the events of one connection.
 struct Frames {
-    rest: Vec<u8>,
-    data: String,
+    decoder: Decoder,
     whole: VecDeque<Value>,
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        // A tool's result may be of any size, and the server is the user's own.
+        Self { decoder: Decoder::new(usize::MAX), whole: VecDeque::new() }
+    }
 }
 
 impl Frames {
     fn push(&mut self, part: &[u8]) {
-        self.rest.extend_from_slice(part);
-        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.rest.drain(..=end).collect();
-            let line = String::from_utf8_lossy(&line);
-            self.push_line(line.trim_end_matches(['\r', '\n']));
-        }
-    }
-
-    fn push_line(&mut self, line: &str) {
-        if let Some(data) = line.strip_prefix("data:") {
-            self.data.push_str(data.strip_prefix(' ').unwrap_or(data));
-        } else if line.is_empty() && !self.data.is_empty() {
-            self.whole.extend(serde_json::from_str::<Value>(&self.data).ok());
-            self.data.clear();
-        }
+        let events = self.decoder.push(part).unwrap_or_default();
+        let data = events.into_iter().filter_map(|event| event.data);
+        self.whole.extend(data.filter_map(|data| serde_json::from_str::<Value>(&data).ok()));
     }
 
     fn next(&mut self) -> Option<Value> {

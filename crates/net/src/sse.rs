@@ -1,7 +1,7 @@
 //! `text/event-stream`, as bytes arrive: any pieces in, whole events out.
 //!
-//! Knows nothing of what is put into events, nor where the bytes come from. Models speak this way,
-//! and so do MCP servers.
+//! The decoder knows nothing of what is put into events, nor where the bytes come from. Model
+//! providers, MCP servers and our own API send such streams.
 
 use std::time::Duration;
 
