@@ -55,10 +55,9 @@ impl Directory {
 
     pub fn tokenizer(&self, config: &BertConfig) -> Result<Tokenizer, BoxedError> {
         let limits: Limits = json(&self.transformer.join("sentence_bert_config.json"))?.unwrap_or_default();
-        let most = config.max_position_embeddings;
-        let mut tokenizer = Tokenizer::load(&self.transformer)?;
-        tokenizer.limit(limits.max_seq_length.unwrap_or(most).min(most), limits.do_lower_case);
-        Ok(tokenizer)
+        let max_positions = config.max_position_embeddings;
+        let max_tokens = limits.max_seq_length.map_or(max_positions, |length| length.min(max_positions));
+        Tokenizer::load(&self.transformer, max_tokens, limits.do_lower_case)
     }
 
     pub fn prompts(&self) -> Result<Prompts, BoxedError> {

@@ -9,7 +9,6 @@ mod directory;
 mod math;
 mod tokenize;
 mod weights;
-mod wordpiece;
 
 use std::{
     path::{Path, PathBuf},
@@ -99,8 +98,10 @@ impl Model {
 
     fn embed(&self, texts: &[String], task: EmbedTask) -> Result<Vec<Vec<f32>>, BoxedError> {
         let prompt = self.prompts.for_task(task);
-        let tokens: Vec<Vec<u32>> =
-            texts.iter().map(|text| self.tokenizer.encode(&format!("{prompt}{text}"))).collect();
+        let tokens: Vec<Vec<u32>> = texts
+            .iter()
+            .map(|text| self.tokenizer.encode(&format!("{prompt}{text}")))
+            .collect::<Result<_, _>>()?;
         let mut vectors = Vec::with_capacity(tokens.len());
         let mut rest = tokens.as_slice();
         while !rest.is_empty() {
