@@ -23,7 +23,9 @@ async fn runs_models_and_tools_are_counted() {
     ]);
     let server = Server::with_models(&db, 1_024, model.models()).await;
     let client = server.admin();
-    let before = client.get("/metrics").await.text;
+    let before = client.get("/metrics").await;
+    assert_eq!(before.headers["content-type"], "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    let before = before.text;
     assert!(
         before.contains("\nemergent_runs_running 0\n") && before.contains("\nemergent_run_steps_total 0\n")
     );
@@ -56,11 +58,11 @@ async fn runs_models_and_tools_are_counted() {
         r#"emergent_tokens_total{provider="scripted",model="lines",kind="reasoning"} 4"#,
         r#"emergent_tokens_total{provider="scripted",model="lines",kind="cache_read"} 80"#,
         r#"emergent_tokens_total{provider="scripted",model="lines",kind="cache_write"} 10"#,
-        r#"emergent_cost_usd_total{provider="scripted",model="lines"} 0"#,
+        r#"emergent_cost_usd_total{provider="scripted",model="lines"} 0.0"#,
         r#"emergent_tool_calls_total{tool="project_info",status="completed"} 1"#,
         r#"emergent_tool_calls_total{tool="entities_create",status="completed"} 1"#,
         r#"emergent_tool_calls_total{tool="unknown",status="refused"} 1"#,
-        r#"emergent_tool_seconds_bucket{tool="project_info",le="+Inf"} 1"#,
+        r#"emergent_tool_seconds_bucket{le="+Inf",tool="project_info"} 1"#,
         r#"emergent_tool_seconds_count{tool="entities_create"} 1"#,
     ] {
         assert!(text.contains(&format!("{line}\n")), "{line} in\n{text}");

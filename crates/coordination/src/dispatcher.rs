@@ -18,6 +18,7 @@ use emergent_executor::Executor;
 use emergent_net::backoff::Backoff;
 use emergent_store::{Engine, Tx, workflows};
 use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::{
     sync::{Notify, watch},
@@ -26,9 +27,7 @@ use tokio::{
 };
 use tracing::{error, warn};
 
-use crate::{
-    Error, MetricsSnapshot, Result, metrics::Counters, service::new_event, workflow_driver::WorkflowDriver,
-};
+use crate::{Error, Result, metrics::Counters, service::new_event, workflow_driver::WorkflowDriver};
 
 /// How long a server that has gone silent keeps its workflows.
 pub(crate) const LEASE: Duration = Duration::from_secs(9);
@@ -94,14 +93,15 @@ impl Dispatcher {
         &self.0.slots
     }
 
-    /// How many workflows this process walks.
+    /// How many workflows this process drives.
     pub fn driven_count(&self) -> usize {
         self.0.drivers.lock().len()
     }
 
-    /// What this process counted of the workflows it walks.
-    pub fn metrics(&self) -> MetricsSnapshot {
-        self.0.counters.snapshot()
+    /// Adds the metrics of the workflows that this process drives to a registry, which shares their
+    /// values.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        self.0.counters.register(registry);
     }
 
     pub(crate) fn counters(&self) -> &Counters {

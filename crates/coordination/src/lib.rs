@@ -43,7 +43,6 @@ pub use discussions::DiscussionDetail;
 pub use dispatch::{DryRun, DryRunTask};
 pub use dispatcher::{Dispatcher, Settings};
 pub use error::{Error, Result};
-pub use metrics::MetricsSnapshot;
 pub use planning::DEFAULT_PLANNER;
 pub use service::{TaskDetail, WorkflowDetail};
 pub use steer::TaskCommand;

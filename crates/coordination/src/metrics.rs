@@ -1,11 +1,15 @@
-//! What this process counts of the workflows it walks, since it started. It is counted when a
-//! transaction has committed: one that came too late has decided nothing.
+//! Metrics of the workflows that this process drives, counted since it started. They are counted
+//! after a transaction has committed, because a stale one has decided nothing.
 
 use std::collections::BTreeMap;
 
 use emergent_domain::workflow::WorkflowStatus;
-use emergent_executor::telemetry::Histogram;
-use parking_lot::Mutex;
+use emergent_executor::telemetry::seconds_histogram;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::Registry,
+};
 
 use crate::{
     apply::{AttemptEnd, CommitResult, WorkflowWrite},
@@ -14,55 +18,78 @@ use crate::{
 
 const ESCALATE: &str = "escalate";
 
-/// Everything counted so far. Labels are words of this house, so there are few.
-#[derive(Debug, Clone, Default)]
-pub struct MetricsSnapshot {
-    /// Workflows that ended, by status.
-    pub ended: BTreeMap<&'static str, u64>,
-    /// Attempts that ended, by what was made of them.
-    pub attempts: BTreeMap<&'static str, u64>,
-    /// Decisions that were written, by kind.
-    pub decisions: BTreeMap<&'static str, u64>,
-    /// How long the runs of attempts were queued.
-    pub queue_time: Histogram,
+/// All labels are words of this crate and of `domain`, so their number needs no limit.
+pub(crate) struct Counters {
+    ended: Family<EndLabels, Counter>,
+    attempts: Family<AttemptLabels, Counter>,
+    decisions: Family<DecisionLabels, Counter>,
+    queue_seconds: Histogram,
 }
 
-#[derive(Default)]
-pub(crate) struct Counters(Mutex<MetricsSnapshot>);
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EndLabels {
+    status: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AttemptLabels {
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DecisionLabels {
+    decision: &'static str,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            ended: Family::default(),
+            attempts: Family::default(),
+            decisions: Family::default(),
+            queue_seconds: seconds_histogram(),
+        }
+    }
+}
 
 impl Counters {
-    pub fn snapshot(&self) -> MetricsSnapshot {
-        self.0.lock().clone()
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register("workflows_ended", "Workflows that ended, by status", self.ended.clone());
+        let help = "Attempts at tasks that ended, by conclusion";
+        registry.register("task_attempts", help, self.attempts.clone());
+        let help = "Committed decisions of the dispatcher";
+        registry.register("dispatch_decisions", help, self.decisions.clone());
+        let help = "Time that the runs of attempts were queued";
+        registry.register("task_wait_seconds", help, self.queue_seconds.clone());
     }
 
     pub fn record_workflow_end(&self, status: WorkflowStatus) {
-        *self.0.lock().ended.entry(status.as_str()).or_default() += 1;
+        self.ended.get_or_create(&EndLabels { status: status.as_str() }).inc();
     }
 
-    /// What cannot be written however often it is tried went to a person.
+    /// Records the escalation of a workflow whose decisions cannot be committed.
     pub fn record_escalation(&self) {
-        *self.0.lock().decisions.entry(ESCALATE).or_default() += 1;
+        self.decisions.get_or_create(&DecisionLabels { decision: ESCALATE }).inc();
     }
 
-    /// What was decided in one look is written.
-    pub fn record_commit(&self, tally: DecisionCounts, applied: &CommitResult) {
-        let mut figures = self.0.lock();
-        for (kind, count) in tally.decisions {
-            *figures.decisions.entry(kind).or_default() += count;
+    /// Records the decisions of one pass over a workflow, once they are committed.
+    pub fn record_commit(&self, counts: DecisionCounts, committed: &CommitResult) {
+        for (decision, count) in counts.decisions {
+            self.decisions.get_or_create(&DecisionLabels { decision }).inc_by(count);
         }
-        for (outcome, count) in tally.attempts {
-            *figures.attempts.entry(outcome).or_default() += count;
+        for (outcome, count) in counts.attempts {
+            self.attempts.get_or_create(&AttemptLabels { outcome }).inc_by(count);
         }
-        for status in tally.ended {
-            *figures.ended.entry(status.as_str()).or_default() += 1;
+        for status in counts.ended {
+            self.record_workflow_end(status);
         }
-        for waited in &applied.queue_times {
-            figures.queue_time.add(*waited);
+        for queued in &committed.queue_times {
+            self.queue_seconds.observe(queued.as_secs_f64());
         }
     }
 }
 
-/// What one look decided, before it is written.
+/// The decisions of one pass over a workflow, before they are committed.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct DecisionCounts {
     decisions: BTreeMap<&'static str, u64>,
@@ -71,27 +98,27 @@ pub(crate) struct DecisionCounts {
 }
 
 impl DecisionCounts {
-    pub fn from_writes(items: &[WorkflowWrite]) -> Self {
-        let mut tally = Self::default();
-        for item in items {
-            let Some(kind) = decision_label(item) else { continue };
-            *tally.decisions.entry(kind).or_default() += 1;
-            match item {
-                WorkflowWrite::ConcludeAttempt(settle) => {
-                    *tally.attempts.entry(attempt_outcome(settle)).or_default() += 1
+    pub fn from_writes(writes: &[WorkflowWrite]) -> Self {
+        let mut counts = Self::default();
+        for write in writes {
+            let Some(kind) = decision_label(write) else { continue };
+            *counts.decisions.entry(kind).or_default() += 1;
+            match write {
+                WorkflowWrite::ConcludeAttempt(end) => {
+                    *counts.attempts.entry(attempt_outcome(end)).or_default() += 1
                 }
-                WorkflowWrite::MoveWorkflow { to, .. } if to.is_terminal() => tally.ended.push(*to),
+                WorkflowWrite::MoveWorkflow { to, .. } if to.is_terminal() => counts.ended.push(*to),
                 _ => {}
             }
         }
-        tally
+        counts
     }
 }
 
-/// What was decided; `None` for what only goes along with a decision.
-fn decision_label(item: &WorkflowWrite) -> Option<&'static str> {
-    Some(match item {
-        WorkflowWrite::StartAttempt(begun) if begun.resumed_run.is_some() => "resume",
+/// The name of a decision, or `None` for a write that only accompanies one.
+fn decision_label(write: &WorkflowWrite) -> Option<&'static str> {
+    Some(match write {
+        WorkflowWrite::StartAttempt(attempt) if attempt.resumed_run.is_some() => "resume",
         WorkflowWrite::StartAttempt(_) => "start",
         WorkflowWrite::ConcludeAttempt(_) => "settle",
         WorkflowWrite::ChangeTask { step: Transition { to: TransitionTo::Skipped, .. }, .. } => "skip",
@@ -106,13 +133,13 @@ fn decision_label(item: &WorkflowWrite) -> Option<&'static str> {
     })
 }
 
-/// What was made of an attempt: the move of its own task.
-fn attempt_outcome(settle: &AttemptEnd) -> &'static str {
-    let own = settle.transitions.iter().find(|(step, _)| step.task == settle.task);
-    match own.map(|(step, _)| &step.to) {
+/// The conclusion of an attempt, which is the transition of its own task.
+fn attempt_outcome(end: &AttemptEnd) -> &'static str {
+    let own = end.transitions.iter().find(|(transition, _)| transition.task == end.task);
+    match own.map(|(transition, _)| &transition.to) {
         Some(TransitionTo::Completed { .. }) => "completed",
         Some(TransitionTo::Retry { .. }) => "retried",
-        // Its verdict sends others back.
+        // The verdict of this attempt sends other tasks back.
         Some(TransitionTo::Reopened) => "sent_back",
         Some(TransitionTo::Failed { .. }) => "failed",
         Some(TransitionTo::Paused) => "paused",

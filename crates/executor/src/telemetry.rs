@@ -1,9 +1,11 @@
-//! What this process counts of its runs, as figures since it started. Names come from definitions
-//! and from servers of tools, so there is a limit to how many are told apart.
+//! Metrics of the runs that this process drives, counted since it started, and the spans that are
+//! open. Names of tools and models come from definitions and from external servers, so only a
+//! limited number of them gets labels of its own.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    sync::OnceLock,
+    collections::{HashMap, HashSet},
+    hash::Hash,
+    sync::{OnceLock, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -14,134 +16,190 @@ use emergent_domain::{
     run::{RunEnd, RunStatus, ToolCallStatus},
 };
 use parking_lot::Mutex;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::Registry,
+};
 use tracing::Span;
 use uuid::Uuid;
 
 use crate::{
     spans,
-    triggers::firing_counts::{self, FiringCounts},
+    triggers::firing_counts::{FiringCounts, FiringLabels},
 };
 
-/// How many tools, and how many models, are counted by their own name.
+/// How many tools, and how many models, have labels of their own.
 const MAX_NAMES: usize = 200;
-/// Where the rest goes.
+/// The label of all tools and models beyond the limit.
 const OTHER: &str = "other";
 /// Upper bounds of the buckets, in seconds.
-pub const BUCKETS: [f64; 14] =
+const BUCKETS: [f64; 14] =
     [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
 type Listener = Box<dyn Fn(&ModelCall<'_>) + Send + Sync>;
 
-#[derive(Default)]
 pub struct Telemetry {
-    metrics: Mutex<MetricsSnapshot>,
+    runs: Family<RunLabels, Counter>,
+    steps: Counter,
+    model_calls: Family<ModelCallLabels, Counter>,
+    model_call_seconds: Family<ModelLabels, Histogram>,
+    tokens: Family<TokenLabels, Counter>,
+    cost_usd: Family<ModelLabels, Counter<f64, AtomicU64>>,
+    tool_calls: Family<ToolCallLabels, Counter>,
+    tool_seconds: Family<ToolLabels, Histogram>,
+    trigger_firings: Family<FiringLabels, Counter>,
+    models: LimitedLabels<ModelLabels>,
+    tools: LimitedLabels<ToolLabels>,
     listener: OnceLock<Listener>,
-    /// Spans that runs below can be children of, by run or by call. Empty unless spans are asked for.
+    /// The open spans that spans of child runs can have as parents, by the id of a run or of a tool
+    /// call. Empty unless spans are exported.
     pub(crate) open_spans: Mutex<HashMap<Uuid, Span>>,
 }
 
-/// One question to a model, retries included.
+/// One model call, including its retries.
 #[derive(Debug, Clone, Copy)]
 pub struct ModelCall<'a> {
     pub model: &'a ModelConfig,
     pub took: Duration,
-    /// What class of error it ended with, if it did.
+    /// The class of the error, if the call failed.
     pub error: Option<&'static str>,
     pub usage: Option<Usage>,
-    /// In US dollars, where the model's price is known.
+    /// In US dollars, if the price of the model is known.
     pub cost: Option<f64>,
 }
 
-/// Everything counted so far.
-#[derive(Debug, Clone, Default)]
-pub struct MetricsSnapshot {
-    /// By status and reason; no reason is an empty one.
-    pub runs: BTreeMap<(&'static str, &'static str), u64>,
-    pub steps: u64,
-    /// By provider, then by name.
-    pub models: BTreeMap<String, BTreeMap<String, ModelMetrics>>,
-    pub tools: BTreeMap<String, ToolMetrics>,
-    /// Firings of triggers: by kind, which is `schedule` or the event, and what became of them.
-    pub triggers: firing_counts::FiringTotals,
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RunLabels {
+    status: &'static str,
+    /// Empty if the run ended without a reason.
+    reason: &'static str,
 }
 
-#[derive(Debug, Clone, Default)]
-pub struct ModelMetrics {
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ModelLabels {
+    provider: String,
+    model: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ModelCallLabels {
+    #[prometheus(flatten)]
+    model: ModelLabels,
     /// `ok`, or the class of the error.
-    pub by_outcome: BTreeMap<&'static str, u64>,
-    pub seconds: Histogram,
-    pub usage: Usage,
-    pub cost: f64,
+    outcome: &'static str,
 }
 
-#[derive(Debug, Clone, Default)]
-pub struct ToolMetrics {
-    pub by_status: BTreeMap<&'static str, u64>,
-    pub seconds: Histogram,
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TokenLabels {
+    #[prometheus(flatten)]
+    model: ModelLabels,
+    kind: &'static str,
 }
 
-#[derive(Debug, Clone, Default)]
-pub struct Histogram {
-    pub by_bucket: [u64; BUCKETS.len()],
-    pub count: u64,
-    pub sum: f64,
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ToolLabels {
+    tool: String,
 }
 
-impl Histogram {
-    pub fn add(&mut self, took: Duration) {
-        let seconds = took.as_secs_f64();
-        if let Some(bucket) = BUCKETS.iter().position(|bound| seconds <= *bound) {
-            self.by_bucket[bucket] += 1;
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ToolCallLabels {
+    #[prometheus(flatten)]
+    tool: ToolLabels,
+    status: &'static str,
+}
+
+/// A histogram of durations from a millisecond to five minutes.
+pub fn seconds_histogram() -> Histogram {
+    Histogram::new(BUCKETS)
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self {
+            runs: Family::default(),
+            steps: Counter::default(),
+            model_calls: Family::default(),
+            model_call_seconds: Family::new_with_constructor(seconds_histogram),
+            tokens: Family::default(),
+            cost_usd: Family::default(),
+            tool_calls: Family::default(),
+            tool_seconds: Family::new_with_constructor(seconds_histogram),
+            trigger_firings: Family::default(),
+            models: LimitedLabels::default(),
+            tools: LimitedLabels::default(),
+            listener: OnceLock::new(),
+            open_spans: Mutex::default(),
         }
-        self.count += 1;
-        self.sum += seconds;
     }
 }
 
 impl Telemetry {
-    /// Hears of every model call from now on. Only the first that asks does.
+    /// Adds the metrics of this process's runs to a registry, which shares their values.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register("runs", "Runs that ended, by status and reason", self.runs.clone());
+        registry.register("run_steps", "Recorded answers of models", self.steps.clone());
+        registry.register("model_calls", "Model calls; retries are not counted", self.model_calls.clone());
+        let help = "Duration of a model call, including its retries";
+        registry.register("model_call_seconds", help, self.model_call_seconds.clone());
+        let help = "Tokens; output includes reasoning, input includes cache_read and cache_write";
+        registry.register("tokens", help, self.tokens.clone());
+        registry.register("cost_usd", "Cost in US dollars, if the price is known", self.cost_usd.clone());
+        registry.register(
+            "tool_calls",
+            "Tool calls; a refused one was not executed",
+            self.tool_calls.clone(),
+        );
+        let help = "Duration of a tool call, including the time to record it";
+        registry.register("tool_seconds", help, self.tool_seconds.clone());
+        let help = "Firings of triggers, by kind and outcome";
+        registry.register("trigger_firings", help, self.trigger_firings.clone());
+    }
+
+    /// Calls `listener` for every model call from now on. Only the first listener is used.
     pub fn on_model_call(&self, listener: impl Fn(&ModelCall<'_>) + Send + Sync + 'static) {
         let _ = self.listener.set(Box::new(listener));
     }
 
-    pub fn metrics(&self) -> MetricsSnapshot {
-        self.metrics.lock().clone()
-    }
-
     pub(crate) fn record_run_end(&self, end: &RunEnd) {
         let reason = end.reason().map_or("", |reason| reason.as_str());
-        *self.metrics.lock().runs.entry((end.status().as_str(), reason)).or_default() += 1;
+        self.runs.get_or_create(&RunLabels { status: end.status().as_str(), reason }).inc();
     }
 
-    /// Before their drivers are dropped: with them go their spans.
+    /// Must be called before the drivers of the runs are dropped, because their spans end with them.
     pub(crate) fn record_cancelled(&self, runs: &[RunId]) {
         if runs.is_empty() {
             return;
         }
-        let status = RunStatus::Cancelled.as_str();
-        *self.metrics.lock().runs.entry((status, "")).or_default() += runs.len() as u64;
+        let labels = RunLabels { status: RunStatus::Cancelled.as_str(), reason: "" };
+        self.runs.get_or_create(&labels).inc_by(runs.len() as u64);
         let open = self.open_spans.lock();
         runs.iter().filter_map(|run| open.get(&run.0)).for_each(spans::mark_cancelled);
     }
 
     pub(crate) fn record_step(&self) {
-        self.metrics.lock().steps += 1;
+        self.steps.inc();
     }
 
     pub(crate) fn record_model_call(&self, call: &ModelCall<'_>) {
-        {
-            let mut figures = self.metrics.lock();
-            let one = figures.model(&call.model.provider, &call.model.name);
-            *one.by_outcome.entry(call.error.unwrap_or("ok")).or_default() += 1;
-            one.seconds.add(call.took);
-            if let Some(usage) = &call.usage {
-                one.usage.input += usage.input;
-                one.usage.output += usage.output;
-                one.usage.reasoning += usage.reasoning;
-                one.usage.cache_read += usage.cache_read;
-                one.usage.cache_write += usage.cache_write;
-            }
-            one.cost += call.cost.unwrap_or_default();
+        let model = self.models.limit(
+            ModelLabels { provider: call.model.provider.clone(), model: call.model.name.clone() },
+            || ModelLabels { provider: OTHER.to_owned(), model: OTHER.to_owned() },
+        );
+        let outcome = call.error.unwrap_or("ok");
+        self.model_calls.get_or_create(&ModelCallLabels { model: model.clone(), outcome }).inc();
+        self.model_call_seconds.get_or_create(&model).observe(call.took.as_secs_f64());
+        self.cost_usd.get_or_create(&model).inc_by(call.cost.unwrap_or_default());
+        let usage = call.usage.unwrap_or_default();
+        // All kinds are created with the first call, so that a kind without tokens is reported as zero.
+        for (kind, count) in [
+            ("input", usage.input),
+            ("output", usage.output),
+            ("reasoning", usage.reasoning),
+            ("cache_read", usage.cache_read),
+            ("cache_write", usage.cache_write),
+        ] {
+            self.tokens.get_or_create(&TokenLabels { model: model.clone(), kind }).inc_by(count);
         }
         if let Some(listener) = self.listener.get() {
             listener(call);
@@ -149,49 +207,66 @@ impl Telemetry {
     }
 
     pub(crate) fn record_tool_call(&self, tool: &str, status: ToolCallStatus, took: Duration) {
-        let mut figures = self.metrics.lock();
-        let one = figures.tool(tool);
-        *one.by_status.entry(status.as_str()).or_default() += 1;
-        one.seconds.add(took);
+        let tool = self.tool_labels(tool);
+        self.tool_seconds.get_or_create(&tool).observe(took.as_secs_f64());
+        self.tool_calls.get_or_create(&ToolCallLabels { tool, status: status.as_str() }).inc();
     }
 
-    /// Firings that were noted or settled, once that is committed.
-    pub(crate) fn record_firings(&self, tally: FiringCounts) {
-        tally.add_to(&mut self.metrics.lock().triggers);
-    }
-
-    /// A call that was not made. A name that is no tool's is the model's invention: those are one.
+    /// Records a call that was not executed. `None` stands for a tool that does not exist: models
+    /// invent such names, so they share one label.
     pub(crate) fn record_refused_call(&self, tool: Option<&str>) {
-        let mut figures = self.metrics.lock();
-        *figures.tool(tool.unwrap_or("unknown")).by_status.entry("refused").or_default() += 1;
+        let tool = self.tool_labels(tool.unwrap_or("unknown"));
+        self.tool_calls.get_or_create(&ToolCallLabels { tool, status: "refused" }).inc();
+    }
+
+    /// Must be called after the transaction that inserted or settled the firings has committed.
+    pub(crate) fn record_firings(&self, counts: FiringCounts) {
+        counts.add_to(&self.trigger_firings);
+    }
+
+    fn tool_labels(&self, tool: &str) -> ToolLabels {
+        self.tools.limit(ToolLabels { tool: tool.to_owned() }, || ToolLabels { tool: OTHER.to_owned() })
     }
 }
 
-impl MetricsSnapshot {
-    fn model(&mut self, provider: &str, name: &str) -> &mut ModelMetrics {
-        let known = self.models.get(provider).is_some_and(|names| names.contains_key(name));
-        let full = !known && self.models.values().map(BTreeMap::len).sum::<usize>() >= MAX_NAMES;
-        let (provider, name) = if full { (OTHER, OTHER) } else { (provider, name) };
-        entry_or_default(entry_or_default(&mut self.models, provider), name)
-    }
+/// The label sets that have series of their own, at most [`MAX_NAMES`]. A [`Family`] cannot say how
+/// many label sets it has, and never removes one.
+struct LimitedLabels<L>(Mutex<HashSet<L>>);
 
-    fn tool(&mut self, name: &str) -> &mut ToolMetrics {
-        let full = !self.tools.contains_key(name) && self.tools.len() >= MAX_NAMES;
-        entry_or_default(&mut self.tools, if full { OTHER } else { name })
+impl<L> Default for LimitedLabels<L> {
+    fn default() -> Self {
+        Self(Mutex::default())
     }
 }
 
-/// Copies the name only when it is new.
-fn entry_or_default<'a, T: Default>(map: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {
-    if !map.contains_key(name) {
-        map.insert(name.to_owned(), T::default());
+impl<L: Clone + Eq + Hash> LimitedLabels<L> {
+    /// Returns `labels`, or `other` if they are new and the limit is reached.
+    fn limit(&self, labels: L, other: impl FnOnce() -> L) -> L {
+        let mut seen = self.0.lock();
+        if seen.contains(&labels) {
+            return labels;
+        }
+        if seen.len() >= MAX_NAMES {
+            return other();
+        }
+        seen.insert(labels.clone());
+        labels
     }
-    map.get_mut(name).expect("it is there now")
 }
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::encoding::text;
+
     use super::*;
+
+    fn render(telemetry: &Telemetry) -> String {
+        let mut registry = Registry::with_prefix("emergent");
+        telemetry.register(&mut registry);
+        let mut rendered = String::new();
+        text::encode(&mut rendered, &registry).unwrap();
+        rendered
+    }
 
     #[test]
     fn names_beyond_the_limit_are_counted_together() {
@@ -210,17 +285,25 @@ mod tests {
                     cost: Some(0.5),
                 });
             }
-            let figures = telemetry.metrics();
-            let models: usize = figures.models.values().map(BTreeMap::len).sum();
-            assert_eq!((figures.tools.len(), models), (MAX_NAMES + 1, MAX_NAMES + 1), "round {round}");
+            let rendered = render(&telemetry);
+            for name in ["tool_calls_total", "tool_seconds_count", "model_calls_total", "cost_usd_total"] {
+                let start = format!("emergent_{name}{{");
+                let series = rendered.lines().filter(|line| line.starts_with(&start)).count();
+                assert_eq!(series, MAX_NAMES + 1, "{name}, round {round}");
+            }
         }
-        let figures = telemetry.metrics();
-        assert_eq!(figures.tools["tool_0"].by_status["completed"], 2);
-        assert_eq!(
-            (figures.tools[OTHER].seconds.count, figures.tools[OTHER].seconds.by_bucket[1]),
-            (100, 100)
-        );
-        let other = &figures.models[OTHER][OTHER];
-        assert_eq!((other.by_outcome["ok"], other.usage.input, other.cost), (100, 300, 50.0));
+        let rendered = render(&telemetry);
+        for line in [
+            r#"emergent_tool_calls_total{tool="tool_0",status="completed"} 2"#,
+            r#"emergent_tool_seconds_count{tool="other"} 100"#,
+            r#"emergent_tool_seconds_bucket{le="0.001",tool="other"} 0"#,
+            r#"emergent_tool_seconds_bucket{le="0.005",tool="other"} 100"#,
+            r#"emergent_model_calls_total{provider="other",model="other",outcome="ok"} 100"#,
+            r#"emergent_tokens_total{provider="other",model="other",kind="input"} 300"#,
+            r#"emergent_tokens_total{provider="other",model="other",kind="output"} 0"#,
+            r#"emergent_cost_usd_total{provider="other",model="other"} 50.0"#,
+        ] {
+            assert!(rendered.lines().any(|rendered| rendered == line), "{line} in\n{rendered}");
+        }
     }
 }

@@ -115,6 +115,9 @@ fn what_cannot_be_computed_is_refused_by_name() {
     refused("config.json", |v| v["num_hidden_layers"] = json!(3), "`encoder.layer.2.");
     refused("modules.json", |v| v[1]["type"] = json!("sentence_transformers.models.Dense"), "`Dense`");
     refused("tokenizer.json", |v| v["model"]["type"] = json!("Unigram"), "`Unigram`");
+    refused("tokenizer.json", |v| v["model"]["unk_token"] = json!("[NONE]"), "`[NONE]`");
+    refused("tokenizer.json", |v| v["normalizer"] = json!("invented"), "`tokenizer.json`");
+    refused("tokenizer.json", |v| v["post_processor"] = json!(null), "tokens around a text");
 }
 
 #[test]

@@ -1,28 +1,36 @@
-//! What became of firings, for the figures. A transaction may run more than once, so it is counted
-//! in a value that only a commit hands on.
+//! Counts the outcomes of firings for the metrics. A transaction may run more than once, so it counts
+//! in a value that is added to the metrics only after the commit.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use emergent_domain::trigger::FiringCause;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family},
+};
 
-/// By kind (`schedule`, or the event) and outcome.
-pub type FiringTotals = BTreeMap<(&'static str, &'static str), u64>;
-
-/// The kind of those that are no events.
+/// The kind of firings of schedules. All others have the name of their event.
 pub const SCHEDULE: &str = "schedule";
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct FiringLabels {
+    /// [`SCHEDULE`], or the event.
+    kind: &'static str,
+    outcome: &'static str,
+}
+
 #[derive(Debug, Default)]
-pub(crate) struct FiringCounts(FiringTotals);
+pub(crate) struct FiringCounts(HashMap<FiringLabels, u64>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FiringOutcomeKind {
-    /// Started a run.
+    /// The firing started a run.
     Fired,
-    /// Shares the run that another started.
+    /// The firing shares the run of another firing.
     Coalesced,
-    /// Was known already.
+    /// The firing was recorded before.
     Deduplicated,
-    /// A rule said no.
+    /// A rule rejected the firing.
     Dropped,
     /// The run was not admitted.
     Refused,
@@ -43,19 +51,19 @@ impl FiringOutcomeKind {
 impl FiringCounts {
     pub fn add(&mut self, kind: &'static str, outcome: FiringOutcomeKind, by: usize) {
         if by > 0 {
-            *self.0.entry((kind, outcome.as_str())).or_default() += by as u64;
+            *self.0.entry(FiringLabels { kind, outcome: outcome.as_str() }).or_default() += by as u64;
         }
     }
 
-    pub fn add_to(self, figures: &mut FiringTotals) {
-        for (which, count) in self.0 {
-            *figures.entry(which).or_default() += count;
+    pub fn add_to(self, counters: &Family<FiringLabels, Counter>) {
+        for (labels, count) in self.0 {
+            counters.get_or_create(&labels).inc_by(count);
         }
     }
 }
 
-pub(super) fn firing_kind(fired: &FiringCause) -> &'static str {
-    match fired {
+pub(super) fn firing_kind(cause: &FiringCause) -> &'static str {
+    match cause {
         FiringCause::Schedule { .. } => SCHEDULE,
         FiringCause::Event { event, .. } => event.as_str(),
     }

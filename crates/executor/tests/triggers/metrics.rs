@@ -1,16 +1,25 @@
-//! What became of firings is counted, by kind.
+//! The outcomes of firings are counted, by kind.
 
 use std::collections::BTreeMap;
 
 use emergent_testkit::both_engines;
+use prometheus_client::{encoding::text, registry::Registry};
 
 use crate::*;
 
-/// What both servers counted, as `kind outcome`.
+/// The firings that both servers counted, as `kind outcome`.
 fn counted(two: &Two) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for house in [&two.here, &two.there] {
-        for ((kind, outcome), count) in house.executor.telemetry().metrics().triggers {
+        let mut registry = Registry::default();
+        house.executor.telemetry().register(&mut registry);
+        let mut rendered = String::new();
+        text::encode(&mut rendered, &registry).unwrap();
+        for line in rendered.lines().filter(|line| line.starts_with("trigger_firings_total{")) {
+            let [_, kind, _, outcome, count] = line.split('"').collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
+            let count: u64 = count.trim_start_matches("} ").parse().unwrap();
             *all.entry(format!("{kind} {outcome}")).or_default() += count;
         }
     }

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::{
     ApiError, App,
-    metrics::{RunMetrics, WaitingFirings, WorkflowMetrics},
+    metrics::{self, Gauges},
     response::{Envelope, Result, ok},
 };
 
@@ -47,25 +47,33 @@ pub(super) async fn ready(State(app): State<App>) -> Result<HealthView> {
     }
 }
 
-/// Figures for Prometheus.
+/// Metrics for Prometheus.
 #[utoipa::path(
     get, path = "/metrics", tag = "server", operation_id = "metrics",
-    responses((status = 200, description = "Prometheus text", body = String, content_type = "text/plain")),
+    responses((
+        status = 200, description = "Metrics in the text format of OpenMetrics",
+        body = String, content_type = "application/openmetrics-text",
+    )),
 )]
 pub(super) async fn metrics(State(app): State<App>) -> std::result::Result<impl IntoResponse, ApiError> {
-    let most = app.executor.settings().max_queued;
+    let max_queued = app.executor.settings().max_queued;
     let count = move |tx: &mut Tx<'_>| -> store::Result<_> {
-        let triggered =
-            WaitingFirings { events: firings::count_waiting(tx)?, schedules: schedules::count_waiting(tx)? };
-        let (queued, live) = (runs::count_queued(tx, most)?, workflows::count_active(tx)?);
-        Ok((jobs::counts(tx)?, embedding_queue::len(tx)?, queued, live, triggered))
+        Ok(Gauges {
+            queued_runs: runs::count_queued(tx, max_queued)?,
+            active_workflows: workflows::count_active(tx)?,
+            waiting_schedules: schedules::count_waiting(tx)?,
+            waiting_events: firings::count_waiting(tx)?,
+            jobs: jobs::counts(tx)?,
+            embedding_queue: embedding_queue::len(tx)?,
+            ..Gauges::default()
+        })
     };
-    let (jobs, vectors, queued, live, waiting) = app.graph.db().read(count).await?;
-    let running = app.executor.driven_count();
-    let (figures, driven) = (app.dispatcher.metrics(), app.dispatcher.driven_count());
-    let workflows = WorkflowMetrics { figures, driven, live };
-    let runs =
-        RunMetrics { figures: app.executor.telemetry().metrics(), running, queued, workflows, waiting };
-    let text = app.metrics.render(app.streams.open_count(), &jobs, vectors, &runs);
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
+    let gauges = Gauges {
+        event_streams: app.streams.open_count(),
+        running_runs: app.executor.driven_count(),
+        driven_workflows: app.dispatcher.driven_count(),
+        ..app.graph.db().read(count).await?
+    };
+    let text = app.metrics.render(&app.executor, &app.dispatcher, gauges);
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
 }

@@ -1,4 +1,5 @@
-//! The files of a sentence-transformers directory, and what in them this crate can do.
+//! Reads the configuration files of a sentence-transformers directory, and refuses what this crate
+//! cannot compute.
 
 use std::{
     collections::HashMap,
@@ -13,25 +14,27 @@ use crate::{embed::EmbedTask, error::BoxedError};
 
 pub struct Directory {
     root: PathBuf,
-    /// Where the network itself lies; older models keep it one level down.
+    /// The directory of the network; older models keep it in a subdirectory.
     transformer: PathBuf,
     pub pooling: Pooling,
 }
 
 impl Directory {
     pub fn open(root: &Path) -> Result<Self, BoxedError> {
-        let mut found = Self { root: root.into(), transformer: root.into(), pooling: Pooling::Mean };
+        let mut directory = Self { root: root.into(), transformer: root.into(), pooling: Pooling::Mean };
         let modules: Vec<Module> = json(&root.join("modules.json"))?.unwrap_or_default();
         for module in modules {
             let path = root.join(&module.path);
             match module.kind.rsplit('.').next().unwrap_or_default() {
-                "Transformer" => found.transformer = path,
-                "Pooling" => found.pooling = required::<PoolingConfig>(&path.join("config.json"))?.read()?,
+                "Transformer" => directory.transformer = path,
+                "Pooling" => {
+                    directory.pooling = required::<PoolingConfig>(&path.join("config.json"))?.read()?
+                }
                 "Normalize" => {}
                 other => return Err(format!("its step `{other}` is not supported").into()),
             }
         }
-        Ok(found)
+        Ok(directory)
     }
 
     pub fn config(&self) -> Result<BertConfig, BoxedError> {
@@ -55,10 +58,9 @@ impl Directory {
 
     pub fn tokenizer(&self, config: &BertConfig) -> Result<Tokenizer, BoxedError> {
         let limits: Limits = json(&self.transformer.join("sentence_bert_config.json"))?.unwrap_or_default();
-        let most = config.max_position_embeddings;
-        let mut tokenizer = Tokenizer::load(&self.transformer)?;
-        tokenizer.limit(limits.max_seq_length.unwrap_or(most).min(most), limits.do_lower_case);
-        Ok(tokenizer)
+        let max_positions = config.max_position_embeddings;
+        let max_tokens = limits.max_seq_length.map_or(max_positions, |length| length.min(max_positions));
+        Tokenizer::load(&self.transformer, max_tokens, limits.do_lower_case)
     }
 
     pub fn prompts(&self) -> Result<Prompts, BoxedError> {
@@ -101,7 +103,7 @@ struct Limits {
     do_lower_case: bool,
 }
 
-/// Words some models want in front of a text, such as `query: `.
+/// Texts that some models expect before the text to embed, such as `query: `.
 #[derive(Default, Deserialize)]
 pub struct Prompts {
     #[serde(default)]
@@ -120,7 +122,7 @@ impl Prompts {
     }
 }
 
-/// How the vectors of the tokens become one.
+/// How the vectors of the tokens are combined into one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pooling {
     Mean,
@@ -149,7 +151,7 @@ impl PoolingConfig {
             self.rest.iter().filter(|(_, on)| **on == true).map(|(mode, _)| &**mode).collect();
         modes.sort_unstable();
         match modes[..] {
-            // They differ by a factor, which normalising takes away.
+            // They differ only by a factor, which normalisation removes.
             ["pooling_mode_mean_tokens"] | ["pooling_mode_mean_sqrt_len_tokens"] => Ok(Pooling::Mean),
             ["pooling_mode_cls_token"] => Ok(Pooling::Cls),
             ["pooling_mode_max_tokens"] => Ok(Pooling::Max),
@@ -169,16 +171,16 @@ impl Pooling {
             let both = pooled.iter_mut().zip(state);
             match self {
                 Self::Cls => break,
-                // The sum points where the mean does.
-                Self::Mean => both.for_each(|(all, one)| *all += one),
-                Self::Max => both.for_each(|(all, one)| *all = all.max(*one)),
+                // The sum has the direction of the mean, and the length is normalised later.
+                Self::Mean => both.for_each(|(sum, value)| *sum += value),
+                Self::Max => both.for_each(|(max, value)| *max = max.max(*value)),
             }
         }
         pooled
     }
 }
 
-/// `None` when there is no such file.
+/// Reads a JSON file. Returns `None` if it does not exist.
 pub fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, BoxedError> {
     let name = path.file_name().unwrap_or_default().display();
     match fs::read(path) {

@@ -1,15 +1,14 @@
-//! A sentence-transformers directory, computed here on the CPU.
+//! Computes the vectors of a sentence-transformers model on the CPU.
 //!
-//! Covers what most small English models are: BERT with a WordPiece vocabulary, such as
-//! MiniLM, bge and e5. Anything else is refused at start, by name, rather than giving
-//! vectors that look right. Published models agree with their reference to rounding.
+//! Most small English models are supported: BERT with a WordPiece vocabulary, such as MiniLM, bge and
+//! e5. Other models are refused by name when they are loaded, because they would give vectors that
+//! only look right. The vectors of published models equal those of their reference up to rounding.
 
 mod bert;
 mod directory;
 mod math;
 mod tokenize;
 mod weights;
-mod wordpiece;
 
 use std::{
     path::{Path, PathBuf},
@@ -28,14 +27,14 @@ use self::{
 use super::{EmbedTask, Embedder, normalize};
 use crate::{Error, error::BoxedError};
 
-/// Enough rows to keep the multiplication busy, few enough to stay near the cache.
+/// Large enough for efficient matrix products, small enough for the processor's cache.
 const MAX_BATCH_TOKENS: usize = 1024;
 
 pub struct LocalEmbedder {
     name: String,
     dir: PathBuf,
     model: Arc<Model>,
-    /// More computations than cores only compete for memory.
+    /// One permit per core: more computations at once would only compete for memory.
     cores: Semaphore,
 }
 
@@ -44,7 +43,7 @@ impl LocalEmbedder {
         let model = Model::load(dir).map_err(|source| Error::Local { dir: dir.into(), source })?;
         let title = dir.file_name().map_or("model".into(), |name| name.to_string_lossy());
         Ok(Self {
-            // Two models may share a directory's name over time, but not their numbers.
+            // A directory may hold another model later, so the name includes a hash of the weights.
             name: format!("local/{title}@{:08x}", model.bert.fingerprint()),
             dir: dir.into(),
             model: Arc::new(model),
@@ -99,13 +98,15 @@ impl Model {
 
     fn embed(&self, texts: &[String], task: EmbedTask) -> Result<Vec<Vec<f32>>, BoxedError> {
         let prompt = self.prompts.for_task(task);
-        let tokens: Vec<Vec<u32>> =
-            texts.iter().map(|text| self.tokenizer.encode(&format!("{prompt}{text}"))).collect();
+        let tokens: Vec<Vec<u32>> = texts
+            .iter()
+            .map(|text| self.tokenizer.encode(&format!("{prompt}{text}")))
+            .collect::<Result<_, _>>()?;
         let mut vectors = Vec::with_capacity(tokens.len());
         let mut rest = tokens.as_slice();
         while !rest.is_empty() {
-            let (now, later) = rest.split_at(batch_len(rest));
-            vectors.extend(self.embed_tokens(now)?);
+            let (batch, later) = rest.split_at(batch_len(rest));
+            vectors.extend(self.embed_tokens(batch)?);
             rest = later;
         }
         Ok(vectors)
@@ -118,7 +119,7 @@ impl Model {
         for text in texts {
             let (own, later) = rest.split_at(text.len() * self.bert.hidden());
             let mut vector = self.pooling.pool(own, self.bert.hidden());
-            // Also where the model's own last step leaves it out: callers compare angles.
+            // Callers compare angles, so vectors are normalised even if the model itself does not do it.
             if !normalize(&mut vector) {
                 return Err("a text came out as a vector without a direction".into());
             }
@@ -129,7 +130,7 @@ impl Model {
     }
 }
 
-/// How many texts from the front to compute at once; at least one.
+/// How many of the first texts are computed at once; at least one.
 fn batch_len(texts: &[Vec<u32>]) -> usize {
     let mut tokens = 0;
     let over = texts.iter().position(|text| {

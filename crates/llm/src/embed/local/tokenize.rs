@@ -1,169 +1,92 @@
 //! A model's tokenizer, from `tokenizer.json` or, for older models, `vocab.txt`.
 
-use std::{collections::HashMap, fs, path::Path};
+use std::{fs, path::Path};
 
 use serde::Deserialize;
-use serde_json::Value;
-
-use super::{
-    directory::json,
-    wordpiece::{TextCleaner, WordPiece, words},
+use serde_json::value::RawValue;
+use tokenizers::{
+    AddedToken, PostProcessor, TruncationParams, models::wordpiece::WordPiece, normalizers::BertNormalizer,
+    pre_tokenizers::bert::BertPreTokenizer, processors::bert::BertProcessing,
 };
+
+use super::directory::json;
 use crate::error::BoxedError;
 
+/// `[CLS]` before and `[SEP]` after each text.
+const TOKENS_AROUND: usize = 2;
+/// A text is cut at this many bytes for each token that the model takes, because the library reads a
+/// text to its end before it truncates it. A token of English text has about five bytes.
+const MAX_BYTES_PER_TOKEN: usize = 64;
+
 pub struct Tokenizer {
-    pieces: WordPiece,
-    cleaning: TextCleaner,
+    tokenizer: tokenizers::Tokenizer,
     lowercase_first: bool,
-    /// `[CLS]` before and `[SEP]` after each text.
-    first: u32,
-    last: u32,
-    /// Written out in a text, these stand for themselves.
-    special: Vec<(String, u32)>,
-    max_tokens: usize,
+    max_bytes: usize,
 }
 
 impl Tokenizer {
-    pub fn load(dir: &Path) -> Result<Self, BoxedError> {
-        match json::<TokenizerJson>(&dir.join("tokenizer.json"))? {
-            Some(file) => file.read(),
-            None => from_vocabulary(dir),
+    /// `max_tokens` includes the tokens around a text.
+    pub fn load(dir: &Path, max_tokens: usize, lowercase_first: bool) -> Result<Self, BoxedError> {
+        let mut tokenizer = match json::<Box<RawValue>>(&dir.join("tokenizer.json"))? {
+            Some(file) => from_tokenizer_json(file.get())?,
+            None => from_vocabulary(dir)?,
+        };
+        let around = tokenizer.get_post_processor().map_or(0, |processor| processor.added_tokens(false));
+        if around != TOKENS_AROUND {
+            return Err("`tokenizer.json`: the tokens around a text are not those of a BERT model".into());
         }
+        let max_length = max_tokens.max(TOKENS_AROUND);
+        let truncation = TruncationParams { max_length, ..TruncationParams::default() };
+        tokenizer.with_padding(None).with_truncation(Some(truncation))?;
+        let max_bytes = max_length.saturating_mul(MAX_BYTES_PER_TOKEN);
+        Ok(Self { tokenizer, lowercase_first, max_bytes })
     }
 
-    /// `most` counts the two tokens around the text.
-    pub fn limit(&mut self, most: usize, lowercase_first: bool) {
-        self.max_tokens = most.max(2);
-        self.lowercase_first = lowercase_first;
-    }
-
-    /// At least two and at most `most` tokens; what is longer loses its end.
-    pub fn encode(&self, text: &str) -> Vec<u32> {
-        let lower = self.lowercase_first.then(|| text.to_lowercase());
-        let mut rest = lower.as_deref().unwrap_or(text);
-        let mut tokens = vec![self.first];
-        while !rest.is_empty() && tokens.len() < self.max_tokens {
-            let (plain, special, later) = self.next_special(rest);
-            for word in words(&self.cleaning.apply(plain)) {
-                // A long document is not read to its end for its first page.
-                if tokens.len() >= self.max_tokens {
-                    break;
-                }
-                self.pieces.split(word, &mut tokens);
-            }
-            tokens.extend(special);
-            rest = later;
-        }
-        tokens.truncate(self.max_tokens - 1);
-        tokens.push(self.last);
-        tokens
-    }
-
-    /// The text up to the next special token, that token, and what follows.
-    fn next_special<'a>(&self, text: &'a str) -> (&'a str, Option<u32>, &'a str) {
-        let found = self.special.iter().filter_map(|(name, id)| Some((text.find(name)?, name.len(), *id)));
-        match found.min_by_key(|(at, ..)| *at) {
-            Some((at, length, id)) => (&text[..at], Some(id), &text[at + length..]),
-            None => (text, None, ""),
-        }
+    /// Returns at least two tokens and at most `max_tokens`; the end of a longer text is left out.
+    ///
+    /// Texts are encoded one by one: the batch calls of the library start threads of their own.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, BoxedError> {
+        let text = &text[..text.floor_char_boundary(self.max_bytes)];
+        let lowercase = self.lowercase_first.then(|| text.to_lowercase());
+        let encoding = self.tokenizer.encode_fast(lowercase.as_deref().unwrap_or(text), true)?;
+        Ok(encoding.get_ids().to_vec())
     }
 }
 
-/// The part of `tokenizer.json` that matters for BERT.
+/// The part of `tokenizer.json` that is checked before the library loads the file.
 #[derive(Deserialize)]
 struct TokenizerJson {
-    #[serde(default)]
-    added_tokens: Vec<AddedToken>,
-    normalizer: Value,
-    pre_tokenizer: Value,
-    post_processor: Value,
-    model: Value,
+    model: ModelJson,
 }
 
 #[derive(Deserialize)]
-struct AddedToken {
-    id: u32,
-    content: String,
+struct ModelJson {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    unk_token: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct Normalizer {
-    clean_text: bool,
-    handle_chinese_chars: bool,
-    strip_accents: Option<bool>,
-    lowercase: bool,
-}
-
-#[derive(Deserialize)]
-struct Vocabulary {
-    unk_token: String,
-    continuing_subword_prefix: String,
-    max_input_chars_per_word: usize,
-    vocab: HashMap<String, u32>,
-}
-
-impl TokenizerJson {
-    fn read(self) -> Result<Tokenizer, BoxedError> {
-        require_kind(&self.model, "model", "WordPiece")?;
-        require_kind(&self.normalizer, "normalizer", "BertNormalizer")?;
-        require_kind(&self.pre_tokenizer, "pre_tokenizer", "BertPreTokenizer")?;
-        let normalizer: Normalizer = serde_json::from_value(self.normalizer)?;
-        let model: Vocabulary = serde_json::from_value(self.model)?;
-        let (first, last) = boundary_ids(&self.post_processor)
-            .ok_or("`tokenizer.json`: the tokens around a text are not those of a BERT model")?;
-        Ok(Tokenizer {
-            pieces: WordPiece {
-                unknown: id(&model.vocab, &model.unk_token)?,
-                vocabulary: model.vocab,
-                continuing: model.continuing_subword_prefix,
-                longest_word: model.max_input_chars_per_word,
-            },
-            cleaning: TextCleaner {
-                clean_text: normalizer.clean_text,
-                chinese: normalizer.handle_chinese_chars,
-                strip_accents: normalizer.strip_accents.unwrap_or(normalizer.lowercase),
-                lowercase: normalizer.lowercase,
-            },
-            lowercase_first: false,
-            first,
-            last,
-            special: self.added_tokens.into_iter().map(|token| (token.content, token.id)).collect(),
-            max_tokens: usize::MAX,
-        })
+/// The library reads other models as well, but the encoder is BERT's: it would compute vectors for
+/// them that mean nothing.
+fn from_tokenizer_json(file: &str) -> Result<tokenizers::Tokenizer, BoxedError> {
+    let named = |error: BoxedError| format!("`tokenizer.json`: {error}");
+    let TokenizerJson { model } = serde_json::from_str(file).map_err(|error| named(error.into()))?;
+    let kind = model.kind.as_deref().unwrap_or("none");
+    if kind != "WordPiece" {
+        return Err(
+            named(format!("a model of type `{kind}` is not supported, only `WordPiece`").into()).into()
+        );
     }
-}
-
-fn require_kind(part: &Value, name: &str, kind: &str) -> Result<(), BoxedError> {
-    let is = part["type"].as_str().unwrap_or("none");
-    if is == kind {
-        return Ok(());
-    }
-    Err(format!("`tokenizer.json`: a {name} of type `{is}` is not supported, only `{kind}`").into())
-}
-
-/// The ids of `[CLS]` and `[SEP]`, in either of the two ways a file may give them.
-fn boundary_ids(processor: &Value) -> Option<(u32, u32)> {
-    let number = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
-    if processor["type"] == "BertProcessing" {
-        return Some((number(&processor["cls"][1])?, number(&processor["sep"][1])?));
-    }
-    let single = processor["single"].as_array()?;
-    let [first, _, last] = &single[..] else { return None };
-    let id = |part: &Value| {
-        let name = part["SpecialToken"]["id"].as_str()?;
-        number(&processor["special_tokens"][name]["ids"][0])
-    };
-    Some((id(first)?, id(last)?))
-}
-
-fn id(vocabulary: &HashMap<String, u32>, token: &str) -> Result<u32, BoxedError> {
-    vocabulary.get(token).copied().ok_or_else(|| format!("the vocabulary has no `{token}`").into())
+    let tokenizer = tokenizers::Tokenizer::from_bytes(file).map_err(named)?;
+    token_id(&tokenizer, model.unk_token.as_deref().unwrap_or("[UNK]"))?;
+    Ok(tokenizer)
 }
 
 #[derive(Deserialize)]
 #[serde(default)]
 struct TokenizerConfig {
     do_lower_case: bool,
+    /// The default is the value of `do_lower_case`.
     strip_accents: Option<bool>,
     tokenize_chinese_chars: bool,
 }
@@ -174,32 +97,93 @@ impl Default for TokenizerConfig {
     }
 }
 
-fn from_vocabulary(dir: &Path) -> Result<Tokenizer, BoxedError> {
-    let lines = fs::read_to_string(dir.join("vocab.txt"))
+fn from_vocabulary(dir: &Path) -> Result<tokenizers::Tokenizer, BoxedError> {
+    let lines = fs::read(dir.join("vocab.txt"))
         .map_err(|error| format!("neither `tokenizer.json` nor `vocab.txt` can be read: {error}"))?;
     let config: TokenizerConfig = json(&dir.join("tokenizer_config.json"))?.unwrap_or_default();
-    let vocabulary: HashMap<String, u32> = lines.lines().map(str::to_owned).zip(0..).collect();
-    let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
-    Ok(Tokenizer {
-        first: id(&vocabulary, "[CLS]")?,
-        last: id(&vocabulary, "[SEP]")?,
-        special: special
-            .iter()
-            .filter_map(|name| Some((name.to_string(), *vocabulary.get(*name)?)))
-            .collect(),
-        pieces: WordPiece {
-            unknown: id(&vocabulary, "[UNK]")?,
-            vocabulary,
-            continuing: "##".into(),
-            longest_word: 100,
-        },
-        cleaning: TextCleaner {
-            clean_text: true,
-            chinese: config.tokenize_chinese_chars,
-            strip_accents: config.strip_accents.unwrap_or(config.do_lower_case),
-            lowercase: config.do_lower_case,
-        },
-        lowercase_first: false,
-        max_tokens: usize::MAX,
-    })
+    let model = WordPiece::builder().vocab(WordPiece::read_bytes(&lines)?).build()?;
+    let mut tokenizer = tokenizers::Tokenizer::new(model);
+    token_id(&tokenizer, "[UNK]")?;
+    let cls = ("[CLS]".to_owned(), token_id(&tokenizer, "[CLS]")?);
+    let sep = ("[SEP]".to_owned(), token_id(&tokenizer, "[SEP]")?);
+    let TokenizerConfig { do_lower_case, strip_accents, tokenize_chinese_chars } = config;
+    tokenizer
+        .with_normalizer(Some(BertNormalizer::new(
+            true,
+            tokenize_chinese_chars,
+            strip_accents,
+            do_lower_case,
+        )))?
+        .with_pre_tokenizer(Some(BertPreTokenizer))
+        .with_post_processor(Some(BertProcessing::new(sep, cls)));
+    // A name that is not in the vocabulary would get a new id, for which the model has no weights.
+    let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        .into_iter()
+        .filter(|name| tokenizer.token_to_id(name).is_some())
+        .map(|name| AddedToken::from(name, true))
+        .collect::<Vec<_>>();
+    tokenizer.add_special_tokens(special)?;
+    Ok(tokenizer)
+}
+
+fn token_id(tokenizer: &tokenizers::Tokenizer, name: &str) -> Result<u32, BoxedError> {
+    tokenizer.token_to_id(name).ok_or_else(|| format!("the vocabulary has no `{name}`").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPECIAL: [&str; 3] = ["[UNK]", "[CLS]", "[SEP]"];
+
+    fn with_vocabulary(pieces: &[&str], max_tokens: usize) -> Tokenizer {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("vocab.txt"), [&SPECIAL, pieces].concat().join("\n")).unwrap();
+        Tokenizer::load(dir.path(), max_tokens, false).unwrap()
+    }
+
+    /// Encodes with a vocabulary of the expected pieces, and reads the pieces back.
+    fn check(text: &str, expected: &str) {
+        let mut pieces: Vec<&str> = expected.split(' ').collect();
+        pieces.sort_unstable();
+        pieces.dedup();
+        let tokens = with_vocabulary(&pieces, 512).encode(text).unwrap();
+        let [1, inner @ .., 2] = &tokens[..] else { panic!("{tokens:?}") };
+        let all = [&SPECIAL, &pieces[..]].concat();
+        let found: Vec<&str> = inner.iter().map(|id| all[*id as usize]).collect();
+        assert_eq!(found.join(" "), expected);
+    }
+
+    #[test]
+    fn a_text_is_split_at_spaces_punctuation_and_chinese_characters() {
+        check("Hey friend!\tHow are-you?!?", "hey friend ! how are - you ? ! ?");
+        check("日本 語です", "日 本 語 てす");
+        check("$5…»x«", "$ 5 … » x «");
+    }
+
+    #[test]
+    fn accents_case_and_invisible_characters_are_removed() {
+        check("Ünïcode\u{200b}\u{0} RÉSUMÉ ΣΊΣΥΦΟΣ", "unicode resume σισυφοσ");
+    }
+
+    #[test]
+    fn the_longest_piece_of_the_vocabulary_is_used() {
+        let tokenizer = with_vocabulary(&["un", "##aff", "##able", "##a", "##ff", "u"], 512);
+        let encode = |word: &str| tokenizer.encode(word).unwrap();
+        assert_eq!(encode("unaffable"), [1, 3, 4, 5, 2]);
+        assert_eq!(encode("unaff"), [1, 3, 4, 2]);
+        assert_eq!(encode("unaffordable"), [1, 0, 2]);
+        assert_eq!(encode(&"u".repeat(101)), [1, 0, 2]);
+        assert_eq!(encode("u [SEP] u"), [1, 8, 2, 8, 2]);
+    }
+
+    #[test]
+    fn a_long_text_loses_its_end() {
+        let tokenizer = with_vocabulary(&["a"], 4);
+        assert_eq!(tokenizer.encode("").unwrap(), [1, 2]);
+        assert_eq!(tokenizer.encode(&"a ".repeat(1_000_000)).unwrap(), [1, 3, 3, 2]);
+        // The bound of bytes is inside a character.
+        assert_eq!(tokenizer.encode(&"€".repeat(1_000)).unwrap(), [1, 0, 2]);
+        assert_eq!(with_vocabulary(&["a"], 0).encode("a a").unwrap(), [1, 2]);
+    }
 }

@@ -1,33 +1,26 @@
 //! Reads a `.safetensors` file: eight bytes of length, a JSON header, then raw numbers.
 //!
-//! One tensor at a time straight from the file, so that loading needs the memory of the
-//! model once, not twice.
+//! Tensors are read from the file one at a time, so that loading needs the memory of the model once,
+//! not twice.
 
 use std::{
-    collections::HashMap,
     fs::File,
     io::{Read, Seek, SeekFrom},
     path::Path,
 };
 
-use serde::Deserialize;
+use half::{bf16, f16};
+use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 
 use crate::error::BoxedError;
 
 pub struct Weights {
     file: File,
-    tensors: HashMap<String, Tensor>,
-    data: u64,
-    length: u64,
+    metadata: Metadata,
+    /// Where the numbers start in the file.
+    data_start: u64,
     /// Models saved with a head on top have `bert.` before every name.
     prefix: &'static str,
-}
-
-#[derive(Deserialize)]
-struct Tensor {
-    dtype: String,
-    shape: Vec<usize>,
-    data_offsets: (u64, u64),
 }
 
 impl Weights {
@@ -37,24 +30,27 @@ impl Weights {
         let mut size = [0; 8];
         file.read_exact(&mut size).map_err(|_| "`model.safetensors` is cut short")?;
         let size = u64::from_le_bytes(size);
-        // Also keeps a file that is something else from asking for terabytes.
+        // Without this check, a file in another format could ask for terabytes of memory.
         if size > length.saturating_sub(8) {
             return Err("`model.safetensors` is not a safetensors file".into());
         }
         let mut header = vec![0; size as usize];
         file.read_exact(&mut header)?;
-        let mut header: HashMap<String, serde_json::Value> = serde_json::from_slice(&header)
+        let metadata: Metadata = serde_json::from_slice(&header)
             .map_err(|error| format!("`model.safetensors` is not a safetensors file: {error}"))?;
-        header.remove("__metadata__");
-        let tensors: HashMap<String, Tensor> = header
-            .into_iter()
-            .map(|(name, entry)| Ok((name, serde_json::from_value(entry)?)))
-            .collect::<Result<_, BoxedError>>()?;
-        let prefix = if tensors.keys().any(|name| name.starts_with("bert.")) { "bert." } else { "" };
-        Ok(Self { file, tensors, data: 8 + size, length, prefix })
+        let (promised, present) = (metadata.data_len() as u64, length - 8 - size);
+        if promised != present {
+            return Err(format!(
+                "`model.safetensors` is cut short or damaged: its header promises {promised} bytes of \
+                 numbers, the file has {present}"
+            )
+            .into());
+        }
+        let has_prefix = metadata.tensors().keys().any(|name| name.starts_with("bert."));
+        Ok(Self { file, metadata, data_start: 8 + size, prefix: if has_prefix { "bert." } else { "" } })
     }
 
-    /// The numbers of a tensor, in rows, if it has the shape the configuration promises.
+    /// Returns the numbers of a tensor, row by row, if it has the shape that the configuration names.
     pub fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, BoxedError> {
         let tensor = self.find(name).ok_or_else(|| format!("the weights `{name}` are missing"))?;
         if tensor.shape != shape {
@@ -64,46 +60,30 @@ impl Weights {
             )
             .into());
         }
-        let (width, number): (usize, fn(&[u8]) -> f32) = match tensor.dtype.as_str() {
-            "F32" => (4, |b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])),
-            "BF16" => (2, |b| f32::from_bits(u32::from(u16::from_le_bytes([b[0], b[1]])) << 16)),
-            "F16" => (2, |b| from_half(u16::from_le_bytes([b[0], b[1]]))),
+        let (width, to_f32): (usize, fn(&[u8]) -> f32) = match tensor.dtype {
+            Dtype::F32 => (4, |b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])),
+            Dtype::BF16 => (2, |b| bf16::from_le_bytes([b[0], b[1]]).to_f32()),
+            Dtype::F16 => (2, |b| f16::from_le_bytes([b[0], b[1]]).to_f32()),
             other => {
                 return Err(
                     format!("the weights `{name}` are of type `{other}`; use F32, F16 or BF16").into()
                 );
             }
         };
+        // The header was checked: the range is inside the file and fits the type and the shape.
         let (start, end) = tensor.data_offsets;
-        let count: usize = shape.iter().product();
-        let inside = end.checked_add(self.data).is_some_and(|end| end <= self.length);
-        if !inside || end.checked_sub(start) != Some((count * width) as u64) {
-            return Err(format!("the weights `{name}` are cut short").into());
-        }
-        self.file.seek(SeekFrom::Start(self.data + start))?;
-        let mut bytes = vec![0; count * width];
+        self.file.seek(SeekFrom::Start(self.data_start + start as u64))?;
+        let mut bytes = vec![0; end - start];
         self.file.read_exact(&mut bytes)?;
-        Ok(bytes.chunks_exact(width).map(number).collect())
+        Ok(bytes.chunks_exact(width).map(to_f32).collect())
     }
 
-    fn find(&self, name: &str) -> Option<&Tensor> {
+    fn find(&self, name: &str) -> Option<&TensorInfo> {
         let full = format!("{}{name}", self.prefix);
-        // What the first BERT called gamma and beta is weight and bias today.
+        // The first BERT models call these weights gamma and beta.
         let old =
             full.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
-        self.tensors.get(&full).or_else(|| self.tensors.get(&old))
-    }
-}
-
-/// A 16-bit float: moves the exponent from its bias of 15 to 127.
-fn from_half(half: u16) -> f32 {
-    let sign = if half >> 15 == 1 { -1.0 } else { 1.0 };
-    let (exponent, fraction) = (i32::from(half >> 10 & 0x1f), f32::from(half & 0x3ff) / 1024.0);
-    match exponent {
-        0 => sign * fraction * (-14f32).exp2(),
-        31 if fraction == 0.0 => sign * f32::INFINITY,
-        31 => f32::NAN,
-        _ => sign * (1.0 + fraction) * ((exponent - 15) as f32).exp2(),
+        self.metadata.info(&full).or_else(|| self.metadata.info(&old))
     }
 }
 
@@ -140,10 +120,13 @@ mod tests {
 
     #[test]
     fn halves_cover_the_whole_range() {
-        assert_eq!(from_half(0x0001), 5.960_464_5e-8);
-        assert_eq!(from_half(0x7bff), 65504.0);
-        assert_eq!(from_half(0xfc00), f32::NEG_INFINITY);
-        assert!(from_half(0x7e00).is_nan());
+        let read = |first: u16, second: u16| {
+            let data = [first.to_le_bytes(), second.to_le_bytes()].concat();
+            read(r#"{"w":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}"#, &data).unwrap()
+        };
+        assert_eq!(read(0x0001, 0x7bff), [5.960_464_5e-8, 65504.0]);
+        let special = read(0xfc00, 0x7e00);
+        assert!(special[0] == f32::NEG_INFINITY && special[1].is_nan(), "{special:?}");
     }
 
     #[test]
@@ -156,15 +139,16 @@ mod tests {
 
     #[test]
     fn a_damaged_file_says_what_is_wrong() {
-        let check = |header: &str, expected: &str| {
-            let error = read(header, &[0; 4]).unwrap_err();
+        let check = |header: &str, length: usize, expected: &str| {
+            let error = read(header, &vec![0; length]).unwrap_err();
             assert!(error.contains(expected), "{error}");
         };
-        check(r#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#, "cut short");
-        check(r#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}"#, "cut short");
-        check(r#"{"w":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}"#, "shape [3] instead of [2]");
-        check(r#"{"w":{"dtype":"I8","shape":[2],"data_offsets":[0,2]}}"#, "`I8`");
-        check(r#"{}"#, "`w` are missing");
-        check("not json", "not a safetensors file");
+        check(r#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#, 4, "cut short");
+        check(r#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}"#, 8, "not a safetensors file");
+        check(r#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}"#, 4, "not a safetensors file");
+        check(r#"{"w":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}"#, 12, "shape [3] instead of [2]");
+        check(r#"{"w":{"dtype":"I8","shape":[2],"data_offsets":[0,2]}}"#, 2, "`I8`");
+        check(r#"{}"#, 0, "`w` are missing");
+        check("not json", 4, "not a safetensors file");
     }
 }
