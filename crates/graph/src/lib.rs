@@ -1,9 +1,10 @@
-//! The knowledge graph: what may be written, and what follows from a write. SQL is the store's,
-//! HTTP the API's.
+//! The knowledge graph: validates writes and performs what follows from them, such as new versions,
+//! changes in the feed, text indexes and queued embeddings. It also contains search, traversal,
+//! documents, import and export. The SQL is in `store`, HTTP in `api`.
 //!
-//! Every write exists twice: a function over a transaction (`objects::create`), for callers whose
-//! own rows must commit with it, and a method of [`Graph`] that is that function in a transaction
-//! of its own.
+//! Every write exists twice. A function over a transaction, such as `objects::create`, serves
+//! callers whose own rows must commit together with it. A method of [`Graph`] runs the same
+//! function in a transaction of its own.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -41,7 +42,7 @@ pub use packs::StoredPack;
 pub use relationships::RelationshipFilter;
 pub use subgraph::{CreatedSubgraph, EdgeEnd, NewSubgraph, NewSubgraphEdge};
 
-/// A handle on the graph of every project; clones share it.
+/// A handle to the graphs of all projects. Clones share their state.
 #[derive(Clone)]
 pub struct Graph(Arc<Inner>);
 
@@ -49,14 +50,14 @@ struct Inner {
     db: Db,
     clock: Clock,
     embedder: Option<Arc<dyn Embedder>>,
-    /// Compiled packs by project, with the revision they belong to.
+    /// Compiled packs by project, with the revision that they were compiled from.
     packs: Mutex<HashMap<ProjectId, (i64, Arc<PackSet>)>>,
-    /// Vectors of queries asked lately.
+    /// Vectors of recent queries.
     queries: search::QueryVectorCache,
 }
 
 impl Graph {
-    /// Without an embedder nothing is queued for vectors, and searches are by text.
+    /// Without an embedder, nothing is queued for embedding and searches use text only.
     pub fn new(db: Db, clock: Clock, embedder: Option<Arc<dyn Embedder>>) -> Self {
         Self(Arc::new(Inner { db, clock, embedder, packs: Mutex::default(), queries: Default::default() }))
     }

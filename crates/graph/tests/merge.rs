@@ -284,7 +284,7 @@ both_engines! {
         let report: RevertReport = world.graph.revert_run(world.actor, first).await.unwrap();
         assert_eq!(report.undone.iter().map(|one| one.id).collect::<Vec<_>>(), [ada.0]);
         let [conflict] = &report.conflicts[..] else { panic!("{report:?}") };
-        assert_eq!((conflict.id, conflict.reason.as_str()), (bob.0, "was found in a document by someone else as well"));
+        assert_eq!((conflict.id, conflict.reason.as_str()), (bob.0, "was also extracted from a document by someone else"));
         assert_eq!(said_in(&world, ada.0).await, []);
         let said = async || said_in(&world, bob.0).await.iter().map(|one| one.chunk).collect::<Vec<_>>();
         assert_eq!(said().await.len(), 2, "what stays keeps its passages");

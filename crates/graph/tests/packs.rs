@@ -69,7 +69,7 @@ both_engines! {
         let other = create(new("Task", "", json!({ "priority": 1 }))).await.unwrap();
         let person = create(new("Person", "", json!({}))).await.unwrap();
         let wrong = problem(graph.create_relationship(world.actor, edge("blocks", good.id, person.id)).await);
-        assert_eq!(wrong, "type: `blocks` goes from Task to Task, and not from Task to Person");
+        assert_eq!(wrong, "type: `blocks` connects Task to Task, not Task to Person");
         let bad = NewRelationship { properties: map(json!({ "since": 1 })), ..edge("blocks", good.id, other.id) };
         assert!(problem(graph.create_relationship(world.actor, bad).await).starts_with("properties.since"));
         let made = world.edge("blocks", good.id, other.id).await;

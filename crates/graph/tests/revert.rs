@@ -139,7 +139,7 @@ both_engines! {
         let note = world.object(new("note", "", json!({ "a": 1 }))).await;
         world.graph.update_object(agent, note, set(json!({ "a": 2 }))).await.unwrap();
         world.graph.update_object(world.actor, note, set(json!({ "b": 1 }))).await.unwrap();
-        let why = (EntityKind::Object, note.0, "was changed since by someone else".to_owned());
+        let why = (EntityKind::Object, note.0, "has been changed by someone else since".to_owned());
         assert_eq!(refusal(&world, run).await, why);
 
         // In the midst of the run's own changes is no better.

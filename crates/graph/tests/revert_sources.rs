@@ -86,7 +86,7 @@ both_engines! {
 
         let report = world.graph.revert_run(world.actor, first).await.unwrap();
         let [conflict] = &report.conflicts[..] else { panic!("{report:?}") };
-        assert_eq!((conflict.id, conflict.reason.as_str()), (made.0, "was found in a document by someone else as well"));
+        assert_eq!((conflict.id, conflict.reason.as_str()), (made.0, "was also extracted from a document by someone else"));
         assert_eq!(chunks(&world, made.0).await, [chunk].into());
         assert_eq!(chunks(&world, old.0).await, [chunk].into());
 

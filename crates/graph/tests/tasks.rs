@@ -104,7 +104,7 @@ both_engines! {
         assert_eq!(status(&world.graph.get_object(world.project(), id).await.unwrap()), "pending");
         assert_eq!(
             problem(world.graph.create_object(world.actor, new("SpecTask", "", json!({ "status": "completed" }))).await),
-            "properties.status: a new task is pending, not completed: make it so, and move it on from there"
+            "properties.status: a new task must be pending, not completed: create it as pending, then change its status"
         );
         assert_eq!(
             problem(become_(&world, id, "done").await),
@@ -112,13 +112,13 @@ both_engines! {
         );
         assert_eq!(
             conflict(become_(&world, id, "failed").await),
-            "the task `build` is pending and can only become in_progress, completed or skipped, not failed"
+            "the task `build` is pending, which can only become in_progress, completed or skipped; it cannot become failed"
         );
         assert_eq!(status(&become_(&world, id, "in_progress").await.unwrap()), "in_progress");
         assert_eq!(status(&become_(&world, id, "completed").await.unwrap()), "completed");
         assert_eq!(
             conflict(become_(&world, id, "pending").await),
-            "the task `build` is completed and stays so, not pending"
+            "the task `build` is completed, which is final; it cannot become pending"
         );
         // Taking the status away is to send it back; everything else of it may change.
         let none = ObjectPatch { properties: Some(map(json!({ "status": null }))), ..ObjectPatch::default() };
@@ -147,7 +147,7 @@ both_engines! {
         });
         assert_eq!(
             conflict(back.await),
-            "the task `build` is pending and can only become in_progress, completed, failed or skipped, not paused"
+            "the task `build` is pending, which can only become in_progress, completed, failed or skipped; it cannot become paused"
         );
     }
 
@@ -172,7 +172,7 @@ both_engines! {
         assert_eq!(edges.relationships.created, 3);
         assert_eq!(edges.errors.len(), 1);
         assert_eq!(edges.errors[0].line, 3);
-        assert!(edges.errors[0].message.contains("in a circle: "), "{}", edges.errors[0].message);
+        assert!(edges.errors[0].message.contains("dependency cycle: "), "{}", edges.errors[0].message);
     }
 
     async fn tasks_do_not_wait_for_one_another_in_a_circle(db: TestDb) {
@@ -182,16 +182,16 @@ both_engines! {
         let block = async |from, to| graph.create_relationship(world.actor, edge("blocks", from, to)).await;
         block(a, b).await.unwrap();
         block(b, c).await.unwrap();
-        let round = "would let tasks wait for one another in a circle: ";
-        assert_eq!(problem(block(c, a).await), format!("toId: {round}c → a → b → c"));
-        assert_eq!(problem(block(b, b).await), format!("toId: {round}b → b"));
+        let round = "would create a dependency cycle: ";
+        assert_eq!(problem(block(c, a).await), format!("toId: {round}c → a → b → c; remove one of these edges"));
+        assert_eq!(problem(block(b, b).await), format!("toId: {round}b → b; remove one of these edges"));
         assert!(!block(a, b).await.unwrap().1, "the same edge again is the one that is there");
 
         // Several at once, also those that close it only together.
         let d = task(&world, "d").await;
         let some = || vec![edge("blocks", c, d), edge("blocks", d, a), edge("likes", d, a), edge("blocks", a, d)];
         let all = graph.bulk_create_relationships(world.actor, some(), true).await;
-        assert_eq!(problem(all), format!("relationships[1].toId: {round}d → a → b → c → d"));
+        assert_eq!(problem(all), format!("relationships[1].toId: {round}d → a → b → c → d; remove one of these edges"));
         let each = graph.bulk_create_relationships(world.actor, some(), false).await.unwrap();
         assert_eq!(each.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true, true]);
 
@@ -221,7 +221,7 @@ both_engines! {
         block(q, p).await.unwrap();
         // Until they become tasks.
         let turn = || ObjectPatch { type_: Some("SpecTask".into()), ..ObjectPatch::default() };
-        assert!(conflict(graph.update_object(world.actor, p, turn()).await).contains("in a circle: "));
+        assert!(conflict(graph.update_object(world.actor, p, turn()).await).contains("dependency cycle: "));
     }
 
     async fn what_comes_back_closes_no_circle(db: TestDb) {
@@ -234,7 +234,7 @@ both_engines! {
         let back = world.edge("blocks", c, a).await;
         assert_eq!(
             conflict(graph.restore_object(world.actor, b).await),
-            "it cannot come back: it would let tasks wait for one another in a circle: b → c → a → b"
+            "it cannot be restored: it would create a dependency cycle: b → c → a → b; remove one of these edges"
         );
         graph.delete_relationship(world.actor, back.id, None).await.unwrap();
         graph.restore_object(world.actor, b).await.unwrap();
@@ -251,7 +251,7 @@ both_engines! {
         world.edge("blocks", a, c).await;
         let reverted = graph.revert_run(world.actor, run).await.unwrap();
         let reasons: Vec<&str> = reverted.conflicts.iter().map(|one| one.reason.as_str()).collect();
-        assert!(reasons[0].contains("in a circle: "), "{reasons:?}");
+        assert!(reasons[0].contains("dependency cycle: "), "{reasons:?}");
         let ahead = db.read(move |tx| tasks::reachable_blocks(tx, &[a, b, c, e])).await.unwrap();
         assert_eq!(emergent_domain::task::find_cycle(&ahead), None);
     }
@@ -272,8 +272,8 @@ both_engines! {
         let told: Vec<(ObjectId, &str)> =
             reverted.conflicts.iter().map(|one| (ObjectId(one.id), one.reason.as_str())).collect();
         assert_eq!(told, [
-            (a, "the task `a` is completed and stays so, not in_progress"),
-            (c, "the task `c` is completed and stays so, not in_progress"),
+            (a, "the task `a` is completed, which is final; it cannot become in_progress"),
+            (c, "the task `c` is completed, which is final; it cannot become in_progress"),
         ]);
         assert_eq!(status(&graph.get_object(world.project(), b).await.unwrap()), "in_progress");
         assert_eq!(status(&graph.get_object(world.project(), a).await.unwrap()), "completed");
@@ -332,7 +332,7 @@ both_engines! {
             .await
             .unwrap();
         assert_eq!(made.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
-        let full = format!("the workflow `{flow}` has 2 tasks, and max_tasks is 2: it takes no more");
+        let full = format!("the workflow `{flow}` is full: it has 2 tasks, the limit is `max_tasks`");
         assert_eq!(conflict(graph.create_object(world.actor, in_workflow(flow, "d")).await), full);
         let from_wide = world.object(in_workflow(wide, "x")).await;
         let joins = ObjectPatch { properties: Some(map(json!({ "workflow_id": flow }))), ..ObjectPatch::default() };
@@ -353,7 +353,7 @@ both_engines! {
             let (one, other) = (one.await.unwrap(), other.await.unwrap());
             assert!(one.is_ok() != other.is_ok(), "round {round}: {one:?} {other:?}");
             let error = one.err().or(other.err()).unwrap();
-            assert!(error.to_string().contains("in a circle: "), "{error}");
+            assert!(error.to_string().contains("dependency cycle: "), "{error}");
         }
     }
 
