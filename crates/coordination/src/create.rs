@@ -255,7 +255,7 @@ fn find_cycle(new: &[NewTask]) -> Option<(usize, String)> {
         new.iter().flat_map(|one| dependencies(one).map(|before| (before, one.key.as_str()))).collect();
     let way = task::find_cycle(&edges)?;
     let at = new.iter().position(|one| way.first() == Some(&one.key.as_str()))?;
-    Some((at, format!("would let tasks wait for one another in a circle: {}", way.join(" → "))))
+    Some((at, format!("would create a dependency cycle: {}; remove one of these edges", way.join(" → "))))
 }
 
 /// Makes what was checked: the tasks, who waits for whom, who judges whom.

@@ -1,4 +1,4 @@
-//! Agents: what a definition says, and what it may say.
+//! Agents: the content of an agent definition, and the rules that validate it.
 
 use std::{fmt, str::FromStr};
 
@@ -13,8 +13,8 @@ use crate::{
     trigger::TriggerSpec,
 };
 
-/// An agent as it stands in a project. A change makes a new version; a run keeps the one it
-/// started with.
+/// An agent of a project. Every change creates a new version; a run uses the version that was
+/// current when it started.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
     pub id: AgentId,
@@ -26,7 +26,8 @@ pub struct Agent {
     pub deleted_at: Option<Timestamp>,
 }
 
-/// The words of a manifest: snake_case, unknown fields refused.
+/// The configuration of an agent. The field names are those of a product manifest (snake_case), and
+/// unknown fields are rejected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentDefinition {
@@ -35,13 +36,14 @@ pub struct AgentDefinition {
     pub description: String,
     #[serde(default)]
     pub system_prompt: String,
-    /// Without one, `EMERGENT_MODEL` decides.
+    /// If absent, the server uses the model of the setting `EMERGENT_MODEL`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelConfig>,
-    /// Names and globs of tools. An empty list is no tools.
+    /// Names and glob patterns of tools. An empty list means that the agent has no tools.
     #[serde(default)]
     pub tools: Vec<String>,
-    /// None: started by hand. Else a word such as `on_document_ingested`, or a cron expression.
+    /// If absent, the agent is started by hand only. Otherwise an event name such as
+    /// `on_document_ingested`, or a cron expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<String>,
     #[serde(default)]
@@ -52,7 +54,7 @@ pub struct AgentDefinition {
     pub is_default: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<u32>,
-    /// Seconds.
+    /// The timeout of a run in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_timeout: Option<u32>,
     #[serde(default)]
@@ -61,13 +63,13 @@ pub struct AgentDefinition {
     pub acp: Option<AcpConfig>,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
-    /// The product that brought it; none for an agent of the project's own.
+    /// The product that installed the agent. None if the project defined the agent itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub product: Option<String>,
 }
 
 impl AgentDefinition {
-    /// The least there can be.
+    /// Returns a definition that has only a name, with the default for every other field.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -88,7 +90,8 @@ impl AgentDefinition {
         }
     }
 
-    /// Whether a run of this agent below the top may delegate further.
+    /// Returns whether a run of this agent may delegate when another run has spawned it. A
+    /// top-level run may always delegate.
     pub fn allows_delegation(&self) -> bool {
         self.config.get("allow_delegation") == Some(&Value::Bool(true))
     }
@@ -113,7 +116,7 @@ impl fmt::Display for ModelConfig {
 
 impl FromStr for ModelConfig {
     type Err = Invalid;
-    /// `provider/name`; the name may have slashes of its own.
+    /// Parses `provider/name`. Only the first slash separates, so the name may contain slashes.
     fn from_str(text: &str) -> Result<Self, Invalid> {
         match text.split_once('/') {
             Some((provider, name)) if !provider.is_empty() && !name.is_empty() => Ok(Self {
@@ -145,7 +148,7 @@ macro_rules! string_enum {
             }
 
             pub fn parse(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|one| one.as_str() == text)
+                Self::ALL.iter().copied().find(|variant| variant.as_str() == text)
             }
         }
 
@@ -159,22 +162,22 @@ macro_rules! string_enum {
 pub(crate) use string_enum;
 
 string_enum! {
-    /// How an agent works: by itself, or through others.
+    /// How an agent executes: alone, or as a flow over other agents.
     #[derive(Default)]
     FlowType {
         #[default]
         Single = "single",
-        /// `flow_config.agents` in order, each with the output of the one before.
+        /// Runs `flow_config.agents` in order. Each agent receives the output of the previous one.
         Sequential = "sequential",
-        /// Again and again, until `flow_config.until` is met.
+        /// Repeats its agents until `flow_config.until` is met.
         Loop = "loop",
-        /// `flow_config.agents` side by side, then joined.
+        /// Runs `flow_config.agents` concurrently, then joins their outputs.
         Parallel = "parallel",
     }
 }
 
 string_enum! {
-    /// Where an agent is seen and from where it can be started.
+    /// Where an agent is listed, and who can start it.
     #[derive(Default)]
     Visibility {
         External = "external",
@@ -187,7 +190,7 @@ string_enum! {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowConfig {
-    /// Names of agents of the project. Empty: the agent itself.
+    /// Names of agents in the same project. If empty, the flow runs the agent itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -196,7 +199,7 @@ pub struct FlowConfig {
     pub max_iterations: Option<u32>,
 }
 
-/// When a loop has done enough: its last output contains a text, or is one.
+/// The condition that ends a loop: the last output contains a text, or equals it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Until {
@@ -220,7 +223,7 @@ impl Until {
     }
 }
 
-/// What the agent card says of an agent that the outside may call.
+/// The content of the agent card, which describes an externally visible agent to callers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AcpConfig {
@@ -239,77 +242,81 @@ const MAX_NAME_CHARS: usize = 100;
 const MAX_PROMPT_BYTES: usize = 1 << 20;
 const MAX_TOOLS: usize = 500;
 pub const MAX_ITERATIONS: u32 = 50;
-/// A day: longer work is a workflow.
+/// One day. Work that takes longer belongs in a workflow.
 const MAX_TIMEOUT_SECONDS: u32 = 86_400;
 
-/// What a definition must know of the project it is saved in.
+/// The names in a project that a definition may refer to.
 #[derive(Debug, Clone, Default)]
 pub struct AvailableNames {
-    /// Every name a whitelist may use: canonical names, aliases, `server.tool`.
+    /// All names that a tool whitelist may use: canonical names, aliases, and `server.tool`.
     pub tools: Vec<String>,
-    /// Tools of servers that have not been reached yet cannot be checked; their names pass.
+    /// False if some MCP servers have not been reached yet. Their tools cannot be checked then, so
+    /// the validation accepts their names.
     pub tools_complete: bool,
     pub agents: Vec<String>,
 }
 
 impl AgentDefinition {
-    /// Every rule a definition must keep, with every breach named.
-    pub fn check(&self, around: &AvailableNames) -> Result<(), Invalid> {
+    /// Validates the definition and reports all problems, not only the first.
+    pub fn check(&self, available: &AvailableNames) -> Result<(), Invalid> {
         let mut problems = Vec::new();
-        let mut wrong = |field: &str, reason: String| problems.push(Problem::new(field, reason));
+        let mut add_problem = |field: &str, reason: String| problems.push(Problem::new(field, reason));
         if let Some(reason) = name_problem(&self.name) {
-            wrong("name", reason);
+            add_problem("name", reason);
         }
         if self.system_prompt.len() > MAX_PROMPT_BYTES {
-            wrong("systemPrompt", format!("is longer than {MAX_PROMPT_BYTES} bytes"));
+            add_problem("systemPrompt", format!("is longer than {MAX_PROMPT_BYTES} bytes"));
         }
         if self.description.len() > 10_000 {
-            wrong("description", "is longer than 10000 bytes".into());
+            add_problem("description", "is longer than 10000 bytes".into());
         }
         if let Some(model) = &self.model {
             for (field, value) in [("model.provider", &model.provider), ("model.name", &model.name)] {
                 if value.is_empty() || value.len() > 200 || value.chars().any(char::is_control) {
-                    wrong(field, "must be 1 to 200 characters".into());
+                    add_problem(field, "must be 1 to 200 characters".into());
                 }
             }
             if model.temperature.is_some_and(|t| !(0.0..=2.0).contains(&t)) {
-                wrong("model.temperature", "must be 0 to 2".into());
+                add_problem("model.temperature", "must be 0 to 2".into());
             }
             if model.max_tokens == Some(0) {
-                wrong("model.maxTokens", "must be at least 1".into());
+                add_problem("model.maxTokens", "must be at least 1".into());
             }
         }
         if self.tools.len() > MAX_TOOLS {
-            wrong("tools", format!("has more than {MAX_TOOLS} entries"));
+            add_problem("tools", format!("has more than {MAX_TOOLS} entries"));
         }
         for (index, pattern) in self.tools.iter().take(MAX_TOOLS).enumerate() {
-            if let Err(reason) = tool_name::check_pattern(pattern, around) {
-                wrong(&format!("tools[{index}]"), reason);
+            if let Err(reason) = tool_name::check_pattern(pattern, available) {
+                add_problem(&format!("tools[{index}]"), reason);
             }
         }
         if self.max_steps == Some(0) {
-            wrong("maxSteps", "must be at least 1".into());
+            add_problem("maxSteps", "must be at least 1".into());
         }
         if self.default_timeout.is_some_and(|seconds| seconds == 0 || seconds > MAX_TIMEOUT_SECONDS) {
-            wrong("defaultTimeout", format!("must be 1 to {MAX_TIMEOUT_SECONDS} seconds"));
+            add_problem("defaultTimeout", format!("must be 1 to {MAX_TIMEOUT_SECONDS} seconds"));
         }
         if self.acp.is_some() && self.visibility != Visibility::External {
-            wrong("acp", "is only for agents whose `visibility` is `external`".into());
+            add_problem("acp", "is only for agents whose `visibility` is `external`".into());
         }
         if self.trigger.is_some() && self.visibility == Visibility::Internal {
-            wrong("trigger", "an internal agent is started by other agents only".into());
+            add_problem(
+                "trigger",
+                "is not allowed on an internal agent, which only other agents can start".into(),
+            );
         }
         if let Err(invalid) = TriggerSpec::from_definition(self) {
-            invalid.problems.into_iter().for_each(|problem| wrong(&problem.field, problem.reason));
+            invalid.problems.into_iter().for_each(|problem| add_problem(&problem.field, problem.reason));
         }
-        self.check_flow(around, &mut wrong);
-        self.check_texts(&mut wrong);
+        self.check_flow(available, &mut add_problem);
+        self.check_texts(&mut add_problem);
         Invalid::if_any(problems)
     }
 
-    /// PostgreSQL cannot hold NUL in a text, and nobody means to write one.
-    fn check_texts(&self, wrong: &mut impl FnMut(&str, String)) {
-        let found = [
+    /// Rejects NUL characters, because PostgreSQL cannot store them in a text column.
+    fn check_texts(&self, add_problem: &mut impl FnMut(&str, String)) {
+        let fields = [
             ("systemPrompt", self.system_prompt.contains('\0')),
             ("description", self.description.contains('\0')),
             ("product", self.product.as_ref().is_some_and(|product| product.contains('\0'))),
@@ -317,51 +324,54 @@ impl AgentDefinition {
             ("acp", json_has_nul(&self.acp)),
             ("config", json_has_nul(&self.config)),
         ];
-        for (field, _) in found.iter().filter(|(_, found)| *found) {
-            wrong(field, "must not contain a NUL character".into());
+        for (field, _) in fields.iter().filter(|(_, has_nul)| *has_nul) {
+            add_problem(field, "must not contain a NUL character".into());
         }
     }
 
-    fn check_flow(&self, around: &AvailableNames, wrong: &mut impl FnMut(&str, String)) {
+    fn check_flow(&self, available: &AvailableNames, add_problem: &mut impl FnMut(&str, String)) {
         let flow = self.flow_config.as_ref();
         let agents = flow.map_or(&[][..], |flow| &flow.agents);
         if self.flow_type == FlowType::Single && flow.is_some_and(|flow| *flow != FlowConfig::default()) {
-            wrong("flowConfig", "is only for the flow types `sequential`, `loop` and `parallel`".into());
+            add_problem(
+                "flowConfig",
+                "is only for the flow types `sequential`, `loop` and `parallel`".into(),
+            );
         }
         if self.flow_type == FlowType::Parallel && agents.is_empty() {
-            wrong("flowConfig.agents", "is required: the agents to run side by side".into());
+            add_problem("flowConfig.agents", "is required: list the agents to run concurrently".into());
         }
         if agents.len() > 50 {
-            wrong("flowConfig.agents", "has more than 50 entries".into());
+            add_problem("flowConfig.agents", "has more than 50 entries".into());
         }
         for (index, name) in agents.iter().enumerate() {
             let field = format!("flowConfig.agents[{index}]");
             if *name == self.name {
-                wrong(&field, "an agent cannot be a part of its own flow".into());
-            } else if !around.agents.contains(name) {
-                let hint = crate::pack::nearest_name(name, around.agents.iter().map(String::as_str));
-                wrong(&field, unknown_name("agent", name, hint));
+                add_problem(&field, "an agent cannot be a part of its own flow".into());
+            } else if !available.agents.contains(name) {
+                let hint = crate::pack::nearest_name(name, available.agents.iter().map(String::as_str));
+                add_problem(&field, unknown_name("agent", name, hint));
             }
         }
         if let Some(n) = flow.and_then(|flow| flow.max_iterations)
             && !(1..=MAX_ITERATIONS).contains(&n)
         {
-            wrong("flowConfig.maxIterations", format!("must be 1 to {MAX_ITERATIONS}"));
+            add_problem("flowConfig.maxIterations", format!("must be 1 to {MAX_ITERATIONS}"));
         }
         if flow.is_some_and(|flow| flow.until.is_some()) && self.flow_type != FlowType::Loop {
-            wrong("flowConfig.until", "is only for the flow type `loop`".into());
+            add_problem("flowConfig.until", "is only for the flow type `loop`".into());
         }
     }
 }
 
 fn json_has_nul(value: &impl Serialize) -> bool {
-    let mut rest = vec![serde_json::to_value(value).unwrap_or_default()];
-    while let Some(value) = rest.pop() {
+    let mut pending = vec![serde_json::to_value(value).unwrap_or_default()];
+    while let Some(value) = pending.pop() {
         match value {
             Value::String(text) if text.contains('\0') => return true,
-            Value::Array(items) => rest.extend(items),
+            Value::Array(items) => pending.extend(items),
             Value::Object(map) if map.keys().any(|key| key.contains('\0')) => return true,
-            Value::Object(map) => rest.extend(map.into_values()),
+            Value::Object(map) => pending.extend(map.into_values()),
             _ => {}
         }
     }
@@ -378,14 +388,15 @@ fn name_problem(name: &str) -> Option<String> {
     })
 }
 
-pub(crate) fn unknown_name(what: &str, name: &str, hint: Option<&str>) -> String {
+pub(crate) fn unknown_name(kind: &str, name: &str, hint: Option<&str>) -> String {
     match hint {
-        Some(hint) => format!("there is no {what} `{name}`; did you mean `{hint}`?"),
-        None => format!("there is no {what} `{name}`"),
+        Some(hint) => format!("there is no {kind} `{name}`; did you mean `{hint}`?"),
+        None => format!("there is no {kind} `{name}`"),
     }
 }
 
-/// Which agent answers when none is named: the default one, an external one before others.
+/// Chooses the agent that answers when a request names none. An external agent marked as default
+/// takes precedence over other default agents.
 pub fn default_agent<'a>(agents: impl IntoIterator<Item = &'a Agent>) -> Option<&'a Agent> {
     let rank = |agent: &Agent| match agent.definition.visibility {
         Visibility::External => 0,

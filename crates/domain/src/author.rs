@@ -1,4 +1,5 @@
-//! Who wrote a version: a token's holder, a run through one of its tool calls, or the system.
+//! The author of a version: the holder of a token, a run through one of its tool calls, or the
+//! server.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,7 @@ pub enum Author {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_call_id: Option<ToolCallId>,
     },
-    /// The server itself: built-in packs, migrations, the command line on a data directory.
+    /// The server itself: built-in packs, migrations, and commands that work directly on a data
+    /// directory.
     System,
 }

@@ -1,4 +1,4 @@
-//! The change feed: every committed change is an event, in the order of the feed.
+//! The change feed: the ordered list of committed graph changes.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -38,8 +38,9 @@ kinds! {
     EmbeddingsDone = "embeddings_done",
 }
 
-/// A place in the feed. PostgreSQL hands out `seq` before a transaction commits, so `seq` alone
-/// could appear behind a reader's back; ordered by transaction first, nothing can.
+/// A position in the change feed. PostgreSQL assigns `seq` before the transaction commits, so a
+/// lower `seq` can become visible after a reader has already passed it. The position therefore
+/// orders by transaction id first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct FeedPosition {
     pub txid: i64,
@@ -60,8 +61,8 @@ impl std::str::FromStr for FeedPosition {
             Some(Self { txid: txid.parse().ok()?, seq: seq.parse().ok()? })
         };
         read()
-            .filter(|at: &Self| at.txid >= 0 && at.seq >= 0)
-            .ok_or_else(|| crate::invalid::Invalid::new("after", "is not a place in the feed"))
+            .filter(|position: &Self| position.txid >= 0 && position.seq >= 0)
+            .ok_or_else(|| crate::invalid::Invalid::new("after", "is not a position in the change feed"))
     }
 }
 
@@ -70,9 +71,9 @@ pub struct Change {
     pub position: FeedPosition,
     pub project: ProjectId,
     pub kind: ChangeKind,
-    /// The object, relationship or document.
+    /// The id of the object, relationship or document.
     pub entity: Uuid,
-    /// Its type; for documents, the MIME type.
+    /// The type of the entity; for a document, its MIME type.
     pub entity_type: String,
     pub version: i64,
     pub at: Timestamp,

@@ -1,15 +1,15 @@
-//! A conversation with a model, in no provider's words.
+//! A conversation with a model, independent of any provider.
 //!
-//! Adapters in `llm` turn this into each provider's wire format and back. What a provider wants to
-//! see again unchanged (thought signatures, its own ids) travels in `provider`, which nobody else
-//! looks into, and which is stored with the part.
+//! The adapters in `llm` convert it to and from each provider's wire format. Some data must be sent
+//! back to the provider unchanged, such as thought signatures and the provider's own ids. It is
+//! stored in the `provider` field of a part, which no other code interprets.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::ToolCallId;
 
-/// One turn of the conversation; the system prompt is not a turn.
+/// One turn of a conversation. The system prompt is not a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     pub speaker: Speaker,
@@ -21,7 +21,7 @@ pub struct Turn {
 pub enum Speaker {
     User,
     Assistant,
-    /// The results of the calls of the assistant's turn before it, all of them, in their order.
+    /// The results of all tool calls of the preceding assistant turn, in the order of the calls.
     Tools,
 }
 
@@ -38,7 +38,7 @@ impl Turn {
         Self { speaker: Speaker::Tools, parts: results.into_iter().map(Part::Result).collect() }
     }
 
-    /// The text of the turn, thoughts left out.
+    /// Returns the text of the turn without thoughts.
     pub fn text(&self) -> String {
         join_text(&self.parts)
     }
@@ -52,7 +52,7 @@ pub enum Part {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         provider: Option<Value>,
     },
-    /// What the model thought aloud. Shown to people who look closely, never counted as an answer.
+    /// The model's reasoning. It is displayed on request, and is never part of the answer.
     Thought {
         text: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,19 +68,20 @@ impl Part {
     }
 }
 
-/// A tool the model wants called. The id is ours: adapters make a new one for every call they
-/// receive, and keep the provider's own in `provider` where the provider insists on it.
+/// A tool call that the model requested. The adapters assign a new id to every call they receive,
+/// and store the provider's own id in `provider` if the provider requires it back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     pub id: ToolCallId,
     pub name: String,
-    /// An object; a string when what the model sent was no JSON object, so that it can be told.
+    /// A JSON object. If the model sent something else, this is a string with the text it sent, so
+    /// that the error message to the model can quote it.
     pub input: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<Value>,
 }
 
-/// What a call came to, as the model reads it.
+/// The result of a tool call, as the model reads it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
     pub id: ToolCallId,
@@ -90,39 +91,39 @@ pub struct ToolResult {
     pub is_error: bool,
 }
 
-/// The text of some parts, thoughts left out.
+/// Joins the text of the parts, without thoughts.
 pub fn join_text(parts: &[Part]) -> String {
-    let mut whole = String::new();
+    let mut joined = String::new();
     for part in parts {
         if let Part::Text { text, .. } = part {
-            whole.push_str(text);
+            joined.push_str(text);
         }
     }
-    whole
+    joined
 }
 
-/// Tokens of one model call, counted the same way for every provider: `input` is the whole prompt,
-/// cached or not; `output` is everything generated, thoughts included.
+/// Token counts of one model call, counted the same way for every provider: `input` is the complete
+/// prompt, cached or not, and `output` is everything that was generated, including reasoning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub input: u64,
     pub output: u64,
-    /// Of `output`, what went into thoughts.
+    /// The part of `output` that was spent on reasoning.
     pub reasoning: u64,
-    /// Of `input`, what came out of the provider's cache.
+    /// The part of `input` that was read from the provider's cache.
     pub cache_read: u64,
-    /// Of `input`, what was put into the provider's cache.
+    /// The part of `input` that was written to the provider's cache.
     pub cache_write: u64,
 }
 
-/// Why the model stopped.
+/// The reason why the model stopped generating.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     End,
     ToolCalls,
     MaxTokens,
-    /// The provider's safety rules; the provider's word for it.
+    /// The provider's safety rules stopped the answer. Holds the provider's name for the reason.
     Refused(String),
     Other(String),
 }

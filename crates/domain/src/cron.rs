@@ -1,10 +1,12 @@
-//! Cron expressions: five fields, read here for the check of a definition and for the schedule
-//! alike. Time zones are compiled in, so that every server agrees on them and nothing is read.
+//! Cron expressions with five fields. The same parser validates a definition and computes its
+//! schedule. The time zone database is compiled in, so all servers agree on it and no file is read
+//! at runtime.
 //!
-//! What happens when clocks are put forward or back is decided by the hours a schedule names. One
-//! that names hours means a time of day: it fires once a day, at the first moment after a gap that
-//! swallowed its time, and at the first of two times that are called the same. One that takes
-//! every hour means an interval: it goes by real time, without a hole and without a double.
+//! The hour field decides how a schedule behaves when daylight saving time starts or ends. A
+//! schedule that names hours means a time of day. It fires once a day: if its time falls into the
+//! skipped hour, it fires at the first moment after the gap, and if its time occurs twice, it fires
+//! at the first occurrence. A schedule with every hour means an interval. It follows elapsed time,
+//! without a gap and without a duplicate.
 
 mod field;
 #[cfg(test)]
@@ -21,7 +23,7 @@ use jiff::{
 use crate::{pack::nearest_name, time::Timestamp};
 use field::{Field, FieldSet};
 
-/// 29 February on a certain weekday is at most 40 years away.
+/// The search horizon: 29 February falls on a given weekday at least once in 40 years.
 const SEARCH_DAYS: i32 = 41 * 366;
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
@@ -33,11 +35,12 @@ pub struct Cron {
     days: FieldSet,
     months: FieldSet,
     weekdays: FieldSet,
-    /// Both the day and the weekday are named: either will do.
+    /// True if both the day of the month and the weekday are restricted. A date then matches if
+    /// either of them matches.
     either_day: bool,
 }
 
-/// Why a text is no cron expression, and what would be one.
+/// Explains why a text is not a valid cron expression, and how to correct it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CronError(pub(crate) String);
@@ -57,11 +60,12 @@ impl FromStr for Cron {
             days: Field::DAY.parse(days)?,
             months: Field::MONTH.parse(months)?,
             weekdays: Field::WEEKDAY.parse(weekdays)?,
-            // As crontab(5) has it: a field that begins with a star leaves the day to the other.
+            // This is the rule of crontab(5): if either field starts with a star, a date must match
+            // both fields.
             either_day: !days.starts_with('*') && !weekdays.starts_with('*'),
         };
         if !cron.either_day && !cron.months.iter().any(|month| cron.days.first() <= days_in_month(month)) {
-            return Err(CronError(format!("`{text}` never comes: no month it names has such a day")));
+            return Err(CronError(format!("`{text}` never fires: none of its months has such a day")));
         }
         Ok(cron)
     }
@@ -78,10 +82,10 @@ fn field_count_message(text: &str, count: usize) -> String {
         ("@annually", "0 0 1 1 *"),
     ];
     let text = text.trim();
-    if let Some((_, meant)) = macros.iter().find(|(word, _)| *word == text) {
-        return format!("`{text}` is not taken here: write `{meant}`");
+    if let Some((_, replacement)) = macros.iter().find(|(word, _)| *word == text) {
+        return format!("`{text}` is not supported: write `{replacement}`");
     }
-    let seconds = if count == 6 { "; there is none for seconds" } else { "" };
+    let seconds = if count == 6 { "; seconds are not supported" } else { "" };
     format!(
         "`{text}` has {count} fields, and five are needed: minute, hour, day of the month, month, weekday{seconds}"
     )
@@ -102,52 +106,56 @@ impl fmt::Display for Cron {
 }
 
 impl Cron {
-    /// The first moment after this one, `None` when there is none within forty years.
+    /// Returns the first firing time after `after`, or `None` if there is none within forty years.
     pub fn next(&self, after: Timestamp, zone: &Zone) -> Option<Timestamp> {
         let after = jiff::Timestamp::from_microsecond(after.as_micros()).ok()?;
-        let found = if self.hours.is_full(Field::HOUR) {
+        let next = if self.hours.is_full(Field::HOUR) {
             self.next_by_elapsed_time(after, &zone.0)
         } else {
             self.next_by_wall_clock(after, &zone.0)
         };
-        found.map(|moment| Timestamp::from_micros(moment.as_microsecond()))
+        next.map(|moment| Timestamp::from_micros(moment.as_microsecond()))
     }
 
-    /// The newest moment that is not after `now`, as far as `from`, which is one.
+    /// Returns the latest firing time up to `now`. `from` must be a firing time, and is returned if
+    /// no later one exists.
     pub fn latest_due(&self, from: Timestamp, now: Timestamp, zone: &Zone) -> Timestamp {
-        // Looks back ever further rather than walking up from `from`: a server may have been away
-        // for years, and the schedule may be of every minute.
+        // The search window starts at `now` and doubles backwards. A forward search from `from`
+        // could take very long, because the server may have been down for years and the schedule
+        // may fire every minute.
         let mut window = std::time::Duration::from_secs(60);
         loop {
             let start = now - window;
             if start <= from {
                 return self.last_in_range(from, now, zone).unwrap_or(from);
             }
-            if let Some(found) = self.last_in_range(start, now, zone) {
-                return found;
+            if let Some(latest) = self.last_in_range(start, now, zone) {
+                return latest;
             }
             window *= 2;
         }
     }
 
-    fn last_in_range(&self, after: Timestamp, upto: Timestamp, zone: &Zone) -> Option<Timestamp> {
+    fn last_in_range(&self, after: Timestamp, up_to: Timestamp, zone: &Zone) -> Option<Timestamp> {
         let mut last = None;
         let mut next = self.next(after, zone);
-        while let Some(moment) = next.filter(|moment| *moment <= upto) {
+        while let Some(moment) = next.filter(|moment| *moment <= up_to) {
             last = Some(moment);
             next = self.next(moment, zone);
         }
         last
     }
 
-    /// In the order of the clock on the wall, which is also the order of the moments it maps to.
+    /// Searches in the order of local times, which is also the order of the instants they map to.
     fn next_by_wall_clock(&self, after: jiff::Timestamp, zone: &TimeZone) -> Option<jiff::Timestamp> {
         let from = zone.to_datetime(after);
         let mut date = from.date();
         for _ in 0..SEARCH_DAYS {
             if self.matches_date(date) {
-                for at in self.times(date).filter(|at| at.date() > from.date() || is_at_or_after(*at, from)) {
-                    let moment = first_instant(zone, at)?;
+                for time in
+                    self.times(date).filter(|time| time.date() > from.date() || is_at_or_after(*time, from))
+                {
+                    let moment = first_instant(zone, time)?;
                     if moment > after {
                         return Some(moment);
                     }
@@ -165,7 +173,8 @@ impl Cron {
         })
     }
 
-    /// Minute by minute in real time, in leaps where the clock on the wall does not jump.
+    /// Searches minute by minute in elapsed time, and skips ahead where the local clock does not
+    /// jump.
     fn next_by_elapsed_time(&self, after: jiff::Timestamp, zone: &TimeZone) -> Option<jiff::Timestamp> {
         let minute = after.as_second().div_euclid(60) + 1;
         let mut moment = jiff::Timestamp::from_second(minute * 60).ok()?;
@@ -178,9 +187,9 @@ impl Cron {
             let leap = if !self.matches_date(local.date()) {
                 24 * 60 - hour * 60 - minute
             } else {
-                match self.minutes.iter().map(i64::from).find(|wanted| *wanted >= minute) {
-                    Some(wanted) if wanted == minute => return Some(moment),
-                    Some(wanted) => wanted - minute,
+                match self.minutes.iter().map(i64::from).find(|candidate| *candidate >= minute) {
+                    Some(candidate) if candidate == minute => return Some(moment),
+                    Some(candidate) => candidate - minute,
                     None => 60 - minute,
                 }
             };
@@ -199,16 +208,18 @@ impl Cron {
     }
 }
 
-fn is_at_or_after(at: DateTime, from: DateTime) -> bool {
-    (at.hour(), at.minute()) >= (from.hour(), from.minute())
+fn is_at_or_after(time: DateTime, from: DateTime) -> bool {
+    (time.hour(), time.minute()) >= (from.hour(), from.minute())
 }
 
-/// When the clock on the wall first shows this time, or first shows a later one when it never does.
-fn first_instant(zone: &TimeZone, at: DateTime) -> Option<jiff::Timestamp> {
-    let ambiguous = zone.to_ambiguous_timestamp(at);
+/// Returns the first instant at which the local clock shows this time. If a gap skips the time,
+/// returns the first instant after the gap.
+fn first_instant(zone: &TimeZone, time: DateTime) -> Option<jiff::Timestamp> {
+    let ambiguous = zone.to_ambiguous_timestamp(time);
     match ambiguous.offset() {
         AmbiguousOffset::Gap { .. } => {
-            // Read with the offset that holds after the gap, the time lies before the change.
+            // Interpreted with the offset that applies after the gap, the time lies before the
+            // transition.
             let before = ambiguous.earlier().ok()?;
             zone.following(before).next().map(|change| change.timestamp())
         }
@@ -216,7 +227,7 @@ fn first_instant(zone: &TimeZone, at: DateTime) -> Option<jiff::Timestamp> {
     }
 }
 
-/// A time zone by its IANA name.
+/// A time zone, identified by its IANA name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Zone(TimeZone);
 
@@ -227,7 +238,7 @@ impl Zone {
 }
 
 impl FromStr for Zone {
-    /// What is wrong, reading on from the name of the field.
+    /// The problem as the rest of a sentence that begins with the field name.
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

@@ -1,5 +1,5 @@
-//! Keyset cursors: a page goes on after the last row seen, so rows added meanwhile neither
-//! repeat nor hide one.
+//! Keyset cursors: a page continues after the last row of the previous page, so rows that are
+//! inserted in the meantime are neither repeated nor cause others to be skipped.
 
 use std::str::FromStr;
 
@@ -8,7 +8,8 @@ use uuid::Uuid;
 
 use crate::{invalid::Invalid, time::Timestamp};
 
-/// The last row of a page, by `(created_at, id)`. Opaque outside: its text may change.
+/// The position of the last row of a page, by `(created_at, id)`. The encoding is opaque to clients
+/// and may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
     pub created_at: Timestamp,
@@ -27,18 +28,23 @@ impl Cursor {
 impl FromStr for Cursor {
     type Err = Invalid;
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let wrong = || Invalid::new("cursor", "is not a cursor this server gave out");
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| wrong())?;
-        let bytes: [u8; 24] = bytes.try_into().map_err(|_| wrong())?;
+        let invalid = || {
+            Invalid::new(
+                "cursor",
+                "is not a cursor issued by this server; pass `nextCursor` of the previous page unchanged",
+            )
+        };
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid())?;
+        let bytes: [u8; 24] = bytes.try_into().map_err(|_| invalid())?;
         let (micros, id) = bytes.split_at(8);
         Ok(Self {
-            created_at: Timestamp::from_micros(i64::from_be_bytes(micros.try_into().map_err(|_| wrong())?)),
-            id: Uuid::from_slice(id).map_err(|_| wrong())?,
+            created_at: Timestamp::from_micros(i64::from_be_bytes(micros.try_into().map_err(|_| invalid())?)),
+            id: Uuid::from_slice(id).map_err(|_| invalid())?,
         })
     }
 }
 
-/// How many rows, and after which.
+/// The requested page: the number of rows, and the cursor to continue after.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Page {
     pub limit: usize,
@@ -53,7 +59,7 @@ impl Page {
         Self { limit, after: None }
     }
 
-    /// From a request's words; the limit is 1 to 100.
+    /// Parses the parameters of a request. The limit must be 1 to 100.
     pub fn new(limit: Option<i64>, cursor: Option<&str>) -> Result<Self, Invalid> {
         let limit = match limit {
             None => Self::DEFAULT,
@@ -66,7 +72,7 @@ impl Page {
     }
 }
 
-/// One page of rows; `next` is absent on the last page.
+/// One page of rows. `next` is absent on the last page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResultPage<T> {
     pub items: Vec<T>,
@@ -74,11 +80,12 @@ pub struct ResultPage<T> {
 }
 
 impl<T> ResultPage<T> {
-    /// Takes `limit + 1` rows read and keeps `limit`; the extra row only says that there is more.
-    pub fn from_rows(mut rows: Vec<T>, limit: usize, place: impl Fn(&T) -> Cursor) -> Self {
+    /// Builds a page from up to `limit + 1` rows. The extra row is dropped; it only shows that
+    /// another page exists.
+    pub fn from_rows(mut rows: Vec<T>, limit: usize, cursor_of: impl Fn(&T) -> Cursor) -> Self {
         let more = rows.len() > limit;
         rows.truncate(limit);
-        let next = if more { rows.last().map(place) } else { None };
+        let next = if more { rows.last().map(cursor_of) } else { None };
         Self { items: rows, next }
     }
 

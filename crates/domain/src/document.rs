@@ -1,4 +1,4 @@
-//! Documents: what was read, cut into chunks that a search can find.
+//! Documents: ingested texts, split into chunks that search can find.
 
 use serde_json::{Map, Value};
 
@@ -16,9 +16,10 @@ pub struct Document {
     pub mime_type: String,
     pub source_url: Option<String>,
     pub metadata: JsonObject,
-    /// SHA-256 of the bytes that came in; the same bytes again are the same document.
+    /// The SHA-256 hash of the ingested bytes. Ingesting the same bytes again returns the existing
+    /// document.
     pub content_hash: String,
-    /// Bytes of the extracted text.
+    /// The size of the extracted text in bytes.
     pub text_bytes: i64,
     pub chunk_count: i64,
     pub created_at: Timestamp,
@@ -38,7 +39,7 @@ pub struct Chunk {
     pub id: ChunkId,
     pub document: DocumentId,
     pub index: i64,
-    /// Byte offsets into the document's text.
+    /// The start of the chunk, as a byte offset into the text of the document.
     pub start: i64,
     pub end: i64,
     pub tokens: i64,

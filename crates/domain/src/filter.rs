@@ -1,8 +1,8 @@
-//! Filters over an object's properties, and exactly what they mean.
+//! Filters over the properties of an object, and their exact meaning.
 //!
-//! [`Filter`] is what a caller sends. [`Filter::check`] makes a [`Condition`] of it, which is
-//! what SQL is written from and which [`Condition::matches`] defines: both engines must give the
-//! same answer as this function for every object.
+//! A caller sends a [`Filter`]. [`Filter::check`] converts it to a [`Condition`], from which the
+//! SQL is generated. [`Condition::matches`] is the reference implementation: both database engines
+//! must agree with it for every object.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -25,7 +25,7 @@ const MAX_LIST: usize = 100;
 /// | `lt` `lte` `gt` `gte` | number or string | is of the same kind and in that order |
 /// | `in` | 1–100 scalars | is one of them |
 /// | `contains` | scalar | is a string with that substring, or a list with that element |
-/// | `exists` | `true` (the default) or `false` | is there, or is not |
+/// | `exists` | `true` (the default) or `false` | is present, or is absent |
 ///
 /// The rules behind the table:
 ///
@@ -36,20 +36,20 @@ const MAX_LIST: usize = 100;
 /// - **Strings** compare by Unicode code point, case-sensitively, with no language's rules. In
 ///   SQL: `COLLATE BINARY` and `COLLATE "C"`; substrings with `instr` and `strpos`, since `LIKE`
 ///   gives `%` and `_` a meaning.
-/// - **Missing** is a path that leads nowhere, that passes through something other than an
+/// - **Missing** is a path that does not exist, that passes through something other than an
 ///   object, or that ends in JSON `null`. Only `ne` and `exists: false` match it.
 /// - **Kinds that do not fit** (a number against `lt "a"`, an object against anything but `ne`
 ///   and `exists`) do not match, and are never an error.
 /// - **`contains`** with a string looks for a substring in a string and for an equal element in
 ///   a list; with a number or boolean it looks in lists only. Elements that are lists or objects
 ///   themselves are never equal.
-/// - **A path** is made of object keys. A segment such as `0` is the key `"0"` and never an index
+/// - **A path** consists of object keys. A segment such as `0` is the key `"0"` and never an index
 ///   into a list, although PostgreSQL's `#>` would take it for one. Keys with other characters
 ///   than `A-Z a-z 0-9 _ -` cannot be filtered on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Filter {
-    /// Property names from the outside in, joined with dots.
+    /// Property names from the outermost to the innermost, joined with dots.
     pub path: String,
     pub op: Op,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +70,7 @@ pub enum Op {
     Exists,
 }
 
-/// A filter that was checked: what it asks of which property.
+/// A validated filter: a property path and the comparison to apply to its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     pub path: Path,
@@ -85,7 +85,7 @@ pub enum Comparison {
     Lte(Bound),
     Gt(Bound),
     Gte(Bound),
-    /// 1 to 100 of them.
+    /// Contains 1 to 100 values.
     In(Vec<Scalar>),
     Contains(Scalar),
     Exists(bool),
@@ -98,14 +98,14 @@ pub enum Scalar {
     Bool(bool),
 }
 
-/// What has an order: booleans have none.
+/// A value that has an order. Booleans have none.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Bound {
     Text(String),
     Number(f64),
 }
 
-/// One to eight keys of `A-Z a-z 0-9 _ -`, safe to write into any JSON path.
+/// One to eight keys of the characters `A-Z a-z 0-9 _ -`, which are safe inside any JSON path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Path(Vec<String>);
 
@@ -116,7 +116,7 @@ impl Filter {
         Ok(Condition { path, comparison: test })
     }
 
-    /// As [`Condition::matches`]; a filter that does not pass [`Filter::check`] matches nothing.
+    /// Applies [`Condition::matches`]. A filter that fails [`Filter::check`] matches nothing.
     pub fn matches(&self, properties: &Map<String, Value>) -> bool {
         self.check().is_ok_and(|condition| condition.matches(properties))
     }
@@ -136,12 +136,12 @@ impl Filter {
     }
 
     fn scalar(&self) -> Result<Scalar, String> {
-        let what = || format!("`{}` needs a string, a number or a boolean", self.op);
+        let expected = || format!("`{}` needs a string, a number or a boolean", self.op);
         match &self.value {
             None | Some(Value::Null) => {
-                Err(format!("{}; to find what is missing, use `exists` with false", what()))
+                Err(format!("{}; to find objects without the property, use `exists` with false", expected()))
             }
-            Some(value) => Scalar::read(value)?.ok_or_else(what),
+            Some(value) => Scalar::read(value)?.ok_or_else(expected),
         }
     }
 
@@ -158,14 +158,14 @@ impl Filter {
     }
 
     fn list(&self) -> Result<Vec<Scalar>, String> {
-        let what = || format!("`in` needs a list of 1 to {MAX_LIST} strings, numbers or booleans");
+        let expected = || format!("`in` needs a list of 1 to {MAX_LIST} strings, numbers or booleans");
         let Some(Value::Array(items)) = &self.value else {
-            return Err(what());
+            return Err(expected());
         };
         if items.is_empty() || items.len() > MAX_LIST {
-            return Err(format!("{}, and this one has {}", what(), items.len()));
+            return Err(format!("{}, and this one has {}", expected(), items.len()));
         }
-        items.iter().map(|item| Scalar::read(item)?.ok_or_else(what)).collect()
+        items.iter().map(|item| Scalar::read(item)?.ok_or_else(expected)).collect()
     }
 
     fn flag(&self) -> Result<bool, String> {
@@ -178,24 +178,24 @@ impl Filter {
 }
 
 impl Condition {
-    /// The meaning of a filter, as the table on [`Filter`] says it.
+    /// Evaluates the filter as the table on [`Filter`] describes.
     pub fn matches(&self, properties: &Map<String, Value>) -> bool {
-        let found = self.path.find(properties);
-        let ordered = |bound: &Bound, wanted: fn(Ordering) -> bool| {
-            found.and_then(|value| bound.order(value)).is_some_and(wanted)
+        let value = self.path.find(properties);
+        let ordered = |bound: &Bound, expected: fn(Ordering) -> bool| {
+            value.and_then(|value| bound.order(value)).is_some_and(expected)
         };
         match &self.comparison {
-            Comparison::Eq(scalar) => found.is_some_and(|value| scalar.equals(value)),
-            Comparison::Ne(scalar) => !found.is_some_and(|value| scalar.equals(value)),
+            Comparison::Eq(scalar) => value.is_some_and(|value| scalar.equals(value)),
+            Comparison::Ne(scalar) => !value.is_some_and(|value| scalar.equals(value)),
             Comparison::Lt(bound) => ordered(bound, Ordering::is_lt),
             Comparison::Lte(bound) => ordered(bound, Ordering::is_le),
             Comparison::Gt(bound) => ordered(bound, Ordering::is_gt),
             Comparison::Gte(bound) => ordered(bound, Ordering::is_ge),
             Comparison::In(scalars) => {
-                found.is_some_and(|value| scalars.iter().any(|scalar| scalar.equals(value)))
+                value.is_some_and(|value| scalars.iter().any(|scalar| scalar.equals(value)))
             }
-            Comparison::Contains(scalar) => found.is_some_and(|value| scalar.is_within(value)),
-            Comparison::Exists(wanted) => found.is_some() == *wanted,
+            Comparison::Contains(scalar) => value.is_some_and(|value| scalar.is_within(value)),
+            Comparison::Exists(expected) => value.is_some() == *expected,
         }
     }
 }
@@ -223,25 +223,27 @@ impl Path {
         Ok(Self(segments))
     }
 
-    /// The keys, from the outside in; never empty.
+    /// Returns the keys from the outermost to the innermost. There is at least one.
     pub fn segments(&self) -> &[String] {
         &self.0
     }
 
-    /// What is there, `None` when it is missing or null.
+    /// Returns the value at this path, or `None` if it is missing or null.
     pub fn find<'a>(&self, properties: &'a Map<String, Value>) -> Option<&'a Value> {
-        let (first, rest) = self.0.split_first()?;
-        rest.iter()
+        let (first, inner) = self.0.split_first()?;
+        inner
+            .iter()
             .try_fold(properties.get(first)?, |value, key| value.as_object()?.get(key))
             .filter(|value| !value.is_null())
     }
 }
 
 impl Scalar {
-    /// `None` for what is no scalar.
+    /// Returns `None` if the value is not a scalar.
     fn read(value: &Value) -> Result<Option<Self>, String> {
         Ok(match value {
-            // PostgreSQL has no text with a NUL in it, so the question cannot be asked there.
+            // PostgreSQL cannot represent a text with NUL, so no comparison with one is possible
+            // there.
             Value::String(text) if text.contains('\0') => {
                 return Err("must not contain the character U+0000".to_owned());
             }
@@ -254,16 +256,16 @@ impl Scalar {
 
     fn equals(&self, value: &Value) -> bool {
         match (self, value) {
-            (Self::Text(text), Value::String(other)) => text == other,
-            (Self::Number(number), Value::Number(other)) => other.as_f64() == Some(*number),
-            (Self::Bool(flag), Value::Bool(other)) => flag == other,
+            (Self::Text(text), Value::String(actual)) => text == actual,
+            (Self::Number(number), Value::Number(actual)) => actual.as_f64() == Some(*number),
+            (Self::Bool(flag), Value::Bool(actual)) => flag == actual,
             _ => false,
         }
     }
 
     fn is_within(&self, value: &Value) -> bool {
         match (self, value) {
-            (Self::Text(text), Value::String(whole)) => whole.contains(text.as_str()),
+            (Self::Text(text), Value::String(actual)) => actual.contains(text.as_str()),
             (_, Value::Array(items)) => items.iter().any(|item| self.equals(item)),
             _ => false,
         }
@@ -271,11 +273,11 @@ impl Scalar {
 }
 
 impl Bound {
-    /// How the property stands to the bound; `None` when they are of different kinds.
+    /// Orders the property relative to the bound. Returns `None` if they have different kinds.
     fn order(&self, value: &Value) -> Option<Ordering> {
         match (self, value) {
-            (Self::Text(text), Value::String(other)) => Some(other.as_str().cmp(text)),
-            (Self::Number(number), Value::Number(other)) => other.as_f64()?.partial_cmp(number),
+            (Self::Text(text), Value::String(actual)) => Some(actual.as_str().cmp(text)),
+            (Self::Number(number), Value::Number(actual)) => actual.as_f64()?.partial_cmp(number),
             _ => None,
         }
     }
@@ -313,7 +315,7 @@ mod tests {
         serde_json::from_value(json!({ "path": path, "op": op, "value": value })).expect("a filter")
     }
 
-    /// Which properties of one object a filter matches, by name.
+    /// Checks by name which properties of one object a filter matches.
     fn check(op: &str, value: Value, expected: &str) {
         let properties = json!({
             "one": 1, "one_float": 1.0, "two": 2, "text_one": "1", "yes": true, "no": false,
@@ -347,7 +349,7 @@ mod tests {
         check("lte", json!(2), "one one_float two");
         check("gt", json!(1), "two");
         check("gte", json!(1), "one one_float two");
-        // Code points: capital letters come before small ones.
+        // Strings compare by code point, so capital letters come before small ones.
         check("gt", json!("Banana"), "word");
         check("lt", json!("a"), "text_one upper empty");
     }
@@ -412,7 +414,7 @@ mod tests {
             "ne",
             Value::Null,
             "`value`: `ne` needs a string, a number or a boolean; \
-             to find what is missing, use `exists` with false",
+             to find objects without the property, use `exists` with false",
         );
         refused("lt", json!(true), "`value`: `lt` needs a number or a string");
         refused("gte", Value::Null, "`value`: `gte` needs a number or a string");

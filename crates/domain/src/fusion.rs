@@ -1,7 +1,7 @@
-//! Reciprocal rank fusion: two ranked lists become one.
+//! Reciprocal rank fusion: merges two ranked lists into one.
 //!
-//! Only ranks count. A text score and a vector distance have no common scale, so adding them
-//! would let whichever engine writes bigger numbers win.
+//! Only the ranks count. A text score and a vector distance have no common scale, so adding them
+//! would let the engine with the larger numbers win.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -9,15 +9,15 @@ use std::hash::Hash;
 
 use crate::invalid::{Invalid, Problem};
 
-/// One hit of one channel. Its rank is its place in the list, the best first.
+/// One hit of one channel. Its rank is its index in the list, best first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RankedHit<Id> {
     pub id: Id,
-    /// The channel's own score, kept to be shown and never compared across channels.
+    /// The channel's own score. It is displayed, but never compared across channels.
     pub score: f64,
 }
 
-/// Where a channel put a hit: `rank` counts from 1.
+/// The rank and score that a channel gave a hit. `rank` counts from 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChannelRank {
     pub rank: usize,
@@ -32,7 +32,8 @@ pub struct FusedHit<Id> {
     pub vector: Option<ChannelRank>,
 }
 
-/// How much each channel counts, and `k`: the larger it is, the less the very first ranks matter.
+/// The weight of each channel, and the constant `k`: the larger `k` is, the smaller the advantage
+/// of the first ranks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weights {
     text: f64,
@@ -41,7 +42,7 @@ pub struct Weights {
 }
 
 impl Default for Weights {
-    /// Both channels alike, with the `k` of the original paper.
+    /// Returns equal weights and the `k` of the original paper.
     fn default() -> Self {
         Self { text: 1.0, vector: 1.0, k: 60.0 }
     }
@@ -74,26 +75,27 @@ impl Weights {
     }
 }
 
-/// Each hit scores `weight / (k + rank)` for every channel that found it; the best come first.
+/// Scores each hit with the sum of `weight / (k + rank)` over the channels that found it, and sorts
+/// the best first.
 ///
-/// The order is the same for the same input: equal scores go by the better of the two ranks,
-/// then by id. An id that one channel lists twice counts where it stands first. A channel of
-/// weight 0 adds no hits of its own.
+/// The order is deterministic: equal scores are ordered by the better of the two ranks, then by id.
+/// If one channel lists an id twice, its first occurrence counts. A channel with weight 0 adds no
+/// hits of its own.
 pub fn fuse<Id: Ord + Copy + Hash>(
     text: &[RankedHit<Id>],
     vector: &[RankedHit<Id>],
     weights: Weights,
 ) -> Vec<FusedHit<Id>> {
     let mut hits: HashMap<Id, (Option<ChannelRank>, Option<ChannelRank>)> = HashMap::new();
-    for (place, hit) in ranks(text).zip(text) {
-        hits.entry(hit.id).or_default().0.get_or_insert(place);
+    for (rank, hit) in ranks(text).zip(text) {
+        hits.entry(hit.id).or_default().0.get_or_insert(rank);
     }
-    for (place, hit) in ranks(vector).zip(vector) {
-        hits.entry(hit.id).or_default().1.get_or_insert(place);
+    for (rank, hit) in ranks(vector).zip(vector) {
+        hits.entry(hit.id).or_default().1.get_or_insert(rank);
     }
 
-    let part = |weight: f64, place: Option<ChannelRank>| {
-        place.map_or(0.0, |place| weight / (weights.k + place.rank as f64))
+    let part = |weight: f64, ranked: Option<ChannelRank>| {
+        ranked.map_or(0.0, |ranked| weight / (weights.k + ranked.rank as f64))
     };
     let mut fused: Vec<_> = hits
         .into_iter()
@@ -147,9 +149,9 @@ mod tests {
     #[test]
     fn equal_scores_go_by_best_rank_and_then_by_id() {
         check("b", "a", Weights::default(), "ab");
-        // Mirrored ranks tie exactly: 1 and 2 against 2 and 1.
+        // The mirrored ranks tie exactly: 1 and 2 against 2 and 1.
         check("ba", "ab", Weights::default(), "ab");
-        // With k = 0, ranks 2 and 2 score as rank 1 alone does; rank 1 wins.
+        // With k = 0, two second ranks score the same as one first rank; the first rank wins.
         let equal = Weights::new(1.0, 1.0, 0.0).unwrap();
         check("za", "xa", equal, "xza");
     }

@@ -1,4 +1,5 @@
-//! Ids are UUIDv7: sortable by the moment they were made, and never mistaken for one another.
+//! Ids are UUIDv7 values, so they sort by creation time. Each kind of id has its own type, so the
+//! compiler rejects one in place of another.
 
 use std::{fmt, str::FromStr};
 
@@ -12,7 +13,7 @@ macro_rules! id {
         pub struct $name(pub Uuid);
 
         impl $name {
-            /// A new id, later than every id this process made before.
+            /// Creates an id that sorts after every id this process has created before.
             #[expect(clippy::new_without_default, reason = "a default id would hide that each is new")]
             pub fn new() -> Self {
                 Self(Uuid::now_v7())
@@ -46,7 +47,7 @@ macro_rules! id {
     )*};
 }
 
-/// Hands every kind of id to a macro, for whoever has to do something for each.
+/// Calls a macro with the list of all id types, for code that needs an implementation per type.
 #[macro_export]
 macro_rules! for_each_id {
     ($with:ident) => {

@@ -1,18 +1,19 @@
-//! What full-text search and embeddings see of an object.
+//! The text of an object that full-text search and embeddings index.
 
 use serde_json::{Map, Value};
 
-/// What names the object, and the rest.
+/// The text that names the object, and its other text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct IndexedText {
     pub name: String,
     pub body: String,
 }
 
-/// Properties that name a thing weigh more in a search than those that describe it.
+/// Properties that name an object. A match in them ranks higher than a match in other properties.
 pub const NAME_PROPERTIES: [&str; 4] = ["name", "title", "label", "topic"];
 
-/// Every string of an object, but states, ids and moments of what the server writes at every step.
+/// Collects all strings of an object, except the states, ids and timestamps that the server itself
+/// writes (see `unindexed_properties`).
 pub fn indexed_text(
     type_: &str,
     key: Option<&str>,
@@ -20,7 +21,8 @@ pub fn indexed_text(
     properties: &Map<String, Value>,
 ) -> IndexedText {
     let mut text = IndexedText { name: key.unwrap_or_default().to_owned(), body: labels.join(" ") };
-    // An agent's own prompt, the same in each of its sessions, is the agent's.
+    // The system message repeats the prompt of the agent in every session, and would match every
+    // search for its words.
     if type_ == "SessionMessage" && properties.get("role").is_some_and(|role| role == "system") {
         return text;
     }
@@ -35,9 +37,9 @@ pub fn indexed_text(
     text
 }
 
-/// States, ids and moments of what the server itself writes at every step of a workflow. Nobody
-/// looks for them by words, filters find them; and as words each would be one of its own, written
-/// anew whenever a task moves on. What a task brought is in its `output`, and said once.
+/// States, ids and timestamps that the server writes at every step of a workflow. Filters find
+/// them, and nobody searches for them by words. Indexing them would add a unique word per value and
+/// rewrite the index at every status change. The result of a task is found through its `output`.
 fn unindexed_properties(type_: &str) -> &'static [&'static str] {
     match type_ {
         "SpecTask" => &[
@@ -60,8 +62,8 @@ fn unindexed_properties(type_: &str) -> &'static [&'static str] {
     }
 }
 
-/// Every string inside a value. Depth is bounded by [`crate::object::limits::DEPTH`] when it is
-/// written.
+/// Appends every string inside a value. The recursion is bounded, because writes limit the nesting
+/// to [`crate::object::limits::DEPTH`].
 fn push_strings(into: &mut String, value: &Value) {
     match value {
         Value::String(text) => {
@@ -89,9 +91,9 @@ mod tests {
 
     #[test]
     fn every_string_is_words_and_names_weigh_more() {
-        let found =
+        let actual =
             text("Person", json!({ "name": "Ada", "status": "busy", "deep": { "x": ["a", 1, "b"] } }));
-        assert_eq!(found, IndexedText { name: "k\nAda".into(), body: "l\na\nb\nbusy".into() });
+        assert_eq!(actual, IndexedText { name: "k\nAda".into(), body: "l\na\nb\nbusy".into() });
     }
 
     #[test]
@@ -106,8 +108,9 @@ mod tests {
 
     #[test]
     fn of_a_session_what_was_said_is_words_and_the_agents_prompt_is_not() {
-        let said = json!({ "role": "assistant", "content": "done", "run_id": "0190", "timestamp": "2026" });
-        assert_eq!(text("SessionMessage", said).body, "l\ndone");
+        let message =
+            json!({ "role": "assistant", "content": "done", "run_id": "0190", "timestamp": "2026" });
+        assert_eq!(text("SessionMessage", message).body, "l\ndone");
         assert_eq!(text("SessionMessage", json!({ "role": "system", "content": "You are" })).body, "l");
     }
 }

@@ -1,10 +1,10 @@
-//! What is wrong with something a caller gave us, field by field.
+//! Validation errors: the problems of an input, field by field.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// Input that breaks one or more rules; holds every problem found, in the order of the fields.
+/// An input that breaks one or more rules. Holds every problem, in the order of the fields.
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
 pub struct Invalid {
     pub problems: Vec<Problem>,
@@ -12,10 +12,11 @@ pub struct Invalid {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Problem {
-    /// Where it is, written as one would in code: `properties.priority`, `objects[3].type`.
-    /// Empty when the whole input is meant.
+    /// The path of the field, as in code: `properties.priority`, `objects[3].type`. Empty if the
+    /// problem concerns the whole input.
     pub field: String,
-    /// Reads on from the field: "is required", "11 is more than the maximum of 10".
+    /// The rest of a sentence that begins with the field: "is required", "11 is more than the
+    /// maximum of 10".
     pub reason: String,
 }
 
@@ -30,12 +31,13 @@ impl Invalid {
         Self { problems: vec![Problem::new(field, reason)] }
     }
 
-    /// The verdict on a list of problems: fine when there are none.
+    /// Returns an error if the list contains any problem.
     pub fn if_any(problems: Vec<Problem>) -> Result<(), Self> {
         if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
     }
 
-    /// The same problems, seen from outside: `priority` at `properties` is `properties.priority`.
+    /// Prefixes every field with the path of the outer value: `priority` within `properties`
+    /// becomes `properties.priority`.
     #[must_use]
     pub fn prefixed(mut self, prefix: &str) -> Self {
         for problem in &mut self.problems {
@@ -45,7 +47,7 @@ impl Invalid {
     }
 }
 
-/// One path inside another; `[3]` follows its list without a dot.
+/// Joins two paths. An index such as `[3]` follows its list without a dot.
 pub(crate) fn join_path(outer: &str, inner: &str) -> String {
     match (outer, inner) {
         ("", _) => inner.to_owned(),

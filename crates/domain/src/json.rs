@@ -1,12 +1,12 @@
-//! JSON that is carried, not looked into: kept as its text, so that reading a row and answering
-//! a request costs a copy and not a parse.
+//! JSON values that are stored as text and rarely inspected. Reading a row and writing a response
+//! then cost a copy instead of parsing and serialising.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 
-/// A JSON object as text.
+/// A JSON object, stored as its text.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JsonObject(Box<RawValue>);
@@ -17,11 +17,11 @@ impl JsonObject {
     }
 
     pub fn from_map(map: &Map<String, Value>) -> Self {
-        // A map of values always has a JSON text.
+        // Serialising a map of JSON values cannot fail.
         Self(serde_json::value::to_raw_value(map).expect("a JSON map serialises"))
     }
 
-    /// Text that a database returned, which only ever got objects.
+    /// Wraps a text from the database, which only stores objects in these columns.
     pub fn from_text(text: String) -> Result<Self, serde_json::Error> {
         RawValue::from_string(text).map(Self)
     }
@@ -40,7 +40,7 @@ impl JsonObject {
 }
 
 impl PartialEq for JsonObject {
-    /// Equal as values: PostgreSQL reorders keys and spaces.
+    /// Compares the values rather than the texts, because PostgreSQL reorders keys and whitespace.
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str() || self.to_map() == other.to_map()
     }
@@ -51,8 +51,8 @@ impl std::fmt::Debug for JsonObject {
         f.write_str(self.as_str())
     }
 }
-/// A JSON schema as it was given: passed on as its text, unchanged, and there to look into as a
-/// value. Whoever has a copy shares it.
+/// A JSON schema. Its original text is passed on unchanged, and its parsed value is available for
+/// inspection. Clones share both.
 #[derive(Clone)]
 pub struct Schema(Arc<(Box<RawValue>, Value)>);
 
@@ -70,7 +70,8 @@ impl Schema {
         &self.0.1
     }
 
-    /// Where it stands in memory: the same for all copies, and for nothing else while one is there.
+    /// Returns the memory address of the shared value. It is the same for all clones, and unique
+    /// while at least one of them exists, so it can serve as a cache key.
     pub fn address(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
@@ -78,7 +79,7 @@ impl Schema {
 
 impl From<Value> for Schema {
     fn from(value: Value) -> Self {
-        // A value always has a JSON text.
+        // Serialising a JSON value cannot fail.
         let text = serde_json::value::to_raw_value(&value).expect("a JSON value serialises");
         Self(Arc::new((text, value)))
     }

@@ -1,7 +1,12 @@
-//! The rules of Emergent, as values: what things are called, what is allowed, what follows.
+//! The domain model of Emergent: the types that all other crates share, and the rules they obey.
 //!
-//! Nothing here does I/O or waits. What a database, a model or a clock must be asked for is
-//! handed in by the crates above.
+//! The crate contains agents, runs, tasks, workflows, triggers, graph objects and relationships,
+//! template packs and MCP servers, together with their validation. It also contains the pure
+//! algorithms that work on them, such as rank fusion, cron schedules, loop detection and redaction.
+//!
+//! Nothing in this crate performs I/O, waits, or reads a clock. The crates above it (`store`,
+//! `graph`, `executor`, `coordination`, `api`) pass in whatever comes from a database, a model or
+//! the time of day, so every rule can be tested with plain values.
 
 pub mod agent;
 pub mod author;

@@ -1,4 +1,4 @@
-//! Agents that go in circles: the same call again and again, or a short cycle of calls.
+//! Loop detection: finds agents that repeat the same tool call or a short cycle of tool calls.
 
 use std::{
     collections::VecDeque,
@@ -7,17 +7,17 @@ use std::{
 
 use serde_json::Value;
 
-/// This many repetitions are a loop.
+/// This many repetitions of a cycle count as a loop.
 const MIN_REPEATS: usize = 3;
-/// The longest cycle that is looked for.
+/// The length of the longest cycle that is detected, in calls.
 const MAX_CYCLE: usize = 4;
 
-/// Sees every call of a run in its order.
+/// Observes all tool calls of a run in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoopDetector {
-    /// The newest last.
+    /// Fingerprints of the recent calls, newest last.
     seen: VecDeque<u64>,
-    /// The cycle that was warned about, and how much of it came again since.
+    /// The cycle that the model was warned about, and how many of its calls were repeated since.
     warned: Option<WarnedCycle>,
 }
 
@@ -30,18 +30,19 @@ struct WarnedCycle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoopCheck {
     None,
-    /// The call completes the third repetition: do not make it, and say so to the model.
+    /// The call completes the third repetition. The caller must not execute it, and sends the
+    /// warning to the model instead.
     Warn {
         count: usize,
     },
-    /// It went on after the warning: the run ends.
+    /// The model continued the loop after the warning. The run ends.
     End {
         count: usize,
     },
 }
 
 impl LoopDetector {
-    /// Takes the next call and says what it means.
+    /// Records the next call and returns how to treat it.
     pub fn observe(&mut self, tool: &str, input: &Value) -> LoopCheck {
         let call = fingerprint(tool, input);
         self.seen.push_back(call);
@@ -57,7 +58,7 @@ impl LoopDetector {
                 }
                 return LoopCheck::None;
             }
-            // It tries something else, as it was asked to.
+            // The model tries something else, as the warning asked.
             self.warned = None;
         }
         match self.cycle_length() {
@@ -70,17 +71,19 @@ impl LoopDetector {
         }
     }
 
-    /// The length of the shortest cycle that the newest calls repeat often enough.
+    /// Returns the length of the shortest cycle that the newest calls repeat at least `MIN_REPEATS`
+    /// times.
     fn cycle_length(&self) -> Option<usize> {
         (1..=MAX_CYCLE).find(|length| {
             let needed = length * MIN_REPEATS;
             let Some(start) = self.seen.len().checked_sub(needed) else { return false };
-            (start + length..self.seen.len()).all(|at| self.seen[at] == self.seen[at - length])
+            (start + length..self.seen.len()).all(|index| self.seen[index] == self.seen[index - length])
         })
     }
 }
 
-/// Equal for calls of one tool with equal arguments, in whatever order their keys come.
+/// Hashes a call. Calls of the same tool with equal arguments have the same hash, regardless of the
+/// order of their keys.
 fn fingerprint(tool: &str, input: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     tool.hash(&mut hasher);
@@ -92,7 +95,7 @@ fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
     match value {
         Value::Null => 0u8.hash(hasher),
         Value::Bool(truth) => (1u8, truth).hash(hasher),
-        // 1 and 1.0 are the same argument, written differently.
+        // 1 and 1.0 are the same argument in different notations.
         Value::Number(number) => match number.as_f64() {
             Some(float) if float.fract() == 0.0 && float.abs() < 9e15 => (2u8, float as i64).hash(hasher),
             _ => (3u8, number.to_string()).hash(hasher),
@@ -114,7 +117,7 @@ fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
     }
 }
 
-/// What the model reads instead of the result of a call that would go on with a loop.
+/// The text that the model receives instead of the result of a looping call.
 pub fn loop_warning(tool: &str, count: usize) -> String {
     format!(
         "LOOP DETECTED: You have called {tool} with identical arguments {count} times. This tool call will not be \
@@ -128,10 +131,11 @@ mod tests {
 
     use super::*;
 
-    /// Each letter is a call; `.` goes on, `!` is warned, `#` ends.
+    /// Each letter is a call. In the expected text `.` means proceed, `!` means warned and `#`
+    /// means ended.
     fn check(calls: &str, expected: &str) {
         let mut detector = LoopDetector::default();
-        let said: String = calls
+        let outcomes: String = calls
             .chars()
             .map(|call| match detector.observe("tool", &json!({ "call": call.to_string() })) {
                 LoopCheck::None => '.',
@@ -139,7 +143,7 @@ mod tests {
                 LoopCheck::End { .. } => '#',
             })
             .collect();
-        assert_eq!(said, expected, "{calls}");
+        assert_eq!(outcomes, expected, "{calls}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! External MCP servers: what a manifest or a caller says of one, what it may say, and the row it
-//! becomes. Values of secrets never stand here, only references to them.
+//! External MCP servers: their description in a manifest or request, its validation, and the stored
+//! row. A description contains references to secrets, never their values.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub const MAX_TIMEOUT_SECONDS: i64 = 3_600;
 const MAX_TEXT_CHARS: usize = 10_000;
 const MAX_VALUE_CHARS: usize = 8_192;
 const MAX_ENTRIES: usize = 100;
-/// What the protocol itself puts into a request's headers.
+/// Headers that the MCP transport sets itself.
 const RESERVED_HEADERS: [&str; 9] = [
     "host",
     "content-length",
@@ -29,7 +29,8 @@ const RESERVED_HEADERS: [&str; 9] = [
     "last-event-id",
     "te",
 ];
-/// Names with such a word hold a secret, so a value that is no reference is one in plain sight.
+/// Words in a name which show that the value is a secret. A value without a `${NAME}` reference is
+/// then rejected as a plain-text secret.
 const SECRET_WORDS: [&str; 10] = [
     "authorization",
     "token",
@@ -43,11 +44,12 @@ const SECRET_WORDS: [&str; 10] = [
     "cookie",
 ];
 
-/// A server as a manifest describes it: snake_case, unknown fields refused.
+/// The description of a server in a manifest. The field names are snake_case, and unknown fields
+/// are rejected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "transport", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ServerSpec {
-    /// A program of this machine, spoken to over its standard input and output.
+    /// A local program, with which the client communicates over standard input and output.
     Stdio {
         name: String,
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -55,11 +57,11 @@ pub enum ServerSpec {
         command: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         args: Vec<String>,
-        /// All that the program gets to see of an environment, besides `PATH`.
+        /// The environment of the program. It inherits nothing else except `PATH`.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         env: BTreeMap<String, String>,
     },
-    /// HTTP with server-sent events, as of 2024-11-05.
+    /// HTTP with server-sent events, as specified on 2024-11-05.
     Sse {
         name: String,
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -67,7 +69,7 @@ pub enum ServerSpec {
         url: String,
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         headers: BTreeMap<String, String>,
-        /// Names that `headers` may use as `${NAME}`; for the rest of the server's world see there.
+        /// The names that `headers` may reference as `${NAME}`.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         env: BTreeMap<String, String>,
     },
@@ -93,15 +95,15 @@ string_enum! {
 }
 
 string_enum! {
-    /// What happens when a server changes a tool that was seen before.
+    /// How a changed definition of a previously seen tool is handled.
     #[derive(Default)]
     PinPolicy {
         /// The tool is held back until somebody accepts the change.
         #[default]
         Pin = "pin",
-        /// The tool is used as it is now, and the change is reported.
+        /// The new definition is used, and the change is reported.
         Warn = "warn",
-        /// The tool is used as it is now.
+        /// The new definition is used without a report.
         Off = "off",
     }
 }
@@ -109,29 +111,30 @@ string_enum! {
 string_enum! {
     ToolStatus {
         Live = "live",
-        /// Differs from what was accepted; held back under `pin`.
+        /// The definition differs from the accepted one. Under `pin` the tool is held back.
         Changed = "changed",
-        /// No longer listed.
+        /// The server no longer lists the tool.
         Gone = "gone",
     }
 }
 
-/// A server of a project.
+/// An MCP server of a project.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpServer {
     pub id: McpServerId,
     pub project: ProjectId,
-    /// The product that brought it; `None`: the project's own.
+    /// The product that installed the server. `None` if the project added it itself.
     pub product: Option<String>,
     pub spec: ServerSpec,
-    /// Globs: which of its tools the project gets.
+    /// Glob patterns that select which tools of the server the project can use.
     pub tool_filter: Vec<String>,
     pub pin_policy: PinPolicy,
     pub timeout_seconds: i64,
     pub enabled: bool,
-    /// Counts changes of what it is and how it is reached: a connection belongs to one version.
+    /// Incremented when the description of the server changes. A connection belongs to one version,
+    /// so a change forces a new connection.
     pub version: i64,
-    /// When its tools were last listed; `None`: never reached.
+    /// When the tools were last listed. `None` if the server was never reached.
     pub listed_at: Option<Timestamp>,
     pub last_error: Option<String>,
     pub created_at: Timestamp,
@@ -170,7 +173,7 @@ impl ServerSpec {
         env
     }
 
-    /// Every text in which `${NAME}` and `{{secrets.NAME}}` stand for secrets, by its field.
+    /// Returns every text that may contain `${NAME}` or `{{secrets.NAME}}`, with its field name.
     pub fn templates(&self) -> Vec<(String, &str)> {
         let env = self.env().iter().map(|(name, value)| (format!("env.{name}"), value.as_str()));
         let headers = match self {
@@ -181,29 +184,32 @@ impl ServerSpec {
         env.chain(headers.map(|(name, value)| (format!("headers.{name}"), value.as_str()))).collect()
     }
 
-    /// Everything that is wrong with it, by field.
+    /// Validates the description and returns all problems, each with its field.
     pub fn check(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        let mut wrong = |field: &str, reason: String| problems.push(Problem::new(field, reason));
+        let mut add_problem = |field: &str, reason: String| problems.push(Problem::new(field, reason));
         if !is_valid_name(self.name()) {
-            wrong(
+            add_problem(
                 "name",
                 "must be 1 to 64 letters, digits, `-` or `_`, and begin with a letter or digit".into(),
             );
         }
         if self.description().len() > MAX_TEXT_CHARS || self.description().contains('\0') {
-            wrong("description", format!("must be at most {MAX_TEXT_CHARS} bytes without NUL characters"));
+            add_problem(
+                "description",
+                format!("must be at most {MAX_TEXT_CHARS} bytes without NUL characters"),
+            );
         }
         match self {
-            Self::Stdio { command, args, .. } => check_command(command, args, &mut wrong),
+            Self::Stdio { command, args, .. } => check_command(command, args, &mut add_problem),
             Self::Sse { url, headers, .. } | Self::Http { url, headers, .. } => {
                 if let Err(reason) = check_url(url) {
-                    wrong("url", reason);
+                    add_problem("url", reason);
                 }
-                check_headers(headers, &mut wrong);
+                check_headers(headers, &mut add_problem);
             }
         }
-        check_env(self.env(), &mut wrong);
+        check_env(self.env(), &mut add_problem);
         problems
     }
 }
@@ -213,27 +219,27 @@ fn is_valid_name(text: &str) -> bool {
     text.len() <= 64 && text.chars().all(fine) && text.starts_with(|c: char| c.is_ascii_alphanumeric())
 }
 
-/// Whether a text refers to a secret.
+/// Returns whether a text refers to a secret.
 pub fn has_secret_reference(text: &str) -> bool {
     text.replace("$${", "").contains("${")
-        || text.split("{{").skip(1).any(|rest| rest.trim_start().starts_with("secrets."))
+        || text.split("{{").skip(1).any(|inner| inner.trim_start().starts_with("secrets."))
 }
 
-fn check_command(command: &str, args: &[String], wrong: &mut impl FnMut(&str, String)) {
+fn check_command(command: &str, args: &[String], add_problem: &mut impl FnMut(&str, String)) {
     if command.trim().is_empty() {
-        wrong("command", "is empty: name the program to run".into());
+        add_problem("command", "is empty: name the program to run".into());
     }
     if args.len() > MAX_ENTRIES {
-        wrong("args", format!("has more than {MAX_ENTRIES} entries"));
+        add_problem("args", format!("has more than {MAX_ENTRIES} entries"));
     }
     let all = std::iter::once(("command".to_owned(), command))
         .chain(args.iter().enumerate().map(|(index, arg)| (format!("args[{index}]"), arg.as_str())));
     for (field, text) in all {
         if text.len() > MAX_VALUE_CHARS || text.contains('\0') {
-            wrong(&field, format!("must be at most {MAX_VALUE_CHARS} bytes without NUL characters"));
+            add_problem(&field, format!("must be at most {MAX_VALUE_CHARS} bytes without NUL characters"));
         }
         if has_secret_reference(text) {
-            wrong(
+            add_problem(
                 &field,
                 "must not refer to a secret, since whoever lists processes would see it: \
                  hand it to the program in `env`"
@@ -244,68 +250,71 @@ fn check_command(command: &str, args: &[String], wrong: &mut impl FnMut(&str, St
 }
 
 fn check_url(url: &str) -> Result<(), String> {
-    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
-    let Some(rest) = rest else {
+    let authority = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let Some(authority) = authority else {
         return Err("must begin with `https://` or `http://`".into());
     };
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.split(['/', '?', '#']).next().unwrap_or_default();
     if host.is_empty() || url.len() > 2_048 || url.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return Err("must be a whole address of at most 2048 bytes".into());
+        return Err("must be a complete URL of at most 2048 bytes".into());
     }
     if host.contains('@') || has_secret_reference(url) {
         return Err(
-            "must not hold a secret, since addresses are shown and logged: use `headers` and `${NAME}`"
+            "must not contain a secret, because URLs are shown and logged: put it into `headers` as `${NAME}`"
                 .into(),
         );
     }
     Ok(())
 }
 
-fn check_headers(headers: &BTreeMap<String, String>, wrong: &mut impl FnMut(&str, String)) {
+fn check_headers(headers: &BTreeMap<String, String>, add_problem: &mut impl FnMut(&str, String)) {
     if headers.len() > MAX_ENTRIES {
-        wrong("headers", format!("has more than {MAX_ENTRIES} entries"));
+        add_problem("headers", format!("has more than {MAX_ENTRIES} entries"));
     }
     for (name, value) in headers.iter().take(MAX_ENTRIES) {
         let field = format!("headers.{name}");
         let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         let lower = name.to_ascii_lowercase();
         if name.is_empty() || name.len() > 128 || !name.chars().all(token) {
-            wrong(&field, "is not a name of a header".into());
+            add_problem(&field, "is not a valid header name".into());
         } else if RESERVED_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
-            wrong(&field, "is set by the protocol itself".into());
+            add_problem(&field, "is set by the MCP transport and cannot be overridden".into());
         }
         if value.len() > MAX_VALUE_CHARS || value.chars().any(|c| c.is_control()) {
-            wrong(&field, format!("must be at most {MAX_VALUE_CHARS} bytes without control characters"));
+            add_problem(
+                &field,
+                format!("must be at most {MAX_VALUE_CHARS} bytes without control characters"),
+            );
         }
-        check_secret(&field, name, value, wrong);
+        check_secret(&field, name, value, add_problem);
     }
 }
 
-fn check_env(env: &BTreeMap<String, String>, wrong: &mut impl FnMut(&str, String)) {
+fn check_env(env: &BTreeMap<String, String>, add_problem: &mut impl FnMut(&str, String)) {
     if env.len() > MAX_ENTRIES {
-        wrong("env", format!("has more than {MAX_ENTRIES} entries"));
+        add_problem("env", format!("has more than {MAX_ENTRIES} entries"));
     }
     for (name, value) in env.iter().take(MAX_ENTRIES) {
         let field = format!("env.{name}");
-        let fine = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if name.is_empty() || name.len() > 128 || !name.chars().all(fine) {
-            wrong(&field, "is not a name of a variable: use letters, digits and `_`".into());
+        let is_name_char = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.is_empty() || name.len() > 128 || !name.chars().all(is_name_char) {
+            add_problem(&field, "is not a valid variable name: use letters, digits and `_`".into());
         }
         if value.len() > MAX_VALUE_CHARS || value.contains('\0') {
-            wrong(&field, format!("must be at most {MAX_VALUE_CHARS} bytes without NUL characters"));
+            add_problem(&field, format!("must be at most {MAX_VALUE_CHARS} bytes without NUL characters"));
         }
-        check_secret(&field, name, value, wrong);
+        check_secret(&field, name, value, add_problem);
     }
 }
 
-fn check_secret(field: &str, name: &str, value: &str, wrong: &mut impl FnMut(&str, String)) {
+fn check_secret(field: &str, name: &str, value: &str, add_problem: &mut impl FnMut(&str, String)) {
     let lower = name.to_ascii_lowercase();
     let mut words = lower.split(|c: char| !c.is_ascii_alphanumeric());
     if !value.is_empty() && words.any(|word| SECRET_WORDS.contains(&word)) && !has_secret_reference(value) {
-        // The value is not repeated: it may be the secret itself.
-        wrong(
+        // The message does not quote the value, because it may be the secret itself.
+        add_problem(
             field,
-            "looks like a secret in plain text: keep it with PUT /api/admin/secrets/NAME and write ${NAME}"
+            "looks like a secret in plain text: store it with PUT /api/admin/secrets/NAME and write ${NAME}"
                 .into(),
         );
     }
@@ -345,10 +354,10 @@ mod tests {
             "env": {"A_TOKEN": "abc", "PLAIN": "abc"},
         }))
         .unwrap();
-        let found = spec.check();
-        let fields: Vec<_> = found.iter().map(|problem| problem.field.as_str()).collect();
+        let problems = spec.check();
+        let fields: Vec<_> = problems.iter().map(|problem| problem.field.as_str()).collect();
         assert_eq!(fields, ["headers.Authorization", "headers.X-Api-Key", "env.A_TOKEN"]);
-        assert!(found.iter().all(|problem| !problem.reason.contains("abc")), "{found:?}");
+        assert!(problems.iter().all(|problem| !problem.reason.contains("abc")), "{problems:?}");
     }
 
     #[test]

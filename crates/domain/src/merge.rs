@@ -1,6 +1,8 @@
-//! Two descriptions of one thing: whether they are of one, what becomes of them, and how that is
-//! told. Nothing is replaced: what is there stays, what is missing comes in, and where the two
-//! differ it is said.
+//! Merging two descriptions of the same entity: whether they match, what the merged entity
+//! contains, and the reason that is recorded.
+//!
+//! A merge never replaces a value. It keeps existing values, fills in missing ones, and reports
+//! where the two descriptions differ.
 
 use std::fmt::Write;
 
@@ -17,33 +19,34 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// As near as two texts must be to be of one thing …
+/// The minimum cosine similarity of two texts that describe the same entity.
 pub const MIN_SIMILARITY: f64 = 0.92;
-/// … and this much nearer than the next: between two that fit equally, nobody should guess.
+/// The minimum lead over the second most similar candidate. If two candidates are almost equally
+/// similar, neither is chosen.
 pub const MIN_LEAD: f64 = 0.03;
-/// Bytes of a reason.
+/// The maximum length of a recorded reason.
 pub const MAX_REASON_BYTES: usize = 1_000;
 
-/// A passage that says something: where an entity was found.
+/// A chunk of a document that an entity or relationship was extracted from: its citation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     pub chunk: ChunkId,
     pub document: DocumentId,
-    /// The document's.
+    /// The title of the document.
     pub title: String,
-    /// The chunk's place in the document, from 0.
+    /// The index of the chunk in the document, counted from 0.
     pub index: i64,
     pub heading: Option<String>,
-    /// The document was deleted since.
+    /// True if the document has been deleted since.
     pub deleted: bool,
 }
 
-/// By what an object was found to be the same.
+/// The rule by which two objects were recognised as the same.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MatchedBy {
     Key,
     Name,
-    /// With the cosine of the two vectors.
+    /// Holds the cosine similarity of the two vectors.
     Similar(f64),
 }
 
@@ -57,60 +60,63 @@ impl MatchedBy {
     }
 }
 
-/// An object that may be the same, and what speaks for it.
+/// An object that may be the same as the new one, and the rule that suggests it.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
     pub object: &'a Object,
     pub by: MatchedBy,
 }
 
-/// The object that a new one is about, if one is: by key, else by an equal name that no other has,
-/// else by being far more alike than any other.
+/// Chooses the existing object that a new one describes, if there is one: first by key, then by an
+/// equal name that no other candidate has, then by a similarity that clearly exceeds all others.
 pub fn choose_match(new: &NewObject, candidates: &[Candidate<'_>]) -> Option<(ObjectId, MatchedBy)> {
-    let same_type = || candidates.iter().filter(|one| one.object.type_ == new.type_);
+    let same_type = || candidates.iter().filter(|candidate| candidate.object.type_ == new.type_);
     let key = merge_key(new);
     if key.is_some()
-        && let Some(found) = same_type().find(|one| one.object.key == key)
+        && let Some(matched) = same_type().find(|candidate| candidate.object.key == key)
     {
-        return Some((found.object.id, MatchedBy::Key));
+        return Some((matched.object.id, MatchedBy::Key));
     }
-    let mut named: Vec<ObjectId> =
-        same_type().filter(|one| same_name(one.object, new)).map(|one| one.object.id).collect();
+    let mut named: Vec<ObjectId> = same_type()
+        .filter(|candidate| same_name(candidate.object, new))
+        .map(|candidate| candidate.object.id)
+        .collect();
     named.sort_unstable();
     named.dedup();
     if let [only] = named[..] {
         return Some((only, MatchedBy::Name));
     }
     let mut alike: Vec<(f64, &Object)> = same_type()
-        .filter_map(|one| match one.by {
-            MatchedBy::Similar(score) => Some((score, one.object)),
+        .filter_map(|candidate| match candidate.by {
+            MatchedBy::Similar(score) => Some((score, candidate.object)),
             MatchedBy::Key | MatchedBy::Name => None,
         })
         .collect();
     alike.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.id.cmp(&b.1.id)));
     let (score, best) = *alike.first()?;
     let next = alike.get(1).map_or(f64::NEG_INFINITY, |(score, _)| *score);
-    // Texts of "Meeting 2023" and "Meeting 2024" are nearly the same, the meetings are not.
+    // The texts of "Meeting 2023" and "Meeting 2024" are nearly identical, but the meetings are
+    // different, so numbers in the names must be equal.
     let counted =
         numbers_in(display_name(&best.properties.to_map())) == numbers_in(display_name(&new.properties));
     (score >= MIN_SIMILARITY && score - next >= MIN_LEAD && counted)
         .then_some((best.id, MatchedBy::Similar(score)))
 }
 
-/// Whether an object has a new one's name.
+/// Returns whether an object has the same type and name as a new one.
 pub fn same_name(object: &Object, new: &NewObject) -> bool {
     let name = |properties| display_name(properties).map(normalized_name).filter(|name| !name.is_empty());
-    let wanted = name(&new.properties);
-    object.type_ == new.type_ && wanted.is_some() && name(&object.properties.to_map()) == wanted
+    let expected = name(&new.properties);
+    object.type_ == new.type_ && expected.is_some() && name(&object.properties.to_map()) == expected
 }
 
-/// What a thing is called.
+/// Returns the name of the entity, from the first of the naming properties that is set.
 pub fn display_name(properties: &Map<String, Value>) -> Option<&str> {
     NAME_PROPERTIES.iter().find_map(|naming| properties.get(*naming)?.as_str())
 }
 
-/// One spelling for names that differ in case, spaces, hyphens and dots. Signs that mean something
-/// stay: C, C++ and C# are three.
+/// Normalises a name, so that names which differ only in case, spaces, hyphens and dots are equal.
+/// Other symbols remain, because C, C++ and C# are three different names.
 pub fn normalized_name(name: &str) -> String {
     let apart = |c: char| c.is_whitespace() || c.is_control() || "-_.,;:'\"`’‘“”‐‑–—".contains(c);
     let words: Vec<String> =
@@ -118,8 +124,8 @@ pub fn normalized_name(name: &str) -> String {
     words.join(" ")
 }
 
-/// The key of a new object, or the one its name makes: so that two who find the same thing at once
-/// meet in the index of keys.
+/// Returns the key of a new object, or one derived from its name. Two writers who create the same
+/// entity concurrently then conflict in the unique index of keys.
 pub fn merge_key(new: &NewObject) -> Option<String> {
     let named = || display_name(&new.properties).map(|name| normalized_name(name).replace(' ', "-"));
     new.key.clone().or_else(named).filter(|key| (1..=limits::KEY).contains(&key.len()))
@@ -130,29 +136,30 @@ fn numbers_in(name: Option<&str>) -> Vec<&str> {
     digits.filter(|number| !number.is_empty()).collect()
 }
 
-/// Where two descriptions differ: what stays, and what was offered instead.
+/// A field on which two descriptions differ: the value that stays, and the value that was offered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MergeConflict {
-    /// `status`, or a property: `properties.address.city`.
+    /// `status`, or the path of a property: `properties.address.city`.
     pub field: String,
     pub kept: Value,
     pub offered: Value,
 }
 
-/// What comes of joining a new description with one that is there.
+/// The result of merging a new description into an existing entity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MergeResult<P> {
-    /// `None` when there is nothing new in it.
+    /// `None` if the new description adds nothing.
     pub patch: Option<P>,
     pub conflicts: Vec<MergeConflict>,
 }
 
-/// Fills what the object lacks, unites lists and labels, and keeps every other value it has.
+/// Fills missing values of the object, unites lists and labels, and leaves every other value
+/// unchanged.
 pub fn merge_object(before: &Object, new: &NewObject) -> MergeResult<ObjectPatch> {
-    let mut kept = Vec::new();
+    let mut conflicts = Vec::new();
     let mut patch = ObjectPatch {
-        key: fill("key", &before.key, &new.key, &mut kept),
-        status: fill("status", &before.status, &new.status, &mut kept),
+        key: fill("key", &before.key, &new.key, &mut conflicts),
+        status: fill("status", &before.status, &new.status, &mut conflicts),
         ..ObjectPatch::default()
     };
     if new.labels.iter().any(|label| !before.labels.contains(label)) {
@@ -161,36 +168,36 @@ pub fn merge_object(before: &Object, new: &NewObject) -> MergeResult<ObjectPatch
         labels.dedup();
         patch.labels = Some(labels);
     }
-    patch.properties = merge_properties(&before.properties.to_map(), &new.properties, &mut kept);
-    MergeResult { patch: (patch != ObjectPatch::default()).then_some(patch), conflicts: kept }
+    patch.properties = merge_properties(&before.properties.to_map(), &new.properties, &mut conflicts);
+    MergeResult { patch: (patch != ObjectPatch::default()).then_some(patch), conflicts }
 }
 
-/// As [`merged`], of a relationship with the same type and ends.
+/// Merges like [`merge_object`], for a relationship with the same type and ends.
 pub fn merge_relationship(before: &Relationship, new: &NewRelationship) -> MergeResult<RelationshipPatch> {
-    let mut kept = Vec::new();
+    let mut conflicts = Vec::new();
     let patch = RelationshipPatch {
-        weight: fill("weight", &before.weight, &new.weight, &mut kept),
-        properties: merge_properties(&before.properties.to_map(), &new.properties, &mut kept),
+        weight: fill("weight", &before.weight, &new.weight, &mut conflicts),
+        properties: merge_properties(&before.properties.to_map(), &new.properties, &mut conflicts),
         expected_version: None,
     };
-    MergeResult { patch: (patch != RelationshipPatch::default()).then_some(patch), conflicts: kept }
+    MergeResult { patch: (patch != RelationshipPatch::default()).then_some(patch), conflicts }
 }
 
 fn fill<T: Clone + PartialEq>(
     field: &str,
     before: &Option<T>,
     new: &Option<T>,
-    kept: &mut Vec<MergeConflict>,
+    conflicts: &mut Vec<MergeConflict>,
 ) -> Option<Option<T>>
 where
     Value: From<T>,
 {
     match (before, new) {
         (None, Some(_)) => Some(new.clone()),
-        (Some(there), Some(offered)) if there != offered => {
-            kept.push(MergeConflict {
+        (Some(current), Some(offered)) if current != offered => {
+            conflicts.push(MergeConflict {
                 field: field.to_owned(),
-                kept: there.clone().into(),
+                kept: current.clone().into(),
                 offered: offered.clone().into(),
             });
             None
@@ -199,17 +206,17 @@ where
     }
 }
 
-/// The properties that change, each with its whole value; `None` when none does.
+/// Returns the properties that change, each with its complete new value, or `None` if none changes.
 fn merge_properties(
     before: &Map<String, Value>,
     new: &Map<String, Value>,
-    kept: &mut Vec<MergeConflict>,
+    conflicts: &mut Vec<MergeConflict>,
 ) -> Option<Map<String, Value>> {
     let mut changes = Map::new();
     for (name, offered) in new.iter().filter(|(_, offered)| !offered.is_null()) {
         let value = match before.get(name) {
             None | Some(Value::Null) => Some(offered.clone()),
-            Some(there) => merge_value(&format!("properties.{name}"), there, offered, kept),
+            Some(current) => merge_value(&format!("properties.{name}"), current, offered, conflicts),
         };
         if let Some(value) = value {
             changes.insert(name.clone(), value);
@@ -218,31 +225,36 @@ fn merge_properties(
     (!changes.is_empty()).then_some(changes)
 }
 
-/// A value after another was joined to it; `None` when it stays as it is. Depth is bounded by
-/// [`limits::DEPTH`].
-fn merge_value(field: &str, there: &Value, offered: &Value, kept: &mut Vec<MergeConflict>) -> Option<Value> {
-    match (there, offered) {
-        (Value::Array(some), Value::Array(others)) => {
-            let mut all = some.clone();
-            let mut known: Vec<String> = some.iter().map(canonical_json).collect();
-            for other in others {
-                let text = canonical_json(other);
-                if !known.contains(&text) {
-                    known.push(text);
-                    all.push(other.clone());
+/// Merges an offered value into the current one. Returns `None` if the current value does not
+/// change. The recursion is bounded by [`limits::DEPTH`].
+fn merge_value(
+    field: &str,
+    current: &Value,
+    offered: &Value,
+    conflicts: &mut Vec<MergeConflict>,
+) -> Option<Value> {
+    match (current, offered) {
+        (Value::Array(current), Value::Array(offered)) => {
+            let mut all = current.clone();
+            let mut texts: Vec<String> = current.iter().map(canonical_json).collect();
+            for item in offered {
+                let text = canonical_json(item);
+                if !texts.contains(&text) {
+                    texts.push(text);
+                    all.push(item.clone());
                 }
             }
-            (all.len() > some.len()).then_some(Value::Array(all))
+            (all.len() > current.len()).then_some(Value::Array(all))
         }
-        (Value::Object(some), Value::Object(others)) => {
-            let mut all = some.clone();
+        (Value::Object(current), Value::Object(offered)) => {
+            let mut all = current.clone();
             let mut changed = false;
-            for (name, other) in others {
-                let value = match some.get(name) {
-                    None | Some(Value::Null) if other.is_null() => None,
-                    None | Some(Value::Null) => Some(other.clone()),
-                    Some(_) if other.is_null() => None,
-                    Some(value) => merge_value(&format!("{field}.{name}"), value, other, kept),
+            for (name, item) in offered {
+                let value = match current.get(name) {
+                    None | Some(Value::Null) if item.is_null() => None,
+                    None | Some(Value::Null) => Some(item.clone()),
+                    Some(_) if item.is_null() => None,
+                    Some(value) => merge_value(&format!("{field}.{name}"), value, item, conflicts),
                 };
                 if let Some(value) = value {
                     changed = true;
@@ -251,71 +263,76 @@ fn merge_value(field: &str, there: &Value, offered: &Value, kept: &mut Vec<Merge
             }
             changed.then_some(Value::Object(all))
         }
-        _ if canonical_json(there) == canonical_json(offered) => None,
+        _ if canonical_json(current) == canonical_json(offered) => None,
         _ => {
             let conflict =
-                MergeConflict { field: field.to_owned(), kept: there.clone(), offered: offered.clone() };
-            kept.push(conflict);
+                MergeConflict { field: field.to_owned(), kept: current.clone(), offered: offered.clone() };
+            conflicts.push(conflict);
             None
         }
     }
 }
 
-/// Why a merge wrote a version: by what the two were found to be one, which passage said it, and
-/// what was not taken over. `key` is the key or the name they share.
-pub fn merge_reason(by: MatchedBy, shared: &str, source: Option<&Source>, kept: &[MergeConflict]) -> String {
+/// The reason that is recorded with a merged version: the matching rule, the source, and the values
+/// that were not taken over. `shared` is the key or the name that both have.
+pub fn merge_reason(
+    by: MatchedBy,
+    shared: &str,
+    source: Option<&Source>,
+    conflicts: &[MergeConflict],
+) -> String {
     let shared = truncate(shared, 120);
     let mut text = match by {
         MatchedBy::Key => format!("merged by key `{shared}`"),
         MatchedBy::Name => format!("merged by equal name `{shared}`"),
         MatchedBy::Similar(score) => format!("merged by similarity {score:.3} with `{shared}`"),
     };
-    append_details(&mut text, source, kept);
+    append_details(&mut text, source, conflicts);
     text
 }
 
-/// As [`reason`], of a relationship: it is the same by its type and ends.
-pub fn relationship_merge_reason(source: Option<&Source>, kept: &[MergeConflict]) -> String {
+/// The reason for a merged relationship, which is matched by its type and ends.
+pub fn relationship_merge_reason(source: Option<&Source>, conflicts: &[MergeConflict]) -> String {
     let mut text = "merged with the relationship of the same type and ends".to_owned();
-    append_details(&mut text, source, kept);
+    append_details(&mut text, source, conflicts);
     text
 }
 
-fn append_details(text: &mut String, source: Option<&Source>, kept: &[MergeConflict]) {
+fn append_details(text: &mut String, source: Option<&Source>, conflicts: &[MergeConflict]) {
     if let Some(source) = source {
         let title = truncate(&source.title, 120);
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(
             text,
             ", from document `{title}` ({}), chunk {} ({})",
             source.document, source.index, source.chunk
         );
     }
-    for (at, conflict) in kept.iter().enumerate() {
+    for (index, conflict) in conflicts.iter().enumerate() {
         let value = |value: &Value| match value {
             Value::String(text) => truncate(text, 60),
             other => truncate(&other.to_string(), 60),
         };
-        let told = format!(
+        let detail = format!(
             "{} {} `{}` instead of `{}`",
-            if at == 0 { "; kept" } else { "," },
+            if index == 0 { "; kept" } else { "," },
             truncate(&conflict.field, 80),
             value(&conflict.kept),
             value(&conflict.offered)
         );
-        let more = format!(" and {} more", kept.len() - at);
-        if text.len() + told.len() + more.len() > MAX_REASON_BYTES {
+        let more = format!(" and {} more", conflicts.len() - index);
+        if text.len() + detail.len() + more.len() > MAX_REASON_BYTES {
             text.push_str(&more);
             break;
         }
-        text.push_str(&told);
+        text.push_str(&detail);
     }
 }
 
-/// The beginning of a text, in whole characters.
-fn truncate(text: &str, longest: usize) -> String {
-    if text.len() <= longest {
+/// Truncates a text at a character boundary.
+fn truncate(text: &str, max_bytes: usize) -> String {
+    if text.len() <= max_bytes {
         return text.to_owned();
     }
-    format!("{}…", &text[..text.floor_char_boundary(longest - '…'.len_utf8())])
+    format!("{}…", &text[..text.floor_char_boundary(max_bytes - '…'.len_utf8())])
 }

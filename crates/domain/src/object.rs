@@ -1,4 +1,4 @@
-//! Objects: typed, versioned things of a project's graph.
+//! Objects: the typed, versioned nodes of a project's graph.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// One version of an object. The newest is the object; the others are its history.
+/// One version of an object. The newest version is the current state; the others are its history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Object {
     pub id: ObjectId,
@@ -22,14 +22,14 @@ pub struct Object {
     pub labels: Vec<String>,
     pub properties: JsonObject,
     pub version: i64,
-    /// When version 1 was written.
+    /// The time when version 1 was written.
     pub created_at: Timestamp,
-    /// When this version was written.
+    /// The time when this version was written.
     pub updated_at: Timestamp,
-    /// Set on a tombstone.
+    /// Set if this version is a tombstone.
     pub deleted_at: Option<Timestamp>,
     pub author: Author,
-    /// Why this version is what it is, where somebody would ask: a merge says what it joined.
+    /// Explains an automatic change, for example which descriptions a merge combined.
     pub reason: Option<String>,
 }
 
@@ -42,40 +42,40 @@ pub struct NewObject {
     pub properties: Map<String, Value>,
 }
 
-/// What an update changes; `None` leaves a part as it is.
+/// The changes of an update. `None` leaves a field unchanged.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ObjectPatch {
     pub type_: Option<String>,
-    /// `Some(None)` takes the key away.
+    /// `Some(None)` removes the key.
     pub key: Option<Option<String>>,
     pub status: Option<Option<String>>,
     pub labels: Option<Vec<String>>,
-    /// Merged over the current ones; a null deletes a property.
+    /// Applied over the current properties. A null deletes a property.
     pub properties: Option<Map<String, Value>>,
     pub expected_version: Option<i64>,
 }
 
-/// Limits on one object; each is named in the error that enforces it.
+/// Limits on one object. The error message states the limit that was exceeded.
 pub mod limits {
     pub const TYPE: usize = 128;
     pub const KEY: usize = 512;
     pub const STATUS: usize = 128;
     pub const LABEL: usize = 128;
     pub const LABELS: usize = 64;
-    /// Bytes of the properties' JSON.
+    /// The size of the properties as JSON, in bytes.
     pub const PROPERTIES: usize = 1 << 20;
     pub const DEPTH: usize = 64;
 }
 
 impl NewObject {
-    /// Checks everything that needs no database, and puts labels in order.
+    /// Validates everything that can be checked without a database, and sorts the labels.
     pub fn check(mut self) -> Result<Self, Invalid> {
         check_type(&self.type_)?;
         check_text("key", self.key.as_deref(), limits::KEY)?;
         check_text("status", self.status.as_deref(), limits::STATUS)?;
         self.labels = check_labels(self.labels)?;
         check_properties(&self.properties)?;
-        // A null deletes a property; in a new object there is nothing to delete.
+        // A null deletes a property, and a new object has none to delete.
         self.properties.retain(|_, value| !value.is_null());
         Ok(self)
     }
@@ -95,12 +95,12 @@ impl ObjectPatch {
         Ok(self)
     }
 
-    /// What the object would be; `None` when nothing changes.
+    /// Returns the object after the update, or `None` if nothing changes.
     pub fn apply(&self, current: &Object) -> Option<NewObject> {
         self.apply_to(current, &current.properties.to_map())
     }
 
-    /// As [`Self::apply`], for whoever has looked into its properties.
+    /// Works like [`Self::apply`], for callers that have already parsed the properties.
     pub fn apply_to(&self, current: &Object, before: &Map<String, Value>) -> Option<NewObject> {
         let properties = match &self.properties {
             Some(changes) => patch::apply_patch(before, changes),
@@ -122,7 +122,8 @@ impl ObjectPatch {
     }
 }
 
-/// Type names are used in URLs, filters and schemas, so they stay plain.
+/// Validates a type name. Type names appear in URLs, filters and schemas, so only plain characters
+/// are allowed.
 pub fn check_type(type_: &str) -> Result<(), Invalid> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
     if type_.is_empty() || type_.len() > limits::TYPE {
@@ -131,7 +132,7 @@ pub fn check_type(type_: &str) -> Result<(), Invalid> {
     if !type_.starts_with(|c: char| c.is_ascii_alphabetic()) || !type_.chars().all(plain) {
         return Err(Invalid::new(
             "type",
-            "starts with a letter and may have letters, digits, `_`, `-`, `.` and `:`",
+            "must start with a letter, and may contain letters, digits, `_`, `-`, `.` and `:`",
         ));
     }
     Ok(())
@@ -145,7 +146,7 @@ pub fn check_text(field: &str, text: Option<&str>, max: usize) -> Result<(), Inv
     check_chars(field, text)
 }
 
-/// PostgreSQL cannot hold NUL in a text, and nobody means to write one.
+/// Rejects NUL characters, because PostgreSQL cannot store them in a text column.
 pub fn check_chars(field: &str, text: &str) -> Result<(), Invalid> {
     if text.contains('\0') {
         return Err(Invalid::new(field, "must not contain a NUL character"));
@@ -157,10 +158,10 @@ fn check_labels(mut labels: Vec<String>) -> Result<Vec<String>, Invalid> {
     if labels.len() > limits::LABELS {
         return Err(Invalid::new("labels", format!("must be at most {} labels", limits::LABELS)));
     }
-    for (at, label) in labels.iter().enumerate() {
-        check_text(&format!("labels[{at}]"), Some(label), limits::LABEL)?;
+    for (index, label) in labels.iter().enumerate() {
+        check_text(&format!("labels[{index}]"), Some(label), limits::LABEL)?;
     }
-    // Labels are a set; in order, equal sets are equal rows.
+    // Labels are a set. Sorting makes equal sets equal rows.
     labels.sort_unstable();
     labels.dedup();
     Ok(labels)
@@ -180,7 +181,7 @@ pub fn check_properties(properties: &Map<String, Value>) -> Result<(), Invalid> 
     if bytes > limits::PROPERTIES {
         return Err(Invalid::new(
             "properties",
-            format!("are {bytes} bytes of JSON; at most {} are kept on one object", limits::PROPERTIES),
+            format!("are {bytes} bytes of JSON; the maximum for one object is {}", limits::PROPERTIES),
         ));
     }
     Ok(())

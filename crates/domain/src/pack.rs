@@ -1,7 +1,8 @@
-//! Template packs: what types a project knows, and what their properties look like.
+//! Template packs: the object and relationship types of a project, and the schemas of their
+//! properties.
 //!
-//! A [`TemplatePack`] is read from an API body or a manifest and checked once. The packs assigned
-//! to a project are compiled into a [`PackSet`], which is asked about every write.
+//! A [`TemplatePack`] is read from an API request or a manifest and validated once. The packs
+//! assigned to a project are compiled into a [`PackSet`], which validates every write.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -25,33 +26,35 @@ pub use nearest::nearest_name;
 pub use set::PackSet;
 pub use version::is_semver;
 
-/// The most there may be of anything in one pack.
+/// Maximum sizes and counts in one pack.
 pub mod limits {
     pub const NAME: usize = 128;
     pub const DESCRIPTION: usize = 4_000;
-    /// Object types, and as many relationship types.
+    /// The number of object types. The same limit applies to relationship types.
     pub const TYPES: usize = 500;
-    /// Types one end of a relationship may name.
+    /// The number of types that one end of a relationship may name.
     pub const ENDS: usize = 100;
-    /// Bytes of one schema's JSON.
+    /// The size of one schema as JSON, in bytes.
     pub const SCHEMA: usize = 256 * 1024;
-    /// Bytes of all schemas together, and of each of `uiConfigs` and `extractionPrompts`.
+    /// The size of all schemas together in bytes. The same limit applies to `uiConfigs` and to
+    /// `extractionPrompts`.
     pub const TOTAL: usize = 4 * 1024 * 1024;
-    /// Nesting inside a schema.
+    /// The nesting depth of a schema.
     pub const DEPTH: usize = 64;
 }
 
-/// Types and their schemas, under a name and a version. Read in camelCase from the API and in
-/// snake_case from manifests; written in camelCase.
+/// A set of types and their schemas, with a name and a version. The API reads camelCase and
+/// manifests use snake_case; output is always camelCase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TemplatePack {
     pub name: String,
-    /// Semantic version, as text.
+    /// A semantic version.
     pub version: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// A JSON schema (2020-12 unless it names another draft) for the properties of each type.
+    /// A JSON schema for the properties of each type (draft 2020-12, unless the schema names
+    /// another draft).
     #[serde(default, alias = "object_type_schemas")]
     pub object_type_schemas: BTreeMap<String, Value>,
     #[serde(default, alias = "relationship_type_schemas")]
@@ -62,7 +65,7 @@ pub struct TemplatePack {
     pub extraction_prompts: Option<Value>,
 }
 
-/// What a relationship joins, and what it may say about it.
+/// The types that a relationship connects, and the schema of its properties.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RelationshipTypeSchema {
@@ -70,14 +73,14 @@ pub struct RelationshipTypeSchema {
     pub from: EndTypes,
     #[serde(alias = "target")]
     pub to: EndTypes,
-    /// A JSON schema, or only the map of properties that would stand in one.
+    /// A complete JSON schema, or only the map of its `properties`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub properties: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 
-/// The object types at one end: `"Tag"`, `["Tag", "Topic"]`, or `"*"` for any.
+/// The object types allowed at one end: `"Tag"`, `["Tag", "Topic"]`, or `"*"` for any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndTypes {
     Any,
@@ -88,56 +91,56 @@ impl EndTypes {
     pub fn accepts(&self, object_type: &str) -> bool {
         match self {
             Self::Any => true,
-            Self::Only(types) => types.iter().any(|known| known == object_type),
+            Self::Only(types) => types.iter().any(|accepted| accepted == object_type),
         }
     }
 }
 
 impl TemplatePack {
-    /// Every rule a pack must keep before it is stored. Types at the ends of relationships need
-    /// not be described here: another pack may do so.
+    /// Validates a pack before it is stored. A relationship may name object types that the pack
+    /// does not describe, because another pack may describe them.
     pub fn check(&self) -> Result<(), Invalid> {
         let mut problems = Vec::new();
-        let mut note = |result: Result<(), Invalid>, at: &str| {
+        let mut collect = |result: Result<(), Invalid>, path: &str| {
             if let Err(invalid) = result {
-                problems.extend(invalid.prefixed(at).problems);
+                problems.extend(invalid.prefixed(path).problems);
             }
         };
 
-        note(check_name(&self.name), "name");
-        note(check_version(&self.version), "version");
+        collect(check_name(&self.name), "name");
+        collect(check_version(&self.version), "version");
         let description = self.description.as_deref().unwrap_or_default();
-        note(check_length(description, limits::DESCRIPTION), "description");
-        note(check_count(self.object_type_schemas.len()), "objectTypeSchemas");
-        note(check_count(self.relationship_type_schemas.len()), "relationshipTypeSchemas");
+        collect(check_length(description, limits::DESCRIPTION), "description");
+        collect(check_count(self.object_type_schemas.len()), "objectTypeSchemas");
+        collect(check_count(self.relationship_type_schemas.len()), "relationshipTypeSchemas");
 
         let mut total = 0;
         for (name, schema) in &self.object_type_schemas {
-            let at = format!("objectTypeSchemas.{name}");
-            note(check_type_name(name), &at);
-            note(check_schema(schema, schema::compile, &mut total), &at);
+            let path = format!("objectTypeSchemas.{name}");
+            collect(check_type_name(name), &path);
+            collect(check_schema(schema, schema::compile, &mut total), &path);
         }
         for (name, relationship) in &self.relationship_type_schemas {
-            let at = format!("relationshipTypeSchemas.{name}");
-            note(check_type_name(name), &at);
-            note(check_end_types(&relationship.from).map_err(|i| i.prefixed("from")), &at);
-            note(check_end_types(&relationship.to).map_err(|i| i.prefixed("to")), &at);
+            let path = format!("relationshipTypeSchemas.{name}");
+            collect(check_type_name(name), &path);
+            collect(check_end_types(&relationship.from).map_err(|i| i.prefixed("from")), &path);
+            collect(check_end_types(&relationship.to).map_err(|i| i.prefixed("to")), &path);
             let description = relationship.description.as_deref().unwrap_or_default();
             let fits = check_length(description, limits::DESCRIPTION);
-            note(fits.map_err(|i| i.prefixed("description")), &at);
+            collect(fits.map_err(|i| i.prefixed("description")), &path);
             if let Some(properties) = &relationship.properties {
                 let checked = check_schema(properties, schema::compile_properties, &mut total);
-                note(checked.map_err(|i| i.prefixed("properties")), &at);
+                collect(checked.map_err(|i| i.prefixed("properties")), &path);
             }
         }
         if total > limits::TOTAL {
-            note(too_big("all schemas together are", total, limits::TOTAL), "");
+            collect(too_big("all schemas together are", total, limits::TOTAL), "");
         }
         for (field, value) in
             [("uiConfigs", &self.ui_configs), ("extractionPrompts", &self.extraction_prompts)]
         {
             if let Some(value) = value {
-                note(check_size(value, limits::TOTAL).map(drop), field);
+                collect(check_size(value, limits::TOTAL).map(drop), field);
             }
         }
         Invalid::if_any(problems)
@@ -147,7 +150,10 @@ impl TemplatePack {
 fn check_name(name: &str) -> Result<(), Invalid> {
     check_length(name, limits::NAME)?;
     if name.is_empty() || name.trim() != name || name.contains(char::is_control) {
-        return Err(Invalid::new("", "must be a name, without spaces around it or control characters"));
+        return Err(Invalid::new(
+            "",
+            "must not be empty, start or end with whitespace, or contain control characters",
+        ));
     }
     Ok(())
 }
@@ -177,7 +183,7 @@ fn check_count(types: usize) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// The rule for objects, without the field it names there.
+/// Applies the rule for object types, without the field name that it reports for objects.
 fn check_type_name(name: &str) -> Result<(), Invalid> {
     check_type(name).map_err(|invalid| Invalid {
         problems: invalid
@@ -206,8 +212,8 @@ fn check_schema(
     compile(schema).map(drop)
 }
 
-/// The bytes of a value's JSON. Depth comes first: writing a value that is too deep would
-/// overflow the stack.
+/// Returns the size of a value as JSON. The depth is checked first, because serialising a value
+/// that is nested too deeply would overflow the stack.
 fn check_size(value: &Value, max: usize) -> Result<usize, Invalid> {
     check_depth(value, limits::DEPTH)?;
     check_nul("", value)?;
@@ -228,7 +234,7 @@ impl Serialize for EndTypes {
         match self {
             Self::Any => serializer.serialize_str("*"),
             Self::Only(types) => match types.as_slice() {
-                [one] => serializer.serialize_str(one),
+                [single] => serializer.serialize_str(single),
                 several => several.serialize(serializer),
             },
         }
@@ -244,7 +250,7 @@ impl<'de> Deserialize<'de> for EndTypes {
             Several(Vec<String>),
         }
         let types = match Written::deserialize(deserializer)? {
-            Written::One(one) => vec![one],
+            Written::One(single) => vec![single],
             Written::Several(several) => several,
         };
         if types.iter().any(|name| name == "*") { Ok(Self::Any) } else { Ok(Self::Only(types)) }

@@ -1,14 +1,15 @@
-//! Changing properties, and telling whether anything changed.
+//! Applying property patches, and comparing JSON values.
 //!
-//! Nothing here recurses, so no document can be nested deeply enough to overflow the stack.
+//! The functions are not recursive, so a deeply nested value cannot overflow the stack.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Number, Value};
 
 use crate::invalid::Invalid;
 
-/// The properties after an update: each key of the patch replaces the whole value of that key,
-/// and a null deletes it. Merging a patch a second time changes nothing.
+/// Returns the properties after an update. Each key of the patch replaces the complete value of
+/// that key, and a null deletes it. Applying the same patch twice has the same effect as applying
+/// it once.
 ///
 /// Only the top level is merged: `{"metrics": {"llm_calls": 1}}` replaces all of `metrics`.
 pub fn apply_patch(current: &Map<String, Value>, patch: &Map<String, Value>) -> Map<String, Value> {
@@ -23,31 +24,33 @@ pub fn apply_patch(current: &Map<String, Value>, patch: &Map<String, Value>) -> 
     merged
 }
 
-/// For `#[serde(default, deserialize_with)]`: tells null (`Some(None)`), which takes a value away,
-/// from absent (`None`).
+/// For `#[serde(default, deserialize_with)]`: distinguishes null (`Some(None)`), which removes a
+/// value, from an absent field (`None`).
 pub fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
 
-/// Whether merging a patch changes nothing.
+/// Returns whether applying a patch would change nothing.
 pub fn is_noop(current: &Map<String, Value>, patch: &Map<String, Value>) -> bool {
     patch.iter().all(|(key, value)| match (current.get(key), value) {
         (None, _) => value.is_null(),
         (Some(before), _) if before == value => true,
-        // Texts have one spelling; of all else the same may be written otherwise.
+        // Strings have one representation. Other values can be equal although they are written
+        // differently, so their canonical JSON is compared.
         (Some(Value::String(_)), _) | (_, Value::String(_)) => false,
         (Some(before), _) => !value.is_null() && canonical_json(before) == canonical_json(value),
     })
 }
 
-/// One text for every way of writing the same JSON: keys sorted by code point, no whitespace,
-/// and one spelling per number. Two values have the same canonical text exactly when they are
-/// equal as JSON, so it serves to compare and to hash.
+/// Returns a canonical text of a JSON value: keys sorted by code point, no whitespace, and one
+/// notation per number. Two values have the same canonical text exactly if they are equal as JSON,
+/// so the text can be compared and hashed.
 ///
-/// Numbers are equal when they are the same number: `1`, `1.0` and `1e0` are all `1`, and `-0.0`
-/// is `0`. PostgreSQL's `jsonb` says the same, so both engines agree on what is a change.
+/// Numbers are equal if they have the same value: `1`, `1.0` and `1e0` are all `1`, and `-0.0` is
+/// `0`. The `jsonb` type of PostgreSQL uses the same rule, so both engines agree on what counts as
+/// a change.
 pub fn canonical_json(value: &Value) -> String {
     enum Piece<'a> {
         Value(&'a Value),
@@ -56,8 +59,8 @@ pub fn canonical_json(value: &Value) -> String {
     }
 
     let mut out = String::new();
-    let mut rest = vec![Piece::Value(value)];
-    while let Some(piece) = rest.pop() {
+    let mut stack = vec![Piece::Value(value)];
+    while let Some(piece) = stack.pop() {
         match piece {
             Piece::Text(text) => out.push(text),
             Piece::Key(key) => {
@@ -69,28 +72,30 @@ pub fn canonical_json(value: &Value) -> String {
             Piece::Value(Value::Bool(false)) => out.push_str("false"),
             Piece::Value(Value::Number(number)) => push_number(&mut out, number),
             Piece::Value(Value::String(text)) => push_string(&mut out, text),
-            // What is pushed last comes out first, hence the end before the beginning.
+            // The stack returns the last piece first, so the closing bracket is pushed before the
+            // items.
             Piece::Value(Value::Array(items)) => {
                 out.push('[');
-                rest.push(Piece::Text(']'));
+                stack.push(Piece::Text(']'));
                 for (index, item) in items.iter().enumerate().rev() {
-                    rest.push(Piece::Value(item));
+                    stack.push(Piece::Value(item));
                     if index > 0 {
-                        rest.push(Piece::Text(','));
+                        stack.push(Piece::Text(','));
                     }
                 }
             }
             Piece::Value(Value::Object(map)) => {
                 out.push('{');
-                rest.push(Piece::Text('}'));
-                // The map keeps insertion order when any crate asks serde_json for that.
+                stack.push(Piece::Text('}'));
+                // A map keeps its insertion order if any crate enables that feature of serde_json,
+                // so the keys are sorted here.
                 let mut entries: Vec<_> = map.iter().collect();
                 entries.sort_unstable_by_key(|(key, _)| *key);
                 for (index, (key, value)) in entries.into_iter().enumerate().rev() {
-                    rest.push(Piece::Value(value));
-                    rest.push(Piece::Key(key));
+                    stack.push(Piece::Value(value));
+                    stack.push(Piece::Key(key));
                     if index > 0 {
-                        rest.push(Piece::Text(','));
+                        stack.push(Piece::Text(','));
                     }
                 }
             }
@@ -107,7 +112,7 @@ fn push_number(out: &mut String, number: &Number) {
     const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
     const TWO_TO_64: f64 = 18_446_744_073_709_551_616.0;
 
-    // A float with no fraction is spelt as the integer it is; the casts are exact in these ranges.
+    // A float without a fraction is written as an integer. The casts are exact in these ranges.
     let text = match number.as_f64() {
         Some(float) if number.is_f64() && float.fract() == 0.0 => {
             if (-TWO_TO_63..TWO_TO_63).contains(&float) {
@@ -123,17 +128,18 @@ fn push_number(out: &mut String, number: &Number) {
     out.push_str(&text);
 }
 
-/// Refuses a value nested deeper than `max`. A scalar has depth 0, `{}` and `[]` have depth 1.
+/// Rejects a value that is nested deeper than `max`. A scalar has depth 0; `{}` and `[]` have depth
+/// 1.
 pub fn check_depth(value: &Value, max: usize) -> Result<(), Invalid> {
-    let mut rest = vec![(value, 0)];
-    while let Some((value, outside)) = rest.pop() {
+    let mut stack = vec![(value, 0)];
+    while let Some((value, outside)) = stack.pop() {
         let inside = outside + 1;
         match value {
             Value::Array(_) | Value::Object(_) if inside > max => {
                 return Err(Invalid::new("", format!("is nested deeper than the maximum of {max} levels")));
             }
-            Value::Array(items) => rest.extend(items.iter().map(|item| (item, inside))),
-            Value::Object(map) => rest.extend(map.values().map(|value| (value, inside))),
+            Value::Array(items) => stack.extend(items.iter().map(|item| (item, inside))),
+            Value::Object(map) => stack.extend(map.values().map(|value| (value, inside))),
             _ => {}
         }
     }
@@ -218,7 +224,7 @@ mod tests {
         }
         assert!(check_depth(&value, 64).is_err());
         assert_eq!(canonical_json(&value).len(), 2_000_001);
-        // Dropping it would recurse, which is serde_json's business and not what is tested here.
+        // Dropping the value would recurse inside serde_json, which this test does not cover.
         std::mem::forget(value);
     }
 }

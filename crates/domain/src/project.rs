@@ -1,22 +1,25 @@
-//! The tenant: every row, tool, agent, secret and token belongs to exactly one project.
+//! Projects: the tenants. Every object, agent, tool, secret and token belongs to exactly one
+//! project.
 
 use crate::{ids::ProjectId, invalid::Invalid, time::Timestamp};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Project {
     pub id: ProjectId,
-    /// The project's place in integer keys; an engine may use it to keep a project's rows together.
+    /// A small integer that identifies the project in composite keys. An engine may use it to
+    /// cluster the rows of a project.
     pub no: i64,
     pub name: String,
-    /// Types that no assigned pack describes are refused.
+    /// If true, writes with types that no assigned pack describes are rejected.
     pub strict: bool,
-    /// Counts changes of what packs are assigned, so that compiled validators can be kept.
+    /// Incremented when the assigned packs change. Caches of compiled validators compare it.
     pub packs_revision: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-/// Names are used in headers and on command lines, so they stay plain.
+/// Validates a project name. Names appear in headers and on command lines, so only plain characters
+/// are allowed.
 pub fn check_name(name: &str) -> Result<(), Invalid> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.len() > 64 {
@@ -25,7 +28,7 @@ pub fn check_name(name: &str) -> Result<(), Invalid> {
     if !name.chars().all(plain) || !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         return Err(Invalid::new(
             "name",
-            "may have only letters, digits, `-`, `_` and `.`, and starts with a letter or a digit",
+            "must start with a letter or digit, and may contain letters, digits, `-`, `_` and `.`",
         ));
     }
     if name.parse::<uuid::Uuid>().is_ok() {

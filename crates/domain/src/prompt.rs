@@ -1,4 +1,5 @@
-//! Prompts that a product brings for people and clients: texts with places to fill in.
+//! Prompt templates that a product provides for people and MCP clients: messages with placeholders
+//! for arguments.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::invalid::{Invalid, Problem};
 
-/// The words of a manifest.
+/// A prompt template. The field names are those of a manifest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prompt {
@@ -36,7 +37,7 @@ pub struct PromptArgument {
 #[serde(deny_unknown_fields)]
 pub struct PromptMessage {
     pub role: PromptRole,
-    /// `{{name}}` stands for the argument of that name.
+    /// `{{name}}` is replaced by the argument with that name.
     pub content: String,
 }
 
@@ -48,35 +49,37 @@ pub enum PromptRole {
 }
 
 impl Prompt {
-    /// The messages with every argument in its place; one that was not given is empty. Refused:
-    /// a required argument that is missing, and one the prompt does not have.
-    pub fn render(&self, given: &BTreeMap<String, String>) -> Result<Vec<PromptMessage>, Invalid> {
+    /// Renders the messages with the arguments inserted. An optional argument that is absent
+    /// becomes an empty text. A missing required argument and an unknown argument are errors.
+    pub fn render(&self, provided: &BTreeMap<String, String>) -> Result<Vec<PromptMessage>, Invalid> {
         let mut problems = Vec::new();
         for argument in self.arguments.iter().filter(|argument| argument.required) {
-            if !given.contains_key(&argument.name) {
+            if !provided.contains_key(&argument.name) {
                 problems.push(Problem::new(&argument.name, "is required"));
             }
         }
-        for name in given.keys().filter(|name| !self.arguments.iter().any(|known| known.name == **name)) {
+        for name in
+            provided.keys().filter(|name| !self.arguments.iter().any(|argument| argument.name == **name))
+        {
             problems.push(Problem::new(name, format!("is not an argument of the prompt `{}`", self.name)));
         }
         Invalid::if_any(problems)?;
         let fill = |message: &PromptMessage| PromptMessage {
             role: message.role,
-            content: fill_placeholders(&message.content, |name| match given.get(name) {
+            content: fill_placeholders(&message.content, |name| match provided.get(name) {
                 Some(value) => Some(value.as_str()),
-                None => self.arguments.iter().any(|known| known.name == name).then_some(""),
+                None => self.arguments.iter().any(|argument| argument.name == name).then_some(""),
             }),
         };
         Ok(self.messages.iter().map(fill).collect())
     }
 
-    /// The names between `{{` and `}}` that are no argument, each with the message it stands in.
+    /// Returns the placeholders that name no argument, each with the index of its message.
     pub fn unknown_placeholders(&self) -> Vec<(usize, String)> {
         let mut unknown = Vec::new();
         for (index, message) in self.messages.iter().enumerate() {
             fill_placeholders(&message.content, |name| {
-                if !self.arguments.iter().any(|known| known.name == name) {
+                if !self.arguments.iter().any(|argument| argument.name == name) {
                     unknown.push((index, name.to_owned()));
                 }
                 None
@@ -86,22 +89,22 @@ impl Prompt {
     }
 }
 
-/// What nobody has a value for stays as it is written. Values are never looked into: an argument
-/// that contains `{{other}}` is that text.
+/// Replaces placeholders. A placeholder without a value remains as written. Values are inserted
+/// literally: an argument that contains `{{other}}` is not expanded again.
 fn fill_placeholders<'a>(text: &str, mut value: impl FnMut(&str) -> Option<&'a str>) -> String {
-    let mut whole = String::with_capacity(text.len());
+    let mut filled = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, opened)) = rest.split_once("{{") {
         let Some((name, after)) = opened.split_once("}}") else { break };
-        whole.push_str(before);
+        filled.push_str(before);
         match value(name.trim()) {
-            Some(value) => whole.push_str(value),
-            None => whole.push_str(&format!("{{{{{name}}}}}")),
+            Some(value) => filled.push_str(value),
+            None => filled.push_str(&format!("{{{{{name}}}}}")),
         }
         rest = after;
     }
-    whole.push_str(rest);
-    whole
+    filled.push_str(rest);
+    filled
 }
 
 #[cfg(test)]
@@ -122,16 +125,16 @@ mod tests {
 
     #[test]
     fn arguments_stand_in_their_places_and_are_not_looked_into() {
-        let said = prompt().render(&given(&[("topic", "{{tone}}"), ("tone", "kindly")])).unwrap();
-        assert_eq!(said[0].content, "About {{tone}}, kindly. {{other}} {{");
-        let said = prompt().render(&given(&[("topic", "trees")])).unwrap();
-        assert_eq!(said[0].content, "About trees, . {{other}} {{");
+        let messages = prompt().render(&given(&[("topic", "{{tone}}"), ("tone", "kindly")])).unwrap();
+        assert_eq!(messages[0].content, "About {{tone}}, kindly. {{other}} {{");
+        let messages = prompt().render(&given(&[("topic", "trees")])).unwrap();
+        assert_eq!(messages[0].content, "About trees, . {{other}} {{");
     }
 
     #[test]
     fn a_missing_and_an_unknown_argument_are_both_named() {
-        let wrong = prompt().render(&given(&[("tonne", "x")])).unwrap_err();
-        let fields: Vec<_> = wrong.problems.iter().map(|problem| problem.field.as_str()).collect();
+        let error = prompt().render(&given(&[("tonne", "x")])).unwrap_err();
+        let fields: Vec<_> = error.problems.iter().map(|problem| problem.field.as_str()).collect();
         assert_eq!(fields, ["topic", "tonne"]);
     }
 

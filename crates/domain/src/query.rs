@@ -1,4 +1,4 @@
-//! What can be asked of a graph, as values: HTTP and tools build the same ones.
+//! Queries over the graph. The HTTP API and the tools build the same values.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,12 +12,12 @@ use crate::{
     time::Timestamp,
 };
 
-/// Which objects: every part that is given must hold.
+/// Selects objects. An object must satisfy every part that is set.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ObjectFilter {
-    /// Any of these types; empty is every type.
+    /// The object has one of these types. Empty means any type.
     pub types: Vec<String>,
-    /// All of these labels.
+    /// The object has all of these labels.
     pub labels: Vec<String>,
     pub status: Option<String>,
     pub key: Option<String>,
@@ -26,22 +26,22 @@ pub struct ObjectFilter {
 
 impl ObjectFilter {
     pub fn check(&self) -> Result<(), Invalid> {
-        for (at, type_) in self.types.iter().enumerate() {
+        for (index, type_) in self.types.iter().enumerate() {
             check_type(type_).map_err(|problem| {
-                Invalid::new(format!("types[{at}]"), problem.problems[0].reason.clone())
+                Invalid::new(format!("types[{index}]"), problem.problems[0].reason.clone())
             })?;
         }
         if self.types.len() > 100 || self.labels.len() > 64 || self.filters.len() > 32 {
             return Err(Invalid::new("filters", "at most 100 types, 64 labels and 32 property filters"));
         }
-        for (at, label) in self.labels.iter().enumerate() {
-            check_chars(&format!("labels[{at}]"), label)?;
+        for (index, label) in self.labels.iter().enumerate() {
+            check_chars(&format!("labels[{index}]"), label)?;
         }
         for (field, text) in [("status", &self.status), ("key", &self.key)] {
             check_chars(field, text.as_deref().unwrap_or_default())?;
         }
-        for (at, filter) in self.filters.iter().enumerate() {
-            filter.check().map_err(|problem| problem.prefixed(&format!("filters[{at}]")))?;
+        for (index, filter) in self.filters.iter().enumerate() {
+            filter.check().map_err(|problem| problem.prefixed(&format!("filters[{index}]")))?;
         }
         Ok(())
     }
@@ -68,7 +68,7 @@ pub struct SearchQuery {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChannelHit {
-    /// 1 is the best.
+    /// The rank within the channel; 1 is the best.
     pub rank: usize,
     pub score: f64,
 }
@@ -85,7 +85,7 @@ pub struct Hit<T> {
 #[serde(rename_all = "lowercase")]
 pub enum EmbeddingUse {
     Used,
-    /// No embedder, or it could not answer: the text channel answered alone.
+    /// There is no embedder, or it failed, so only the text channel contributed.
     Unavailable,
 }
 
@@ -104,20 +104,20 @@ pub enum Direction {
     Both,
 }
 
-/// Breadth first from some objects.
+/// A breadth-first traversal from a set of objects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraverseQuery {
     pub start: Vec<ObjectId>,
     pub direction: Direction,
     pub max_depth: usize,
-    /// Empty is every type. Only edges of these types are walked and returned.
+    /// Only edges of these types are followed and returned. Empty means any type.
     pub relationship_types: Vec<String>,
-    /// Empty is every type. Objects of other types are neither returned nor walked through;
-    /// the start objects are returned whatever their type.
+    /// Only objects of these types are returned and expanded. Empty means any type. The start
+    /// objects are returned regardless of their type.
     pub object_types: Vec<String>,
     pub max_nodes: usize,
     pub max_edges: usize,
-    /// The graph as it was at that moment.
+    /// Traverses the graph as it was at this time.
     pub as_of: Option<Timestamp>,
 }
 
@@ -146,9 +146,9 @@ impl TraverseQuery {
     }
 }
 
-/// Any name may be asked for, as long as a database can be asked.
+/// Validates type names of a query. Any name is allowed if the database can represent it.
 pub fn check_types(field: &str, types: &[String]) -> Result<(), Invalid> {
-    types.iter().enumerate().try_for_each(|(at, type_)| check_chars(&format!("{field}[{at}]"), type_))
+    types.iter().enumerate().try_for_each(|(index, type_)| check_chars(&format!("{field}[{index}]"), type_))
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -157,16 +157,17 @@ pub struct Node {
     pub depth: usize,
 }
 
-/// Nodes by depth, then by id; edges by id, and only between returned nodes.
+/// Nodes are sorted by depth and then by id. Edges are sorted by id, and only edges between
+/// returned nodes are included.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Subgraph {
     pub nodes: Vec<Node>,
     pub edges: Vec<Relationship>,
-    /// A cap cut the answer.
+    /// True if a limit truncated the result.
     pub truncated: bool,
 }
 
-/// The shortest path between two objects.
+/// Requests the shortest path between two objects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PathQuery {
     pub from: ObjectId,
@@ -177,8 +178,8 @@ pub struct PathQuery {
     pub as_of: Option<Timestamp>,
 }
 
-/// The objects from start to end and the edges between each and the next; among equally short
-/// paths, the one with the smallest ids.
+/// The objects from start to end, and the edges between consecutive objects. Among equally short
+/// paths, the one with the smallest ids is returned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundPath {
     pub objects: Vec<Object>,

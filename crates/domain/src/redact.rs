@@ -1,14 +1,16 @@
-//! Keeps secrets out of whatever is written down: logs, records of runs, error messages.
+//! Redaction: removes secrets from everything that is written or returned, such as logs, records of
+//! runs and error messages.
 //!
-//! A redactor is told the values it must not let pass, and puts `[secret NAME]` in their place.
-//! It finds a value as it is and in base64 at any alignment (`user:secret` in a `Basic` header), and
-//! both also where the text around them is JSON, a URL or a log line that writes some letters in
-//! another way: such a text is read as its reader would (`views`).
+//! A redactor knows the values of secrets and replaces each occurrence with `[secret NAME]`. It
+//! finds a value literally and in base64 at any alignment (such as `user:secret` in a `Basic`
+//! header). It finds both also inside JSON, URLs and log lines that escape some characters, because
+//! it decodes such a text first (see `decoded`).
 //!
-//! A secret is one project's. What a project gets to read goes through [`Redactor::of`] that project:
-//! the secrets of the others are ordinary words there, and their names nobody's business. What is
-//! the whole server's, such as its log, goes through the redactor itself, which knows them all; what
-//! somebody reads who is of no one project goes through [`Redactor::nameless`].
+//! A secret belongs to one project. Text that a project can read passes through
+//! [`Redactor::for_project`], which leaves the secrets of other projects alone: their values are
+//! ordinary words there, and their names must not be disclosed. Text of the whole server, such as
+//! its log, passes through the redactor itself, which covers all projects. Text for a reader
+//! outside of any single project passes through [`Redactor::without_names`].
 
 mod decoded;
 mod forms;
@@ -26,10 +28,10 @@ use crate::ids::ProjectId;
 use decoded::DecodedText;
 use index::{Hit, ProjectFilter, SecretIndex};
 
-/// What is shorter is in too many words to be kept out of them: no secret may be.
+/// The minimum length of a secret. Shorter values would occur inside too many ordinary words.
 pub const MIN_SECRET_BYTES: usize = 6;
 
-/// Clones share what they know.
+/// Replaces secrets in texts and JSON. Clones share the set of secrets.
 #[derive(Clone, Default)]
 pub struct Redactor {
     secrets: Arc<RwLock<SecretIndex>>,
@@ -37,7 +39,7 @@ pub struct Redactor {
     placeholder: PlaceholderStyle,
 }
 
-/// What stands in the place of a secret.
+/// How a redacted secret is displayed.
 #[derive(Clone, Copy, Default)]
 enum PlaceholderStyle {
     #[default]
@@ -61,22 +63,22 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// The same for what one project reads: it replaces that project's secrets and no others.
+    /// Returns a redactor that replaces only the secrets of one project.
     #[must_use]
     pub fn for_project(&self, project: ProjectId) -> Self {
         Self { projects: ProjectFilter::Only(project), ..self.clone() }
     }
 
-    /// The same without the names: it replaces what it did, and does not tell what that is called.
+    /// Returns a redactor that replaces the same secrets without disclosing their names.
     #[must_use]
     pub fn without_names(&self) -> Self {
         Self { placeholder: PlaceholderStyle::Anonymous, ..self.clone() }
     }
 
-    /// From now on this value does not pass. Of each name the last few are remembered, and of each
-    /// project a bounded number.
+    /// Adds a value to redact from now on. The redactor remembers the last few values of each name,
+    /// and a bounded number per project.
     pub fn add_secret(&self, project: ProjectId, name: &str, value: &str) {
-        // Nearly always it is known, and nobody has to wait.
+        // The value is nearly always present already, and then a read lock suffices.
         if !self.secrets().has_current(project, name, value) {
             self.secrets.write().unwrap_or_else(PoisonError::into_inner).insert(project, name, value);
         }
@@ -93,7 +95,7 @@ impl Redactor {
         self.redacted(bytes).map_or(Cow::Borrowed(bytes), Cow::Owned)
     }
 
-    /// Every text in it, names of fields included.
+    /// Redacts every string in a value, including the names of fields.
     pub fn redact_value(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
@@ -101,11 +103,11 @@ impl Redactor {
                     *text = clean;
                 }
             }
-            // A secret of digits alone is a number to whoever writes JSON. A number that merely has
-            // them in it is another number, and stays one.
+            // A secret that consists of digits can be serialised as a JSON number. Only a number
+            // that equals the secret is replaced; a number that merely contains its digits stays.
             Value::Number(number) => {
-                let known = self.secrets().find_number(&number.to_string(), self.projects).map(str::to_owned);
-                let secret = known.map(|name| self.placeholder.placeholder(&name));
+                let name = self.secrets().find_number(&number.to_string(), self.projects).map(str::to_owned);
+                let secret = name.map(|name| self.placeholder.placeholder(&name));
                 if let Some(secret) = secret {
                     *value = Value::String(secret);
                 }
@@ -124,16 +126,16 @@ impl Redactor {
         }
     }
 
-    /// `None` when there is nothing to hide, which is nearly always.
+    /// Returns `None` if there is nothing to redact, which is nearly always the case.
     fn redacted(&self, text: &[u8]) -> Option<Vec<u8>> {
-        let known = self.secrets();
-        if known.is_empty_for(self.projects) {
+        let index = self.secrets();
+        if index.is_empty_for(self.projects) {
             return None;
         }
-        let mut hits = known.find_all(text, self.projects);
+        let mut hits = index.find_all(text, self.projects);
         for view in DecodedText::decodings(text) {
             hits.extend(
-                known.find_all(view.bytes(), self.projects).into_iter().map(|hit| view.to_original(hit)),
+                index.find_all(view.bytes(), self.projects).into_iter().map(|hit| view.to_original(hit)),
             );
         }
         if hits.is_empty() {
@@ -155,27 +157,28 @@ impl Redactor {
     }
 }
 
-/// What was found in one place in several ways is one, with the name of the longest.
+/// Merges overlapping hits into one, which has the name of the longest.
 fn merge_overlapping<'a>(mut hits: Vec<Hit<'a>>, text: &[u8]) -> Vec<Hit<'a>> {
     for hit in &mut hits {
-        // A backslash before it would escape what comes in its place.
+        // A preceding backslash would escape the first character of the placeholder, so it is
+        // removed too.
         let before = text[..hit.start].iter().rev().take_while(|byte| **byte == b'\\').count();
         hit.start -= before % 2;
     }
     hits.sort_by_key(|hit| (hit.start, std::cmp::Reverse(hit.end)));
-    let mut all: Vec<Hit<'a>> = Vec::with_capacity(hits.len());
+    let mut merged: Vec<Hit<'a>> = Vec::with_capacity(hits.len());
     for hit in hits {
-        match all.last_mut() {
+        match merged.last_mut() {
             Some(last) if hit.start < last.end => {
                 if hit.end - hit.start > last.end - last.start {
                     last.name = hit.name;
                 }
                 last.end = last.end.max(hit.end);
             }
-            _ => all.push(hit),
+            _ => merged.push(hit),
         }
     }
-    all
+    merged
 }
 
 #[cfg(test)]
@@ -245,8 +248,8 @@ mod tests {
         check("abcdefgh", r"\u{ \u \ud83d \x \xg %g %", r"\u{ \u \ud83d \x \xg %g %");
     }
 
-    /// Texts of the letters that escapes are made of: each is JSON before and after, and what it says
-    /// does not hold the secret any more.
+    /// Builds texts from characters that occur in escapes. Each text must be JSON before and after,
+    /// and its decoded content must not contain the secret.
     #[test]
     fn nothing_slips_through_between_escapes() {
         const LETTERS: [&str; 12] = ["\\", "\"", "u", "n", "%", "2", "{", "ab", "ü", "😀", "/", "\\u00"];
@@ -258,20 +261,20 @@ mod tests {
             (dice % sides as u64) as usize
         };
         for turn in 0..5_000 {
-            let mut text = |most: usize| -> String { (0..roll(most)).map(|_| LETTERS[roll(12)]).collect() };
+            let mut text = |max: usize| -> String { (0..roll(max)).map(|_| LETTERS[roll(12)]).collect() };
             let (before, value, after) = (text(6), format!("{}abc123{}", text(6), text(6)), text(6));
             let redactor = redactor(&value);
             let mut json = json!({ "a": format!("{before}{value}{after}") }).to_string();
             for depth in 0..3 {
                 let clean = redactor.redact_text(&json).into_owned();
-                let mut said = clean.clone();
+                let mut decoded = clean.clone();
                 for _ in 0..=depth {
-                    let read: Value = serde_json::from_str(&said).unwrap_or_else(|error| {
+                    let read: Value = serde_json::from_str(&decoded).unwrap_or_else(|error| {
                         panic!("turn {turn}: {value:?} in {json} → {clean}: {error}")
                     });
-                    said = read["a"].as_str().expect("a text").to_owned();
+                    decoded = read["a"].as_str().expect("a text").to_owned();
                 }
-                assert!(!said.contains("abc123"), "turn {turn}: {value:?} in {json} → {clean}");
+                assert!(!decoded.contains("abc123"), "turn {turn}: {value:?} in {json} → {clean}");
                 json = json!({ "a": json }).to_string();
             }
         }

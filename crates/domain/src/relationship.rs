@@ -1,4 +1,5 @@
-//! Relationships: typed, versioned edges. They point at objects, not at versions of them.
+//! Relationships: the typed, versioned edges of the graph. They connect objects, not versions of
+//! objects.
 
 use serde_json::{Map, Value};
 
@@ -25,10 +26,10 @@ pub struct Relationship {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub deleted_at: Option<Timestamp>,
-    /// The object whose deletion took this edge along; its restoring brings the edge back.
+    /// The object whose deletion also deleted this edge. Restoring the object restores the edge.
     pub deleted_with: Option<ObjectId>,
     pub author: Author,
-    /// Why this version is what it is, as of an object.
+    /// Explains an automatic change, as for an object.
     pub reason: Option<String>,
 }
 
@@ -67,7 +68,7 @@ impl RelationshipPatch {
         Ok(self)
     }
 
-    /// The properties and weight after it; `None` when nothing changes.
+    /// Returns the properties and the weight after the update, or `None` if nothing changes.
     pub fn apply(&self, current: &Relationship) -> Option<(Map<String, Value>, Option<f64>)> {
         let before = current.properties.to_map();
         let properties = match &self.properties {

@@ -17,14 +17,14 @@ string_enum! {
         Running = "running",
         Completed = "completed",
         Failed = "failed",
-        /// Ended at a limit, with a summary; can be resumed.
+        /// The run ended at a limit and has a summary. It can be resumed.
         Paused = "paused",
         Cancelled = "cancelled",
     }
 }
 
 impl RunStatus {
-    /// Nothing overwrites a terminal status.
+    /// Returns whether the run has ended. A terminal status never changes.
     pub fn is_terminal(self) -> bool {
         !matches!(self, RunStatus::Queued | RunStatus::Running)
     }
@@ -39,9 +39,9 @@ string_enum! {
         DoomLoop = "doom_loop",
         Budget = "budget",
         Provider = "provider",
-        /// The definition or its project went away, or can no longer be used.
+        /// The definition or its project was deleted, or can no longer be used.
         Definition = "definition",
-        /// Every part of a flow failed.
+        /// Every child of a flow failed.
         Flow = "flow",
     }
 }
@@ -53,7 +53,7 @@ string_enum! {
         Schedule = "schedule",
         Event = "event",
         Spawn = "spawn",
-        /// A part of a flow.
+        /// The run is a child of a flow.
         Flow = "flow",
         Dispatch = "dispatch",
         Chat = "chat",
@@ -72,38 +72,40 @@ pub struct Run {
     pub status: RunStatus,
     pub reason: Option<Reason>,
     pub origin: Origin,
-    /// The run that spawned it, or whose flow it is a part of.
+    /// The run that spawned this one, or whose flow it belongs to.
     pub parent: Option<RunId>,
-    /// The parent's tool call that spawned it.
+    /// The tool call of the parent that spawned this run.
     pub parent_call: Option<ToolCallId>,
-    /// Its place among those of one call or flow.
+    /// The index among the children of the same tool call or flow.
     pub child_index: i64,
-    /// 0 at the top.
+    /// The delegation depth. A top-level run has depth 0.
     pub depth: i64,
     pub resumed_from: Option<RunId>,
-    /// The schedule it is a run of; a resumption keeps it.
+    /// The schedule that started the run. A resumed run keeps it.
     pub schedule: Option<ScheduleId>,
-    /// The run that wrote what this one was triggered by; what it starts keeps it.
+    /// The run whose write triggered this one. Runs that this one starts inherit it.
     pub cause: Option<RunId>,
-    /// How many runs set one another off before it.
+    /// How many runs triggered one another before this one.
     pub cause_depth: i64,
-    /// What it has to do with a workflow.
+    /// What ties the run to a workflow.
     pub workflow_link: WorkflowLink,
     pub model: ModelConfig,
-    /// Over the whole resume chain.
+    /// The number of steps over the whole resume chain.
     pub step_count: i64,
-    /// Of which before this run began.
+    /// The part of `step_count` that earlier runs of the resume chain took.
     pub steps_before: i64,
-    /// Steps with tools this run may take; `None` is up to the total cap.
+    /// The number of steps with tools that this run may take. `None` means that only `MAX_STEPS`
+    /// applies.
     pub max_steps: Option<i64>,
     pub timeout_seconds: i64,
-    /// The moment the timeout counts from: the start, moved on by the time nobody drove the run.
+    /// The time from which the timeout counts: the start, moved forward by the time during which no
+    /// runner drove the run.
     pub deadline_base: Option<Timestamp>,
-    /// Which runner has it in hand.
+    /// The runner that owns the run.
     pub owner: Option<String>,
-    /// The place of its newest event.
+    /// The `seq` of the newest event.
     pub seq: i64,
-    /// The final text, or what is known when it ended without one.
+    /// The final text, or a summary of the work so far if the run ended without one.
     pub summary: Option<String>,
     pub error: Option<String>,
     pub started_by: Option<TokenId>,
@@ -113,13 +115,13 @@ pub struct Run {
 }
 
 impl Run {
-    /// When its time is up; `None` while it waits for its turn.
+    /// Returns when the timeout expires, or `None` while the run is queued.
     pub fn deadline(&self) -> Option<Timestamp> {
         let timeout = std::time::Duration::from_secs(self.timeout_seconds.try_into().unwrap_or(0));
         self.deadline_base.map(|from| from + timeout)
     }
 
-    /// Whether its answers came from a script rather than a model.
+    /// Returns whether the answers came from a script instead of a model.
     pub fn is_rehearsal(&self) -> bool {
         matches!(self.model.provider.as_str(), "rehearsal" | "replay")
     }
@@ -183,7 +185,7 @@ string_enum! {
 
 string_enum! {
     ToolCallStatus {
-        /// Recorded, not begun. Shown as running.
+        /// The call is recorded but not started. The API shows it as running.
         Pending = "pending",
         Running = "running",
         Completed = "completed",
@@ -197,16 +199,16 @@ impl ToolCallStatus {
     }
 }
 
-/// Steps over a whole resume chain, for every run.
+/// The maximum number of steps over a whole resume chain. It applies to every run.
 pub const MAX_STEPS: i64 = 500;
-/// Steps of a spawned run whose definition says nothing.
+/// The step limit of a spawned run whose definition sets none.
 pub const DEFAULT_SPAWNED_STEPS: i64 = 50;
 pub const DEFAULT_TIMEOUT_SECONDS: i64 = 300;
-/// What the model has to answer in once time is up.
+/// The time in which the model can still answer after the timeout has expired.
 pub const GRACE_SECONDS: u64 = 30;
-/// The hard end of delegation: a run at this depth spawns nothing.
+/// The maximum delegation depth. A run at this depth cannot spawn others.
 pub const MAX_DEPTH: i64 = 2;
-/// Children of one call that run at once.
+/// The maximum number of children of one tool call that run concurrently.
 pub const MAX_CONCURRENT_CHILDREN: usize = 16;
 
 impl fmt::Display for RunEnd {

@@ -1,5 +1,4 @@
-//! What a run tells while it goes on. Persistence, event streams, the terminal and the tests read
-//! the same events.
+//! Events of a run. The store, the event streams, the terminal and the tests all use these types.
 
 use serde_json::Value;
 
@@ -13,7 +12,8 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunEvent {
     pub run: RunId,
-    /// Its place in the run; `None` for what is only told live and can be missed.
+    /// The position in the events of the run. `None` for an event that is only streamed, and that a
+    /// subscriber can miss.
     pub seq: Option<i64>,
     pub at: Timestamp,
     pub body: RunEventBody,
@@ -21,7 +21,7 @@ pub struct RunEvent {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunEventBody {
-    /// Another process had it before.
+    /// A runner started to drive the run. A later one follows if another process recovers the run.
     Started {
         recovered: bool,
     },
@@ -36,7 +36,8 @@ pub enum RunEventBody {
     LimitReached {
         reason: Reason,
     },
-    /// What the model sees was shortened; the record is whole.
+    /// Older messages were replaced by a summary in the model's context. The record remains
+    /// complete.
     Compacted {
         before: i64,
         after: i64,
@@ -48,17 +49,18 @@ pub enum RunEventBody {
         summary: String,
         error: Option<String>,
     },
-    /// Live only.
+    /// Streamed only, never stored.
     TextDelta {
         step: i64,
         text: String,
     },
-    /// Live only.
+    /// Streamed only, never stored.
     ThoughtDelta {
         step: i64,
         text: String,
     },
-    /// Live only: the model is asked again, and what it had said of this step is void.
+    /// Streamed only: the model call is repeated, and the text streamed for this step so far is
+    /// discarded.
     StepRestarted {
         step: i64,
         why: String,
@@ -83,7 +85,7 @@ impl RunEventBody {
     }
 }
 
-/// A message as it is recorded. Results of tools are recorded with their calls.
+/// A recorded message. The results of tools are recorded with their tool calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordedMessage {
     pub id: MessageId,
@@ -92,22 +94,25 @@ pub struct RecordedMessage {
     pub step: i64,
     pub content: MessageContent,
     pub usage: Option<Usage>,
-    /// In US dollars; `None` when the model's price is not known.
+    /// The cost in US dollars. `None` if the price of the model is unknown.
     pub cost: Option<f64>,
     pub at: Timestamp,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum MessageContent {
-    /// Of a system prompt or a user; `injected` names the limit when the executor said it.
+    /// The text of a system prompt or of a user. `injected` names the limit if the executor added
+    /// the message.
     Text { text: String, injected: Option<Reason> },
-    /// Of an assistant. Calls are whole here; in the database their input is kept with the call.
+    /// The parts of an assistant message. Tool calls are complete here; the database stores their
+    /// input with the tool call.
     Parts(Vec<Part>),
-    /// Stands in for everything of this run's conversation before `upto`: how it was shortened.
+    /// A summary that replaces all earlier messages of this run before `upto` in the model's
+    /// context.
     Summary { text: String, upto: i64 },
 }
 
-/// A tool call as it is recorded.
+/// A recorded tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordedToolCall {
     pub id: ToolCallId,
@@ -118,7 +123,7 @@ pub struct RecordedToolCall {
     pub input: Value,
     pub status: ToolCallStatus,
     pub output: Option<Value>,
-    /// Where its result stands among the events.
+    /// The `seq` of the event that holds the result.
     pub result_seq: Option<i64>,
     pub duration_ms: Option<i64>,
     pub at: Timestamp,

@@ -1,6 +1,6 @@
-//! Tasks: what agents are given to do, in which order, and how each may change.
+//! Tasks: the units of work of agents, their order, and their allowed status changes.
 //!
-//! A task is a `SpecTask` of the graph. This is what its properties mean.
+//! A task is a graph object of type `SpecTask`. This module defines the meaning of its properties.
 
 use std::collections::HashMap;
 
@@ -14,11 +14,11 @@ use crate::{
 };
 
 pub const TASK_TYPE: &str = "SpecTask";
-/// A task's edge to one that has to wait for it.
+/// The type of the edge from a task to a task that must wait for it.
 pub const BLOCKS_TYPE: &str = "blocks";
-/// Attempts after the first, when a task does not say.
+/// The number of retries if a task does not set it.
 pub const DEFAULT_RETRIES: i64 = 2;
-/// Tasks of one workflow, however they come in.
+/// The maximum number of tasks in one workflow, regardless of how they are added.
 pub const MAX_TASKS: usize = 1_000;
 
 string_enum! {
@@ -27,23 +27,24 @@ string_enum! {
         InProgress = "in_progress",
         Completed = "completed",
         Failed = "failed",
-        /// Its run ended at a limit, to be resumed.
+        /// The run of the task ended at a limit and will be resumed.
         Paused = "paused",
         Skipped = "skipped",
     }
 }
 
 impl TaskStatus {
-    /// The moves there are. `dispatcher`: those only the dispatcher makes as well, which sends a
-    /// verified task back or takes up again what a person wants tried once more.
+    /// Returns whether a status may change to `to`. `dispatcher` also allows the changes that only
+    /// the dispatcher makes: sending a verified task back, and retrying a task on a person's
+    /// request.
     pub fn can_become(self, to: TaskStatus, dispatcher: bool) -> bool {
         use TaskStatus::*;
         match (self, to) {
-            (one, other) if one == other => true,
+            (from, to) if from == to => true,
             (Pending, InProgress | Skipped)
             | (InProgress, Completed | Failed | Paused | Pending)
             | (Paused, InProgress) => true,
-            // A person or an agent did it without the dispatcher.
+            // A person or an agent completed the task without the dispatcher.
             (Pending, Completed) => true,
             (Completed | Failed | Skipped | Paused, Pending) | (Pending | Paused, Failed) => dispatcher,
             (Paused, Skipped | Completed) | (Failed, Skipped) | (Completed, Failed) => dispatcher,
@@ -51,14 +52,14 @@ impl TaskStatus {
         }
     }
 
-    /// Nothing more happens to it by itself.
+    /// Returns whether the task has ended. Only a person or the dispatcher can reopen it.
     pub fn is_terminal(self) -> bool {
         matches!(self, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Skipped)
     }
 }
 
 string_enum! {
-    /// The most urgent first.
+    /// How urgent a task is, most urgent first.
     #[derive(Default, PartialOrd, Ord)]
     Priority {
         Critical = "critical",
@@ -70,7 +71,7 @@ string_enum! {
 }
 
 string_enum! {
-    /// What a task judges in the end.
+    /// What kind of verdict a task delivers.
     #[derive(Default)]
     VerdictKind {
         #[default]
@@ -80,55 +81,55 @@ string_enum! {
     }
 }
 
-/// A task as it stands in the graph.
+/// A task, as read from the graph.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task {
     pub id: ObjectId,
-    /// Of its object.
+    /// The version of the graph object.
     pub version: i64,
     pub workflow: Option<WorkflowId>,
-    /// Its name within its workflow.
+    /// The name of the task within its workflow.
     pub key: String,
     pub title: String,
     pub description: String,
-    /// A free word: research, design, implement, test, review.
+    /// A free text such as research, design, implement, test or review.
     pub kind: String,
     pub tags: Vec<String>,
     pub status: TaskStatus,
     pub priority: Priority,
     pub complexity: Option<i64>,
-    /// Who does it. Before it starts: who is to, if the task names one.
+    /// The agent that executes the task. Before the start, the agent that the task names, if any.
     pub assigned_agent: Option<String>,
-    /// Whether the task itself names its agent: a retry keeps to it.
+    /// Whether the task itself names its agent. A retry then uses the same agent.
     pub agent_is_named: bool,
     pub requires_collaboration: bool,
     pub collaborators: Vec<String>,
     pub retry_count: i64,
     pub max_retries: i64,
-    /// What went wrong in each attempt before, the newest last.
+    /// The failures of earlier attempts, newest last.
     pub failure_context: String,
-    /// Since it failed: a person is asked about it, whatever becomes of others.
+    /// Set when the task failed in a way that a person must decide, regardless of other tasks.
     pub needs_person: Option<NeedsPerson>,
     pub verdict: VerdictKind,
-    /// Keys of the tasks it judges; none are its direct blockers.
+    /// Keys of the tasks that this task verifies. If empty, it verifies its direct blockers.
     pub verifies: Vec<String>,
-    /// Of the last attempt.
+    /// The run of the last attempt.
     pub run: Option<RunId>,
-    /// How often its run was resumed after a limit, since the task last started.
+    /// How often the run was resumed after a limit since the task last started.
     pub resumes: i64,
     pub summary: Option<String>,
-    /// What it hands on.
+    /// The result that the task passes on.
     pub output: Option<Value>,
     pub created_at: Timestamp,
 }
 
 impl Task {
-    /// Reads a `SpecTask`. What a property cannot mean is taken as if it were not there: the pack's
-    /// schema has checked what was written through it.
+    /// Reads a `SpecTask`. A property with an unusable value counts as absent, because the schema
+    /// of the pack has already validated everything that was written through it.
     pub fn from_object(object: &Object) -> Self {
         let map = object.properties.to_map();
         let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let some = |name: &str| Some(text(name)).filter(|text| !text.is_empty());
+        let optional_text = |name: &str| Some(text(name)).filter(|text| !text.is_empty());
         let number = |name: &str| map.get(name).and_then(Value::as_i64);
         let flag = |name: &str| map.get(name).and_then(Value::as_bool).unwrap_or_default();
         let words = |name: &str| -> Vec<String> {
@@ -138,8 +139,8 @@ impl Task {
         Self {
             id: object.id,
             version: object.version,
-            workflow: some("workflow_id").and_then(|id| id.parse().ok()),
-            key: some("key").unwrap_or_else(|| object.id.to_string()),
+            workflow: optional_text("workflow_id").and_then(|id| id.parse().ok()),
+            key: optional_text("key").unwrap_or_else(|| object.id.to_string()),
             title: text("title"),
             description: text("description"),
             kind: text("kind"),
@@ -147,7 +148,7 @@ impl Task {
             status: TaskStatus::parse(&text("status")).unwrap_or(TaskStatus::Pending),
             priority: Priority::parse(&text("priority")).unwrap_or_default(),
             complexity: number("complexity"),
-            assigned_agent: some("assigned_agent"),
+            assigned_agent: optional_text("assigned_agent"),
             agent_is_named: flag("agent_is_named"),
             requires_collaboration: flag("requires_collaboration"),
             collaborators: words("collaborators"),
@@ -157,9 +158,9 @@ impl Task {
             needs_person: map.get("needs_person").and_then(NeedsPerson::from_json),
             verdict: VerdictKind::parse(&text("verdict")).unwrap_or_default(),
             verifies: words("verifies"),
-            run: some("run_id").and_then(|id| id.parse().ok()),
+            run: optional_text("run_id").and_then(|id| id.parse().ok()),
             resumes: number("resumes").unwrap_or_default(),
-            summary: some("summary"),
+            summary: optional_text("summary"),
             output: map.get("output").cloned().filter(|output| !output.is_null()),
             created_at: object.created_at,
         }
@@ -170,7 +171,7 @@ impl Task {
     }
 }
 
-/// Why a person has to look at a task, and what can be done about it.
+/// Why a person must decide about a task, and the available options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NeedsPerson {
     pub reason: String,
@@ -185,13 +186,13 @@ impl NeedsPerson {
         Some(Self { reason, options })
     }
 
-    /// As the task keeps it.
+    /// Returns the JSON that is stored with the task.
     pub fn to_json(&self) -> Value {
         json!({ "reason": self.reason, "options": self.options })
     }
 }
 
-/// A task to be made.
+/// A task to create.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NewTask {
     pub key: String,
@@ -212,7 +213,8 @@ pub struct NewTask {
 }
 
 impl NewTask {
-    /// The object it becomes. Its key holds the workflow, so that one name means one task there.
+    /// Returns the graph object to create. Its key contains the workflow, so a task name is unique
+    /// per workflow.
     pub fn to_object(&self, workflow: Option<WorkflowId>) -> NewObject {
         let mut map = Map::new();
         let mut put = |name: &str, value: Value| {
@@ -257,19 +259,19 @@ impl NewTask {
     }
 }
 
-/// The key of a task's object.
+/// Returns the key of the graph object of a task.
 pub fn object_key(workflow: WorkflowId, key: &str) -> String {
     format!("{workflow}/{key}")
 }
 
-/// A way round in the graph of who waits for whom, the first again at its end; `None` where there
-/// is none. Edges are (blocker, blocked).
+/// Finds a dependency cycle. The first element is repeated at the end. Returns `None` if there is
+/// no cycle. Edges are (blocker, blocked).
 pub fn find_cycle<T: Copy + Eq + std::hash::Hash>(edges: &[(T, T)]) -> Option<Vec<T>> {
     let mut after: HashMap<T, Vec<T>> = HashMap::new();
     for (from, to) in edges {
         after.entry(*from).or_default().push(*to);
     }
-    // 1: on the path, 2: seen to the end.
+    // Visit state of a node: 1 means on the current path, 2 means done.
     let mut seen: HashMap<T, u8> = HashMap::new();
     for (start, _) in edges {
         if seen.contains_key(start) {
@@ -291,10 +293,10 @@ pub fn find_cycle<T: Copy + Eq + std::hash::Hash>(edges: &[(T, T)]) -> Option<Ve
                     path.push((to, 0));
                 }
                 Some(1) => {
-                    let from = path.iter().position(|(one, _)| *one == to).unwrap_or(0);
-                    let mut way: Vec<T> = path[from..].iter().map(|(one, _)| *one).collect();
-                    way.push(to);
-                    return Some(way);
+                    let from = path.iter().position(|(node, _)| *node == to).unwrap_or(0);
+                    let mut cycle: Vec<T> = path[from..].iter().map(|(node, _)| *node).collect();
+                    cycle.push(to);
+                    return Some(cycle);
                 }
                 Some(_) => {}
             }
@@ -326,15 +328,15 @@ mod tests {
             max_retries: Some(0),
             ..NewTask::default()
         };
-        let made = new.to_object(Some(workflow));
+        let created = new.to_object(Some(workflow));
         let object = Object {
             id: ObjectId::new(),
             project: crate::ids::ProjectId::new(),
-            type_: made.type_,
-            key: made.key,
+            type_: created.type_,
+            key: created.key,
             status: None,
             labels: Vec::new(),
-            properties: crate::json::JsonObject::from_map(&made.properties),
+            properties: crate::json::JsonObject::from_map(&created.properties),
             version: 1,
             created_at: Timestamp::now(),
             updated_at: Timestamp::now(),

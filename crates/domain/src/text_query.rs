@@ -1,9 +1,9 @@
-//! What a person types into a search box, read without ever refusing it.
+//! Parses the text of a search box. Parsing never fails.
 //!
-//! `apples "red pears" plum* -rotten` is two words, a phrase, the beginning of a word and an
-//! exclusion. Everything else is text: operators, parentheses, colons and stray quotes of either
-//! engine's own query language lose their meaning here, and the two renderers write theirs from
-//! words that hold nothing but letters, digits and the marks that belong to them.
+//! `apples "red pears" plum* -rotten` contains a word, a phrase, a prefix and an exclusion.
+//! Everything else is plain text: operators, parentheses, colons and stray quotes of the query
+//! languages of SQLite and PostgreSQL have no meaning. The two renderers generate engine-specific
+//! queries from words that consist only of letters, digits and combining marks.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ const MAX_TERMS: usize = 32;
 const MAX_WORDS: usize = 16;
 const MAX_CHARS: usize = 128;
 
-/// PostgreSQL's English stop words.
+/// The English stop words of PostgreSQL.
 const STOP_WORDS: &[&str] = &[
     "i",
     "me",
@@ -142,24 +142,24 @@ const STOP_WORDS: &[&str] = &[
     "now",
 ];
 
-/// A query as terms, in the order they were typed and each only once.
+/// A query as a list of terms without duplicates, in the order in which they were typed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TextQuery {
     terms: Vec<Term>,
 }
 
-/// One thing to look for: a word, or several that stand next to each other.
+/// A term to search for: a word, or several consecutive words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
-    /// Never empty, and no word is.
+    /// The words. There is at least one, and none is empty.
     pub words: Vec<String>,
-    /// The last word is only the beginning of one.
+    /// If true, the last word is only a prefix.
     pub prefix: bool,
-    /// What contains this is not wanted.
+    /// If true, results that contain the term are excluded.
     pub excluded: bool,
 }
 
-/// Whether a hit must have every term, or any of them.
+/// Whether a hit must contain every term, or any of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchMode {
     All,
@@ -167,11 +167,11 @@ pub enum MatchMode {
 }
 
 impl TextQuery {
-    /// Reads any text. At most 32 terms of 16 words are kept, and what follows them is ignored;
-    /// a word of more than 128 characters is searched by its beginning.
+    /// Parses any text. At most 32 terms of 16 words are used; the rest is ignored. A word of more
+    /// than 128 characters is searched by its prefix.
     ///
-    /// Words that punctuation holds together are a phrase, since both engines index them as
-    /// neighbours: `node.js` is "node js", `has_session` is "has session".
+    /// Words joined by punctuation become a phrase, because both engines index them as neighbours:
+    /// `node.js` is "node js", `has_session` is "has session".
     pub fn parse(text: &str) -> Self {
         let mut query = Self::default();
         let mut rest = text;
@@ -185,9 +185,9 @@ impl TextQuery {
         query
     }
 
-    /// The query without words like "of" and "the", unless it has no others. PostgreSQL's English
-    /// leaves them out by itself; where an engine does not, they would match nearly everything.
-    /// Phrases, beginnings and exclusions keep them.
+    /// Returns the query without stop words such as "of" and "the", unless it has no other words.
+    /// PostgreSQL drops stop words by itself. In an engine that does not, they would match nearly
+    /// everything. Phrases, prefixes and exclusions keep them.
     #[must_use]
     pub fn without_stop_words(&self) -> Self {
         let stops = |term: &&Term| {
@@ -195,11 +195,11 @@ impl TextQuery {
                 && !term.prefix
                 && matches!(term.words.as_slice(), [word] if STOP_WORDS.contains(&word.to_ascii_lowercase().as_str()))
         };
-        let kept: Vec<Term> = self.terms.iter().filter(|term| !stops(term)).cloned().collect();
-        if kept.iter().any(|term| !term.excluded) { Self { terms: kept } } else { self.clone() }
+        let terms: Vec<Term> = self.terms.iter().filter(|term| !stops(term)).cloned().collect();
+        if terms.iter().any(|term| !term.excluded) { Self { terms } } else { self.clone() }
     }
 
-    /// No words at all, so there is nothing to look for and nothing to leave out.
+    /// Returns whether the query has no terms at all.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
@@ -208,62 +208,64 @@ impl TextQuery {
         &self.terms
     }
 
-    /// For SQLite: the right side of FTS5's `MATCH`. `None` when nothing positive is asked for,
-    /// since FTS5 can only exclude from something.
+    /// Renders the right side of `MATCH` for SQLite's FTS5. Returns `None` if the query has only
+    /// exclusions, because FTS5 can only exclude from a set of matches.
     pub fn to_fts5(&self, mode: MatchMode) -> Option<String> {
         let joined = |terms: &[String], word: &str| match terms {
-            [one] => one.clone(),
+            [single] => single.clone(),
             several => format!("({})", several.join(word)),
         };
         let word = match mode {
             MatchMode::All => " AND ",
             MatchMode::Any => " OR ",
         };
-        let (wanted, unwanted) = self.render(fts5_term);
-        match (wanted.as_slice(), unwanted.as_slice()) {
+        let (included, excluded) = self.render(fts5_term);
+        match (included.as_slice(), excluded.as_slice()) {
             ([], _) => None,
-            (_, []) => Some(wanted.join(word)),
-            _ => Some(format!("{} NOT {}", joined(&wanted, word), joined(&unwanted, " OR "))),
+            (_, []) => Some(included.join(word)),
+            _ => Some(format!("{} NOT {}", joined(&included, word), joined(&excluded, " OR "))),
         }
     }
 
-    /// For PostgreSQL: the argument of `to_tsquery('english', $1)`. `None` as in
-    /// [`TextQuery::to_fts5`], so that both engines find the same.
+    /// Renders the argument of `to_tsquery('english', $1)` for PostgreSQL. Returns `None` in the
+    /// same cases as [`TextQuery::to_fts5`], so that both engines return the same results.
     pub fn to_tsquery(&self, mode: MatchMode) -> Option<String> {
         let word = match mode {
             MatchMode::All => " & ",
             MatchMode::Any => " | ",
         };
-        let (wanted, unwanted) = self.render(tsquery_term);
-        if wanted.is_empty() {
+        let (included, excluded) = self.render(tsquery_term);
+        if included.is_empty() {
             return None;
         }
-        let mut text = wanted.join(word);
-        if !unwanted.is_empty() {
+        let mut text = included.join(word);
+        if !excluded.is_empty() {
             text = format!("({text})");
         }
-        for term in unwanted {
+        for term in excluded {
             let _ = write!(text, " & !{term}");
         }
         Some(text)
     }
 
-    /// Each term as text: the wanted, then the unwanted.
+    /// Renders the terms, separated into included and excluded ones.
     fn render(&self, render: fn(&Term) -> String) -> (Vec<String>, Vec<String>) {
         let texts =
             |excluded: bool| self.terms.iter().filter(|term| term.excluded == excluded).map(render).collect();
         (texts(false), texts(true))
     }
 
-    /// Takes what stands at the beginning of `text`, which is not empty, and returns the rest.
+    /// Consumes the term at the beginning of `text`, which is not empty, and returns the remaining
+    /// text.
     fn take_term<'a>(&mut self, text: &'a str) -> &'a str {
-        // `--verbose` and a lone dash are text; only a dash before a word or a quote excludes.
+        // Only a dash before a word or a quote excludes. `--verbose` and a single dash are plain
+        // text.
         let excluded = text.strip_prefix('-').filter(|rest| rest.starts_with(|c| c == '"' || is_word(c)));
         let start = excluded.unwrap_or(text);
         let excluded = excluded.is_some();
 
         if let Some(quoted) = start.strip_prefix('"') {
-            // A quote that is never closed is left out: `"red pears` is two words.
+            // An unclosed quote is ignored: `"red pears` is two words.
             let Some((inside, after)) = quoted.split_once('"') else {
                 return self.take_chunk(quoted, excluded);
             };
@@ -274,7 +276,7 @@ impl TextQuery {
         self.take_chunk(start, excluded)
     }
 
-    /// Takes the text up to the next space or quote.
+    /// Consumes the text up to the next space or quote.
     fn take_chunk<'a>(&mut self, text: &'a str, excluded: bool) -> &'a str {
         let end = text.find(|c| is_space(c) || c == '"').unwrap_or(text.len());
         let (chunk, rest) = text.split_at(end);
@@ -282,7 +284,7 @@ impl TextQuery {
         while !after.is_empty() && self.terms.len() < MAX_TERMS {
             let end = after.find(|c| !is_word(c) && !is_joiner(c)).unwrap_or(after.len());
             let (part, others) = after.split_at(end);
-            // The star of `a*b` stands in the middle of something and only separates.
+            // A star in the middle, as in `a*b`, is only a separator.
             let star = others
                 .strip_prefix('*')
                 .is_some_and(|next| part.ends_with(is_word) && !next.starts_with(is_word));
@@ -309,8 +311,9 @@ impl TextQuery {
     }
 }
 
-/// The words of any text, as queries see them. An index over these, joined with spaces, agrees
-/// with every query: left to itself, PostgreSQL's parser keeps `node.js` whole as a host name.
+/// Splits a text into words in the same way as queries. An index over these words, joined with
+/// spaces, is consistent with every query. The parser of PostgreSQL would otherwise index `node.js`
+/// as a host name.
 pub fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c| !is_word(c)).filter(|word| word.contains(char::is_alphanumeric))
 }
@@ -319,7 +322,7 @@ fn is_space(c: char) -> bool {
     c.is_whitespace() || c.is_control()
 }
 
-/// Holds words together: `node.js`, `well-known`, `has_session`, `I/O`, `don't`, `a@b.c`.
+/// Characters that join words: `node.js`, `well-known`, `has_session`, `I/O`, `don't`, `a@b.c`.
 fn is_joiner(c: char) -> bool {
     matches!(c, '.' | '-' | '_' | '/' | '@' | '\'' | '’' | '+' | '#' | '&')
 }
@@ -328,26 +331,28 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || is_mark(c)
 }
 
-/// Marks that are part of the word they stand in, although they are neither letter nor digit:
-/// accents written separately, vowel signs and their like. Splitting there would tear words apart
-/// that the engines index whole.
+/// Returns whether a character is a mark that belongs to a word although it is neither a letter nor
+/// a digit, such as a combining accent or a vowel sign. The engines index such words as a whole, so
+/// splitting at the mark would miss them.
 fn is_mark(c: char) -> bool {
     matches!(c,
         '\u{0300}'..='\u{036F}' | '\u{0483}'..='\u{0489}' | '\u{0591}'..='\u{05BD}'
         | '\u{064B}'..='\u{065F}' | '\u{06D6}'..='\u{06ED}' | '\u{0E31}'..='\u{0E4E}'
         | '\u{1AB0}'..='\u{1AFF}' | '\u{1DC0}'..='\u{1DFF}' | '\u{20D0}'..='\u{20FF}'
         | '\u{200C}' | '\u{200D}' | '\u{FE20}'..='\u{FE2F}')
-        // The Indic scripts keep their signs in the same place, apart from the full stops.
+        // The Indic scripts place their signs at the same offsets. The full stops are excluded.
         || matches!(c, '\u{0900}'..='\u{0DFF}') && !matches!(c, '\u{0964}' | '\u{0965}' | '\u{0970}' | '\u{0DF4}')
 }
 
-/// `"red pears" *`: inside quotes FTS5 knows no operators, and a quote is written twice.
+/// Renders `"red pears" *`. FTS5 has no operators inside quotes, and a quote is escaped by doubling
+/// it.
 fn fts5_term(term: &Term) -> String {
     let quoted = format!("\"{}\"", term.words.join(" ").replace('"', "\"\""));
     if term.prefix { format!("{quoted} *") } else { quoted }
 }
 
-/// `('red' <-> 'pears':*)`: quotes and backslashes are doubled, should a word ever have them.
+/// Renders `('red' <-> 'pears':*)`. Quotes and backslashes are doubled, in case a word ever
+/// contains them.
 fn tsquery_term(term: &Term) -> String {
     let mut words: Vec<String> = term
         .words
@@ -358,7 +363,7 @@ fn tsquery_term(term: &Term) -> String {
         last.push_str(":*");
     }
     match words.as_slice() {
-        [one] => one.clone(),
+        [single] => single.clone(),
         several => format!("({})", several.join(" <-> ")),
     }
 }
@@ -508,8 +513,8 @@ mod tests {
         assert_eq!(all, ["node", "js", "C", "has", "session"]);
     }
 
-    /// What is left of a query when everything quoted is taken out; panics when a quote is open
-    /// or anything but words was quoted.
+    /// Returns the text outside of quotes. Panics if a quote is unclosed or if anything but words
+    /// is quoted.
     fn outside_quotes(text: &str, quote: char) -> String {
         let parts: Vec<&str> = text.split(quote).collect();
         assert!(parts.len() % 2 == 1, "open quote in {text:?}");
@@ -528,9 +533,9 @@ mod tests {
             assert_eq!(fts5.is_some(), tsquery.is_some(), "{text:?}");
 
             let left = outside_quotes(&fts5.unwrap_or_default(), '"');
-            let known = ["AND", "OR", "NOT", "*", ""];
+            let operators_allowed = ["AND", "OR", "NOT", "*", ""];
             let operators = left.split([' ', '(', ')']);
-            assert!(operators.clone().all(|word| known.contains(&word)), "{left:?}");
+            assert!(operators.clone().all(|word| operators_allowed.contains(&word)), "{left:?}");
 
             let left = outside_quotes(&tsquery.unwrap_or_default(), '\'');
             assert!(left.chars().all(|c| " &|!<->:*()".contains(c)), "{left:?}");
@@ -538,7 +543,7 @@ mod tests {
         }
     }
 
-    /// A generator that needs no crate and gives the same texts everywhere (SplitMix64).
+    /// A deterministic random generator without dependencies (SplitMix64).
     struct Dice(u64);
 
     impl Dice {

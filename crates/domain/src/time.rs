@@ -1,7 +1,7 @@
-//! Moments, and who tells them.
+//! Timestamps and clocks.
 //!
-//! PostgreSQL keeps microseconds, so nothing here knows more: a moment that went through either
-//! database comes back equal to itself.
+//! PostgreSQL stores microseconds, so a timestamp has no finer resolution. A value therefore
+//! survives a round trip through either database unchanged.
 
 use std::{
     fmt,
@@ -15,12 +15,12 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Microseconds since 1970, shown as RFC 3339 in UTC.
+/// Microseconds since 1970, displayed as RFC 3339 in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// Years 1 to 9999: what RFC 3339 can write and both databases can hold.
+    /// The years 1 to 9999, which RFC 3339 can represent and both databases can store.
     const RANGE: std::ops::RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_207_200_999_999;
 
     pub fn from_micros(micros: i64) -> Self {
@@ -86,7 +86,8 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// Tells the time. Servers use [`Clock::system`]; a test holds a clock it can move.
+/// A source of the current time. Servers use [`Clock::system`]; tests use a clock that they
+/// advance.
 #[derive(Debug, Clone)]
 pub struct Clock(ClockSource);
 
@@ -101,7 +102,7 @@ impl Clock {
         Self(ClockSource::System)
     }
 
-    /// A clock that stands still until [`Clock::advance`] moves it.
+    /// Returns a clock that does not move until [`Clock::advance`] is called.
     pub fn fixed_at(start: Timestamp) -> Self {
         Self(ClockSource::Fixed(Arc::new(AtomicI64::new(start.as_micros()))))
     }
@@ -113,7 +114,7 @@ impl Clock {
         }
     }
 
-    /// Moves a held clock; the system's clock cannot be moved and ignores it.
+    /// Advances a fixed clock. The system clock ignores the call.
     pub fn advance(&self, by: Duration) {
         if let ClockSource::Fixed(micros) = &self.0 {
             let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! What a caller may do.
+//! API tokens and their scopes.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
@@ -58,7 +58,7 @@ impl FromStr for Scope {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Token {
     pub id: TokenId,
-    /// `None` spans projects: the request names one.
+    /// `None` for a token that spans projects. Each request then names a project.
     pub project: Option<ProjectId>,
     pub name: String,
     pub scopes: BTreeSet<Scope>,

@@ -1,9 +1,9 @@
-//! The names of tools: what they are also called, and what a whitelist lets through.
+//! Names of tools: their aliases, and the whitelist patterns that match them.
 
 use crate::agent::{AvailableNames, unknown_name};
 
-/// Other spellings of built-in tools. An alias resolves wherever a tool can be named; globs match
-/// canonical names only, so that a pattern never grants more than it shows.
+/// Aliases of built-in tools. An alias is accepted wherever a tool can be named. Glob patterns
+/// match canonical names only, so that a pattern never grants more than it shows.
 const ALIASES: &[(&str, &str)] = &[
     ("create_entity", "entities_create"),
     ("create_entities", "entities_create"),
@@ -38,25 +38,25 @@ const ALIASES: &[(&str, &str)] = &[
     ("get_task_dependencies", "tasks_dependencies"),
 ];
 
-/// Tools that only an agent can use, and at depth only one that may delegate.
+/// Tools that only agents can use. A spawned agent can use them only if it may delegate.
 pub const COORDINATION_TOOLS: [&str; 2] = ["list_available_agents", "spawn_agents"];
 
-/// The tool an alias means; any other name is its own.
+/// Returns the tool that an alias stands for. Any other name is returned unchanged.
 pub fn canonical(name: &str) -> &str {
     ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name)
 }
 
-/// The other spellings of a tool.
+/// Returns the aliases of a tool.
 pub fn aliases(canonical: &str) -> impl Iterator<Item = &'static str> + '_ {
     ALIASES.iter().filter(move |(_, name)| *name == canonical).map(|(alias, _)| *alias)
 }
 
-/// Whether an entry of a whitelist is a pattern.
+/// Returns whether an entry of a whitelist is a glob pattern.
 pub fn is_glob(pattern: &str) -> bool {
     pattern.contains('*')
 }
 
-/// `*` stands for any characters, none included.
+/// Matches a glob pattern, in which `*` stands for any number of characters.
 pub fn glob_matches(pattern: &str, name: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();
@@ -65,7 +65,7 @@ pub fn glob_matches(pattern: &str, name: &str) -> bool {
     for piece in pieces {
         if let Some(piece) = last.replace(piece) {
             match rest.find(piece) {
-                Some(at) => rest = &rest[at + piece.len()..],
+                Some(index) => rest = &rest[index + piece.len()..],
                 None => return false,
             }
         }
@@ -76,20 +76,20 @@ pub fn glob_matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Whether a whitelist grants a tool, and how plainly.
+/// How a whitelist grants a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grant {
-    /// By its name or one of its aliases.
+    /// The whitelist contains the name or an alias.
     Named,
-    /// By a pattern.
+    /// A pattern of the whitelist matches.
     Matched,
 }
 
-/// What a whitelist says of a tool. `server` is the name of the server it comes from; such a tool
-/// may be listed as `server.tool` as well.
+/// Returns how a whitelist grants a tool, or `None` if it does not. `server` is the server that
+/// provides the tool; such a tool may also be listed as `server.tool`.
 pub fn grant_for(whitelist: &[String], name: &str, server: Option<&str>) -> Option<Grant> {
     let qualified = server.map(|server| format!("{server}.{name}"));
-    let is = |one: &str| one == name || qualified.as_deref() == Some(one);
+    let is = |entry: &str| entry == name || qualified.as_deref() == Some(entry);
     if whitelist.iter().any(|entry| is(entry) || (server.is_none() && canonical(entry) == name)) {
         return Some(Grant::Named);
     }
@@ -99,8 +99,8 @@ pub fn grant_for(whitelist: &[String], name: &str, server: Option<&str>) -> Opti
     whitelist.iter().any(|entry| is_glob(entry) && matches(entry)).then_some(Grant::Matched)
 }
 
-/// Whether an entry of a whitelist can stand: a pattern of the right letters, or a name there is.
-pub(crate) fn check_pattern(pattern: &str, around: &AvailableNames) -> Result<(), String> {
+/// Validates an entry of a whitelist: a well-formed pattern, or the name of an existing tool.
+pub(crate) fn check_pattern(pattern: &str, available: &AvailableNames) -> Result<(), String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/' | '*');
     if pattern.is_empty() || pattern.len() > 128 || !pattern.chars().all(fine) {
         return Err(format!(
@@ -108,13 +108,13 @@ pub(crate) fn check_pattern(pattern: &str, around: &AvailableNames) -> Result<()
             pattern.chars().take(128).collect::<String>()
         ));
     }
-    if is_glob(pattern) || !around.tools_complete {
+    if is_glob(pattern) || !available.tools_complete {
         return Ok(());
     }
-    if around.tools.iter().any(|tool| tool == pattern || tool == canonical(pattern)) {
+    if available.tools.iter().any(|tool| tool == pattern || tool == canonical(pattern)) {
         return Ok(());
     }
-    let names = around.tools.iter().map(String::as_str).chain(ALIASES.iter().map(|(alias, _)| *alias));
+    let names = available.tools.iter().map(String::as_str).chain(ALIASES.iter().map(|(alias, _)| *alias));
     Err(unknown_name("tool", pattern, crate::pack::nearest_name(pattern, names)))
 }
 

@@ -1,5 +1,6 @@
-//! Triggers: what starts an agent without anybody asking. What may be said of one is here; when it
-//! fires is in [`mod@decide`], what is kept of it in [`mod@firing`].
+//! Triggers: schedules and events that start an agent automatically. This module contains their
+//! settings and the validation. [`mod@decide`] decides when a trigger fires, and [`mod@firing`]
+//! contains the stored rows.
 
 pub mod decide;
 pub mod firing;
@@ -25,18 +26,18 @@ pub use decide::{
 };
 pub use firing::{EventTrigger, FeedStart, Firing, FiringCause, FiringStatus, Schedule, SkipReason};
 
-/// How often agents may set one another off before a chain ends.
+/// How many agents may trigger one another in a chain before it ends.
 pub const DEFAULT_DEPTH: i64 = 3;
 const MAX_DEPTH: i64 = 10;
-/// Updates come in bursts: one run for what happens to one object within this time.
+/// Updates come in bursts. All updates of one object within this time share a run.
 const UPDATES_COALESCE_SECONDS: u32 = 5;
 const MAX_WINDOW_SECONDS: u32 = 3_600;
 const MAX_INPUT_BYTES: usize = 100_000;
-/// A day: longer work is a workflow.
+/// One day. Work that takes longer belongs in a workflow.
 const MAX_TIMEOUT_SECONDS: i64 = 86_400;
 
 string_enum! {
-    /// What can happen to a graph that an agent may wait for.
+    /// The graph events that can trigger an agent.
     EventKind {
         DocumentIngested = "on_document_ingested",
         EntityCreated = "on_entity_created",
@@ -46,7 +47,7 @@ string_enum! {
 }
 
 impl EventKind {
-    /// What a change is to a trigger. Deleting, restoring and embedding set nothing off.
+    /// Maps a change to an event. Deletion, restoring and embedding trigger nothing.
     pub fn from_change(change: ChangeKind) -> Option<Self> {
         match change {
             ChangeKind::DocumentIngested => Some(Self::DocumentIngested),
@@ -63,10 +64,10 @@ impl EventKind {
 }
 
 string_enum! {
-    /// What becomes of the times a schedule came due while no server ran.
+    /// What happens to the firing times that passed while no server ran.
     #[derive(Default)]
     MissedPolicy {
-        /// One run for all of them.
+        /// All missed times together start one run.
         #[default]
         Once = "once",
         Skip = "skip",
@@ -74,13 +75,13 @@ string_enum! {
 }
 
 string_enum! {
-    /// What shares a run within the coalescing window.
+    /// Which events share a run within the coalescing window.
     #[derive(Default)]
     CoalesceBy {
-        /// Everything that happens to one object.
+        /// All events of one object share a run.
         #[default]
         Object = "object",
-        /// Everything the agent is triggered by.
+        /// All events that trigger the agent share a run.
         Agent = "agent",
     }
 }
@@ -92,7 +93,7 @@ string_enum! {
 pub struct ScheduleConfig {
     pub time_zone: String,
     pub missed: MissedPolicy,
-    /// What the agent is told; a sentence about the schedule otherwise.
+    /// The input of the run. If absent, a sentence about the schedule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,11 +118,11 @@ impl Default for ScheduleConfig {
 }
 
 impl ScheduleConfig {
-    /// Every rule it must keep; returns its zone.
+    /// Validates the settings and returns the time zone.
     pub fn check(&self) -> Result<Zone, Invalid> {
         let mut problems = Vec::new();
         let zone =
-            self.time_zone.parse().map_err(|why: String| problems.push(Problem::new("time_zone", why)));
+            self.time_zone.parse().map_err(|reason: String| problems.push(Problem::new("time_zone", reason)));
         check_input(self.input.as_deref(), &mut problems);
         if self.max_steps.is_some_and(|steps| steps < 1) {
             problems.push(Problem::new("max_steps", "must be at least 1"));
@@ -138,16 +139,16 @@ impl ScheduleConfig {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EventConfig {
-    /// Any of these types; of a document, MIME types. Empty is all.
+    /// The entity has one of these types; for a document, these MIME types. Empty means any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<String>,
-    /// All of these labels.
+    /// The entity has all of these labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-    /// All of these hold for the properties; of a document, for its metadata.
+    /// The properties satisfy all of these conditions. For a document, its metadata is checked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Filter>,
-    /// What the agent is told; a sentence about the event otherwise.
+    /// The input of the run. If absent, a sentence about the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -161,31 +162,34 @@ pub struct EventConfig {
 impl EventConfig {
     pub fn check(&self, event: EventKind) -> Result<(), Invalid> {
         let mut problems = Vec::new();
-        let mut wrong = |field: &str, why: String| problems.push(Problem::new(field, why));
+        let mut add_problem = |field: &str, reason: String| problems.push(Problem::new(field, reason));
         if self.types.len() > 100 || self.types.iter().any(|name| name.is_empty() || name.len() > 200) {
-            wrong("types", "must be at most 100 names of types".into());
+            add_problem("types", "must be at most 100 type names".into());
         }
         if !self.labels.is_empty() && !event.is_entity_event() {
-            wrong("labels", format!("is only for entities, and `{event}` tells of none"));
+            add_problem("labels", format!("is only for events of entities, and `{event}` is not one"));
         }
         if self.labels.len() > 64 || self.labels.iter().any(|label| label.is_empty() || label.len() > 200) {
-            wrong("labels", "must be at most 64 labels".into());
+            add_problem("labels", "must be at most 64 labels".into());
         }
         if self.conditions.len() > 32 {
-            wrong("conditions", "has more than 32 entries".into());
+            add_problem("conditions", "has more than 32 entries".into());
         }
         if self.max_depth.is_some_and(|depth| !(0..=MAX_DEPTH).contains(&depth)) {
-            wrong("max_depth", format!("must be 0 to {MAX_DEPTH}"));
+            add_problem("max_depth", format!("must be 0 to {MAX_DEPTH}"));
         }
         if self.coalesce_seconds.is_some_and(|seconds| seconds > MAX_WINDOW_SECONDS) {
-            wrong("coalesce_seconds", format!("must be 0 to {MAX_WINDOW_SECONDS}"));
+            add_problem("coalesce_seconds", format!("must be 0 to {MAX_WINDOW_SECONDS}"));
         }
         if self.coalesce_by.is_some() && self.window(event).is_zero() {
-            wrong("coalesce_by", "needs `coalesce_seconds`: the time within which events share a run".into());
+            add_problem(
+                "coalesce_by",
+                "needs `coalesce_seconds`: the time within which events share a run".into(),
+            );
         }
-        for (at, condition) in self.conditions.iter().enumerate() {
+        for (index, condition) in self.conditions.iter().enumerate() {
             if let Err(invalid) = condition.check() {
-                problems.extend(invalid.prefixed(&format!("conditions[{at}]")).problems);
+                problems.extend(invalid.prefixed(&format!("conditions[{index}]")).problems);
             }
         }
         check_input(self.input.as_deref(), &mut problems);
@@ -196,7 +200,7 @@ impl EventConfig {
         self.max_depth.unwrap_or(DEFAULT_DEPTH)
     }
 
-    /// How long to wait for more of the same.
+    /// Returns how long to wait for further events that share the run.
     pub fn window(&self, event: EventKind) -> Duration {
         let default = if event == EventKind::EntityUpdated { UPDATES_COALESCE_SECONDS } else { 0 };
         Duration::from_secs(self.coalesce_seconds.unwrap_or(default).into())
@@ -206,7 +210,8 @@ impl EventConfig {
         self.coalesce_by.unwrap_or_default()
     }
 
-    /// Whether the type alone decides, so that nobody has to read the object.
+    /// Returns whether the content of the entity is needed to decide. If not, its type is enough
+    /// and the object is not read.
     pub fn needs_content(&self) -> bool {
         !self.labels.is_empty() || !self.conditions.is_empty()
     }
@@ -220,7 +225,7 @@ fn check_input(input: Option<&str>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The word or expression of a definition's `trigger`.
+/// The parsed `trigger` of a definition: an event name or a cron expression.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Trigger {
     Cron(Cron),
@@ -228,7 +233,7 @@ pub enum Trigger {
 }
 
 impl FromStr for Trigger {
-    /// What is wrong, reading on from `trigger`.
+    /// The problem as the rest of a sentence that begins with `trigger`.
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -252,7 +257,7 @@ impl FromStr for Trigger {
     }
 }
 
-/// A trigger with its settings, checked.
+/// A trigger with its validated settings.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TriggerSpec {
     Schedule { cron: Cron, config: ScheduleConfig },
@@ -260,11 +265,11 @@ pub enum TriggerSpec {
 }
 
 impl TriggerSpec {
-    /// What a definition says; `None` when it is started by hand only. Its settings may stay in
-    /// `config.trigger` while it has no trigger.
+    /// Parses the trigger of a definition. Returns `None` if the agent is started by hand only. The
+    /// settings in `config.trigger` may remain while the definition has no trigger.
     pub fn from_definition(definition: &AgentDefinition) -> Result<Option<Self>, Invalid> {
         let Some(trigger) = &definition.trigger else { return Ok(None) };
-        let trigger: Trigger = trigger.parse().map_err(|why: String| Invalid::new("trigger", why))?;
+        let trigger: Trigger = trigger.parse().map_err(|reason: String| Invalid::new("trigger", reason))?;
         let settings = definition.config.get("trigger");
         let checked = match trigger {
             Trigger::Cron(cron) => parse_settings::<ScheduleConfig>(settings).and_then(|config| {

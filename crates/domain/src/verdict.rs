@@ -1,4 +1,4 @@
-//! Verdicts: what a task that tests or reviews says of what it looked at.
+//! Verdicts: the outcome of a task that tests or reviews other tasks.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ string_enum! {
         NeedsChanges = "NEEDS_CHANGES",
         Approve = "APPROVE",
         RequestChanges = "REQUEST_CHANGES",
-        /// Approval with remarks.
+        /// Approval with comments.
         Comment = "COMMENT",
     }
 }
@@ -24,7 +24,7 @@ impl VerdictWord {
         }
     }
 
-    /// Whether what was looked at goes back.
+    /// Returns whether the verified tasks are sent back.
     pub fn is_negative(self) -> bool {
         matches!(self, VerdictWord::Fail | VerdictWord::NeedsChanges | VerdictWord::RequestChanges)
     }
@@ -33,17 +33,17 @@ impl VerdictWord {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     pub word: VerdictWord,
-    /// What is wrong, or has to change.
+    /// The problems, or the required changes.
     pub issues: Vec<String>,
     pub suggestions: Vec<String>,
     pub comments: Vec<String>,
-    /// As a test says them: step, result, issue, suggested_fix.
+    /// The steps of a test, each with the fields step, result, issue and suggested_fix.
     pub steps: Vec<Value>,
     pub summary: String,
 }
 
 impl Verdict {
-    /// The type of the object it is kept as.
+    /// Returns the type of the graph object that stores the verdict.
     pub fn object_type(&self) -> &'static str {
         match self.word.kind() {
             VerdictKind::Review => "CodeReview",
@@ -51,7 +51,7 @@ impl Verdict {
         }
     }
 
-    /// Its properties there.
+    /// Returns the properties of that graph object.
     pub fn to_properties(&self) -> Value {
         let mut properties = match self.word.kind() {
             VerdictKind::Review => json!({

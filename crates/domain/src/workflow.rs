@@ -1,4 +1,4 @@
-//! Workflows: one graph of tasks being walked, and the decisions on the way.
+//! Workflows: a graph of tasks that the dispatcher executes, and the events it records.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,69 +12,69 @@ use crate::{
 
 string_enum! {
     WorkflowStatus {
-        /// The planner is making its tasks.
+        /// The planner agent is creating the tasks.
         Planning = "planning",
         Running = "running",
         Completed = "completed",
         Failed = "failed",
-        /// A person has to say how it goes on.
+        /// The workflow waits for a person's decision.
         Escalated = "escalated",
         Cancelled = "cancelled",
     }
 }
 
 impl WorkflowStatus {
-    /// Whether the dispatcher still has something to do, or to wait for by itself.
+    /// Returns whether the dispatcher still drives the workflow.
     pub fn is_active(self) -> bool {
         matches!(self, WorkflowStatus::Planning | WorkflowStatus::Running)
     }
 
-    /// Final. An escalated or failed one can be resumed.
+    /// Returns whether the workflow has ended. An escalated or failed workflow can be resumed.
     pub fn is_terminal(self) -> bool {
         !self.is_active() && self != WorkflowStatus::Escalated
     }
 }
 
 string_enum! {
-    /// Who chooses an agent for a task that names none.
+    /// How an agent is chosen for a task that names none.
     #[derive(Default)]
     SelectorKind {
         Rules = "rules",
         Llm = "llm",
-        /// Rules where they are clear, a model where they are not.
+        /// Rules choose if they are conclusive, otherwise a model chooses.
         #[default]
         Hybrid = "hybrid",
     }
 }
 
 string_enum! {
-    /// Who chooses what a task is told of the work before it.
+    /// How earlier results are chosen for the prompt of a task.
     #[derive(Default)]
     ThreadingKind {
-        /// What is nearest, as much as fits.
+        /// The nearest results are included, as far as they fit.
         #[default]
         Rules = "rules",
-        /// A model leaves out and reorders where there is much to tell.
+        /// If there are many results, a model selects and orders them.
         Llm = "llm",
     }
 }
 
 string_enum! {
-    /// What a task that failed for good means for the rest.
+    /// What happens to the rest of the workflow when a task fails permanently.
     #[derive(Default)]
     OnFailure {
-        /// What waits for it is skipped, the rest goes on.
+        /// Its dependents are skipped, and the other tasks continue.
         Skip = "skip",
-        /// What does not wait for it goes on, then a person decides.
+        /// Tasks that do not depend on it continue; then a person decides.
         #[default]
         Escalate = "escalate",
     }
 }
 
-/// An amount that may be spent, or was.
+/// An amount of money and tokens, as a limit or as spend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
-    /// Whole micro-dollars.
+    /// Micro-dollars.
     pub microusd: i64,
     pub tokens: i64,
 }
@@ -91,11 +91,11 @@ impl std::ops::Add for Amount {
 
 impl std::iter::Sum for Amount {
     fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
-        amounts.fold(Self::default(), |one, other| one + other)
+        amounts.fold(Self::default(), |total, amount| total + amount)
     }
 }
 
-/// What may be spent; `None` is without end.
+/// A spending limit. `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limit {
@@ -108,32 +108,32 @@ impl Limit {
         self == Self::default()
     }
 
-    /// Whether this much fits.
+    /// Returns whether an amount is within the limit.
     pub fn allows(self, amount: Amount) -> bool {
-        self.microusd.is_none_or(|most| amount.microusd <= most)
-            && self.tokens.is_none_or(|most| amount.tokens <= most)
+        self.microusd.is_none_or(|max| amount.microusd <= max)
+            && self.tokens.is_none_or(|max| amount.tokens <= max)
     }
 }
 
-/// How a workflow is walked.
+/// The settings for the execution of a workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkflowSettings {
-    /// Tasks at once.
+    /// The maximum number of concurrent tasks.
     pub max_concurrent: usize,
     pub budget: Limit,
     pub selector: SelectorKind,
-    /// Whether a model looks at what a task brought before it counts as done.
+    /// Whether a model evaluates each result before its task completes.
     pub evaluate: bool,
-    /// Settings that were stored before it existed read as rules.
+    /// Settings that were stored before this field existed are read as `rules`.
     pub threading: ThreadingKind,
     pub on_failure: OnFailure,
-    /// Who plans; `None`: the agent called `task-planner`.
+    /// The agent that plans. `None` means the agent named `task-planner`.
     pub planner: Option<String>,
-    /// How much of what went before a task is told.
+    /// The maximum size of the earlier results in the prompt of a task, in tokens.
     pub context_tokens: usize,
     pub max_tasks: usize,
-    /// How often a task's run is resumed after a limit.
+    /// How often the run of a task is resumed after a limit.
     pub max_resumes: i64,
 }
 
@@ -162,26 +162,26 @@ pub struct Workflow {
     pub status: WorkflowStatus,
     pub settings: WorkflowSettings,
     pub escalation: Option<Escalation>,
-    /// What was done, what failed and why, what it cost, where the results are.
+    /// What was done, what failed and why, the cost, and where the results are.
     pub summary: Option<String>,
-    /// The run that plans, or planned last, and how often that was tried.
+    /// The newest run of the planner, and the number of planning attempts.
     pub planner_run: Option<RunId>,
     pub plan_attempts: i64,
-    /// Which dispatcher has it in hand.
+    /// The dispatcher that holds the lease.
     pub owner: Option<String>,
-    /// Counts every change of its tasks and edges.
+    /// Incremented with every change of its tasks and edges.
     pub revision: i64,
-    /// The place of its newest event.
+    /// The `seq` of the newest event.
     pub event_seq: i64,
     pub started_by: Option<TokenId>,
-    /// The run that started it, if an agent did.
+    /// The run that started the workflow, if an agent did.
     pub started_by_run: Option<RunId>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub completed_at: Option<Timestamp>,
 }
 
-/// Why a workflow waits for a person, and what that person can do.
+/// Why a workflow waits for a person, and the available options.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Escalation {
     pub reason: String,
@@ -189,12 +189,12 @@ pub struct Escalation {
     pub task: Option<ObjectId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discussion: Option<ObjectId>,
-    /// Of: retry, reassign, skip, decide, cancel.
+    /// A subset of: retry, reassign, skip, decide, cancel.
     pub options: Vec<String>,
     pub at: Timestamp,
 }
 
-/// What happened in a workflow: a decision and its reason.
+/// An event of a workflow: a decision and its reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkflowEvent {
     pub seq: i64,
@@ -207,13 +207,13 @@ pub struct WorkflowEvent {
     pub kind: String,
     pub task: Option<ObjectId>,
     pub run: Option<RunId>,
-    /// `reason` and whatever else there is to know.
+    /// Contains `reason` and further details.
     pub data: Value,
     pub at: Timestamp,
 }
 
 string_enum! {
-    /// What a run for a workflow has to hand in besides its words.
+    /// What a run must submit for a workflow besides its text.
     Deliverable {
         TestVerdict = "test_verdict",
         ReviewVerdict = "review_verdict",
@@ -221,14 +221,14 @@ string_enum! {
     }
 }
 
-/// What a run has to do with a workflow. What it spawns has the workflow and the task only.
+/// Ties a run to a workflow. A spawned run inherits only the workflow and the task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WorkflowLink {
     pub workflow: Option<WorkflowId>,
     pub task: Option<ObjectId>,
-    /// Set for an attempt at the task: its messages are written there too.
+    /// Set for an attempt at the task. The messages of the run are also written to this session.
     pub session: Option<ObjectId>,
-    /// Set for a turn in a discussion, whose place is the run's `part`.
+    /// Set for a turn in a discussion. The index of the turn is the `child_index` of the run.
     pub discussion: Option<ObjectId>,
     pub deliverable: Option<Deliverable>,
 }
@@ -245,8 +245,9 @@ mod tests {
         let settings: WorkflowSettings = serde_json::from_value(stored).unwrap();
         assert_eq!((settings.max_concurrent, settings.evaluate), (2, true));
         assert_eq!(settings.threading, ThreadingKind::Rules);
-        let whole = WorkflowSettings { threading: ThreadingKind::Llm, ..settings };
-        let again: WorkflowSettings = serde_json::from_value(serde_json::to_value(&whole).unwrap()).unwrap();
-        assert_eq!(again, whole);
+        let updated = WorkflowSettings { threading: ThreadingKind::Llm, ..settings };
+        let again: WorkflowSettings =
+            serde_json::from_value(serde_json::to_value(&updated).unwrap()).unwrap();
+        assert_eq!(again, updated);
     }
 }

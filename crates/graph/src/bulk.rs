@@ -1,21 +1,21 @@
-//! Lists of new things: what is wrong with one is told with its place.
+//! Bulk creation: errors carry the index of the item that they concern.
 
 use emergent_domain::invalid::Invalid;
 
 use crate::{Error, error::Result};
 
-/// All of them, or the first error as `list[3]`.
+/// Returns all items, or the first error with its index, as in `list[3]`.
 pub(crate) fn all_or_first_error<T>(
     drafts: impl Iterator<Item = Result<T, Invalid>>,
     list: &str,
 ) -> Result<Vec<T>> {
     drafts
         .enumerate()
-        .map(|(at, draft)| draft.map_err(|invalid| Error::from(invalid).at_index(list, at)))
+        .map(|(index, draft)| draft.map_err(|invalid| Error::from(invalid).at_index(list, index)))
         .collect()
 }
 
-/// The good ones, and where the others were.
+/// Separates the valid items from the errors, and remembers the positions of the errors.
 pub(crate) fn split_valid<T>(drafts: impl Iterator<Item = Result<T, Invalid>>) -> (Vec<T>, Outcomes) {
     let mut good = Vec::new();
     let refused = drafts
@@ -30,18 +30,19 @@ pub(crate) fn split_valid<T>(drafts: impl Iterator<Item = Result<T, Invalid>>) -
     (good, Outcomes(refused))
 }
 
-/// Who was refused before anything was written.
+/// The validation errors of a list, with `None` for each valid item.
 pub(crate) struct Outcomes(Vec<Option<Invalid>>);
 
 impl Outcomes {
-    /// Every outcome in the order of the list, `made` being those of the good ones.
-    pub(crate) fn merge_results<T>(self, made: Vec<Result<T>>) -> Vec<Result<T>> {
-        let mut made = made.into_iter();
+    /// Returns all results in the order of the list. `created` holds the results of the valid
+    /// items.
+    pub(crate) fn merge_results<T>(self, created: Vec<Result<T>>) -> Vec<Result<T>> {
+        let mut created = created.into_iter();
         self.0
             .into_iter()
             .filter_map(|refused| match refused {
                 Some(invalid) => Some(Err(invalid.into())),
-                None => made.next(),
+                None => created.next(),
             })
             .collect()
     }

@@ -1,5 +1,5 @@
-//! Documents: read and cut into chunks outside the transaction, written with everything that
-//! follows from them inside one.
+//! Documents: text extraction and chunking happen outside of the transaction; the document and
+//! everything derived from it is written inside one.
 
 use emergent_documents::{ChunkOptions, Mime, chunk, extract};
 use emergent_domain::{
@@ -32,7 +32,7 @@ mod limits {
     pub const URL: usize = 4_096;
 }
 
-/// A document that was read, ready to be written.
+/// A document whose text has been extracted and chunked, ready to be written.
 #[derive(Debug, Clone)]
 pub struct PreparedDocument {
     document: Document,
@@ -41,20 +41,21 @@ pub struct PreparedDocument {
 }
 
 impl Graph {
-    /// Reads a document and makes it findable. The same content again is the document that is
-    /// there already, and `false`.
+    /// Ingests a document. If the project already has a document with the same content, returns
+    /// that document and `false`.
     pub async fn create_document(&self, actor: Actor, new: NewDocument) -> Result<(Document, bool)> {
         check(&new)?;
-        let known = hash(&new);
-        let known = self.db().read(move |tx| documents::find_by_hash(tx, actor.project, &known)).await?;
-        if let Some(document) = known {
+        let content_hash = hash(&new);
+        let existing =
+            self.db().read(move |tx| documents::find_by_hash(tx, actor.project, &content_hash)).await?;
+        if let Some(document) = existing {
             return Ok((document, false));
         }
         let prepared = self.prepare_document(actor.project, new).await?;
-        self.write(actor, move |tx, writer| create(tx, writer, &prepared)).await
+        self.write(actor, move |tx, ctx| create(tx, ctx, &prepared)).await
     }
 
-    /// Reads and cuts a document, for [`create`] in a transaction of the caller's own.
+    /// Extracts and chunks a document, for [`create`] in a transaction of the caller.
     pub async fn prepare_document(&self, project: ProjectId, new: NewDocument) -> Result<PreparedDocument> {
         check(&new)?;
         let now = self.clock().now();
@@ -62,7 +63,9 @@ impl Graph {
             let hash = hash(&new);
             prepare(project, new, hash, now)
         });
-        let crashed = |_| Invalid::new("content", "could not be read: the reader crashed on it");
+        let crashed = |_| {
+            Invalid::new("content", "could not be read: the text extraction crashed; the file may be damaged")
+        };
         Ok(prepared.await.map_err(crashed)??)
     }
 
@@ -71,18 +74,18 @@ impl Graph {
         document.ok_or_else(|| Error::not_found("document", id))
     }
 
-    /// The text that was read from it; the offsets of its chunks point into it.
+    /// Returns the extracted text. The offsets of the chunks refer to it.
     pub async fn document_text(&self, project: ProjectId, id: DocumentId) -> Result<String> {
         let text = self.db().read(move |tx| documents::get_text(tx, project, id)).await?;
         text.ok_or_else(|| Error::not_found("document", id))
     }
 
-    /// Newest first.
+    /// Lists the documents, newest first.
     pub async fn list_documents(&self, project: ProjectId, page: Page) -> Result<ResultPage<Document>> {
         Ok(self.db().read(move |tx| documents::list(tx, project, page)).await?)
     }
 
-    /// In the order of the text.
+    /// Lists the chunks in the order of the text.
     pub async fn document_chunks(
         &self,
         project: ProjectId,
@@ -97,58 +100,54 @@ impl Graph {
             .await
     }
 
-    /// Takes a document and its chunks out of sight; the same content can then come again.
+    /// Deletes a document and its chunks. Afterwards the same content can be ingested again.
     pub async fn delete_document(&self, actor: Actor, id: DocumentId) -> Result<Document> {
-        self.write(actor, move |tx, writer| delete(tx, writer, id)).await
+        self.write(actor, move |tx, ctx| delete(tx, ctx, id)).await
     }
 }
 
-/// Writes a document with its chunks, their text index, their places in the embedding queue, and
-/// the event. `false` when the project has the content already.
-pub fn create(
-    tx: &mut Tx<'_>,
-    writer: &WriteContext,
-    prepared: &PreparedDocument,
-) -> Result<(Document, bool)> {
-    let project = writer.project.id;
+/// Writes a document with its chunks, their text index and embedding queue entries, and the change.
+/// Returns `false` if the project already has the content.
+pub fn create(tx: &mut Tx<'_>, ctx: &WriteContext, prepared: &PreparedDocument) -> Result<(Document, bool)> {
+    let project = ctx.project.id;
     let PreparedDocument { document, text, chunks } = prepared;
-    while !documents::insert(tx, document, text, writer.author)? {
-        if let Some(there) = documents::find_by_hash(tx, project, &document.content_hash)? {
-            return Ok((there, false));
+    while !documents::insert(tx, document, text, ctx.author)? {
+        if let Some(existing) = documents::find_by_hash(tx, project, &document.content_hash)? {
+            return Ok((existing, false));
         }
-        // It was deleted between the two statements: now there is room for this one.
+        // The document was deleted between the two statements, so the next insert can succeed.
     }
-    let numbers = row_numbers::allocate(tx, NumberedTable::Chunks, writer.project.no, chunks.len())?;
+    let numbers = row_numbers::allocate(tx, NumberedTable::Chunks, ctx.project.no, chunks.len())?;
     documents::insert_chunks(tx, project, &numbers, chunks)?;
     let texts: Vec<IndexedText> = chunks.iter().map(|chunk| chunk_text(document, chunk)).collect();
     let entries: Vec<Entry<'_>> =
         numbers.iter().zip(&texts).map(|(no, text)| Entry { no: *no, text }).collect();
     write::insert(tx, SearchIndex::Chunks, project, &entries)?;
-    if writer.embed {
+    if ctx.embed {
         let queued: Vec<(i64, i64)> = numbers.iter().map(|no| (*no, 1)).collect();
-        embedding_queue::enqueue(tx, RowKind::Chunk, project, &queued, writer.now)?;
+        embedding_queue::enqueue(tx, RowKind::Chunk, project, &queued, ctx.now)?;
     }
-    record(tx, writer, document, ChangeKind::DocumentIngested, 1)?;
+    record(tx, ctx, document, ChangeKind::DocumentIngested, 1)?;
     Ok((document.clone(), true))
 }
 
-pub fn delete(tx: &mut Tx<'_>, writer: &WriteContext, id: DocumentId) -> Result<Document> {
-    let project = writer.project.id;
+pub fn delete(tx: &mut Tx<'_>, ctx: &WriteContext, id: DocumentId) -> Result<Document> {
+    let project = ctx.project.id;
     let document =
-        documents::delete(tx, project, id, writer.now)?.ok_or_else(|| Error::not_found("document", id))?;
+        documents::delete(tx, project, id, ctx.now)?.ok_or_else(|| Error::not_found("document", id))?;
     let numbers = documents::chunk_numbers(tx, id)?;
     for no in &numbers {
         write::remove(tx, SearchIndex::Chunks, *no)?;
         embedding_queue::remove(tx, RowKind::Chunk, *no)?;
     }
     embeddings::remove(tx, SearchIndex::Chunks, project, &numbers)?;
-    record(tx, writer, &document, ChangeKind::DocumentDeleted, 2)?;
+    record(tx, ctx, &document, ChangeKind::DocumentDeleted, 2)?;
     Ok(document)
 }
 
 fn record(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     document: &Document,
     kind: ChangeKind,
     version: i64,
@@ -158,10 +157,10 @@ fn record(
         entity: document.id.0,
         entity_type: &document.mime_type,
         version,
-        at: writer.now,
-        author: writer.author,
+        at: ctx.now,
+        author: ctx.author,
     };
-    Ok(events::append(tx, writer.project.id, &[event])?)
+    Ok(events::append(tx, ctx.project.id, &[event])?)
 }
 
 fn hash(new: &NewDocument) -> String {
@@ -179,7 +178,7 @@ fn check(new: &NewDocument) -> Result<(), Invalid> {
     })
 }
 
-/// Reads and cuts; slow for a large document.
+/// Extracts and chunks. This can take long for a large document.
 fn prepare(
     project: ProjectId,
     new: NewDocument,
@@ -187,7 +186,7 @@ fn prepare(
     now: Timestamp,
 ) -> Result<PreparedDocument, Invalid> {
     let mime = match &new.mime_type {
-        Some(given) => given.parse::<Mime>(),
+        Some(media_type) => media_type.parse::<Mime>(),
         None => Mime::sniff(&new.title, &new.content),
     };
     let mime = mime.map_err(|error| Invalid::new("mimeType", error.to_string()))?;
@@ -222,7 +221,8 @@ fn prepare(
     Ok(PreparedDocument { document, text: read.text, chunks })
 }
 
-/// A chunk is also found by what it is part of.
+/// The indexed text of a chunk includes the title of its document, so that a search by title finds
+/// it.
 fn chunk_text(document: &Document, chunk: &Chunk) -> IndexedText {
     let name = match &chunk.heading {
         Some(heading) => format!("{}\n{heading}", document.title),

@@ -1,7 +1,8 @@
-//! Giving rows their vectors: a queue that is filled with the writes and emptied in batches here.
+//! Embedding: writes add rows to a queue, and this module embeds them in batches.
 //!
-//! A row leaves the queue in the transaction that writes its vector, so that whatever stops a
-//! worker, the next one goes on where it was. Embedding itself happens outside any transaction.
+//! A row leaves the queue in the transaction that writes its vector. If a worker stops for any
+//! reason, the next one therefore continues where it stopped. The embedding itself happens outside
+//! of any transaction.
 
 use std::sync::Arc;
 
@@ -23,17 +24,18 @@ use crate::{
     worker::{ClaimedJob, JobOutcome, Worker},
 };
 
-/// Texts are cut to this before they are embedded: models read a few thousand tokens at most.
+/// Texts are truncated to this size before embedding, because models read a few thousand tokens at
+/// most.
 const MAX_TEXT: usize = 32 << 10;
 
 impl Graph {
-    /// Works on the queue until told to stop. Returns at once without an embedder.
+    /// Processes the queue until `stop` is set. Returns at once if there is no embedder.
     pub async fn run_embedder(&self, stop: watch::Receiver<bool>) {
         if self.embedder().is_none() {
             return;
         }
         if let Err(error) = self.enqueue_missing_vectors().await {
-            warn!(error = %error, "could not look for what lacks a vector, new changes are embedded all the same");
+            warn!(error = %error, "could not queue rows without a vector; new changes are still embedded");
         }
         let graph = self.clone();
         let worker = Worker::new(embedding_queue::QUEUE);
@@ -45,13 +47,13 @@ impl Graph {
             .await;
     }
 
-    /// How many rows wait and how many are done.
+    /// Returns how many rows are queued and how many are embedded.
     pub async fn embedding_progress(&self, project: ProjectId) -> Result<EmbeddingProgress> {
         Ok(self.db().read(move |tx| embedding_queue::progress(tx, project)).await?)
     }
 
-    /// Queues what has no vector of the current model, in every project: the model was changed, or
-    /// there was none when the rows were written.
+    /// Queues all rows without a vector of the current model, in every project. This is necessary
+    /// if the model was changed, or if no embedder was configured when the rows were written.
     pub async fn enqueue_missing_vectors(&self) -> Result<()> {
         let mut page = Page::first(Page::MAX);
         loop {
@@ -66,39 +68,39 @@ impl Graph {
         }
     }
 
-    /// Queues what a project has without a vector of the current model, and tells how many. Old
-    /// vectors stay until the new ones replace them.
+    /// Queues the rows of a project without a vector of the current model, and returns their
+    /// number. Old vectors remain until the new ones replace them.
     pub async fn enqueue_missing_in_project(&self, project: ProjectId) -> Result<u64> {
         let Some(embedder) = self.embedder() else { return Ok(0) };
         let model = embedder.model().to_owned();
-        let asked = model.clone();
-        if !self.db().read(move |tx| embedding_queue::has_missing(tx, project, &asked)).await? {
+        let current_model = model.clone();
+        if !self.db().read(move |tx| embedding_queue::has_missing(tx, project, &current_model)).await? {
             return Ok(0);
         }
         let now = self.clock().now();
         Ok(self.db().write(move |tx| embedding_queue::enqueue_missing(tx, project, &model, now)).await?)
     }
 
-    /// Embeds what a project has waiting, batch by batch, and completes the job when nothing is
-    /// left.
+    /// Embeds the queue of a project in batches, and completes the job when the queue is empty.
     async fn embed_project(&self, claimed: &ClaimedJob) -> Result<JobOutcome> {
         let Some(project) = claimed.job.project else { return Ok(JobOutcome::Done) };
         let mut done = 0;
         loop {
             match self.embed_batch(project).await? {
                 0 if self.complete(project, claimed).await? => break,
-                some => done += some,
+                count => done += count,
             }
         }
         info!(project.id = %project, rows = done, "embedded {done} rows");
         Ok(JobOutcome::Completed)
     }
 
-    /// Ends the job, unless something was queued since; says whether it is over.
+    /// Completes the job unless rows were queued in the meantime. Returns whether the job is
+    /// complete.
     async fn complete(&self, project: ProjectId, claimed: &ClaimedJob) -> Result<bool> {
         let (id, owner, now) = (claimed.job.id, claimed.owner.clone(), self.clock().now());
         let work = move |tx: &mut Tx<'_>| {
-            // Whoever queues a row while this job is live counts on it.
+            // A writer that queues a row while this job is active relies on the job to process it.
             if !jobs::lock_owned(tx, id, &owner)? {
                 return Ok(true);
             }
@@ -120,8 +122,7 @@ impl Graph {
         self.db().write(work).await
     }
 
-    /// Embeds one batch of what a project has waiting; returns how many rows left the queue, 0
-    /// when none waits.
+    /// Embeds one batch of a project. Returns how many rows left the queue, or 0 if it was empty.
     pub async fn embed_batch(&self, project: ProjectId) -> Result<usize> {
         let Some(embedder) = self.embedder() else { return Ok(0) };
         let size = embedder.max_batch().clamp(1, 512);
@@ -130,18 +131,19 @@ impl Graph {
             if waiting.is_empty() {
                 return Ok(0);
             }
-            let made = embed(embedder, &waiting, texts).await?;
+            let outcomes = embed(embedder, &waiting, texts).await?;
             let model = embedder.model().to_owned();
-            if let Some(dims) = made.iter().find_map(vector_dims) {
+            if let Some(dims) = outcomes.iter().find_map(vector_dims) {
                 let (model, now) = (model.clone(), self.clock().now());
                 self.db()
                     .write(move |tx| embedding_queue::record_model(tx, project, &model, dims, now))
                     .await?;
             }
-            let rows: Vec<(QueuedRow, EmbedOutcome)> = waiting.into_iter().zip(made).collect();
+            let rows: Vec<(QueuedRow, EmbedOutcome)> = waiting.into_iter().zip(outcomes).collect();
             let ended =
                 self.db().write(move |tx| embedding_queue::complete(tx, project, &model, &rows)).await?;
-            // Everything may have changed while it was embedded; then there is something waiting.
+            // If `ended` is 0, all rows changed while they were being embedded, and the queue has
+            // new entries.
             if ended > 0 {
                 return Ok(ended);
             }
@@ -149,7 +151,7 @@ impl Graph {
     }
 }
 
-/// Some rows that wait, and the text of each that is still alive.
+/// Reads a batch of queued rows, and the text of each row that is still live.
 fn read_batch(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -162,7 +164,7 @@ fn read_batch(
             .iter()
             .zip(0..)
             .filter(|(row, _)| row.kind == kind)
-            .map(|(row, at)| (row.no, at))
+            .map(|(row, index)| (row.no, index))
             .collect();
         let nos: Vec<i64> = places.keys().copied().collect();
         for (no, mut text) in embedding_queue::load_texts(tx, kind, &nos)? {
@@ -173,44 +175,47 @@ fn read_batch(
     Ok((waiting, texts))
 }
 
-/// The vector of each text. A text that the model refuses gets none, and does not stop the others.
+/// Embeds the texts. A text that the model rejects gets no vector, and does not affect the others.
 async fn embed(
     embedder: &Arc<dyn Embedder>,
     waiting: &[QueuedRow],
     texts: Vec<Option<String>>,
 ) -> Result<Vec<EmbedOutcome>> {
-    let mut made = vec![EmbedOutcome::Deleted; waiting.len()];
-    let places: Vec<usize> =
-        texts.iter().zip(0..).filter(|(text, _)| text.is_some()).map(|(_, at)| at).collect();
+    let mut outcomes = vec![EmbedOutcome::Deleted; waiting.len()];
+    let indices: Vec<usize> =
+        texts.iter().zip(0..).filter(|(text, _)| text.is_some()).map(|(_, index)| index).collect();
     let texts: Vec<String> = texts.into_iter().flatten().collect();
     if texts.is_empty() {
-        return Ok(made);
+        return Ok(outcomes);
     }
     match embedder.embed(&texts, EmbedTask::Document).await {
-        Ok(vectors) => {
-            places.iter().zip(vectors).for_each(|(at, vector)| made[*at] = EmbedOutcome::Vector(vector))
-        }
+        Ok(vectors) => indices
+            .iter()
+            .zip(vectors)
+            .for_each(|(index, vector)| outcomes[*index] = EmbedOutcome::Vector(vector)),
         Err(emergent_llm::Error::BadRequest { .. }) => {
-            for (at, text) in places.iter().zip(&texts) {
-                made[*at] = embed_single(embedder, waiting[*at], text).await?;
+            for (index, text) in indices.iter().zip(&texts) {
+                outcomes[*index] = embed_single(embedder, waiting[*index], text).await?;
             }
-            // A wrong address or model name is refused in the same way. Then it is not the texts'
-            // fault, and they are queued again at the next start, with better settings.
-            if !made.iter().any(|made| vector_dims(made).is_some()) && !is_embedder_available(embedder).await
+            // A wrong URL or model name is rejected in the same way as a bad text. In that case the
+            // rows are dropped from the queue, and are queued again at the next start with
+            // corrected settings.
+            if !outcomes.iter().any(|outcome| vector_dims(outcome).is_some())
+                && !is_embedder_available(embedder).await
             {
-                made.fill(EmbedOutcome::Deleted);
+                outcomes.fill(EmbedOutcome::Deleted);
             }
         }
         Err(error) => return Err(Error::Embedding(error)),
     }
-    Ok(made)
+    Ok(outcomes)
 }
 
 async fn embed_single(embedder: &Arc<dyn Embedder>, row: QueuedRow, text: &String) -> Result<EmbedOutcome> {
     match embedder.embed(std::slice::from_ref(text), EmbedTask::Document).await {
         Ok(mut vectors) => Ok(vectors.pop().map_or(EmbedOutcome::Deleted, EmbedOutcome::Vector)),
         Err(error @ emergent_llm::Error::BadRequest { .. }) => {
-            warn!(row.no = row.no, error = %error, "the model refuses this text, it stays without a vector");
+            warn!(row.no = row.no, error = %error, "the model rejected the text; the row has no vector");
             Ok(EmbedOutcome::Refused)
         }
         Err(error) => Err(Error::Embedding(error)),
@@ -221,8 +226,8 @@ async fn is_embedder_available(embedder: &Arc<dyn Embedder>) -> bool {
     embedder.embed(&["a plain word".to_owned()], EmbedTask::Document).await.is_ok()
 }
 
-fn vector_dims(made: &EmbedOutcome) -> Option<usize> {
-    match made {
+fn vector_dims(outcome: &EmbedOutcome) -> Option<usize> {
+    match outcome {
         EmbedOutcome::Vector(vector) => Some(vector.len()),
         EmbedOutcome::Refused | EmbedOutcome::Deleted => None,
     }

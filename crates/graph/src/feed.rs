@@ -1,4 +1,4 @@
-//! The change feed of a project: read from a place on, or followed.
+//! The change feed of a project: reading from a position, and following new changes.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -12,14 +12,14 @@ use futures_util::{Stream, stream};
 
 use crate::{Graph, error::Result};
 
-/// How often to look without being woken.
+/// The poll interval while no wake-up arrives.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How soon to look again when a wake came before its change could be read.
+/// The delay before the next poll if a wake-up arrived before its change was visible.
 const REPOLL: Backoff = Backoff::new(Duration::from_millis(5), POLL_INTERVAL);
 const PAGE_SIZE: usize = 500;
 
 impl Graph {
-    /// The changes after a position, oldest first.
+    /// Returns the changes after a position, oldest first.
     pub async fn changes(
         &self,
         project: ProjectId,
@@ -29,12 +29,14 @@ impl Graph {
         Ok(self.db().read(move |tx| feed::read_after(tx, project, after, limit)).await?.items)
     }
 
-    /// The place after everything that can be read now: to follow only what comes.
+    /// Returns the position after all changes that are visible now, for callers that only want new
+    /// changes.
     pub async fn latest_position(&self, project: ProjectId) -> Result<FeedPosition> {
         Ok(self.db().read(move |tx| feed::latest(tx, project)).await?)
     }
 
-    /// Every change after a position, as it is committed: each once, in order. Ends after an error.
+    /// Streams every change after a position as it is committed, each exactly once and in order.
+    /// The stream ends after an error.
     pub fn follow(
         &self,
         project: ProjectId,
@@ -44,7 +46,8 @@ impl Graph {
             db: self.db().clone(),
             project,
             at: after,
-            // From before the first look, so that nothing falls between looking and listening.
+            // The waiter is registered before the first poll, so that no change is missed between
+            // polling and waiting.
             waiter: self.db().waiter(&events::feed_channel(project)),
             read: VecDeque::new(),
             empty_polls: 0,
@@ -60,11 +63,11 @@ impl Graph {
 struct Follower {
     db: Db,
     project: ProjectId,
-    /// Where the next page begins.
+    /// The position after which the next page starts.
     at: FeedPosition,
     waiter: Waiter,
     read: VecDeque<Change>,
-    /// Looks since the last wake that found nothing.
+    /// The number of polls since the last wake-up that returned nothing.
     empty_polls: u32,
     failed: bool,
 }
@@ -97,8 +100,9 @@ impl Follower {
         }
     }
 
-    /// On PostgreSQL a commit wakes before its change can be read, if an older transaction is
-    /// still open: so the first looks after a wake come soon, then ever later.
+    /// On PostgreSQL a commit can send its wake-up before its change is visible, while an older
+    /// transaction is still open. The first polls after a wake-up are therefore close together, and
+    /// later ones are further apart.
     async fn pause(&mut self) {
         let net = match self.db.engine() {
             Engine::Sqlite => POLL_INTERVAL,

@@ -1,4 +1,5 @@
-//! What nobody asks for and would pile up otherwise. Each server does it: twice is as good as once.
+//! Periodic cleanup of data that would otherwise accumulate. Every server does it, because
+//! repeating it is harmless.
 
 use std::time::Duration;
 
@@ -13,21 +14,22 @@ use crate::{Graph, error::Result};
 
 const INTERVAL: Duration = Duration::from_secs(10 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long a finished job can still be looked at.
+/// How long a finished job can still be inspected.
 pub const DONE_JOB_RETENTION: Duration = DAY;
-/// How long somebody has to revive a dead job.
+/// How long a dead job can still be revived.
 pub const DEAD_JOB_RETENTION: Duration = Duration::from_secs(90 * DAY.as_secs());
-/// How long one can see what a trigger's firing came to.
+/// How long the outcome of a firing can be inspected.
 pub const FIRING_RETENTION: Duration = Duration::from_secs(30 * DAY.as_secs());
-/// Far more than lies between two passes, whatever the clocks of several servers say.
+/// The window is much longer than the interval between two passes, so that differing clocks of
+/// several servers do not matter.
 const RECENTLY_DELETED: Duration = DAY;
 
 impl Graph {
-    /// Tidies up now and then until told to stop.
+    /// Cleans up periodically until `stop` is set.
     pub async fn run_housekeeping(&self, mut stop: watch::Receiver<bool>) {
         loop {
             if let Err(error) = self.prune().await {
-                warn!(error = %error, "could not tidy up, trying again in {} minutes", INTERVAL.as_secs() / 60);
+                warn!(error = %error, "the cleanup failed; the next attempt is in {} minutes", INTERVAL.as_secs() / 60);
             }
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => return,
@@ -36,7 +38,7 @@ impl Graph {
         }
     }
 
-    /// Forgets jobs that ended and firings that were settled long ago, and what memory still holds of deleted projects.
+    /// Deletes old finished jobs and settled firings, and clears the caches of deleted projects.
     pub async fn prune(&self) -> Result<()> {
         let now = self.clock().now();
         self.db()
@@ -46,7 +48,8 @@ impl Graph {
                 triggers::firings::prune(tx, now - FIRING_RETENTION)
             })
             .await?;
-        // Another server deleted them, or a search that was under way has loaded them again.
+        // Another server may have deleted the project, or a concurrent search may have filled the
+        // cache again.
         for project in self.db().read(move |tx| projects::deleted_since(tx, now - RECENTLY_DELETED)).await? {
             self.db().vectors().remove_project(project);
         }

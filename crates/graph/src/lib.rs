@@ -1,9 +1,10 @@
-//! The knowledge graph: what may be written, and what follows from a write. SQL is the store's,
-//! HTTP the API's.
+//! The knowledge graph: validates writes and performs what follows from them, such as new versions,
+//! changes in the feed, text indexes and queued embeddings. It also contains search, traversal,
+//! documents, import and export. The SQL is in `store`, HTTP in `api`.
 //!
-//! Every write exists twice: a function over a transaction (`objects::create`), for callers whose
-//! own rows must commit with it, and a method of [`Graph`] that is that function in a transaction
-//! of its own.
+//! Every write exists twice. A function over a transaction, such as `objects::create`, serves
+//! callers whose own rows must commit together with it. A method of [`Graph`] runs the same
+//! function in a transaction of its own.
 
 use std::sync::Arc;
 
@@ -42,11 +43,11 @@ pub use packs::StoredPack;
 pub use relationships::RelationshipFilter;
 pub use subgraph::{CreatedSubgraph, EdgeEnd, NewSubgraph, NewSubgraphEdge};
 
-/// The compiled packs of this many projects are kept.
+/// The number of projects whose compiled packs are cached.
 const MAX_COMPILED_PACKS: usize = 1_000;
 const MAX_QUERY_VECTORS: usize = 64;
 
-/// A handle on the graph of every project; clones share it.
+/// A handle to the graphs of all projects. Clones share their state.
 #[derive(Clone)]
 pub struct Graph(Arc<Inner>);
 
@@ -54,14 +55,15 @@ struct Inner {
     db: Db,
     clock: Clock,
     embedder: Option<Arc<dyn Embedder>>,
-    /// Compiled packs by project, with the revision they belong to.
+    /// Compiled packs by project, with the revision that they were compiled from.
     packs: Mutex<LruCache<ProjectId, (i64, Arc<PackSet>)>>,
-    /// The vectors of the last few queries: people page and refine, and a provider takes its time.
+    /// The vectors of the most recent queries. Clients request further pages and refine queries, and a
+    /// provider is slow.
     queries: Mutex<LruCache<String, Arc<[f32]>>>,
 }
 
 impl Graph {
-    /// Without an embedder nothing is queued for vectors, and searches are by text.
+    /// Without an embedder, nothing is queued for embedding and searches use text only.
     pub fn new(db: Db, clock: Clock, embedder: Option<Arc<dyn Embedder>>) -> Self {
         let packs = Mutex::new(LruCache::new(MAX_COMPILED_PACKS));
         let queries = Mutex::new(LruCache::new(MAX_QUERY_VECTORS));

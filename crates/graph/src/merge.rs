@@ -1,9 +1,10 @@
-//! Writing what may be known already: found again by key, by name or by likeness, it is completed;
-//! else it is made.
+//! Merging: if an entity to write already exists, found by key, name or similarity, it is
+//! completed; otherwise it is created.
 //!
-//! What may be the same is looked for before the transaction, since vectors take their time. In it
-//! the key is asked first and the one that was found is looked at again. Two that make the same
-//! thing at once meet in the unique index of keys, and the second joins the first.
+//! Matches are searched for before the transaction, because embedding is slow. The transaction
+//! checks the key first and validates the match again. If two writers create the same entity
+//! concurrently, they conflict in the unique index of keys, and the second one merges into the
+//! object of the first.
 
 use std::sync::Arc;
 
@@ -28,51 +29,54 @@ use tracing::warn;
 
 use crate::{Error, Graph, UpsertOutcome, WriteContext, error::Result, objects, relationships, sources};
 
-/// As many objects with the words of a name are looked at; an equal name is among the first.
+/// How many objects that contain the words of a name are considered. An equal name ranks among the
+/// first.
 const MAX_NAME_MATCHES: usize = 50;
-/// The nearest, and the next to compare it with.
+/// The nearest objects: the best match, and the next ones to compare it with.
 const MAX_VECTOR_MATCHES: usize = 3;
 
-/// An object that is to be there: as it was found in a text, and what it may be the same as.
+/// An object to create or merge, and the existing object that it may be the same as.
 #[derive(Debug, Clone)]
 pub struct MergeCandidate {
     pub new: NewObject,
     pub matched: Option<(ObjectId, MatchedBy)>,
 }
 
-/// What became of something found.
+/// The result of creating or merging an entity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MergeOutcome<T> {
     pub item: T,
     pub written: UpsertOutcome,
-    /// By what it was found to be known; `None` of what was made now, and of relationships.
+    /// The rule that matched the existing entity. `None` for a newly created entity and for
+    /// relationships.
     pub by: Option<MatchedBy>,
-    /// What was offered and not taken over.
+    /// The offered values that were not taken over.
     pub conflicts: Vec<MergeConflict>,
 }
 
 impl Graph {
-    /// What each of these may be the same as, outside any transaction.
+    /// Finds the existing object that each new one may be the same as. Runs outside of any
+    /// transaction.
     pub async fn find_matches(&self, project: ProjectId, new: Vec<NewObject>) -> Result<Vec<MergeCandidate>> {
         let read = move |tx: &mut Tx<'_>| {
             let find =
                 |new: NewObject| Ok(MergeCandidate { matched: match_by_name(tx, project, &new)?, new });
             new.into_iter().map(find).collect::<emergent_store::Result<Vec<_>>>()
         };
-        let mut found = self.db().read(read).await?;
-        // Without a text there is nothing to be alike: all that say nothing would be one.
-        let (unknown, texts): (Vec<&mut MergeCandidate>, Vec<String>) = found
+        let mut candidates = self.db().read(read).await?;
+        // Objects without text are not compared by vector, because they would all be similar.
+        let (unknown, texts): (Vec<&mut MergeCandidate>, Vec<String>) = candidates
             .iter_mut()
-            .filter(|one| one.matched.is_none())
-            .map(|one| {
-                let text = embedding_text(&one.new);
-                (one, text)
+            .filter(|candidate| candidate.matched.is_none())
+            .map(|candidate| {
+                let text = embedding_text(&candidate.new);
+                (candidate, text)
             })
             .filter(|(_, text)| !text.trim().is_empty())
             .unzip();
-        let Some((model, vectors)) = self.embed_documents(&texts).await else { return Ok(found) };
-        for (one, vector) in unknown.into_iter().zip(vectors) {
-            let filter = ObjectFilter { types: vec![one.new.type_.clone()], ..ObjectFilter::default() };
+        let Some((model, vectors)) = self.embed_documents(&texts).await else { return Ok(candidates) };
+        for (candidate, vector) in unknown.into_iter().zip(vectors) {
+            let filter = ObjectFilter { types: vec![candidate.new.type_.clone()], ..ObjectFilter::default() };
             let near = self.rank_by_vector(
                 project,
                 SearchTarget::Objects(filter),
@@ -89,20 +93,20 @@ impl Graph {
                 Ok(near.iter().filter_map(scored).collect::<Vec<_>>())
             };
             let near: Vec<(Object, MatchedBy)> = self.read_for_vectors(read).await?;
-            one.matched = choose_match(&one.new, &near);
+            candidate.matched = choose_match(&candidate.new, &near);
         }
-        Ok(found)
+        Ok(candidates)
     }
 
-    /// Vectors as objects have them; `None` when there is no embedder or it cannot answer.
+    /// Embeds texts as documents. Returns `None` if there is no embedder or if it fails.
     async fn embed_documents(&self, texts: &[String]) -> Option<(String, Vec<Arc<[f32]>>)> {
         let embedder = self.embedder()?;
         let mut vectors = Vec::with_capacity(texts.len());
-        for some in texts.chunks(embedder.max_batch().max(1)) {
-            match embedder.embed(some, EmbedTask::Document).await {
-                Ok(made) => vectors.extend(made.into_iter().map(Arc::from)),
+        for batch in texts.chunks(embedder.max_batch().max(1)) {
+            match embedder.embed(batch, EmbedTask::Document).await {
+                Ok(embedded) => vectors.extend(embedded.into_iter().map(Arc::from)),
                 Err(error) => {
-                    warn!(model = embedder.model(), error = %error, "could not embed what was found, \
+                    warn!(model = embedder.model(), error = %error, "could not embed the new objects, \
                           looking for it by key and name alone");
                     return None;
                 }
@@ -112,13 +116,14 @@ impl Graph {
     }
 }
 
-fn choose_match(new: &NewObject, found: &[(Object, MatchedBy)]) -> Option<(ObjectId, MatchedBy)> {
+fn choose_match(new: &NewObject, candidates: &[(Object, MatchedBy)]) -> Option<(ObjectId, MatchedBy)> {
     let candidates: Vec<Candidate<'_>> =
-        found.iter().map(|(object, by)| Candidate { object, by: *by }).collect();
+        candidates.iter().map(|(object, by)| Candidate { object, by: *by }).collect();
     merge::choose_match(new, &candidates)
 }
 
-/// By key or by name. Objects with the words of the name come from the text index.
+/// Finds a match by key or by name. The text index returns the objects that contain the words of
+/// the name.
 fn match_by_name(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -133,85 +138,86 @@ fn match_by_name(
         return Ok(None);
     };
     let filter = ObjectFilter { types: vec![new.type_.clone()], ..ObjectFilter::default() };
-    let wanted = HitLimits { max: MAX_NAME_MATCHES, enough: 1 };
+    let limits = HitLimits { max: MAX_NAME_MATCHES, enough: 1 };
     let hits =
-        search::search_text(tx, project, &SearchTarget::Objects(filter), &TextQuery::parse(&name), wanted)?;
+        search::search_text(tx, project, &SearchTarget::Objects(filter), &TextQuery::parse(&name), limits)?;
     let nos: Vec<i64> = hits.iter().map(|hit| hit.id).collect();
-    let found: Vec<(Object, MatchedBy)> = search::load_objects(tx, project, &nos)?
+    let candidates: Vec<(Object, MatchedBy)> = search::load_objects(tx, project, &nos)?
         .into_values()
         .filter(|object| merge::same_name(object, new))
         .map(|object| (object, MatchedBy::Name))
         .collect();
-    Ok(choose_match(new, &found))
+    Ok(choose_match(new, &candidates))
 }
 
-/// The text a vector is made of, once the object is there.
+/// Returns the text that will be embedded once the object exists.
 fn embedding_text(new: &NewObject) -> String {
     let text = indexed_text(&new.type_, merge::merge_key(new).as_deref(), &new.labels, &new.properties);
     if text.name.is_empty() { text.body } else { format!("{}\n{}", text.name, text.body) }
 }
 
-/// Completes the object that is the same, or makes it; notes where it was found.
+/// Merges into the matching object or creates a new one, and records the source.
 pub fn create_or_merge(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
-    found: &MergeCandidate,
+    ctx: &WriteContext,
+    candidate: &MergeCandidate,
     source: Option<&Source>,
 ) -> Result<MergeOutcome<Object>> {
-    let new = found.new.clone().check()?;
-    let outcome = match lock_match(tx, writer, &new, found.matched)? {
-        Some((there, by)) => merge_into(tx, writer, there.object, by, &new, source)?,
-        None => create_new(tx, writer, &new, source)?,
+    let new = candidate.new.clone().check()?;
+    let outcome = match lock_match(tx, ctx, &new, candidate.matched)? {
+        Some((existing, by)) => merge_into(tx, ctx, existing.object, by, &new, source)?,
+        None => create_new(tx, ctx, &new, source)?,
     };
     if let Some(source) = source {
-        sources::add_to_object(tx, writer, outcome.item.id, source)?;
+        sources::add_to_object(tx, ctx, outcome.item.id, source)?;
     }
     Ok(outcome)
 }
 
-/// The object that is the same, held: by key, or the one that was found if it still is.
+/// Locks the matching object: the one with the same key, or the one found before if it still
+/// matches.
 fn lock_match(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     new: &NewObject,
-    found: Option<(ObjectId, MatchedBy)>,
+    matched: Option<(ObjectId, MatchedBy)>,
 ) -> Result<Option<(LockedObject, MatchedBy)>> {
-    let project = writer.project.id;
+    let project = ctx.project.id;
     if let Some(key) = merge::merge_key(new)
-        && let Some(there) = rows::lock_by_key(tx, project, &new.type_, &key)?
+        && let Some(existing) = rows::lock_by_key(tx, project, &new.type_, &key)?
     {
-        return Ok(Some((there, MatchedBy::Key)));
+        return Ok(Some((existing, MatchedBy::Key)));
     }
-    let Some((id, by)) = found else { return Ok(None) };
-    let Some(there) = rows::lock(tx, project, id)? else { return Ok(None) };
-    let object = &there.object;
+    let Some((id, by)) = matched else { return Ok(None) };
+    let Some(existing) = rows::lock(tx, project, id)? else { return Ok(None) };
+    let object = &existing.object;
     let still = object.deleted_at.is_none()
         && object.type_ == new.type_
         && match by {
-            // It was found by its key and has it no more.
+            // The object was found by its key, and no longer has it.
             MatchedBy::Key => false,
             MatchedBy::Name => merge::same_name(object, new),
             MatchedBy::Similar(_) => true,
         };
-    Ok(still.then_some((there, by)))
+    Ok(still.then_some((existing, by)))
 }
 
 fn create_new(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     new: &NewObject,
     source: Option<&Source>,
 ) -> Result<MergeOutcome<Object>> {
     let draft = objects::ObjectDraft::new(NewObject { key: merge::merge_key(new), ..new.clone() })?;
-    match objects::create(tx, writer, &draft) {
+    match objects::create(tx, ctx, &draft) {
         Ok(item) => {
             Ok(MergeOutcome { item, written: UpsertOutcome::Created, by: None, conflicts: Vec::new() })
         }
-        // Someone else found it at the same time and was first.
+        // A concurrent writer created the same object first.
         Err(Error::KeyTaken { type_, key, .. }) => {
-            match rows::lock_by_key(tx, writer.project.id, &type_, &key)? {
-                Some(there) => merge_into(tx, writer, there.object, MatchedBy::Key, new, source),
-                None => Err(tx.retry_error("the key was given up meanwhile").into()),
+            match rows::lock_by_key(tx, ctx.project.id, &type_, &key)? {
+                Some(existing) => merge_into(tx, ctx, existing.object, MatchedBy::Key, new, source),
+                None => Err(tx.retry_error("the key was released concurrently").into()),
             }
         }
         Err(error) => Err(error),
@@ -220,74 +226,71 @@ fn create_new(
 
 fn merge_into(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
-    there: Object,
+    ctx: &WriteContext,
+    existing: Object,
     by: MatchedBy,
     new: &NewObject,
     source: Option<&Source>,
 ) -> Result<MergeOutcome<Object>> {
-    let MergeResult { patch, conflicts: kept } = merge::merge_object(&there, new);
+    let MergeResult { patch, conflicts } = merge::merge_object(&existing, new);
     let Some(patch) = patch else {
         return Ok(MergeOutcome {
-            item: there,
+            item: existing,
             written: UpsertOutcome::Unchanged,
             by: Some(by),
-            conflicts: kept,
+            conflicts,
         });
     };
-    let properties = there.properties.to_map();
+    let properties = existing.properties.to_map();
     let shared = match by {
-        MatchedBy::Key => there.key.as_deref(),
-        MatchedBy::Name | MatchedBy::Similar(_) => merge::display_name(&properties).or(there.key.as_deref()),
+        MatchedBy::Key => existing.key.as_deref(),
+        MatchedBy::Name | MatchedBy::Similar(_) => {
+            merge::display_name(&properties).or(existing.key.as_deref())
+        }
     };
-    let reason = merge::merge_reason(by, shared.unwrap_or_default(), source, &kept);
-    let writer = WriteContext { reason: Some(reason), ..writer.clone() };
-    let item = objects::update(tx, &writer, there.id, &patch.check()?)?;
-    Ok(MergeOutcome { item, written: UpsertOutcome::Updated, by: Some(by), conflicts: kept })
+    let reason = merge::merge_reason(by, shared.unwrap_or_default(), source, &conflicts);
+    let ctx = WriteContext { reason: Some(reason), ..ctx.clone() };
+    let item = objects::update(tx, &ctx, existing.id, &patch.check()?)?;
+    Ok(MergeOutcome { item, written: UpsertOutcome::Updated, by: Some(by), conflicts })
 }
 
-/// Completes the edge of the same type and ends, or makes it; notes where it was found.
+/// Merges into the edge of the same type and ends or creates a new one, and records the source.
 pub fn create_or_merge_relationship(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     new: NewRelationship,
     source: Option<&Source>,
 ) -> Result<MergeOutcome<Relationship>> {
     let draft = relationships::RelationshipDraft::new(new.clone())?;
-    let (there, created) = relationships::create(tx, writer, &draft)?;
+    let (existing, created) = relationships::create(tx, ctx, &draft)?;
     let outcome = if created {
-        MergeOutcome { item: there, written: UpsertOutcome::Created, by: None, conflicts: Vec::new() }
+        MergeOutcome { item: existing, written: UpsertOutcome::Created, by: None, conflicts: Vec::new() }
     } else {
-        merge_into_relationship(tx, writer, there, &new, source)?
+        merge_into_relationship(tx, ctx, existing, &new, source)?
     };
     if let Some(source) = source {
-        sources::add_to_relationship(tx, writer, outcome.item.id, source)?;
+        sources::add_to_relationship(tx, ctx, outcome.item.id, source)?;
     }
     Ok(outcome)
 }
 
 fn merge_into_relationship(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
-    there: Relationship,
+    ctx: &WriteContext,
+    existing: Relationship,
     new: &NewRelationship,
     source: Option<&Source>,
 ) -> Result<MergeOutcome<Relationship>> {
-    // It was seen, not held: another may have completed it since.
-    let Some(there) = edge_rows::lock(tx, writer.project.id, there.id)? else {
-        return Err(tx.retry_error("the edge was deleted meanwhile").into());
+    // The edge was read without a lock, so another writer may have changed it since.
+    let Some(existing) = edge_rows::lock(tx, ctx.project.id, existing.id)? else {
+        return Err(tx.retry_error("the edge was deleted concurrently").into());
     };
-    let MergeResult { patch, conflicts: kept } = merge::merge_relationship(&there, new);
+    let MergeResult { patch, conflicts } = merge::merge_relationship(&existing, new);
     let Some(patch) = patch else {
-        return Ok(MergeOutcome {
-            item: there,
-            written: UpsertOutcome::Unchanged,
-            by: None,
-            conflicts: kept,
-        });
+        return Ok(MergeOutcome { item: existing, written: UpsertOutcome::Unchanged, by: None, conflicts });
     };
-    let writer =
-        WriteContext { reason: Some(merge::relationship_merge_reason(source, &kept)), ..writer.clone() };
-    let item = relationships::update(tx, &writer, there.id, &patch.check()?)?;
-    Ok(MergeOutcome { item, written: UpsertOutcome::Updated, by: None, conflicts: kept })
+    let ctx =
+        WriteContext { reason: Some(merge::relationship_merge_reason(source, &conflicts)), ..ctx.clone() };
+    let item = relationships::update(tx, &ctx, existing.id, &patch.check()?)?;
+    Ok(MergeOutcome { item, written: UpsertOutcome::Updated, by: None, conflicts })
 }

@@ -1,4 +1,4 @@
-//! Template packs: kept per project, several versions of each, some of them assigned.
+//! Template packs: a project stores several versions of each, and assigns some of them.
 
 use emergent_domain::{
     cursor::{Page, ResultPage},
@@ -14,14 +14,14 @@ use tracing::{info, warn};
 use crate::{Error, Graph, error::Result};
 
 impl Graph {
-    /// Keeps a pack; it describes nothing until it is assigned.
+    /// Stores a pack. It has no effect until it is assigned.
     pub async fn create_pack(&self, project: ProjectId, pack: TemplatePack) -> Result<StoredPack> {
         pack.check()?;
         let now = self.clock().now();
         self.db().write(move |tx| create(tx, project, &pack, now)).await
     }
 
-    /// The project's own and the built-in ones, newest first.
+    /// Lists the packs of the project and the built-in packs, newest first.
     pub async fn list_packs(&self, project: ProjectId, page: Page) -> Result<ResultPage<StoredPack>> {
         Ok(self.db().read(move |tx| rows::list(tx, project, &page)).await?)
     }
@@ -30,28 +30,28 @@ impl Graph {
         self.db().read(move |tx| get(tx, project, id)).await
     }
 
-    /// Not while it is assigned, and never a built-in one.
+    /// Deletes a pack. A pack that is assigned or built in cannot be deleted.
     pub async fn delete_pack(&self, project: ProjectId, id: PackId) -> Result<()> {
         let now = self.clock().now();
         self.db().write(move |tx| delete(tx, project, id, now)).await
     }
 
-    /// In place of another version of the same pack, if one is assigned. What is in the graph
-    /// already is not looked at; it must fit when it is next written. One that is assigned for a
-    /// product becomes the project's own choice, and stays when the product goes.
+    /// Assigns a pack. It replaces an assigned version of the same pack. Existing objects are not
+    /// validated; they must conform when they are next written. A pack that was assigned by a
+    /// product becomes the project's own choice, and remains when the product is uninstalled.
     pub async fn assign_pack(&self, project: ProjectId, id: PackId) -> Result<StoredPack> {
         let graph = self.clone();
         self.db().write(move |tx| assign(tx, project, id, graph.clock().now())).await
     }
 
-    /// One that is not assigned stays as it is.
+    /// Unassigns a pack. A pack that is not assigned remains unchanged.
     pub async fn unassign_pack(&self, project: ProjectId, id: PackId) -> Result<StoredPack> {
         let graph = self.clone();
         self.db().write(move |tx| unassign(tx, project, id, graph.clock().now())).await
     }
 
-    /// Makes the packs this program ships; what is there already stays. A project that uses an
-    /// older version of one gets the new one in its place.
+    /// Creates the built-in packs that do not exist yet. A project that uses an older version of
+    /// one of them is upgraded.
     pub async fn ensure_builtin_packs(&self) -> Result<()> {
         let (pack, now) = (coordination_pack(), self.clock().now());
         let ensure = move |tx: &mut Tx<'_>| {
@@ -64,11 +64,11 @@ impl Graph {
         for (project, has) in users.into_iter().filter(|(_, has)| is_older(has, &pack.version)) {
             match self.assign_pack(project, id).await {
                 Ok(_) => {
-                    info!(project = %project, "the pack `{}` went from {has} to {}", pack.name, pack.version)
+                    info!(project = %project, "upgraded the pack `{}` from {has} to {}", pack.name, pack.version)
                 }
-                // The project stays with what it has: better than a server that does not start.
+                // The project keeps its version, so that the server can still start.
                 Err(error @ (Error::Invalid(_) | Error::NotFound { .. })) => {
-                    warn!(project = %project, error = %error, "the pack `{}` stays at {has}", pack.name);
+                    warn!(project = %project, error = %error, "could not upgrade the pack `{}`; it stays at version {has}", pack.name);
                 }
                 Err(error) => return Err(error),
             }
@@ -77,14 +77,15 @@ impl Graph {
     }
 }
 
-/// Of versions that this program gave out: three numbers. Another server may be newer than this one.
-fn is_older(one: &str, other: &str) -> bool {
+/// Compares versions of built-in packs, which have three numbers. The stored version may be newer
+/// than that of this server.
+fn is_older(version: &str, than: &str) -> bool {
     let numbers =
         |version: &str| version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u64>>();
-    numbers(one) < numbers(other)
+    numbers(version) < numbers(than)
 }
 
-/// Keeps a pack that was checked, as [`Graph::create_pack`].
+/// Stores a validated pack, as in [`Graph::create_pack`].
 pub fn create(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -93,7 +94,7 @@ pub fn create(
 ) -> Result<StoredPack> {
     let id = rows::insert(tx, Some(project), pack, now)?.ok_or_else(|| Error::Conflict {
         message: format!(
-            "version {} of the pack `{}` is there already: a change is a new version",
+            "version {} of the pack `{}` already exists: publish the change as a new version",
             pack.version, pack.name
         ),
     })?;
@@ -108,12 +109,13 @@ pub fn create(
     })
 }
 
-/// As [`Graph::assign_pack`].
+/// Assigns a pack, as in [`Graph::assign_pack`].
 pub fn assign(tx: &mut Tx<'_>, project: ProjectId, id: PackId, now: Timestamp) -> Result<StoredPack> {
     assign_as(tx, project, id, None, now)
 }
 
-/// Assigns a pack for a product. One that is assigned already stays whose it was.
+/// Assigns a pack on behalf of a product. If the pack is already assigned, its assignment remains
+/// unchanged.
 pub fn assign_for(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -149,7 +151,7 @@ fn assign_as(
     Ok(StoredPack { assigned: true, assigned_by: product.map(str::to_owned), ..pack })
 }
 
-/// As [`Graph::unassign_pack`].
+/// Unassigns a pack, as in [`Graph::unassign_pack`].
 pub fn unassign(tx: &mut Tx<'_>, project: ProjectId, id: PackId, now: Timestamp) -> Result<StoredPack> {
     let mut of_project = lock_project(tx, project)?;
     let pack = get(tx, project, id)?;
@@ -163,7 +165,7 @@ pub fn unassign(tx: &mut Tx<'_>, project: ProjectId, id: PackId, now: Timestamp)
     Ok(StoredPack { assigned: false, assigned_by: None, ..pack })
 }
 
-/// As [`Graph::delete_pack`].
+/// Deletes a pack, as in [`Graph::delete_pack`].
 pub fn delete(tx: &mut Tx<'_>, project: ProjectId, id: PackId, now: Timestamp) -> Result<()> {
     lock_project(tx, project)?;
     let pack = get(tx, project, id)?;
@@ -181,7 +183,7 @@ fn get(tx: &mut Tx<'_>, project: ProjectId, id: PackId) -> Result<StoredPack> {
     rows::get(tx, project, id)?.ok_or_else(|| Error::not_found("template pack", id))
 }
 
-/// Decisions about a project's packs wait for one another here.
+/// Locks the project, so that concurrent changes of its packs are serialised.
 fn lock_project(tx: &mut Tx<'_>, id: ProjectId) -> Result<emergent_domain::project::Project> {
     projects::lock(tx, id)?.ok_or_else(|| Error::not_found("project", id))
 }

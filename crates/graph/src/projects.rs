@@ -1,4 +1,4 @@
-//! Projects: made, named, closed.
+//! Projects: creating, renaming and deleting.
 
 use emergent_domain::{
     cursor::{Page, ResultPage},
@@ -9,7 +9,7 @@ use emergent_store::projects as rows;
 
 use crate::{Error, Graph, error::Result};
 
-/// The project that is there from the first start.
+/// The project that exists from the first start.
 pub const DEFAULT_PROJECT: &str = "default";
 
 impl Graph {
@@ -26,26 +26,26 @@ impl Graph {
     }
 
     pub async fn get_project(&self, id: ProjectId) -> Result<Project> {
-        let found = self.db().read(move |tx| rows::get(tx, id)).await?;
-        found.ok_or_else(|| Error::not_found("project", id))
+        let project = self.db().read(move |tx| rows::get(tx, id)).await?;
+        project.ok_or_else(|| Error::not_found("project", id))
     }
 
-    /// By id or by name.
+    /// Finds a project by id or by name.
     pub async fn find_project(&self, id_or_name: &str) -> Result<Project> {
-        let wanted = id_or_name.to_owned();
-        let found = self
+        let requested = id_or_name.to_owned();
+        let project = self
             .db()
-            .read(move |tx| match wanted.parse() {
+            .read(move |tx| match requested.parse() {
                 Ok(id) => rows::get(tx, id),
-                // No name has this, and PostgreSQL would not even take it as a text.
-                Err(_) if wanted.contains('\0') => Ok(None),
-                Err(_) => rows::get_by_name(tx, &wanted),
+                // No name contains NUL, and PostgreSQL would reject it as a parameter.
+                Err(_) if requested.contains('\0') => Ok(None),
+                Err(_) => rows::get_by_name(tx, &requested),
             })
             .await?;
-        found.ok_or_else(|| Error::not_found("project", id_or_name))
+        project.ok_or_else(|| Error::not_found("project", id_or_name))
     }
 
-    /// `None` leaves a part as it is.
+    /// Updates a project. `None` leaves a field unchanged.
     pub async fn update_project(
         &self,
         id: ProjectId,
@@ -78,7 +78,7 @@ impl Graph {
             .await
     }
 
-    /// Its tokens stop working; its rows stay, found by nobody.
+    /// Deletes a project. Its tokens stop working; its rows remain but are no longer visible.
     pub async fn delete_project(&self, id: ProjectId) -> Result<()> {
         let now = self.clock().now();
         self.db()
@@ -96,12 +96,12 @@ impl Graph {
         let now = self.clock().now();
         self.db()
             .write(move |tx| {
-                if let Some(there) = rows::get_by_name(tx, DEFAULT_PROJECT)? {
-                    return Ok(there);
+                if let Some(existing) = rows::get_by_name(tx, DEFAULT_PROJECT)? {
+                    return Ok(existing);
                 }
                 match rows::insert(tx, DEFAULT_PROJECT, false, now)? {
-                    Some(made) => Ok(made),
-                    // Another server made it at the same moment.
+                    Some(created) => Ok(created),
+                    // Another server created it at the same moment.
                     None => rows::get_by_name(tx, DEFAULT_PROJECT)?
                         .ok_or_else(|| Error::not_found("project", DEFAULT_PROJECT)),
                 }
@@ -111,13 +111,16 @@ impl Graph {
 }
 
 fn name_taken(name: &str) -> Error {
-    Error::Conflict { message: format!("there is a project named `{name}` already") }
+    Error::Conflict { message: format!("a project named `{name}` already exists") }
 }
 
-/// Requests without a project mean it by its name.
-fn refuse_if_default(project: &Project, what: &str) -> Result<()> {
+/// The default project cannot be renamed or deleted, because requests without a project refer to it
+/// by name.
+fn refuse_if_default(project: &Project, action: &str) -> Result<()> {
     if project.name == DEFAULT_PROJECT {
-        return Err(Error::Conflict { message: format!("the project `{DEFAULT_PROJECT}` cannot be {what}") });
+        return Err(Error::Conflict {
+            message: format!("the project `{DEFAULT_PROJECT}` cannot be {action}"),
+        });
     }
     Ok(())
 }

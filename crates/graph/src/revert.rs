@@ -1,8 +1,9 @@
-//! Undoing what one run wrote: a new version of everything it touched, that says what was said
-//! before. What someone else wrote to meanwhile is reported and stays.
+//! Reverting a run: every object and relationship that the run wrote gets a new version with its
+//! content before the run. Entities that others have changed in the meantime are reported as
+//! conflicts, and remain unchanged.
 //!
-//! The order keeps the graph whole at every moment: edges go before the objects they join, objects
-//! come back before the edges between them.
+//! The order keeps the graph consistent at every moment: edges are deleted before the objects they
+//! connect, and objects are restored before the edges between them.
 
 use emergent_domain::{
     author::Author,
@@ -22,11 +23,11 @@ use crate::{Actor, Error, Graph, WriteContext, documents, error::Result};
 mod edges;
 mod objects;
 
-/// What came of undoing a run.
+/// The result of reverting a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RevertReport {
     pub undone: Vec<RevertedEntity>,
-    /// What stays as it is, and why.
+    /// The entities that were not reverted, with the reasons.
     pub conflicts: Vec<RevertConflict>,
 }
 
@@ -35,7 +36,7 @@ pub struct RevertedEntity {
     pub kind: EntityKind,
     pub id: Uuid,
     pub how: UndoAction,
-    /// The version that this made.
+    /// The version that the revert created.
     pub version: i64,
 }
 
@@ -64,14 +65,14 @@ impl EntityKind {
     }
 }
 
-/// What was done to undo.
+/// How an entity was reverted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UndoAction {
-    /// The run had made it, or brought it back.
+    /// The run had created or restored the entity.
     Deleted,
-    /// The run had changed it.
+    /// The run had changed the entity.
     RolledBack,
-    /// The run had deleted it.
+    /// The run had deleted the entity.
     Restored,
 }
 
@@ -86,93 +87,96 @@ impl UndoAction {
 }
 
 impl RevertReport {
-    fn add_reverted(&mut self, what: EntityKind, id: Uuid, how: UndoAction, version: i64) {
-        self.undone.push(RevertedEntity { kind: what, id, how, version });
+    fn add_reverted(&mut self, kind: EntityKind, id: Uuid, how: UndoAction, version: i64) {
+        self.undone.push(RevertedEntity { kind, id, how, version });
     }
 
-    fn add_conflict(&mut self, what: EntityKind, id: Uuid, current_version: i64, reason: impl Into<String>) {
-        self.conflicts.push(RevertConflict { kind: what, id, reason: reason.into(), current_version });
+    fn add_conflict(&mut self, kind: EntityKind, id: Uuid, current_version: i64, reason: impl Into<String>) {
+        self.conflicts.push(RevertConflict { kind, id, reason: reason.into(), current_version });
     }
 }
 
 impl Graph {
-    /// Undoes what a run wrote in the actor's project. A second time finds everything undone.
+    /// Reverts everything that a run wrote in the project of the actor. Reverting twice has no
+    /// further effect.
     pub async fn revert_run(&self, actor: Actor, run: RunId) -> Result<RevertReport> {
-        self.write(actor, move |tx, writer| revert(tx, writer, run)).await
+        self.write(actor, move |tx, ctx| revert(tx, ctx, run)).await
     }
 }
 
-/// Undoes what a run wrote, as new versions by the writer. The caller knows that it writes no more.
-pub fn revert(tx: &mut Tx<'_>, writer: &WriteContext, run: RunId) -> Result<RevertReport> {
+/// Reverts a run with new versions by the author of the context. The caller ensures that the run
+/// does not write any more.
+pub fn revert(tx: &mut Tx<'_>, ctx: &WriteContext, run: RunId) -> Result<RevertReport> {
     let mut report = RevertReport::default();
-    let objects = objects_to_undo(tx, writer, run, &mut report)?;
-    let (edges, asleep) = edges_to_undo(tx, writer, run, &mut report)?;
-    let writer = &with_common_timestamp(writer, &objects, &edges);
-    edges::delete(tx, writer, run, &edges, &mut report)?;
-    objects::delete(tx, writer, run, &objects, &mut report)?;
-    for id in rows::documents(tx, writer.project.id, run)? {
-        documents::delete(tx, writer, id)?;
+    let objects = objects_to_undo(tx, ctx, run, &mut report)?;
+    let (edges, dormant) = edges_to_undo(tx, ctx, run, &mut report)?;
+    let ctx = &with_common_timestamp(ctx, &objects, &edges);
+    edges::delete(tx, ctx, run, &edges, &mut report)?;
+    objects::delete(tx, ctx, run, &objects, &mut report)?;
+    for id in rows::documents(tx, ctx.project.id, run)? {
+        documents::delete(tx, ctx, id)?;
         report.add_reverted(EntityKind::Document, id.0, UndoAction::Deleted, 2);
     }
-    objects::roll_back(tx, writer, &objects, &mut report)?;
-    objects::restore(tx, writer, &objects, &mut report)?;
-    edges::report_restored(tx, writer, &asleep, &mut report)?;
-    edges::restore(tx, writer, &edges, &mut report)?;
-    edges::roll_back(tx, writer, &edges, &mut report)?;
-    // What could not be undone still says what the run wrote, and keeps the passages that say so.
-    let kept = report.conflicts.iter().map(|conflict| conflict.id).collect();
-    sources::delete_for_run(tx, writer.project.id, run, &kept)?;
+    objects::roll_back(tx, ctx, &objects, &mut report)?;
+    objects::restore(tx, ctx, &objects, &mut report)?;
+    edges::report_restored(tx, ctx, &dormant, &mut report)?;
+    edges::restore(tx, ctx, &edges, &mut report)?;
+    edges::roll_back(tx, ctx, &edges, &mut report)?;
+    // An entity with a conflict still has the content that the run wrote, so it keeps the sources
+    // of that content.
+    let conflicting = report.conflicts.iter().map(|conflict| conflict.id).collect();
+    sources::delete_for_run(tx, ctx.project.id, run, &conflicting)?;
     Ok(report)
 }
 
-/// Everything is undone at one moment, later than all of it was written: else the past would show
-/// edges of objects that are gone already, or not back yet.
+/// Uses one timestamp for the whole revert, later than every write that it reverts. Otherwise a
+/// query of the past would show edges of objects that are already deleted, or not restored yet.
 fn with_common_timestamp(
-    writer: &WriteContext,
+    ctx: &WriteContext,
     objects: &[PendingUndo<Object>],
     edges: &[PendingUndo<Relationship>],
 ) -> WriteContext {
     let objects = objects.iter().map(|plan| plan.now.updated_at);
     let edges = edges.iter().map(|plan| plan.now.updated_at);
     match objects.chain(edges).max() {
-        Some(last) => WriteContext { now: writer.timestamp_after(last), ..writer.clone() },
-        None => writer.clone(),
+        Some(last) => WriteContext { now: ctx.timestamp_after(last), ..ctx.clone() },
+        None => ctx.clone(),
     }
 }
 
-/// Something to undo: what it is, what it was before the run first wrote it, and so what to do.
+/// An entity to revert: its current version, its version before the run, and the action.
 struct PendingUndo<T> {
     now: T,
     before: Option<T>,
     undo: UndoAction,
 }
 
-/// What is to be done about something a run wrote.
+/// The decision about an entity that a run wrote.
 #[derive(Debug, PartialEq, Eq)]
 enum UndoDecision {
-    /// It is what it was before, whoever saw to that.
+    /// The entity already has its previous content.
     None,
     Undo(UndoAction),
     Conflict,
 }
 
-/// The little that decides; the rest of a row is only carried.
+/// The facts on which the decision depends.
 struct RevertState {
     version: i64,
     by_run: bool,
     is_live: bool,
     was_live: bool,
-    /// Is the same as before; meant for two living or two dead.
+    /// The current content equals the previous one. Only meaningful if both versions are live or
+    /// both are deleted.
     same: bool,
 }
 
 fn decide<Id>(written: &WrittenVersions<Id>, state: &RevertState) -> UndoDecision {
-    // Someone else wrote on top of the run's work, or in the midst of it: going back to before it
-    // would lose that, too.
+    // Another author wrote after the run or between its writes. Reverting would lose that change.
     let run_alone = state.by_run && state.version - written.first + 1 == written.count;
     match (state.is_live, state.was_live) {
         (true, true) | (false, false) if state.same => UndoDecision::None,
-        // Dead either way: nothing of anybody's is lost.
+        // The entity is deleted before and after, so no change of another author is lost.
         (false, false) if !run_alone => UndoDecision::None,
         _ if !run_alone => UndoDecision::Conflict,
         (_, false) => UndoDecision::Undo(UndoAction::Deleted),
@@ -181,24 +185,25 @@ fn decide<Id>(written: &WrittenVersions<Id>, state: &RevertState) -> UndoDecisio
     }
 }
 
-const CHANGED_SINCE: &str = "was changed since by someone else";
-const FOUND_BY_OTHERS: &str = "was found in a document by someone else as well";
+const CHANGED_SINCE: &str = "has been changed by someone else since";
+const FOUND_BY_OTHERS: &str = "was also extracted from a document by someone else";
 
-/// Whether it is a call's work: what was written about a run is not.
+/// Returns whether a tool call of the run wrote the version. Versions that the server wrote about
+/// the run do not count.
 fn is_written_by(author: Author, run: RunId) -> bool {
     matches!(author, Author::Run { run_id, tool_call_id: Some(_) } if run_id == run)
 }
 
 fn objects_to_undo(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     run: RunId,
     report: &mut RevertReport,
 ) -> Result<Vec<PendingUndo<Object>>> {
-    let mut plans = Vec::new();
-    for written in rows::objects(tx, writer.project.id, run)? {
-        let Some(found) = object_rows::lock(tx, writer.project.id, written.id)? else { continue };
-        let now = found.object;
+    let mut pending = Vec::new();
+    for written in rows::objects(tx, ctx.project.id, run)? {
+        let Some(locked) = object_rows::lock(tx, ctx.project.id, written.id)? else { continue };
+        let now = locked.object;
         let before = version_before(&written, |version| rows::object_version(tx, written.id, version))?;
         let state = RevertState {
             version: now.version,
@@ -209,27 +214,27 @@ fn objects_to_undo(
         };
         match decide(&written, &state) {
             UndoDecision::None => {}
-            UndoDecision::Undo(undo) => plans.push(PendingUndo { now, before, undo }),
+            UndoDecision::Undo(undo) => pending.push(PendingUndo { now, before, undo }),
             UndoDecision::Conflict => {
                 report.add_conflict(EntityKind::Object, now.id.0, now.version, CHANGED_SINCE)
             }
         }
     }
-    Ok(plans)
+    Ok(pending)
 }
 
-/// What to do about edges, and those that are dead by someone else's doing as well: they may still
-/// come back with an object.
+/// Returns the edges to revert. Also returns the dormant edges: those that are deleted now, that
+/// others have changed too, and that may be restored together with an object.
 fn edges_to_undo(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     run: RunId,
     report: &mut RevertReport,
 ) -> Result<(Vec<PendingUndo<Relationship>>, Vec<RelationshipId>)> {
-    let mut plans = Vec::new();
-    let mut asleep = Vec::new();
-    for written in rows::relationships(tx, writer.project.id, run)? {
-        let Some(now) = rows::lock_relationship(tx, writer.project.id, written.id)? else { continue };
+    let mut pending = Vec::new();
+    let mut dormant = Vec::new();
+    for written in rows::relationships(tx, ctx.project.id, run)? {
+        let Some(now) = rows::lock_relationship(tx, ctx.project.id, written.id)? else { continue };
         let before = version_before(&written, |version| rows::relationship_version(tx, written.id, version))?;
         let state = RevertState {
             version: now.version,
@@ -239,18 +244,18 @@ fn edges_to_undo(
             same: edges::is_same(&now, before.as_ref()),
         };
         match decide(&written, &state) {
-            UndoDecision::None if !state.same => asleep.push(now.id),
+            UndoDecision::None if !state.same => dormant.push(now.id),
             UndoDecision::None => {}
-            UndoDecision::Undo(undo) => plans.push(PendingUndo { now, before, undo }),
+            UndoDecision::Undo(undo) => pending.push(PendingUndo { now, before, undo }),
             UndoDecision::Conflict => {
                 report.add_conflict(EntityKind::Relationship, now.id.0, now.version, CHANGED_SINCE)
             }
         }
     }
-    Ok((plans, asleep))
+    Ok((pending, dormant))
 }
 
-/// The version before the run's first; `None` when the run made it.
+/// Returns the version before the first write of the run, or `None` if the run created the entity.
 fn version_before<Id, T>(
     written: &WrittenVersions<Id>,
     mut version: impl FnMut(i64) -> emergent_store::Result<Option<T>>,
@@ -258,11 +263,11 @@ fn version_before<Id, T>(
     if written.first <= 1 { Ok(None) } else { Ok(version(written.first - 1)?) }
 }
 
-/// Why something could not be undone, when that is no failure: the rules of today, or someone
-/// else's claims, stand against it.
+/// Returns the reason of a conflict: current rules or the data of others prevent the revert. Other
+/// errors are returned as errors.
 fn conflict_reason(error: Error) -> Result<String> {
     match error {
-        Error::Invalid(invalid) => Ok(format!("what it was before is not allowed any more: {invalid}")),
+        Error::Invalid(invalid) => Ok(format!("its previous content is no longer valid: {invalid}")),
         Error::KeyTaken { .. } | Error::Conflict { .. } => Ok(error.to_string()),
         other => Err(other),
     }

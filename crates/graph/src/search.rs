@@ -1,4 +1,4 @@
-//! Search by text, by vector, or by both at once.
+//! Search by text, by vector, or by both.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -24,12 +24,12 @@ use crate::{
     error::{Error, Result},
 };
 
-/// The most hits one search gives.
+/// The maximum number of hits of a search.
 pub const MAX_LIMIT: usize = 100;
-/// Bytes of a query; a longer one is no question but a document.
+/// The maximum size of a query in bytes. A longer text is a document rather than a query.
 pub const MAX_QUERY: usize = 16 << 10;
 
-/// What both channels are asked.
+/// The request to both search channels.
 #[derive(Clone)]
 struct SearchRequest {
     project: ProjectId,
@@ -40,12 +40,12 @@ struct SearchRequest {
     among: SearchTarget,
 }
 
-/// Loads rows by number; what is gone is not in the answer.
+/// Loads rows by number. Deleted rows are missing in the result.
 type Load<T> = fn(&mut Tx<'_>, ProjectId, &[i64]) -> emergent_store::Result<HashMap<i64, T>>;
 
 impl Graph {
-    /// The objects that answer a query best. Without an embedder, or when it fails, the text
-    /// channel answers alone and the result says so.
+    /// Returns the objects that match a query best. If there is no embedder or it fails, only the
+    /// text channel contributes, and the result says so.
     pub async fn search(&self, project: ProjectId, query: SearchQuery) -> Result<SearchResult<Object>> {
         query.filter.check()?;
         let question = SearchRequest {
@@ -59,7 +59,7 @@ impl Graph {
         self.run_search(question, search::load_objects).await
     }
 
-    /// The chunks, of one document or of all, that answer a query best.
+    /// Returns the chunks that match a query best, of one document or of all.
     pub async fn search_chunks(
         &self,
         project: ProjectId,
@@ -79,8 +79,8 @@ impl Graph {
         self.run_search(question, search::load_chunks).await
     }
 
-    /// The objects whose vectors are nearest to an object's, itself left out. An object that waits
-    /// for its vector is embedded for this.
+    /// Returns the objects whose vectors are nearest to that of an object, without the object
+    /// itself. An object that is still queued for embedding is embedded now.
     pub async fn similar(
         &self,
         project: ProjectId,
@@ -126,25 +126,27 @@ impl Graph {
         if question.query.len() > MAX_QUERY {
             return Err(Invalid::new("query", format!("must have at most {MAX_QUERY} bytes")).into());
         }
-        // Before the database is touched: a slow provider must not hold a connection.
+        // The query is embedded before the database is accessed, so that a slow provider does not
+        // occupy a connection.
         let vector = match question.mode {
             SearchMode::Text => None,
             SearchMode::Hybrid | SearchMode::Vector => self.embed_query(&question.query).await,
         };
         let embedding = if vector.is_some() { EmbeddingUse::Used } else { EmbeddingUse::Unavailable };
-        let most = match question.mode {
-            // What one channel ranks low the other may rank high.
+        let max_hits = match question.mode {
+            // A hit that one channel ranks low may be ranked high by the other.
             SearchMode::Hybrid => (question.limit * 5).max(50),
-            // A few more than wanted, for those that are deleted this moment.
+            // A few more than the limit are requested, because some may be deleted concurrently.
             SearchMode::Text | SearchMode::Vector => question.limit + 5,
         };
         let weights = question.mode_weights();
         let SearchRequest { project, mode, limit, among, .. } = question;
-        let text =
-            (mode != SearchMode::Vector).then(|| rank_by_text(&question.query, &among, project, most, limit));
-        let near =
-            vector.map(|(model, vector)| self.rank_by_vector(project, among.clone(), model, vector, most));
-        // One channel alone ranks and loads in one read: each read is a way to another thread and back.
+        let text = (mode != SearchMode::Vector)
+            .then(|| rank_by_text(&question.query, &among, project, max_hits, limit));
+        let near = vector
+            .map(|(model, vector)| self.rank_by_vector(project, among.clone(), model, vector, max_hits));
+        // A single channel ranks and loads in one read, because each read costs a switch to another
+        // thread.
         let hits = match (text, near) {
             (Some(text), Some(near)) => {
                 let (text, near) = tokio::join!(self.db().read(text), self.read_for_vectors(near));
@@ -170,23 +172,23 @@ impl Graph {
         Ok(SearchResult { hits, embedding })
     }
 
-    /// Ranks by vector, within [`Graph::read_near`].
+    /// Ranks by vector. Must be called within [`Graph::read_for_vectors`].
     pub(crate) fn rank_by_vector(
         &self,
         project: ProjectId,
         among: SearchTarget,
         model: String,
         vector: Arc<[f32]>,
-        most: usize,
+        max_hits: usize,
     ) -> impl FnOnce(&mut Tx<'_>) -> emergent_store::Result<Vec<RankedHit<i64>>> + Send + 'static {
         let indexes = Arc::clone(self.db().vectors());
         move |tx| {
-            let nearest = VectorQuery { model: &model, vector: &vector, limit: most };
+            let nearest = VectorQuery { model: &model, vector: &vector, limit: max_hits };
             search::search_vectors(tx, &indexes, project, &among, &nearest)
         }
     }
 
-    /// Reads as a search by vector has to on either engine.
+    /// Opens the kind of read transaction that a vector search needs on each engine.
     pub(crate) async fn read_for_vectors<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Tx<'_>) -> emergent_store::Result<T> + Send + 'static,
@@ -207,7 +209,8 @@ impl Graph {
         Some((model, vector))
     }
 
-    /// A text's vector and its model; `None` when there is no embedder or it cannot answer.
+    /// Embeds a text. Returns the model and the vector, or `None` if there is no embedder or it
+    /// fails.
     async fn embed_one(&self, text: &str, task: EmbedTask) -> Option<(String, Arc<[f32]>)> {
         let embedder = self.embedder()?;
         match embedder.embed(&[text.to_owned()], task).await {
@@ -221,7 +224,7 @@ impl Graph {
 }
 
 impl SearchRequest {
-    /// One channel alone counts, whatever weight it would have beside the other.
+    /// In a mode with a single channel, the weights have no effect.
     fn mode_weights(&self) -> Weights {
         match self.mode {
             SearchMode::Hybrid => self.weights,
@@ -243,14 +246,14 @@ fn rank_by_text(
     query: &str,
     among: &SearchTarget,
     project: ProjectId,
-    most: usize,
+    max_hits: usize,
     enough: usize,
 ) -> impl FnOnce(&mut Tx<'_>) -> emergent_store::Result<Vec<RankedHit<i64>>> + Send + 'static {
     let (query, among) = (TextQuery::parse(query), among.clone());
-    move |tx| search::search_text(tx, project, &among, &query, HitLimits { max: most, enough })
+    move |tx| search::search_text(tx, project, &among, &query, HitLimits { max: max_hits, enough })
 }
 
-/// Loads the best of the fused hits. Those that were deleted since are passed over.
+/// Loads the best fused hits. Rows that were deleted in the meantime are skipped.
 fn load_best<T>(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -259,18 +262,18 @@ fn load_best<T>(
     load: Load<T>,
 ) -> emergent_store::Result<Vec<Hit<T>>> {
     let mut hits = Vec::with_capacity(limit);
-    let mut rest = fused;
-    while !rest.is_empty() && hits.len() < limit {
-        let (some, others) = rest.split_at(rest.len().min(limit - hits.len()));
-        rest = others;
-        let nos: Vec<i64> = some.iter().map(|hit| hit.id).collect();
+    let mut queue = fused;
+    while !queue.is_empty() && hits.len() < limit {
+        let (batch, remaining) = queue.split_at(queue.len().min(limit - hits.len()));
+        queue = remaining;
+        let nos: Vec<i64> = batch.iter().map(|hit| hit.id).collect();
         let mut items = load(tx, project, &nos)?;
-        hits.extend(some.iter().filter_map(|hit| Some(into_hit(hit, items.remove(&hit.id)?))));
+        hits.extend(batch.iter().filter_map(|hit| Some(into_hit(hit, items.remove(&hit.id)?))));
     }
     Ok(hits)
 }
 
 fn into_hit<T>(fused: &FusedHit<i64>, item: T) -> Hit<T> {
-    let channel = |place: ChannelRank| ChannelHit { rank: place.rank, score: place.score };
+    let channel = |rank: ChannelRank| ChannelHit { rank: rank.rank, score: rank.score };
     Hit { item, score: fused.score, text: fused.text.map(channel), vector: fused.vector.map(channel) }
 }

@@ -1,4 +1,4 @@
-//! Where it was said: the passages that objects and relationships were found in.
+//! Sources: the chunks that objects and relationships were extracted from.
 
 use std::collections::HashMap;
 
@@ -17,79 +17,73 @@ use uuid::Uuid;
 
 use crate::{Error, Graph, WriteContext, error::Result};
 
-/// As many passages are shown of one thing, the newest.
+/// The maximum number of sources returned for one entity, newest first.
 pub const MAX_SOURCES: usize = 50;
 
-/// The passages of some objects or relationships, by their ids; what has none is not in it.
+/// The sources of objects or relationships, by entity id. Entities without sources are not
+/// included.
 pub type SourcesById = HashMap<Uuid, Vec<Source>>;
 
-/// The passage a caller names as its source: a chunk of a living document of the project.
+/// Finds the source that a caller names: a chunk of a live document of the project.
 pub fn find(tx: &mut Tx<'_>, project: ProjectId, chunk: ChunkId) -> Result<Source> {
-    let found = rows::find_chunk(tx, project, chunk)?;
-    Ok(found.ok_or_else(|| Invalid::new("source.chunkId", "no chunk with this id in this project"))?)
+    let source = rows::find_chunk(tx, project, chunk)?;
+    Ok(source.ok_or_else(|| Invalid::new("source.chunkId", "no chunk with this id in this project"))?)
 }
 
-/// Notes where an object was found; false when that was known.
-pub fn add_to_object(tx: &mut Tx<'_>, writer: &WriteContext, id: ObjectId, source: &Source) -> Result<bool> {
-    Ok(rows::add(tx, writer.project.id, (SourceOwner::Object, id.0), source, writer.now, writer.author)?)
+/// Records a source of an object. Returns false if it was already recorded.
+pub fn add_to_object(tx: &mut Tx<'_>, ctx: &WriteContext, id: ObjectId, source: &Source) -> Result<bool> {
+    Ok(rows::add(tx, ctx.project.id, (SourceOwner::Object, id.0), source, ctx.now, ctx.author)?)
 }
 
-/// Notes where a relationship was found; false when that was known.
+/// Records a source of a relationship. Returns false if it was already recorded.
 pub fn add_to_relationship(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     id: RelationshipId,
     source: &Source,
 ) -> Result<bool> {
-    Ok(rows::add(
-        tx,
-        writer.project.id,
-        (SourceOwner::Relationship, id.0),
-        source,
-        writer.now,
-        writer.author,
-    )?)
+    Ok(rows::add(tx, ctx.project.id, (SourceOwner::Relationship, id.0), source, ctx.now, ctx.author)?)
 }
 
-/// The newest passages of one thing; asked for only where there are any.
-fn list_sources(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid, found: bool) -> Result<Vec<Source>> {
-    let mut said =
-        if found { rows::list_for(tx, project, &[entity], MAX_SOURCES)? } else { SourcesById::new() };
-    Ok(said.remove(&entity).unwrap_or_default())
+/// Returns the newest sources of an entity. `has_sources` avoids the query if there are none.
+fn list_sources(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid, has_sources: bool) -> Result<Vec<Source>> {
+    let mut sources =
+        if has_sources { rows::list_for(tx, project, &[entity], MAX_SOURCES)? } else { SourcesById::new() };
+    Ok(sources.remove(&entity).unwrap_or_default())
 }
 
 impl Graph {
-    /// A living object with the newest passages it was found in.
+    /// Returns a live object with its newest sources.
     pub async fn object_with_sources(
         &self,
         project: ProjectId,
         id: ObjectId,
     ) -> Result<(Object, Vec<Source>)> {
         let read = move |tx: &mut Tx<'_>| {
-            let Some((object, found)) = rows::get_object_with_flag(tx, project, id)? else {
+            let Some((object, has_sources)) = rows::get_object_with_flag(tx, project, id)? else {
                 return Err(Error::not_found("object", id));
             };
-            Ok((object, list_sources(tx, project, id.0, found)?))
+            Ok((object, list_sources(tx, project, id.0, has_sources)?))
         };
         self.db().read(read).await
     }
 
-    /// A living relationship with the newest passages it was found in.
+    /// Returns a live relationship with its newest sources.
     pub async fn relationship_with_sources(
         &self,
         project: ProjectId,
         id: RelationshipId,
     ) -> Result<(Relationship, Vec<Source>)> {
         let read = move |tx: &mut Tx<'_>| {
-            let Some((edge, found)) = rows::get_relationship_with_flag(tx, project, id)? else {
+            let Some((edge, has_sources)) = rows::get_relationship_with_flag(tx, project, id)? else {
                 return Err(Error::not_found("relationship", id));
             };
-            Ok((edge, list_sources(tx, project, id.0, found)?))
+            Ok((edge, list_sources(tx, project, id.0, has_sources)?))
         };
         self.db().read(read).await
     }
 
-    /// The newest passages of some objects or relationships.
+    /// Returns the newest sources of several objects or relationships.
     pub async fn list_sources(&self, project: ProjectId, entities: Vec<Uuid>) -> Result<SourcesById> {
         Ok(self.db().read(move |tx| rows::list_for(tx, project, &entities, MAX_SOURCES)).await?)
     }

@@ -1,5 +1,5 @@
-//! Objects and relationships that come together, in one transaction. Relationships name objects
-//! that are there by id, and new ones by a ref that lives only in the request.
+//! Creates objects and relationships together, in one transaction. Relationships refer to existing
+//! objects by id, and to new ones by a ref that is valid only within the request.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{Actor, Error, Graph, WriteContext, error::Result, objects, relations
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NewSubgraph {
-    /// Each with the ref that relationships use for it.
+    /// The new objects, each with the optional ref that relationships use for it.
     pub objects: Vec<(Option<String>, NewObject)>,
     pub relationships: Vec<NewSubgraphEdge>,
 }
@@ -34,12 +34,12 @@ pub struct NewSubgraphEdge {
 pub enum EdgeEnd {
     /// A new object of the same request.
     Ref(String),
-    /// An object that is there.
+    /// An existing object.
     Id(ObjectId),
 }
 
-/// What was made, in the order it was asked for. An edge that was there already is returned as it
-/// is.
+/// The created objects and relationships, in the order of the request. An edge that already existed
+/// is returned unchanged.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CreatedSubgraph {
     pub objects: Vec<Object>,
@@ -47,8 +47,7 @@ pub struct CreatedSubgraph {
     pub refs: BTreeMap<String, ObjectId>,
 }
 
-/// A subgraph that was checked. Its new objects have their ids already, so that its edges know
-/// their ends.
+/// A validated subgraph. Its new objects already have ids, so that its edges can refer to them.
 #[derive(Debug, Clone)]
 pub struct SubgraphDraft {
     objects: Vec<objects::ObjectDraft>,
@@ -60,23 +59,23 @@ impl SubgraphDraft {
     pub fn new(new: NewSubgraph) -> Result<Self> {
         let mut refs = BTreeMap::new();
         let mut objects = Vec::with_capacity(new.objects.len());
-        for (at, (name, object)) in new.objects.into_iter().enumerate() {
-            let wrong = |invalid: Invalid| Error::from(invalid).at_index("objects", at);
+        for (index, (name, object)) in new.objects.into_iter().enumerate() {
+            let add_index = |invalid: Invalid| Error::from(invalid).at_index("objects", index);
             let id = ObjectId::new();
             if let Some(name) = name
                 && refs.insert(name, id).is_some()
             {
-                return Err(wrong(Invalid::new("ref", "is used by an object before this one")));
+                return Err(add_index(Invalid::new("ref", "is used by an object before this one")));
             }
-            objects.push(objects::ObjectDraft::new(object).map_err(wrong)?.with_id(id));
+            objects.push(objects::ObjectDraft::new(object).map_err(add_index)?.with_id(id));
         }
         let mut relationships = Vec::with_capacity(new.relationships.len());
-        for (at, edge) in new.relationships.into_iter().enumerate() {
-            let wrong = |invalid: Invalid| Error::from(invalid).at_index("relationships", at);
+        for (index, edge) in new.relationships.into_iter().enumerate() {
+            let add_index = |invalid: Invalid| Error::from(invalid).at_index("relationships", index);
             let end = |field, end| match end {
                 EdgeEnd::Id(id) => Ok(id),
                 EdgeEnd::Ref(name) => refs.get(&name).copied().ok_or_else(|| {
-                    wrong(Invalid::new(field, format!("no object of this request has the ref `{name}`")))
+                    add_index(Invalid::new(field, format!("no object of this request has the ref `{name}`")))
                 }),
             };
             let edge = NewRelationship {
@@ -86,16 +85,16 @@ impl SubgraphDraft {
                 properties: edge.properties,
                 weight: edge.weight,
             };
-            relationships.push(relationships::RelationshipDraft::new(edge).map_err(wrong)?);
+            relationships.push(relationships::RelationshipDraft::new(edge).map_err(add_index)?);
         }
         Ok(Self { objects, relationships, refs })
     }
 }
 
-/// All of it or nothing.
-pub fn create(tx: &mut Tx<'_>, writer: &WriteContext, draft: &SubgraphDraft) -> Result<CreatedSubgraph> {
-    let objects = objects::create_all(tx, writer, &draft.objects)?;
-    let relationships = relationships::create_all(tx, writer, &draft.relationships)?;
+/// Creates all of it or nothing.
+pub fn create(tx: &mut Tx<'_>, ctx: &WriteContext, draft: &SubgraphDraft) -> Result<CreatedSubgraph> {
+    let objects = objects::create_all(tx, ctx, &draft.objects)?;
+    let relationships = relationships::create_all(tx, ctx, &draft.relationships)?;
     let relationships = relationships.into_iter().map(|(edge, _)| edge).collect();
     Ok(CreatedSubgraph { objects, relationships, refs: draft.refs.clone() })
 }
@@ -103,6 +102,6 @@ pub fn create(tx: &mut Tx<'_>, writer: &WriteContext, draft: &SubgraphDraft) -> 
 impl Graph {
     pub async fn create_subgraph(&self, actor: Actor, new: NewSubgraph) -> Result<CreatedSubgraph> {
         let draft = SubgraphDraft::new(new)?;
-        self.write(actor, move |tx, writer| create(tx, writer, &draft)).await
+        self.write(actor, move |tx, ctx| create(tx, ctx, &draft)).await
     }
 }

@@ -1,11 +1,12 @@
-//! What holds for tasks, whichever way they come to be written: how their status moves, that none
-//! of them wait for one another in a circle, how many a workflow takes, and that whoever walks a
-//! workflow hears of it.
+//! The rules for tasks, which apply to every way of writing them: allowed status changes, no
+//! dependency cycles, and the maximum number of tasks in a workflow. Every change of a task also
+//! notifies the dispatcher that drives its workflow.
 //!
-//! Objects of other types and edges that are not `blocks` pass by after one comparison.
+//! Objects of other types and edges other than `blocks` are skipped after one comparison.
 //!
-//! On PostgreSQL locks are taken in one order wherever that is possible: a workflow's row, then the
-//! project's `blocks`, then tasks. The dispatcher begins with the workflow, too.
+//! On PostgreSQL, locks are taken in one order wherever possible: first the row of the workflow,
+//! then the `blocks` lock of the project, then the tasks. The dispatcher also starts with the
+//! workflow.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -32,7 +33,8 @@ fn is_task(type_: &str) -> bool {
     type_ == TASK_TYPE
 }
 
-/// A task that says nothing of its status has not begun; one that comes with an agent keeps to it.
+/// Fills defaults of a new task: the status is pending, and a task that names an agent keeps it for
+/// retries.
 pub(crate) fn fill_defaults(new: &mut NewObject) {
     if !is_task(&new.type_) {
         return;
@@ -48,9 +50,10 @@ fn task_workflow(properties: &Map<String, Value>) -> Option<WorkflowId> {
     properties.get("workflow_id").and_then(Value::as_str).and_then(|id| id.parse().ok())
 }
 
-/// Which new tasks may come in: they have not begun, and their workflow has room for them.
+/// Checks which new tasks may be created: they must be pending, and their workflow must have
+/// capacity.
 pub(crate) struct NewTaskCheck<'a> {
-    writer: &'a WriteContext,
+    ctx: &'a WriteContext,
     capacity: HashMap<WorkflowId, TaskCapacity>,
 }
 
@@ -60,67 +63,68 @@ struct TaskCapacity {
 }
 
 impl<'a> NewTaskCheck<'a> {
-    /// Tells the workflows of the tasks among these, which also keeps others from adding to them.
+    /// Notifies the workflows of the tasks among the drafts. This also locks them against
+    /// concurrent additions.
     pub(crate) fn load<'d>(
         tx: &mut Tx<'_>,
-        writer: &'a WriteContext,
+        ctx: &'a WriteContext,
         drafts: impl Iterator<Item = &'d ObjectDraft>,
     ) -> Result<Self> {
         let tasks = drafts.filter(|draft| is_task(draft.type_()));
-        Self::for_workflows(tx, writer, tasks.filter_map(|draft| task_workflow(draft.properties())).collect())
+        Self::for_workflows(tx, ctx, tasks.filter_map(|draft| task_workflow(draft.properties())).collect())
     }
 
     fn for_workflows(
         tx: &mut Tx<'_>,
-        writer: &'a WriteContext,
+        ctx: &'a WriteContext,
         workflows: BTreeSet<WorkflowId>,
     ) -> Result<Self> {
-        let mut room = HashMap::new();
-        if !writer.is_dispatcher {
-            let project = writer.project.id;
+        let mut capacity = HashMap::new();
+        if !ctx.is_dispatcher {
+            let project = ctx.project.id;
             for id in workflows {
                 if workflows::bump_revision(tx, project, id)?
                     && let Some(workflow) = workflows::get(tx, project, id)?
                 {
-                    let most = workflow.settings.max_tasks;
-                    let left = i64::try_from(most).unwrap_or(i64::MAX) - rows::count(tx, project, id)?;
-                    room.insert(id, TaskCapacity { left, max: most });
+                    let max_tasks = workflow.settings.max_tasks;
+                    let left = i64::try_from(max_tasks).unwrap_or(i64::MAX) - rows::count(tx, project, id)?;
+                    capacity.insert(id, TaskCapacity { left, max: max_tasks });
                 }
             }
         }
-        Ok(Self { writer, capacity: room })
+        Ok(Self { ctx, capacity })
     }
 
     pub(crate) fn check(&mut self, draft: &ObjectDraft) -> Result<()> {
         if !is_task(draft.type_()) {
             return Ok(());
         }
-        if !self.writer.is_dispatcher && !draft.is_imported() {
+        if !self.ctx.is_dispatcher && !draft.is_imported() {
             check_new(draft.properties())?;
         }
         self.take_capacity(task_workflow(draft.properties()))
     }
 
     fn take_capacity(&mut self, workflow: Option<WorkflowId>) -> Result<()> {
-        let Some((id, room)) = workflow.and_then(|id| Some((id, self.capacity.get_mut(&id)?))) else {
+        let Some((id, capacity)) = workflow.and_then(|id| Some((id, self.capacity.get_mut(&id)?))) else {
             return Ok(());
         };
-        if room.left < 1 {
-            let most = room.max;
+        if capacity.left < 1 {
+            let max_tasks = capacity.max;
             return Err(Error::Conflict {
                 message: format!(
-                    "the workflow `{id}` has {most} tasks, and max_tasks is {most}: it takes no more"
+                    "the workflow `{id}` is full: it has {max_tasks} tasks, the limit is `max_tasks`"
                 ),
             });
         }
-        room.left -= 1;
+        capacity.left -= 1;
         Ok(())
     }
 }
 
 fn parse_status(status: &Value) -> Result<TaskStatus, Invalid> {
     status.as_str().and_then(TaskStatus::parse).ok_or_else(|| {
-        let all: Vec<&str> = TaskStatus::ALL.iter().map(|one| one.as_str()).collect();
+        let all: Vec<&str> = TaskStatus::ALL.iter().map(|status| status.as_str()).collect();
         Invalid::new("properties.status", format!("{status} is not one of {}", all.join(", ")))
     })
 }
@@ -128,63 +132,64 @@ fn parse_status(status: &Value) -> Result<TaskStatus, Invalid> {
 fn check_new(properties: &Map<String, Value>) -> Result<(), Invalid> {
     match properties.get(STATUS).map(parse_status).transpose()? {
         None | Some(TaskStatus::Pending) => Ok(()),
-        Some(other) => Err(Invalid::new(
+        Some(status) => Err(Invalid::new(
             "properties.status",
-            format!("a new task is pending, not {other}: make it so, and move it on from there"),
+            format!("a new task must be pending, not {status}: create it as pending, then change its status"),
         )),
     }
 }
 
-/// Whether a task's status may move like this.
+/// Checks that a task may change its status in this way.
 fn check_transition(
-    writer: &WriteContext,
+    ctx: &WriteContext,
     before: &Object,
     was: &Map<String, Value>,
     after: &Map<String, Value>,
 ) -> Result<()> {
     let (from, to) = (was.get(STATUS), after.get(STATUS));
     let Some(to) = to.filter(|to| from != Some(*to)) else { return Ok(()) };
-    // What was written before there were rules is taken as the dispatcher takes it.
+    // A status that was stored before these rules existed is treated as pending, as the dispatcher
+    // does.
     let from = from.and_then(|from| parse_status(from).ok()).unwrap_or(TaskStatus::Pending);
     let to = parse_status(to)?;
     let run = was.get("run_id").and_then(Value::as_str).filter(|run| !run.is_empty());
-    if let Some(run) = run.filter(|_| from == TaskStatus::InProgress && !writer.is_dispatcher) {
+    if let Some(run) = run.filter(|_| from == TaskStatus::InProgress && !ctx.is_dispatcher) {
         let name = task_name(before.id, was);
         return Err(Error::Conflict {
             message: format!(
-                "the task `{name}` is worked on by the run `{run}`: wait for its end, or cancel it"
+                "the run `{run}` is working on the task `{name}`: wait for its end, or cancel it"
             ),
         });
     }
-    if from.can_become(to, writer.is_dispatcher) {
+    if from.can_become(to, ctx.is_dispatcher) {
         return Ok(());
     }
     let possible: Vec<&str> = TaskStatus::ALL
         .iter()
-        .filter(|one| **one != from && from.can_become(**one, writer.is_dispatcher))
-        .map(|one| one.as_str())
+        .filter(|status| **status != from && from.can_become(**status, ctx.is_dispatcher))
+        .map(|status| status.as_str())
         .collect();
     let then = match possible.as_slice() {
-        [] => "and stays so".to_owned(),
-        [one] => format!("and can only become {one}"),
-        [most @ .., last] => format!("and can only become {} or {last}", most.join(", ")),
+        [] => "which is final".to_owned(),
+        [status] => format!("which can only become {status}"),
+        [others @ .., last] => format!("which can only become {} or {last}", others.join(", ")),
     };
     let name = task_name(before.id, was);
-    Err(Error::Conflict { message: format!("the task `{name}` is {from} {then}, not {to}") })
+    Err(Error::Conflict { message: format!("the task `{name}` is {from}, {then}; it cannot become {to}") })
 }
 
-/// As [`check_move`], of a dead object that is to come back changed.
-pub(crate) fn check_restored(writer: &WriteContext, before: &Object, after: &ObjectDraft) -> Result<()> {
+/// Checks the status change of a deleted object that is restored with changes.
+pub(crate) fn check_restored(ctx: &WriteContext, before: &Object, after: &ObjectDraft) -> Result<()> {
     if is_task(&before.type_) && is_task(after.type_()) {
-        check_transition(writer, before, &before.properties.to_map(), after.properties())?;
+        check_transition(ctx, before, &before.properties.to_map(), after.properties())?;
     }
     Ok(())
 }
 
-/// As [`check_move`], of a dead object that is to come back as it was before.
-pub(crate) fn check_reverted(writer: &WriteContext, now: &Object, before: &Object) -> Result<()> {
+/// Checks the status change of a deleted object that is restored to its previous version.
+pub(crate) fn check_reverted(ctx: &WriteContext, now: &Object, before: &Object) -> Result<()> {
     if is_task(&now.type_) && is_task(&before.type_) {
-        check_transition(writer, now, &now.properties.to_map(), &before.properties.to_map())?;
+        check_transition(ctx, now, &now.properties.to_map(), &before.properties.to_map())?;
     }
     Ok(())
 }
@@ -194,11 +199,10 @@ fn task_name(id: ObjectId, properties: &Map<String, Value>) -> String {
     text("key").or_else(|| text("title")).map_or_else(|| id.to_string(), str::to_owned)
 }
 
-/// Before a living object is changed.
-/// `was`: the properties it had.
+/// Checks a live object before an update. `was` holds its current properties.
 pub(crate) fn before_update(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     before: &Object,
     was: &Map<String, Value>,
     after: &ObjectDraft,
@@ -208,33 +212,33 @@ pub(crate) fn before_update(
         return Ok(());
     }
     match (was_task, is_task) {
-        (true, true) => check_transition(writer, before, was, after.properties())?,
-        (_, true) if !writer.is_dispatcher => check_new(after.properties())?,
+        (true, true) => check_transition(ctx, before, was, after.properties())?,
+        (_, true) if !ctx.is_dispatcher => check_new(after.properties())?,
         _ => {}
     }
     let left = if was_task { task_workflow(was) } else { None };
     let joined = if is_task { task_workflow(after.properties()) } else { None };
-    let mut gate = NewTaskCheck::for_workflows(tx, writer, left.into_iter().chain(joined).collect())?;
+    let mut capacity_check = NewTaskCheck::for_workflows(tx, ctx, left.into_iter().chain(joined).collect())?;
     if joined != left {
-        gate.take_capacity(joined)?;
+        capacity_check.take_capacity(joined)?;
     }
-    if !was_task { cycles::check_new_task(tx, writer, before.id) } else { Ok(()) }
+    if !was_task { cycles::check_new_task(tx, ctx, before.id) } else { Ok(()) }
 }
 
-/// When an object goes with its edges.
+/// Notifies workflows when an object is deleted with its edges.
 pub(crate) fn after_delete(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     object: &Object,
     edges: &[Relationship],
 ) -> Result<()> {
-    notify_workflows(tx, writer, &affected_tasks(object, edges))
+    notify_workflows(tx, ctx, &affected_tasks(object, edges))
 }
 
-/// Before an object comes back with its edges.
+/// Checks an object before it is restored with its edges.
 pub(crate) fn before_restore(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     object: &Object,
     edges: &[Relationship],
 ) -> Result<()> {
@@ -242,11 +246,12 @@ pub(crate) fn before_restore(
     if ids.is_empty() {
         return Ok(());
     }
-    notify_workflows(tx, writer, &ids)?;
-    let tasks = rows::task_names(tx, writer.project.id, &ids)?;
-    // Its row still has the type it died with; it may come back with another.
+    notify_workflows(tx, ctx, &ids)?;
+    let tasks = rows::task_names(tx, ctx.project.id, &ids)?;
+    // The stored row still has the type from before the deletion; the object may be restored with
+    // another one.
     let task = |id| if id == object.id { is_task(&object.type_) } else { tasks.contains_key(&id) };
-    cycles::check_restored_edges(tx, writer, edges.iter().filter(|edge| task(edge.from) && task(edge.to)))
+    cycles::check_restored_edges(tx, ctx, edges.iter().filter(|edge| task(edge.from) && task(edge.to)))
 }
 
 fn affected_tasks(object: &Object, edges: &[Relationship]) -> Vec<ObjectId> {
@@ -262,32 +267,33 @@ fn blocks_ends<'e>(
     edges.filter(|(type_, _, _)| *type_ == BLOCKS_TYPE).flat_map(|(_, from, to)| [from, to])
 }
 
-/// Tells the workflows at the ends of the `blocks` among these edges that something about them
-/// changes, before it does.
+/// Notifies the workflows at the ends of the `blocks` edges among these. This happens before the
+/// edges are written.
 pub(crate) fn notify_workflows_of_edges<'e>(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     edges: impl Iterator<Item = (&'e str, ObjectId, ObjectId)>,
 ) -> Result<()> {
-    notify_workflows(tx, writer, &blocks_ends(edges).collect::<Vec<_>>())
+    notify_workflows(tx, ctx, &blocks_ends(edges).collect::<Vec<_>>())
 }
 
 pub(crate) fn notify_workflows_of_edge(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     edge: &Relationship,
 ) -> Result<()> {
-    notify_workflows_of_edges(tx, writer, std::iter::once((edge.type_.as_str(), edge.from, edge.to)))
+    notify_workflows_of_edges(tx, ctx, std::iter::once((edge.type_.as_str(), edge.from, edge.to)))
 }
 
-fn notify_workflows(tx: &mut Tx<'_>, writer: &WriteContext, tasks: &[ObjectId]) -> Result<()> {
-    if writer.is_dispatcher || tasks.is_empty() {
+fn notify_workflows(tx: &mut Tx<'_>, ctx: &WriteContext, tasks: &[ObjectId]) -> Result<()> {
+    if ctx.is_dispatcher || tasks.is_empty() {
         return Ok(());
     }
-    let called = rows::task_names(tx, writer.project.id, tasks)?;
-    // In order, so that two who tell several do not wait for each other.
-    for id in called.into_values().filter_map(|task| task.workflow).collect::<BTreeSet<_>>() {
-        workflows::bump_revision(tx, writer.project.id, id)?;
+    let tasks_by_id = rows::task_names(tx, ctx.project.id, tasks)?;
+    // The ids are sorted, so that two concurrent writers lock several workflows in the same order
+    // and cannot deadlock.
+    for id in tasks_by_id.into_values().filter_map(|task| task.workflow).collect::<BTreeSet<_>>() {
+        workflows::bump_revision(tx, ctx.project.id, id)?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Tokens: the secret is shown once and kept only as its hash.
+//! API tokens. The secret is shown once and only its hash is stored.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,11 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, Graph, error::Result};
 
-/// Tells our secrets apart from others that may turn up in a log.
+/// The prefix makes a secret of Emergent recognisable, for example in a log.
 const PREFIX: &str = "emt_";
 
-/// A new secret. Its 32 random bytes cannot be guessed, so a plain hash is enough to keep it.
+/// Generates a secret. It has 32 random bytes and cannot be guessed, so a plain hash is sufficient
+/// for storing it.
 pub fn new_secret() -> String {
     format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>()))
 }
@@ -30,7 +31,8 @@ fn hash(secret: &str) -> Vec<u8> {
 }
 
 impl Graph {
-    /// The token and its secret, which nobody can ask for again. Without a project it spans all.
+    /// Creates a token. Returns it with its secret, which cannot be retrieved again. Without a
+    /// project, the token spans all projects.
     pub async fn create_token(
         &self,
         name: &str,
@@ -57,27 +59,28 @@ impl Graph {
             revoked_at: None,
         };
         let hash = hash(&secret);
-        let kept = token.clone();
+        let stored = token.clone();
         self.db()
             .write(move |tx| {
-                if let Some(project) = kept.project
+                if let Some(project) = stored.project
                     && projects::get(tx, project)?.is_none()
                 {
                     return Err(Error::not_found("project", project));
                 }
-                rows::insert(tx, &kept, &hash)?;
+                rows::insert(tx, &stored, &hash)?;
                 Ok(())
             })
             .await?;
         Ok((token, secret))
     }
 
-    /// Those of one project, or all; revoked and expired ones too, newest first.
+    /// Lists the tokens of one project or of all, including revoked and expired ones, newest first.
     pub async fn list_tokens(&self, project: Option<ProjectId>, page: Page) -> Result<ResultPage<Token>> {
         Ok(self.db().read(move |tx| rows::list(tx, project, &page)).await?)
     }
 
-    /// Ends a token now; with a project, only one of that project. Revoking again changes nothing.
+    /// Revokes a token. If a project is given, the token must belong to it. Revoking twice has no
+    /// further effect.
     pub async fn revoke_token(&self, project: Option<ProjectId>, id: TokenId) -> Result<Token> {
         let now = self.clock().now();
         self.db()
@@ -91,15 +94,15 @@ impl Graph {
             .await
     }
 
-    /// The token of a secret, if it may be used now.
+    /// Returns the token of a secret, if it is valid.
     pub async fn authenticate(&self, secret: &str) -> Result<Option<Token>> {
         let hash = hash(secret);
-        let found = self.db().read(move |tx| rows::get_by_hash(tx, &hash)).await?;
-        Ok(found.filter(|token| token.is_valid(self.clock().now())))
+        let token = self.db().read(move |tx| rows::get_by_hash(tx, &hash)).await?;
+        Ok(token.filter(|token| token.is_valid(self.clock().now())))
     }
 
-    /// Refuses a token that has ended, in the transaction of what it would do. Authors that are no
-    /// token here do not end.
+    /// Rejects an author whose token is no longer valid, within the transaction of the operation.
+    /// Authors that are not tokens are always accepted.
     pub(crate) fn check_token_valid(&self, tx: &mut Tx<'_>, author: Author) -> Result<()> {
         let Author::Token { id } = author else { return Ok(()) };
         match rows::get(tx, id)? {
@@ -108,8 +111,8 @@ impl Graph {
         }
     }
 
-    /// Makes the operator's own secret a token with every scope in every project. What the
-    /// operator configured holds, even if it was revoked before.
+    /// Creates a token for the operator's configured secret, with every scope in every project. The
+    /// configuration takes precedence even if the token was revoked before.
     pub async fn ensure_admin_token(&self, secret: &str) -> Result<Token> {
         if secret.len() < 16 {
             return Err(Invalid::new("admin token", "must have at least 16 characters").into());
@@ -129,8 +132,8 @@ impl Graph {
                 if rows::insert(tx, &new, &hash)? {
                     return Ok(new.clone());
                 }
-                let there = rows::get_by_hash(tx, &hash)?.filter(|token| token.scopes == new.scopes);
-                match there {
+                let existing = rows::get_by_hash(tx, &hash)?.filter(|token| token.scopes == new.scopes);
+                match existing {
                     Some(token) if token.project.is_none() => {
                         if token.revoked_at.is_some() || token.expires_at.is_some() {
                             rows::reinstate(tx, token.id)?;
@@ -138,7 +141,7 @@ impl Graph {
                         Ok(Token { expires_at: None, revoked_at: None, ..token })
                     }
                     _ => Err(Error::Conflict {
-                        message: "the admin token is the secret of a token with fewer rights: choose another"
+                        message: "the admin token is already the secret of a token with fewer scopes: choose another secret"
                             .to_owned(),
                     }),
                 }

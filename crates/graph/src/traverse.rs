@@ -1,5 +1,5 @@
-//! Walking the graph: breadth first from some objects, and the shortest way between two. Both see
-//! one moment, and give the same answer for the same graph.
+//! Graph traversal: breadth-first from a set of objects, and the shortest path between two objects.
+//! Both read a single snapshot and are deterministic.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,14 +21,15 @@ use crate::{
 };
 
 impl Graph {
-    /// What is around some objects. `NotFound` when one of them is not there.
+    /// Returns the neighbourhood of a set of objects. Returns `NotFound` if one of them does not
+    /// exist.
     pub async fn traverse(&self, project: ProjectId, query: TraverseQuery) -> Result<Subgraph> {
         query.check()?;
         self.db().snapshot(move |tx| traverse(tx, project, &query)).await
     }
 
-    /// The shortest path, `None` when there is none of at most `max_depth` edges. `NotFound` when
-    /// one of the ends is not there.
+    /// Returns the shortest path, or `None` if there is none with at most `max_depth` edges.
+    /// Returns `NotFound` if one of the ends does not exist.
     pub async fn shortest_path(&self, project: ProjectId, query: PathQuery) -> Result<Option<FoundPath>> {
         if query.max_depth > TraverseQuery::MAX_DEPTH {
             return Err(Invalid::new("maxDepth", format!("must be 0 to {}", TraverseQuery::MAX_DEPTH)).into());
@@ -42,37 +43,37 @@ impl Graph {
 }
 
 fn traverse(tx: &mut Tx<'_>, project: ProjectId, query: &TraverseQuery) -> Result<Subgraph> {
-    let walk = Traversal { project, relationship_types: &query.relationship_types, as_of: query.as_of };
-    let mut found = TraversalState {
-        traversal: walk,
+    let traversal = Traversal { project, relationship_types: &query.relationship_types, as_of: query.as_of };
+    let mut state = TraversalState {
+        traversal,
         query,
         nodes: Vec::new(),
         visited: HashSet::new(),
         hops: Vec::new(),
         truncated: false,
     };
-    found.start(tx)?;
+    state.start(tx)?;
     let mut expanded = 0;
     for depth in 1..=query.max_depth {
-        let level: Vec<ObjectId> = found.nodes[expanded..].iter().map(|node| node.object.id).collect();
-        if level.is_empty() || found.truncated {
+        let level: Vec<ObjectId> = state.nodes[expanded..].iter().map(|node| node.object.id).collect();
+        if level.is_empty() || state.truncated {
             break;
         }
-        expanded = found.nodes.len();
-        found.expand(tx, &level, depth)?;
+        expanded = state.nodes.len();
+        state.expand(tx, &level, depth)?;
     }
-    let last: Vec<ObjectId> = found.nodes[expanded..].iter().map(|node| node.object.id).collect();
-    found.finish(tx, &last)
+    let last: Vec<ObjectId> = state.nodes[expanded..].iter().map(|node| node.object.id).collect();
+    state.finish(tx, &last)
 }
 
-/// What a traversal has so far.
+/// The state of a traversal in progress.
 struct TraversalState<'a> {
     traversal: Traversal<'a>,
     query: &'a TraverseQuery,
     nodes: Vec<Node>,
-    /// Ids that were looked at, returned or not.
+    /// All ids that were visited, whether they are returned or not.
     visited: HashSet<ObjectId>,
-    /// Every edge at a node that was walked from.
+    /// All edges of the nodes that were expanded.
     hops: Vec<Hop>,
     truncated: bool,
 }
@@ -92,26 +93,27 @@ impl TraversalState<'_> {
         Ok(())
     }
 
-    /// Goes one level further from the nodes of the last one.
+    /// Expands the nodes of the last level by one more level.
     fn expand(&mut self, tx: &mut Tx<'_>, level: &[ObjectId], depth: usize) -> Result<()> {
         let mut next = Vec::new();
         for along in edge_directions(self.query.direction) {
-            let (known, steps) = (&mut self.visited, &mut self.hops);
-            self.traversal.hops(tx, level, *along, |step| {
-                steps.push(step);
-                let other = other_end(&step, *along);
-                if known.insert(other) {
-                    next.push(other);
+            let (visited, hops) = (&mut self.visited, &mut self.hops);
+            self.traversal.hops(tx, level, *along, |hop| {
+                hops.push(hop);
+                let neighbour = other_end(&hop, *along);
+                if visited.insert(neighbour) {
+                    next.push(neighbour);
                 }
             })?;
         }
-        // In order of id, so that a cap keeps the smallest and can stop where it is full.
+        // The ids are sorted, so that a limit keeps the smallest ones and the expansion can stop
+        // there.
         next.sort_unstable();
-        for some in next.chunks(512) {
+        for batch in next.chunks(512) {
             if self.nodes.len() < self.query.max_nodes {
-                let objects = self.traversal.objects(tx, some, &self.query.object_types)?;
+                let objects = self.traversal.objects(tx, batch, &self.query.object_types)?;
                 self.add_nodes(objects, depth);
-            } else if !self.traversal.live_ids(tx, some, &self.query.object_types)?.is_empty() {
+            } else if !self.traversal.live_ids(tx, batch, &self.query.object_types)?.is_empty() {
                 self.truncated = true;
             }
             if self.truncated {
@@ -121,15 +123,15 @@ impl TraversalState<'_> {
         Ok(())
     }
 
-    /// Adds objects, which come by id, as far as there is room.
+    /// Adds objects, which are sorted by id, up to the limit.
     fn add_nodes(&mut self, objects: Vec<Object>, depth: usize) {
         let room = self.query.max_nodes - self.nodes.len();
         self.truncated |= objects.len() > room;
         self.nodes.extend(objects.into_iter().take(room).map(|object| Node { object, depth }));
     }
 
-    /// Loads the edges between the nodes. Those at a node that was walked from are known by now;
-    /// `last` are the nodes that were not.
+    /// Loads the edges between the nodes. The edges of expanded nodes have already been collected;
+    /// `last` holds the nodes that were not expanded.
     fn finish(mut self, tx: &mut Tx<'_>, last: &[ObjectId]) -> Result<Subgraph> {
         let steps = &mut self.hops;
         let along = match self.query.direction {
@@ -140,10 +142,10 @@ impl TraversalState<'_> {
         let nodes: HashSet<ObjectId> = self.nodes.iter().map(|node| node.object.id).collect();
         let between = |step: &&Hop| nodes.contains(&step.from) && nodes.contains(&step.to);
         let mut between: Vec<EdgeRef> = self.hops.iter().filter(between).map(|step| step.edge).collect();
-        // Walked both ways, an edge was met from both its ends.
+        // If both directions are traversed, an edge is found from both of its ends.
         between.sort_unstable();
         between.dedup();
-        // One more than there is room for tells that there are more.
+        // One edge more than the limit shows that the result is truncated.
         let smallest = self.traversal.smallest_edges(tx, between, self.query.max_edges + 1)?;
         let mut edges = self.traversal.edges(tx, &smallest)?;
         self.truncated |= edges.len() > self.query.max_edges;
@@ -160,18 +162,18 @@ fn edge_directions(direction: Direction) -> &'static [EdgeDirection] {
     }
 }
 
-fn other_end(step: &Hop, along: EdgeDirection) -> ObjectId {
+fn other_end(hop: &Hop, along: EdgeDirection) -> ObjectId {
     match along {
-        EdgeDirection::Out => step.to,
-        EdgeDirection::In => step.from,
+        EdgeDirection::Out => hop.to,
+        EdgeDirection::In => hop.from,
     }
 }
 
-/// Searches from both ends, a level at a time from whichever has fewer objects to go on from.
+/// Searches from both ends, one level at a time, always from the end with the smaller frontier.
 fn shortest_path(tx: &mut Tx<'_>, project: ProjectId, query: &PathQuery) -> Result<Option<FoundPath>> {
-    let walk = Traversal { project, relationship_types: &query.relationship_types, as_of: query.as_of };
+    let traversal = Traversal { project, relationship_types: &query.relationship_types, as_of: query.as_of };
     for end in [query.from, query.to] {
-        if walk.live_ids(tx, &[end], &[])?.is_empty() {
+        if traversal.live_ids(tx, &[end], &[])?.is_empty() {
             return Err(Error::not_found("object", end));
         }
     }
@@ -183,44 +185,45 @@ fn shortest_path(tx: &mut Tx<'_>, project: ProjectId, query: &PathQuery) -> Resu
     let mut ahead = Frontier::new(query.from, query.direction, ExpandOrder::Discovery);
     let mut behind = Frontier::new(query.to, back, ExpandOrder::Id);
     for _ in 0..=query.max_depth {
-        // In the order in which they were reached, so the first has the smallest ids before it.
+        // The level is in discovery order, so the first match has the smallest ids before it.
         if let Some(meeting) = ahead.level.iter().find(|id| behind.next.contains_key(id)) {
             let mut path = ahead.path_to(*meeting);
             path.reverse();
             path.extend(behind.path_to(*meeting).into_iter().skip(1));
-            return load_path(tx, &walk, &path, query.direction).map(Some);
+            return load_path(tx, &traversal, &path, query.direction).map(Some);
         }
         if ahead.depth + behind.depth == query.max_depth || ahead.level.is_empty() || behind.level.is_empty()
         {
             break;
         }
         if ahead.level.len() <= behind.level.len() {
-            ahead.expand(tx, &walk)?
+            ahead.expand(tx, &traversal)?
         } else {
-            behind.expand(tx, &walk)?
+            behind.expand(tx, &traversal)?
         }
     }
     Ok(None)
 }
 
-/// In which order a level is gone on from; the first to reach an object is the one before it.
+/// The order in which a level is expanded. The first object that reaches another one becomes its
+/// predecessor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ExpandOrder {
-    /// By the ids on the way to it: right for the first half of a path, which is compared from its
-    /// beginning.
+    /// By the ids on the path to it. This is correct for the first half of a path, which is
+    /// compared from its start.
     Discovery,
-    /// By its own id: right for the second half, where an object chooses the one after it.
+    /// By its own id. This is correct for the second half, where an object chooses its successor.
     Id,
 }
 
-/// One end's part of the search.
+/// The search from one end.
 struct Frontier {
     direction: Direction,
     order: ExpandOrder,
     depth: usize,
-    /// The objects at this depth.
+    /// The objects at the current depth.
     level: Vec<ObjectId>,
-    /// For every object reached, the one before it on the way from this end; the end has itself.
+    /// For every reached object, its predecessor on the path from this end. The end maps to itself.
     next: HashMap<ObjectId, ObjectId>,
 }
 
@@ -229,33 +232,33 @@ impl Frontier {
         Self { direction, order, depth: 0, level: vec![end], next: HashMap::from([(end, end)]) }
     }
 
-    fn expand(&mut self, tx: &mut Tx<'_>, walk: &Traversal<'_>) -> Result<()> {
-        let places: HashMap<ObjectId, usize> = self.level.iter().copied().zip(0..).collect();
+    fn expand(&mut self, tx: &mut Tx<'_>, traversal: &Traversal<'_>) -> Result<()> {
+        let positions: HashMap<ObjectId, usize> = self.level.iter().copied().zip(0..).collect();
         let mut reached: Vec<(usize, ObjectId, ObjectId)> = Vec::new();
         for along in edge_directions(self.direction) {
-            walk.hops(tx, &self.level, *along, |step| {
-                let (here, there) = match along {
-                    EdgeDirection::Out => (step.from, step.to),
-                    EdgeDirection::In => (step.to, step.from),
+            traversal.hops(tx, &self.level, *along, |hop| {
+                let (current, neighbour) = match along {
+                    EdgeDirection::Out => (hop.from, hop.to),
+                    EdgeDirection::In => (hop.to, hop.from),
                 };
-                if !self.next.contains_key(&there) {
-                    reached.push((places[&here], there, here));
+                if !self.next.contains_key(&neighbour) {
+                    reached.push((positions[&current], neighbour, current));
                 }
             })?;
         }
-        if walk.as_of.is_some() {
-            let ids: Vec<ObjectId> = reached.iter().map(|(_, there, _)| *there).collect();
-            let living: HashSet<ObjectId> = walk.live_ids(tx, &ids, &[])?.into_iter().collect();
-            reached.retain(|(_, there, _)| living.contains(there));
+        if traversal.as_of.is_some() {
+            let ids: Vec<ObjectId> = reached.iter().map(|(_, neighbour, _)| *neighbour).collect();
+            let live: HashSet<ObjectId> = traversal.live_ids(tx, &ids, &[])?.into_iter().collect();
+            reached.retain(|(_, neighbour, _)| live.contains(neighbour));
         }
-        // By place in this level, then by id.
+        // The candidates are sorted by the position of their predecessor in this level, then by id.
         reached.sort_unstable();
         self.level.clear();
-        for (_, there, here) in reached {
-            match self.next.entry(there) {
+        for (_, neighbour, current) in reached {
+            match self.next.entry(neighbour) {
                 std::collections::hash_map::Entry::Vacant(entry) => {
-                    entry.insert(here);
-                    self.level.push(there);
+                    entry.insert(current);
+                    self.level.push(neighbour);
                 }
                 std::collections::hash_map::Entry::Occupied(_) => {}
             }
@@ -267,7 +270,7 @@ impl Frontier {
         Ok(())
     }
 
-    /// The objects from one back to this end.
+    /// Returns the objects from `id` back to this end.
     fn path_to(&self, mut id: ObjectId) -> Vec<ObjectId> {
         let mut way = vec![id];
         while let Some(next) = self.next.get(&id).filter(|next| **next != id) {
@@ -278,17 +281,17 @@ impl Frontier {
     }
 }
 
-/// The objects of a path, and between each two the edge with the smallest id.
+/// Loads the objects of a path, and between consecutive objects the edge with the smallest id.
 fn load_path(
     tx: &mut Tx<'_>,
-    walk: &Traversal<'_>,
+    traversal: &Traversal<'_>,
     path: &[ObjectId],
     direction: Direction,
 ) -> Result<FoundPath> {
     let mut objects: HashMap<ObjectId, Object> =
-        walk.objects(tx, path, &[])?.into_iter().map(|object| (object.id, object)).collect();
-    let mut steps = Vec::new();
-    walk.hops(tx, path, EdgeDirection::Out, |step| steps.push(step))?;
+        traversal.objects(tx, path, &[])?.into_iter().map(|object| (object.id, object)).collect();
+    let mut hops = Vec::new();
+    traversal.hops(tx, path, EdgeDirection::Out, |hop| hops.push(hop))?;
     let joins = |from: ObjectId, to: ObjectId, pair: &[ObjectId]| {
         let (out, back) = ((from, to) == (pair[0], pair[1]), (from, to) == (pair[1], pair[0]));
         match direction {
@@ -297,9 +300,9 @@ fn load_path(
             Direction::Both => out || back,
         }
     };
-    let on_path = |step: &Hop| path.windows(2).any(|pair| joins(step.from, step.to, pair));
-    let refs: Vec<EdgeRef> = steps.iter().filter(|step| on_path(step)).map(|step| step.edge).collect();
-    let all: Vec<Relationship> = walk.edges(tx, &refs)?;
+    let on_path = |hop: &Hop| path.windows(2).any(|pair| joins(hop.from, hop.to, pair));
+    let refs: Vec<EdgeRef> = hops.iter().filter(|hop| on_path(hop)).map(|hop| hop.edge).collect();
+    let all: Vec<Relationship> = traversal.edges(tx, &refs)?;
     let smallest = |pair: &[ObjectId]| all.iter().find(|edge| joins(edge.from, edge.to, pair)).cloned();
     Ok(FoundPath {
         edges: path.windows(2).filter_map(smallest).collect(),

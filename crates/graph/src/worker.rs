@@ -1,5 +1,5 @@
-//! A worker over one job queue: claims what is due, keeps each lease alive while its handler
-//! works, and says how it ended.
+//! A worker for one job queue: claims due jobs, extends the lease of each while its handler runs,
+//! and records the outcome.
 
 use std::{fmt::Display, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -13,17 +13,17 @@ use futures_util::FutureExt;
 use tokio::{sync::watch, task::JoinSet};
 use tracing::{debug, warn};
 
-/// How a queue is worked on.
+/// The settings of a worker.
 #[derive(Debug, Clone)]
 pub struct Worker {
     pub queue: &'static str,
-    /// Jobs at once.
+    /// The maximum number of concurrent jobs.
     pub concurrency: usize,
-    /// How long a job stays with a worker that has gone silent.
+    /// How long a job belongs to a worker that has stopped renewing its lease.
     pub lease: Duration,
-    /// How often to look without being woken.
+    /// The poll interval while no wake-up arrives.
     pub poll: Duration,
-    /// How long running jobs may go on after a shutdown was asked for; then they are given back.
+    /// How long running jobs may continue after a shutdown request. After that they are released.
     pub grace: Duration,
 }
 
@@ -39,27 +39,27 @@ impl Worker {
     }
 }
 
-/// A job in hand. The owner is new for every claim, and goes into everything said about the job.
+/// A claimed job. Each claim has a new owner, which is part of every later write about the job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClaimedJob {
     pub job: Job,
     pub owner: String,
 }
 
-/// How a handler ended, when it did not fail.
+/// How a handler ended successfully.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobOutcome {
     /// The worker completes the job.
     Done,
-    /// The handler completed it in a transaction of its own, together with what it wrote.
+    /// The handler completed the job in its own transaction, together with its results.
     Completed,
 }
 
 impl Worker {
-    /// Works until `stop` says true (or its sender is gone), then ends what it has in hand.
+    /// Runs until `stop` is true or its sender is dropped, then finishes the claimed jobs.
     ///
-    /// A handler may be dropped at any await: when another worker took its job over, or after the
-    /// grace of a shutdown. What it does must bear repeating.
+    /// A handler may be dropped at any await point: when another worker takes over its job, or
+    /// after the grace period of a shutdown. Handlers must therefore be idempotent.
     pub async fn run<H, F, E>(self, db: Db, clock: Clock, mut stop: watch::Receiver<bool>, handler: H)
     where
         H: Fn(ClaimedJob) -> F + Send + Sync + 'static,
@@ -67,26 +67,27 @@ impl Worker {
         E: Display + Send + 'static,
     {
         let handler = Arc::new(handler);
-        let shop = Arc::new(WorkerLoop { worker: self, db, clock });
-        // Before the first look, so that nothing falls between looking and listening.
-        let mut waiter = shop.db.waiter(&jobs::queue_channel(shop.worker.queue));
+        let worker_loop = Arc::new(WorkerLoop { worker: self, db, clock });
+        // The waiter is registered before the first poll, so that no job is missed between polling
+        // and waiting.
+        let mut waiter = worker_loop.db.waiter(&jobs::queue_channel(worker_loop.worker.queue));
         let mut running = JoinSet::new();
         while !*stop.borrow() {
-            let free = shop.worker.concurrency.saturating_sub(running.len());
-            let claimed = shop.claim(free).await;
+            let free = worker_loop.worker.concurrency.saturating_sub(running.len());
+            let claimed = worker_loop.claim(free).await;
             let full = claimed.len() == free;
             for claimed in claimed {
-                let (shop, handler) = (Arc::clone(&shop), Arc::clone(&handler));
-                running.spawn(async move { shop.run_job(claimed, handler.as_ref()).await });
+                let (worker_loop, handler) = (Arc::clone(&worker_loop), Arc::clone(&handler));
+                running.spawn(async move { worker_loop.run_job(claimed, handler.as_ref()).await });
             }
             tokio::select! {
                 stopped = stop.changed() => if stopped.is_err() { break },
                 Some(_) = running.join_next() => {},
-                () = waiter.wait(shop.worker.poll), if !full => {},
+                () = waiter.wait(worker_loop.worker.poll), if !full => {},
             }
         }
         let finish = async { while running.join_next().await.is_some() {} };
-        if tokio::time::timeout(shop.worker.grace, finish).await.is_err() {
+        if tokio::time::timeout(worker_loop.worker.grace, finish).await.is_err() {
             running.shutdown().await;
         }
     }
@@ -104,12 +105,12 @@ impl WorkerLoop {
             return Vec::new();
         }
         let owner = uuid::Uuid::now_v7().to_string();
-        let (queue, lease, now, who) =
+        let (queue, lease, now, claim_owner) =
             (self.worker.queue, self.worker.lease, self.clock.now(), owner.clone());
-        match self.db.write(move |tx| jobs::claim(tx, queue, &who, lease, now, limit)).await {
+        match self.db.write(move |tx| jobs::claim(tx, queue, &claim_owner, lease, now, limit)).await {
             Ok(jobs) => jobs.into_iter().map(|job| ClaimedJob { job, owner: owner.clone() }).collect(),
             Err(error) => {
-                warn!(queue, error = %error, "could not look for jobs in `{queue}`, trying again");
+                warn!(queue, error = %error, "could not claim jobs of `{queue}`; the next poll tries again");
                 Vec::new()
             }
         }
@@ -121,8 +122,8 @@ impl WorkerLoop {
         E: Display,
     {
         let (id, owner) = (claimed.job.id, claimed.owner.clone());
-        // Given back when this future is dropped before the end.
-        let unfinished = ReleaseOnDrop { shop: self, claimed: Some(claimed.clone()) };
+        // The guard releases the job if this future is dropped before it ends.
+        let unfinished = ReleaseOnDrop { worker_loop: self, claimed: Some(claimed.clone()) };
         let handled = AssertUnwindSafe(async { handler(claimed).await }).catch_unwind();
         let outcome = tokio::select! {
             outcome = handled => Some(outcome),
@@ -130,7 +131,7 @@ impl WorkerLoop {
         };
         unfinished.disarm();
         let now = self.clock.now();
-        let told = match outcome {
+        let recorded = match outcome {
             None | Some(Ok(Ok(JobOutcome::Completed))) => Ok(true),
             Some(Ok(Ok(JobOutcome::Done))) => {
                 self.db.write(move |tx| jobs::complete(tx, id, &owner, now)).await
@@ -141,11 +142,13 @@ impl WorkerLoop {
                 self.fail(id, owner, format!("its handler panicked: {message}")).await
             }
         };
-        match told {
+        match recorded {
             Ok(true) => {}
-            Ok(false) => debug!(job.id = %id, "job `{id}` was another worker's by the time it ended"),
-            // The lease lapses, and the job is tried again.
-            Err(error) => warn!(job.id = %id, error = %error, "could not record how job `{id}` ended"),
+            Ok(false) => {
+                debug!(job.id = %id, "job `{id}` had been taken over by another worker when it ended")
+            }
+            // The lease expires, and the job is retried.
+            Err(error) => warn!(job.id = %id, error = %error, "could not record the outcome of job `{id}`"),
         }
     }
 
@@ -162,14 +165,14 @@ impl WorkerLoop {
                 warn!(job.id = %id, error, "job `{id}` of `{}` failed, trying again at {at}", self.worker.queue);
             }
             jobs::FailOutcome::Dead => {
-                warn!(job.id = %id, error, "job `{id}` of `{}` failed for good", self.worker.queue)
+                warn!(job.id = %id, error, "job `{id}` of `{}` failed permanently", self.worker.queue)
             }
             jobs::FailOutcome::NotYours => return Ok(false),
         }
         Ok(true)
     }
 
-    /// Returns when the lease is lost.
+    /// Renews the lease until it is lost.
     async fn renew_until_lost(&self, unfinished: &ReleaseOnDrop<'_>) {
         let Some(ClaimedJob { job, owner }) = &unfinished.claimed else { return };
         let id = job.id;
@@ -179,19 +182,19 @@ impl WorkerLoop {
             match self.db.write(move |tx| jobs::heartbeat(tx, id, &owner, until)).await {
                 Ok(true) => {}
                 Ok(false) => {
-                    // Also when the handler has just completed it by itself.
-                    debug!(job.id = %id, "job `{id}` is no longer this worker's");
+                    // This also happens if the handler has just completed the job itself.
+                    debug!(job.id = %id, "this worker no longer owns job `{id}`");
                     return;
                 }
-                Err(error) => warn!(job.id = %id, error = %error, "could not keep the lease of job `{id}`"),
+                Err(error) => warn!(job.id = %id, error = %error, "could not renew the lease of job `{id}`"),
             }
         }
     }
 }
 
-/// Returns a job to the queue when its work is dropped half way.
+/// Releases a job if its handler is dropped before it ends.
 struct ReleaseOnDrop<'a> {
-    shop: &'a WorkerLoop,
+    worker_loop: &'a WorkerLoop,
     claimed: Option<ClaimedJob>,
 }
 
@@ -205,8 +208,8 @@ impl Drop for ReleaseOnDrop<'_> {
     fn drop(&mut self) {
         let Some(ClaimedJob { job, owner }) = self.claimed.take() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (db, now) = (self.shop.db.clone(), self.shop.clock.now());
-        // If the process ends first, the lease lapses: later, but as well.
+        let (db, now) = (self.worker_loop.db.clone(), self.worker_loop.clock.now());
+        // If the process exits first, the lease expires, which has the same effect later.
         runtime.spawn(async move { db.write(move |tx| jobs::release(tx, job.id, &owner, now)).await });
     }
 }

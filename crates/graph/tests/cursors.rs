@@ -1,5 +1,5 @@
-//! Lists of objects, relationships and documents, read page by page while others write: every row
-//! that was there is visited exactly once.
+//! Lists of objects, relationships and documents are read in pages while others write: every row
+//! that existed at the start is returned exactly once.
 
 mod support;
 
@@ -32,7 +32,8 @@ enum List {
 struct Story {
     list: List,
     limit: usize,
-    /// How many rows are there at first, by moment, and how many come after each page.
+    /// The number of rows that exist at first, per timestamp, and the number of rows added after
+    /// each page.
     before: Vec<usize>,
     between: Vec<usize>,
 }
@@ -121,7 +122,7 @@ async fn check(graph: &Graph, story: Story) -> Result<(), TestCaseError> {
         prop_assert!(ids.len() <= story.limit);
         seen.extend(ids);
         let Some(next) = next else { break };
-        // What goes over the wire is the cursor's text.
+        // A client sends the encoded cursor.
         after = Some(next.encode().parse().unwrap());
         all.extend(reader.add(between.next().unwrap_or(0)).await);
     }
@@ -131,7 +132,7 @@ async fn check(graph: &Graph, story: Story) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Runs the property from a seed that is printed, and taken from `SEED` if set.
+/// Runs the property test with a seed that is printed. `SEED` sets it.
 fn run_cases(cases: u32, db: impl Future<Output = TestDb>) {
     let seed: u64 = match std::env::var("SEED") {
         Ok(seed) => seed.parse().expect("SEED is a number"),

@@ -1,4 +1,4 @@
-//! Documents: read, cut, found again by their content, and taken out of sight.
+//! Documents: extraction, chunking, deduplication by content, and deletion.
 
 mod support;
 
@@ -28,7 +28,7 @@ async fn number(graph: &Graph, sql: &'static str) -> i64 {
     graph.db().read(move |tx| tx.query_opt(sql, params![], |row| row.get(0))).await.unwrap().unwrap()
 }
 
-/// How many chunks a word finds.
+/// Returns how many chunks contain a word.
 async fn found(graph: &Graph, word: &'static str) -> i64 {
     let sql = match graph.db().engine() {
         Engine::Sqlite => "SELECT count(*) FROM document_chunks_fts WHERE document_chunks_fts MATCH $1",
@@ -53,15 +53,15 @@ fn guide() -> String {
 
 both_engines! {
     async fn a_document_is_read_cut_and_indexed(db: TestDb) {
-        let world = World::new(&db).await;
-        let (graph, project) = (&world.graph, world.project());
+        let harness = Harness::new(&db).await;
+        let (graph, project) = (&harness.graph, harness.project());
         let given = NewDocument {
             source_url: Some("https://example.org/guide.md".to_owned()),
             metadata: map(json!({ "lang": "en", "pages": 3 })),
             mime_type: Some("text/markdown".to_owned()),
             ..document("Almanac of tea", guide().as_bytes())
         };
-        let (made, new) = graph.create_document(world.actor, given.clone()).await.unwrap();
+        let (made, new) = graph.create_document(harness.actor, given.clone()).await.unwrap();
         assert!(new);
         assert_eq!((made.title.as_str(), made.mime_type.as_str()), ("Almanac of tea", "text/markdown"));
         assert_eq!((&made.source_url, made.metadata.to_map()), (&given.source_url, given.metadata));
@@ -80,85 +80,85 @@ both_engines! {
         }
         assert!(found(graph, "kettle").await > 0);
         assert_eq!(found(graph, "almanac").await, made.chunk_count, "each is found by the title, too");
-        assert_eq!(world.change_kinds().await, ["document_ingested"]);
+        assert_eq!(harness.change_kinds().await, ["document_ingested"]);
     }
 
     async fn the_same_content_again_is_the_same_document(db: TestDb) {
-        let world = World::new(&db).await;
-        let graph = &world.graph;
-        let (first, _) = graph.create_document(world.actor, document("one", b"Tea is ready.")).await.unwrap();
-        let (again, new) = graph.create_document(world.actor, document("two", b"Tea is ready.")).await.unwrap();
+        let harness = Harness::new(&db).await;
+        let graph = &harness.graph;
+        let (first, _) = graph.create_document(harness.actor, document("one", b"Tea is ready.")).await.unwrap();
+        let (again, new) = graph.create_document(harness.actor, document("two", b"Tea is ready.")).await.unwrap();
         assert_eq!((again, new), (first.clone(), false));
         let elsewhere = project(graph, "elsewhere", false).await;
         let (other, new) = graph.create_document(elsewhere, document("one", b"Tea is ready.")).await.unwrap();
         assert!(new && other.id != first.id, "another project's documents are its own");
-        assert_eq!(world.change_kinds().await, ["document_ingested"]);
+        assert_eq!(harness.change_kinds().await, ["document_ingested"]);
     }
 
     async fn many_that_bring_the_same_content_at_once_make_one(db: TestDb) {
-        let world = World::new(&db).await;
+        let harness = Harness::new(&db).await;
         let second = Graph::new(db.second_connection().await, fixed_clock(), None);
         let text = guide();
         let made: Vec<(Document, bool)> = join_all((0..16).map(|n| {
-            let graph = if n % 2 == 0 { world.graph.clone() } else { second.clone() };
+            let graph = if n % 2 == 0 { harness.graph.clone() } else { second.clone() };
             let new = document("guide.md", text.as_bytes());
-            let actor = world.actor;
+            let actor = harness.actor;
             async move { graph.create_document(actor, new).await.unwrap() }
         }))
         .await;
         assert_eq!(made.iter().filter(|(_, new)| *new).count(), 1);
         assert!(made.iter().all(|(document, _)| document.id == made[0].0.id));
-        assert_eq!(number(&world.graph, "SELECT count(*) FROM documents").await, 1);
-        assert_eq!(number(&world.graph, "SELECT count(*) FROM document_chunks").await, made[0].0.chunk_count);
-        assert_eq!(number(&world.graph, "SELECT count(*) FROM document_chunks_fts").await, made[0].0.chunk_count);
+        assert_eq!(number(&harness.graph, "SELECT count(*) FROM documents").await, 1);
+        assert_eq!(number(&harness.graph, "SELECT count(*) FROM document_chunks").await, made[0].0.chunk_count);
+        assert_eq!(number(&harness.graph, "SELECT count(*) FROM document_chunks_fts").await, made[0].0.chunk_count);
     }
 
     async fn a_deleted_document_is_out_of_sight_and_can_come_again(db: TestDb) {
-        let world = World::new(&db).await;
-        let (graph, project) = (&world.graph, world.project());
-        let (made, _) = graph.create_document(world.actor, document("guide.md", guide().as_bytes())).await.unwrap();
-        let (kept, _) = graph.create_document(world.actor, document("note", b"The kettle stays.")).await.unwrap();
-        assert_eq!(graph.delete_document(world.actor, made.id).await.unwrap().id, made.id);
+        let harness = Harness::new(&db).await;
+        let (graph, project) = (&harness.graph, harness.project());
+        let (made, _) = graph.create_document(harness.actor, document("guide.md", guide().as_bytes())).await.unwrap();
+        let (kept, _) = graph.create_document(harness.actor, document("note", b"The kettle stays.")).await.unwrap();
+        assert_eq!(graph.delete_document(harness.actor, made.id).await.unwrap().id, made.id);
         for gone in [
             graph.get_document(project, made.id).await.err(),
             graph.document_text(project, made.id).await.err(),
             graph.document_chunks(project, made.id, Page::first(1)).await.err(),
-            graph.delete_document(world.actor, made.id).await.err(),
+            graph.delete_document(harness.actor, made.id).await.err(),
         ] {
             assert!(matches!(gone, Some(Error::NotFound { what: "document", .. })), "{gone:?}");
         }
         assert_eq!(found(graph, "kettle").await, 1);
         let listed = graph.list_documents(project, Page::first(10)).await.unwrap();
         assert_eq!(listed.items, [kept]);
-        let (again, new) = graph.create_document(world.actor, document("guide.md", guide().as_bytes())).await.unwrap();
+        let (again, new) = graph.create_document(harness.actor, document("guide.md", guide().as_bytes())).await.unwrap();
         assert!(new && again.id != made.id);
         assert!(found(graph, "kettle").await > 1);
         assert_eq!(
-            world.change_kinds().await,
+            harness.change_kinds().await,
             ["document_ingested", "document_ingested", "document_deleted", "document_ingested"]
         );
     }
 
     async fn documents_are_listed_newest_first_page_by_page(db: TestDb) {
-        let world = World::new(&db).await;
-        let graph = &world.graph;
+        let harness = Harness::new(&db).await;
+        let graph = &harness.graph;
         let mut made = Vec::new();
         for n in 0..5 {
             if n % 2 == 0 {
                 graph.clock().advance(std::time::Duration::from_secs(1));
             }
             let new = document("note", format!("Note number {n}.").as_bytes());
-            made.push(graph.create_document(world.actor, new).await.unwrap().0);
+            made.push(graph.create_document(harness.actor, new).await.unwrap().0);
         }
         made.sort_by_key(|document| std::cmp::Reverse((document.created_at, document.id)));
-        let listed = all_pages(async |page| graph.list_documents(world.project(), page).await).await;
+        let listed = all_pages(async |page| graph.list_documents(harness.project(), page).await).await;
         assert_eq!(listed, made);
     }
 
     async fn what_cannot_be_read_is_told_by_field_and_leaves_nothing(db: TestDb) {
-        let world = World::new(&db).await;
-        let graph = &world.graph;
-        let refused = async |new: NewDocument| problem(graph.create_document(world.actor, new).await);
+        let harness = Harness::new(&db).await;
+        let graph = &harness.graph;
+        let refused = async |new: NewDocument| problem(graph.create_document(harness.actor, new).await);
         let typed = |mime: &str, content: &[u8]| NewDocument {
             mime_type: Some(mime.to_owned()),
             ..document("a file", content)
@@ -174,18 +174,18 @@ both_engines! {
         let source_url = Some("x".repeat(5_000));
         assert!(refused(NewDocument { source_url, ..document("t", b"x") }).await.starts_with("sourceUrl: "));
         assert_eq!(number(graph, "SELECT count(*) FROM documents").await, 0);
-        assert!(world.change_kinds().await.is_empty());
+        assert!(harness.change_kinds().await.is_empty());
     }
 
     async fn html_and_empty_documents_are_documents(db: TestDb) {
-        let world = World::new(&db).await;
-        let (graph, project) = (&world.graph, world.project());
+        let harness = Harness::new(&db).await;
+        let (graph, project) = (&harness.graph, harness.project());
         let html = b"<!doctype html><h1>Tea</h1><p>Steep <b>three</b> minutes.<script>alert(1)</script>";
-        let (page, _) = graph.create_document(world.actor, document("page", html)).await.unwrap();
+        let (page, _) = graph.create_document(harness.actor, document("page", html)).await.unwrap();
         assert_eq!(page.mime_type, "text/html");
         let text = graph.document_text(project, page.id).await.unwrap();
         assert!(text.contains("Steep three minutes.") && !text.contains("alert"), "{text}");
-        let (empty, _) = graph.create_document(world.actor, document("empty", b"")).await.unwrap();
+        let (empty, _) = graph.create_document(harness.actor, document("empty", b"")).await.unwrap();
         assert_eq!((empty.chunk_count, empty.text_bytes), (0, 0));
         assert!(graph.document_chunks(project, empty.id, Page::first(5)).await.unwrap().items.is_empty());
         let other = DocumentId::new();

@@ -1,5 +1,5 @@
-//! The embedding queue: filled with the writes, emptied in batches, by as many workers as there
-//! are, whatever happens to them.
+//! The embedding queue: writes fill it and any number of workers process it in batches, despite
+//! failures.
 
 use std::{
     sync::{
@@ -19,20 +19,20 @@ use serde_json::json;
 use tokio::sync::{Notify, watch};
 
 mod support;
-use support::{World, change_kinds, map, new, project};
+use support::{Harness, change_kinds, map, new, project};
 
-async fn world(db: &TestDb, embedder: Arc<dyn Embedder>) -> World {
+async fn harness(db: &TestDb, embedder: Arc<dyn Embedder>) -> Harness {
     let graph = Graph::new(db.db.clone(), fixed_clock(), Some(embedder));
     let actor = project(&graph, "test", false).await;
-    World { graph, actor }
+    Harness { graph, actor }
 }
 
-async fn text(world: &World, id: ObjectId, text: &str) {
+async fn text(harness: &Harness, id: ObjectId, text: &str) {
     let patch = ObjectPatch { properties: Some(map(json!({ "text": text }))), ..Default::default() };
-    world.graph.update_object(world.actor, id, patch).await.unwrap();
+    harness.graph.update_object(harness.actor, id, patch).await.unwrap();
 }
 
-/// What is stored of the vectors: the first number of each, which is the length of its text.
+/// Returns the first number of each stored vector, which is the length of its text.
 async fn stored(graph: &Graph) -> Vec<i64> {
     let rows = graph.db().read(|tx| {
         tx.query("SELECT vector FROM graph_embeddings ORDER BY no", &[], |row| row.get::<Vec<f32>>(0))
@@ -44,101 +44,101 @@ async fn stored(graph: &Graph) -> Vec<i64> {
 both_engines! {
     async fn what_is_written_gets_its_vector_and_the_end_is_an_event(db: TestDb) {
         let embedder = Lengths::new();
-        let world = world(&db, embedder.clone()).await;
+        let harness = harness(&db, embedder.clone()).await;
         for n in 1..=25 {
-            world.object(new("Note", "", json!({ "text": "x".repeat(n) }))).await;
+            harness.object(new("Note", "", json!({ "text": "x".repeat(n) }))).await;
         }
-        let before = world.graph.embedding_progress(world.project()).await.unwrap();
+        let before = harness.graph.embedding_progress(harness.project()).await.unwrap();
         assert_eq!((before.pending, before.done, before.model), (25, 0, None));
         let (stop, stopped) = watch::channel(false);
         let worker = tokio::spawn({
-            let graph = world.graph.clone();
+            let graph = harness.graph.clone();
             async move { graph.run_embedder(stopped).await }
         });
-        until(async || change_kinds(&world.graph, world.project()).await.last().unwrap() == "embeddings_done").await;
-        let after = world.graph.embedding_progress(world.project()).await.unwrap();
+        until(async || change_kinds(&harness.graph, harness.project()).await.last().unwrap() == "embeddings_done").await;
+        let after = harness.graph.embedding_progress(harness.project()).await.unwrap();
         assert_eq!((after.pending, after.done, after.model.as_deref(), after.dims), (0, 25, Some("test/lengths"), Some(3)));
-        assert_eq!(stored(&world.graph).await, (1..=25).collect::<Vec<_>>());
+        assert_eq!(stored(&harness.graph).await, (1..=25).collect::<Vec<_>>());
         assert_eq!(embedder.calls(), 4, "in batches of eight");
-        // Again, with what comes later.
-        let late = world.object(new("Note", "", json!({ "text": "x".repeat(30) }))).await;
-        text(&world, late, &"x".repeat(40)).await;
-        until(async || stored(&world.graph).await.last() == Some(&40)).await;
+        // Objects that are written later are embedded too.
+        let late = harness.object(new("Note", "", json!({ "text": "x".repeat(30) }))).await;
+        text(&harness, late, &"x".repeat(40)).await;
+        until(async || stored(&harness.graph).await.last() == Some(&40)).await;
         stop.send(true).unwrap();
         worker.await.unwrap();
     }
 
     async fn a_text_that_changes_while_it_is_embedded_is_embedded_again(db: TestDb) {
         let embedder = Lengths::new();
-        let world = world(&db, embedder.clone()).await;
-        let id = world.object(new("Note", "", json!({ "text": "four" }))).await;
+        let harness = harness(&db, embedder.clone()).await;
+        let id = harness.object(new("Note", "", json!({ "text": "four" }))).await;
         embedder.pause();
         let batch = tokio::spawn({
-            let (graph, project) = (world.graph.clone(), world.project());
+            let (graph, project) = (harness.graph.clone(), harness.project());
             async move { graph.embed_batch(project).await.unwrap() }
         });
         embedder.reached.notified().await;
-        text(&world, id, "longer").await;
+        text(&harness, id, "longer").await;
         embedder.go_on();
-        // The first vector is dropped; the batch goes on with the new text.
+        // The first vector is discarded, and the batch continues with the new text.
         assert_eq!(batch.await.unwrap(), 1);
-        assert_eq!(stored(&world.graph).await, [6]);
-        assert_eq!(world.graph.embed_batch(world.project()).await.unwrap(), 0);
+        assert_eq!(stored(&harness.graph).await, [6]);
+        assert_eq!(harness.graph.embed_batch(harness.project()).await.unwrap(), 0);
     }
 
     async fn an_object_deleted_while_it_is_embedded_gets_no_vector(db: TestDb) {
         let embedder = Lengths::new();
-        let world = world(&db, embedder.clone()).await;
-        let id = world.object(new("Note", "", json!({ "text": "four" }))).await;
+        let harness = harness(&db, embedder.clone()).await;
+        let id = harness.object(new("Note", "", json!({ "text": "four" }))).await;
         embedder.pause();
         let batch = tokio::spawn({
-            let (graph, project) = (world.graph.clone(), world.project());
+            let (graph, project) = (harness.graph.clone(), harness.project());
             async move { graph.embed_batch(project).await.unwrap() }
         });
         embedder.reached.notified().await;
-        world.graph.delete_object(world.actor, id, None).await.unwrap();
+        harness.graph.delete_object(harness.actor, id, None).await.unwrap();
         embedder.go_on();
         assert_eq!(batch.await.unwrap(), 0);
-        assert!(stored(&world.graph).await.is_empty());
+        assert!(stored(&harness.graph).await.is_empty());
     }
 
     async fn two_servers_share_the_work_and_nothing_is_lost(db: TestDb) {
         let embedder = Lengths::new();
-        let world = world(&db, embedder.clone()).await;
+        let harness = harness(&db, embedder.clone()).await;
         let objects = (1..=100).map(|n| new("Note", "", json!({ "text": "x".repeat(n) }))).collect();
-        world.graph.bulk_create_objects(world.actor, objects, true).await.unwrap();
-        let (first, second) = tokio::join!(drain(&world.graph, world.actor), drain(&world.graph, world.actor));
+        harness.graph.bulk_create_objects(harness.actor, objects, true).await.unwrap();
+        let (first, second) = tokio::join!(drain(&harness.graph, harness.actor), drain(&harness.graph, harness.actor));
         assert!(first + second >= 100);
-        assert_eq!(stored(&world.graph).await, (1..=100).collect::<Vec<_>>());
+        assert_eq!(stored(&harness.graph).await, (1..=100).collect::<Vec<_>>());
     }
 
     async fn a_failure_leaves_the_rest_to_the_next_attempt(db: TestDb) {
         let embedder = Lengths::new();
-        let world = world(&db, embedder.clone()).await;
+        let harness = harness(&db, embedder.clone()).await;
         let objects = (1..=20).map(|n| new("Note", "", json!({ "text": "x".repeat(n) }))).collect();
-        world.graph.bulk_create_objects(world.actor, objects, true).await.unwrap();
-        assert_eq!(world.graph.embed_batch(world.project()).await.unwrap(), 8);
+        harness.graph.bulk_create_objects(harness.actor, objects, true).await.unwrap();
+        assert_eq!(harness.graph.embed_batch(harness.project()).await.unwrap(), 8);
         embedder.fail(true);
-        assert!(world.graph.embed_batch(world.project()).await.is_err());
-        let progress = world.graph.embedding_progress(world.project()).await.unwrap();
+        assert!(harness.graph.embed_batch(harness.project()).await.is_err());
+        let progress = harness.graph.embedding_progress(harness.project()).await.unwrap();
         assert_eq!((progress.pending, progress.done), (12, 8));
         embedder.fail(false);
-        assert_eq!(drain(&world.graph, world.actor).await, 12);
+        assert_eq!(drain(&harness.graph, harness.actor).await, 12);
     }
 
     async fn a_text_that_the_model_refuses_does_not_stop_the_others(db: TestDb) {
-        let world = world(&db, Lengths::new()).await;
+        let harness = harness(&db, Lengths::new()).await;
         for text in ["fine", "refuse this", "also fine"] {
-            world.object(new("Note", "", json!({ "text": text }))).await;
+            harness.object(new("Note", "", json!({ "text": text }))).await;
         }
-        assert_eq!(world.graph.embed_batch(world.project()).await.unwrap(), 3);
-        assert_eq!(stored(&world.graph).await, [4, 9]);
-        assert_eq!(world.graph.embed_batch(world.project()).await.unwrap(), 0);
+        assert_eq!(harness.graph.embed_batch(harness.project()).await.unwrap(), 3);
+        assert_eq!(stored(&harness.graph).await, [4, 9]);
+        assert_eq!(harness.graph.embed_batch(harness.project()).await.unwrap(), 0);
     }
 
     async fn a_text_that_the_model_refused_waits_for_another_text_or_another_model(db: TestDb) {
-        let world = world(&db, Lengths::new()).await;
-        let id = world.object(new("Note", "", json!({ "text": "refuse this" }))).await;
+        let harness = harness(&db, Lengths::new()).await;
+        let id = harness.object(new("Note", "", json!({ "text": "refuse this" }))).await;
         let document = NewDocument {
             title: "d".to_owned(),
             content: b"refuse that".to_vec(),
@@ -146,41 +146,41 @@ both_engines! {
             source_url: None,
             metadata: Default::default(),
         };
-        world.graph.create_document(world.actor, document).await.unwrap();
-        assert_eq!(drain(&world.graph, world.actor).await, 2);
+        harness.graph.create_document(harness.actor, document).await.unwrap();
+        assert_eq!(drain(&harness.graph, harness.actor).await, 2);
         let start_again = async |graph: &Graph| {
             graph.enqueue_missing_vectors().await.unwrap();
-            graph.embedding_progress(world.project()).await.unwrap().pending
+            graph.embedding_progress(harness.project()).await.unwrap().pending
         };
-        assert_eq!(start_again(&world.graph).await, 0);
-        // Changed while there was no embedder to queue it for.
-        let without = World { graph: Graph::new(db.db.clone(), world.graph.clock().clone(), None), actor: world.actor };
+        assert_eq!(start_again(&harness.graph).await, 0);
+        // The object is changed while no embedder is configured, so nothing is queued.
+        let without = Harness { graph: Graph::new(db.db.clone(), harness.graph.clock().clone(), None), actor: harness.actor };
         text(&without, id, "refuse nothing of the kind").await;
-        assert_eq!(start_again(&world.graph).await, 1);
-        assert_eq!(drain(&world.graph, world.actor).await, 1);
-        assert_eq!(start_again(&world.graph).await, 0);
-        let other = Graph::new(db.db.clone(), world.graph.clock().clone(), Some(Lengths::named("test/other")));
+        assert_eq!(start_again(&harness.graph).await, 1);
+        assert_eq!(drain(&harness.graph, harness.actor).await, 1);
+        assert_eq!(start_again(&harness.graph).await, 0);
+        let other = Graph::new(db.db.clone(), harness.graph.clock().clone(), Some(Lengths::named("test/other")));
         assert_eq!(start_again(&other).await, 2);
-        drain(&other, world.actor).await;
-        text(&world, id, "fine").await;
-        drain(&other, world.actor).await;
-        assert_eq!(stored(&world.graph).await, [4]);
+        drain(&other, harness.actor).await;
+        text(&harness, id, "fine").await;
+        drain(&other, harness.actor).await;
+        assert_eq!(stored(&harness.graph).await, [4]);
     }
 
     async fn a_model_that_refuses_everything_is_asked_again(db: TestDb) {
         let embedder = Lengths::new();
-        let world = world(&db, embedder.clone()).await;
-        world.object(new("Note", "", json!({ "text": "four" }))).await;
+        let harness = harness(&db, embedder.clone()).await;
+        harness.object(new("Note", "", json!({ "text": "four" }))).await;
         embedder.refuse_all(true);
-        assert_eq!(drain(&world.graph, world.actor).await, 1);
+        assert_eq!(drain(&harness.graph, harness.actor).await, 1);
         embedder.refuse_all(false);
-        world.graph.enqueue_missing_vectors().await.unwrap();
-        assert_eq!(drain(&world.graph, world.actor).await, 1);
-        assert_eq!(stored(&world.graph).await, [4]);
+        harness.graph.enqueue_missing_vectors().await.unwrap();
+        assert_eq!(drain(&harness.graph, harness.actor).await, 1);
+        assert_eq!(stored(&harness.graph).await, [4]);
     }
 
     async fn what_was_written_without_an_embedder_is_embedded_when_there_is_one(db: TestDb) {
-        let plain = World::new(&db).await;
+        let plain = Harness::new(&db).await;
         plain.object(new("Note", "", json!({ "text": "four" }))).await;
         assert_eq!(plain.graph.embedding_progress(plain.project()).await.unwrap().pending, 0);
         let graph = Graph::new(db.db.clone(), Clock::system(), Some(Lengths::new()));
@@ -210,7 +210,7 @@ async fn until(mut done: impl AsyncFnMut() -> bool) {
     tokio::time::timeout(Duration::from_secs(20), wait).await.expect("it happens within 20 seconds");
 }
 
-/// A vector that begins with the length of its text.
+/// An embedder whose vectors begin with the length of the text.
 struct Lengths {
     model: &'static str,
     refusing: AtomicBool,
@@ -248,7 +248,7 @@ impl Lengths {
         self.refusing.store(refuse, Ordering::SeqCst);
     }
 
-    /// Holds the next call until [`Lengths::go_on`].
+    /// Blocks the next call until [`Lengths::go_on`].
     fn pause(&self) {
         *self.gate.lock() = Some(Arc::default());
     }

@@ -1,4 +1,4 @@
-//! The change feed: every committed change once and in order, however many write at once.
+//! The change feed returns every committed change once and in order, even with concurrent writers.
 
 mod support;
 
@@ -15,7 +15,7 @@ use futures_util::{Stream, StreamExt};
 use serde_json::json;
 use support::*;
 
-/// The next changes of a stream, as many as asked for; fails when they take too long.
+/// Returns the next changes of a stream. Fails if they take too long.
 async fn take(stream: &mut (impl Stream<Item = Result<Change, Error>> + Unpin), count: usize) -> Vec<Change> {
     let mut changes = Vec::new();
     for _ in 0..count {
@@ -28,15 +28,15 @@ async fn take(stream: &mut (impl Stream<Item = Result<Change, Error>> + Unpin), 
 
 both_engines! {
     async fn changes_are_read_from_a_place_on(db: TestDb) {
-        let world = World::new(&db).await;
-        let (graph, project) = (&world.graph, world.project());
-        let id = world.object(new("T", "a", json!({}))).await;
+        let harness = Harness::new(&db).await;
+        let (graph, project) = (&harness.graph, harness.project());
+        let id = harness.object(new("T", "a", json!({}))).await;
         let patch = ObjectPatch { status: Some(Some("done".to_owned())), ..ObjectPatch::default() };
-        graph.update_object(world.actor, id, patch).await.unwrap();
-        graph.delete_object(world.actor, id, None).await.unwrap();
+        graph.update_object(harness.actor, id, patch).await.unwrap();
+        graph.delete_object(harness.actor, id, None).await.unwrap();
 
-        // On PostgreSQL whatever transaction is open anywhere on the server delays the feed, and
-        // other tests share the server.
+        // On PostgreSQL any open transaction on the server delays the feed, and other tests share
+        // the server.
         let mut all = Vec::new();
         for _ in 0..200 {
             all = graph.changes(project, FeedPosition::default(), 100).await.unwrap();
@@ -51,23 +51,23 @@ both_engines! {
             (ChangeKind::ObjectUpdated, id.0, 2),
             (ChangeKind::ObjectDeleted, id.0, 3),
         ]);
-        assert!(all.iter().all(|change| change.entity_type == "T" && change.author == world.actor.author));
+        assert!(all.iter().all(|change| change.entity_type == "T" && change.author == harness.actor.author));
         assert_eq!(graph.changes(project, all[0].position, 100).await.unwrap(), all[1..]);
         assert_eq!(graph.changes(project, FeedPosition::default(), 2).await.unwrap(), all[..2]);
         assert!(graph.changes(project, graph.latest_position(project).await.unwrap(), 100).await.unwrap().is_empty());
-        // What a client sends back is the place's text.
+        // A client sends the position as text.
         let place: FeedPosition = all[1].position.to_string().parse().unwrap();
         assert_eq!(graph.changes(project, place, 100).await.unwrap(), all[2..]);
     }
 
     async fn a_follower_hears_of_its_own_project_within_a_second(db: TestDb) {
-        let world = World::new(&db).await;
-        let other = project(&world.graph, "other", false).await;
-        let from = world.graph.latest_position(world.project()).await.unwrap();
-        let mut stream = Box::pin(world.graph.follow(world.project(), from));
+        let harness = Harness::new(&db).await;
+        let other = project(&harness.graph, "other", false).await;
+        let from = harness.graph.latest_position(harness.project()).await.unwrap();
+        let mut stream = Box::pin(harness.graph.follow(harness.project(), from));
         for n in 0..3 {
-            world.graph.create_object(other, new("T", "", json!({}))).await.unwrap();
-            let id = world.object(new("T", "", json!({ "n": n }))).await;
+            harness.graph.create_object(other, new("T", "", json!({}))).await.unwrap();
+            let id = harness.object(new("T", "", json!({ "n": n }))).await;
             let started = std::time::Instant::now();
             assert_eq!(take(&mut stream, 1).await[0].entity, id.0);
             assert!(started.elapsed() < Duration::from_secs(1), "it took {:?}", started.elapsed());
@@ -77,16 +77,16 @@ both_engines! {
     async fn followers_see_everything_once_and_in_order_while_many_write(db: TestDb) {
         const WRITERS: usize = 8;
         const ROUNDS: usize = 15;
-        let world = World::new(&db).await;
+        let harness = Harness::new(&db).await;
         let second = Graph::new(db.second_connection().await, fixed_clock(), None);
         let start = FeedPosition::default();
-        let mut here = Box::pin(world.graph.follow(world.project(), start));
-        let mut there = Box::pin(second.follow(world.project(), start));
+        let mut here = Box::pin(harness.graph.follow(harness.project(), start));
+        let mut there = Box::pin(second.follow(harness.project(), start));
 
         let writers = (0..WRITERS).map(|writer| {
-            // Half of them on another server.
-            let graph = if writer % 2 == 0 { world.graph.clone() } else { second.clone() };
-            let actor = world.actor;
+            // Half of the writers use another server.
+            let graph = if writer % 2 == 0 { harness.graph.clone() } else { second.clone() };
+            let actor = harness.actor;
             tokio::spawn(async move {
                 let mut wrote = Vec::new();
                 for round in 0..ROUNDS {
@@ -97,7 +97,7 @@ both_engines! {
                         .write(move |tx| {
                             let by = inner.write_context(tx, actor)?;
                             let first = objects::create(tx, &by, &drafts[0])?.id;
-                            // Transactions overlap, and end in another order than they began.
+                            // The transactions overlap, and end in another order than they started.
                             std::thread::sleep(Duration::from_millis((writer as u64 * 7 + round as u64 * 3) % 11));
                             let second = objects::create(tx, &by, &drafts[1])?.id;
                             if fails {
@@ -126,13 +126,13 @@ both_engines! {
         wrote.sort();
         assert_eq!(times.keys().copied().collect::<Vec<_>>(), wrote, "all that was committed, and nothing else");
         assert!(times.values().all(|times| *times == 1));
-        // What one transaction wrote stays together.
+        // The changes of one transaction are adjacent.
         let pairs: Vec<_> = first.chunks(2).map(|two| two[0].position.txid == two[1].position.txid).collect();
         assert!(pairs.into_iter().all(|together| together));
-        // Whoever comes later and reads in small pages finds the same.
+        // A later reader with small pages receives the same changes.
         let mut again = Vec::new();
-        while let Some(page) = Some(world.graph.changes(
-            world.project(),
+        while let Some(page) = Some(harness.graph.changes(
+            harness.project(),
             again.last().map_or(start, |change: &Change| change.position),
             7,
         ).await.unwrap()).filter(|page| !page.is_empty()) {

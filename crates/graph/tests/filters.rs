@@ -1,4 +1,5 @@
-//! Filters mean the same in SQL as in `emergent_domain::filter`, for every object and every filter.
+//! Filters have the same meaning in SQL as in `emergent_domain::filter`, for every object and every
+//! filter.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +15,14 @@ use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Map, Value, json};
 
 mod support;
-use support::{World, new};
+use support::{Harness, new};
 
 both_engines! {
     async fn random_filters_find_exactly_what_they_match(db: TestDb) {
         let seed = std::env::var("TEST_SEED").map_or_else(|_| rand::rng().random(), |seed| seed.parse().unwrap());
         println!("TEST_SEED={seed}");
         let mut dice = StdRng::seed_from_u64(seed);
-        let world = World::new(&db).await;
+        let harness = Harness::new(&db).await;
         let objects = (0..90).map(|_| {
             let mut object = new(["A", "B"].choose(&mut dice).unwrap(), "", Value::Object(properties(&mut dice, 3)));
             object.labels = ["red", "green", "a\"b"].choose_multiple(&mut dice, 2).map(|label| (*label).to_owned()).collect();
@@ -29,13 +30,13 @@ both_engines! {
             object
         });
         let objects: Vec<_> = objects.collect();
-        let made = world.graph.bulk_create_objects(world.actor, objects, true).await.unwrap();
+        let made = harness.graph.bulk_create_objects(harness.actor, objects, true).await.unwrap();
         let made: Vec<Object> = made.into_iter().map(|object| object.unwrap()).collect();
         for _ in 0..1_500 {
             let filter = random_filter(&mut dice);
             let expected: BTreeSet<ObjectId> =
                 made.iter().filter(|object| matches(&filter, object)).map(|object| object.id).collect();
-            let found = world.graph.list_objects(world.project(), filter.clone(), Page::first(100)).await;
+            let found = harness.graph.list_objects(harness.project(), filter.clone(), Page::first(100)).await;
             let found = found.unwrap_or_else(|error| panic!("{error:?}: {filter:?}"));
             let found: BTreeSet<ObjectId> = found.items.iter().map(|object| object.id).collect();
             if let Some(id) = found.symmetric_difference(&expected).next() {
@@ -109,7 +110,7 @@ fn random_filter(dice: &mut StdRng) -> ObjectFilter {
             _ => scalar(dice),
         };
         let candidate = Filter { path: path.join("."), op, value: Some(value) };
-        // What is refused (an order of booleans) never reaches the store.
+        // An invalid filter, such as an order of booleans, never reaches the store.
         filter.filters.extend(candidate.check().is_ok().then_some(candidate));
     }
     filter

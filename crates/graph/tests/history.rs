@@ -1,5 +1,5 @@
-//! Random stories against a naive model of the graph, held in memory: what is kept in the
-//! database is what the model says, and the past never changes.
+//! Random sequences of writes are compared with a naive in-memory model of the graph: the database
+//! contains what the model predicts, and history never changes.
 
 mod support;
 
@@ -19,7 +19,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Map, Value, json};
 use support::*;
 
-/// One version, as far as a story decides it.
+/// One version of an object, as far as the model predicts it.
 #[derive(Debug, Clone, PartialEq)]
 struct Thing {
     type_: String,
@@ -38,7 +38,7 @@ struct Edge {
     went_with: Option<ObjectId>,
 }
 
-/// Type and ends.
+/// The type and the ends of an edge.
 type Place = (String, ObjectId, ObjectId);
 
 #[derive(Debug, Default)]
@@ -115,7 +115,7 @@ struct Story {
     actor: Actor,
     dice: StdRng,
     model: Model,
-    /// Histories as they were read on the way: they must be the beginning of what is read later.
+    /// Histories that were read earlier. They must be prefixes of those that are read later.
     seen: BTreeMap<ObjectId, Vec<Object>>,
 }
 
@@ -369,7 +369,7 @@ impl Story {
         }
     }
 
-    /// Oldest first.
+    /// The versions, oldest first.
     async fn history(&self, id: ObjectId) -> Vec<Object> {
         let (graph, project) = (&self.graph, self.actor.project);
         let mut history = all_pages(async |page| graph.object_history(project, id, page).await).await;
@@ -444,7 +444,7 @@ impl Story {
     }
 }
 
-/// Versions whose end is not the beginning of the next one.
+/// Returns the versions whose end is not the start of the next one.
 async fn gaps(graph: &Graph, project: ProjectId) -> i64 {
     let of = |versions: &str, newest: &str, id: &str| {
         format!(
@@ -498,7 +498,7 @@ fn merged(before: &Map<String, Value>, changes: &Map<String, Value>) -> Map<Stri
     after
 }
 
-/// `1` and `1.0` are one number.
+/// `1` and `1.0` are the same number.
 fn canonical(properties: &Map<String, Value>) -> String {
     emergent_domain::patch::canonical_json(&Value::Object(properties.clone()))
 }
@@ -508,13 +508,13 @@ fn same(one: &Thing, other: &Thing) -> bool {
     but_properties(one) == but_properties(other) && canonical(&one.properties) == canonical(&other.properties)
 }
 
-/// Plays stories side by side in projects of one database. `SEED` plays one again.
+/// Runs several sequences concurrently in projects of one database. `SEED` repeats one of them.
 async fn stories(db: TestDb, cases: u64, at_once: usize) {
     let fixed = std::env::var("SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
     let first = fixed.unwrap_or_else(|| rand::random::<u32>().into());
     let cases = if fixed.is_some() { 1 } else { cases };
     println!("seeds {first} to {}; play one again with SEED=…", first + cases - 1);
-    // The clock stands still: every version must find a moment of its own all the same.
+    // The clock does not advance, so every version must still get its own timestamp.
     let graph = Graph::new(db.db.clone(), fixed_clock(), None);
     stream::iter(first..first + cases)
         .map(|seed| {

@@ -1,4 +1,4 @@
-//! What would pile up if nobody tidied.
+//! Housekeeping deletes data that would otherwise accumulate.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,11 +23,11 @@ use serde_json::json;
 use tokio::sync::watch;
 
 mod support;
-use support::{World, new, project};
+use support::{Harness, new, project};
 
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// A job that ended now, well or badly.
+/// Inserts a job that has just ended, successfully or not.
 async fn ended(graph: &Graph, well: bool) -> JobId {
     let now = graph.clock().now();
     let end = graph.db().write(move |tx| {
@@ -108,31 +108,32 @@ both_engines! {
     }
 }
 
-/// Two servers on one database. Each keeps vectors in memory and does not hear of the other's, so
-/// one that finds what the other wrote has loaded them anew.
-async fn two_servers(db: &TestDb) -> (World, World) {
+/// Two servers on one database. Each caches vectors in memory and is not notified of the other's
+/// writes, so a server that finds an object of the other one has loaded the vectors again.
+async fn two_servers(db: &TestDb) -> (Harness, Harness) {
     let embedder: Arc<dyn Embedder> =
         emergent_llm::embedder(&EmbedderSpec::Builtin, &Credentials::default()).unwrap().unwrap();
     let here = Graph::new(db.db.clone(), fixed_clock(), Some(Arc::clone(&embedder)));
     let actor = project(&here, "test", false).await;
     let there = Graph::new(db.second_connection().await, fixed_clock(), Some(embedder));
-    let (here, there) = (World { graph: here, actor }, World { graph: there, actor });
-    for world in [&here, &there] {
-        world.object(new("Note", "", json!({ "text": "penguins" }))).await;
-        while world.graph.embed_batch(actor.project).await.unwrap() > 0 {}
+    let (here, there) = (Harness { graph: here, actor }, Harness { graph: there, actor });
+    for harness in [&here, &there] {
+        harness.object(new("Note", "", json!({ "text": "penguins" }))).await;
+        while harness.graph.embed_batch(actor.project).await.unwrap() > 0 {}
         assert_eq!(found(&here).await, 1);
     }
     (here, there)
 }
 
-/// Nothing is found in a deleted project, so that whether it was forgotten shows only afterwards.
-async fn bring_back(world: &World) {
+/// Restores the project. A search in a deleted project returns nothing, so only this shows whether
+/// the cache was cleared.
+async fn bring_back(harness: &Harness) {
     let undo = "UPDATE projects SET deleted_at = NULL";
-    let done = world.graph.db().write(|tx| tx.execute(undo, &[])).await;
+    let done = harness.graph.db().write(|tx| tx.execute(undo, &[])).await;
     done.unwrap_or_else(|error: emergent_store::Error| panic!("{error}"));
 }
 
-async fn found(world: &World) -> usize {
+async fn found(harness: &Harness) -> usize {
     let query = SearchQuery {
         query: "penguins".to_owned(),
         mode: SearchMode::Vector,
@@ -140,7 +141,7 @@ async fn found(world: &World) -> usize {
         limit: 10,
         weights: Weights::default(),
     };
-    world.graph.search(world.project(), query).await.unwrap().hits.len()
+    harness.graph.search(harness.project(), query).await.unwrap().hits.len()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,5 @@
-//! Random stories of a run that writes beside others and is then undone. The seed of a story that
-//! fails is in the message.
+//! Random sequences in which a run writes concurrently with others and is then reverted. The
+//! message of a failure contains the seed.
 
 mod support;
 
@@ -21,7 +21,7 @@ use support::*;
 const STORIES: u64 = 12;
 
 struct Story {
-    world: World,
+    harness: Harness,
     run: RunId,
     agent: Actor,
     objects: Vec<ObjectId>,
@@ -37,7 +37,7 @@ impl Story {
         let agent =
             Actor { author: Author::Run { run_id: run, tool_call_id: Some(ToolCallId::new()) }, ..actor };
         let dice = StdRng::seed_from_u64(seed);
-        Self { world: World { graph, actor }, run, agent, objects: Vec::new(), edges: Vec::new(), dice }
+        Self { harness: Harness { graph, actor }, run, agent, objects: Vec::new(), edges: Vec::new(), dice }
     }
 
     fn key(&mut self) -> Option<String> {
@@ -48,9 +48,9 @@ impl Story {
         json!({ "n": self.dice.random_range(0..4), "deep": { "m": self.dice.random_range(0..2) } })
     }
 
-    /// One random write; what the graph refuses is no matter.
+    /// Makes one random write. Writes that the graph rejects are ignored.
     async fn write(&mut self, by: Actor) {
-        let graph = self.world.graph.clone();
+        let graph = self.harness.graph.clone();
         let object = self.objects.choose(&mut self.dice).copied();
         let other = self.objects.choose(&mut self.dice).copied();
         let link = self.edges.choose(&mut self.dice).copied();
@@ -91,7 +91,7 @@ impl Story {
     }
 
     async fn versions(&self) -> Versions {
-        let (graph, project) = (&self.world.graph, self.world.project());
+        let (graph, project) = (&self.harness.graph, self.harness.project());
         let mut all = Versions::default();
         for id in &self.objects {
             let mut versions = graph.object_history(project, *id, Page::first(100)).await.unwrap().items;
@@ -108,18 +108,18 @@ impl Story {
     }
 
     async fn revert(&self) -> RevertReport {
-        self.world.graph.revert_run(self.world.actor, self.run).await.unwrap()
+        self.harness.graph.revert_run(self.harness.actor, self.run).await.unwrap()
     }
 }
 
-/// Every version of everything, oldest first.
+/// Every version of all entities, oldest first.
 #[derive(Default)]
 struct Versions {
     objects: BTreeMap<ObjectId, Vec<Object>>,
     edges: BTreeMap<RelationshipId, Vec<Relationship>>,
 }
 
-/// What an object says; `None` when it is gone.
+/// The content of an object, or `None` if it is deleted.
 fn says(object: &Object) -> Option<Value> {
     let Object { type_, key, status, labels, properties, .. } = object;
     object.deleted_at.is_none().then(|| json!([type_, key, status, labels, properties.to_map()]))
@@ -132,14 +132,14 @@ fn edge_says(edge: &Relationship) -> Option<Value> {
 }
 
 impl Versions {
-    /// Everything that lives, and what it says.
+    /// Returns all live entities with their content.
     fn living(&self) -> BTreeMap<uuid::Uuid, Value> {
         let objects = self.objects.iter().filter_map(|(id, all)| Some((id.0, says(all.last()?)?)));
         let edges = self.edges.iter().filter_map(|(id, all)| Some((id.0, edge_says(all.last()?)?)));
         objects.chain(edges).collect()
     }
 
-    /// No edge leads to what is gone, and no two are the same.
+    /// Checks that no edge has a deleted end, and that no two edges are equal.
     fn check(&self) {
         let mut places = HashSet::new();
         for edge in self.edges.values().filter_map(|all| all.last()).filter(|edge| edge.deleted_at.is_none())
@@ -152,12 +152,12 @@ impl Versions {
     }
 }
 
-/// What the run did to something, by the authors of its versions.
+/// How the run changed an entity, according to the authors of its versions.
 enum Touch<'a, T> {
     Never,
-    /// From its first write on nobody else wrote; what it was before.
+    /// Nobody else wrote after the first write of the run. Holds the version before it.
     Alone(Option<&'a T>),
-    /// Others wrote since.
+    /// Others wrote after the first write of the run.
     NotAlone,
 }
 
@@ -177,7 +177,7 @@ both_engines! {
             println!("seed {seed}");
             let mut story = Story::new(&db, seed).await;
             for _ in 0..25 {
-                story.write(story.world.actor).await;
+                story.write(story.harness.actor).await;
             }
             let before = story.versions().await.living();
             for _ in 0..40 {
@@ -190,7 +190,7 @@ both_engines! {
             after.check();
             let living: Vec<ObjectId> =
                 story.objects.iter().copied().filter(|id| before.contains_key(&id.0)).collect();
-            let mut found = indexed(&story.world.graph, story.world.project()).await;
+            let mut found = indexed(&story.harness.graph, story.harness.project()).await;
             found.retain(|id| story.objects.contains(id));
             assert_eq!(found, { let mut ids = living; ids.sort(); ids }, "seed {seed}: the text index");
         }
@@ -201,7 +201,7 @@ both_engines! {
             println!("seed {seed}");
             let mut story = Story::new(&db, 1_000 + seed).await;
             for _ in 0..60 {
-                let by = if story.dice.random_bool(0.4) { story.agent } else { story.world.actor };
+                let by = if story.dice.random_bool(0.4) { story.agent } else { story.harness.actor };
                 story.write(by).await;
             }
             let before = story.versions().await;
@@ -228,17 +228,17 @@ both_engines! {
                     Touch::Alone(was) if !refused.contains(&id.0) => {
                         assert_eq!(edge_says(now), was.and_then(edge_says), "seed {seed}: {id} as before");
                     }
-                    // Or it came back with an end that the run had deleted.
+                    // Otherwise the edge was restored with an end that the run had deleted.
                     _ if left.deleted_with.is_some() => {}
                     _ => assert_eq!(edge_says(now), edge_says(left), "seed {seed}: {id} as it was left"),
                 }
             }
 
-            let told = story.world.change_kinds().await.len();
+            let told = story.harness.change_kinds().await.len();
             let again = story.revert().await;
             assert_eq!(again.undone, [], "seed {seed}: a second time");
             assert_eq!(again.conflicts.len(), report.conflicts.len(), "seed {seed}: a second time");
-            assert_eq!(story.world.change_kinds().await.len(), told, "seed {seed}: a second time");
+            assert_eq!(story.harness.change_kinds().await.len(), told, "seed {seed}: a second time");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What holds for tasks, whichever way they are written.
+//! The rules for tasks hold regardless of how a task is written.
 
 mod support;
 
@@ -19,14 +19,14 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::{Map, json};
 use support::*;
 
-async fn task(world: &World, key: &str) -> ObjectId {
-    world.object(new("SpecTask", "", json!({ "key": key, "title": key }))).await
+async fn task(harness: &Harness, key: &str) -> ObjectId {
+    harness.object(new("SpecTask", "", json!({ "key": key, "title": key }))).await
 }
 
-async fn tasks_named<const N: usize>(world: &World, keys: [&str; N]) -> [ObjectId; N] {
+async fn tasks_named<const N: usize>(harness: &Harness, keys: [&str; N]) -> [ObjectId; N] {
     let mut ids = [ObjectId(uuid::Uuid::nil()); N];
     for (id, key) in ids.iter_mut().zip(keys) {
-        *id = task(world, key).await;
+        *id = task(harness, key).await;
     }
     ids
 }
@@ -39,11 +39,11 @@ fn status(object: &Object) -> String {
     object.properties.to_map()["status"].as_str().unwrap().to_owned()
 }
 
-async fn become_(world: &World, id: ObjectId, to: &str) -> Result<Object> {
-    world.graph.update_object(world.actor, id, moved(to)).await
+async fn become_(harness: &Harness, id: ObjectId, to: &str) -> Result<Object> {
+    harness.graph.update_object(harness.actor, id, moved(to)).await
 }
 
-/// A write as the dispatcher makes it.
+/// Runs a write with the rights of the dispatcher.
 async fn as_dispatcher<T: Send + 'static>(
     graph: &Graph,
     actor: Actor,
@@ -59,11 +59,11 @@ async fn as_dispatcher<T: Send + 'static>(
         .await
 }
 
-async fn workflow(world: &World, max_tasks: usize) -> WorkflowId {
+async fn workflow(harness: &Harness, max_tasks: usize) -> WorkflowId {
     let settings = WorkflowSettings { max_tasks, ..WorkflowSettings::default() };
-    let workflow = fixtures::workflow(world.project(), settings, world.graph.clock().now());
+    let workflow = fixtures::workflow(harness.project(), settings, harness.graph.clock().now());
     let id = workflow.id;
-    world
+    harness
         .graph
         .db()
         .write(move |tx| workflows::insert(tx, &workflow))
@@ -72,10 +72,10 @@ async fn workflow(world: &World, max_tasks: usize) -> WorkflowId {
     id
 }
 
-async fn revision(world: &World, id: WorkflowId) -> i64 {
-    let project = world.project();
+async fn revision(harness: &Harness, id: WorkflowId) -> i64 {
+    let project = harness.project();
     let found: emergent_store::Result<_> =
-        world.graph.db().read(move |tx| workflows::get(tx, project, id)).await;
+        harness.graph.db().read(move |tx| workflows::get(tx, project, id)).await;
     found.unwrap().unwrap().revision
 }
 
@@ -83,11 +83,11 @@ fn in_workflow(id: WorkflowId, key: &str) -> emergent_domain::object::NewObject 
     new("SpecTask", &format!("{id}/{key}"), json!({ "key": key, "workflow_id": id }))
 }
 
-/// A run that writes, so that what it wrote can be undone.
-fn by_run(world: &World) -> (Actor, RunId) {
+/// An actor that writes as a run, so that its writes can be reverted.
+fn by_run(harness: &Harness) -> (Actor, RunId) {
     let run_id = RunId::new();
     let author = Author::Run { run_id, tool_call_id: Some(ToolCallId::new()) };
-    (Actor { author, ..world.actor }, run_id)
+    (Actor { author, ..harness.actor }, run_id)
 }
 
 fn conflict<T: std::fmt::Debug>(outcome: Result<T>) -> String {
@@ -99,68 +99,68 @@ fn conflict<T: std::fmt::Debug>(outcome: Result<T>) -> String {
 
 both_engines! {
     async fn a_task_begins_pending_and_moves_only_as_tasks_move(db: TestDb) {
-        let world = World::new(&db).await;
-        let id = task(&world, "build").await;
-        assert_eq!(status(&world.graph.get_object(world.project(), id).await.unwrap()), "pending");
+        let harness = Harness::new(&db).await;
+        let id = task(&harness, "build").await;
+        assert_eq!(status(&harness.graph.get_object(harness.project(), id).await.unwrap()), "pending");
         assert_eq!(
-            problem(world.graph.create_object(world.actor, new("SpecTask", "", json!({ "status": "completed" }))).await),
-            "properties.status: a new task is pending, not completed: make it so, and move it on from there"
+            problem(harness.graph.create_object(harness.actor, new("SpecTask", "", json!({ "status": "completed" }))).await),
+            "properties.status: a new task must be pending, not completed: create it as pending, then change its status"
         );
         assert_eq!(
-            problem(become_(&world, id, "done").await),
+            problem(become_(&harness, id, "done").await),
             "properties.status: \"done\" is not one of pending, in_progress, completed, failed, paused, skipped"
         );
         assert_eq!(
-            conflict(become_(&world, id, "failed").await),
-            "the task `build` is pending and can only become in_progress, completed or skipped, not failed"
+            conflict(become_(&harness, id, "failed").await),
+            "the task `build` is pending, which can only become in_progress, completed or skipped; it cannot become failed"
         );
-        assert_eq!(status(&become_(&world, id, "in_progress").await.unwrap()), "in_progress");
-        assert_eq!(status(&become_(&world, id, "completed").await.unwrap()), "completed");
+        assert_eq!(status(&become_(&harness, id, "in_progress").await.unwrap()), "in_progress");
+        assert_eq!(status(&become_(&harness, id, "completed").await.unwrap()), "completed");
         assert_eq!(
-            conflict(become_(&world, id, "pending").await),
-            "the task `build` is completed and stays so, not pending"
+            conflict(become_(&harness, id, "pending").await),
+            "the task `build` is completed, which is final; it cannot become pending"
         );
-        // Taking the status away is to send it back; everything else of it may change.
+        // Removing the status resets the task to pending. All other properties may change.
         let none = ObjectPatch { properties: Some(map(json!({ "status": null }))), ..ObjectPatch::default() };
-        conflict(world.graph.update_object(world.actor, id, none).await);
+        conflict(harness.graph.update_object(harness.actor, id, none).await);
         let other = ObjectPatch { properties: Some(map(json!({ "summary": "s" }))), ..ObjectPatch::default() };
-        assert_eq!(status(&world.graph.update_object(world.actor, id, other).await.unwrap()), "completed");
-        // What becomes a task begins like one.
-        let thing = world.object(new("Thing", "", json!({ "status": "completed" }))).await;
+        assert_eq!(status(&harness.graph.update_object(harness.actor, id, other).await.unwrap()), "completed");
+        // An object that becomes a task must be pending.
+        let thing = harness.object(new("Thing", "", json!({ "status": "completed" }))).await;
         let turn = ObjectPatch { type_: Some("SpecTask".into()), ..ObjectPatch::default() };
-        assert!(problem(world.graph.update_object(world.actor, thing, turn).await).starts_with("properties.status"));
-        world.object(new("Thing", "", json!({ "status": "whatever" }))).await;
+        assert!(problem(harness.graph.update_object(harness.actor, thing, turn).await).starts_with("properties.status"));
+        harness.object(new("Thing", "", json!({ "status": "whatever" }))).await;
     }
 
     async fn the_dispatcher_makes_moves_of_its_own(db: TestDb) {
-        let world = World::new(&db).await;
-        let id = task(&world, "build").await;
+        let harness = Harness::new(&db).await;
+        let id = task(&harness, "build").await;
         for to in ["in_progress", "completed", "pending", "failed", "pending"] {
             let step = moved(to);
-            let after = as_dispatcher(&world.graph, world.actor, move |tx, writer| {
+            let after = as_dispatcher(&harness.graph, harness.actor, move |tx, writer| {
                 objects::update(tx, writer, id, &step)
             });
             assert_eq!(status(&after.await.unwrap()), to);
         }
-        let back = as_dispatcher(&world.graph, world.actor, move |tx, writer| {
+        let back = as_dispatcher(&harness.graph, harness.actor, move |tx, writer| {
             objects::update(tx, writer, id, &moved("paused"))
         });
         assert_eq!(
             conflict(back.await),
-            "the task `build` is pending and can only become in_progress, completed, failed or skipped, not paused"
+            "the task `build` is pending, which can only become in_progress, completed, failed or skipped; it cannot become paused"
         );
     }
 
     async fn an_import_brings_tasks_as_they_are_and_moves_them_as_tasks_move(db: TestDb) {
-        let world = World::new(&db).await;
+        let harness = Harness::new(&db).await;
         let line = |key: &str, status: &str| {
             json!({ "kind": "object", "type": "SpecTask", "key": key, "properties": { "status": status } }).to_string()
         };
         let lines = vec![(1, line("a", "failed")), (2, line("b", "completed")), (3, line("c", "in_progress"))];
-        let first = world.graph.import_batch(world.actor, lines).await.unwrap();
+        let first = harness.graph.import_batch(harness.actor, lines).await.unwrap();
         assert_eq!((first.objects.created, first.errors.len()), (3, 0));
         let lines = vec![(1, line("a", "failed")), (2, line("b", "pending")), (3, line("c", "completed"))];
-        let again = world.graph.import_batch(world.actor, lines).await.unwrap();
+        let again = harness.graph.import_batch(harness.actor, lines).await.unwrap();
         assert_eq!((again.objects.unchanged, again.objects.updated), (1, 1));
         assert_eq!(again.errors.iter().map(|error| error.line).collect::<Vec<_>>(), [2]);
         let edge = |from: &str, to: &str| {
@@ -168,31 +168,31 @@ both_engines! {
             json!({ "kind": "relationship", "type": "blocks", "from": end(from), "to": end(to) }).to_string()
         };
         let lines = vec![(1, edge("a", "b")), (2, edge("b", "c")), (3, edge("c", "a")), (4, edge("a", "c"))];
-        let edges = world.graph.import_batch(world.actor, lines).await.unwrap();
+        let edges = harness.graph.import_batch(harness.actor, lines).await.unwrap();
         assert_eq!(edges.relationships.created, 3);
         assert_eq!(edges.errors.len(), 1);
         assert_eq!(edges.errors[0].line, 3);
-        assert!(edges.errors[0].message.contains("in a circle: "), "{}", edges.errors[0].message);
+        assert!(edges.errors[0].message.contains("dependency cycle: "), "{}", edges.errors[0].message);
     }
 
     async fn tasks_do_not_wait_for_one_another_in_a_circle(db: TestDb) {
-        let world = World::new(&db).await;
-        let graph = &world.graph;
-        let [a, b, c] = tasks_named(&world, ["a", "b", "c"]).await;
-        let block = async |from, to| graph.create_relationship(world.actor, edge("blocks", from, to)).await;
+        let harness = Harness::new(&db).await;
+        let graph = &harness.graph;
+        let [a, b, c] = tasks_named(&harness, ["a", "b", "c"]).await;
+        let block = async |from, to| graph.create_relationship(harness.actor, edge("blocks", from, to)).await;
         block(a, b).await.unwrap();
         block(b, c).await.unwrap();
-        let round = "would let tasks wait for one another in a circle: ";
-        assert_eq!(problem(block(c, a).await), format!("toId: {round}c → a → b → c"));
-        assert_eq!(problem(block(b, b).await), format!("toId: {round}b → b"));
+        let round = "would create a dependency cycle: ";
+        assert_eq!(problem(block(c, a).await), format!("toId: {round}c → a → b → c; remove one of these edges"));
+        assert_eq!(problem(block(b, b).await), format!("toId: {round}b → b; remove one of these edges"));
         assert!(!block(a, b).await.unwrap().1, "the same edge again is the one that is there");
 
-        // Several at once, also those that close it only together.
-        let d = task(&world, "d").await;
-        let some = || vec![edge("blocks", c, d), edge("blocks", d, a), edge("likes", d, a), edge("blocks", a, d)];
-        let all = graph.bulk_create_relationships(world.actor, some(), true).await;
-        assert_eq!(problem(all), format!("relationships[1].toId: {round}d → a → b → c → d"));
-        let each = graph.bulk_create_relationships(world.actor, some(), false).await.unwrap();
+        // Several edges at once, including those that close a cycle only together.
+        let d = task(&harness, "d").await;
+        let new_edges = || vec![edge("blocks", c, d), edge("blocks", d, a), edge("likes", d, a), edge("blocks", a, d)];
+        let all = graph.bulk_create_relationships(harness.actor, new_edges(), true).await;
+        assert_eq!(problem(all), format!("relationships[1].toId: {round}d → a → b → c → d; remove one of these edges"));
+        let each = graph.bulk_create_relationships(harness.actor, new_edges(), false).await.unwrap();
         assert_eq!(each.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true, true]);
 
         let task_of = |key: &str| (Some(key.to_owned()), new("SpecTask", "", json!({ "title": key })));
@@ -208,152 +208,152 @@ both_engines! {
                 joined(EdgeEnd::Id(d), name("x")),
             ],
         };
-        let before = world.change_kinds().await;
+        let before = harness.change_kinds().await;
         assert_eq!(
-            problem(graph.create_subgraph(world.actor, subgraph).await),
-            format!("relationships[2].toId: {round}d → x → y → a → d")
+            problem(graph.create_subgraph(harness.actor, subgraph).await),
+            format!("relationships[2].toId: {round}d → x → y → a → d; remove one of these edges")
         );
-        assert_eq!(world.change_kinds().await, before, "nothing of it is left");
+        assert_eq!(harness.change_kinds().await, before, "nothing of it is left");
 
-        // Others than tasks may go round as they like.
-        let [p, q] = [world.object(new("Thing", "", json!({}))).await, world.object(new("Thing", "", json!({}))).await];
+        // Objects other than tasks may form cycles.
+        let [p, q] = [harness.object(new("Thing", "", json!({}))).await, harness.object(new("Thing", "", json!({}))).await];
         block(p, q).await.unwrap();
         block(q, p).await.unwrap();
-        // Until they become tasks.
+        // They are rejected as soon as they become tasks.
         let turn = || ObjectPatch { type_: Some("SpecTask".into()), ..ObjectPatch::default() };
-        assert!(conflict(graph.update_object(world.actor, p, turn()).await).contains("in a circle: "));
+        assert!(conflict(graph.update_object(harness.actor, p, turn()).await).contains("dependency cycle: "));
     }
 
     async fn what_comes_back_closes_no_circle(db: TestDb) {
-        let world = World::new(&db).await;
-        let graph = &world.graph;
-        let [a, b, c] = tasks_named(&world, ["a", "b", "c"]).await;
-        world.edge("blocks", a, b).await;
-        world.edge("blocks", b, c).await;
-        graph.delete_object(world.actor, b, None).await.unwrap();
-        let back = world.edge("blocks", c, a).await;
+        let harness = Harness::new(&db).await;
+        let graph = &harness.graph;
+        let [a, b, c] = tasks_named(&harness, ["a", "b", "c"]).await;
+        harness.edge("blocks", a, b).await;
+        harness.edge("blocks", b, c).await;
+        graph.delete_object(harness.actor, b, None).await.unwrap();
+        let back = harness.edge("blocks", c, a).await;
         assert_eq!(
-            conflict(graph.restore_object(world.actor, b).await),
-            "it cannot come back: it would let tasks wait for one another in a circle: b → c → a → b"
+            conflict(graph.restore_object(harness.actor, b).await),
+            "it cannot be restored: it would create a dependency cycle: b → c → a → b; remove one of these edges"
         );
-        graph.delete_relationship(world.actor, back.id, None).await.unwrap();
-        graph.restore_object(world.actor, b).await.unwrap();
-        assert_eq!(world.neighbours(b).await.len(), 2);
+        graph.delete_relationship(harness.actor, back.id, None).await.unwrap();
+        graph.restore_object(harness.actor, b).await.unwrap();
+        assert_eq!(harness.neighbours(b).await.len(), 2);
 
-        // A run took an edge and a task away; others built on that.
-        let (actor, run) = by_run(&world);
-        let edges = graph.object_edges(world.project(), b, Direction::Out, vec![], Page::first(9)).await.unwrap().items;
+        // A run deletes an edge and a task, and others then add edges that rely on the deletion.
+        let (actor, run) = by_run(&harness);
+        let edges = graph.object_edges(harness.project(), b, Direction::Out, vec![], Page::first(9)).await.unwrap().items;
         graph.delete_relationship(actor, edges[0].id, None).await.unwrap();
-        let e = task(&world, "e").await;
-        world.edge("blocks", c, e).await;
-        world.edge("blocks", e, a).await;
+        let e = task(&harness, "e").await;
+        harness.edge("blocks", c, e).await;
+        harness.edge("blocks", e, a).await;
         graph.delete_object(actor, e, None).await.unwrap();
-        world.edge("blocks", a, c).await;
-        let reverted = graph.revert_run(world.actor, run).await.unwrap();
+        harness.edge("blocks", a, c).await;
+        let reverted = graph.revert_run(harness.actor, run).await.unwrap();
         let reasons: Vec<&str> = reverted.conflicts.iter().map(|one| one.reason.as_str()).collect();
-        assert!(reasons[0].contains("in a circle: "), "{reasons:?}");
+        assert!(reasons[0].contains("dependency cycle: "), "{reasons:?}");
         let ahead = db.read(move |tx| tasks::reachable_blocks(tx, &[a, b, c, e])).await.unwrap();
         assert_eq!(emergent_domain::task::find_cycle(&ahead), None);
     }
 
     async fn undoing_a_run_moves_tasks_as_tasks_move(db: TestDb) {
-        let world = World::new(&db).await;
-        let graph = &world.graph;
-        let [a, b, c] = tasks_named(&world, ["a", "b", "c"]).await;
-        let (actor, run) = by_run(&world);
+        let harness = Harness::new(&db).await;
+        let graph = &harness.graph;
+        let [a, b, c] = tasks_named(&harness, ["a", "b", "c"]).await;
+        let (actor, run) = by_run(&harness);
         for id in [a, b, c] {
-            become_(&world, id, "in_progress").await.unwrap();
+            become_(&harness, id, "in_progress").await.unwrap();
         }
         graph.update_object(actor, a, moved("completed")).await.unwrap();
         graph.update_object(actor, b, moved("pending")).await.unwrap();
         graph.update_object(actor, c, moved("completed")).await.unwrap();
         graph.delete_object(actor, c, None).await.unwrap();
-        let reverted = graph.revert_run(world.actor, run).await.unwrap();
+        let reverted = graph.revert_run(harness.actor, run).await.unwrap();
         let told: Vec<(ObjectId, &str)> =
             reverted.conflicts.iter().map(|one| (ObjectId(one.id), one.reason.as_str())).collect();
         assert_eq!(told, [
-            (a, "the task `a` is completed and stays so, not in_progress"),
-            (c, "the task `c` is completed and stays so, not in_progress"),
+            (a, "the task `a` is completed, which is final; it cannot become in_progress"),
+            (c, "the task `c` is completed, which is final; it cannot become in_progress"),
         ]);
-        assert_eq!(status(&graph.get_object(world.project(), b).await.unwrap()), "in_progress");
-        assert_eq!(status(&graph.get_object(world.project(), a).await.unwrap()), "completed");
+        assert_eq!(status(&graph.get_object(harness.project(), b).await.unwrap()), "in_progress");
+        assert_eq!(status(&graph.get_object(harness.project(), a).await.unwrap()), "completed");
     }
 
     async fn whoever_walks_a_workflow_hears_of_every_change_of_its_tasks(db: TestDb) {
-        let world = World::new(&db).await;
-        let graph = &world.graph;
-        let (flow, other) = (workflow(&world, 10).await, workflow(&world, 10).await);
+        let harness = Harness::new(&db).await;
+        let graph = &harness.graph;
+        let (flow, other) = (workflow(&harness, 10).await, workflow(&harness, 10).await);
         let mut seen = 0;
         let mut heard = async |what: &str, whether: bool| {
-            let now = revision(&world, flow).await;
+            let now = revision(&harness, flow).await;
             assert_eq!(now > seen, whether, "{what}");
             seen = now;
         };
-        let a = world.object(in_workflow(flow, "a")).await;
+        let a = harness.object(in_workflow(flow, "a")).await;
         heard("a new task", true).await;
-        let b = world.object(in_workflow(other, "b")).await;
+        let b = harness.object(in_workflow(other, "b")).await;
         heard("a task of another workflow", false).await;
-        let edge = world.edge("blocks", b, a).await;
+        let edge = harness.edge("blocks", b, a).await;
         heard("a new edge", true).await;
         let weight = emergent_domain::relationship::RelationshipPatch { weight: Some(Some(0.5)), ..Default::default() };
-        graph.update_relationship(world.actor, edge.id, weight).await.unwrap();
+        graph.update_relationship(harness.actor, edge.id, weight).await.unwrap();
         heard("a changed edge", true).await;
-        become_(&world, b, "in_progress").await.unwrap();
+        become_(&harness, b, "in_progress").await.unwrap();
         heard("a move elsewhere", false).await;
-        become_(&world, a, "skipped").await.unwrap();
+        become_(&harness, a, "skipped").await.unwrap();
         heard("a move", true).await;
-        let (actor, run) = by_run(&world);
+        let (actor, run) = by_run(&harness);
         graph.delete_relationship(actor, edge.id, None).await.unwrap();
         heard("an edge that goes", true).await;
-        graph.revert_run(world.actor, run).await.unwrap();
+        graph.revert_run(harness.actor, run).await.unwrap();
         heard("an edge that comes back", true).await;
-        graph.delete_object(world.actor, b, None).await.unwrap();
+        graph.delete_object(harness.actor, b, None).await.unwrap();
         heard("a blocker that goes", true).await;
-        graph.restore_object(world.actor, b).await.unwrap();
+        graph.restore_object(harness.actor, b).await.unwrap();
         heard("a blocker that comes back", true).await;
         let leaves = ObjectPatch { properties: Some(map(json!({ "workflow_id": other }))), ..ObjectPatch::default() };
-        graph.update_object(world.actor, a, leaves).await.unwrap();
+        graph.update_object(harness.actor, a, leaves).await.unwrap();
         heard("a task that leaves", true).await;
-        world.object(new("Thing", "", json!({ "workflow_id": flow }))).await;
+        harness.object(new("Thing", "", json!({ "workflow_id": flow }))).await;
         heard("something that is no task", false).await;
         let draft = objects::ObjectDraft::new(in_workflow(flow, "c")).unwrap();
-        let c = as_dispatcher(graph, world.actor, move |tx, writer| objects::create(tx, writer, &draft)).await.unwrap();
+        let c = as_dispatcher(graph, harness.actor, move |tx, writer| objects::create(tx, writer, &draft)).await.unwrap();
         let draft = relationships::RelationshipDraft::new(support::edge("blocks", b, c.id)).unwrap();
-        as_dispatcher(graph, world.actor, move |tx, writer| relationships::create(tx, writer, &draft)).await.unwrap();
+        as_dispatcher(graph, harness.actor, move |tx, writer| relationships::create(tx, writer, &draft)).await.unwrap();
         heard("what the dispatcher does itself", false).await;
     }
 
     async fn a_workflow_takes_so_many_tasks_and_no_more(db: TestDb) {
-        let world = World::new(&db).await;
-        let graph = &world.graph;
-        let (flow, wide) = (workflow(&world, 2).await, workflow(&world, 10).await);
+        let harness = Harness::new(&db).await;
+        let graph = &harness.graph;
+        let (flow, wide) = (workflow(&harness, 2).await, workflow(&harness, 10).await);
         let made = graph
-            .bulk_create_objects(world.actor, ["a", "b", "c"].map(|key| in_workflow(flow, key)).into(), false)
+            .bulk_create_objects(harness.actor, ["a", "b", "c"].map(|key| in_workflow(flow, key)).into(), false)
             .await
             .unwrap();
         assert_eq!(made.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
-        let full = format!("the workflow `{flow}` has 2 tasks, and max_tasks is 2: it takes no more");
-        assert_eq!(conflict(graph.create_object(world.actor, in_workflow(flow, "d")).await), full);
-        let from_wide = world.object(in_workflow(wide, "x")).await;
+        let full = format!("the workflow `{flow}` is full: it has 2 tasks, the limit is `max_tasks`");
+        assert_eq!(conflict(graph.create_object(harness.actor, in_workflow(flow, "d")).await), full);
+        let from_wide = harness.object(in_workflow(wide, "x")).await;
         let joins = ObjectPatch { properties: Some(map(json!({ "workflow_id": flow }))), ..ObjectPatch::default() };
-        assert_eq!(conflict(graph.update_object(world.actor, from_wide, joins).await), full);
-        become_(&world, made[0].as_ref().unwrap().id, "in_progress").await.unwrap();
+        assert_eq!(conflict(graph.update_object(harness.actor, from_wide, joins).await), full);
+        become_(&harness, made[0].as_ref().unwrap().id, "in_progress").await.unwrap();
     }
 
     async fn two_who_would_close_a_circle_together_do_not(db: TestDb) {
-        let world = World::new(&db).await;
+        let harness = Harness::new(&db).await;
         let rounds = if db.engine() == Engine::Postgres { 40 } else { 10 };
         for round in 0..rounds {
-            let [a, b] = tasks_named(&world, ["a", "b"]).await;
+            let [a, b] = tasks_named(&harness, ["a", "b"]).await;
             let close = |from, to| {
-                let (graph, actor) = (world.graph.clone(), world.actor);
+                let (graph, actor) = (harness.graph.clone(), harness.actor);
                 tokio::spawn(async move { graph.create_relationship(actor, edge("blocks", from, to)).await })
             };
             let (one, other) = (close(a, b), close(b, a));
             let (one, other) = (one.await.unwrap(), other.await.unwrap());
             assert!(one.is_ok() != other.is_ok(), "round {round}: {one:?} {other:?}");
             let error = one.err().or(other.err()).unwrap();
-            assert!(error.to_string().contains("in a circle: "), "{error}");
+            assert!(error.to_string().contains("dependency cycle: "), "{error}");
         }
     }
 
@@ -361,16 +361,16 @@ both_engines! {
         let seed = rand::random::<u64>();
         println!("seed {seed}");
         let mut chance = StdRng::seed_from_u64(seed);
-        let world = World::new(&db).await;
-        let flow = workflow(&world, 100).await;
+        let harness = Harness::new(&db).await;
+        let flow = workflow(&harness, 100).await;
         let mut ids = Vec::new();
         for at in 0..8 {
-            ids.push(world.object(in_workflow(flow, &format!("t{at}"))).await);
+            ids.push(harness.object(in_workflow(flow, &format!("t{at}"))).await);
         }
         let mut writers = Vec::new();
         for _ in 0..4 {
             let mut chance = StdRng::seed_from_u64(chance.random());
-            let (graph, actor, ids) = (world.graph.clone(), world.actor, ids.clone());
+            let (graph, actor, ids) = (harness.graph.clone(), harness.actor, ids.clone());
             writers.push(tokio::spawn(async move {
                 for _ in 0..25 {
                     let mut one = || ids[chance.random_range(0..ids.len())];
@@ -403,8 +403,8 @@ both_engines! {
 #[tokio::test]
 async fn what_can_start_is_found_by_the_index_of_tasks() {
     let db = TestDb::sqlite().await;
-    let world = World::new(&db).await;
-    let project = world.project();
+    let harness = Harness::new(&db).await;
+    let project = harness.project();
     for (workflow, index) in
         [(Some(WorkflowId::new()), "graph_objects_tasks ("), (None, "graph_objects_tasks_page (")]
     {

@@ -1,4 +1,4 @@
-//! Projects and the tokens that open them.
+//! Projects and their tokens.
 
 mod support;
 
@@ -18,9 +18,9 @@ fn reads() -> BTreeSet<Scope> {
 
 both_engines! {
     async fn a_secret_opens_its_token_and_nothing_else_does(db: TestDb) {
-        let world = World::new(&db).await;
-        let graph = &world.graph;
-        let (token, secret) = graph.create_token("ci", reads(), Some(world.project()), None).await.unwrap();
+        let harness = Harness::new(&db).await;
+        let graph = &harness.graph;
+        let (token, secret) = graph.create_token("ci", reads(), Some(harness.project()), None).await.unwrap();
         assert!(secret.starts_with("emt_") && secret.len() > 40);
         assert_eq!(graph.authenticate(&secret).await.unwrap(), Some(token.clone()));
         let (_, other) = graph.create_token("ci", reads(), None, None).await.unwrap();
@@ -34,41 +34,41 @@ both_engines! {
     }
 
     async fn a_token_ends_when_it_is_revoked_expires_or_its_project_goes(db: TestDb) {
-        let world = World::new(&db).await;
-        let graph = &world.graph;
+        let harness = Harness::new(&db).await;
+        let graph = &harness.graph;
         let end = graph.clock().now() + Duration::from_secs(60);
         let (_, expiring) = graph.create_token("a", reads(), None, Some(end)).await.unwrap();
         let (revoked, secret) = graph.create_token("b", reads(), None, None).await.unwrap();
-        let (_, of_project) = graph.create_token("c", reads(), Some(world.project()), None).await.unwrap();
+        let (_, of_project) = graph.create_token("c", reads(), Some(harness.project()), None).await.unwrap();
         let opens = async |secret: &str| graph.authenticate(secret).await.unwrap().is_some();
         assert!(opens(&expiring).await && opens(&secret).await && opens(&of_project).await);
         let first = graph.revoke_token(None, revoked.id).await.unwrap();
         graph.clock().advance(Duration::from_secs(60));
         assert_eq!(graph.revoke_token(None, revoked.id).await.unwrap().revoked_at, first.revoked_at);
-        graph.delete_project(world.project()).await.unwrap();
+        graph.delete_project(harness.project()).await.unwrap();
         assert!(!opens(&expiring).await && !opens(&secret).await && !opens(&of_project).await);
         assert_eq!(problem(graph.create_token("d", reads(), None, Some(end)).await), "expiresAt: must be in the future");
         assert!(problem(graph.create_token("d", BTreeSet::new(), None, None).await).starts_with("scopes"));
         assert!(problem(graph.create_token("", reads(), None, None).await).starts_with("name"));
-        let gone = graph.create_token("d", reads(), Some(world.project()), None).await;
+        let gone = graph.create_token("d", reads(), Some(harness.project()), None).await;
         assert!(matches!(gone, Err(Error::NotFound { what: "project", .. })));
     }
 
     async fn tokens_are_listed_and_revoked_within_their_project(db: TestDb) {
-        let world = World::new(&db).await;
-        let graph = &world.graph;
+        let harness = Harness::new(&db).await;
+        let graph = &harness.graph;
         let other = project(graph, "other", false).await.project;
         let mut made = Vec::new();
-        for owner in [Some(world.project()), None, Some(other), Some(world.project()), Some(world.project())] {
+        for owner in [Some(harness.project()), None, Some(other), Some(harness.project()), Some(harness.project())] {
             made.push(graph.create_token("t", reads(), owner, None).await.unwrap().0);
         }
         let list = async |project: Option<ProjectId>| -> Vec<TokenId> {
             all_pages(async |page| graph.list_tokens(project, page).await).await.iter().map(|token| token.id).collect()
         };
         assert_eq!(list(None).await, [made[4].id, made[3].id, made[2].id, made[1].id, made[0].id]);
-        assert_eq!(list(Some(world.project())).await, [made[4].id, made[3].id, made[0].id]);
+        assert_eq!(list(Some(harness.project())).await, [made[4].id, made[3].id, made[0].id]);
         for stranger in [made[2].id, made[1].id, TokenId::new()] {
-            let outcome = graph.revoke_token(Some(world.project()), stranger).await;
+            let outcome = graph.revoke_token(Some(harness.project()), stranger).await;
             assert!(matches!(outcome, Err(Error::NotFound { what: "token", .. })), "{outcome:?}");
         }
         graph.revoke_token(Some(other), made[2].id).await.unwrap();

@@ -1,4 +1,4 @@
-//! Whole graphs out and in again.
+//! Export and import of whole graphs.
 
 mod support;
 
@@ -31,7 +31,7 @@ async fn export(graph: &Graph, project: ProjectId) -> Vec<u8> {
     parts.concat()
 }
 
-/// Imports a file that arrives in parts of this many bytes; every progress, the last one last.
+/// Imports a file that arrives in parts of this many bytes. Returns every progress report in order.
 async fn import_parts(
     graph: &Graph,
     actor: Actor,
@@ -51,8 +51,8 @@ async fn import(graph: &Graph, actor: Actor, file: impl AsRef<[u8]>) -> ImportPr
     ImportProgress { errors, ..progress.last().unwrap().clone() }
 }
 
-/// What a project has, without what may differ after a journey: ids, versions, moments. Objects
-/// are told apart by their key, or by the property `n`.
+/// Returns the content of a project without ids, versions and timestamps, which may differ after an
+/// import. Objects are identified by their key, or by the property `n`.
 #[derive(Debug, PartialEq)]
 struct Contents {
     objects: Vec<String>,
@@ -111,37 +111,37 @@ const FAMILY: &str = r#"{"kind":"object","type":"Person","key":"ada","status":"a
 
 both_engines! {
     async fn a_file_is_imported_and_importing_it_again_changes_nothing(db: TestDb) {
-        let world = World::new(&db).await;
-        let first = import(&world.graph, world.actor, FAMILY).await;
+        let harness = Harness::new(&db).await;
+        let first = import(&harness.graph, harness.actor, FAMILY).await;
         assert_eq!((first.objects, first.relationships), (counts(2, 0, 0), counts(1, 0, 0)));
         assert_eq!((first.lines, first.bytes, first.failed), (4, FAMILY.len() as u64, 0));
-        assert_eq!(world.change_kinds().await, ["object_created", "object_created", "relationship_created"]);
-        assert_eq!(indexed(&world.graph, world.project()).await.len(), 2);
+        assert_eq!(harness.change_kinds().await, ["object_created", "object_created", "relationship_created"]);
+        assert_eq!(indexed(&harness.graph, harness.project()).await.len(), 2);
 
-        let before = contents(&world.graph, world.project()).await;
-        let again = import(&world.graph, world.actor, FAMILY).await;
+        let before = contents(&harness.graph, harness.project()).await;
+        let again = import(&harness.graph, harness.actor, FAMILY).await;
         assert_eq!((again.objects, again.relationships), (counts(0, 0, 2), counts(0, 0, 1)));
-        assert_eq!(contents(&world.graph, world.project()).await, before);
-        assert_eq!(world.change_kinds().await.len(), 3);
+        assert_eq!(contents(&harness.graph, harness.project()).await, before);
+        assert_eq!(harness.change_kinds().await.len(), 3);
     }
 
     async fn a_changed_file_changes_what_it_names_and_nothing_else(db: TestDb) {
-        let world = World::new(&db).await;
-        import(&world.graph, world.actor, FAMILY).await;
+        let harness = Harness::new(&db).await;
+        import(&harness.graph, harness.actor, FAMILY).await;
         let changed = r#"{"kind":"object","type":"Person","key":"ada","properties":{"name":"Ada L.","n":null}}
 {"kind":"object","type":"Person","key":"ada","status":null}
 {"kind":"relationship","type":"knows","from":{"type":"Person","key":"ada"},"to":{"type":"Person","key":"bob"},"weight":0.75}"#;
-        let done = import(&world.graph, world.actor, changed).await;
+        let done = import(&harness.graph, harness.actor, changed).await;
         assert_eq!((done.objects, done.relationships, done.failed), (counts(0, 2, 0), counts(0, 1, 0), 0));
-        let now = contents(&world.graph, world.project()).await;
+        let now = contents(&harness.graph, harness.project()).await;
         assert!(now.objects[0].contains(r#"None ["a", "b"] {"name":"Ada L."}"#), "{now:?}");
         assert!(now.edges[0].contains(r#"{"since":1990}"#), "{now:?}");
-        let again = import(&world.graph, world.actor, changed).await;
+        let again = import(&harness.graph, harness.actor, changed).await;
         assert_eq!((again.objects, again.relationships), (counts(0, 0, 2), counts(0, 0, 1)));
     }
 
     async fn wrong_lines_are_told_with_their_number_and_the_others_go_in(db: TestDb) {
-        let world = World::new(&db).await;
+        let harness = Harness::new(&db).await;
         let mut file = FAMILY.as_bytes().to_vec();
         file.extend(b"{broken\n");
         file.extend(b"{\"kind\":\"object\",\"type\":\"T\",\"key\":\"\xff\"}\n");
@@ -149,7 +149,7 @@ both_engines! {
         file.extend(br#"{"kind":"relationship","type":"knows","from":{"type":"Person","key":"ada"},"to":{"type":"Person","key":"nobody"}}"#);
         file.extend(b"\n{\"kind\":\"object\",\"type\":\"T\",\"key\":\"last\",\"colour\":1}\n");
         file.extend(b"{\"kind\":\"object\",\"type\":\"T\",\"key\":\"last\"}");
-        let done = import(&world.graph, world.actor, &file).await;
+        let done = import(&harness.graph, harness.actor, &file).await;
         let lines: Vec<u64> = done.errors.iter().map(|error| error.line).collect();
         assert_eq!(lines, [5, 6, 7, 8, 9]);
         assert_eq!(done.failed, 5);
@@ -164,55 +164,56 @@ both_engines! {
     }
 
     async fn a_wrong_line_stops_an_import_that_is_told_to(db: TestDb) {
-        let world = World::new(&db).await;
+        let harness = Harness::new(&db).await;
         let good = |from: usize, to: usize| -> String {
             (from..to).map(|n| format!("{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"{n}\"}}\n")).collect()
         };
         let file = format!("{}{{broken\n{}", good(0, 3_000), good(3_000, 8_000));
-        let progress = import_parts(&world.graph, world.actor, file.as_bytes(), 10_000, OnError::Stop).await;
+        let progress = import_parts(&harness.graph, harness.actor, file.as_bytes(), 10_000, OnError::Stop).await;
         let last = progress.last().unwrap();
         assert!(last.stopped && last.done);
         assert_eq!((last.lines, last.objects.created, last.failed), (2_000, 2_000, 1), "whole batches are kept");
         assert_eq!(last.errors[0].line, 3_001);
-        // Mended, it goes on from there.
-        let done = import(&world.graph, world.actor, good(0, 8_000)).await;
+        // After the file is corrected, the import continues.
+        let done = import(&harness.graph, harness.actor, good(0, 8_000)).await;
         assert_eq!(done.objects, counts(6_000, 0, 2_000));
     }
 
     async fn progress_is_told_batch_by_batch(db: TestDb) {
-        let world = World::new(&db).await;
+        let harness = Harness::new(&db).await;
         let file: String = (0..5_000).map(|n| format!("{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"{n}\"}}\n")).collect();
-        let progress = import_parts(&world.graph, world.actor, file.as_bytes(), 7_777, OnError::Stop).await;
+        let progress = import_parts(&harness.graph, harness.actor, file.as_bytes(), 7_777, OnError::Stop).await;
         let lines: Vec<(u64, bool)> = progress.iter().map(|one| (one.lines, one.done)).collect();
         assert_eq!(lines, [(2_000, false), (4_000, false), (5_000, true)]);
         assert_eq!(progress[2].bytes, file.len() as u64);
-        let nothing = import(&world.graph, world.actor, "").await;
+        let nothing = import(&harness.graph, harness.actor, "").await;
         assert_eq!(nothing, ImportProgress { done: true, ..ImportProgress::default() });
     }
 
     async fn an_upload_that_breaks_off_is_an_error_and_keeps_what_was_written(db: TestDb) {
-        let world = World::new(&db).await;
+        let harness = Harness::new(&db).await;
         let file: String = (0..3_000).map(|n| format!("{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"{n}\"}}\n")).collect();
         let parts = vec![Ok(Bytes::from(file)), Err("the line went dead")];
         let told: Vec<Result<ImportProgress, Error>> =
-            world.graph.import(world.actor, stream::iter(parts), ImportOptions::default()).collect().await;
+            harness.graph.import(harness.actor, stream::iter(parts), ImportOptions::default()).collect().await;
         let error = told.last().unwrap().as_ref().unwrap_err();
         assert!(error.to_string().contains("the line went dead"), "{error}");
-        assert_eq!(contents(&world.graph, world.project()).await.objects.len(), 2_000);
+        assert_eq!(contents(&harness.graph, harness.project()).await.objects.len(), 2_000);
     }
 
     async fn objects_without_a_key_are_found_again_by_their_id(db: TestDb) {
-        let world = World::new(&db).await;
-        let (graph, project_id) = (&world.graph, world.project());
-        let a = world.object(new("T", "", json!({ "n": 1 }))).await;
-        let b = world.object(new("T", "", json!({ "n": 2 }))).await;
-        world.edge("next", a, b).await;
+        let harness = Harness::new(&db).await;
+        let (graph, project_id) = (&harness.graph, harness.project());
+        let a = harness.object(new("T", "", json!({ "n": 1 }))).await;
+        let b = harness.object(new("T", "", json!({ "n": 2 }))).await;
+        harness.edge("next", a, b).await;
         let file = export(graph, project_id).await;
         let before = contents(graph, project_id).await;
-        let again = import(graph, world.actor, &file).await;
+        let again = import(graph, harness.actor, &file).await;
         assert_eq!((again.objects, again.relationships), (counts(0, 0, 2), counts(0, 0, 1)));
 
-        // In another project of this database the ids are taken, and still everything fits.
+        // In another project of the same database the ids are already in use, and the import still
+        // works.
         let other = project(graph, "other", false).await;
         let there = import(graph, other, &file).await;
         assert_eq!((there.objects, there.relationships, there.failed), (counts(2, 0, 0), counts(1, 0, 0), 0));
@@ -221,16 +222,16 @@ both_engines! {
         assert_eq!((again.objects, again.relationships), (counts(0, 0, 2), counts(0, 0, 1)));
         assert_eq!(contents(graph, project_id).await, before, "the first is as it was");
 
-        // One that was deleted comes back, with its edges.
-        graph.delete_object(world.actor, a, None).await.unwrap();
-        import(graph, world.actor, &file).await;
+        // An object that was deleted is restored with its edges.
+        graph.delete_object(harness.actor, a, None).await.unwrap();
+        import(graph, harness.actor, &file).await;
         assert_eq!(contents(graph, project_id).await, before);
         assert_eq!(graph.get_object(project_id, a).await.unwrap().version, 3);
     }
 
     async fn a_file_may_name_keyed_objects_by_ids_of_its_own(db: TestDb) {
-        let world = World::new(&db).await;
-        let ada = world.object(new("Person", "ada", json!({}))).await;
+        let harness = Harness::new(&db).await;
+        let ada = harness.object(new("Person", "ada", json!({}))).await;
         let (x, y) = (ObjectId::new(), "6ba7b810-9dad-11d1-80b4-00c04fd430c8");
         let file = format!(
             r#"{{"kind":"object","id":"{x}","type":"Person","key":"ada"}}
@@ -238,59 +239,59 @@ both_engines! {
 {{"kind":"relationship","type":"knows","from":{{"id":"{x}"}},"to":{{"id":"{y}"}}}}"#
         );
         for round in 0..2 {
-            let done = import(&world.graph, world.actor, &file).await;
+            let done = import(&harness.graph, harness.actor, &file).await;
             assert_eq!((done.objects.created, done.relationships.created), if round == 0 { (1, 1) } else { (0, 0) });
             assert_eq!(done.failed, 0, "{:?}", done.errors);
         }
-        assert_eq!(world.neighbours(ada).await.len(), 1);
+        assert_eq!(harness.neighbours(ada).await.len(), 1);
     }
 
     async fn ids_are_kept_where_they_are_free(db: TestDb) {
-        let world = World::new(&db).await;
-        let id = world.object(new("T", "k", json!({}))).await;
-        let file = export(&world.graph, world.project()).await;
+        let harness = Harness::new(&db).await;
+        let id = harness.object(new("T", "k", json!({}))).await;
+        let file = export(&harness.graph, harness.project()).await;
         let fresh = TestDb::new(db.engine()).await;
-        let elsewhere = World::new(&fresh).await;
+        let elsewhere = Harness::new(&fresh).await;
         import(&elsewhere.graph, elsewhere.actor, &file).await;
         assert_eq!(elsewhere.graph.get_object(elsewhere.project(), id).await.unwrap().key.as_deref(), Some("k"));
     }
 
     async fn what_packs_forbid_is_an_error_of_its_line(db: TestDb) {
-        let world = World::new(&db).await;
-        let strict = project(&world.graph, "strict", true).await;
-        let done = import(&world.graph, strict, FAMILY).await;
+        let harness = Harness::new(&db).await;
+        let strict = project(&harness.graph, "strict", true).await;
+        let done = import(&harness.graph, strict, FAMILY).await;
         assert_eq!(done.errors.iter().map(|error| error.line).collect::<Vec<_>>(), [1, 2, 4]);
         assert_eq!(done.objects.total(), 0);
-        assert!(world.graph.list_objects(strict.project, ObjectFilter::default(), Page::first(1)).await.unwrap().items.is_empty());
+        assert!(harness.graph.list_objects(strict.project, ObjectFilter::default(), Page::first(1)).await.unwrap().items.is_empty());
     }
 
     async fn a_line_that_packs_forbid_does_not_bring_its_object_back(db: TestDb) {
-        let world = World::new(&db).await;
-        let id = world.object(new("T", "", json!({}))).await;
-        world.graph.delete_object(world.actor, id, None).await.unwrap();
-        world.graph.update_project(world.project(), None, Some(true)).await.unwrap();
+        let harness = Harness::new(&db).await;
+        let id = harness.object(new("T", "", json!({}))).await;
+        harness.graph.delete_object(harness.actor, id, None).await.unwrap();
+        harness.graph.update_project(harness.project(), None, Some(true)).await.unwrap();
         let line = format!("{{\"kind\":\"object\",\"id\":\"{id}\",\"type\":\"T\",\"properties\":{{\"a\":1}}}}");
-        let done = import(&world.graph, world.actor, &line).await;
+        let done = import(&harness.graph, harness.actor, &line).await;
         assert_eq!((done.failed, done.objects.total()), (1, 0));
-        assert!(world.graph.get_object(world.project(), id).await.is_err(), "it is still deleted");
+        assert!(harness.graph.get_object(harness.project(), id).await.is_err(), "it is still deleted");
     }
 
     async fn an_export_has_every_object_before_any_edge_and_no_tombstone(db: TestDb) {
-        let world = World::new(&db).await;
+        let harness = Harness::new(&db).await;
         let mut ids = Vec::new();
         for n in 0..1_203 {
             if n % 400 == 0 {
-                world.graph.clock().advance(std::time::Duration::from_secs(1));
+                harness.graph.clock().advance(std::time::Duration::from_secs(1));
             }
             ids.push(new("T", &format!("k{n}"), json!({})));
         }
-        let made = world.graph.bulk_create_objects(world.actor, ids, true).await.unwrap();
+        let made = harness.graph.bulk_create_objects(harness.actor, ids, true).await.unwrap();
         let made: Vec<ObjectId> = made.into_iter().map(|one| one.unwrap().id).collect();
         for two in made.windows(2).take(600) {
-            world.edge("next", two[0], two[1]).await;
+            harness.edge("next", two[0], two[1]).await;
         }
-        world.graph.delete_object(world.actor, made[0], None).await.unwrap();
-        let file = String::from_utf8(export(&world.graph, world.project()).await).unwrap();
+        harness.graph.delete_object(harness.actor, made[0], None).await.unwrap();
+        let file = String::from_utf8(export(&harness.graph, harness.project()).await).unwrap();
         let kinds: Vec<bool> = file.lines().map(|line| line.contains("\"kind\":\"relationship\"")).collect();
         assert_eq!(kinds.iter().filter(|edge| !**edge).count(), 1_202);
         assert_eq!(kinds.iter().filter(|edge| **edge).count(), 599);
@@ -299,7 +300,7 @@ both_engines! {
     }
 
     async fn two_that_import_the_same_file_at_once_make_it_once(db: TestDb) {
-        let world = World::new(&db).await;
+        let harness = Harness::new(&db).await;
         let second = Graph::new(db.second_connection().await, fixed_clock(), None);
         let mut file = String::new();
         for n in 0..400 {
@@ -312,39 +313,39 @@ both_engines! {
             ));
         }
         let (one, two) =
-            tokio::join!(import(&world.graph, world.actor, &file), import(&second, world.actor, &file));
+            tokio::join!(import(&harness.graph, harness.actor, &file), import(&second, harness.actor, &file));
         assert_eq!((one.failed, two.failed), (0, 0));
         assert_eq!(one.objects.created + two.objects.created, 400);
         assert_eq!(one.relationships.created + two.relationships.created, 399);
-        let now = contents(&world.graph, world.project()).await;
+        let now = contents(&harness.graph, harness.project()).await;
         assert_eq!((now.objects.len(), now.edges.len()), (400, 399));
     }
 
     async fn a_batch_of_lines_can_be_written_by_itself(db: TestDb) {
-        let world = World::new(&db).await;
+        let harness = Harness::new(&db).await;
         let lines = FAMILY.lines().enumerate().map(|(at, line)| (at as u64 + 1, line.to_owned()));
-        let done = world.graph.import_batch(world.actor, lines.chain([(9, "?".to_owned())]).collect()).await.unwrap();
+        let done = harness.graph.import_batch(harness.actor, lines.chain([(9, "?".to_owned())]).collect()).await.unwrap();
         assert_eq!((done.objects, done.relationships), (counts(2, 0, 0), counts(1, 0, 0)));
         assert_eq!(done.errors[0].line, 9);
-        let nowhere = Actor { project: ProjectId::new(), ..world.actor };
-        let lost = world.graph.import_batch(nowhere, vec![(1, FAMILY.lines().next().unwrap().to_owned())]).await;
+        let nowhere = Actor { project: ProjectId::new(), ..harness.actor };
+        let lost = harness.graph.import_batch(nowhere, vec![(1, FAMILY.lines().next().unwrap().to_owned())]).await;
         assert!(matches!(lost, Err(Error::NotFound { what: "project", .. })));
     }
 }
 
-/// A small graph of any shape.
+/// A small random graph.
 #[derive(Debug, Clone)]
 struct Story {
     objects: Vec<NewObject>,
-    /// Which object is deleted after all.
+    /// The index of the object that is deleted before the export.
     deleted: Option<usize>,
     edges: Vec<(usize, usize, String, Value, Option<f64>)>,
-    /// In parts of so many bytes the file comes back.
+    /// The size of the parts in which the file is imported, in bytes.
     part: usize,
 }
 
 fn text() -> impl Strategy<Value = String> {
-    // Everything JSON can say but NUL, which is refused at the door.
+    // Every text that JSON can represent except NUL, which is rejected.
     prop_oneof![3 => "[a-z]{1,6}", 1 => prop::string::string_regex("[^\u{0}]{1,8}").expect("a pattern")]
 }
 
@@ -388,7 +389,7 @@ fn object() -> impl Strategy<Value = NewObject> {
 fn story() -> impl Strategy<Value = Story> {
     prop::collection::vec(object(), 0..8).prop_flat_map(|mut objects| {
         for (at, object) in objects.iter_mut().enumerate() {
-            // Names by which the test tells them apart.
+            // Names that identify the objects in this test.
             object.properties.insert("n".to_owned(), at.into());
             object.key = object.key.take().map(|_| format!("key {at} é"));
         }
@@ -409,7 +410,7 @@ fn story() -> impl Strategy<Value = Story> {
 
 struct Worlds {
     graph: Graph,
-    /// Another database, where every id is free.
+    /// Another database, in which no id is in use.
     elsewhere: Graph,
     _databases: [TestDb; 2],
 }
@@ -436,7 +437,7 @@ impl Worlds {
         });
         graph.bulk_create_relationships(from, edges.collect(), true).await.unwrap();
         if let Some(at) = story.deleted {
-            // An object with a history, and one that is gone.
+            // One object has a history, and one is deleted.
             let patch = ObjectPatch { status: Some(Some("going".to_owned())), ..ObjectPatch::default() };
             graph.update_object(from, ids[at], patch).await.unwrap();
             graph.delete_object(from, ids[at], None).await.unwrap();
@@ -461,7 +462,7 @@ impl Worlds {
     }
 }
 
-/// Runs a property from a seed that is printed, and taken from `SEED` if set.
+/// Runs a property test with a seed that is printed. `SEED` sets it.
 fn runner(cases: u32) -> TestRunner {
     let seed: u64 = match std::env::var("SEED") {
         Ok(seed) => seed.parse().expect("SEED is a number"),
@@ -474,7 +475,7 @@ fn runner(cases: u32) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }
 
-/// A failure prints the smallest story that shows it.
+/// A failure prints the smallest graph that reproduces it.
 fn journeys(cases: u32, databases: impl Future<Output = [TestDb; 2]>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let worlds = runtime.block_on(async { Worlds::new(databases.await).await });

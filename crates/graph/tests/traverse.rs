@@ -1,4 +1,4 @@
-//! Walking the graph, compared with a model in memory that does it the plain way.
+//! Traversal, compared with a naive model in memory.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -16,7 +16,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::json;
 
 mod support;
-use support::{World, edge, new, project};
+use support::{Harness, edge, new, project};
 
 fn from(start: ObjectId) -> TraverseQuery {
     TraverseQuery {
@@ -44,79 +44,79 @@ fn path(from: ObjectId, to: ObjectId) -> PathQuery {
 
 both_engines! {
     async fn a_walk_goes_as_deep_as_asked_and_shows_the_edges_between(db: TestDb) {
-        let world = World::new(&db).await;
+        let harness = Harness::new(&db).await;
         let mut ids = Vec::new();
         for name in ["a", "b", "c", "d"] {
-            ids.push(world.object(new("Thing", name, json!({}))).await);
+            ids.push(harness.object(new("Thing", name, json!({}))).await);
         }
         for (from, to) in [(0, 1), (1, 2), (2, 3), (2, 1)] {
-            world.edge("to", ids[from], ids[to]).await;
+            harness.edge("to", ids[from], ids[to]).await;
         }
-        let found = world.graph.traverse(world.project(), from(ids[0])).await.unwrap();
+        let found = harness.graph.traverse(harness.project(), from(ids[0])).await.unwrap();
         let nodes: Vec<_> = found.nodes.iter().map(|node| (node.object.key.clone().unwrap(), node.depth)).collect();
         assert_eq!(nodes, [("a".to_owned(), 0), ("b".to_owned(), 1), ("c".to_owned(), 2)]);
-        // Also the one that leads back from the last level, which was not walked from.
+        // The result contains the edge that leads back from the last level, which is not expanded.
         assert_eq!(found.edges.len(), 3);
         assert!(!found.truncated, "depth is no cap");
     }
 
     async fn edges_beyond_the_cap_are_not_even_read(db: TestDb) {
-        let world = World::new(&db).await;
-        let (a, b) = (world.object(new("Thing", "a", json!({}))).await, world.object(new("Thing", "b", json!({}))).await);
+        let harness = Harness::new(&db).await;
+        let (a, b) = (harness.object(new("Thing", "a", json!({}))).await, harness.object(new("Thing", "b", json!({}))).await);
         let mut edges = Vec::new();
         for n in 0..5 {
-            edges.push(world.edge(&format!("to{n}"), a, b).await.id);
+            edges.push(harness.edge(&format!("to{n}"), a, b).await.id);
         }
         edges.sort();
-        let now = world.graph.clock().now();
-        // Nobody can read a row with this in it.
+        let now = harness.graph.clock().now();
+        // A type name with NUL cannot exist in the database.
         let last = edges[4];
         let spoil = "UPDATE graph_relationships SET created_at = 'infinity' WHERE id = $1";
-        world.graph.db().write(move |tx| tx.execute(spoil, &[last.into()])).await.unwrap_or_else(|error: emergent_store::Error| panic!("{error}"));
+        harness.graph.db().write(move |tx| tx.execute(spoil, &[last.into()])).await.unwrap_or_else(|error: emergent_store::Error| panic!("{error}"));
         for as_of in [None, Some(now)] {
             let query = |max_edges| TraverseQuery { max_edges, as_of, ..from(a) };
-            let found = world.graph.traverse(world.project(), query(3)).await.unwrap();
+            let found = harness.graph.traverse(harness.project(), query(3)).await.unwrap();
             assert_eq!(found.edges.iter().map(|edge| edge.id).collect::<Vec<_>>(), edges[..3]);
             assert!(found.truncated);
-            assert!(world.graph.traverse(world.project(), query(5)).await.is_err(), "the last edge is spoilt");
+            assert!(harness.graph.traverse(harness.project(), query(5)).await.is_err(), "the last edge is spoilt");
         }
     }
 
     async fn a_start_that_is_not_there_is_not_found(db: TestDb) {
-        let world = World::new(&db).await;
-        let other = project(&world.graph, "other", false).await;
-        let elsewhere = world.graph.create_object(other, new("Thing", "a", json!({}))).await.unwrap().id;
-        let here = world.object(new("Thing", "a", json!({}))).await;
+        let harness = Harness::new(&db).await;
+        let other = project(&harness.graph, "other", false).await;
+        let elsewhere = harness.graph.create_object(other, new("Thing", "a", json!({}))).await.unwrap().id;
+        let here = harness.object(new("Thing", "a", json!({}))).await;
         for wrong in [elsewhere, ObjectId::new()] {
             let mut query = from(here);
             query.start.push(wrong);
-            let failed = world.graph.traverse(world.project(), query).await;
+            let failed = harness.graph.traverse(harness.project(), query).await;
             assert!(matches!(failed, Err(Error::NotFound { id, .. }) if id == wrong.to_string()));
             for (from, to) in [(here, wrong), (wrong, here)] {
-                let failed = world.graph.shortest_path(world.project(), path(from, to)).await;
+                let failed = harness.graph.shortest_path(harness.project(), path(from, to)).await;
                 assert!(matches!(failed, Err(Error::NotFound { id, .. }) if id == wrong.to_string()));
             }
         }
     }
 
     async fn the_shortest_path_is_the_one_with_the_smallest_ids(db: TestDb) {
-        let world = World::new(&db).await;
+        let harness = Harness::new(&db).await;
         let mut ids = Vec::new();
         for _ in 0..7 {
-            ids.push(world.object(new("Thing", "", json!({}))).await);
+            ids.push(harness.object(new("Thing", "", json!({}))).await);
         }
         ids.sort();
-        // Three ways of the same length from 0 to 6, and a longer one.
+        // Three paths of the same length from 0 to 6, and a longer one.
         for (from, to) in [(0, 5), (5, 6), (0, 2), (2, 6), (0, 3), (3, 6), (0, 1), (1, 4), (4, 6)] {
-            world.edge("to", ids[from], ids[to]).await;
+            harness.edge("to", ids[from], ids[to]).await;
         }
-        let found = world.graph.shortest_path(world.project(), path(ids[0], ids[6])).await.unwrap().unwrap();
+        let found = harness.graph.shortest_path(harness.project(), path(ids[0], ids[6])).await.unwrap().unwrap();
         let way: Vec<_> = found.objects.iter().map(|object| object.id).collect();
         assert_eq!(way, [ids[0], ids[2], ids[6]]);
         let edges: Vec<_> = found.edges.iter().map(|edge| (edge.from, edge.to)).collect();
         assert_eq!(edges, [(ids[0], ids[2]), (ids[2], ids[6])]);
-        assert_eq!(world.graph.shortest_path(world.project(), path(ids[6], ids[0])).await.unwrap(), None);
-        let here = world.graph.shortest_path(world.project(), path(ids[6], ids[6])).await.unwrap().unwrap();
+        assert_eq!(harness.graph.shortest_path(harness.project(), path(ids[6], ids[0])).await.unwrap(), None);
+        let here = harness.graph.shortest_path(harness.project(), path(ids[6], ids[6])).await.unwrap().unwrap();
         assert_eq!((here.objects.len(), here.edges.len()), (1, 0));
     }
 }
@@ -131,7 +131,7 @@ async fn walks_agree_with_the_model_on_postgres() {
     agree(TestDb::postgres().await, 100).await;
 }
 
-/// As many random graphs with random histories, each asked a few random questions.
+/// Runs this many random graphs with random histories, and a few random queries on each.
 async fn agree(db: TestDb, cases: u64) {
     let seed = std::env::var("TEST_SEED").map_or_else(|_| rand::rng().random(), |seed| seed.parse().unwrap());
     println!("TEST_SEED={seed}");
@@ -151,7 +151,7 @@ async fn agree(db: TestDb, cases: u64) {
     }
 }
 
-/// What was alive at a moment.
+/// The live objects and edges at one time.
 #[derive(Clone, Default)]
 struct Model {
     objects: BTreeMap<ObjectId, String>,
@@ -166,7 +166,7 @@ struct Story<'a> {
 }
 
 impl Story<'_> {
-    /// Makes a graph and changes it a few times, remembering each state.
+    /// Creates a graph and changes it several times, recording each state.
     async fn live(&mut self, clock: &emergent_domain::time::Clock) {
         let mut ids = Vec::new();
         let size = self.dice.random_range(2..12);
@@ -188,7 +188,7 @@ impl Story<'_> {
     async fn change(&mut self, ids: &[ObjectId]) {
         let (one, other, kind, type_) = (self.one(ids), self.one(ids), self.kind(), self.type_());
         let edges: Vec<RelationshipId> = self.moments.last().unwrap().1.edges.keys().copied().collect();
-        // What is refused (an object that is gone already, say) changes nothing.
+        // A rejected write, for example of a deleted object, changes nothing.
         match self.dice.random_range(0..6) {
             0 => drop(self.graph.create_relationship(self.actor, edge(kind, one, other)).await),
             1 => drop(self.graph.delete_object(self.actor, one, None).await),
@@ -216,11 +216,11 @@ impl Story<'_> {
         }
     }
 
-    /// Keeps what is alive now, and lets time pass.
+    /// Records the current state, and advances the clock.
     async fn remember(&mut self, clock: &emergent_domain::time::Clock) {
         let project = self.actor.project;
         let model = self.graph.db().read(move |tx| living(tx, project)).await.unwrap();
-        // Late enough for changes that had to be later than one before them.
+        // The clock advances enough for versions that had to be later than their predecessors.
         clock.advance(Duration::from_millis(1));
         self.moments.push((clock.now(), model));
         clock.advance(Duration::from_millis(1));
@@ -238,7 +238,7 @@ impl Story<'_> {
         *ids.choose(self.dice).unwrap()
     }
 
-    /// Now, or at a remembered moment, with what was alive then.
+    /// Chooses the current time or a recorded one, with the state at that time.
     fn moment(&mut self) -> (Option<Timestamp>, Model) {
         if self.dice.random_bool(0.5) {
             return (None, self.moments.last().unwrap().1.clone());
@@ -347,7 +347,7 @@ impl Model {
         list.is_empty() || list.iter().any(|one| one == type_)
     }
 
-    /// Where one comes from an object.
+    /// Returns the neighbours of an object.
     fn neighbours(&self, at: ObjectId, direction: Direction, types: &[String]) -> BTreeSet<ObjectId> {
         let mut found = BTreeSet::new();
         for (type_, from, to) in self.edges.values().filter(|edge| Self::allowed(types, &edge.0)) {
@@ -402,13 +402,14 @@ impl Model {
         Some((nodes, edges, truncated))
     }
 
-    /// `None` when an end is missing, `Some(None)` when there is no way.
+    /// Returns `None` if an end is missing, and `Some(None)` if there is no path.
     #[expect(clippy::option_option, reason = "two different ways to have no path")]
     fn path(&self, query: &PathQuery) -> Option<Option<(Vec<ObjectId>, Vec<RelationshipId>)>> {
         if !self.objects.contains_key(&query.from) || !self.objects.contains_key(&query.to) {
             return None;
         }
-        // How far everything is from the end, then always the smallest that is one nearer.
+        // Computes the distance of all objects to the end, then always follows the smallest id that
+        // is one step nearer.
         let back = match query.direction {
             Direction::Out => Direction::In,
             Direction::In => Direction::Out,

@@ -1,4 +1,4 @@
-//! The worker over a job queue: leases, retries, and an orderly end.
+//! The worker of a job queue: leases, retries and shutdown.
 
 use std::{
     sync::{
@@ -24,7 +24,7 @@ fn worker() -> Worker {
     Worker { lease: Duration::from_millis(600), poll: Duration::from_millis(100), ..Worker::new("q") }
 }
 
-/// A worker that is running, and how to stop it.
+/// A running worker, and the means to stop it.
 struct Running {
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -53,7 +53,7 @@ async fn add(db: &Db) -> JobId {
         .unwrap()
 }
 
-/// Waits until a job is as wanted.
+/// Waits until a job satisfies a condition.
 async fn until(db: &Db, id: JobId, wanted: impl Fn(&Job) -> bool) -> Job {
     let started = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! Doing what a plan says, in the transaction that planned it: all of it or nothing.
+//! Executes a plan in the transaction that made it: completely or not at all.
 
 use emergent_domain::{
     agent::{AgentDefinition, AvailableNames},
@@ -23,39 +23,39 @@ use crate::{
     state::{Product, ProjectState},
 };
 
-/// Makes every step of the plan, then writes down what is installed. `around` has the project's
-/// tools, and as agents all that the manifest names.
+/// Executes every step of the plan, then records the installation. `available` holds the tools of
+/// the project, and all agents that the manifest names.
 pub(crate) fn apply(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     before: &ProjectState,
     plan: &Plan,
     after: Option<(&Manifest, Option<&ManifestSource>)>,
-    around: &AvailableNames,
+    available: &AvailableNames,
 ) -> Result<Option<Product>> {
     let filter = after.map_or(&[][..], |(manifest, _)| &manifest.mcp.tool_filter);
     for step in &plan.steps {
-        apply_step(tx, writer, &plan.name, &step.name, &step.action, filter, around)?;
+        apply_step(tx, ctx, &plan.name, &step.name, &step.action, filter, available)?;
     }
-    record_installation(tx, writer, before.product(&plan.name), &plan.name, after)
+    record_installation(tx, ctx, before.product(&plan.name), &plan.name, after)
 }
 
 fn apply_step(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     product: &str,
     name: &str,
     action: &Action,
     filter: &[String],
-    around: &AvailableNames,
+    available: &AvailableNames,
 ) -> Result<()> {
-    let (project, now) = (writer.project.id, writer.now);
+    let (project, now) = (ctx.project.id, ctx.now);
     match action {
         Action::None => {}
         Action::AddPack(pack) => {
-            let made = packs::create(tx, project, pack, now)?;
-            pack_rows::set_product(tx, project, made.id, Some(product))?;
-            packs::assign_for(tx, project, made.id, product, now)?;
+            let created = packs::create(tx, project, pack, now)?;
+            pack_rows::set_product(tx, project, created.id, Some(product))?;
+            packs::assign_for(tx, project, created.id, product, now)?;
         }
         Action::AssignPack(id) => {
             packs::assign_for(tx, project, *id, product, now)?;
@@ -78,20 +78,22 @@ fn apply_step(
             }
         }
         Action::AddAgent(definition) => {
-            agents::create(tx, writer, definition, around)?;
+            agents::create(tx, ctx, definition, available)?;
         }
         Action::UpdateAgent { id, to } => {
             let to = to.clone();
-            agents::update(tx, writer, *id, None, move |_| (*to).clone(), around)?;
+            agents::update(tx, ctx, *id, None, move |_| (*to).clone(), available)?;
         }
         Action::DeleteAgent(id) => {
-            agents::delete(tx, writer, *id, Some(product))?;
+            agents::delete(tx, ctx, *id, Some(product))?;
         }
-        Action::SetDefault { id, is_default } => set_default_flag(tx, writer, *id, *is_default)?,
+        Action::SetDefault { id, is_default } => set_default_flag(tx, ctx, *id, *is_default)?,
         Action::UpsertServer(spec) => {
             let put = mcp_servers::upsert_for_product(tx, project, product, spec, filter, now)?;
             put.ok_or_else(|| {
-                Error::Conflict(format!("the server `{name}` was made by somebody else just now"))
+                Error::Conflict(format!(
+                    "the server `{name}` was created concurrently; repeat the installation"
+                ))
             })?;
         }
         Action::DeleteServer => {
@@ -99,43 +101,44 @@ fn apply_step(
         }
         Action::UpsertPrompt(prompt) => prompts::upsert_for_product(tx, project, product, prompt)?,
         Action::DeletePrompt => prompts::delete_for_product(tx, project, product, name)?,
-        Action::UpsertJob(job) => upsert_job(tx, writer, product, job)?,
-        Action::DeleteJob => delete_job(tx, writer, product, name)?,
+        Action::UpsertJob(job) => upsert_job(tx, ctx, product, job)?,
+        Action::DeleteJob => delete_job(tx, ctx, product, name)?,
     }
     Ok(())
 }
 
-/// Moves the flag of the default agent and nothing else: whether the rest of that definition would
-/// still be let in today is not asked.
-fn set_default_flag(tx: &mut Tx<'_>, writer: &WriteContext, id: AgentId, is_default: bool) -> Result<()> {
-    let found = agent_rows::get(tx, writer.project.id, id)?;
-    let parts = found.and_then(|agent| agent.definition.flow_config).map(|flow| flow.agents);
-    let around = AvailableNames { agents: parts.unwrap_or_default(), ..AvailableNames::default() };
+/// Changes only the flag of the default agent. The rest of the definition is not validated again,
+/// because it may have become invalid in the meantime.
+fn set_default_flag(tx: &mut Tx<'_>, ctx: &WriteContext, id: AgentId, is_default: bool) -> Result<()> {
+    let agent = agent_rows::get(tx, ctx.project.id, id)?;
+    let flow_agents = agent.and_then(|agent| agent.definition.flow_config).map(|flow| flow.agents);
+    let available = AvailableNames { agents: flow_agents.unwrap_or_default(), ..AvailableNames::default() };
     let change = move |definition| AgentDefinition { is_default, ..definition };
-    agents::update(tx, writer, id, None, change, &around)?;
+    agents::update(tx, ctx, id, None, change, &available)?;
     Ok(())
 }
 
-fn upsert_job(tx: &mut Tx<'_>, writer: &WriteContext, product: &str, job: &ManifestJob) -> Result<()> {
-    let agent = agent_rows::get_by_name(tx, writer.project.id, &job.agent)?;
-    let agent = agent.ok_or_else(|| Error::Conflict(format!("the agent `{}` is gone", job.agent)))?;
+fn upsert_job(tx: &mut Tx<'_>, ctx: &WriteContext, product: &str, job: &ManifestJob) -> Result<()> {
+    let agent = agent_rows::get_by_name(tx, ctx.project.id, &job.agent)?;
+    let agent =
+        agent.ok_or_else(|| Error::Conflict(format!("the agent `{}` no longer exists", job.agent)))?;
     let row = JobRow {
         name: job.name.clone(),
         cron: job.cron.clone(),
         agent: agent.id,
         config: job.config.clone(),
     };
-    Ok(save_job(tx, writer, product, &row)?)
+    Ok(save_job(tx, ctx, product, &row)?)
 }
 
 fn record_installation(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     before: Option<&Product>,
     name: &str,
     after: Option<(&Manifest, Option<&ManifestSource>)>,
 ) -> Result<Option<Product>> {
-    let project = writer.project.id;
+    let project = ctx.project.id;
     let Some((manifest, source)) = after else {
         if let Some(before) = before {
             installed_products::delete(tx, project, before.id)?;
@@ -150,13 +153,13 @@ fn record_installation(
         manifest: manifest.raw.to_string(),
         source: ManifestSource::to_json(source).to_string(),
         revision: before.map_or(1, |before| before.revision + 1),
-        installed_at: before.map_or(writer.now, |before| before.installed_at),
-        updated_at: writer.now,
+        installed_at: before.map_or(ctx.now, |before| before.installed_at),
+        updated_at: ctx.now,
     };
     match before {
-        None => installed_products::insert(tx, &row, writer.author)?,
-        Some(_) if installed_products::update(tx, &row, writer.author)? => {}
-        Some(_) => return Err(tx.retry_error("the product changed although its project was held").into()),
+        None => installed_products::insert(tx, &row, ctx.author)?,
+        Some(_) if installed_products::update(tx, &row, ctx.author)? => {}
+        Some(_) => return Err(tx.retry_error("the product changed although its project was locked").into()),
     }
     Ok(Some(row.into()))
 }

@@ -1,11 +1,11 @@
-//! The products that come with the program, each with a rehearsal, so that it can be tried without
-//! a key: `--model rehearsal/<product>`.
+//! The built-in products. Each has a rehearsal script, so that it can be tried without an API key:
+//! `--model rehearsal/<product>`.
 
 pub struct Builtin {
     pub name: &'static str,
-    /// The text of its `manifest.json`.
+    /// The text of `manifest.json`.
     pub manifest: &'static str,
-    /// A script for `rehearsal/<name>`, in YAML.
+    /// The script for `rehearsal/<name>`, in YAML.
     pub rehearsal: &'static str,
 }
 
@@ -19,17 +19,17 @@ macro_rules! builtin {
     };
 }
 
-/// The one that every project can have by `install-default-agents`.
+/// The product that `install-default-agents` installs.
 pub const MEMORY: &str = "emergent.memory";
 
 pub const ALL: [Builtin; 3] =
     [builtin!("emergent.memory"), builtin!("emergent.research"), builtin!("emergent.code")];
 
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    ALL.iter().map(|one| one.name)
+    ALL.iter().map(|product| product.name)
 }
 
-/// The manifest of a built-in product.
+/// Returns the manifest of a built-in product.
 pub(crate) fn manifest_text(name: &str) -> Option<&'static str> {
-    ALL.iter().find(|one| one.name == name).map(|one| one.manifest)
+    ALL.iter().find(|product| product.name == name).map(|product| product.manifest)
 }

@@ -1,4 +1,4 @@
-//! Why something about products could not be done; each kind has one HTTP status.
+//! Errors of products. Each variant corresponds to one HTTP status.
 
 use semver::Version;
 
@@ -12,25 +12,25 @@ pub enum Error {
     /// 404.
     #[error("there is no project `{0}`")]
     NoProject(String),
-    /// 400: the manifest cannot be used anywhere, or not here.
+    /// 400: the manifest is invalid, in general or for this project.
     #[error("the manifest cannot be used: {}", join_problems(.0))]
     Manifest(Vec<ManifestProblem>),
-    /// 409: what is in the project stands against it.
-    #[error("the product does not go together with what is here: {}", join_problems(.0))]
+    /// 409: the manifest conflicts with the contents of the project.
+    #[error("the product conflicts with this project: {}", join_problems(.0))]
     Incompatible(Vec<ManifestProblem>),
     /// 409.
-    #[error("the product `{name}` is installed already, version {version}: upgrade it instead")]
+    #[error("the product `{name}` is already installed in version {version}: upgrade it instead")]
     AlreadyInstalled { name: String, version: Version },
     /// 409.
     #[error("this is the manifest of `{found}`, not of `{name}`")]
     NameMismatch { name: String, found: String },
-    /// 409: the state does not allow it; the message says what would.
+    /// 409: the current state does not allow the operation. The message says what would.
     #[error("{0}")]
     Conflict(String),
-    /// 400: not a source, or none is known.
+    /// 400: the source is invalid or missing.
     #[error("{0}")]
     Source(String),
-    /// 400, since the caller named it.
+    /// 400, because the caller chose the source.
     #[error(transparent)]
     Unreachable(#[from] FetchError),
     #[error(transparent)]
@@ -38,18 +38,18 @@ pub enum Error {
     #[error(transparent)]
     Graph(#[from] emergent_graph::Error),
     /// 500.
-    #[error("the database of products failed")]
+    #[error("a database operation of products failed")]
     Store(#[from] emergent_store::Error),
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// A product that cannot go, since others need what it brought. There is no manifest to point
-    /// into.
+    /// The error for a product that cannot be uninstalled because others need it. There is no
+    /// manifest that a pointer could refer to.
     pub(crate) fn cannot_remove(name: &str, problems: &[ManifestProblem]) -> Self {
-        let told: Vec<String> = problems.iter().map(ManifestProblem::without_pointer).collect();
-        Self::Conflict(format!("the product `{name}` cannot go: {}", told.join("; ")))
+        let reasons: Vec<String> = problems.iter().map(ManifestProblem::without_pointer).collect();
+        Self::Conflict(format!("the product `{name}` cannot be removed: {}", reasons.join("; ")))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Fetching a manifest, from where the operator lets one be fetched: a caller who names an address
-//! must not be able to look around in the server's own network through it.
+//! Fetches manifests. Only hosts that the operator allows are contacted, so that a caller who
+//! provides a URL cannot use it to explore the internal network of the server.
 
 use std::time::Duration;
 
@@ -34,29 +34,31 @@ impl Fetcher {
         Self { allow_private, github }
     }
 
-    /// The text of a manifest.
+    /// Fetches the text of a manifest.
     pub(crate) async fn fetch(&self, source: &ManifestSource) -> Result<Vec<u8>, FetchError> {
-        let failed = |why: String| FetchError { at: source.to_string(), reason: why };
+        let failed = |reason: String| FetchError { at: source.to_string(), reason };
         let url = match source {
             ManifestSource::Builtin(name) => {
                 let text = builtin::manifest_text(name)
-                    .ok_or_else(|| failed("it does not come with this program".into()))?;
+                    .ok_or_else(|| failed("it is not a built-in product".into()))?;
                 return Ok(text.as_bytes().to_vec());
             }
             ManifestSource::Url(url) => url.clone(),
             ManifestSource::GitHub { owner, name } => {
-                let at = format!("{}/{owner}/{name}/releases/latest/download/manifest.json", self.github);
-                Url::parse(&at)
-                    .map_err(|error| failed(format!("EMERGENT_GITHUB_URL is no address: {error}")))?
+                let url = format!("{}/{owner}/{name}/releases/latest/download/manifest.json", self.github);
+                Url::parse(&url)
+                    .map_err(|error| failed(format!("EMERGENT_GITHUB_URL is not a valid URL: {error}")))?
             }
         };
         let got = tokio::time::timeout(TOTAL_TIMEOUT, self.get(url)).await;
-        got.unwrap_or_else(|_| Err(format!("no whole answer within {} seconds", TOTAL_TIMEOUT.as_secs())))
-            .map_err(failed)
+        got.unwrap_or_else(|_| {
+            Err(format!("no complete response within {} seconds", TOTAL_TIMEOUT.as_secs()))
+        })
+        .map_err(failed)
     }
 
-    /// Follows redirects by itself: each address has to be looked at before it is asked, and the
-    /// one that the operator named is trusted while what it leads to is not.
+    /// Follows redirects itself, because each target must be checked before it is contacted. The
+    /// URL that the operator configured is trusted; the targets it redirects to are not.
     async fn get(&self, mut url: Url) -> Result<Vec<u8>, String> {
         for _ in 0..=MAX_REDIRECTS {
             let response = self.client(&url).await?.get(url.clone()).send().await.map_err(innermost_cause)?;
@@ -64,17 +66,15 @@ impl Fetcher {
                 return read(response).await;
             }
             let to = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-            let to = to.ok_or("it redirects to nowhere")?;
-            url = url
-                .join(to)
-                .map_err(|error| format!("it redirects to something that is no address: {error}"))?;
+            let to = to.ok_or("it redirects without a target")?;
+            url = url.join(to).map_err(|error| format!("it redirects to an invalid URL: {error}"))?;
         }
         Err(format!("it redirects more than {MAX_REDIRECTS} times"))
     }
 
     async fn client(&self, url: &Url) -> Result<Client, String> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("`{}` is not followed, only http and https", url.scheme()));
+            return Err(format!("`{}` is not supported, use http or https", url.scheme()));
         }
         let mut builder = http::client_builder_for(url.as_str())
             .connect_timeout(CONNECT_TIMEOUT)
@@ -82,14 +82,14 @@ impl Fetcher {
             .redirect(redirect::Policy::none());
         if !self.trusts(url) {
             let addresses = address::resolve_public(url).await?;
-            // The addresses that were checked are the ones that are asked: no second answer of a name
-            // server, and no proxy that would look the name up again.
+            // The client connects to exactly the addresses that were checked. It uses no second DNS
+            // lookup, and no proxy that would resolve the name again.
             builder = builder.no_proxy().resolve_to_addrs(url.host_str().unwrap_or_default(), &addresses);
         }
         builder.build().map_err(innermost_cause)
     }
 
-    /// What the operator named is the operator's business.
+    /// Returns whether the operator configured this host. Such a host is not checked.
     fn trusts(&self, url: &Url) -> bool {
         let configured = || {
             self.github != GITHUB && Url::parse(&self.github).is_ok_and(|base| base.origin() == url.origin())
@@ -101,7 +101,7 @@ impl Fetcher {
 async fn read(response: Response) -> Result<Vec<u8>, String> {
     let status = response.status();
     if !status.is_success() {
-        return Err(format!("it answered {status}"));
+        return Err(format!("it responded with {status}"));
     }
     let mut text = Vec::new();
     let mut parts = response.bytes_stream();
@@ -114,7 +114,7 @@ async fn read(response: Response) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// The innermost reason, without the address: it is named already.
+/// Returns the innermost cause of an error without the URL, which the message already contains.
 fn innermost_cause(error: reqwest::Error) -> String {
     errors::root_cause(&error.without_url())
 }

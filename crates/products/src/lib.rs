@@ -1,9 +1,9 @@
-//! Products: manifests that bring agents, schemas, schedules, servers and prompts to a project, all
-//! or nothing.
+//! Products: packages of agents, template packs, jobs, MCP servers and prompts. A manifest
+//! describes a product, and a project installs, upgrades or uninstalls it as a whole.
 //!
-//! `validate` says whether a manifest can be used, `plan` what installing it would do; both are
-//! values in, values out. `apply` does it, in one transaction, so that a project is always wholly
-//! before or wholly after. HTTP is the API's, files are the command line's.
+//! [`validate`] checks whether a manifest can be used, and `plan` decides what a change will do;
+//! both are pure functions. `apply` executes the plan in one transaction, so a project is never
+//! left half-changed. HTTP is in `api`, and reading files is left to the command line.
 
 mod apply;
 pub mod builtin;

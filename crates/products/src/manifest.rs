@@ -1,5 +1,5 @@
-//! The words of a manifest, exactly: snake_case, unknown ones refused. What the values may be is
-//! in the schema; what they mean together is in [`crate::validate`].
+//! The types of a manifest. Field names are snake_case, and unknown fields are rejected. The schema
+//! defines the allowed values, and [`crate::validate`] the rules across several fields.
 
 use emergent_domain::{
     agent::{AcpConfig, AgentDefinition, FlowConfig, FlowType, ModelConfig, Visibility},
@@ -12,7 +12,7 @@ use semver::Version;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Whose models are meant when a definition names none.
+/// The provider that is used if a definition names a model without one.
 const DEFAULT_PROVIDER: &str = "google";
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -41,7 +41,7 @@ pub struct Manifest {
     pub jobs: Vec<ManifestJob>,
     #[serde(default)]
     pub mcp: ManifestMcp,
-    /// As it was written: this is what is kept, and what pointers lead into.
+    /// The original JSON. It is stored, and the pointers of problems refer to it.
     #[serde(skip)]
     pub raw: Value,
 }
@@ -94,7 +94,7 @@ pub struct ManifestModel {
     pub max_tokens: Option<u32>,
 }
 
-/// Starts an agent again and again.
+/// Starts an agent on a schedule.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManifestJob {
@@ -110,7 +110,7 @@ pub struct ManifestJob {
 pub struct ManifestMcp {
     pub servers: Vec<ServerSpec>,
     pub prompts: Vec<Prompt>,
-    /// Which tools of these servers join the project's pool.
+    /// The glob patterns that select which tools of these servers the project can use.
     pub tool_filter: Vec<String>,
 }
 
@@ -121,15 +121,15 @@ impl Default for ManifestMcp {
 }
 
 impl Manifest {
-    /// One that was checked when it was installed. `None` when this version of the program can no
-    /// longer read it: then nothing can be said about what people changed since.
+    /// Parses a stored manifest, which was validated when it was installed. Returns `None` if this
+    /// version of the server can no longer read it. Manual changes cannot be detected then.
     pub(crate) fn from_stored(text: &str) -> Option<Self> {
         let raw: Value = serde_json::from_str(text).ok()?;
         let manifest: Self = serde_json::from_value(raw.clone()).ok()?;
         Some(Self { raw, ..manifest })
     }
 
-    /// The agents as definitions, in order.
+    /// Returns the agents as definitions, in order.
     pub fn definitions(&self) -> impl Iterator<Item = AgentDefinition> + '_ {
         self.agents.iter().map(|agent| agent.definition(&self.name))
     }

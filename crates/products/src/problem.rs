@@ -1,5 +1,5 @@
-//! What is wrong with a manifest, and where: a JSON pointer (RFC 6901) that always leads to a
-//! place the manifest has. What is missing is told of at the object it is missing from.
+//! Problems of a manifest. Each has a JSON pointer (RFC 6901) that always refers to an existing
+//! value. A missing field is reported at the object that lacks it.
 
 use std::fmt;
 
@@ -9,9 +9,10 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestProblem {
     pub pointer: String,
-    /// Reads on from the place: "is required", "is no cron expression".
+    /// The rest of a sentence that begins with the pointer: "is required", "is not a cron
+    /// expression".
     pub message: String,
-    /// What would be right, when that can be said.
+    /// The suggested correction, if there is one.
     pub fix: Option<String>,
 }
 
@@ -26,7 +27,7 @@ impl ManifestProblem {
         self
     }
 
-    /// What is wrong and what would be right, for whoever knows where.
+    /// Formats the problem and its correction, for output that shows the location separately.
     pub fn without_pointer(&self) -> String {
         match &self.fix {
             Some(fix) => format!("{} ({fix})", self.message),
@@ -34,8 +35,9 @@ impl ManifestProblem {
         }
     }
 
-    /// A problem of one of the domain's checks about the part of `root` at `base`. Those name
-    /// fields as code does (`flowConfig.agents[1]`); the deepest place of it that is there counts.
+    /// Converts a problem that a check of the domain reported about the value at `base` in `root`.
+    /// The domain names fields as in code (`flowConfig.agents[1]`). The pointer refers to the
+    /// deepest value on that path that exists.
     pub fn from_field(root: &Value, base: &str, problem: invalid::Problem) -> Self {
         let part = root.pointer(base).unwrap_or(&Value::Null);
         let (below, missing) = locate(part, &problem.field);
@@ -49,22 +51,23 @@ impl ManifestProblem {
 
 impl fmt::Display for ManifestProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.pointer.is_empty() { "the manifest" } else { &self.pointer };
-        write!(f, "{place}: {}", self.without_pointer())
+        let location = if self.pointer.is_empty() { "the manifest" } else { &self.pointer };
+        write!(f, "{location}: {}", self.without_pointer())
     }
 }
 
-/// One step of a pointer.
+/// Formats one segment of a pointer.
 pub fn pointer_segment(name: &str) -> String {
     format!("/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
-/// The pointer to the deepest place of `field` that `part` has, and what of the field is beyond.
+/// Returns the pointer to the deepest value of `field` that exists in `part`, and the remaining
+/// path.
 fn locate(part: &Value, field: &str) -> (String, String) {
-    let (mut pointer, mut here, mut rest) = (String::new(), part, field);
+    let (mut pointer, mut current, mut rest) = (String::new(), part, field);
     while !rest.is_empty() {
-        let found = match here {
-            // Names may have dots of their own, so what is there says where one ends.
+        let step = match current {
+            // Names may contain dots, so the existing keys decide where a name ends.
             Value::Object(map) => map
                 .iter()
                 .filter_map(|(name, value)| Some((name, value, strip_field(rest, name)?)))
@@ -77,15 +80,15 @@ fn locate(part: &Value, field: &str) -> (String, String) {
             }),
             _ => None,
         };
-        let Some((below, value, left)) = found else { break };
+        let Some((below, value, left)) = step else { break };
         pointer.push_str(&below);
-        (here, rest) = (value, left);
+        (current, rest) = (value, left);
     }
     (pointer, rest.to_owned())
 }
 
-/// What follows a name at the start of a field. The domain writes fields in camelCase, a manifest
-/// in snake_case.
+/// Returns the text after a name at the start of a field. The domain writes field names in
+/// camelCase, a manifest in snake_case.
 fn strip_field<'a>(field: &'a str, name: &str) -> Option<&'a str> {
     let left = field.strip_prefix(name).or_else(|| field.strip_prefix(camel(name).as_str()))?;
     match left.chars().next() {
@@ -97,19 +100,19 @@ fn strip_field<'a>(field: &'a str, name: &str) -> Option<&'a str> {
 }
 
 fn camel(name: &str) -> String {
-    let mut whole = String::with_capacity(name.len());
+    let mut camel = String::with_capacity(name.len());
     let mut upper = false;
     for letter in name.chars() {
         match letter {
             '_' => upper = true,
             letter if upper => {
-                whole.extend(letter.to_uppercase());
+                camel.extend(letter.to_uppercase());
                 upper = false;
             }
-            letter => whole.push(letter),
+            letter => camel.push(letter),
         }
     }
-    whole
+    camel
 }
 
 #[cfg(test)]

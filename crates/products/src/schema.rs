@@ -1,4 +1,5 @@
-//! The JSON Schema of a manifest: published, used by editors, and the first check of every install.
+//! The JSON schema of a manifest. It is published for editors, and is the first check of every
+//! installation.
 
 use std::sync::LazyLock;
 
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use crate::problem::{ManifestProblem, pointer_segment};
 
-/// As it is published.
+/// The published text of the schema.
 pub const SCHEMA_JSON: &str = include_str!("manifest.schema.json");
 
 static SCHEMA: LazyLock<Value> =
@@ -16,43 +17,44 @@ static SCHEMA: LazyLock<Value> =
 static VALIDATOR: LazyLock<Validator> =
     LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).expect("a test compiles it"));
 
-/// The schema as JSON.
+/// Returns the schema as JSON.
 pub fn schema() -> &'static Value {
     &SCHEMA
 }
 
-/// Everything that does not fit the schema.
+/// Returns everything in the manifest that violates the schema.
 pub fn check(manifest: &Value) -> Vec<ManifestProblem> {
     let mut problems: Vec<ManifestProblem> =
         VALIDATOR.iter_errors(manifest).flat_map(|error| problems_from(&error)).collect();
-    // Two keywords may say the same of one place.
+    // Two keywords may report the same problem of one value.
     problems.dedup();
     problems
 }
 
 fn problems_from(error: &ValidationError<'_>) -> Vec<ManifestProblem> {
-    let at = error.instance_path().as_str().to_owned();
+    let pointer = error.instance_path().as_str().to_owned();
     let beside = schema_at(error.schema_path().as_str());
     match error.kind() {
         ValidationErrorKind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
-            let problem = ManifestProblem::new(at, format!("`{name}` is required"));
-            let what = beside.and_then(|schema| schema.pointer("/properties").and_then(|all| all.get(name)));
-            vec![with_hint(problem, what)]
+            let problem = ManifestProblem::new(pointer, format!("`{name}` is required"));
+            let property_schema =
+                beside.and_then(|schema| schema.pointer("/properties").and_then(|all| all.get(name)));
+            vec![with_hint(problem, property_schema)]
         }
         ValidationErrorKind::AdditionalProperties { unexpected } => {
-            let known: Vec<&str> = beside
+            let names: Vec<&str> = beside
                 .and_then(|schema| schema["properties"].as_object())
-                .map(|known| known.keys().map(String::as_str).collect())
+                .map(|properties| properties.keys().map(String::as_str).collect())
                 .unwrap_or_default();
             let unknown = |name: &String| {
                 let problem = ManifestProblem::new(
-                    format!("{at}{}", pointer_segment(name)),
-                    format!("there is no word `{name}` here"),
+                    format!("{pointer}{}", pointer_segment(name)),
+                    format!("unknown field `{name}`"),
                 );
-                match nearest_name(name, known.iter().copied()) {
+                match nearest_name(name, names.iter().copied()) {
                     Some(hint) => problem.with_fix(format!("did you mean `{hint}`?")),
-                    None => problem.with_fix(format!("known are {}", known.join(", "))),
+                    None => problem.with_fix(format!("the known fields are {}", names.join(", "))),
                 }
             };
             unexpected.iter().map(unknown).collect()
@@ -66,25 +68,26 @@ fn problems_from(error: &ValidationError<'_>) -> Vec<ManifestProblem> {
             };
             let missing: Vec<String> = context.iter().filter_map(missing).collect();
             if missing.len() == context.len() {
-                return vec![ManifestProblem::new(at, format!("{} is required", missing.join(" or ")))];
+                return vec![ManifestProblem::new(pointer, format!("{} is required", missing.join(" or ")))];
             }
-            // One that may be null is told what is wrong with it otherwise.
+            // For a value that may be null, the problem of the other alternative is reported.
             if let Some(errors) =
                 context.first().filter(|_| context.len() == 2 && !error.instance().is_null())
             {
                 return errors.iter().flat_map(problems_from).collect();
             }
-            vec![ManifestProblem::new(at, messages::reason(error))]
+            vec![ManifestProblem::new(pointer, messages::reason(error))]
         }
-        _ => vec![with_hint(ManifestProblem::new(at, messages::reason(error)), beside)],
+        _ => vec![with_hint(ManifestProblem::new(pointer, messages::reason(error)), beside)],
     }
 }
 
-/// What the schema itself says would be right.
+/// Adds the correction that the schema itself suggests.
 fn with_hint(problem: ManifestProblem, schema: Option<&Value>) -> ManifestProblem {
     let Some(schema) = schema else { return problem };
     let description = schema["description"].as_str();
-    let example = schema["examples"].get(0).and_then(Value::as_str).map(|one| format!("such as `{one}`"));
+    let example =
+        schema["examples"].get(0).and_then(Value::as_str).map(|example| format!("such as `{example}`"));
     match (description, example) {
         (Some(text), Some(example)) => problem.with_fix(format!("{} {example}", text.trim_end_matches('.'))),
         (Some(text), None) => problem.with_fix(text),
@@ -93,23 +96,23 @@ fn with_hint(problem: ManifestProblem, schema: Option<&Value>) -> ManifestProble
     }
 }
 
-/// The schema that a keyword stands in.
+/// Returns the schema that contains a keyword.
 fn schema_at(keyword: &str) -> Option<&'static Value> {
     let (path, _) = keyword.rsplit_once('/')?;
-    let mut here: &'static Value = &SCHEMA;
+    let mut current: &'static Value = &SCHEMA;
     for part in path.split('/').skip(1) {
         let name = part.replace("~1", "/").replace("~0", "~");
         if name != "$ref" {
-            here = match here {
+            current = match current {
                 Value::Array(items) => items.get(name.parse::<usize>().ok()?)?,
-                other => other.get(&name)?,
+                schema => schema.get(&name)?,
             };
         }
-        while let Some(target) = here["$ref"].as_str() {
-            here = SCHEMA.pointer(target.strip_prefix('#')?)?;
+        while let Some(target) = current["$ref"].as_str() {
+            current = SCHEMA.pointer(target.strip_prefix('#')?)?;
         }
     }
-    Some(here)
+    Some(current)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Installing, upgrading and uninstalling. Whatever has to be fetched is fetched first; then one
-//! transaction looks at the project, decides, and does it.
+//! Installs, upgrades and uninstalls products. Manifests are fetched first; then one transaction
+//! reads the project, plans the change and applies it.
 
 use std::sync::Arc;
 
@@ -27,11 +27,11 @@ use crate::{
 
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Whether this installation starts programs as MCP servers.
+    /// Whether this installation starts local programs as MCP servers.
     pub allow_stdio: bool,
     /// Whether manifests may be fetched from loopback, link-local and private addresses.
     pub allow_private_hosts: bool,
-    /// In place of GitHub itself.
+    /// Replaces the URL of GitHub.
     pub github_url: Option<String>,
 }
 
@@ -41,7 +41,7 @@ impl Default for Settings {
     }
 }
 
-/// A handle on the products of every project; clones share it.
+/// A handle to the products of all projects. Clones share their state.
 #[derive(Clone)]
 pub struct Products(Arc<Inner>);
 
@@ -51,17 +51,17 @@ struct Inner {
     fetcher: Fetcher,
 }
 
-/// What is to be installed: a manifest, or where one is.
+/// What to install: a manifest, or its source.
 #[derive(Debug, Clone)]
 pub enum ManifestInput {
     Manifest(Box<Value>),
     Source(ManifestSource),
 }
 
-/// What was done, or what would be.
+/// The result of a change, or of its dry run.
 #[derive(Debug, Clone)]
 pub struct ProductOutcome {
-    /// The product as it is now; none after an uninstall, and of one that a dry run would install.
+    /// The current product. None after an uninstall, and for the dry run of an installation.
     pub product: Option<Product>,
     pub plan: Plan,
 }
@@ -72,45 +72,40 @@ impl Products {
         Self(Arc::new(Inner { executor, settings, fetcher }))
     }
 
-    pub async fn install(
-        &self,
-        actor: Actor,
-        wanted: ManifestInput,
-        dry_run: bool,
-    ) -> Result<ProductOutcome> {
-        let (manifest, source) = self.load_manifest(wanted).await?;
+    pub async fn install(&self, actor: Actor, input: ManifestInput, dry_run: bool) -> Result<ProductOutcome> {
+        let (manifest, source) = self.load_manifest(input).await?;
         let name = manifest.name.clone();
         self.change(actor, name, Some((manifest, source)), ExpectedState::Absent, dry_run).await
     }
 
-    /// To what is wanted, be it newer, older or the same; without that, to what is newest at the
-    /// source it was installed from, and never to anything older.
+    /// Upgrades to the given manifest, which may be newer, older or the same version. Without one,
+    /// upgrades to the newest version at the source of the installation, and never to an older one.
     pub async fn upgrade(
         &self,
         actor: Actor,
         name: &str,
-        wanted: Option<ManifestInput>,
+        input: Option<ManifestInput>,
         dry_run: bool,
     ) -> Result<ProductOutcome> {
         let installed = self.find(actor.project, name).await?;
-        let explicit = wanted.is_some();
-        let wanted = match wanted {
-            Some(wanted) => wanted,
+        let explicit = input.is_some();
+        let input = match input {
+            Some(input) => input,
             None => ManifestInput::Source(installed.source.clone().ok_or_else(|| {
                 Error::Source(format!(
-                    "`{name}` was installed from a manifest by itself, so nobody knows where a newer one is: \
+                    "`{name}` was installed from a manifest without a source, so newer versions cannot be found: \
                      give a manifest or a source"
                 ))
             })?),
         };
-        let (manifest, source) = self.load_manifest(wanted).await?;
+        let (manifest, source) = self.load_manifest(input).await?;
         if manifest.name != name {
             return Err(Error::NameMismatch { name: name.to_owned(), found: manifest.name });
         }
         if !explicit {
             if manifest.version < installed.version {
                 return Err(Error::Conflict(format!(
-                    "version {} is installed, and the newest at its source is {}: to go back, name the source",
+                    "version {} is installed, and the newest at its source is {}: to downgrade, name the source",
                     installed.version, manifest.version
                 )));
             }
@@ -118,7 +113,8 @@ impl Products {
                 return Ok(up_to_date(installed));
             }
         }
-        // What was decided above is about what was installed then.
+        // The decisions above refer to the product as it was read, so its revision must still be
+        // the same.
         let expected = ExpectedState::At(installed.id, installed.revision);
         self.change(actor, name.to_owned(), Some((manifest, source)), expected, dry_run).await
     }
@@ -127,35 +123,35 @@ impl Products {
         self.change(actor, name.to_owned(), None, ExpectedState::Present, dry_run).await
     }
 
-    /// Gives a project the memory product in the version of this program. Asked again, it changes
-    /// nothing.
+    /// Installs the built-in memory product in the version of this server. Repeating it has no
+    /// further effect.
     pub async fn install_default_agents(&self, actor: Actor) -> Result<ProductOutcome> {
-        let wanted = ManifestInput::Source(ManifestSource::Builtin(builtin::MEMORY.to_owned()));
-        match self.install(actor, wanted.clone(), false).await {
+        let input = ManifestInput::Source(ManifestSource::Builtin(builtin::MEMORY.to_owned()));
+        match self.install(actor, input.clone(), false).await {
             Err(Error::AlreadyInstalled { .. }) => {}
             done => return done,
         }
         let installed = self.find(actor.project, builtin::MEMORY).await?;
-        let (manifest, _) = self.load_manifest(wanted.clone()).await?;
+        let (manifest, _) = self.load_manifest(input.clone()).await?;
         if manifest.version <= installed.version {
             return Ok(up_to_date(installed));
         }
-        let failed = match self.upgrade(actor, builtin::MEMORY, Some(wanted), false).await {
+        let failed = match self.upgrade(actor, builtin::MEMORY, Some(input), false).await {
             Err(failed @ Error::Conflict(_)) => failed,
             done => return done,
         };
-        // Whoever was faster may have done the same.
+        // A concurrent request may have done the same.
         let installed = self.find(actor.project, builtin::MEMORY).await?;
         if manifest.version <= installed.version { Ok(up_to_date(installed)) } else { Err(failed) }
     }
 
-    /// In the order they came.
+    /// Lists the products in the order of their installation.
     pub async fn list(&self, project: ProjectId) -> Result<Vec<Product>> {
-        let found = self.db().read(move |tx| rows::list_all(tx, project)).await?;
-        Ok(found.into_iter().map(Product::from).collect())
+        let rows_found = self.db().read(move |tx| rows::list_all(tx, project)).await?;
+        Ok(rows_found.into_iter().map(Product::from).collect())
     }
 
-    /// A product, and what was changed of its agents by hand.
+    /// Returns a product, and the manual changes of its agents.
     pub async fn get(&self, project: ProjectId, name: &str) -> Result<(Product, Vec<OwnChange>)> {
         let installed = self.find(project, name).await?;
         let agents = self.db().read(move |tx| agent_rows::list_all(tx, project)).await?;
@@ -165,20 +161,20 @@ impl Products {
 
     async fn find(&self, project: ProjectId, name: &str) -> Result<Product> {
         let missing = || Error::NotInstalled(name.chars().take(100).collect());
-        // No name has it, and PostgreSQL would not even take the question.
+        // No name contains NUL, and PostgreSQL would reject it as a parameter.
         if name.contains('\0') {
             return Err(missing());
         }
-        let wanted = name.to_owned();
-        let found = self.db().read(move |tx| rows::get(tx, project, &wanted)).await?;
-        found.map(Product::from).ok_or_else(missing)
+        let input = name.to_owned();
+        let product = self.db().read(move |tx| rows::get(tx, project, &input)).await?;
+        product.map(Product::from).ok_or_else(missing)
     }
 
     pub(crate) async fn load_manifest(
         &self,
-        wanted: ManifestInput,
+        input: ManifestInput,
     ) -> Result<(Manifest, Option<ManifestSource>)> {
-        match wanted {
+        match input {
             ManifestInput::Manifest(value) => {
                 Ok((validate::parse_value(*value).map_err(Error::Manifest)?, None))
             }
@@ -213,13 +209,14 @@ impl Products {
         let graph = self.0.executor.graph().clone();
         self.db()
             .write(move |tx| {
-                // Whatever else changes agents, packs or servers of the project waits here.
+                // Locks the project, so that concurrent changes of its agents, packs and servers
+                // wait.
                 projects::lock(tx, actor.project)?
                     .ok_or_else(|| Error::NoProject(actor.project.to_string()))?;
                 let (state, plan) = change.decide(tx, actor.project)?;
-                let writer = graph.write_context(tx, actor)?;
+                let ctx = graph.write_context(tx, actor)?;
                 let after = change.after.as_ref().map(|(manifest, source)| (manifest, source.as_ref()));
-                let product = apply(tx, &writer, &state, &plan, after, &change.available_names(&state))?;
+                let product = apply(tx, &ctx, &state, &plan, after, &change.available_names(&state))?;
                 Ok(ProductOutcome { product, plan })
             })
             .await
@@ -230,7 +227,7 @@ impl Products {
     }
 }
 
-/// Nothing to do, since the newest is there.
+/// The result if the newest version is already installed.
 fn up_to_date(installed: Product) -> ProductOutcome {
     let version = Some(installed.version.clone());
     let plan = Plan {
@@ -244,12 +241,12 @@ fn up_to_date(installed: Product) -> ProductOutcome {
     ProductOutcome { product: Some(installed), plan }
 }
 
-/// What must be the case when the transaction looks.
+/// The state that the transaction must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedState {
     Absent,
     Present,
-    /// The one that somebody looked at, at that revision: one that was installed anew counts from 1.
+    /// The product with this revision. A product that was installed again starts at revision 1.
     At(ProductId, i64),
 }
 
@@ -257,7 +254,7 @@ struct ChangeRequest {
     name: String,
     after: Option<(Manifest, Option<ManifestSource>)>,
     expected: ExpectedState,
-    /// Every name of the built-in tools.
+    /// All names of the built-in tools.
     builtin_tools: Vec<String>,
     allow_stdio: bool,
 }
@@ -266,20 +263,20 @@ impl ChangeRequest {
     fn decide(&self, tx: &mut Tx<'_>, project: ProjectId) -> Result<(ProjectState, Plan)> {
         let state = ProjectState::read(tx, project, self.allow_stdio)?;
         match (self.expected, state.product(&self.name)) {
-            (ExpectedState::Absent, Some(there)) => {
-                let (name, version) = (there.name.clone(), there.version.clone());
+            (ExpectedState::Absent, Some(installed)) => {
+                let (name, version) = (installed.name.clone(), installed.version.clone());
                 return Err(Error::AlreadyInstalled { name, version });
             }
             (ExpectedState::Present | ExpectedState::At(..), None) => {
                 return Err(Error::NotInstalled(self.name.chars().take(100).collect()));
             }
-            (ExpectedState::At(id, revision), Some(there))
-                if (there.id, there.revision) != (id, revision) =>
+            (ExpectedState::At(id, revision), Some(installed))
+                if (installed.id, installed.revision) != (id, revision) =>
             {
                 return Err(Error::Conflict(format!(
                     "the product `{}` was changed by somebody else just now, to version {}: look again, and \
-                     repeat the upgrade if it is still wanted",
-                    there.name, there.version
+                     repeat the upgrade if it is still needed",
+                    installed.name, installed.version
                 )));
             }
             _ => {}
@@ -304,7 +301,8 @@ impl ChangeRequest {
         InstallContext { core: core_version(), tools, agents: state.other_agents(&self.name) }
     }
 
-    /// For the definitions that are written one after the other: they may name each other.
+    /// Returns the names for definitions that are written one after the other, and that may refer
+    /// to each other.
     fn available_names(&self, state: &ProjectState) -> AvailableNames {
         let Some((manifest, _)) = &self.after else { return AvailableNames::default() };
         let tools =

@@ -1,4 +1,4 @@
-//! Where a manifest comes from.
+//! The source of a manifest.
 
 use std::{fmt, str::FromStr};
 
@@ -10,10 +10,10 @@ use crate::builtin;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ManifestSource {
-    /// Comes with the program.
+    /// A built-in product.
     Builtin(String),
     Url(Url),
-    /// The `manifest.json` of a repository's latest release.
+    /// The `manifest.json` of the latest release of a repository.
     GitHub {
         owner: String,
         name: String,
@@ -21,7 +21,7 @@ pub enum ManifestSource {
 }
 
 impl FromStr for ManifestSource {
-    /// What is wrong, and what would be right.
+    /// Says what is wrong and what would be valid.
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -35,9 +35,12 @@ impl FromStr for ManifestSource {
             return Ok(Self::Builtin(text.to_owned()));
         }
         if text.starts_with("https://") || text.starts_with("http://") {
-            let url = Url::parse(text).map_err(|error| format!("`{text}` is not an address: {error}"))?;
+            let url = Url::parse(text).map_err(|error| format!("`{text}` is not a valid URL: {error}"))?;
             if !url.username().is_empty() || url.password().is_some() {
-                return Err("the address must not hold a name or password: it is kept and shown".to_owned());
+                return Err(
+                    "the URL must not contain a user name or password, because it is stored and shown"
+                        .to_owned(),
+                );
             }
             return Ok(Self::Url(url));
         }
@@ -45,15 +48,15 @@ impl FromStr for ManifestSource {
         let hint = match nearest_name(text, builtin::names()) {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!(
-                "give an address (https://…), a repository (github.com/owner/name), or one of {}",
+                "use a URL (https://…), a repository (github.com/owner/name), or one of {}",
                 builtin::names().collect::<Vec<_>>().join(", ")
             ),
         };
-        Err(format!("`{shown}` is no source of a product; {hint}"))
+        Err(format!("`{shown}` is not a product source; {hint}"))
     }
 }
 
-/// `owner/name` and nothing else; an address further down is one of a file.
+/// Parses `owner/name` and nothing else. A longer path is the URL of a file.
 fn parse_github(text: &str) -> Option<ManifestSource> {
     let (owner, name) = text.trim_end_matches('/').split_once('/')?;
     let name = name.strip_suffix(".git").unwrap_or(name);
@@ -84,7 +87,7 @@ impl ManifestSource {
         }
     }
 
-    /// As it is kept. A manifest that came by itself has no source.
+    /// Returns the stored form. A manifest that was provided directly has no source.
     pub(crate) fn to_json(source: Option<&Self>) -> Value {
         match source {
             Some(source) => json!({ "kind": source.kind(), "at": source.to_string() }),
@@ -93,8 +96,8 @@ impl ManifestSource {
     }
 
     pub(crate) fn from_stored(text: &str) -> Option<Self> {
-        let kept: Value = serde_json::from_str(text).ok()?;
-        kept["at"].as_str()?.parse().ok()
+        let stored: Value = serde_json::from_str(text).ok()?;
+        stored["at"].as_str()?.parse().ok()
     }
 }
 
@@ -126,11 +129,15 @@ mod tests {
 
     #[test]
     fn what_is_no_source_is_told_what_one_is() {
-        let said = |text: &str| text.parse::<ManifestSource>().unwrap_err();
-        assert!(said("emergent.reserch").contains("emergent.research"), "{}", said("emergent.reserch"));
-        assert!(said("github.com/acme").contains("github.com/owner/name"));
-        assert!(said("github.com/../x").contains("no source"));
-        assert!(said("https://user:secret@host/m.json").contains("must not hold"));
-        assert!(said("ftp://x").contains("https://"));
+        let error_of = |text: &str| text.parse::<ManifestSource>().unwrap_err();
+        assert!(
+            error_of("emergent.reserch").contains("emergent.research"),
+            "{}",
+            error_of("emergent.reserch")
+        );
+        assert!(error_of("github.com/acme").contains("github.com/owner/name"));
+        assert!(error_of("github.com/../x").contains("no source"));
+        assert!(error_of("https://user:secret@host/m.json").contains("must not contain"));
+        assert!(error_of("ftp://x").contains("https://"));
     }
 }

@@ -1,4 +1,5 @@
-//! What a project holds, as far as products go; read in the transaction that changes it.
+//! The contents of a project that matter for products. They are read in the transaction that
+//! changes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,32 +25,32 @@ use crate::{manifest::Manifest, source::ManifestSource};
 
 #[derive(Debug, Clone, Default)]
 pub struct ProjectState {
-    /// In the order they came.
+    /// The products in the order of their installation.
     pub installed: Vec<Product>,
     pub agents: Vec<Agent>,
     pub packs: Vec<StoredPack>,
     pub servers: Vec<McpServer>,
-    /// The tools that servers were last seen to have, those that are held back included.
+    /// The tools that the servers listed most recently, including those that are held back.
     pub tools: Vec<(McpServerId, String)>,
     pub schedules: Vec<Schedule>,
     pub prompts: Vec<ProductPrompt>,
-    /// Names of the project's secrets.
+    /// The names of the project's secrets.
     pub secrets: BTreeSet<String>,
-    /// Whether this installation starts programs as servers.
+    /// Whether this installation starts local programs as MCP servers.
     pub allow_stdio: bool,
 }
 
-/// A product that a project has.
+/// An installed product.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Product {
     pub id: ProductId,
     pub name: String,
     pub version: Version,
-    /// As it was installed, word by word.
+    /// The manifest as it was installed, unchanged.
     pub raw: Value,
-    /// The same, read. `None` when this version of the program can no longer read it.
+    /// The parsed manifest. `None` if this version of the server can no longer read it.
     pub manifest: Option<Manifest>,
-    /// `None`: the manifest came by itself, and nobody knows where a newer one would be.
+    /// `None` if the manifest was provided directly. Newer versions cannot be found then.
     pub source: Option<ManifestSource>,
     pub revision: i64,
     pub installed_at: Timestamp,
@@ -91,13 +92,13 @@ impl ProjectState {
         self.installed.iter().find(|installed| installed.name == name)
     }
 
-    /// The agents that are not the product's, with where they are seen.
+    /// Returns the agents that do not belong to the product, with their visibility.
     pub fn other_agents(&self, product: &str) -> BTreeMap<String, Visibility> {
         let others = self.agents.iter().filter(|agent| agent.definition.product.as_deref() != Some(product));
         others.map(|agent| (agent.definition.name.clone(), agent.definition.visibility)).collect()
     }
 
-    /// The names of the tools that a server was last seen to have.
+    /// Returns the names of the tools that a server listed most recently.
     pub fn tools_of(&self, server: McpServerId) -> impl Iterator<Item = &str> {
         self.tools.iter().filter(move |(id, _)| *id == server).map(|(_, name)| name.as_str())
     }

@@ -1,6 +1,6 @@
-//! The tools that a project will have once a product is changed: the built-in ones, those of the
-//! servers that stay, and those of the manifest's servers within its own filter. A server that is
-//! switched off and a tool that is held back count: they are there, and can be let in again.
+//! The tools that a project will have after a product is changed: the built-in tools, those of the
+//! remaining servers, and those of the manifest's servers that match its filter. Disabled servers
+//! and held-back tools are included, because they exist and can be enabled again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,20 +8,21 @@ use emergent_domain::{agent::AvailableNames, tool_name};
 
 use crate::{manifest::Manifest, state::ProjectState};
 
-/// What is known of those tools, and which servers may have more.
+/// The known tools, and the servers that may have further ones.
 #[derive(Debug, Clone, Default)]
 pub struct ToolForecast {
-    /// Every name a whitelist may use, `server.tool` included.
+    /// All names that a whitelist may use, including `server.tool`.
     names: BTreeSet<String>,
-    /// The servers that were asked for their tools: what they did not list, they do not have.
+    /// The servers that have listed their tools. They have no others.
     listed_servers: BTreeSet<String>,
-    /// The filters of the servers that were not: within it, they may have any tool.
+    /// The filters of the servers that have not listed their tools yet. Such a server may have any
+    /// tool that its filter matches.
     unlisted_servers: BTreeMap<String, Vec<String>>,
 }
 
 impl ToolForecast {
-    /// After the product of this manifest is installed or changed. `builtin` has every name of the
-    /// built-in tools.
+    /// Computes the tools after the product of this manifest is installed or changed. `builtin`
+    /// holds all names of the built-in tools.
     pub fn after_change(builtin: &[String], before: &ProjectState, manifest: &Manifest) -> Self {
         let mut pool = Self { names: builtin.iter().cloned().collect(), ..Self::default() };
         let product = Some(manifest.name.as_str());
@@ -30,7 +31,7 @@ impl ToolForecast {
             pool.add(server.name(), &server.tool_filter, tools);
         }
         for spec in &manifest.mcp.servers {
-            // One that becomes another server is asked anew.
+            // If the settings of a server change, its tools must be listed again.
             let mut ours = before.servers.iter().filter(|server| server.product.as_deref() == product);
             let same = ours.find(|server| server.spec == *spec && server.listed_at.is_some());
             let tools = same.map(|server| before.tools_of(server.id));
@@ -51,22 +52,23 @@ impl ToolForecast {
         }
     }
 
-    /// Whether a whitelist may name it: it is there, or nobody can say that it will not be.
+    /// Returns whether a whitelist may name the tool: it exists, or its absence cannot be
+    /// determined.
     fn may_exist(&self, name: &str) -> bool {
         if self.names.contains(name) || self.names.contains(tool_name::canonical(name)) {
             return true;
         }
-        let of = |server: &str| name.strip_prefix(server).and_then(|rest| rest.strip_prefix('.'));
-        if self.listed_servers.iter().any(|server| of(server).is_some()) {
+        let unqualified = |server: &str| name.strip_prefix(server).and_then(|rest| rest.strip_prefix('.'));
+        if self.listed_servers.iter().any(|server| unqualified(server).is_some()) {
             return false;
         }
         self.unlisted_servers.iter().any(|(server, filter)| {
             filter_allows(filter, server, name)
-                || of(server).is_some_and(|tool| filter_allows(filter, server, tool))
+                || unqualified(server).is_some_and(|tool| filter_allows(filter, server, tool))
         })
     }
 
-    /// As a definition of this manifest is checked against it.
+    /// Returns the names against which a definition of this manifest is validated.
     pub fn available_names(&self, manifest: &Manifest) -> AvailableNames {
         let listed = manifest.agents.iter().flat_map(|agent| &agent.tools);
         let unseen = listed.filter(|name| !self.names.contains(*name) && self.may_exist(name));
@@ -75,7 +77,7 @@ impl ToolForecast {
     }
 }
 
-/// Whether a server's filter lets a tool into the project.
+/// Returns whether the filter of a server matches a tool.
 fn filter_allows(filter: &[String], server: &str, tool: &str) -> bool {
     tool_name::grant_for(filter, tool, Some(server)).is_some()
 }

@@ -1,4 +1,4 @@
-//! Whether there is something newer at the places products came from.
+//! Checks the sources of installed products for newer versions.
 
 use emergent_domain::ids::ProjectId;
 use futures_util::future::join_all;
@@ -6,7 +6,7 @@ use semver::Version;
 
 use crate::{Error, ManifestInput, Product, Products, Result};
 
-/// What was found of one product. One that cannot be asked about does not keep the others from it.
+/// The result for one product. An error of one product does not affect the others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProductUpdate {
     pub name: String,
@@ -35,7 +35,8 @@ impl Products {
     async fn latest(&self, product: &Product) -> Result<Version> {
         let source = product.source.clone().ok_or_else(|| {
             Error::Source(
-                "it was installed from a manifest by itself, so there is nowhere to look".to_owned(),
+                "it was installed from a manifest without a source, so newer versions cannot be found"
+                    .to_owned(),
             )
         })?;
         let (manifest, _) = self.load_manifest(ManifestInput::Source(source)).await?;

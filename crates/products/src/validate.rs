@@ -1,5 +1,5 @@
-//! Whether a manifest can be installed: text, schema, words, then the rules that a schema cannot
-//! say. Everything that is wrong is collected; nothing stops at the first.
+//! Validates a manifest: the text, the schema, the field types, and then the rules that a schema
+//! cannot express. All problems are collected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,25 +19,26 @@ use crate::{
     schema,
 };
 
-/// Words that are routes of their own below `/api/products`.
+/// Names that are routes below `/api/products`.
 pub const RESERVED: [&str; 3] = ["install", "check-updates", "manifest.schema.json"];
 
-/// The version of this program, for `min_core_version`.
+/// Returns the version of this server, which is compared with `min_core_version`.
 pub fn core_version() -> Version {
     env!("CARGO_PKG_VERSION").parse().expect("Cargo checks it")
 }
 
-/// What a manifest must know of the place it is to be installed in.
+/// The facts about the project and server that a manifest depends on.
 #[derive(Debug, Clone)]
 pub struct InstallContext {
     pub core: Version,
-    /// The tools there will be, and those that nobody can say there will not be: [`crate::Pool`].
+    /// The tools that will exist, or whose absence cannot be determined: see
+    /// [`crate::tool_forecast`].
     pub tools: AvailableNames,
-    /// Agents of the project that are not this product's.
+    /// The agents of the project that do not belong to this product.
     pub agents: BTreeMap<String, Visibility>,
 }
 
-/// Reads a manifest and checks all that can be checked without a project.
+/// Parses a manifest and validates everything that does not depend on a project.
 pub fn parse(text: &[u8]) -> Result<Manifest, Vec<ManifestProblem>> {
     let value = serde_json::from_slice(text).map_err(|error| {
         vec![
@@ -48,7 +49,7 @@ pub fn parse(text: &[u8]) -> Result<Manifest, Vec<ManifestProblem>> {
     parse_value(value)
 }
 
-/// As [`parse`], from JSON that was read already.
+/// Works like [`parse`], for JSON that has already been parsed.
 pub fn parse_value(value: Value) -> Result<Manifest, Vec<ManifestProblem>> {
     let problems = schema::check(&value);
     if !problems.is_empty() {
@@ -65,21 +66,21 @@ pub fn parse_value(value: Value) -> Result<Manifest, Vec<ManifestProblem>> {
     if problems.is_empty() { Ok(manifest) } else { Err(problems) }
 }
 
-/// What depends on the place it is to be installed in.
-pub fn validate(manifest: &Manifest, around: &InstallContext) -> Vec<ManifestProblem> {
+/// Validates the rules that depend on the project.
+pub fn validate(manifest: &Manifest, context: &InstallContext) -> Vec<ManifestProblem> {
     let mut problems = Vec::new();
-    if let Some(wanted) = manifest.min_core_version.as_ref().filter(|wanted| **wanted > around.core) {
-        let core = &around.core;
+    if let Some(required) = manifest.min_core_version.as_ref().filter(|required| **required > context.core) {
+        let core = &context.core;
         problems.push(
             ManifestProblem::new(
                 "/min_core_version",
-                format!("{wanted} is newer than this server, which is {core}"),
+                format!("requires version {required}, but this server has version {core}"),
             )
-            .with_fix("upgrade Emergent, or take an older version of the product"),
+            .with_fix("upgrade Emergent, or use an older version of the product"),
         );
     }
-    let mut names = around.tools.clone();
-    names.agents = around.agents.keys().cloned().collect();
+    let mut names = context.tools.clone();
+    names.agents = context.agents.keys().cloned().collect();
     names.agents.extend(manifest.agents.iter().map(|agent| agent.name.clone()));
     for (index, definition) in manifest.definitions().enumerate() {
         let base = format!("/agents/{index}");
@@ -89,7 +90,7 @@ pub fn validate(manifest: &Manifest, around: &InstallContext) -> Vec<ManifestPro
     }
     for (index, job) in manifest.jobs.iter().enumerate() {
         problems.extend(
-            job_agent_problem(manifest, job, around)
+            job_agent_problem(manifest, job, context)
                 .map(|problem| ManifestProblem { pointer: format!("/jobs/{index}/agent"), ..problem }),
         );
     }
@@ -97,8 +98,8 @@ pub fn validate(manifest: &Manifest, around: &InstallContext) -> Vec<ManifestPro
 }
 
 fn agent_problems(root: &Value, base: &str, agent: &ManifestAgent, invalid: Invalid) -> Vec<ManifestProblem> {
-    let place = |problem: emergent_domain::invalid::Problem| {
-        // These two may stand beside the model as well.
+    let locate = |problem: emergent_domain::invalid::Problem| {
+        // These two fields may also be given next to the model.
         let beside = match problem.field.as_str() {
             "model.temperature" if agent.temperature.is_some() => Some("temperature"),
             "model.maxTokens" if agent.max_tokens.is_some() => Some("max_tokens"),
@@ -109,23 +110,23 @@ fn agent_problems(root: &Value, base: &str, agent: &ManifestAgent, invalid: Inva
             None => ManifestProblem::from_field(root, base, problem),
         }
     };
-    invalid.problems.into_iter().map(place).collect()
+    invalid.problems.into_iter().map(locate).collect()
 }
 
 fn job_agent_problem(
     manifest: &Manifest,
     job: &ManifestJob,
-    around: &InstallContext,
+    context: &InstallContext,
 ) -> Option<ManifestProblem> {
     let own = manifest.agents.iter().find(|agent| agent.name == job.agent).map(|agent| agent.visibility);
-    match own.or_else(|| around.agents.get(&job.agent).copied()) {
+    match own.or_else(|| context.agents.get(&job.agent).copied()) {
         Some(Visibility::Internal) => Some(
-            ManifestProblem::new("", format!("`{}` is internal: only other agents start it", job.agent))
+            ManifestProblem::new("", format!("`{}` is internal: only other agents can start it", job.agent))
                 .with_fix("name an agent whose visibility is `project` or `external`"),
         ),
         Some(_) => None,
         None => {
-            let names = manifest.agents.iter().map(|agent| &agent.name).chain(around.agents.keys());
+            let names = manifest.agents.iter().map(|agent| &agent.name).chain(context.agents.keys());
             let hint = nearest_name(&job.agent, names.map(String::as_str));
             let problem = ManifestProblem::new("", format!("there is no agent `{}`", job.agent));
             Some(match hint {
@@ -136,7 +137,7 @@ fn job_agent_problem(
     }
 }
 
-/// What a manifest must keep wherever it goes.
+/// Validates the rules that hold for every project.
 fn check_rules(manifest: &Manifest) -> Vec<ManifestProblem> {
     let mut problems = Vec::new();
     check_nul(&manifest.raw, String::new(), &mut problems);
@@ -157,8 +158,8 @@ fn check_rules(manifest: &Manifest) -> Vec<ManifestProblem> {
     for (index, pack) in manifest.template_packs.iter().enumerate() {
         if let Err(invalid) = pack.check() {
             let base = format!("/template_packs/{index}");
-            let place = |problem| ManifestProblem::from_field(&manifest.raw, &base, problem);
-            problems.extend(invalid.problems.into_iter().map(place));
+            let locate = |problem| ManifestProblem::from_field(&manifest.raw, &base, problem);
+            problems.extend(invalid.problems.into_iter().map(locate));
         }
     }
     for (index, job) in manifest.jobs.iter().enumerate() {
@@ -166,8 +167,8 @@ fn check_rules(manifest: &Manifest) -> Vec<ManifestProblem> {
     }
     for (index, server) in manifest.mcp.servers.iter().enumerate() {
         let base = format!("/mcp/servers/{index}");
-        let place = |problem| ManifestProblem::from_field(&manifest.raw, &base, problem);
-        problems.extend(server.check().into_iter().map(place));
+        let locate = |problem| ManifestProblem::from_field(&manifest.raw, &base, problem);
+        problems.extend(server.check().into_iter().map(locate));
     }
     for (index, prompt) in manifest.mcp.prompts.iter().enumerate() {
         check_placeholders(&format!("/mcp/prompts/{index}"), prompt, &mut problems);
@@ -185,20 +186,21 @@ fn check_rules(manifest: &Manifest) -> Vec<ManifestProblem> {
     problems
 }
 
-/// PostgreSQL cannot hold NUL in a text, and nobody means to write one.
-fn check_nul(value: &Value, at: String, problems: &mut Vec<ManifestProblem>) {
-    let mut wrong = |at: String| problems.push(ManifestProblem::new(at, "must not contain a NUL character"));
+/// Rejects NUL characters, because PostgreSQL cannot store them in a text column.
+fn check_nul(value: &Value, pointer: String, problems: &mut Vec<ManifestProblem>) {
+    let mut add_problem =
+        |pointer: String| problems.push(ManifestProblem::new(pointer, "must not contain a NUL character"));
     match value {
-        Value::String(text) if text.contains('\0') => wrong(at),
+        Value::String(text) if text.contains('\0') => add_problem(pointer),
         Value::Array(items) => {
             items
                 .iter()
                 .enumerate()
-                .for_each(|(index, item)| check_nul(item, format!("{at}/{index}"), problems));
+                .for_each(|(index, item)| check_nul(item, format!("{pointer}/{index}"), problems));
         }
         Value::Object(map) => {
             for (name, value) in map {
-                let below = format!("{at}{}", pointer_segment(name));
+                let below = format!("{pointer}{}", pointer_segment(name));
                 if name.contains('\0') {
                     problems.push(ManifestProblem::new(below, "must not contain a NUL character"));
                 } else {
@@ -219,8 +221,8 @@ fn check_unique<'a>(
     for (index, name) in names.enumerate() {
         if !seen.insert(name) {
             let problem =
-                ManifestProblem::new(format!("{list}/{index}/name"), format!("`{name}` is there twice"));
-            problems.push(problem.with_fix("give each a name of its own"));
+                ManifestProblem::new(format!("{list}/{index}/name"), format!("`{name}` is used twice"));
+            problems.push(problem.with_fix("use a different name"));
         }
     }
 }
@@ -234,11 +236,11 @@ fn check_agents(manifest: &Manifest, problems: &mut Vec<ManifestProblem>) {
         {
             let problem = ManifestProblem::new(
                 format!("{base}/is_default"),
-                format!("`{first}` is the default already"),
+                format!("`{first}` is already the default"),
             );
-            problems.push(problem.with_fix("a product has one default agent at most"));
+            problems.push(problem.with_fix("a product can have only one default agent"));
         }
-        for (field, here, inside) in [
+        for (field, outside, inside) in [
             (
                 "temperature",
                 agent.temperature.is_some(),
@@ -247,15 +249,15 @@ fn check_agents(manifest: &Manifest, problems: &mut Vec<ManifestProblem>) {
             ("max_tokens", agent.max_tokens.is_some(), agent.model.as_ref().map(|m| m.max_tokens.is_some())),
         ] {
             let pointer = format!("{base}/{field}");
-            match (here, inside) {
+            match (outside, inside) {
                 (true, None) => problems.push(
-                    ManifestProblem::new(pointer, "is said of a model, and this agent names none").with_fix(
+                    ManifestProblem::new(pointer, "is a setting of a model, but this agent has no `model`").with_fix(
                         "add `model`, such as { \"provider\": \"google\", \"name\": \"gemini-2.5-flash\" }",
                     ),
                 ),
                 (true, Some(true)) => {
-                    let problem = ManifestProblem::new(pointer, format!("stands in `model.{field}` as well"));
-                    problems.push(problem.with_fix("say it once"));
+                    let problem = ManifestProblem::new(pointer, format!("is also set in `model.{field}`"));
+                    problems.push(problem.with_fix("set it only once"));
                 }
                 _ => {}
             }
@@ -266,7 +268,7 @@ fn check_agents(manifest: &Manifest, problems: &mut Vec<ManifestProblem>) {
 fn check_schedule(root: &Value, base: &str, job: &ManifestJob, problems: &mut Vec<ManifestProblem>) {
     if let Err(error) = job.cron.parse::<Cron>() {
         let problem = ManifestProblem::new(format!("{base}/cron"), error.to_string());
-        problems.push(problem.with_fix("five fields, such as `0 8 * * MON-FRI`"));
+        problems.push(problem.with_fix("use five fields, such as `0 8 * * MON-FRI`"));
     }
     if let Err(invalid) = job.config.check() {
         let base = if root.pointer(&format!("{base}/config")).is_some() {
@@ -285,7 +287,8 @@ fn check_placeholders(base: &str, prompt: &Prompt, problems: &mut Vec<ManifestPr
     check_unique(&format!("{base}/arguments"), names.iter(), problems);
     for (index, name) in prompt.unknown_placeholders() {
         let pointer = format!("{base}/messages/{index}/content");
-        let problem = ManifestProblem::new(pointer, format!("`{{{{{name}}}}}` stands for no argument"));
+        let problem =
+            ManifestProblem::new(pointer, format!("`{{{{{name}}}}}` refers to an unknown argument"));
         problems.push(match nearest_name(&name, names.iter().map(String::as_str)) {
             Some(hint) => problem.with_fix(format!("did you mean `{hint}`?")),
             None => problem.with_fix("add it to `arguments`"),

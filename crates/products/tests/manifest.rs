@@ -1,4 +1,4 @@
-//! What may stand in a manifest: every problem is named, at a place that is there.
+//! The rules of a manifest: every problem is reported at an existing location.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ fn around() -> InstallContext {
     InstallContext { core: core_version(), tools, agents }
 }
 
-/// A manifest with one of everything.
+/// A manifest that uses every feature.
 fn whole() -> Value {
     json!({
         "$schema": "./manifest.schema.json",
@@ -65,7 +65,7 @@ fn problems(manifest: &Value) -> Vec<ManifestProblem> {
     }
 }
 
-/// Writes `value` at `pointer`, or takes away what is there.
+/// Sets `value` at `pointer`, or removes the value there.
 fn set(root: &mut Value, pointer: &str, value: Option<Value>) {
     let (parent, name) = pointer.rsplit_once('/').unwrap();
     let name = name.replace("~1", "/").replace("~0", "~");
@@ -133,7 +133,7 @@ fn words_that_are_missing_unknown_or_of_the_wrong_kind() {
         "/template_packs/0/objectTypeSchemas",
         json!({}),
         "/template_packs/0/objectTypeSchemas",
-        "there is no word",
+        "unknown field",
     );
     check("/agents/0/tools", json!("search_hybrid"), "/agents/0/tools", "is not a list");
     check("/agents/0/visibility", json!("public"), "/agents/0/visibility", "external, project, internal");
@@ -161,7 +161,7 @@ fn names_and_versions() {
     check("/template_packs/0/version", json!("one"), "/template_packs/0/version", "");
     check("/agents/1/name", json!("triage"), "/agents/1/name", "twice");
     check("/mcp/servers/1/name", json!("web"), "/mcp/servers/1/name", "twice");
-    check("/agents/1/is_default", json!(true), "/agents/1/is_default", "`triage` is the default already");
+    check("/agents/1/is_default", json!(true), "/agents/1/is_default", "`triage` is already the default");
     check("/description", json!("a\u{0}b"), "/description", "NUL");
     check("/agents/0/config/x~1y", json!({ "z": "\u{0}" }), "/agents/0/config/x~1y/z", "NUL");
 }
@@ -178,7 +178,7 @@ fn agents_and_their_tools() {
     );
     check("/agents/0/model/temperature", json!(7), "/agents/0/model/temperature", "maximum of 2");
     check("/agents/1/model", json!(null), "/agents/1/temperature", "names none");
-    check("/agents/0/temperature", json!(0.5), "/agents/0/temperature", "say it once");
+    check("/agents/0/temperature", json!(0.5), "/agents/0/temperature", "set it only once");
     check("/agents/0/trigger", json!("on_documents_ingested"), "/agents/0/trigger", "on_document_ingested");
     check("/agents/0/config/trigger/typse", json!(1), "/agents/0/config/trigger", "typse");
     check("/agents/0/visibility", json!("internal"), "/agents/0/trigger", "internal");
@@ -236,7 +236,7 @@ fn a_tool_that_nobody_knows_yet_may_be_a_servers() {
     assert_eq!(validate(&manifest, &around()).len(), 1);
 }
 
-/// Every place of a manifest, deepest last.
+/// Returns the pointers to all values of a manifest, deepest last.
 fn places(value: &Value, at: String, all: &mut Vec<String>) {
     let below: Vec<(String, &Value)> = match value {
         Value::Object(map) => {
@@ -254,8 +254,9 @@ fn places(value: &Value, at: String, all: &mut Vec<String>) {
     }
 }
 
-/// The schema and the types that are read must agree: whatever is done to any place of a whole
-/// manifest, either the schema refuses it, or it is read; and whatever is told of has a place.
+/// The schema and the Rust types must agree: after any change at any location of a complete
+/// manifest, either the schema rejects it or it can be parsed, and every reported problem has an
+/// existing location.
 #[test]
 fn the_schema_lets_nothing_through_that_cannot_be_read() {
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Manifests out of the world: an address, a repository's latest release, and what may go wrong.
+//! Manifests from a URL or from the latest release of a repository, and what can fail.
 
 mod support;
 
@@ -18,14 +18,14 @@ use emergent_llm::Models;
 use emergent_products::{Error, ManifestInput, ManifestSource, Settings, plan::Direction};
 use emergent_testkit::{TestDb, both_engines};
 use serde_json::{Value, json};
-use support::{Shop, sample};
+use support::{Harness, sample};
 use tokio::sync::Semaphore;
 
-/// A place that serves a manifest, and much that is none.
+/// A server with a manifest and many invalid responses.
 #[derive(Clone)]
 struct Place {
     manifest: Arc<Mutex<Value>>,
-    /// How often `/slow.json` was asked for, and how often it may answer.
+    /// How often `/slow.json` was requested, and how often it may respond.
     asked: Arc<Semaphore>,
     answer: Arc<Semaphore>,
     address: SocketAddr,
@@ -54,7 +54,7 @@ impl Place {
         let routes = Router::new()
             .route("/manifest.json", get(manifest))
             .route("/slow.json", get(slow))
-            // As GitHub does it: the asset is elsewhere.
+            // Like GitHub, the server redirects to the asset.
             .route(
                 "/acme/support/releases/latest/download/manifest.json",
                 get(|| async { Redirect::temporary("/assets/1?name=manifest.json") }),
@@ -87,8 +87,8 @@ fn found(to: &'static str) -> Response {
     (StatusCode::FOUND, [(header::LOCATION, to)]).into_response()
 }
 
-async fn shop(db: &TestDb, settings: Settings) -> Shop {
-    Shop::with(db, settings, Models::default()).await
+async fn harness(db: &TestDb, settings: Settings) -> Harness {
+    Harness::with(db, settings, Models::default()).await
 }
 
 fn open_to_all() -> Settings {
@@ -106,87 +106,90 @@ fn unreachable(outcome: Result<emergent_products::ProductOutcome, Error>, said: 
 both_engines! {
     async fn an_upgrade_looks_where_the_product_came_from(db: TestDb) {
         let place = Place::open().await;
-        let shop = shop(&db, open_to_all()).await;
+        let harness = harness(&db, open_to_all()).await;
         let source = place.source("/manifest.json");
-        shop.products.install(shop.actor, ManifestInput::Source(source.clone()), false).await.unwrap();
-        let found = shop.products.check_updates(shop.actor.project).await.unwrap();
+        harness.products.install(harness.actor, ManifestInput::Source(source.clone()), false).await.unwrap();
+        let found = harness.products.check_updates(harness.actor.project).await.unwrap();
         assert_eq!((found[0].available, found[0].latest.as_ref().map(ToString::to_string)), (false, Some("1.0.0".into())));
-        let same = shop.products.upgrade(shop.actor, "acme.support", None, false).await.unwrap();
+        let same = harness.products.upgrade(harness.actor, "acme.support", None, false).await.unwrap();
         assert!(same.plan.direction == Direction::Same && same.plan.steps.is_empty());
         place.publish(sample(2));
-        assert!(shop.products.check_updates(shop.actor.project).await.unwrap()[0].available);
-        let up = shop.products.upgrade(shop.actor, "acme.support", None, false).await.unwrap();
+        assert!(harness.products.check_updates(harness.actor.project).await.unwrap()[0].available);
+        let up = harness.products.upgrade(harness.actor, "acme.support", None, false).await.unwrap();
         assert_eq!((up.plan.direction, up.product.unwrap().source), (Direction::Upgrade, Some(source.clone())));
         place.publish(sample(1));
-        let back = shop.products.upgrade(shop.actor, "acme.support", None, false).await;
+        let back = harness.products.upgrade(harness.actor, "acme.support", None, false).await;
         assert!(matches!(&back, Err(Error::Conflict(why)) if why.contains("name the source")), "{back:?}");
-        let back = shop.products.upgrade(shop.actor, "acme.support", Some(ManifestInput::Source(source)), false).await.unwrap();
+        let back = harness.products.upgrade(harness.actor, "acme.support", Some(ManifestInput::Source(source)), false).await.unwrap();
         assert_eq!(back.plan.direction, Direction::Downgrade);
     }
 
     async fn an_upgrade_that_was_overtaken_changes_nothing(db: TestDb) {
         let place = Place::open().await;
-        let shop = shop(&db, open_to_all()).await;
+        let harness = harness(&db, open_to_all()).await;
         let source = ManifestInput::Source(place.source("/slow.json"));
-        shop.products.install(shop.actor, source, false).await.unwrap();
+        harness.products.install(harness.actor, source, false).await.unwrap();
         place.asked.acquire().await.unwrap().forget();
         place.publish(sample(2));
-        let (products, actor) = (shop.products.clone(), shop.actor);
+        let (products, actor) = (harness.products.clone(), harness.actor);
         let slow = tokio::spawn(async move { products.upgrade(actor, "acme.support", None, false).await });
         place.asked.acquire().await.unwrap().forget();
         let mut newest = sample(2);
         newest["version"] = json!("3.0.0");
-        shop.upgrade(&newest).await.unwrap();
-        let before = shop.fingerprint().await;
+        harness.upgrade(&newest).await.unwrap();
+        let before = harness.fingerprint().await;
         place.answer.add_permits(1);
         let late = slow.await.unwrap();
         assert!(matches!(&late, Err(Error::Conflict(why)) if why.contains("3.0.0")), "{late:?}");
-        assert_eq!(shop.fingerprint().await, before, "it would have gone back to version 2");
+        assert_eq!(harness.fingerprint().await, before, "it would have gone back to version 2");
     }
 }
 
 #[tokio::test]
 async fn a_repositorys_latest_release_is_fetched_from_where_the_operator_says() {
     let (db, place) = (TestDb::sqlite().await, Place::open().await);
-    // The operator named this server, so it is asked although it is inside.
+    // The operator configured this server, so it is contacted although its address is private.
     let settings = Settings { github_url: Some(place.at("/")), ..Settings::default() };
-    let shop = shop(&db, settings).await;
+    let harness = harness(&db, settings).await;
     let source: ManifestSource = "github.com/acme/support".parse().unwrap();
-    let done = shop.products.install(shop.actor, ManifestInput::Source(source), false).await.unwrap();
+    let done = harness.products.install(harness.actor, ManifestInput::Source(source), false).await.unwrap();
     assert_eq!(done.product.unwrap().version.to_string(), "1.0.0");
     place.publish(sample(2));
-    let found = shop.products.check_updates(shop.actor.project).await.unwrap();
+    let found = harness.products.check_updates(harness.actor.project).await.unwrap();
     assert!(found[0].available, "{found:?}");
     let missing: ManifestSource = "github.com/acme/nothing".parse().unwrap();
-    unreachable(shop.products.install(shop.actor, ManifestInput::Source(missing), false).await, "404");
+    unreachable(harness.products.install(harness.actor, ManifestInput::Source(missing), false).await, "404");
 }
 
 #[tokio::test]
 async fn what_is_inside_is_not_asked_unless_the_operator_says_so() {
     let (db, place) = (TestDb::sqlite().await, Place::open().await);
-    let shop = shop(&db, Settings::default()).await;
+    let harness = harness(&db, Settings::default()).await;
     let port = place.address.port();
     for at in [
         place.at("/manifest.json"),
         format!("http://localhost:{port}/manifest.json"),
         format!("http://[::1]:{port}/m"),
     ] {
-        let wanted = ManifestInput::Source(at.parse().unwrap());
-        unreachable(shop.products.install(shop.actor, wanted, false).await, "EMERGENT_ALLOW_PRIVATE_HOSTS");
+        let manifest_input = ManifestInput::Source(at.parse().unwrap());
+        unreachable(
+            harness.products.install(harness.actor, manifest_input, false).await,
+            "EMERGENT_ALLOW_PRIVATE_HOSTS",
+        );
     }
-    // Nor by way of a server that may be asked.
+    // A redirect from an allowed server does not allow it either.
     let settings = Settings { github_url: Some(place.at("")), ..Settings::default() };
-    let shop = self::shop(&db, settings).await;
-    let wanted = ManifestInput::Source(place.source("/inside"));
-    unreachable(shop.products.install(shop.actor, wanted, false).await, "169.254.169.254");
+    let harness = self::harness(&db, settings).await;
+    let manifest_input = ManifestInput::Source(place.source("/inside"));
+    unreachable(harness.products.install(harness.actor, manifest_input, false).await, "169.254.169.254");
 }
 
 #[tokio::test]
 async fn what_is_no_manifest_is_told_so() {
     let (db, place) = (TestDb::sqlite().await, Place::open().await);
-    let shop = shop(&db, open_to_all()).await;
+    let harness = harness(&db, open_to_all()).await;
     let install = |path: &str| {
-        let (products, actor, source) = (shop.products.clone(), shop.actor, place.source(path));
+        let (products, actor, source) = (harness.products.clone(), harness.actor, place.source(path));
         async move { products.install(actor, ManifestInput::Source(source), false).await }
     };
     unreachable(install("/nothing").await, "404");
@@ -200,25 +203,26 @@ async fn what_is_no_manifest_is_told_so() {
     );
     let closed: ManifestSource = "http://127.0.0.1:1/manifest.json".parse().unwrap();
     unreachable(
-        shop.products.install(shop.actor, ManifestInput::Source(closed), false).await,
+        harness.products.install(harness.actor, ManifestInput::Source(closed), false).await,
         "could not fetch",
     );
-    assert!(shop.products.list(shop.actor.project).await.unwrap().is_empty());
+    assert!(harness.products.list(harness.actor.project).await.unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn one_product_that_cannot_be_asked_about_does_not_hide_the_others() {
     let (db, place) = (TestDb::sqlite().await, Place::open().await);
-    let shop = shop(&db, open_to_all()).await;
-    shop.products
-        .install(shop.actor, ManifestInput::Source(place.source("/manifest.json")), false)
+    let harness = harness(&db, open_to_all()).await;
+    harness
+        .products
+        .install(harness.actor, ManifestInput::Source(place.source("/manifest.json")), false)
         .await
         .unwrap();
-    shop.builtin("emergent.research").await.unwrap();
+    harness.builtin("emergent.research").await.unwrap();
     let mut other = sample(1);
     other["name"] = "other".into();
     place.publish(other);
-    let found = shop.products.check_updates(shop.actor.project).await.unwrap();
+    let found = harness.products.check_updates(harness.actor.project).await.unwrap();
     assert!(found[0].error.as_ref().is_some_and(|why| why.contains("`other`")), "{found:?}");
     assert_eq!((found[1].available, found[1].error.clone()), (false, None));
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with secrets. No text here ever holds a value or a key.
+//! Errors of secrets. No message contains a value or a key.
 
 use std::path::PathBuf;
 
@@ -8,21 +8,21 @@ use crate::SecretName;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the secret key in {place} cannot be used: {reason}")]
+    #[error("the secret key in {place} is invalid: {reason}")]
     BadKey { place: String, reason: String },
     #[error(
-        "the secrets of this database are sealed with the key `{wanted}`, and {place} has {held}. \
+        "the secrets of this database are encrypted with the key `{wanted}`, but {place} has {held}. \
          Set EMERGENT_SECRET_KEY to the key `{wanted}` (it is in the file `secret-key` of the data \
-         folder of the server that made it), or copy that file here"
+         folder of the server that created it), or copy that file here"
     )]
     WrongKey { wanted: String, place: String, held: String },
-    #[error("could not use the key file `{}`", path.display())]
+    #[error("could not read or write the key file `{}`", path.display())]
     File {
         path: PathBuf,
         #[source]
         source: std::io::Error,
     },
-    #[error("there is no secret `{name}` in this project; `emergent secret set {name}` makes it")]
+    #[error("there is no secret `{name}` in this project; `emergent secret set {name}` creates it")]
     NotFound { name: SecretName },
     #[error("there is no project `{0}` here")]
     NoProject(ProjectId),
@@ -30,11 +30,11 @@ pub enum Error {
     Invalid(#[from] Invalid),
     #[error("{0}")]
     Conflict(String),
-    #[error("the secret `{name}` cannot be opened: its row was changed or moved; set it again")]
+    #[error("the secret `{name}` cannot be decrypted: its row was modified or moved; set the secret again")]
     CannotUnseal { name: SecretName },
-    #[error("the system gave no random bytes")]
+    #[error("the operating system returned no random bytes")]
     RandomUnavailable,
-    #[error("could not reach the secrets in the database")]
+    #[error("a database operation of secrets failed")]
     Store(#[from] emergent_store::Error),
 }
 

@@ -1,5 +1,5 @@
-//! Where the key is kept: in the environment, or in a file beside the database that this program
-//! makes by itself and may therefore also change.
+//! The source of the encryption key: the environment, or a file next to the database that the
+//! server creates and can therefore also change.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -9,20 +9,23 @@ use std::{
 
 use crate::{Error, Keyring, Result};
 
-/// The environment's keys are what they are; a file's are read when they are needed.
+/// The keys of the environment are fixed for the process. Those of a file are read when they are
+/// needed.
 pub enum KeySource {
     Environment(Keyring),
     File(KeyFile),
 }
 
 impl KeySource {
-    /// The value of `EMERGENT_SECRET_KEY`.
+    /// Parses the value of `EMERGENT_SECRET_KEY`.
     pub fn from_env_value(text: &str) -> Result<Self> {
-        let place = "EMERGENT_SECRET_KEY".to_owned();
-        Ok(Self::Environment(Keyring::parse(text).map_err(|reason| Error::BadKey { place, reason })?))
+        let location = "EMERGENT_SECRET_KEY".to_owned();
+        Ok(Self::Environment(
+            Keyring::parse(text).map_err(|reason| Error::BadKey { place: location, reason })?,
+        ))
     }
 
-    /// A file that is made at the first start.
+    /// Uses a file, which is created at the first start.
     pub fn from_file(path: impl Into<PathBuf>) -> Self {
         Self::File(KeyFile { path: path.into() })
     }
@@ -42,20 +45,20 @@ impl KeySource {
     }
 }
 
-/// A file of keys, one a line, that only its owner reads.
+/// A file with one key per line that only its owner can read.
 #[derive(Clone)]
 pub struct KeyFile {
     path: PathBuf,
 }
 
-/// The file is this one's to change until this is dropped.
+/// An exclusive lock on the key file. It is released when the value is dropped.
 pub(crate) struct LockedKeyFile {
     file: KeyFile,
     _lock: File,
 }
 
 impl KeyFile {
-    /// `None` when there is no key yet.
+    /// Returns `None` if there is no key yet.
     pub(crate) fn read(&self) -> Result<Option<Keyring>> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => zeroize::Zeroizing::new(text),
@@ -65,8 +68,8 @@ impl KeyFile {
         if text.trim().is_empty() {
             return Ok(None);
         }
-        let place = format!("`{}`", self.path.display());
-        Keyring::parse(&text).map(Some).map_err(|reason| Error::BadKey { place, reason })
+        let location = format!("`{}`", self.path.display());
+        Keyring::parse(&text).map(Some).map_err(|reason| Error::BadKey { place: location, reason })
     }
 
     /// Waits until no other process that shares the folder is changing the file.
@@ -84,37 +87,37 @@ impl KeyFile {
 }
 
 impl LockedKeyFile {
-    /// The old keys or the new ones, whatever happens meanwhile; when this returns, on the disk.
+    /// Replaces the keys atomically. They are on disk when the call returns.
     pub(crate) fn write(&self, ring: &Keyring) -> Result<()> {
         let path = &self.file.path;
-        let beside = path.with_extension("new");
+        let new_file = path.with_extension("new");
         let written = (|| {
-            // Left by a process that was killed here.
-            match fs::remove_file(&beside) {
+            // The file is left over if a process was killed here.
+            match fs::remove_file(&new_file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
             let mut options = OpenOptions::new();
             options.write(true).create_new(true);
-            // Only the owner reads it, from the moment it exists.
+            // Only the owner can read the file, from the moment it exists.
             #[cfg(unix)]
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            let mut file = options.open(&beside)?;
+            let mut file = options.open(&new_file)?;
             file.write_all(ring.to_text().as_bytes())?;
             file.sync_all()?;
-            fs::rename(&beside, path)?;
+            fs::rename(&new_file, path)?;
             sync_folder(path)
         })();
         written.map_err(|source| self.file.failed(source))
     }
 
-    /// Takes back what was made in vain.
+    /// Deletes the file, if it was created but another server was first.
     pub(crate) fn remove(&self) -> Result<()> {
         fs::remove_file(&self.file.path).map_err(|source| self.file.failed(source))
     }
 }
 
-/// A name is on the disk when its folder is.
+/// The entry of a new file is durable only once its folder is synced.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if cfg!(unix) { File::open(folder.unwrap_or(Path::new(".")))?.sync_all() } else { Ok(()) }

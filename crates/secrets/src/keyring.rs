@@ -1,5 +1,5 @@
-//! Keys, and what they do: AES-256-GCM with a random nonce, bound to the project and the name, so
-//! that a row that is copied elsewhere does not open.
+//! Keys and encryption: AES-256-GCM with a random nonce. The project and the name are
+//! authenticated, so a row that is copied elsewhere cannot be decrypted.
 
 use base64::{
     Engine,
@@ -20,25 +20,25 @@ use crate::{Error, Result, Secret, SecretName};
 const KEY_LEN: usize = 32;
 const PROOF_TEXT: &[u8] = b"emergent knows this key";
 
-/// Whoever copies a key loses the `=` at its end first.
+/// Accepts a missing `=` at the end, which is easily lost when a key is copied.
 const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// One key and its public name.
+/// A key and its public id.
 #[derive(Clone)]
 pub(crate) struct Key {
     id: String,
     bytes: Zeroizing<[u8; KEY_LEN]>,
 }
 
-/// Keys in the order of their owner: the first is the one to seal with, all of them open. It has no
-/// `Debug`; its bytes are wiped when it is dropped.
+/// An ordered list of keys. The first one encrypts, and all of them decrypt. The type has no
+/// `Debug`, and its bytes are wiped when it is dropped.
 #[derive(Clone)]
 pub struct Keyring(Vec<Key>);
 
-/// What the database keeps of a value: `nonce || ciphertext || tag`, and which key it takes.
+/// The stored form of a value: `nonce || ciphertext || tag`, and the id of the key.
 pub(crate) struct SealedValue {
     pub key: String,
     pub bytes: Vec<u8>,
@@ -50,43 +50,47 @@ pub(crate) enum UnsealError {
 }
 
 impl Keyring {
-    /// Base64 of 32 bytes each, separated by commas or white space. The refusal does not show them.
+    /// Parses keys of 32 bytes in base64, separated by commas or whitespace. The error does not
+    /// contain them.
     pub fn parse(text: &str) -> Result<Self, String> {
         let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
         let keys: Vec<Key> = words
             .enumerate()
-            .map(|(at, word)| {
+            .map(|(index, word)| {
                 let bytes = LENIENT_BASE64.decode(word).map(Zeroizing::new).ok();
                 let bytes = bytes.and_then(|bytes| <[u8; KEY_LEN]>::try_from(&bytes[..]).ok());
                 bytes.map(|bytes| Key::new(Zeroizing::new(bytes))).ok_or_else(|| {
-                    format!("key {} is not 32 bytes in base64; `openssl rand -base64 32` makes one", at + 1)
+                    format!(
+                        "key {} is not 32 bytes in base64; create one with `openssl rand -base64 32`",
+                        index + 1
+                    )
                 })
             })
             .collect::<Result<_, String>>()?;
         if keys.is_empty() {
-            return Err("there is no key in it; `openssl rand -base64 32` makes one".to_owned());
+            return Err("it contains no key; create one with `openssl rand -base64 32`".to_owned());
         }
         Ok(Self(keys))
     }
 
-    /// A ring with one key that nobody had before.
+    /// Creates a keyring with one random key.
     pub fn generate() -> Result<Self> {
         let mut bytes = Zeroizing::new([0; KEY_LEN]);
         SystemRandom::new().fill(&mut *bytes).map_err(|_| Error::RandomUnavailable)?;
         Ok(Self(vec![Key::new(bytes)]))
     }
 
-    /// This ring's first key before all of another's.
+    /// Returns a keyring with the first key of this one, followed by all keys of another.
     pub(crate) fn prepended_to(&self, other: &Keyring) -> Self {
         Self(self.0.iter().take(1).chain(&other.0).cloned().collect())
     }
 
-    /// The keys for which this is true, in the same order.
+    /// Returns the keys that satisfy a condition, in the same order.
     pub(crate) fn filtered(&self, keep: impl Fn(&Key) -> bool) -> Self {
         Self(self.0.iter().filter(|key| keep(key)).cloned().collect())
     }
 
-    /// As [`Keyring::parse`] reads it.
+    /// Returns the text that [`Keyring::parse`] reads.
     pub(crate) fn to_text(&self) -> Zeroizing<String> {
         Zeroizing::new(self.0.iter().map(|key| BASE64_STANDARD.encode(*key.bytes) + "\n").collect())
     }
@@ -123,7 +127,7 @@ impl Key {
         Self { id, bytes }
     }
 
-    /// A name for the key that tells nothing of it.
+    /// Returns the id of the key, which reveals nothing about the key.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
@@ -133,7 +137,8 @@ impl Key {
         Ok(SealedValue { key: self.id.clone(), bytes })
     }
 
-    /// What only this key can have sealed: kept beside its id.
+    /// Encrypts a fixed text with this key. The result is stored with the id, and proves later that
+    /// a key is the same.
     pub(crate) fn proof(&self) -> Result<Vec<u8>> {
         self.seal_bytes(PROOF_TEXT, PROOF_TEXT)
     }
@@ -161,13 +166,14 @@ impl Key {
         Some(text)
     }
 
-    /// Made for each use: keys rest only where they are wiped.
+    /// The cipher is created for each use, so that keys are stored only where they are wiped.
     fn cipher(&self) -> Option<LessSafeKey> {
         UnboundKey::new(&AES_256_GCM, &*self.bytes).ok().map(LessSafeKey::new)
     }
 }
 
-/// What a sealed value belongs to. An id has a fixed length, so no two pairs read the same.
+/// Returns the authenticated data of an encrypted value. An id has a fixed length, so two different
+/// pairs never have the same bytes.
 fn associated_data(project: ProjectId, name: &SecretName) -> Vec<u8> {
     [project.0.as_bytes().as_slice(), &[0], name.as_str().as_bytes()].concat()
 }
@@ -192,11 +198,11 @@ mod tests {
         for (project, name) in [(ProjectId::new(), name("A")), (project, name("B")), (project, name("AA"))] {
             assert!(matches!(ring.unseal(project, &name, &sealed), Err(UnsealError::NotAuthentic)));
         }
-        for at in 0..sealed.bytes.len() {
+        for index in 0..sealed.bytes.len() {
             let mut bytes = sealed.bytes.clone();
-            bytes[at] ^= 1;
+            bytes[index] ^= 1;
             let changed = SealedValue { bytes, key: sealed.key.clone() };
-            assert!(ring.unseal(project, &name("A"), &changed).is_err(), "byte {at}");
+            assert!(ring.unseal(project, &name("A"), &changed).is_err(), "byte {index}");
         }
         let short = SealedValue { bytes: sealed.bytes[..11].to_vec(), key: sealed.key.clone() };
         assert!(ring.unseal(project, &name("A"), &short).is_err());

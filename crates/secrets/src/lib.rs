@@ -1,8 +1,9 @@
-//! Secrets of a project: sealed in the database, opened only where a connection is made, and kept
-//! out of everything that is written down.
+//! The secrets of projects. They are stored encrypted, are decrypted only to open a connection, and
+//! are redacted from everything that is written or returned.
 //!
-//! [`Keys`] say where the key is kept (the environment, or a file), [`Secrets`] seals and opens with
-//! it, [`Template`] is a text that mentions secrets. What is opened is told to the redactor first.
+//! [`KeySource`] defines where the encryption key comes from (the environment or a file),
+//! [`Secrets`] encrypts and decrypts with it, and [`Template`] is a text that refers to secrets.
+//! Every decrypted value is passed to the redactor before it is used.
 
 mod error;
 mod key_source;

@@ -1,4 +1,4 @@
-//! What a secret is called: as environment variables are.
+//! The name of a secret, which follows the rules of environment variables.
 
 use std::{fmt, str::FromStr};
 
@@ -6,7 +6,7 @@ use emergent_domain::invalid::Invalid;
 
 const MAX_NAME_CHARS: usize = 128;
 
-/// `[A-Z][A-Z0-9_]{0,127}`.
+/// A name of the form `[A-Z][A-Z0-9_]{0,127}`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SecretName(String);
 
@@ -23,7 +23,7 @@ impl FromStr for SecretName {
         let fits = letters.next().is_some_and(|first| first.is_ascii_uppercase())
             && letters.all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
             && text.len() <= MAX_NAME_CHARS;
-        // What stands here instead of a name may be the value: it is not repeated.
+        // The text may be the value instead of a name, so the message does not quote it.
         fits.then(|| Self(text.to_owned())).ok_or_else(|| {
             Invalid::new(
                 "name",

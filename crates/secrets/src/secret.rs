@@ -1,10 +1,11 @@
-//! A value that is not shown by accident.
+//! A secret value that is not displayed by accident.
 
 use std::fmt;
 
 use zeroize::Zeroizing;
 
-/// Wiped from memory when it is dropped; [`Secret::expose`] is the one way to it.
+/// The value is wiped from memory when it is dropped. [`Secret::expose`] is the only way to access
+/// it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
@@ -13,7 +14,7 @@ impl Secret {
         Self(Zeroizing::new(value))
     }
 
-    /// For whoever hands it on to where it belongs, and to nobody else.
+    /// Returns the value. Only code that passes it to its destination may call this.
     pub fn expose(&self) -> &str {
         &self.0
     }

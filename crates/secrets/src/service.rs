@@ -1,4 +1,4 @@
-//! Secrets of projects: put, listed, deleted, and opened for whoever makes a connection.
+//! The secrets of projects: setting, listing, deleting, and decrypting them for connections.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -22,12 +22,13 @@ use crate::{
     template::Part,
 };
 
-/// Bytes of a value, at most; without the white space around it, it has at least [`SHORTEST`].
+/// The maximum size of a value. Without surrounding whitespace, it has at least
+/// [`MIN_SECRET_BYTES`] bytes.
 pub const MAX_VALUE_BYTES: usize = 64 << 10;
-/// Secrets of one project.
+/// The maximum number of secrets in one project.
 pub const MAX_SECRETS: usize = 1_000;
 
-/// A handle on the secrets of every project; clones share it.
+/// A handle to the secrets of all projects. Clones share their state.
 #[derive(Clone)]
 pub struct Secrets(pub(crate) Arc<Inner>);
 
@@ -35,57 +36,59 @@ pub(crate) struct Inner {
     pub db: Db,
     pub clock: Clock,
     pub keys: KeySource,
-    /// The keys as this process last saw them.
+    /// The keys as this process last read them.
     pub ring: RwLock<Keyring>,
     pub redactor: Redactor,
-    /// One rotation at a time.
+    /// Ensures that only one rotation runs at a time.
     pub rotating: Mutex<()>,
 }
 
-/// What may be said of a secret.
+/// The public information about a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretInfo {
     pub name: SecretName,
-    /// One more with every value.
+    /// Incremented with every new value.
     pub version: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// The project's external servers that mention it, by name.
+    /// The names of the project's external servers that refer to the secret.
     pub used_by: Vec<String>,
 }
 
 impl Secrets {
-    /// Finds the key, or makes it when the database has none yet. A database whose key is not here
-    /// is refused: whatever were sealed with another could not be read by the others.
+    /// Loads the key, or creates one if the database has none yet. Fails if the key of the database
+    /// is not available, because values encrypted with a different key would be unreadable for the
+    /// other servers.
     pub async fn open(db: Db, clock: Clock, keys: KeySource, redactor: Redactor) -> Result<Self> {
-        let known = db.read(|tx| rows::list_keys(tx, rows::LockMode::None)).await?;
-        let (ring, made) = load_or_create_keys(&keys, &known)?;
-        let (ours, place, now) = (ring.clone(), keys.location(), clock.now());
+        let stored_keys = db.read(|tx| rows::list_keys(tx, rows::LockMode::None)).await?;
+        let (ring, created) = load_or_create_keys(&keys, &stored_keys)?;
+        let (ours, location, now) = (ring.clone(), keys.location(), clock.now());
         let checked = db
             .write(move |tx| {
-                // Two servers that start at once agree on whose key it is.
+                // The lock makes two servers that start at the same time agree on one key.
                 tx.advisory_lock("secret keys")?;
-                let mut known = rows::list_keys(tx, rows::LockMode::ForUpdate)?;
-                if !known.iter().any(KeyRow::is_active) {
+                let mut stored_keys = rows::list_keys(tx, rows::LockMode::ForUpdate)?;
+                if !stored_keys.iter().any(KeyRow::is_active) {
                     let first = &ours.keys()[0];
                     rows::insert_key(tx, first.id(), &first.proof()?, now)?;
-                    known = rows::list_keys(tx, rows::LockMode::None)?;
+                    stored_keys = rows::list_keys(tx, rows::LockMode::None)?;
                 }
-                check_keys(&ours, &known, &place)?;
-                Ok::<_, Error>((known, rows::keys_in_use(tx)?))
+                check_keys(&ours, &stored_keys, &location)?;
+                Ok::<_, Error>((stored_keys, rows::keys_in_use(tx)?))
             })
             .await;
-        let (known, used) = match (checked, &keys) {
+        let (stored_keys, used) = match (checked, &keys) {
             (Ok(checked), _) => checked,
-            // Another server was first: what was made in vain would only be taken for the key. After
-            // any other failure nobody knows whether it is noted, and it stays.
-            (Err(error @ Error::WrongKey { .. }), KeySource::File(file)) if made => {
+            // Another server was first, so the key file that was just created is deleted, because
+            // it would later be mistaken for the key. After any other error it is unknown whether
+            // the key was stored, so the file remains.
+            (Err(error @ Error::WrongKey { .. }), KeySource::File(file)) if created => {
                 file.lock()?.remove()?;
                 return Err(error);
             }
             (Err(error), _) => return Err(error),
         };
-        let ring = prune_key_file(&keys, ring, &known, &used)?;
+        let ring = prune_key_file(&keys, ring, &stored_keys, &used)?;
         let (ring, rotating) = (RwLock::new(ring), Mutex::default());
         Ok(Self(Arc::new(Inner { db, clock, keys, ring, redactor, rotating })))
     }
@@ -94,7 +97,7 @@ impl Secrets {
         &self.0.redactor
     }
 
-    /// Keeps a value under a name, in the place of the one before.
+    /// Sets or replaces a secret.
     pub async fn put(
         &self,
         project: ProjectId,
@@ -103,16 +106,16 @@ impl Secrets {
         value: Secret,
     ) -> Result<SecretInfo> {
         check_value(value.expose())?;
-        let kept = match self.put_once(project, author, name, value.clone()).await {
+        let info = match self.put_once(project, author, name, value.clone()).await {
             Err(Error::WrongKey { .. }) if self.reload()? => {
                 self.put_once(project, author, name, value.clone()).await?
             }
             done => done?,
         };
-        // Not before: what is refused would be kept out of every text without being anybody's secret.
-        // Whoever opens it meanwhile makes it known as well.
+        // The value is added to the redactor only after it is stored. A rejected value is not a
+        // secret, and must not be redacted. A concurrent reader of the secret adds it as well.
         self.0.redactor.add_secret(project, name.as_str(), value.expose());
-        Ok(kept)
+        Ok(info)
     }
 
     async fn put_once(
@@ -126,12 +129,13 @@ impl Secrets {
         let work = move |tx: &mut Tx<'_>| {
             projects::get(tx, project)?.ok_or(Error::NoProject(project))?;
             let ring = this.0.ring.read().clone();
-            // Held until the end: a rotation meanwhile would miss this row, and retire its key.
-            let known = rows::list_keys(tx, rows::LockMode::ForShare)?;
-            if !known.iter().any(KeyRow::is_active) {
-                return Err(tx.retry_error("the key was changed meanwhile").into());
+            // The lock is held until the end. A concurrent rotation would otherwise miss this row
+            // and retire its key.
+            let stored_keys = rows::list_keys(tx, rows::LockMode::ForShare)?;
+            if !stored_keys.iter().any(KeyRow::is_active) {
+                return Err(tx.retry_error("the key was rotated concurrently").into());
             }
-            let key = sealing_key(&ring, &known, &this.0.keys.location())?;
+            let key = sealing_key(&ring, &stored_keys, &this.0.keys.location())?;
             let sealed = key.seal(project, &name, &value)?;
             let now = this.0.clock.now();
             let row = rows::upsert(tx, project, name.as_str(), &sealed.key, &sealed.bytes, author, now)?;
@@ -144,7 +148,7 @@ impl Secrets {
         self.0.db.write(work).await
     }
 
-    /// By name; never the values.
+    /// Lists the secrets by name, never their values.
     pub async fn list(&self, project: ProjectId) -> Result<Vec<SecretInfo>> {
         let work = move |tx: &mut Tx<'_>| {
             let users = load_users(tx, project)?;
@@ -153,7 +157,8 @@ impl Secrets {
         self.0.db.snapshot(work).await
     }
 
-    /// What was deleted: whoever mentions it cannot connect any more.
+    /// Deletes a secret and returns its information. Servers that refer to it can no longer
+    /// connect.
     pub async fn delete(&self, project: ProjectId, name: &SecretName) -> Result<SecretInfo> {
         let name = name.clone();
         let work = move |tx: &mut Tx<'_>| match rows::delete(tx, project, name.as_str())? {
@@ -163,10 +168,10 @@ impl Secrets {
         self.0.db.write(work).await
     }
 
-    /// The text with its secrets in it. From here on the redactor knows them.
+    /// Returns the text with its secrets inserted. The redactor knows the secrets from then on.
     pub async fn resolve(&self, project: ProjectId, template: &Template) -> Result<Secret> {
         let names: Vec<String> = template.names().map(|name| name.as_str().to_owned()).collect();
-        let found = match names.is_empty() {
+        let sealed_values = match names.is_empty() {
             true => BTreeMap::new(),
             false => self.0.db.read(move |tx| rows::get_sealed(tx, project, &names)).await?,
         };
@@ -175,8 +180,9 @@ impl Secrets {
             match part {
                 Part::Text(plain) => text.push_str(plain),
                 Part::Secret(name) => {
-                    let row =
-                        found.get(name.as_str()).ok_or_else(|| Error::NotFound { name: name.clone() })?;
+                    let row = sealed_values
+                        .get(name.as_str())
+                        .ok_or_else(|| Error::NotFound { name: name.clone() })?;
                     let sealed = SealedValue { key: row.0.clone(), bytes: row.1.clone() };
                     text.push_str(self.unseal(project, name, &sealed)?.expose());
                 }
@@ -185,7 +191,8 @@ impl Secrets {
         Ok(Secret::new(text))
     }
 
-    /// Looks again where the key is kept: another server that shares the file may have changed it.
+    /// Reads the key again, because another server that shares the file may have changed it.
+    /// Returns whether it changed.
     fn reload(&self) -> Result<bool> {
         let KeySource::File(file) = &self.0.keys else { return Ok(false) };
         let Some(ring) = file.read()? else { return Ok(false) };
@@ -211,57 +218,62 @@ impl Secrets {
     }
 }
 
-/// The keys that are there, or one made now when nothing is sealed with any.
-fn load_or_create_keys(keys: &KeySource, known: &[KeyRow]) -> Result<(Keyring, bool)> {
+/// Loads the keys, or creates one if no secret is encrypted yet. Returns whether it was created.
+fn load_or_create_keys(keys: &KeySource, stored_keys: &[KeyRow]) -> Result<(Keyring, bool)> {
     let KeySource::File(file) = keys else {
         return Ok((keys.read()?.ok_or(Error::RandomUnavailable)?, false));
     };
-    let held = file.lock()?;
-    match (file.read()?, known.iter().find(|key| key.is_active())) {
+    let locked = file.lock()?;
+    match (file.read()?, stored_keys.iter().find(|key| key.is_active())) {
         (Some(ring), _) => Ok((ring, false)),
-        (None, Some(wanted)) => {
-            let (wanted, place, held) = (wanted.id.clone(), keys.location(), "none".to_owned());
+        (None, Some(active)) => {
+            let (wanted, place, held) = (active.id.clone(), keys.location(), "none".to_owned());
             Err(Error::WrongKey { wanted, place, held })
         }
         (None, None) => {
             let ring = Keyring::generate()?;
-            held.write(&ring)?;
+            locked.write(&ring)?;
             Ok((ring, true))
         }
     }
 }
 
-/// Every key that may have sealed something is on the ring.
-pub(crate) fn check_keys(ring: &Keyring, known: &[KeyRow], place: &str) -> Result<()> {
-    for row in known.iter().filter(|row| row.is_active()) {
+/// Checks that the ring contains every key that may have encrypted something.
+pub(crate) fn check_keys(ring: &Keyring, stored_keys: &[KeyRow], location: &str) -> Result<()> {
+    for row in stored_keys.iter().filter(|row| row.is_active()) {
         if !ring.get(&row.id).is_some_and(|key| key.proves(&row.proof)) {
-            return Err(wrong_key(ring, &row.id, place));
+            return Err(wrong_key(ring, &row.id, location));
         }
     }
     Ok(())
 }
 
-pub(crate) fn wrong_key(ring: &Keyring, wanted: &str, place: &str) -> Error {
+pub(crate) fn wrong_key(ring: &Keyring, wanted: &str, location: &str) -> Error {
     let held: Vec<_> = ring.keys().iter().map(|key| format!("`{}`", key.id())).collect();
-    Error::WrongKey { wanted: wanted.to_owned(), place: place.to_owned(), held: held.join(", ") }
+    Error::WrongKey { wanted: wanted.to_owned(), place: location.to_owned(), held: held.join(", ") }
 }
 
-/// The first key on the ring that the database goes by: a retired one seals nothing any more, and
-/// a new one nothing before the rotation that brings it in.
-fn sealing_key<'a>(ring: &'a Keyring, known: &[KeyRow], place: &str) -> Result<&'a Key> {
-    let live = |id: &str| known.iter().any(|row| row.is_active() && row.id == id);
-    ring.keys().iter().find(|key| live(key.id())).ok_or_else(|| {
-        let wanted = known.iter().find(|row| row.is_active()).map_or("none", |row| &row.id);
-        wrong_key(ring, wanted, place)
+/// Returns the first key of the ring that is active in the database. A retired key must not encrypt
+/// any more, and a new key not before its rotation.
+fn sealing_key<'a>(ring: &'a Keyring, stored_keys: &[KeyRow], location: &str) -> Result<&'a Key> {
+    let is_active = |id: &str| stored_keys.iter().any(|row| row.is_active() && row.id == id);
+    ring.keys().iter().find(|key| is_active(key.id())).ok_or_else(|| {
+        let active_key = stored_keys.iter().find(|row| row.is_active()).map_or("none", |row| &row.id);
+        wrong_key(ring, active_key, location)
     })
 }
 
-/// Finishes what a rotation left that was killed just before its end: keys that are retired and
-/// open nothing do not stay in the file.
-fn prune_key_file(keys: &KeySource, ring: Keyring, known: &[KeyRow], used: &[String]) -> Result<Keyring> {
+/// Completes a rotation that was killed just before its end: removes keys from the file that are
+/// retired and that no secret uses.
+fn prune_key_file(
+    keys: &KeySource,
+    ring: Keyring,
+    stored_keys: &[KeyRow],
+    used: &[String],
+) -> Result<Keyring> {
     let KeySource::File(file) = keys else { return Ok(ring) };
     let spent = |key: &Key| {
-        let retired = known.iter().any(|row| row.id == key.id() && !row.is_active());
+        let retired = stored_keys.iter().any(|row| row.id == key.id() && !row.is_active());
         retired && !used.iter().any(|id| id == key.id())
     };
     if !ring.keys().iter().any(spent) {
@@ -275,16 +287,16 @@ fn prune_key_file(keys: &KeySource, ring: Keyring, known: &[KeyRow], used: &[Str
 fn check_value(value: &str) -> Result<(), Invalid> {
     let reason = match value {
         "" => "is empty; delete the secret instead".to_owned(),
-        // A header loses the white space around it on its way.
+        // HTTP headers lose surrounding whitespace.
         short if short.trim().len() < MIN_SECRET_BYTES => format!(
-            "is shorter than {MIN_SECRET_BYTES} bytes, white space around it not counted: it could not be told from \
-             ordinary words and kept out of logs"
+            "is shorter than {MIN_SECRET_BYTES} bytes without surrounding whitespace: it could not be distinguished from \
+             ordinary words and redacted from logs"
         ),
         long if long.len() > MAX_VALUE_BYTES => {
             format!("is longer than the limit of {MAX_VALUE_BYTES} bytes")
         }
         odd if odd.contains('\0') => {
-            "holds a NUL, which neither a header nor a variable can carry".to_owned()
+            "contains a NUL character, which neither a header nor a variable can contain".to_owned()
         }
         _ => return Ok(()),
     };
@@ -304,7 +316,7 @@ fn to_info(row: rows::SecretRow, users: &[(String, Value)]) -> Result<SecretInfo
     })
 }
 
-/// The project's external servers with how they are reached.
+/// Returns the external servers of the project with their configuration.
 fn load_users(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(String, Value)>> {
     let servers = rows::server_configs(tx, project)?;
     Ok(servers
@@ -315,9 +327,9 @@ fn load_users(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<(String, Value)
 
 fn mentions(config: &Value, name: &SecretName) -> bool {
     match config {
-        Value::String(text) => {
-            text.parse::<Template>().is_ok_and(|template| template.names().any(|one| one == name))
-        }
+        Value::String(text) => text
+            .parse::<Template>()
+            .is_ok_and(|template| template.names().any(|referenced| referenced == name)),
         Value::Array(items) => items.iter().any(|item| mentions(item, name)),
         Value::Object(map) => map.values().any(|item| mentions(item, name)),
         _ => false,

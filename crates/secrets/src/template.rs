@@ -1,4 +1,4 @@
-//! Texts that mention secrets: `Bearer ${GITHUB_TOKEN}`, `{{secrets.GITHUB_TOKEN}}`.
+//! Texts that refer to secrets: `Bearer ${GITHUB_TOKEN}`, `{{secrets.GITHUB_TOKEN}}`.
 
 use std::{fmt, str::FromStr};
 
@@ -6,7 +6,7 @@ use emergent_domain::invalid::Invalid;
 
 use crate::SecretName;
 
-/// A text as it was written, and what is to be put into it. `$${` stands for `${`.
+/// A parsed text with references to secrets. `$${` stands for a literal `${`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     written: String,
@@ -20,7 +20,7 @@ pub(crate) enum Part {
 }
 
 impl Template {
-    /// The secrets it mentions, in order, each as often as it is mentioned.
+    /// Returns the secrets that the text refers to, in order and including repetitions.
     pub fn names(&self) -> impl Iterator<Item = &SecretName> {
         self.parts.iter().filter_map(|part| match part {
             Part::Secret(name) => Some(name),
@@ -32,7 +32,7 @@ impl Template {
         self.names().next().is_some()
     }
 
-    /// As it was written: it holds references and no values, so it may be shown.
+    /// Returns the original text. It contains references and no values, so it may be displayed.
     pub fn as_str(&self) -> &str {
         &self.written
     }
@@ -52,7 +52,7 @@ impl FromStr for Template {
                 rest = after;
             } else if let Some((inside, after)) = reference(rest)? {
                 let name = inside.trim().parse().map_err(|_| {
-                    Invalid::new("", "what stands in `${…}` or `{{secrets.…}}` is a name like GITHUB_TOKEN; write `$${` for a plain `${`")
+                    Invalid::new("", "`${…}` and `{{secrets.…}}` must contain a name such as GITHUB_TOKEN; write `$${` for a literal `${`")
                 })?;
                 if !text.is_empty() {
                     parts.push(Part::Text(std::mem::take(&mut text)));
@@ -72,13 +72,13 @@ impl FromStr for Template {
     }
 }
 
-/// What stands inside the reference this text begins with, and what follows it.
+/// Returns the content of the reference at the start of the text, and the text after it.
 fn reference(text: &str) -> Result<Option<(&str, &str)>, Invalid> {
     if let Some(inside) = text.strip_prefix("${") {
-        let unclosed = || Invalid::new("", "`${` is not closed; write `$${` for a plain `${`");
+        let unclosed = || Invalid::new("", "`${` is not closed; write `$${` for a literal `${`");
         return inside.split_once('}').map(Some).ok_or_else(unclosed);
     }
-    // Other words in double braces are somebody else's: only `secrets.` is ours.
+    // Other expressions in double braces are left unchanged; only `secrets.` is a reference.
     let Some(inside) = text.strip_prefix("{{").map(str::trim_start) else { return Ok(None) };
     let Some(inside) = inside.strip_prefix("secrets.") else { return Ok(None) };
     let unclosed = || Invalid::new("", "`{{secrets.` is not closed by `}}`");
@@ -95,7 +95,7 @@ impl fmt::Display for Template {
 mod tests {
     use super::*;
 
-    /// Secrets are shown in angle brackets.
+    /// Displays secrets in angle brackets.
     #[track_caller]
     fn check(written: &str, expected: &str) {
         let template: Template = written.parse().unwrap();

@@ -1,4 +1,4 @@
-//! Secrets on both engines: what is put comes back, to nobody else, under the right key alone.
+//! Secrets on both engines: a value can be read back in its project and with the right key only.
 
 use std::{fs, path::Path};
 
@@ -9,7 +9,7 @@ use emergent_testkit::{TestDb, both_engines};
 
 const VALUE: &str = "S3cr3t-value-of-the-test";
 
-/// The keys of one server, in a folder of its own.
+/// The key file of one server, in a temporary folder.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -40,8 +40,8 @@ async fn open(db: &Db, keys: KeySource) -> emergent_secrets::Result<Secrets> {
 
 async fn project(db: &Db, name: &'static str) -> ProjectId {
     let now = Clock::system().now();
-    let made = db.write(move |tx| projects::insert(tx, name, false, now)).await;
-    made.expect("a database that works").expect("a new name").id
+    let created = db.write(move |tx| projects::insert(tx, name, false, now)).await;
+    created.expect("a database that works").expect("a new name").id
 }
 
 fn name(text: &str) -> SecretName {
@@ -143,7 +143,7 @@ both_engines! {
         let (first, second) = (Folder::new(), Folder::new());
         let secrets = open(&db, first.keys()).await.unwrap();
         let refused = open(&db.second_connection().await, second.keys()).await.err().expect("a refusal").to_string();
-        assert!(refused.contains("is sealed") || refused.contains("sealed with the key `"), "{refused}");
+        assert!(refused.contains("is sealed") || refused.contains("encrypted with the key `"), "{refused}");
         assert!(!second.path().exists(), "it makes no key of its own");
         let wanted = refused.split('`').nth(1).expect("an id").to_owned();
         assert_eq!(secrets.rotate().await.err().map(|error| error.to_string()), None);
@@ -238,7 +238,8 @@ both_engines! {
         put(&secrets, ours, "TOKEN", VALUE).await;
         drop(secrets);
 
-        // Killed after its first write: the file has a key that nothing is sealed with.
+        // The rotation is killed after its first write: the file has a key that encrypts nothing
+        // yet.
         let old = folder.text();
         let new = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n";
         folder.write(&format!("{new}{old}"));
@@ -249,13 +250,15 @@ both_engines! {
         assert_eq!(secrets.rotate().await.unwrap().resealed, 2);
         assert_eq!(folder.text(), new, "it goes on with the key that was made");
 
-        // Killed after its second: the old key is in the file and opens nothing.
+        // The rotation is killed after its second write: the old key is still in the file but
+        // encrypts nothing.
         folder.write(&format!("{new}{old}"));
         let secrets = open(&db, folder.keys()).await.unwrap();
         assert_eq!(folder.text(), new, "the start takes it away");
         assert_eq!(resolve(&secrets, ours, "${TOKEN} ${MEANWHILE}").await.unwrap(), format!("{VALUE} {VALUE}"));
 
-        // Killed while it wrote: what is beside the file is not the file.
+        // The rotation is killed while it writes: the unfinished file next to the key file is
+        // ignored.
         fs::write(folder.path().with_extension("new"), "half a k").unwrap();
         secrets.rotate().await.unwrap();
         let secrets = open(&db, folder.keys()).await.unwrap();

@@ -1,5 +1,5 @@
-//! Tasks and workflows as they are when they have just been made, for tests that need one without
-//! a graph around it: `Task { status, ..task(new) }`.
+//! New tasks and workflows, for tests that need one without a graph: `Task { status, ..task(new)
+//! }`.
 
 use emergent_domain::{
     author::Author,
@@ -11,18 +11,18 @@ use emergent_domain::{
     workflow::{Workflow, WorkflowSettings, WorkflowStatus},
 };
 
-/// A task of no workflow, read back from the object it becomes.
+/// Returns a task without a workflow, as it is read from its graph object.
 pub fn task(new: NewTask) -> Task {
-    let made = new.to_object(None);
+    let created = new.to_object(None);
     let now = Timestamp::now();
     Task::from_object(&Object {
         id: ObjectId::new(),
         project: ProjectId::new(),
-        type_: made.type_,
-        key: made.key,
+        type_: created.type_,
+        key: created.key,
         status: None,
         labels: Vec::new(),
-        properties: JsonObject::from_map(&made.properties),
+        properties: JsonObject::from_map(&created.properties),
         version: 1,
         created_at: now,
         updated_at: now,
@@ -32,7 +32,7 @@ pub fn task(new: NewTask) -> Task {
     })
 }
 
-/// A workflow that runs, and that nobody has in hand.
+/// Returns a running workflow that no dispatcher owns.
 pub fn workflow(project: ProjectId, settings: WorkflowSettings, now: Timestamp) -> Workflow {
     Workflow {
         id: WorkflowId::new(),

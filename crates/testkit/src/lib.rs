@@ -1,5 +1,5 @@
-//! What tests stand on: a fresh database of either engine, a model that plays a script, and bare
-//! values of what has many fields.
+//! Test support: a new database of either engine for each test, a scripted model, and fixtures for
+//! types with many fields.
 
 pub mod fixtures;
 mod postgres;
@@ -11,8 +11,8 @@ use emergent_domain::time::{Clock, Timestamp};
 use emergent_store::{Db, DbConfig, Engine};
 pub use postgres::{PostgresDatabase, new_postgres_database, postgres_server};
 
-/// A database of its own, deleted with the test. `db` stands first, since fields are dropped in
-/// order: its connections close before the database is deleted.
+/// A database that is deleted when the test ends. The field `db` comes first, because fields are
+/// dropped in order: its connections must close before the database is deleted.
 pub struct TestDb {
     pub db: Db,
     config: DbConfig,
@@ -49,7 +49,7 @@ impl TestDb {
         Self { db, config, _dir: None, _database: Some(database) }
     }
 
-    /// A second server on the same database.
+    /// Opens a second connection pool, as another server would.
     pub async fn second_connection(&self) -> Db {
         Db::open(self.config.clone()).await.expect("the same database")
     }
@@ -59,12 +59,12 @@ impl TestDb {
     }
 }
 
-/// A clock that stands at a known moment until it is moved.
+/// Returns a clock that stands at a fixed time until it is advanced.
 pub fn fixed_clock() -> Clock {
     Clock::fixed_at("2026-01-31T08:00:00Z".parse::<Timestamp>().expect("a time"))
 }
 
-/// One test for each engine: `both_engines! { async fn a_behaviour(db: TestDb) { … } }`.
+/// Declares one test per engine: `both_engines! { async fn a_behaviour(db: TestDb) { … } }`.
 #[macro_export]
 macro_rules! both_engines {
     ($($(#[$meta:meta])* async fn $name:ident($db:ident: TestDb) $body:block)*) => {$(

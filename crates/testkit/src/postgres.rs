@@ -1,13 +1,13 @@
-//! Databases on the PostgreSQL server of the tests. Each is dropped with the value that stands for it.
+//! Databases on the PostgreSQL test server. Each is dropped together with its value.
 
 use std::time::Duration;
 
 use tokio_postgres::{Client, Config, NoTls};
 
-/// How long connecting may take.
+/// The timeout for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long dropping a database may hold up the end of its test.
+/// The maximum time by which dropping a database may delay the end of its test.
 const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An empty database that exists as long as this value does, also when the test panics.
@@ -68,7 +68,7 @@ pub async fn new_postgres_database() -> PostgresDatabase {
     PostgresDatabase { server, name }
 }
 
-/// Ends the connections to the database as well: servers under test may still have some.
+/// Drops a database and ends its connections, because servers under test may still have some.
 async fn drop_database(server: &str, name: &str) -> Result<(), tokio_postgres::Error> {
     execute(server, &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await
 }
@@ -83,7 +83,7 @@ async fn execute(server: &str, statement: &str) -> Result<(), tokio_postgres::Er
     result
 }
 
-/// Waits until the connection is closed, so that no test meets one that is left over.
+/// Waits until the connection is closed, so that no later test is affected by it.
 async fn disconnect<T>(client: Client, connection: tokio::task::JoinHandle<T>) {
     drop(client);
     let _ = connection.await;

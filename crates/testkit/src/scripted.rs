@@ -1,5 +1,5 @@
-//! A model whose lines are written in the test. It says them in order, and fails loudly when it is
-//! asked more often than it has lines.
+//! A model with scripted replies. It returns them in order, and fails if it is called more often
+//! than it has replies.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,10 +18,10 @@ use emergent_domain::{
 use emergent_llm::{Answer, ChatRequest, Delta, Error, Models, Provider};
 use serde_json::Value;
 
-/// What a call of a scripted model counts, whatever was said.
+/// The usage that a scripted model reports for each call.
 pub const USAGE: Usage = Usage { input: 100, output: 10, reasoning: 2, cache_read: 40, cache_write: 5 };
 
-/// One answer of the model.
+/// One reply of the model.
 #[derive(Default)]
 pub struct ScriptedReply {
     parts: Vec<Part>,
@@ -34,48 +34,48 @@ pub struct ScriptedReply {
 type ReplyFn = Box<dyn FnOnce(&ModelRequest) -> ScriptedReply + Send>;
 type AlwaysFn = Box<dyn Fn(&ModelRequest) -> ScriptedReply + Send + Sync>;
 
-/// The model answers with a text.
+/// Replies with a text.
 pub fn says(text: impl Into<String>) -> ScriptedReply {
     ScriptedReply { parts: vec![Part::text(text)], ..ScriptedReply::default() }
 }
 
-/// The model calls a tool.
+/// Replies with a tool call.
 pub fn calls(tool: impl Into<String>, input: Value) -> ScriptedReply {
     let call = ToolCall { id: ToolCallId::new(), name: tool.into(), input, provider: None };
     ScriptedReply { parts: vec![Part::Call(call)], ..ScriptedReply::default() }
 }
 
-/// The provider fails.
+/// Fails as a provider would.
 pub fn fails(error: Error) -> ScriptedReply {
     ScriptedReply { fails: Some(error), ..ScriptedReply::default() }
 }
 
-/// The model answers what depends on the question.
+/// Computes the reply from the request.
 pub fn replies(make: impl FnOnce(&ModelRequest) -> ScriptedReply + Send + 'static) -> ScriptedReply {
     ScriptedReply { make: Some(Box::new(make)), ..ScriptedReply::default() }
 }
 
-/// The model is asked and never answers.
+/// Never replies.
 pub fn hangs() -> ScriptedReply {
     ScriptedReply::default().with_delay(Duration::from_secs(86_400))
 }
 
 impl ScriptedReply {
-    /// In the same answer.
+    /// Adds the parts of another reply to the same answer.
     #[must_use]
     pub fn and(mut self, more: ScriptedReply) -> Self {
         self.parts.extend(more.parts);
         self
     }
 
-    /// The model thinks for a while first.
+    /// Delays the reply.
     #[must_use]
     pub fn with_delay(mut self, pause: Duration) -> Self {
         self.after = pause;
         self
     }
 
-    /// The provider counts this many tokens instead of the usual ones.
+    /// Reports this usage instead of the default.
     #[must_use]
     pub fn with_usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
@@ -83,7 +83,7 @@ impl ScriptedReply {
     }
 }
 
-/// What the model was asked, to be looked at afterwards.
+/// A request that the model received, for assertions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
     pub agent: String,
@@ -93,7 +93,7 @@ pub struct ModelRequest {
 }
 
 impl ModelRequest {
-    /// The newest thing said by a user or answered by tools, as text.
+    /// Returns the text of the newest message of a user or tool.
     pub fn last_text(&self) -> String {
         let Some(turn) = self.turns.last() else { return String::new() };
         match turn.speaker {
@@ -103,23 +103,23 @@ impl ModelRequest {
     }
 }
 
-/// The provider `scripted`; clones share their lines.
+/// The provider `scripted`. Clones share their replies.
 #[derive(Clone, Default)]
 pub struct ScriptedModel(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    /// By agent; lines for nobody in particular are under the empty name.
+    /// The replies by agent. Replies for any agent have the empty name.
     replies: Mutex<HashMap<String, VecDeque<ScriptedReply>>>,
     requests: Mutex<Vec<ModelRequest>>,
-    /// Questions that wait for their answer, and the most there ever were.
+    /// The number of pending requests, and its maximum.
     open: AtomicUsize,
     most_open: AtomicUsize,
-    /// Where there are no lines.
+    /// The fallback if there are no scripted replies.
     always: Option<AlwaysFn>,
 }
 
-/// A question that is no longer open once this is dropped, however its call ended.
+/// Counts a pending request until it is dropped, however the call ends.
 struct OpenRequest<'a>(&'a AtomicUsize);
 
 impl Drop for OpenRequest<'_> {
@@ -129,53 +129,53 @@ impl Drop for OpenRequest<'_> {
 }
 
 impl ScriptedModel {
-    /// What definitions say, as `provider/name`.
+    /// The model name for definitions, as `provider/name`.
     pub const MODEL: &str = "scripted/lines";
 
-    /// Lines for whoever asks.
+    /// Creates a model with replies for any agent.
     pub fn new(lines: impl IntoIterator<Item = ScriptedReply>) -> Self {
         Self::default().agent("", lines)
     }
 
-    /// Never without an answer: it depends on the question alone.
+    /// Creates a model that computes every reply from the request.
     pub fn always(make: impl Fn(&ModelRequest) -> ScriptedReply + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner { always: Some(Box::new(make)), ..Inner::default() }))
     }
 
-    /// More lines, for one agent alone.
+    /// Adds replies for one agent.
     #[must_use]
     pub fn agent(self, name: &str, lines: impl IntoIterator<Item = ScriptedReply>) -> Self {
         self.add(name, lines);
         self
     }
 
-    /// More lines, while it is in use.
+    /// Adds replies while the model is in use.
     pub fn add(&self, agent: &str, lines: impl IntoIterator<Item = ScriptedReply>) {
         let mut all = self.0.replies.lock().expect("no test panics in here");
         all.entry(agent.to_owned()).or_default().extend(lines);
     }
 
-    /// The models of a server that has only this one.
+    /// Returns a set of models that contains only this one.
     pub fn models(&self) -> Models {
         Models::default().with_provider(Arc::new(self.clone()))
     }
 
-    /// Every question so far.
+    /// Returns all requests so far.
     pub fn requests(&self) -> Vec<ModelRequest> {
         self.0.requests.lock().expect("no test panics in here").clone()
     }
 
-    /// Questions of one agent so far.
+    /// Returns the requests of one agent so far.
     pub fn requests_of(&self, agent: &str) -> Vec<ModelRequest> {
         self.requests().into_iter().filter(|asked| asked.agent == agent).collect()
     }
 
-    /// How many questions wait for their answer.
+    /// Returns the number of pending requests.
     pub fn open(&self) -> usize {
         self.0.open.load(Ordering::SeqCst)
     }
 
-    /// The most questions that ever waited at once.
+    /// Returns the maximum number of concurrently pending requests.
     pub fn max_open(&self) -> usize {
         self.0.most_open.load(Ordering::SeqCst)
     }

@@ -1,13 +1,14 @@
-//! The arrows of ARCHITECTURE.md, checked: every crate may use the crates below it and no other.
+//! Checks the dependency rules of ARCHITECTURE.md: every crate may use the crates below it and no
+//! others.
 //!
-//! Reads the text of each `crates/*/Cargo.toml`, line by line. That needs no TOML parser, because
-//! the only question is which `emergent-…` names stand under which heading.
+//! The test reads each `crates/*/Cargo.toml` line by line. It needs no TOML parser, because it only
+//! determines which `emergent-…` names appear under which heading.
 
 use std::{fs, path::Path};
 
-/// Each crate with the crates it stands on. It may use those and whatever is below them. A crate
-/// that is not here is not in the plan, which is an error too: whoever adds one decides its place,
-/// here and in ARCHITECTURE.md.
+/// The direct dependencies of each crate. A crate may use those and everything below them. A crate
+/// that is missing here is an error: whoever adds a crate decides where it belongs, here and in
+/// ARCHITECTURE.md.
 const ROOMS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("documents", &[]),
@@ -19,12 +20,12 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("graph", &["store", "llm", "documents"]),
     ("tools", &["graph", "mcp", "secrets"]),
     ("executor", &["tools"]),
-    // Side by side: both stand on `executor`, and neither on the other.
+    // Both depend on `executor`, and neither on the other.
     ("coordination", &["executor"]),
     ("products", &["executor"]),
     ("api", &["coordination", "products"]),
     ("emergent", &["api"]),
-    // For developers only, so they may look into everything that is a library.
+    // These crates are for developers only, so they may use every library.
     ("testkit", &["api"]),
     ("bench", &["api", "testkit"]),
 ];
@@ -104,7 +105,7 @@ fn check(room: &str, manifest: &str, expected: &[&str]) {
     assert_eq!(wrong_arrows(room, manifest), expected, "in {manifest}");
 }
 
-/// One sentence for each arrow of this crate that the plan does not have.
+/// Returns a sentence for each dependency of this crate that the rules do not allow.
 fn wrong_arrows(room: &str, manifest: &str) -> Vec<String> {
     let Some(allowed) = below(room) else {
         return vec![format!(
@@ -126,7 +127,7 @@ fn wrong_arrows(room: &str, manifest: &str) -> Vec<String> {
         .collect()
 }
 
-/// Everything a crate may use, in the order of the plan; `None` when the plan does not have it.
+/// Returns all crates that a crate may use, in the order of the rules, or `None` if it is missing.
 fn below(room: &str) -> Option<Vec<&'static str>> {
     let (_, direct) = ROOMS.iter().find(|(name, _)| *name == room)?;
     let reached: Vec<_> =
@@ -144,7 +145,7 @@ struct Arrow<'a> {
     to: &'a str,
 }
 
-/// Every dependency on a crate of this workspace, in the order of the file.
+/// Returns every dependency on a crate of this workspace, in the order of the file.
 fn arrows(manifest: &str) -> Vec<Arrow<'_>> {
     let mut found = Vec::new();
     let mut kind = None;
@@ -153,7 +154,7 @@ fn arrows(manifest: &str) -> Vec<Arrow<'_>> {
         if let Some(heading) = line.strip_prefix('[') {
             let heading = heading.trim_end_matches(']');
             kind = kind_of(heading);
-            // `[dependencies.emergent-store]` is heading and name in one.
+            // `[dependencies.emergent-store]` is both a heading and a name.
             found.extend(kind.zip(emergent_crate(heading)).map(|(kind, to)| Arrow { kind, to }));
         } else if let Some((kind, to)) = kind.zip(emergent_crate(line)) {
             found.push(Arrow { kind, to });
@@ -162,14 +163,14 @@ fn arrows(manifest: &str) -> Vec<Arrow<'_>> {
     found
 }
 
-/// The longer names first: each of them ends in the shortest.
+/// Longer headings come first, because each of them ends with the shortest.
 fn kind_of(heading: &str) -> Option<&'static str> {
     ["dev-dependencies", "build-dependencies", "dependencies"]
         .into_iter()
         .find(|kind| heading.split('.').any(|part| part == *kind))
 }
 
-/// `store` for any line that names `emergent-store`, be it as a key or as `package = "…"`.
+/// Returns `store` for a line that names `emergent-store`, as a key or as `package = "…"`.
 fn emergent_crate(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("emergent-")?;
     let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');

@@ -1,9 +1,9 @@
-//! Fails when a page says something else than the code: the crates and arrows of ARCHITECTURE.md,
-//! and the reasons and events of docs/runs.md.
+//! Fails if the documentation differs from the code: the crates and dependencies in
+//! ARCHITECTURE.md, and the reasons and events in docs/runs.md.
 //!
-//! These tests read no Rust source. The manifests say which crates exist and what they use, and
-//! `docs/openapi.json`, which a test of `emergent-api` compares with the code, has the names that
-//! clients see. `docs/tools.md` is compared in `crates/tools/tests/docs.rs`.
+//! These tests read no Rust source. The manifests define which crates exist and what they use.
+//! `docs/openapi.json`, which a test of `emergent-api` compares with the code, contains the names
+//! that clients see. `docs/tools.md` is compared in `crates/tools/tests/docs.rs`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -67,7 +67,7 @@ both_engines! {
         });
         let made = world.ok("schema_pack_create", pack.clone()).await;
         assert_eq!(made["pack"]["assigned"], false);
-        assert!(world.err("schema_pack_create", pack).await.contains("a change is a new version"));
+        assert!(world.err("schema_pack_create", pack).await.contains("publish the change as a new version"));
         assert_eq!(world.ok("schema_version", json!({})).await["packs"], json!([]));
         world.ok("entities_create", json!({ "type": "Person" })).await;
         world.ok("schema_pack_assign", json!({ "id": "people" })).await;

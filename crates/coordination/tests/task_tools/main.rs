@@ -69,7 +69,7 @@ both_engines! {
         let round = vec![task("a", &["c"]), task("b", &["a"]), task("c", &["b"])];
         let told = problems(world.start(round, 9).await);
         assert_eq!(told.len(), 1);
-        assert!(told[0].contains("in a circle: ") && told[0].matches(" → ").count() == 3, "{told:?}");
+        assert!(told[0].contains("dependency cycle: ") && told[0].matches(" → ").count() == 3, "{told:?}");
         assert_eq!(problems(world.start(vec![task("a", &["a"])], 9).await), [
             "tasks[0].blockedBy: would let tasks wait for one another in a circle: a → a",
         ]);
@@ -218,7 +218,7 @@ both_engines! {
         assert_eq!(done["task"], json!({ "id": build, "status": "completed", "output": { "files": 3 } }));
         assert!(world.workflow(id).await.revision > before, "its dispatcher hears of it");
         let said = run.err("tasks_update", json!({ "id": build, "status": "pending" })).await;
-        assert_eq!(said, "the task `build` is completed and stays so, not pending");
+        assert_eq!(said, "the task `build` is completed, which is final; it cannot become pending");
         let said = run.err("tasks_update", json!({ "id": "bild", "summary": "x" })).await;
         assert_eq!(said, "this workflow has no task `bild`; did you mean `build`?");
         let said = run.err("tasks_update", json!({ "id": format!("SpecTask/{id}/own"), "assignedAgent": "reviewr" })).await;

@@ -14,7 +14,7 @@ fn definition(json: Value) -> AgentDefinition {
     serde_json::from_value(json).unwrap()
 }
 
-/// The fields that are wrong with a definition.
+/// Returns the names of the fields that are invalid in a definition.
 fn wrong(json: Value) -> Vec<String> {
     match definition(json).check(&around()) {
         Ok(()) => Vec::new(),

@@ -1,8 +1,8 @@
-//! One field of a cron expression: numbers, names, ranges, steps, and lists of these.
+//! One field of a cron expression: numbers, names, ranges, steps, and lists of them.
 
 use super::CronError;
 
-/// Which numbers a field takes, a bit each.
+/// The set of numbers that a field matches, one bit per number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FieldSet(u64);
 
@@ -15,7 +15,7 @@ impl FieldSet {
         (0..64).filter(move |number| self.has(*number))
     }
 
-    /// A field is never empty.
+    /// Returns the smallest number. A parsed field matches at least one number.
     pub fn first(self) -> u8 {
         self.0.trailing_zeros() as u8
     }
@@ -30,7 +30,7 @@ pub(super) struct Field {
     name: &'static str,
     min: u8,
     max: u8,
-    /// Words for the numbers from `least` on.
+    /// Names for the numbers, beginning at `min`.
     names: &'static [&'static str],
 }
 
@@ -42,7 +42,7 @@ impl Field {
     pub const HOUR: Self = Self { name: "hour", min: 0, max: 23, names: &[] };
     pub const DAY: Self = Self { name: "day of the month", min: 1, max: 31, names: &[] };
     pub const MONTH: Self = Self { name: "month", min: 1, max: 12, names: MONTHS };
-    /// 7 is Sunday as well.
+    /// Both 0 and 7 mean Sunday.
     pub const WEEKDAY: Self = Self { name: "weekday", min: 0, max: 7, names: WEEKDAYS };
 
     pub fn parse(self, text: &str) -> Result<FieldSet, CronError> {
@@ -63,7 +63,7 @@ impl Field {
             _ if range == "*" => (self.min, last),
             Some((from, to)) => {
                 let (from, to) = (self.number(part, from)?, self.number(part, to)?);
-                // `FRI-SUN` is meant as it reads.
+                // `FRI-SUN` ends on a Sunday, which is 7 here rather than 0.
                 (from, if self.max == 7 && to == 0 && from > 0 { 7 } else { to })
             }
             None => {
@@ -72,8 +72,11 @@ impl Field {
             }
         };
         if from > to {
-            let why = format!("runs backwards; write it as two, such as `{from}-{last},{}-{to}`", self.min);
-            return Err(self.error(part, &why));
+            let reason = format!(
+                "is a range that ends before it starts; write two ranges, such as `{from}-{last},{}-{to}`",
+                self.min
+            );
+            return Err(self.error(part, &reason));
         }
         Ok((from..=to).step_by(step.unwrap_or(1)).fold(0, |set, number| set | 1 << number))
     }
@@ -82,7 +85,7 @@ impl Field {
         let word = self.names.iter().position(|word| word.eq_ignore_ascii_case(text));
         let digits = text.len() <= 2 && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let number = match word {
-            Some(at) => u8::try_from(at).ok().map(|at| at + self.min),
+            Some(index) => u8::try_from(index).ok().map(|index| index + self.min),
             None => text.parse().ok().filter(|_| digits),
         };
         number.filter(|number| (self.min..=self.max).contains(number)).ok_or_else(|| {
@@ -98,12 +101,12 @@ impl Field {
     }
 
     fn step(self, part: &str, text: &str) -> Result<usize, CronError> {
-        let most = usize::from(self.max - self.min);
-        let step = text.parse().ok().filter(|step| (1..=most).contains(step));
-        step.ok_or_else(|| self.error(part, &format!("has a step that is not 1 to {most}")))
+        let max = usize::from(self.max - self.min);
+        let step = text.parse().ok().filter(|step| (1..=max).contains(step));
+        step.ok_or_else(|| self.error(part, &format!("has a step that is not 1 to {max}")))
     }
 
-    fn error(self, part: &str, why: &str) -> CronError {
-        CronError(format!("the {} `{part}` {why}", self.name))
+    fn error(self, part: &str, reason: &str) -> CronError {
+        CronError(format!("the {} `{part}` {reason}", self.name))
     }
 }

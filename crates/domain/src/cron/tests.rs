@@ -12,7 +12,7 @@ fn zone(name: &str) -> Zone {
     name.parse().unwrap()
 }
 
-/// The first moments after one, each told in the zone's own time with its offset.
+/// Formats the first firing times after a timestamp, each in local time with its offset.
 fn check(text: &str, name: &str, after: &str, expected: &[&str]) {
     let (cron, zone) = (cron(text), zone(name));
     let mut at: Timestamp = after.parse().unwrap();
@@ -80,7 +80,8 @@ fn of_a_day_and_a_weekday_either_will_do_and_a_star_leaves_it_to_the_other() {
         "2026-03-07T00:00:00Z",
         &["2026-03-13 00:00+00:00", "2026-03-14 00:00+00:00"],
     );
-    // As crontab(5) has it, `*/2` is a star: odd days that are Mondays.
+    // According to crontab(5), `*/2` counts as a star, so both fields must match: odd days that are
+    // Mondays.
     check("0 0 */2 * MON", "UTC", from, &["2026-02-09 00:00+00:00", "2026-02-23 00:00+00:00"]);
 }
 
@@ -88,10 +89,10 @@ fn of_a_day_and_a_weekday_either_will_do_and_a_star_leaves_it_to_the_other() {
 fn a_time_that_a_gap_swallows_comes_at_the_first_moment_after_it() {
     let before = "2026-03-28T12:00:00Z";
     check("30 2 * * *", "Europe/Berlin", before, &["2026-03-29 03:00+02:00", "2026-03-30 02:30+02:00"]);
-    // Several of them are one.
+    // Several firing times inside one gap result in a single firing.
     check("*/20 2 * * *", "Europe/Berlin", before, &["2026-03-29 03:00+02:00", "2026-03-30 02:00+02:00"]);
     check("0 2,3 * * *", "Europe/Berlin", before, &["2026-03-29 03:00+02:00", "2026-03-30 02:00+02:00"]);
-    // Half an hour, and a whole day that never was.
+    // Gaps of half an hour, and of a whole day.
     check("15 2 * * *", "Australia/Lord_Howe", "2026-10-03T00:00:00Z", &["2026-10-04 02:30+11:00"]);
     check(
         "0 9 30 12 *",
@@ -144,7 +145,7 @@ fn the_newest_of_many_missed_times_is_found() {
         newest("0 8 1 1 *", "2020-01-01T08:00:00Z", "2026-01-31T08:00:00Z"),
         "2026-01-01T08:00:00.000000Z"
     );
-    // What somebody else set counts as a time, too.
+    // A `from` that someone else stored is returned too, although the schedule does not contain it.
     assert_eq!(
         newest("0 8 1 1 *", "2026-01-31T07:00:00Z", "2026-01-31T08:00:00Z"),
         "2026-01-31T07:00:00.000000Z"
@@ -159,20 +160,23 @@ fn what_is_wrong_is_named_with_what_is_right() {
     };
     refused("", "has 0 fields, and five are needed: minute, hour, day of the month, month, weekday");
     refused("0 0 8 * * *", "has 6 fields, and five are needed");
-    refused("0 0 8 * * *", "there is none for seconds");
+    refused("0 0 8 * * *", "seconds are not supported");
     refused("@daily", "write `0 0 * * *`");
     refused("60 * * * *", "the minute `60` must be 0 to 59");
     refused("* 24 * * *", "the hour `24` must be 0 to 23");
     refused("0 0 0 * *", "the day of the month `0` must be 1 to 31");
     refused("0 0 1 FOO *", "the month `FOO` must be 1 to 12 or JAN to DEC");
     refused("0 0 * * MONDAY", "the weekday `MONDAY` must be 0 to 7 or SUN to SAT");
-    refused("0 22-2 * * *", "the hour `22-2` runs backwards; write it as two, such as `22-23,0-2`");
+    refused(
+        "0 22-2 * * *",
+        "the hour `22-2` is a range that ends before it starts; write two ranges, such as `22-23,0-2`",
+    );
     refused("*/0 * * * *", "the minute `*/0` has a step that is not 1 to 59");
     refused("*/60 * * * *", "has a step that is not 1 to 59");
     refused("1,,2 * * * *", "the minute `` must be");
     refused("+5 * * * *", "must be 0 to 59");
-    refused("0 0 31 2 *", "never comes");
-    refused("0 0 31 4,6,9,11 */2", "never comes");
+    refused("0 0 31 2 *", "never fires");
+    refused("0 0 31 4,6,9,11 */2", "never fires");
     assert!("0 0 31 2 MON".parse::<Cron>().is_ok(), "Mondays in February there are");
 }
 
@@ -185,7 +189,7 @@ fn a_zone_is_known_by_its_name_and_a_slip_finds_the_one_that_was_meant() {
     assert!("../../etc/passwd".parse::<Zone>().is_err());
 }
 
-/// The meaning, said plainly: walk through the minutes and look at the clock on the wall.
+/// The reference implementation: checks every minute against the local clock.
 fn naive(cron: &Cron, zone: &Zone, after: jiff::Timestamp, minutes: i64) -> Option<jiff::Timestamp> {
     let named_hours = !(0..24).all(|hour| cron.hours.has(hour));
     let fits = |at: DateTime| {
@@ -201,7 +205,7 @@ fn naive(cron: &Cron, zone: &Zone, after: jiff::Timestamp, minutes: i64) -> Opti
         if fits(local) && !(named_hours && second_time) {
             return Some(moment);
         }
-        // Every minute the clock left out.
+        // Every local minute that the gap skipped.
         let mut skipped = before + MINUTE;
         while named_hours && skipped < local {
             if fits(skipped) {
@@ -227,12 +231,12 @@ fn field(least: u8, most: u8) -> impl Strategy<Value = String> {
     ]
 }
 
-/// Hours, many of them in the night, when clocks are put forward or back.
+/// Hour fields, many of them at night, when daylight saving time starts or ends.
 fn hours() -> impl Strategy<Value = String> {
     prop_oneof![1 => field(0, 23), 2 => field(0, 3), 1 => (0..4_u8).prop_map(|hour| hour.to_string())]
 }
 
-/// Days, most of them every day.
+/// Day fields, most of them every day.
 fn days(least: u8, most: u8) -> impl Strategy<Value = String> {
     prop_oneof![3 => Just("*".to_owned()), 1 => field(least, most)]
 }
@@ -247,7 +251,7 @@ const ZONES: [&str; 7] = [
     "Pacific/Apia",
 ];
 
-/// Moments in years with all kinds of changes of the clock, many of them close to one.
+/// Timestamps in years with all kinds of offset changes, many of them close to a change.
 fn moments() -> impl Strategy<Value = (usize, i64)> {
     let start = 1_293_840_000_i64..1_800_000_000; // 2011 to 2027
     (0..ZONES.len(), start, any::<bool>(), -7_200_i64..7_200).prop_map(|(zone, second, close, beside)| {

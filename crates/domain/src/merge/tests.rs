@@ -35,7 +35,7 @@ fn object(key: Option<&str>, properties: Value) -> Object {
     }
 }
 
-/// Which of the objects is chosen, by its place, and by what.
+/// Checks which object is chosen, by its index, and which rule matched it.
 fn chosen(new: &NewObject, found: &[(&Object, MatchedBy)]) -> Option<(usize, &'static str)> {
     let candidates: Vec<Candidate<'_>> =
         found.iter().map(|(object, by)| Candidate { object, by: *by }).collect();
@@ -156,7 +156,7 @@ fn gaps_are_filled_lists_united_and_no_value_is_replaced() {
         ]
     );
 
-    // Once more: the same is offered, and nothing is new.
+    // The same values are offered again, so nothing changes.
     let after = patch.apply(&before).expect("it changes");
     let after = Object {
         key: after.key,

@@ -1,5 +1,6 @@
-//! How much work a schema can make. A few hundred bytes of references that double at each level
-//! would keep a validator busy for years, and a check runs where everybody's writes wait.
+//! Estimates the cost of validating against a schema. References that double at each level can make
+//! a schema of a few hundred bytes take years to evaluate, and validation runs on the write path
+//! that all callers share.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,17 +8,19 @@ use serde_json::Value;
 
 use crate::invalid::Invalid;
 
-/// Subschemas that checking one value may visit, references followed.
+/// How many subschemas the validation of one value may visit, including those behind references.
 const MAX_VISITS: u64 = 20_000;
-/// How many references and levels may lie behind one another.
+/// How deeply references and levels may be nested.
 const MAX_REFERENCE_DEPTH: usize = 128;
 
-/// Refuses a schema whose references multiply, whatever is checked against it.
+/// Rejects a schema whose references multiply the work, regardless of the value that is validated.
 pub fn check_cost(schema: &Value) -> Result<(), Invalid> {
     let mut weigher = CostEstimator { root: schema, cache: HashMap::new(), path: HashSet::new() };
     let weight = weigher.estimate(schema, 0)?;
     if weight.visits > MAX_VISITS {
-        return Err(too_expensive(&format!("more than {MAX_VISITS} parts would be visited for one value")));
+        return Err(too_expensive(&format!(
+            "more than {MAX_VISITS} subschemas would be visited for one value"
+        )));
     }
     Ok(())
 }
@@ -25,12 +28,13 @@ pub fn check_cost(schema: &Value) -> Result<(), Invalid> {
 #[derive(Clone, Copy, Default)]
 struct ValidationCost {
     visits: u64,
-    /// References back to where the walk came from, that one place of a value may meet.
+    /// How many references lead back to a schema that is still being evaluated, for the same part
+    /// of the value.
     returns: u64,
 }
 
 impl ValidationCost {
-    /// Both are applied to the same place.
+    /// Adds the costs of two schemas that apply to the same part of a value.
     fn on_same_value(self, other: ValidationCost) -> ValidationCost {
         ValidationCost {
             visits: self.visits.saturating_add(other.visits),
@@ -38,7 +42,7 @@ impl ValidationCost {
         }
     }
 
-    /// Each is applied to a place of its own.
+    /// Adds the costs of two schemas that apply to different parts of a value.
     fn on_separate_values(self, other: ValidationCost) -> ValidationCost {
         ValidationCost {
             visits: self.visits.saturating_add(other.visits),
@@ -49,49 +53,49 @@ impl ValidationCost {
 
 struct CostEstimator<'a> {
     root: &'a Value,
-    /// What was weighed, by where it lies in memory: the schema does not move meanwhile.
+    /// Costs of the subschemas estimated so far. The memory address is the key, because the schema
+    /// does not move during the estimate.
     cache: HashMap<*const Value, ValidationCost>,
     path: HashSet<*const Value>,
 }
 
 impl<'a> CostEstimator<'a> {
     fn estimate(&mut self, node: &'a Value, depth: usize) -> Result<ValidationCost, Invalid> {
-        let place: *const Value = node;
-        if self.path.contains(&place) {
+        let address: *const Value = node;
+        if self.path.contains(&address) {
             return Ok(ValidationCost { visits: 1, returns: 1 });
         }
-        if let Some(weight) = self.cache.get(&place) {
-            return Ok(*weight);
+        if let Some(cost) = self.cache.get(&address) {
+            return Ok(*cost);
         }
         if depth > MAX_REFERENCE_DEPTH {
             return Err(too_expensive(&format!(
                 "references and levels are more than {MAX_REFERENCE_DEPTH} deep"
             )));
         }
-        self.path.insert(place);
-        let mut weight = ValidationCost { visits: 1, returns: 0 };
+        self.path.insert(address);
+        let mut cost = ValidationCost { visits: 1, returns: 0 };
         match node {
             Value::Object(map) => {
                 for (keyword, value) in map {
-                    weight = weight.on_same_value(self.estimate_keyword(keyword, value, depth + 1)?);
+                    cost = cost.on_same_value(self.estimate_keyword(keyword, value, depth + 1)?);
                 }
             }
             Value::Array(items) => {
                 for item in items {
-                    weight = weight.on_same_value(self.estimate(item, depth + 1)?);
+                    cost = cost.on_same_value(self.estimate(item, depth + 1)?);
                 }
             }
             _ => {}
         }
-        self.path.remove(&place);
-        // Twice back to the same beginning at each level of a value doubles at each level.
-        if weight.returns > 1 {
-            return Err(too_expensive(
-                "a part refers back to itself in more than one way for the same place",
-            ));
+        self.path.remove(&address);
+        // Two references back to the same schema, applied to the same value, double the work at
+        // each level of the value.
+        if cost.returns > 1 {
+            return Err(too_expensive("a subschema refers back to itself more than once for the same value"));
         }
-        self.cache.insert(place, weight);
-        Ok(weight)
+        self.cache.insert(address, cost);
+        Ok(cost)
     }
 
     fn estimate_keyword(
@@ -101,20 +105,21 @@ impl<'a> CostEstimator<'a> {
         depth: usize,
     ) -> Result<ValidationCost, Invalid> {
         match (keyword, value) {
-            // Looked at only where something refers to it.
+            // A definition costs nothing by itself; its cost counts where a reference uses it.
             ("$defs" | "definitions", _) | ("enum" | "const" | "default" | "examples", _) => {
                 Ok(ValidationCost::default())
             }
             ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target)) => {
-                // By anchors and ids the same could be hidden; a pointer says all that is needed.
-                let found = target.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
-                let found = found.ok_or_else(|| {
+                // Anchors and ids could hide the same recursion. A JSON pointer can express every
+                // reference, so only pointers are accepted.
+                let subschema = target.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+                let subschema = subschema.ok_or_else(|| {
                     Invalid::new(
                         "",
-                        format!("refers to `{target}`: point to a part of the schema with `#/$defs/…`"),
+                        format!("refers to `{target}`: refer to a part of this schema with `#/$defs/…`"),
                     )
                 })?;
-                self.estimate(found, depth)
+                self.estimate(subschema, depth)
             }
             ("properties", Value::Object(properties)) => {
                 let mut weight = ValidationCost::default();
@@ -129,8 +134,8 @@ impl<'a> CostEstimator<'a> {
     }
 }
 
-fn too_expensive(why: &str) -> Invalid {
-    Invalid::new("", format!("makes too much work to check: {why}"))
+fn too_expensive(reason: &str) -> Invalid {
+    Invalid::new("", format!("is too expensive to validate against: {reason}"))
 }
 
 #[cfg(test)]

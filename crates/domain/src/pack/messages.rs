@@ -1,4 +1,5 @@
-//! Validation errors in plain words, for people and for models that will try again.
+//! Converts validation errors to plain sentences, for people and for models that correct their
+//! input.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
@@ -14,7 +15,8 @@ const MAX_OPTIONS: usize = 20;
 const MAX_BRANCHES: usize = 5;
 const MAX_REASON: usize = 300;
 
-/// What one error says about `root`: mostly one problem, and one each for several properties.
+/// Returns the problems that one error reports about `root`: usually one, or one for each of
+/// several properties.
 pub fn problems(error: &ValidationError<'_>, root: &Value) -> Vec<Problem> {
     let field = field(error, root);
     let each = |names: &[String], reason: &str| {
@@ -30,7 +32,8 @@ pub fn problems(error: &ValidationError<'_>, root: &Value) -> Vec<Problem> {
         | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
             each(unexpected, "is not a known property")
         }
-        // Where no property is known at all, the crate names only the object they stand in.
+        // If the schema allows no properties at all, the validator reports only the object that
+        // contains them.
         ValidationErrorKind::FalseSchema if allows_no_property(error) => {
             let object = root.pointer(error.instance_path().as_str());
             let names: Vec<String> = object
@@ -48,24 +51,25 @@ fn allows_no_property(error: &ValidationError<'_>) -> bool {
     keyword.ends_with("/additionalProperties") && !keyword.ends_with("/properties/additionalProperties")
 }
 
-/// `steps[0].result`. The path alone cannot tell the key `"0"` from an index, so it is walked.
+/// Returns the path of the error, such as `steps[0].result`. The path alone does not distinguish
+/// the key `"0"` from an index, so the function follows it through the value.
 fn field(error: &ValidationError<'_>, root: &Value) -> String {
     let mut field = String::new();
-    let mut here = Some(root);
+    let mut current = Some(root);
     for segment in error.instance_path().segments() {
         let segment = segment.to_string();
-        if let Some(Value::Array(items)) = here {
+        if let Some(Value::Array(items)) = current {
             field.push_str(&format!("[{segment}]"));
-            here = segment.parse().ok().and_then(|index: usize| items.get(index));
+            current = segment.parse().ok().and_then(|index: usize| items.get(index));
         } else {
             field = join_path(&field, &segment);
-            here = here.and_then(|value| value.get(&segment));
+            current = current.and_then(|value| value.get(&segment));
         }
     }
     field
 }
 
-/// What is wrong, as the rest of a sentence that begins with the place.
+/// Describes the error as the rest of a sentence that begins with the field.
 pub fn reason(error: &ValidationError<'_>) -> String {
     let instance = error.instance().as_ref();
     let it = display_value(instance);
@@ -106,32 +110,32 @@ pub fn reason(error: &ValidationError<'_>) -> String {
         ValidationErrorKind::Format { format } => format!("{it} is not {}", format_with_article(format)),
         ValidationErrorKind::FalseSchema => "is not allowed".to_owned(),
         ValidationErrorKind::PropertyNames { error } => {
-            format!("has a property whose name does not fit: {}", reason(error))
+            format!("has a property with an invalid name: {}", reason(error))
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-            format!("fits none of the allowed forms: {}", branches(context))
+            format!("matches none of the allowed forms: {}", branches(context))
         }
-        // What is rare keeps the crate's own words.
+        // Rare errors keep the wording of the validator.
         _ => truncate(&error.to_string(), MAX_REASON),
     }
 }
 
-/// The first thing wrong with each alternative.
+/// Lists the first problem of each alternative.
 fn branches(context: &[Vec<ValidationError<'_>>]) -> String {
     let mut reasons: Vec<String> = Vec::new();
     for error in context.iter().filter_map(|errors| errors.first()) {
-        let said = match error.kind() {
+        let reason_text = match error.kind() {
             ValidationErrorKind::Required { property } => format!("{property} is required"),
             _ => reason(error),
         };
-        if !reasons.contains(&said) && reasons.len() < MAX_BRANCHES {
-            reasons.push(said);
+        if !reasons.contains(&reason_text) && reasons.len() < MAX_BRANCHES {
+            reasons.push(reason_text);
         }
     }
     truncate(&reasons.join(", or "), MAX_REASON)
 }
 
-/// A value as it may stand in a sentence: scalars as JSON, cut short; the rest by kind.
+/// Formats a value for a sentence: a scalar as JSON, truncated, and anything else by its kind.
 pub fn display_value(value: &Value) -> String {
     match value {
         Value::String(text) => Value::from(truncate(text, MAX_SHOWN)).to_string(),
@@ -147,7 +151,7 @@ fn display_options(options: &Value) -> String {
     };
     let bare = |option: &Value| match option {
         Value::String(text) if !text.is_empty() => truncate(text, MAX_SHOWN),
-        other => display_value(other),
+        value => display_value(value),
     };
     let mut texts: Vec<String> = options.iter().take(MAX_OPTIONS).map(bare).collect();
     if options.len() > MAX_OPTIONS {

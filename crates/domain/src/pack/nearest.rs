@@ -1,9 +1,10 @@
-/// The known name that was probably meant: the closest one within a third of the name's length,
-/// letter case aside. Of several equally close ones, the first.
-pub fn nearest_name<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+/// Returns the candidate that was probably meant: the one with the smallest edit distance, ignoring
+/// case, if the distance is at most a third of the length of the name. If several are equally
+/// close, the first one wins.
+pub fn nearest_name<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name: Vec<char> = name.to_lowercase().chars().collect();
     let allowed = (name.len() / 3).clamp(1, 4);
-    known
+    candidates
         .into_iter()
         .map(|candidate| (edit_distance(&name, candidate), candidate))
         .filter(|(distance, _)| *distance <= allowed)
@@ -11,7 +12,7 @@ pub fn nearest_name<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// How many letters must be added, dropped, changed or swapped with their neighbour.
+/// Counts the insertions, deletions, substitutions and swaps of neighbouring characters.
 fn edit_distance(name: &[char], candidate: &str) -> usize {
     let candidate: Vec<char> = candidate.to_lowercase().chars().collect();
     let mut before_last = Vec::new();
@@ -37,8 +38,8 @@ mod tests {
 
     #[test]
     fn a_slip_of_the_pen_finds_the_name_that_was_meant() {
-        let known = ["Session", "SessionMessage", "SpecTask"];
-        let check = |name, expected| assert_eq!(nearest_name(name, known), expected, "{name}");
+        let candidates = ["Session", "SessionMessage", "SpecTask"];
+        let check = |name, expected| assert_eq!(nearest_name(name, candidates), expected, "{name}");
         check("SpecTsak", Some("SpecTask"));
         check("spectask", Some("SpecTask"));
         check("spec_task", Some("SpecTask"));

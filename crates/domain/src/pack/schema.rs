@@ -1,4 +1,4 @@
-//! Compiling JSON schemas that strangers wrote.
+//! Compiles JSON schemas from untrusted sources.
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Validator};
@@ -7,13 +7,14 @@ use serde_json::{Map, Value, json};
 use super::{cost, messages};
 use crate::invalid::Invalid;
 
-/// A validator for properties. Nothing is ever fetched: a reference must stay inside the schema.
+/// Compiles a validator for properties. The compiler never fetches anything, so references must
+/// point into the schema itself.
 pub fn compile(schema: &Value) -> Result<Validator, Invalid> {
     if !schema.is_object() {
-        return Err(Invalid::new("", "must be a JSON schema, that is an object"));
+        return Err(Invalid::new("", "must be a JSON schema, which is a JSON object"));
     }
-    // Look-around is common in patterns and needs backtracking, which an unlucky text could
-    // otherwise drag out for minutes.
+    // Patterns often contain look-around, which requires backtracking. The limit bounds the time
+    // that a hostile text could take.
     let patterns = PatternOptions::fancy_regex().backtrack_limit(100_000).size_limit(1 << 20);
     let validator = jsonschema::options()
         .offline()
@@ -25,7 +26,7 @@ pub fn compile(schema: &Value) -> Result<Validator, Invalid> {
                 "",
                 format!(
                     "is not a usable JSON schema: {source}. Nothing is fetched: \
-                     put what is referred to under `$defs` and point to it with `#/$defs/…`"
+                     put the referenced schema under `$defs` and refer to it with `#/$defs/…`"
                 ),
             ),
             _ => Invalid {
@@ -42,13 +43,13 @@ pub fn compile(schema: &Value) -> Result<Validator, Invalid> {
     Ok(validator)
 }
 
-/// As [`compile`], from either way of writing what a relationship may say: a whole schema, or
-/// only the map of properties in it.
+/// Compiles the properties of a relationship type, which are written either as a complete schema or
+/// as the map of properties alone.
 pub fn compile_properties(written: &Value) -> Result<Validator, Invalid> {
     match written {
         Value::Object(map) if is_short(map) => {
-            let whole = json!({ "type": "object", "properties": written });
-            compile(&whole).map_err(|mut invalid| {
+            let schema = json!({ "type": "object", "properties": written });
+            compile(&schema).map_err(|mut invalid| {
                 for problem in &mut invalid.problems {
                     if let Some(inside) = problem.field.strip_prefix("properties.") {
                         problem.field = inside.to_owned();
@@ -61,9 +62,10 @@ pub fn compile_properties(written: &Value) -> Result<Validator, Invalid> {
     }
 }
 
-/// A map whose values are all objects is the short form, since properties may have the names of
-/// keywords. One real keyword makes it a whole schema: `"type": "object"`, `"required": […]`,
-/// `"additionalProperties": false`, `"properties"` with schemas in it, or any that starts with `$`.
+/// Returns whether this is the short form. A map whose values are all objects is the short form,
+/// because properties may have the names of keywords. A single real keyword makes it a complete
+/// schema: `"type": "object"`, `"required": […]`, `"additionalProperties": false`, `"properties"`
+/// with schemas in it, or any keyword that starts with `$`.
 fn is_short(map: &Map<String, Value>) -> bool {
     let holds_schemas = |value: &Value| {
         let mut entries = value.as_object().into_iter().flat_map(Map::values);

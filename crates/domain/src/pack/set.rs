@@ -1,4 +1,4 @@
-//! The packs of a project, compiled to be asked about every write.
+//! The packs of a project, compiled for the validation of writes.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use crate::invalid::{Invalid, Problem};
 
 const MAX_PROBLEMS: usize = 20;
 
-/// What the packs of one project say, together. Costly to make and cheap to ask: keep it in an
-/// `Arc` for as long as the project's packs stay the same.
+/// The combined rules of all packs of a project. Compiling is expensive and validating is cheap, so
+/// callers cache the set in an `Arc` until the packs of the project change.
 #[derive(Debug, Default)]
 pub struct PackSet {
     objects: BTreeMap<String, Vec<Validator>>,
     relationships: BTreeMap<String, Vec<RelationshipRule>>,
 }
 
-/// One pack's description of a relationship type.
+/// The description of a relationship type by one pack.
 #[derive(Debug)]
 struct RelationshipRule {
     from: EndTypes,
@@ -27,8 +27,9 @@ struct RelationshipRule {
 }
 
 impl PackSet {
-    /// Fails as [`TemplatePack::check`] would on a schema, with the pack's place in the list:
-    /// `packs[1].objectTypeSchemas.Tag`. Nothing else is checked again.
+    /// Compiles the packs. An invalid schema fails with the same error as in
+    /// [`TemplatePack::check`], prefixed with the index of the pack:
+    /// `packs[1].objectTypeSchemas.Tag`. Nothing else is validated again.
     pub fn compile<'a>(packs: impl IntoIterator<Item = &'a TemplatePack>) -> Result<Self, Invalid> {
         let mut set = Self::default();
         for (index, pack) in packs.into_iter().enumerate() {
@@ -59,20 +60,20 @@ impl PackSet {
         self.relationships.contains_key(relationship_type)
     }
 
-    /// The object types that are described, in the order of their names.
+    /// Returns the described object types, sorted by name.
     pub fn object_types(&self) -> impl Iterator<Item = &str> {
         self.objects.keys().map(String::as_str)
     }
 
-    /// The relationship types that are described, in the order of their names.
+    /// Returns the described relationship types, sorted by name.
     pub fn relationship_types(&self) -> impl Iterator<Item = &str> {
         self.relationships.keys().map(String::as_str)
     }
 
-    /// Whether an object may be written. Where several packs describe its type, it must satisfy
-    /// all of them. A type that none describes is refused when `strict`, and free otherwise.
+    /// Validates an object. If several packs describe its type, the object must satisfy all of
+    /// them. A type that no pack describes is rejected if `strict` is set, and accepted otherwise.
     ///
-    /// At most 20 problems are told, each once.
+    /// At most 20 problems are reported, each of them once.
     pub fn check_object(
         &self,
         object_type: &str,
@@ -86,8 +87,8 @@ impl PackSet {
         }
     }
 
-    /// Whether a relationship may be written. Where several packs describe its type, each adds
-    /// what it may join; the properties must satisfy every description whose ends fit.
+    /// Validates a relationship. If several packs describe its type, each of them adds allowed
+    /// ends. The properties must satisfy every description whose ends match.
     pub fn check_relationship(
         &self,
         relationship_type: &str,
@@ -98,18 +99,20 @@ impl PackSet {
     ) -> Result<(), Invalid> {
         let Some(described) = self.relationships.get(relationship_type) else {
             return if strict {
-                let known = self.relationship_types();
-                Err(unknown_type("relationship", relationship_type, known))
+                let described = self.relationship_types();
+                Err(unknown_type("relationship", relationship_type, described))
             } else {
                 Ok(())
             };
         };
-        let fitting: Vec<&RelationshipRule> =
-            described.iter().filter(|one| one.from.accepts(from_type) && one.to.accepts(to_type)).collect();
+        let fitting: Vec<&RelationshipRule> = described
+            .iter()
+            .filter(|rule| rule.from.accepts(from_type) && rule.to.accepts(to_type))
+            .collect();
         if fitting.is_empty() {
             return Err(wrong_ends(relationship_type, from_type, to_type, described));
         }
-        let validators = fitting.into_iter().filter_map(|one| one.properties.as_ref());
+        let validators = fitting.into_iter().filter_map(|rule| rule.properties.as_ref());
         check_properties(validators, properties)
     }
 }
@@ -134,10 +137,10 @@ fn check_properties<'a>(
     }
     let instance = Value::Object(properties.clone());
     let mut problems: Vec<Problem> = Vec::new();
-    let said = validators
+    let problems_found = validators
         .flat_map(|validator| validator.iter_errors(&instance).take(MAX_PROBLEMS))
         .flat_map(|error| messages::problems(&error, &instance));
-    for problem in said {
+    for problem in problems_found {
         if problems.len() == MAX_PROBLEMS {
             break;
         }
@@ -148,20 +151,20 @@ fn check_properties<'a>(
     Invalid::if_any(problems).map_err(|invalid| invalid.prefixed("properties"))
 }
 
-fn unknown_type<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Invalid {
-    let hint = match nearest_name(name, known) {
-        Some(meant) => format!("; did you mean `{meant}`?"),
+fn unknown_type<'a>(kind: &str, name: &str, described: impl Iterator<Item = &'a str>) -> Invalid {
+    let hint = match nearest_name(name, described) {
+        Some(nearest) => format!("; did you mean `{nearest}`?"),
         None => String::new(),
     };
-    Invalid::new("type", format!("no template pack of this project describes the {what} type `{name}`{hint}"))
+    Invalid::new("type", format!("no template pack of this project describes the {kind} type `{name}`{hint}"))
 }
 
 fn wrong_ends(name: &str, from: &str, to: &str, described: &[RelationshipRule]) -> Invalid {
     let allowed: Vec<String> = described
         .iter()
-        .map(|one| format!("from {} to {}", describe_end_types(&one.from), describe_end_types(&one.to)))
+        .map(|rule| format!("{} to {}", describe_end_types(&rule.from), describe_end_types(&rule.to)))
         .collect();
-    Invalid::new("type", format!("`{name}` goes {}, and not from {from} to {to}", allowed.join(", or ")))
+    Invalid::new("type", format!("`{name}` connects {}, not {from} to {to}", allowed.join(", or ")))
 }
 
 fn describe_end_types(ends: &EndTypes) -> String {

@@ -12,14 +12,14 @@ fn map(value: Value) -> Map<String, Value> {
     value.as_object().expect("an object").clone()
 }
 
-/// A set with one object type `T`, described by each of these schemas in a pack of its own.
+/// Compiles a set with one object type `T`, which each of these schemas describes in its own pack.
 fn set(schemas: impl IntoIterator<Item = Value>) -> PackSet {
     let packs: Vec<TemplatePack> =
         schemas.into_iter().map(|schema| pack(json!({ "objectTypeSchemas": { "T": schema } }))).collect();
     PackSet::compile(&packs).expect("valid schemas")
 }
 
-/// What is said about properties that must satisfy a schema; empty when they do.
+/// Returns the problems of properties under a schema; empty if there are none.
 fn said(schema: Value, properties: Value) -> String {
     set([schema])
         .check_object("T", &map(properties), true)
@@ -64,7 +64,7 @@ fn problems_are_told_in_plain_words() {
     check(
         json!({ "anyOf": [{ "type": "string" }, { "type": "null" }] }),
         json!(5),
-        "fits none of the allowed forms: 5 is not a string, or 5 is not null",
+        "matches none of the allowed forms: 5 is not a string, or 5 is not null",
     );
     check(json!(false), json!(5), "is not allowed");
 }
@@ -174,11 +174,11 @@ fn relationships_join_only_what_a_pack_allows() {
     assert!(check("blocks", "B", "B").is_ok());
     assert_eq!(
         check("about", "A", "B").unwrap_err().to_string(),
-        "`type`: `about` goes from anything to Tag or Topic, and not from A to B"
+        "`type`: `about` connects anything to Tag or Topic, not A to B"
     );
     assert_eq!(
         check("blocks", "A", "B").unwrap_err().to_string(),
-        "`type`: `blocks` goes from A to A, or from B to B, and not from A to B"
+        "`type`: `blocks` connects A to A, or B to B, not A to B"
     );
 }
 
@@ -206,7 +206,7 @@ fn relationship_properties_are_a_schema_or_only_its_properties() {
         json!({ "a": 1 }),
         "`properties.a`: is not a known property",
     );
-    // Properties may have the names of keywords.
+    // Properties may have the names of schema keywords.
     check(
         json!({ "type": { "enum": ["a"] } }),
         json!({ "type": "b" }),
@@ -261,7 +261,7 @@ fn unknown_fields_and_odd_ends_are_refused_by_name() {
     );
 }
 
-/// What [`TemplatePack::check`] says about a pack; empty when it is fine.
+/// Returns the problems that [`TemplatePack::check`] reports; empty if there are none.
 fn checked(json: Value) -> String {
     let result = pack(json).check();
     result.err().map(|invalid| invalid.to_string()).unwrap_or_default()
@@ -273,7 +273,7 @@ fn a_pack_has_a_name_and_a_semantic_version() {
         checked(json!({ "version": "1.0" })),
         "`version`: \"1.0\" is not a semantic version such as 1.2.0"
     );
-    let name = "`name`: must be a name, without spaces around it or control characters";
+    let name = "`name`: must not be empty, start or end with whitespace, or contain control characters";
     assert_eq!(checked(json!({ "name": "" })), name);
     assert_eq!(checked(json!({ "name": "a\n" })), name);
     assert_ne!(checked(json!({ "name": "a".repeat(129) })), "");
@@ -288,7 +288,10 @@ fn every_schema_of_a_pack_must_be_one() {
          is not a JSON schema: \"x\" is not a number"
     );
     assert!(schema(json!({ "type": "strng" })).starts_with("`objectTypeSchemas.T.type`: "));
-    assert_eq!(schema(json!("string")), "`objectTypeSchemas.T`: must be a JSON schema, that is an object");
+    assert_eq!(
+        schema(json!("string")),
+        "`objectTypeSchemas.T`: must be a JSON schema, which is a JSON object"
+    );
     assert_ne!(schema(json!({ "properties": { "a": { "pattern": "(" } } })), "");
     assert_ne!(schema(json!({ "$schema": "https://example.com/mine" })), "");
     let short = json!({ "from": "*", "to": "*", "properties": { "a": { "minimum": "x" } } });
@@ -418,7 +421,7 @@ fn the_coordination_pack_is_sound() {
         "assigned_to_agent blocks follows_up has_entry has_message has_result has_session \
          informed_by resulted_in_task spawned_discussion verifies"
     );
-    // Every end it names is a type it describes.
+    // Every end of a relationship names a type that the pack describes.
     for relationship in pack.relationship_type_schemas.values() {
         for ends in [&relationship.from, &relationship.to] {
             let EndTypes::Only(names) = ends else { panic!("an end is open") };

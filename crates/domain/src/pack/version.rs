@@ -1,4 +1,4 @@
-/// Whether a text is a semantic version (semver.org 2.0.0): `1.2.0`, `1.2.0-beta.1+build5`.
+/// Returns whether a text is a semantic version (semver.org 2.0.0): `1.2.0`, `1.2.0-beta.1+build5`.
 pub fn is_semver(text: &str) -> bool {
     if text.len() > 128 {
         return false;
@@ -14,8 +14,8 @@ pub fn is_semver(text: &str) -> bool {
         })
 }
 
-fn split(text: &str, at: char) -> (&str, Option<&str>) {
-    match text.split_once(at) {
+fn split(text: &str, separator: char) -> (&str, Option<&str>) {
+    match text.split_once(separator) {
         Some((before, after)) => (before, Some(after)),
         None => (text, None),
     }
@@ -25,14 +25,14 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Digits that fit and have no zero in front.
+/// Returns whether a text is a number in range without a leading zero.
 fn is_number(text: &str) -> bool {
     is_digits(text) && (text == "0" || !text.starts_with('0')) && text.parse::<u64>().is_ok()
 }
 
 fn is_identifier(text: &str) -> bool {
-    let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    !text.is_empty() && text.bytes().all(known)
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    !text.is_empty() && text.bytes().all(is_allowed)
 }
 
 #[cfg(test)]

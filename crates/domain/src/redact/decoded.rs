@@ -1,19 +1,20 @@
-//! A text as its reader sees it: `%2F` in a URL is `/`, `\u00fc` in JSON is `ü`. Writers differ in
-//! what they escape and how, so the text is read instead of guessing how it was written.
+//! Decodes a text the way its reader would: `%2F` in a URL is `/`, `\u00fc` in JSON is `ü`.
+//! Programs differ in what they escape and how, so decoding is more reliable than generating all
+//! escaped forms of a secret.
 
 use super::index::Hit;
 
-/// JSON in JSON in JSON.
+/// JSON may contain JSON as a string, up to this depth.
 const MAX_NESTING: usize = 3;
 
 pub(super) struct DecodedText {
     bytes: Vec<u8>,
-    /// For each byte, and for the end, where it came from in the text itself.
+    /// For each decoded byte, and for the end, the offset in the original text.
     offsets: Vec<usize>,
 }
 
 impl DecodedText {
-    /// Every way to read this text in which it reads differently.
+    /// Returns every decoding that differs from the text itself.
     pub fn decodings(text: &[u8]) -> Vec<DecodedText> {
         let mut views = Vec::new();
         if text.contains(&b'%') {
@@ -23,7 +24,7 @@ impl DecodedText {
         while let Some(view) = inner.take() {
             if views.len() < MAX_NESTING && view.bytes.contains(&b'\\') {
                 let deeper = DecodedText::decode(&view.bytes, backslash_escape);
-                let from = deeper.offsets.iter().map(|at| view.offsets[*at]).collect();
+                let from = deeper.offsets.iter().map(|offset| view.offsets[*offset]).collect();
                 inner = Some(DecodedText { bytes: deeper.bytes, offsets: from });
             }
             views.push(view);
@@ -35,25 +36,27 @@ impl DecodedText {
         &self.bytes
     }
 
-    /// The same place in the text itself.
+    /// Translates a hit to offsets in the original text.
     pub fn to_original<'a>(&self, hit: Hit<'a>) -> Hit<'a> {
         Hit { start: self.offsets[hit.start], end: self.offsets[hit.end], ..hit }
     }
 
-    /// `one` reads what is written at the beginning of a text, and how long that is.
-    fn decode(text: &[u8], one: impl Fn(&[u8]) -> Option<(DecodedChar, usize)>) -> Self {
-        let (mut bytes, mut offsets, mut at) = (Vec::with_capacity(text.len()), Vec::new(), 0);
+    /// Decodes a text. `decode_one` decodes the escape at the start of a slice, and returns its
+    /// encoded length.
+    fn decode(text: &[u8], decode_one: impl Fn(&[u8]) -> Option<(DecodedChar, usize)>) -> Self {
+        let (mut bytes, mut offsets, mut position) = (Vec::with_capacity(text.len()), Vec::new(), 0);
         offsets.reserve(text.len() + 1);
-        while at < text.len() {
-            let (letter, length) = one(&text[at..]).unwrap_or((DecodedChar::Byte(text[at]), 1));
+        while position < text.len() {
+            let (letter, length) =
+                decode_one(&text[position..]).unwrap_or((DecodedChar::Byte(text[position]), 1));
             match letter {
                 DecodedChar::Byte(byte) => bytes.push(byte),
                 DecodedChar::Char(letter) => {
                     bytes.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes())
                 }
             }
-            offsets.resize(bytes.len(), at);
-            at += length;
+            offsets.resize(bytes.len(), position);
+            position += length;
         }
         offsets.push(text.len());
         Self { bytes, offsets }
@@ -70,7 +73,7 @@ fn percent_escape(text: &[u8]) -> Option<(DecodedChar, usize)> {
     Some((DecodedChar::Byte(u8::try_from(hex(digits)?).ok()?), 3))
 }
 
-/// The escapes of JSON, and those that Rust and C write into logs besides.
+/// Decodes the escapes of JSON, and the additional ones that Rust and C write to logs.
 fn backslash_escape(text: &[u8]) -> Option<(DecodedChar, usize)> {
     let rest = text.strip_prefix(b"\\")?;
     let byte = |byte| Some((DecodedChar::Byte(byte), 2));

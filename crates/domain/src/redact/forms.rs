@@ -1,4 +1,4 @@
-//! The forms a secret takes on its way.
+//! The encoded forms in which a secret can occur.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,33 +9,37 @@ use base64::{
 
 use super::MIN_SECRET_BYTES;
 
-/// A line of a longer secret is a secret of its own from this length on: programs log by lines.
+/// A line of a longer secret is redacted on its own if it has at least this length, because
+/// programs log line by line.
 const MIN_LINE_BYTES: usize = 16;
-/// What is shorter may be a word, and words begin alike: `production` is not in `productivity`.
+/// The prefix of a shorter form may be an ordinary word, so such a form is redacted only as a
+/// whole: `production` does not match `productivity`.
 const MIN_PREFIX_BYTES: usize = 16;
-/// A beginning this long gives a secret away, however long the whole is.
+/// A prefix of this length reveals a secret, however long the secret is.
 const REVEALING_BYTES: usize = 64;
 
-/// Each form once, and how many of its first bytes give the secret away: what was cut off on its
-/// way is nearly as good as the whole to whoever finds it.
+/// Returns each form once, with the length of the prefix that reveals the secret. A truncated
+/// secret is nearly as useful to an attacker as the complete one.
 pub(super) fn encoded_forms(value: &str) -> BTreeMap<Vec<u8>, usize> {
     let mut all = BTreeMap::new();
     for part in plain_forms(value) {
-        // The second is as a form of a page sends it.
+        // The second form is the one that an HTML form submits.
         let plain = [part.as_bytes().to_vec(), part.replace(' ', "+").into_bytes()];
         for form in plain.into_iter().chain((0..3).flat_map(|shift| base64(part, shift))) {
             let telling = match part.len() < MIN_PREFIX_BYTES {
                 true => form.len(),
                 false => REVEALING_BYTES.min((form.len() * 3).div_ceil(4)),
             };
-            all.entry(form).and_modify(|least: &mut usize| *least = telling.min(*least)).or_insert(telling);
+            all.entry(form)
+                .and_modify(|shortest: &mut usize| *shortest = telling.min(*shortest))
+                .or_insert(telling);
         }
     }
     all.retain(|form, _| form.len() >= MIN_SECRET_BYTES);
     all
 }
 
-/// The whole, the whole without what stands around it, and its lines.
+/// Returns the value, the value without surrounding whitespace, and its lines.
 fn plain_forms(value: &str) -> BTreeSet<&str> {
     let lines = value
         .lines()
@@ -44,8 +48,9 @@ fn plain_forms(value: &str) -> BTreeSet<&str> {
     lines.chain([value, value.trim()]).filter(|part| part.len() >= MIN_SECRET_BYTES).collect()
 }
 
-/// What is certain of the base64 of a text in which `shift` bytes (and any number of three) stand
-/// before this one: letters that also hold bits of its neighbours are left out.
+/// Returns the part of the base64 encoding that does not depend on the neighbours, if `shift` bytes
+/// (modulo three) precede the text. Characters that also encode bits of neighbouring bytes are left
+/// out.
 fn base64(text: &str, shift: usize) -> [Vec<u8>; 2] {
     let mut bytes = vec![0; shift];
     bytes.extend_from_slice(text.as_bytes());

@@ -1,4 +1,4 @@
-//! The values that must not pass, and where a text holds one.
+//! The index of secret values, and the search for them in a text.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -8,21 +8,23 @@ use std::{
 use super::{MIN_SECRET_BYTES, forms};
 use crate::ids::ProjectId;
 
-/// A value that was replaced may still be under way; those before it are forgotten.
+/// How many values of each name are remembered. A replaced value may still be in use somewhere;
+/// older ones are dropped.
 const VALUES_PER_NAME: usize = 3;
-/// Values of one project: twice as many as it can have secrets.
+/// How many values of one project are remembered: twice as many as it can have secrets.
 const MAX_VALUES_PER_PROJECT: usize = 2_000;
-/// A shorter number is too likely to be just that number.
+/// A shorter number is too likely to be an ordinary number.
 const MIN_NUMBER_DIGITS: usize = 8;
 
 #[derive(Default)]
 pub(super) struct SecretIndex {
-    /// The values of each project, the oldest first.
+    /// The values of each project, oldest first.
     projects: HashMap<ProjectId, VecDeque<Arc<IndexedSecret>>>,
-    /// The forms that begin with these bytes.
+    /// The forms by their first bytes.
     forms: HashMap<[u8; MIN_SECRET_BYTES], Vec<Form>>,
-    /// Which pairs of bytes begin a form, a bit each: nearly every place in a text is settled here.
-    /// A bit outlives its forms, which costs a look among them and nothing else.
+    /// A bitmap of the byte pairs that start a form. It rules out nearly every position of a text
+    /// without a lookup. A bit remains set after its forms are removed, which costs a lookup and
+    /// has no other effect.
     starts: Vec<u64>,
 }
 
@@ -35,11 +37,11 @@ struct Form {
     project: ProjectId,
     secret: Arc<IndexedSecret>,
     bytes: Vec<u8>,
-    /// How many of its first bytes are as good as all of them.
+    /// The length of the prefix that reveals the secret.
     revealing_bytes: usize,
 }
 
-/// Whose secrets are looked for.
+/// Selects the projects whose secrets are searched for.
 #[derive(Clone, Copy, Default)]
 pub(super) enum ProjectFilter {
     #[default]
@@ -56,7 +58,7 @@ impl ProjectFilter {
     }
 }
 
-/// Where a text holds a secret.
+/// An occurrence of a secret in a text.
 pub(super) struct Hit<'a> {
     pub start: usize,
     pub end: usize,
@@ -64,17 +66,18 @@ pub(super) struct Hit<'a> {
 }
 
 impl SecretIndex {
-    pub fn is_empty_for(&self, whose: ProjectFilter) -> bool {
-        match whose {
+    pub fn is_empty_for(&self, projects: ProjectFilter) -> bool {
+        match projects {
             ProjectFilter::All => self.forms.is_empty(),
             ProjectFilter::Only(project) => !self.projects.contains_key(&project),
         }
     }
 
-    /// Whether this is the last value that was learnt under the name.
+    /// Returns whether this value is the newest one of the name.
     pub fn has_current(&self, project: ProjectId, name: &str, value: &str) -> bool {
-        let latest = self.projects.get(&project).and_then(|all| all.iter().rfind(|one| one.name == name));
-        latest.is_some_and(|one| one.value == value)
+        let latest =
+            self.projects.get(&project).and_then(|values| values.iter().rfind(|secret| secret.name == name));
+        latest.is_some_and(|secret| secret.value == value)
     }
 
     pub fn insert(&mut self, project: ProjectId, name: &str, value: &str) {
@@ -82,46 +85,46 @@ impl SecretIndex {
             return;
         }
         let new = Arc::new(IndexedSecret { name: name.to_owned(), value: value.to_owned() });
-        let all = self.projects.entry(project).or_default();
-        let mut gone = Vec::new();
-        // A value that comes back is the newest again.
-        if let Some(at) = all.iter().position(|one| one.name == name && one.value == value) {
-            gone.extend(all.remove(at));
+        let values = self.projects.entry(project).or_default();
+        let mut removed = Vec::new();
+        // A value that is added again becomes the newest one.
+        if let Some(index) = values.iter().position(|secret| secret.name == name && secret.value == value) {
+            removed.extend(values.remove(index));
         }
-        all.push_back(Arc::clone(&new));
-        if all.iter().filter(|one| one.name == name).count() > VALUES_PER_NAME {
-            let oldest = all.iter().position(|one| one.name == name);
-            gone.extend(oldest.and_then(|at| all.remove(at)));
+        values.push_back(Arc::clone(&new));
+        if values.iter().filter(|secret| secret.name == name).count() > VALUES_PER_NAME {
+            let oldest = values.iter().position(|secret| secret.name == name);
+            removed.extend(oldest.and_then(|index| values.remove(index)));
         }
-        if all.len() > MAX_VALUES_PER_PROJECT {
-            gone.extend(all.remove(eviction_index(all)));
+        if values.len() > MAX_VALUES_PER_PROJECT {
+            removed.extend(values.remove(eviction_index(values)));
         }
-        for one in gone {
-            self.remove(&one);
+        for secret in removed {
+            self.remove(&secret);
         }
         self.index(project, &new);
     }
 
-    fn index(&mut self, project: ProjectId, of: &Arc<IndexedSecret>) {
+    fn index(&mut self, project: ProjectId, secret: &Arc<IndexedSecret>) {
         self.starts.resize(1 << 10, 0);
-        for (bytes, telling) in forms::encoded_forms(&of.value) {
+        for (bytes, revealing_bytes) in forms::encoded_forms(&secret.value) {
             let Some(start) = bytes.first_chunk::<MIN_SECRET_BYTES>().copied() else { continue };
             let pair = prefix_bucket(&start);
             self.starts[pair / 64] |= 1 << (pair % 64);
             self.forms.entry(start).or_default().push(Form {
                 project,
-                secret: Arc::clone(of),
+                secret: Arc::clone(secret),
                 bytes,
-                revealing_bytes: telling,
+                revealing_bytes,
             });
         }
     }
 
-    fn remove(&mut self, one: &Arc<IndexedSecret>) {
-        for bytes in forms::encoded_forms(&one.value).into_keys() {
+    fn remove(&mut self, secret: &Arc<IndexedSecret>) {
+        for bytes in forms::encoded_forms(&secret.value).into_keys() {
             let Some(start) = bytes.first_chunk::<MIN_SECRET_BYTES>() else { continue };
             if let Some(forms) = self.forms.get_mut(start) {
-                forms.retain(|form| !Arc::ptr_eq(&form.secret, one));
+                forms.retain(|form| !Arc::ptr_eq(&form.secret, secret));
                 if forms.is_empty() {
                     self.forms.remove(start);
                 }
@@ -129,25 +132,25 @@ impl SecretIndex {
         }
     }
 
-    /// In the order of the text; none overlaps another.
-    pub fn find_all(&self, text: &[u8], whose: ProjectFilter) -> Vec<Hit<'_>> {
-        let (mut hits, mut at) = (Vec::new(), 0);
-        while at + MIN_SECRET_BYTES <= text.len() {
-            match self.longest_match(&text[at..], whose) {
+    /// Returns the hits in the order of the text. They do not overlap.
+    pub fn find_all(&self, text: &[u8], projects: ProjectFilter) -> Vec<Hit<'_>> {
+        let (mut hits, mut position) = (Vec::new(), 0);
+        while position + MIN_SECRET_BYTES <= text.len() {
+            match self.longest_match(&text[position..], projects) {
                 Some((name, length)) => {
-                    hits.push(Hit { start: at, end: at + length, name });
-                    at += length;
+                    hits.push(Hit { start: position, end: position + length, name });
+                    position += length;
                 }
-                None => at += 1,
+                None => position += 1,
             }
         }
         hits
     }
 
-    /// The name of the secret that a number as a whole is.
-    pub fn find_number(&self, digits: &str, whose: ProjectFilter) -> Option<&str> {
+    /// Returns the name of the secret that equals a number.
+    pub fn find_number(&self, digits: &str, projects: ProjectFilter) -> Option<&str> {
         let forms = self.forms.get(digits.as_bytes().first_chunk::<MIN_SECRET_BYTES>()?)?;
-        let same = |form: &&Form| whose.includes(form) && form.bytes == digits.as_bytes();
+        let same = |form: &&Form| projects.includes(form) && form.bytes == digits.as_bytes();
         forms
             .iter()
             .find(same)
@@ -155,14 +158,14 @@ impl SecretIndex {
             .map(|form| form.secret.name.as_str())
     }
 
-    /// The secret a text begins with, and how much of the text is it.
-    fn longest_match(&self, text: &[u8], whose: ProjectFilter) -> Option<(&str, usize)> {
+    /// Returns the name of the secret at the start of a text, and the length of the match.
+    fn longest_match(&self, text: &[u8], projects: ProjectFilter) -> Option<(&str, usize)> {
         let start = text.first_chunk::<MIN_SECRET_BYTES>()?;
         let pair = prefix_bucket(start);
         if self.starts.get(pair / 64)? & (1 << (pair % 64)) == 0 {
             return None;
         }
-        let candidates = self.forms.get(start)?.iter().filter(|form| whose.includes(form));
+        let candidates = self.forms.get(start)?.iter().filter(|form| projects.includes(form));
         candidates
             .filter_map(|form| {
                 let same = form.bytes.iter().zip(text).take_while(|(a, b)| a == b).count();
@@ -178,19 +181,19 @@ impl SecretIndex {
     }
 }
 
-/// Which value to forget first: the oldest that another took the place of, or else the oldest.
-fn eviction_index(all: &VecDeque<Arc<IndexedSecret>>) -> usize {
+/// Returns the index of the value to drop first: the oldest that was replaced, or else the oldest.
+fn eviction_index(values: &VecDeque<Arc<IndexedSecret>>) -> usize {
     let mut later = HashSet::new();
-    let replaced = all.iter().enumerate().rev().filter(|(_, one)| !later.insert(one.name.as_str()));
-    replaced.last().map_or(0, |(at, _)| at)
+    let replaced = values.iter().enumerate().rev().filter(|(_, secret)| !later.insert(secret.name.as_str()));
+    replaced.last().map_or(0, |(index, _)| index)
 }
 
 fn prefix_bucket(start: &[u8; MIN_SECRET_BYTES]) -> usize {
     usize::from(u16::from_be_bytes([start[0], start[1]]))
 }
 
-/// Where a part ends may be neither inside a letter nor inside its escape: what is left would not
-/// be text, or not be JSON.
+/// Shortens a partial match so that it ends neither inside a character nor inside an escape. The
+/// remaining text would otherwise be invalid UTF-8 or invalid JSON.
 fn char_boundary(text: &[u8], mut length: usize) -> usize {
     while length > 1 && text[length - 1] == b'\\' {
         length -= 1;

@@ -1,4 +1,4 @@
-//! Whether and when a trigger fires, in values.
+//! Decides whether and when a trigger fires. The functions are pure.
 
 use serde_json::{Map, Value};
 
@@ -10,20 +10,20 @@ use crate::{
     time::Timestamp,
 };
 
-/// How late a schedule may be found due and still be on time.
+/// How many seconds late a schedule may be processed and still count as on time.
 const ON_TIME_SECONDS: u64 = 60;
 
-/// A change as a trigger sees it.
+/// A graph change together with the data that a trigger may need.
 #[derive(Debug)]
 pub struct ObservedChange<'a> {
     pub change: &'a Change,
-    /// Of the version the change tells of.
+    /// The content of the version that the change created.
     pub content: Option<&'a Content>,
-    /// The run that wrote it, and how long the chain before that run is.
+    /// The run that wrote the change, and the length of the trigger chain before that run.
     pub cause: Option<(RunId, i64)>,
 }
 
-/// What conditions ask for.
+/// The labels and properties that conditions refer to.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Content {
     pub labels: Vec<String>,
@@ -40,21 +40,21 @@ pub enum Decision {
         why: SkipReason,
         depth: i64,
     },
-    /// The trigger has nothing to do with it.
+    /// The trigger does not apply to the change.
     Ignore,
 }
 
-/// What a change is to a trigger.
-pub fn decide(seen: &ObservedChange<'_>, trigger: &EventTrigger, now: Timestamp) -> Decision {
-    let (change, config) = (seen.change, &trigger.config);
+/// Decides how a trigger reacts to a change.
+pub fn decide(observed: &ObservedChange<'_>, trigger: &EventTrigger, now: Timestamp) -> Decision {
+    let (change, config) = (observed.change, &trigger.config);
     if EventKind::from_change(change.kind) != Some(trigger.event) || !trigger.since.includes(change.position)
     {
         return Decision::Ignore;
     }
-    if !matches_type(config, &change.entity_type) || !matches_content(config, seen.content) {
+    if !matches_type(config, &change.entity_type) || !matches_content(config, observed.content) {
         return Decision::Ignore;
     }
-    let depth = seen.cause.map_or(0, |(_, depth)| depth + 1);
+    let depth = observed.cause.map_or(0, |(_, depth)| depth + 1);
     if depth > config.max_depth() {
         return Decision::Skip { why: SkipReason::Depth, depth };
     }
@@ -65,26 +65,27 @@ fn matches_type(config: &EventConfig, type_: &String) -> bool {
     config.types.is_empty() || config.types.contains(type_)
 }
 
-/// Whether labels and properties are as asked for; where nothing is, nobody has to know them.
+/// Returns whether labels and properties match. If the trigger requires none, the content is not
+/// needed.
 fn matches_content(config: &EventConfig, content: Option<&Content>) -> bool {
     if !config.needs_content() {
         return true;
     }
     content.is_some_and(|content| {
         config.labels.iter().all(|label| content.labels.contains(label))
-            && config.conditions.iter().all(|one| one.matches(&content.properties))
+            && config.conditions.iter().all(|condition| condition.matches(&content.properties))
     })
 }
 
-/// Why a firing that waited starts nothing, by what its trigger says now that its moment has come.
-/// The content is that of the version the event tells of.
+/// Returns why a pending firing must not start a run, according to the current settings of its
+/// trigger. `content` is that of the version which the event refers to.
 pub fn skip_reason(firing: &Firing, trigger: &EventTrigger, content: Option<&Content>) -> Option<SkipReason> {
     let FiringCause::Event { event, entity_type, at, .. } = &firing.fired else {
         return Some(SkipReason::Changed);
     };
     let config = &trigger.config;
-    let heard = at.is_none_or(|at| trigger.since.includes(at));
-    if *event != trigger.event || !heard || !matches_type(config, entity_type) {
+    let in_feed_range = at.is_none_or(|position| trigger.since.includes(position));
+    if *event != trigger.event || !in_feed_range || !matches_type(config, entity_type) {
         Some(SkipReason::Changed)
     } else if config.needs_content() && content.is_none() {
         Some(SkipReason::Gone)
@@ -97,31 +98,32 @@ pub fn skip_reason(firing: &Firing, trigger: &EventTrigger, content: Option<&Con
     }
 }
 
-/// A schedule whose time has come.
+/// A schedule whose firing time has come.
 #[derive(Debug)]
 pub struct DueSchedule<'a> {
     pub cron: &'a Cron,
     pub zone: &'a Zone,
     pub missed: MissedPolicy,
-    /// The earliest of the times that were not looked at yet.
+    /// The earliest firing time that has not been processed yet.
     pub next_at: Timestamp,
-    /// When it was seen to be due, and had to wait because too many runs did.
+    /// Since when the due schedule has been waiting because the run queue was full.
     pub waiting_since: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScheduleDecision {
-    /// The time this step is about: the newest that has come. Older ones are not made up for.
+    /// The firing time that this decision is about: the newest one that is due. Older ones are not
+    /// fired separately.
     pub at: Timestamp,
-    /// Why it does not fire.
+    /// The reason why the schedule does not fire, if it does not.
     pub skip: Option<SkipReason>,
     pub next_at: Option<Timestamp>,
 }
 
-/// What becomes of a schedule that is due; `live` when its last run has not ended.
+/// Decides what to do with a due schedule. `live` is true while its previous run is active.
 pub fn decide_schedule(schedule: &DueSchedule<'_>, live: bool, now: Timestamp) -> ScheduleDecision {
     let at = schedule.cron.latest_due(schedule.next_at, now, schedule.zone);
-    // One that had to wait was on time when it was seen.
+    // A schedule that waited for the queue was on time when it became due.
     let late = schedule.waiting_since.unwrap_or(now).since(at).as_secs() > ON_TIME_SECONDS;
     let skip = if live {
         Some(SkipReason::StillRunning)

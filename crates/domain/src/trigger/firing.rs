@@ -1,4 +1,4 @@
-//! What is kept of triggers: the schedules, the event triggers, and every firing of either.
+//! The stored rows of triggers: schedules, event triggers, and their firings.
 
 use uuid::Uuid;
 
@@ -10,24 +10,25 @@ use crate::{
     time::Timestamp,
 };
 
-/// A schedule of a project: a product's job, or an agent's own trigger.
+/// A schedule of a project: the job of a product, or the trigger of an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
     pub id: ScheduleId,
     pub project: ProjectId,
     pub agent: AgentId,
-    /// The product whose job it is; none for an agent's own trigger.
+    /// The product that the job belongs to. None for the trigger of an agent.
     pub product: Option<String>,
-    /// The job's name; `agent:<name>` for an agent's own trigger.
+    /// The name of the job, or `agent:<name>` for the trigger of an agent.
     pub name: String,
-    /// Checked when it was saved.
+    /// The cron expression. It was validated when it was saved.
     pub cron: String,
     pub config: ScheduleConfig,
-    /// `None`: never again, or set aside: then `error` says why.
+    /// The next firing time. `None` if the schedule never fires again or is suspended; `error`
+    /// gives the reason for a suspension.
     pub next_at: Option<Timestamp>,
-    /// Its time came then, and too many runs waited already.
+    /// Set while the schedule is due but the run queue is full.
     pub waiting_since: Option<Timestamp>,
-    /// What is wrong with it; it fires nothing until it is saved again.
+    /// Why the schedule is suspended. It does not fire until it is saved again.
     pub error: Option<String>,
     pub last_at: Option<Timestamp>,
     pub last_run: Option<RunId>,
@@ -35,76 +36,77 @@ pub struct Schedule {
     pub updated_at: Timestamp,
 }
 
-/// An agent that waits for events.
+/// An agent that is triggered by events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventTrigger {
     pub agent: AgentId,
     pub project: ProjectId,
     pub event: EventKind,
     pub config: EventConfig,
-    /// What was written before is not its business.
+    /// The trigger ignores changes that were written before this point.
     pub since: FeedStart,
 }
 
-/// From where on a trigger hears of changes.
+/// The point in the change feed from which on a trigger receives changes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FeedStart {
-    /// Of everything after this place.
+    /// The trigger receives all changes after this position.
     pub after: FeedPosition,
-    /// And of what these transactions write: they have their place before it, but were still open
-    /// when the trigger was saved.
+    /// The trigger also receives the changes of these transactions. They have earlier positions,
+    /// but were still open when the trigger was saved.
     pub open: Vec<i64>,
 }
 
 impl FeedStart {
-    pub fn includes(&self, at: FeedPosition) -> bool {
-        at > self.after || self.open.contains(&at.txid)
+    pub fn includes(&self, position: FeedPosition) -> bool {
+        position > self.after || self.open.contains(&position.txid)
     }
 }
 
 string_enum! {
     FiringStatus {
-        /// Waits for its moment: for more of the same, or for a server.
+        /// The firing waits for its due time, to coalesce further events, or for a server.
         Pending = "pending",
         Admitted = "admitted",
-        /// The run could not be admitted; `reason` has the error.
+        /// The run could not be admitted. `reason` holds the error.
         Refused = "refused",
-        /// A rule said no; `reason` has its name.
+        /// A rule prevented the run. `reason` holds the name of the rule.
         Skipped = "skipped",
     }
 }
 
 string_enum! {
-    /// The rule by which a firing was skipped.
+    /// The rule because of which a firing was skipped.
     SkipReason {
-        /// The schedule's last run has not ended.
+        /// The previous run of the schedule is still active.
         StillRunning = "still_running",
-        /// Its time passed while no server ran.
+        /// The firing time passed while no server ran.
         Missed = "missed",
-        /// The chain of agents that set one another off is as long as it may be.
+        /// The chain of agents that trigger one another reached its maximum length.
         Depth = "depth",
-        /// What the event told of, or the agent, was deleted meanwhile.
+        /// The entity of the event, or the agent, was deleted in the meantime.
         Gone = "gone",
-        /// The agent is no longer triggered by this: its trigger went, is another, or was narrowed.
+        /// The trigger of the agent was removed, replaced, or narrowed so that it no longer
+        /// applies.
         Changed = "trigger_changed",
     }
 }
 
-/// One firing of a trigger, and what became of it.
+/// One firing of a trigger, and its outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Firing {
     pub id: FiringId,
     pub project: ProjectId,
     pub agent: AgentId,
     pub fired: FiringCause,
-    /// The run that wrote what the event tells of.
+    /// The run that wrote the change.
     pub cause: Option<RunId>,
-    /// How many runs set one another off before.
+    /// How many runs triggered one another before this firing.
     pub cause_depth: i64,
     pub status: FiringStatus,
     pub reason: Option<String>,
     pub run: Option<RunId>,
-    /// Not before this moment.
+    /// The firing starts no run before this time.
     pub due_at: Timestamp,
     pub created_at: Timestamp,
     pub settled_at: Option<Timestamp>,
@@ -122,7 +124,7 @@ pub enum FiringCause {
         entity: Uuid,
         entity_type: String,
         version: i64,
-        /// Its place in the feed; not known of firings from before it was kept.
+        /// The position in the change feed. Absent in old firings that were stored without it.
         at: Option<FeedPosition>,
     },
 }

@@ -58,7 +58,12 @@ fn settings_are_checked_where_they_stand() {
     refused("on_entity_created", json!({ "input": " " }), "config.trigger.input", "1 to 100000");
     let wrong = json!({ "conditions": [{ "path": "a", "op": "lt", "value": true }] });
     refused("on_entity_created", wrong, "config.trigger.conditions[0].value", "needs a number or a string");
-    refused("on_document_ingested", json!({ "labels": ["x"] }), "config.trigger.labels", "only for entities");
+    refused(
+        "on_document_ingested",
+        json!({ "labels": ["x"] }),
+        "config.trigger.labels",
+        "only for events of entities",
+    );
     refused(
         "on_entity_created",
         json!({ "coalesce_by": "agent" }),
@@ -104,7 +109,8 @@ fn after(seq: i64) -> FeedStart {
     FeedStart { after: FeedPosition { txid: 0, seq }, open: Vec::new() }
 }
 
-/// Whether a trigger with these settings fires at a new `Task`, labelled `urgent`, of priority 3.
+/// Returns whether a trigger with these settings fires for a new `Task` with the label `urgent` and
+/// priority 3.
 fn fires(event: &str, settings: Value) -> Decision {
     let Ok(Some(TriggerSpec::Event { event, config })) =
         TriggerSpec::from_definition(&definition(event, settings))
@@ -199,7 +205,7 @@ fn a_schedule_that_is_due_fires_for_the_newest_time_that_has_come() {
     let (once, skip) = (MissedPolicy::Once, MissedPolicy::Skip);
     check("0 * * * *", once, "09:00:00", false, "09:00:00", ("09:00:00", None, "10:00:00"));
     check("0 * * * *", skip, "09:00:00", false, "09:01:00", ("09:00:00", None, "10:00:00"));
-    // Later than a minute is missed.
+    // A firing time that is more than a minute late counts as missed.
     check(
         "0 * * * *",
         skip,
@@ -209,7 +215,7 @@ fn a_schedule_that_is_due_fires_for_the_newest_time_that_has_come() {
         ("09:00:00", Some(SkipReason::Missed), "10:00:00"),
     );
     check("0 * * * *", once, "09:00:00", false, "09:01:01", ("09:00:00", None, "10:00:00"));
-    // Several missed times are one run, for the newest.
+    // Several missed times lead to one run, for the newest of them.
     check("0 * * * *", once, "09:00:00", false, "13:30:00", ("13:00:00", None, "14:00:00"));
     check(
         "0 * * * *",
@@ -219,9 +225,9 @@ fn a_schedule_that_is_due_fires_for_the_newest_time_that_has_come() {
         "13:30:00",
         ("13:00:00", Some(SkipReason::Missed), "14:00:00"),
     );
-    // One that is on time is not missed because older ones were.
+    // A time that is on time is not missed because older ones were.
     check("0 * * * *", skip, "09:00:00", false, "13:00:20", ("13:00:00", None, "14:00:00"));
-    // No second run beside one that lives, and none later to make up for it.
+    // No run starts while the previous one is active, and none is started later to compensate.
     check(
         "0 * * * *",
         once,

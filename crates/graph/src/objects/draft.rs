@@ -1,4 +1,4 @@
-//! New objects, checked and prepared before a transaction begins.
+//! New objects, validated and prepared before the transaction starts.
 
 use emergent_domain::{
     author::Author,
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::{WriteContext, tasks};
 
-/// A new object that was checked, with everything that can be made of it outside a transaction.
+/// A validated new object, with everything that can be computed outside of a transaction.
 #[derive(Debug, Clone)]
 pub struct ObjectDraft {
     id: Option<ObjectId>,
@@ -34,28 +34,28 @@ impl ObjectDraft {
         Ok(Self { id: None, new, properties, text, imported: false, author: None, embed: true })
     }
 
-    /// With an id that nobody has, instead of a new one.
+    /// Sets the id. It must be unused.
     #[must_use]
     pub fn with_id(mut self, id: ObjectId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// Written by somebody else than the writer.
+    /// Sets an author other than that of the write context.
     #[must_use]
     pub fn with_author(mut self, author: Author) -> Self {
         self.author = Some(author);
         self
     }
 
-    /// Found by its words alone.
+    /// Excludes the object from embedding, so that only text search finds it.
     #[must_use]
     pub fn without_vector(mut self) -> Self {
         self.embed = false;
         self
     }
 
-    /// The same with something added to it.
+    /// Returns a modified copy, which is validated again.
     pub(crate) fn modified(&self, change: impl FnOnce(&mut NewObject)) -> Result<Self, Invalid> {
         let mut new = self.new.clone();
         change(&mut new);
@@ -63,7 +63,8 @@ impl ObjectDraft {
         Ok(Self { id, imported, author, embed: has_vector, ..Self::new(new)? })
     }
 
-    /// From a file that says how it is: nothing has to begin with it.
+    /// Marks the draft as imported. An imported task may have any status, because the file
+    /// describes its state.
     #[must_use]
     pub(crate) fn mark_imported(mut self) -> Self {
         self.imported = true;
@@ -86,30 +87,30 @@ impl ObjectDraft {
         self.new.key.as_deref()
     }
 
-    pub(super) fn check(&self, writer: &WriteContext) -> Result<(), Invalid> {
-        writer.packs.check_object(&self.new.type_, &self.new.properties, writer.project.strict)
+    pub(super) fn check(&self, ctx: &WriteContext) -> Result<(), Invalid> {
+        ctx.packs.check_object(&self.new.type_, &self.new.properties, ctx.project.strict)
     }
 
-    pub(super) fn to_object(&self, writer: &WriteContext) -> Object {
+    pub(super) fn to_object(&self, ctx: &WriteContext) -> Object {
         Object {
             id: self.id.unwrap_or_else(ObjectId::new),
-            project: writer.project.id,
+            project: ctx.project.id,
             type_: self.new.type_.clone(),
             key: self.new.key.clone(),
             status: self.new.status.clone(),
             labels: self.new.labels.clone(),
             properties: self.properties.clone(),
             version: 1,
-            created_at: writer.now,
-            updated_at: writer.now,
+            created_at: ctx.now,
+            updated_at: ctx.now,
             deleted_at: None,
-            author: self.author.unwrap_or(writer.author),
-            reason: writer.reason.clone(),
+            author: self.author.unwrap_or(ctx.author),
+            reason: ctx.reason.clone(),
         }
     }
 }
 
-/// An object to be there under its key: made, or changed like by a patch.
+/// An object to create under its key, or to update with a patch if the key exists.
 #[derive(Debug, Clone)]
 pub struct Upsert {
     pub(super) draft: ObjectDraft,
@@ -118,7 +119,7 @@ pub struct Upsert {
 }
 
 impl Upsert {
-    /// A status or labels that are not given stay as they are.
+    /// Creates an upsert. A status or labels that are absent leave the existing values unchanged.
     pub fn new(new: NewObject) -> Result<Self, Invalid> {
         let Some(key) = new.key.clone() else { return Err(Invalid::new("key", "is required")) };
         let properties = new.properties.clone();

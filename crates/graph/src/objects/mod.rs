@@ -1,4 +1,4 @@
-//! Objects: created, updated, deleted and brought back, each change a version.
+//! Objects: creating, updating, deleting and restoring. Every change creates a version.
 
 use emergent_domain::{
     cursor::{Page, ResultPage},
@@ -20,7 +20,7 @@ pub use delete::{delete, restore};
 pub use draft::{ObjectDraft, Upsert};
 pub use write::{check_restored, create, create_all, create_each, update, upsert};
 
-/// What an upsert did.
+/// Whether an upsert created, updated or left the object unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpsertOutcome {
     Created,
@@ -31,10 +31,11 @@ pub enum UpsertOutcome {
 impl Graph {
     pub async fn create_object(&self, actor: Actor, new: NewObject) -> Result<Object> {
         let draft = ObjectDraft::new(new)?;
-        self.write(actor, move |tx, writer| create(tx, writer, &draft)).await
+        self.write(actor, move |tx, ctx| create(tx, ctx, &draft)).await
     }
 
-    /// Atomic: the first error is everybody's. Otherwise each has an outcome of its own, in order.
+    /// If `atomic` is set, the first error fails the whole list. Otherwise each object has its own
+    /// result, in the order of the list.
     pub async fn bulk_create_objects(
         &self,
         actor: Actor,
@@ -44,26 +45,26 @@ impl Graph {
         let drafts = new.into_iter().map(ObjectDraft::new);
         if atomic {
             let drafts = crate::bulk::all_or_first_error(drafts, "objects")?;
-            let made = self.write(actor, move |tx, writer| create_all(tx, writer, &drafts)).await?;
-            return Ok(made.into_iter().map(Ok).collect());
+            let created = self.write(actor, move |tx, ctx| create_all(tx, ctx, &drafts)).await?;
+            return Ok(created.into_iter().map(Ok).collect());
         }
         let (drafts, outcomes) = crate::bulk::split_valid(drafts);
-        let made = self.write(actor, move |tx, writer| create_each(tx, writer, &drafts)).await?;
-        Ok(outcomes.merge_results(made))
+        let created = self.write(actor, move |tx, ctx| create_each(tx, ctx, &drafts)).await?;
+        Ok(outcomes.merge_results(created))
     }
 
     pub async fn upsert_object(&self, actor: Actor, new: NewObject) -> Result<(Object, UpsertOutcome)> {
-        let wanted = Upsert::new(new)?;
-        self.write(actor, move |tx, writer| upsert(tx, writer, &wanted)).await
+        let request = Upsert::new(new)?;
+        self.write(actor, move |tx, ctx| upsert(tx, ctx, &request)).await
     }
 
-    /// A living object.
+    /// Returns a live object.
     pub async fn get_object(&self, project: ProjectId, id: ObjectId) -> Result<Object> {
-        let found = self.db().read(move |tx| rows::get(tx, project, id)).await?;
-        found.ok_or_else(|| Error::not_found("object", id))
+        let object = self.db().read(move |tx| rows::get(tx, project, id)).await?;
+        object.ok_or_else(|| Error::not_found("object", id))
     }
 
-    /// Living objects, newest first.
+    /// Lists live objects, newest first.
     pub async fn list_objects(
         &self,
         project: ProjectId,
@@ -74,43 +75,44 @@ impl Graph {
         Ok(self.db().read(move |tx| rows::list(tx, project, &filter, &page)).await?)
     }
 
-    /// When nothing would change, the object is returned as it is.
+    /// Updates an object. If nothing would change, returns it without writing a version.
     pub async fn update_object(&self, actor: Actor, id: ObjectId, patch: ObjectPatch) -> Result<Object> {
         let patch = patch.check()?;
-        self.write(actor, move |tx, writer| update(tx, writer, id, &patch)).await
+        self.write(actor, move |tx, ctx| update(tx, ctx, id, &patch)).await
     }
 
-    /// Takes the object's edges along; returns the tombstone.
+    /// Deletes an object and its edges. Returns the tombstone.
     pub async fn delete_object(
         &self,
         actor: Actor,
         id: ObjectId,
         expected_version: Option<i64>,
     ) -> Result<Object> {
-        self.write(actor, move |tx, writer| delete(tx, writer, id, expected_version)).await
+        self.write(actor, move |tx, ctx| delete(tx, ctx, id, expected_version)).await
     }
 
-    /// Brings the object back with the edges that went with it.
+    /// Restores an object, and the edges that were deleted with it.
     pub async fn restore_object(&self, actor: Actor, id: ObjectId) -> Result<Object> {
-        self.write(actor, move |tx, writer| restore(tx, writer, id)).await
+        self.write(actor, move |tx, ctx| restore(tx, ctx, id)).await
     }
 
-    /// Every version, newest first, tombstones too, and of deleted objects as well.
+    /// Lists all versions including tombstones, newest first. Also works for deleted objects.
     pub async fn object_history(
         &self,
         project: ProjectId,
         id: ObjectId,
         page: Page,
     ) -> Result<ResultPage<Object>> {
-        // One moment for both tables: a version on its way to the history is in exactly one.
-        let found = self.db().snapshot(move |tx| rows::history(tx, project, id, &page)).await?;
-        if found.items.is_empty() && page.after.is_none() {
+        // A snapshot covers both tables, because a concurrent update moves a version to the history
+        // table.
+        let versions = self.db().snapshot(move |tx| rows::history(tx, project, id, &page)).await?;
+        if versions.items.is_empty() && page.after.is_none() {
             return Err(Error::not_found("object", id));
         }
-        Ok(found)
+        Ok(versions)
     }
 
-    /// The living edges of a living object, newest first.
+    /// Lists the live edges of a live object, newest first.
     pub async fn object_edges(
         &self,
         project: ProjectId,

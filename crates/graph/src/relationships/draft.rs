@@ -1,4 +1,4 @@
-//! New relationships, checked and prepared before a transaction begins.
+//! New relationships, validated and prepared before the transaction starts.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,7 @@ use emergent_store::objects::EndObject;
 
 use crate::WriteContext;
 
-/// A new relationship that was checked, with everything that can be made of it outside a
-/// transaction.
+/// A validated new relationship, with everything that can be computed outside of a transaction.
 #[derive(Debug, Clone)]
 pub struct RelationshipDraft {
     id: Option<RelationshipId>,
@@ -23,7 +22,7 @@ pub struct RelationshipDraft {
     author: Option<Author>,
 }
 
-/// The living objects that edges are to join.
+/// The live objects that edges connect, by id.
 pub(crate) type EndObjects = HashMap<ObjectId, EndObject>;
 
 impl RelationshipDraft {
@@ -33,21 +32,21 @@ impl RelationshipDraft {
         Ok(Self { id: None, new, properties, author: None })
     }
 
-    /// With an id that nobody has, instead of a new one.
+    /// Sets the id. It must be unused.
     #[must_use]
     pub fn with_id(mut self, id: RelationshipId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// Written by somebody else than the writer.
+    /// Sets an author other than that of the write context.
     #[must_use]
     pub fn with_author(mut self, author: Author) -> Self {
         self.author = Some(author);
         self
     }
 
-    /// The same between other ends.
+    /// Returns a copy with other ends.
     pub(crate) fn with_ends(&self, from: ObjectId, to: ObjectId) -> Self {
         Self { new: NewRelationship { from, to, ..self.new.clone() }, ..self.clone() }
     }
@@ -58,7 +57,7 @@ impl RelationshipDraft {
 
     pub(super) fn to_relationship(
         &self,
-        writer: &WriteContext,
+        ctx: &WriteContext,
         ends: &EndObjects,
     ) -> Result<Relationship, Invalid> {
         let (from, to) = match (ends.get(&self.new.from), ends.get(&self.new.to)) {
@@ -66,18 +65,19 @@ impl RelationshipDraft {
             (from, to) => return Err(missing_ends(from.is_none(), to.is_none())),
         };
         let new = &self.new;
-        writer.packs.check_relationship(
+        ctx.packs.check_relationship(
             &new.type_,
             &from.type_,
             &to.type_,
             &new.properties,
-            writer.project.strict,
+            ctx.project.strict,
         )?;
-        // Never before its ends, or the past would show an edge that leads nowhere.
-        let now = writer.now.max(from.updated_at).max(to.updated_at);
+        // An edge is never older than its ends. Otherwise a query of the past would show an edge
+        // without one of its ends.
+        let now = ctx.now.max(from.updated_at).max(to.updated_at);
         Ok(Relationship {
             id: self.id.unwrap_or_else(RelationshipId::new),
-            project: writer.project.id,
+            project: ctx.project.id,
             type_: new.type_.clone(),
             from: new.from,
             to: new.to,
@@ -88,8 +88,8 @@ impl RelationshipDraft {
             updated_at: now,
             deleted_at: None,
             deleted_with: None,
-            author: self.author.unwrap_or(writer.author),
-            reason: writer.reason.clone(),
+            author: self.author.unwrap_or(ctx.author),
+            reason: ctx.reason.clone(),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Relationships: edges between living objects, each change a version.
+//! Relationships: edges between live objects. Every change creates a version.
 
 use emergent_domain::{
     cursor::{Page, ResultPage},
@@ -28,18 +28,19 @@ pub(crate) fn check_types(types: &[String]) -> Result<(), Invalid> {
 }
 
 impl Graph {
-    /// The edge, and whether it was made now: a living one of the same type and ends is returned
-    /// as it is.
+    /// Creates an edge. If a live edge with the same type and ends exists, returns it unchanged and
+    /// `false`.
     pub async fn create_relationship(
         &self,
         actor: Actor,
         new: NewRelationship,
     ) -> Result<(Relationship, bool)> {
         let draft = RelationshipDraft::new(new)?;
-        self.write(actor, move |tx, writer| create(tx, writer, &draft)).await
+        self.write(actor, move |tx, ctx| create(tx, ctx, &draft)).await
     }
 
-    /// Atomic: the first error is everybody's. Otherwise each has an outcome of its own, in order.
+    /// If `atomic` is set, the first error fails the whole list. Otherwise each edge has its own
+    /// result, in the order of the list.
     pub async fn bulk_create_relationships(
         &self,
         actor: Actor,
@@ -49,21 +50,21 @@ impl Graph {
         let drafts = new.into_iter().map(RelationshipDraft::new);
         if atomic {
             let drafts = crate::bulk::all_or_first_error(drafts, "relationships")?;
-            let made = self.write(actor, move |tx, writer| create_all(tx, writer, &drafts)).await?;
-            return Ok(made.into_iter().map(|(edge, _)| Ok(edge)).collect());
+            let created = self.write(actor, move |tx, ctx| create_all(tx, ctx, &drafts)).await?;
+            return Ok(created.into_iter().map(|(edge, _)| Ok(edge)).collect());
         }
         let (drafts, outcomes) = crate::bulk::split_valid(drafts);
-        let made = self.write(actor, move |tx, writer| create_each(tx, writer, &drafts)).await?;
-        Ok(outcomes.merge_results(made.into_iter().map(|made| made.map(|(edge, _)| edge)).collect()))
+        let created = self.write(actor, move |tx, ctx| create_each(tx, ctx, &drafts)).await?;
+        Ok(outcomes.merge_results(created.into_iter().map(|result| result.map(|(edge, _)| edge)).collect()))
     }
 
-    /// A living relationship.
+    /// Returns a live relationship.
     pub async fn get_relationship(&self, project: ProjectId, id: RelationshipId) -> Result<Relationship> {
-        let found = self.db().read(move |tx| rows::get(tx, project, id)).await?;
-        found.ok_or_else(|| Error::not_found("relationship", id))
+        let edge = self.db().read(move |tx| rows::get(tx, project, id)).await?;
+        edge.ok_or_else(|| Error::not_found("relationship", id))
     }
 
-    /// Living relationships, newest first.
+    /// Lists live relationships, newest first.
     pub async fn list_relationships(
         &self,
         project: ProjectId,
@@ -74,7 +75,7 @@ impl Graph {
         Ok(self.db().read(move |tx| rows::list(tx, project, &filter, &page)).await?)
     }
 
-    /// When nothing would change, the relationship is returned as it is.
+    /// Updates a relationship. If nothing would change, returns it without writing a version.
     pub async fn update_relationship(
         &self,
         actor: Actor,
@@ -82,30 +83,30 @@ impl Graph {
         patch: RelationshipPatch,
     ) -> Result<Relationship> {
         let patch = patch.check()?;
-        self.write(actor, move |tx, writer| update(tx, writer, id, &patch)).await
+        self.write(actor, move |tx, ctx| update(tx, ctx, id, &patch)).await
     }
 
-    /// Returns the tombstone.
+    /// Deletes a relationship. Returns the tombstone.
     pub async fn delete_relationship(
         &self,
         actor: Actor,
         id: RelationshipId,
         expected_version: Option<i64>,
     ) -> Result<Relationship> {
-        self.write(actor, move |tx, writer| delete(tx, writer, id, expected_version)).await
+        self.write(actor, move |tx, ctx| delete(tx, ctx, id, expected_version)).await
     }
 
-    /// Every version, newest first, tombstones too, and of deleted relationships as well.
+    /// Lists all versions including tombstones, newest first. Also works for deleted relationships.
     pub async fn relationship_history(
         &self,
         project: ProjectId,
         id: RelationshipId,
         page: Page,
     ) -> Result<ResultPage<Relationship>> {
-        let found = self.db().snapshot(move |tx| rows::history(tx, project, id, &page)).await?;
-        if found.items.is_empty() && page.after.is_none() {
+        let versions = self.db().snapshot(move |tx| rows::history(tx, project, id, &page)).await?;
+        if versions.items.is_empty() && page.after.is_none() {
             return Err(Error::not_found("relationship", id));
         }
-        Ok(found)
+        Ok(versions)
     }
 }

@@ -1,4 +1,4 @@
-//! Making, changing and deleting relationships, inside a transaction.
+//! Creating, updating and deleting relationships inside a transaction.
 
 use emergent_domain::{
     change::ChangeKind,
@@ -17,39 +17,39 @@ use emergent_store::{
 use super::{RelationshipDraft, draft::EndObjects};
 use crate::{Error, WriteContext, error::Result, tasks};
 
-/// The edge, and whether it was made now.
+/// Returns the edge, and whether it was created by this call.
 pub fn create(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     draft: &RelationshipDraft,
 ) -> Result<(Relationship, bool)> {
-    let ends = lock_ends(tx, writer, std::slice::from_ref(draft))?;
-    let mut edge = [draft.to_relationship(writer, &ends)];
-    tasks::reject_cycles(tx, writer, &mut edge)?;
+    let ends = lock_ends(tx, ctx, std::slice::from_ref(draft))?;
+    let mut edge = [draft.to_relationship(ctx, &ends)];
+    tasks::reject_cycles(tx, ctx, &mut edge)?;
     let [edge] = edge;
-    Ok(insert(tx, writer, vec![edge?])?.remove(0))
+    Ok(insert(tx, ctx, vec![edge?])?.remove(0))
 }
 
-/// Each on its own: what is wrong with one does not keep the others out.
+/// Creates each edge independently. An error in one does not affect the others.
 pub fn create_each(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     drafts: &[RelationshipDraft],
 ) -> Result<Vec<Result<(Relationship, bool)>>> {
-    let ends = lock_ends(tx, writer, drafts)?;
-    create_between(tx, writer, drafts, &ends)
+    let ends = lock_ends(tx, ctx, drafts)?;
+    create_between(tx, ctx, drafts, &ends)
 }
 
-/// Like [`create_each`], between ends that the caller holds.
+/// Works like [`create_each`], for ends that the caller has locked.
 pub(crate) fn create_between(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     drafts: &[RelationshipDraft],
     ends: &EndObjects,
 ) -> Result<Vec<Result<(Relationship, bool)>>> {
     let mut checked: Vec<Result<Relationship, Invalid>> =
-        drafts.iter().map(|draft| draft.to_relationship(writer, ends)).collect();
-    tasks::reject_cycles(tx, writer, &mut checked)?;
+        drafts.iter().map(|draft| draft.to_relationship(ctx, ends)).collect();
+    tasks::reject_cycles(tx, ctx, &mut checked)?;
     let mut good = Vec::with_capacity(drafts.len());
     let refused: Vec<Option<Invalid>> = checked
         .into_iter()
@@ -61,104 +61,105 @@ pub(crate) fn create_between(
             Err(invalid) => Some(invalid),
         })
         .collect();
-    let mut made = insert(tx, writer, good)?.into_iter();
+    let mut created = insert(tx, ctx, good)?.into_iter();
     Ok(refused
         .into_iter()
         .filter_map(|refused| match refused {
             Some(invalid) => Some(Err(invalid.into())),
-            None => made.next().map(Ok),
+            None => created.next().map(Ok),
         })
         .collect())
 }
 
-/// All or none: the first that is wrong is the error, as `relationships[3]`.
+/// Creates all edges or none. The first error carries its index, as in `relationships[3]`.
 pub fn create_all(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     drafts: &[RelationshipDraft],
 ) -> Result<Vec<(Relationship, bool)>> {
-    let ends = lock_ends(tx, writer, drafts)?;
+    let ends = lock_ends(tx, ctx, drafts)?;
     let mut edges: Vec<Result<Relationship, Invalid>> =
-        drafts.iter().map(|draft| draft.to_relationship(writer, &ends)).collect();
-    tasks::reject_cycles(tx, writer, &mut edges)?;
+        drafts.iter().map(|draft| draft.to_relationship(ctx, &ends)).collect();
+    tasks::reject_cycles(tx, ctx, &mut edges)?;
     let edges = crate::bulk::all_or_first_error(edges.into_iter(), "relationships")?;
-    insert(tx, writer, edges)
+    insert(tx, ctx, edges)
 }
 
-/// Tells workflows of the edges that are to come between their tasks, before those are held.
+/// Notifies the workflows whose tasks the new edges connect. This happens before the tasks are
+/// locked.
 pub(crate) fn notify_workflows(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     drafts: &[RelationshipDraft],
 ) -> Result<()> {
     let edges = drafts.iter().map(|draft| (draft.type_(), draft.new.from, draft.new.to));
-    tasks::notify_workflows_of_edges(tx, writer, edges)
+    tasks::notify_workflows_of_edges(tx, ctx, edges)
 }
 
-fn lock_ends(tx: &mut Tx<'_>, writer: &WriteContext, drafts: &[RelationshipDraft]) -> Result<EndObjects> {
-    notify_workflows(tx, writer, drafts)?;
+fn lock_ends(tx: &mut Tx<'_>, ctx: &WriteContext, drafts: &[RelationshipDraft]) -> Result<EndObjects> {
+    notify_workflows(tx, ctx, drafts)?;
     let ids: Vec<ObjectId> = drafts.iter().flat_map(|draft| [draft.new.from, draft.new.to]).collect();
-    Ok(object_rows::lock_live(tx, writer.project.id, &ids)?)
+    Ok(object_rows::lock_live(tx, ctx.project.id, &ids)?)
 }
 
 fn insert(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     edges: Vec<Relationship>,
 ) -> Result<Vec<(Relationship, bool)>> {
-    let made = rows::insert_many(tx, writer.project.no, &edges)?;
-    let told: Vec<NewChange<'_>> = edges
+    let inserted = rows::insert_many(tx, ctx.project.no, &edges)?;
+    let changes: Vec<NewChange<'_>> = edges
         .iter()
-        .zip(&made)
-        .filter(|(_, made)| **made)
+        .zip(&inserted)
+        .filter(|(_, is_new)| **is_new)
         .map(|(edge, _)| new_change(ChangeKind::RelationshipCreated, edge))
         .collect();
-    events::append(tx, writer.project.id, &told)?;
+    events::append(tx, ctx.project.id, &changes)?;
     let mut outcomes = Vec::with_capacity(edges.len());
-    for (edge, made) in edges.into_iter().zip(made) {
-        outcomes.push(if made {
+    for (edge, is_new) in edges.into_iter().zip(inserted) {
+        outcomes.push(if is_new {
             (edge, true)
         } else {
             match rows::find(tx, edge.from, &edge.type_, edge.to)? {
-                Some(there) => (there, false),
-                None => return Err(tx.retry_error("the edge was deleted meanwhile").into()),
+                Some(existing) => (existing, false),
+                None => return Err(tx.retry_error("the edge was deleted concurrently").into()),
             }
         });
     }
     Ok(outcomes)
 }
 
-/// Changes a living edge; when nothing would change, it is returned as it is.
+/// Updates a live edge. If nothing would change, returns it without writing a version.
 pub fn update(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     id: RelationshipId,
     patch: &RelationshipPatch,
 ) -> Result<Relationship> {
-    let before = lock_live(tx, writer, id, patch.expected_version)?;
+    let before = lock_live(tx, ctx, id, patch.expected_version)?;
     let Some((properties, weight)) = patch.apply(&before) else { return Ok(before) };
     check_properties(&properties)?;
-    let packs = &writer.packs;
-    if writer.project.strict || packs.describes_relationship(&before.type_) {
-        let ends = object_rows::find_live(tx, writer.project.id, &[before.from, before.to])?;
+    let packs = &ctx.packs;
+    if ctx.project.strict || packs.describes_relationship(&before.type_) {
+        let ends = object_rows::find_live(tx, ctx.project.id, &[before.from, before.to])?;
         if let (Some(from), Some(to)) = (ends.get(&before.from), ends.get(&before.to)) {
             packs.check_relationship(
                 &before.type_,
                 &from.type_,
                 &to.type_,
                 &properties,
-                writer.project.strict,
+                ctx.project.strict,
             )?;
         }
     }
-    tasks::notify_workflows_of_edge(tx, writer, &before)?;
+    tasks::notify_workflows_of_edge(tx, ctx, &before)?;
     let next = Relationship {
         properties: JsonObject::from_map(&properties),
         weight,
         version: before.version + 1,
-        updated_at: writer.timestamp_after(before.updated_at),
-        author: writer.author,
-        reason: writer.reason.clone(),
+        updated_at: ctx.timestamp_after(before.updated_at),
+        author: ctx.author,
+        reason: ctx.reason.clone(),
         ..before
     };
     rows::update(tx, &next)?;
@@ -166,22 +167,22 @@ pub fn update(
     Ok(next)
 }
 
-/// Deletes a living edge; returns the tombstone.
+/// Deletes a live edge. Returns the tombstone.
 pub fn delete(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     id: RelationshipId,
     expected_version: Option<i64>,
 ) -> Result<Relationship> {
-    let before = lock_live(tx, writer, id, expected_version)?;
-    tasks::notify_workflows_of_edge(tx, writer, &before)?;
-    let now = writer.timestamp_after(before.updated_at);
+    let before = lock_live(tx, ctx, id, expected_version)?;
+    tasks::notify_workflows_of_edge(tx, ctx, &before)?;
+    let now = ctx.timestamp_after(before.updated_at);
     let next = Relationship {
         version: before.version + 1,
         updated_at: now,
         deleted_at: Some(now),
-        author: writer.author,
-        reason: writer.reason.clone(),
+        author: ctx.author,
+        reason: ctx.reason.clone(),
         ..before
     };
     rows::update(tx, &next)?;
@@ -189,31 +190,34 @@ pub fn delete(
     Ok(next)
 }
 
-/// Whether the edges of an object would still be allowed if it were of another type.
+/// Validates that the edges of an object are still allowed if the object changes its type.
 pub(crate) fn check_edge_types(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     object: ObjectId,
     new_type: &str,
 ) -> Result<()> {
-    if writer.packs.relationship_types().next().is_none() {
+    if ctx.packs.relationship_types().next().is_none() {
         return Ok(());
     }
     let edges = rows::lock_live_of(tx, object)?;
     let ids: Vec<ObjectId> = edges.iter().flat_map(|edge| [edge.from, edge.to]).collect();
-    let ends = object_rows::find_live(tx, writer.project.id, &ids)?;
+    let ends = object_rows::find_live(tx, ctx.project.id, &ids)?;
     let type_of = |id: ObjectId| match ends.get(&id) {
         _ if id == object => new_type,
         Some(end) => end.type_.as_str(),
         None => "",
     };
-    for edge in edges.iter().filter(|edge| writer.packs.describes_relationship(&edge.type_)) {
+    for edge in edges.iter().filter(|edge| ctx.packs.describes_relationship(&edge.type_)) {
         let (from, to) = (type_of(edge.from), type_of(edge.to));
         let properties = edge.properties.to_map();
-        writer.packs.check_relationship(&edge.type_, from, to, &properties, writer.project.strict).map_err(
+        ctx.packs.check_relationship(&edge.type_, from, to, &properties, ctx.project.strict).map_err(
             |invalid| {
-                let why = &invalid.problems[0].reason;
-                Invalid::new("type", format!("the object has an edge that `{new_type}` cannot have: {why}"))
+                let reason = &invalid.problems[0].reason;
+                Invalid::new(
+                    "type",
+                    format!("the object has an edge that the type `{new_type}` does not allow: {reason}"),
+                )
             },
         )?;
     }
@@ -222,19 +226,19 @@ pub(crate) fn check_edge_types(
 
 fn lock_live(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     id: RelationshipId,
     expected_version: Option<i64>,
 ) -> Result<Relationship> {
-    let found = rows::lock(tx, writer.project.id, id)?.ok_or_else(|| Error::not_found("relationship", id))?;
+    let edge = rows::lock(tx, ctx.project.id, id)?.ok_or_else(|| Error::not_found("relationship", id))?;
     match expected_version {
-        Some(expected) if expected != found.version => Err(Error::VersionConflict {
+        Some(expected) if expected != edge.version => Err(Error::VersionConflict {
             what: "relationship",
             id: id.to_string(),
             expected,
-            current: found.version,
+            current: edge.version,
         }),
-        _ => Ok(found),
+        _ => Ok(edge),
     }
 }
 

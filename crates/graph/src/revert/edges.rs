@@ -1,4 +1,4 @@
-//! The relationships' part of undoing a run.
+//! Reverts the relationships that a run wrote.
 
 use emergent_domain::{
     change::ChangeKind,
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{WriteContext, error::Result, relationships, tasks};
 
-/// The change that makes a living edge say what another version said; `None` when it does.
+/// Returns the patch that restores the content of another version, or `None` if nothing differs.
 fn differences(now: &Relationship, before: &Relationship) -> Option<RelationshipPatch> {
     let patch = RelationshipPatch {
         properties: Some(replacement_patch(&now.properties.to_map(), before.properties.to_map())),
@@ -29,31 +29,32 @@ fn planned(
     plans.iter().filter(move |plan| plan.undo == undo)
 }
 
-/// Deletes edges the run made or brought back. One that had gone with an object before has gone
-/// with it again, and will come back with it; one that the run made will come back with none.
+/// Deletes edges that the run created or restored. An edge that had been deleted together with an
+/// object before the run is marked so again, and will be restored with that object. An edge that
+/// the run created will not be restored with any object.
 pub(super) fn delete(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     run: RunId,
     plans: &[PendingUndo<Relationship>],
     report: &mut RevertReport,
 ) -> Result<()> {
     for PendingUndo { now, before, .. } in planned(plans, UndoAction::Deleted) {
-        if now.deleted_at.is_none() && sources::has_other_authors(tx, writer.project.id, now.id.0, run)? {
+        if now.deleted_at.is_none() && sources::has_other_authors(tx, ctx.project.id, now.id.0, run)? {
             report.add_conflict(EntityKind::Relationship, now.id.0, now.version, FOUND_BY_OTHERS);
             continue;
         }
-        let at = writer.timestamp_after(now.updated_at);
+        let timestamp = ctx.timestamp_after(now.updated_at);
         let next = Relationship {
             version: now.version + 1,
-            updated_at: at,
-            deleted_at: now.deleted_at.or(Some(at)),
+            updated_at: timestamp,
+            deleted_at: now.deleted_at.or(Some(timestamp)),
             deleted_with: deleted_with(before.as_ref()),
-            author: writer.author,
-            reason: writer.reason.clone(),
+            author: ctx.author,
+            reason: ctx.reason.clone(),
             ..now.clone()
         };
-        tasks::notify_workflows_of_edge(tx, writer, now)?;
+        tasks::notify_workflows_of_edge(tx, ctx, now)?;
         write(tx, &next, ChangeKind::RelationshipDeleted)?;
         report.add_reverted(EntityKind::Relationship, now.id.0, UndoAction::Deleted, next.version);
     }
@@ -64,8 +65,8 @@ fn deleted_with(before: Option<&Relationship>) -> Option<ObjectId> {
     before.and_then(|before| before.deleted_with)
 }
 
-/// Whether an edge is what it was before the run. Of the dead, with whom they went: they come back
-/// with it.
+/// Returns whether an edge equals its version before the run. A deleted edge must have been deleted
+/// with the same object, because it is restored with that object.
 pub(super) fn is_same(now: &Relationship, before: Option<&Relationship>) -> bool {
     match (now.deleted_at, before) {
         (None, Some(before)) => differences(now, before).is_none(),
@@ -74,40 +75,40 @@ pub(super) fn is_same(now: &Relationship, before: Option<&Relationship>) -> bool
     }
 }
 
-/// Edges that the run made, and others changed, and that came back with an object just now: what
-/// others made of them is not lost.
+/// Reports edges that the run created, that others changed, and that have just been restored
+/// together with an object. The changes of others are kept.
 pub(super) fn report_restored(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
-    asleep: &[RelationshipId],
+    ctx: &WriteContext,
+    dormant: &[RelationshipId],
     report: &mut RevertReport,
 ) -> Result<()> {
-    for id in asleep {
-        if let Some(edge) = lock(tx, writer, *id)?.filter(|edge| edge.deleted_at.is_none()) {
+    for id in dormant {
+        if let Some(edge) = lock(tx, ctx, *id)?.filter(|edge| edge.deleted_at.is_none()) {
             report.add_conflict(EntityKind::Relationship, id.0, edge.version, CHANGED_SINCE);
         }
     }
     Ok(())
 }
 
-/// Brings back edges the run deleted. Many came back with their objects already.
+/// Restores edges that the run deleted. Many have already been restored with their objects.
 pub(super) fn restore(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     plans: &[PendingUndo<Relationship>],
     report: &mut RevertReport,
 ) -> Result<()> {
     for PendingUndo { before, now, .. } in planned(plans, UndoAction::Restored) {
-        let (Some(before), Some(current)) = (before, lock(tx, writer, now.id)?) else { continue };
+        let (Some(before), Some(current)) = (before, lock(tx, ctx, now.id)?) else { continue };
         let restored = if current.deleted_at.is_none() {
-            rewrite(tx, writer, &current, before)
+            rewrite(tx, ctx, &current, before)
         } else {
-            match restore_obstacle(tx, writer, before)? {
+            match restore_obstacle(tx, ctx, before)? {
                 Some(reason) => {
                     report.add_conflict(EntityKind::Relationship, now.id.0, current.version, reason);
                     continue;
                 }
-                None => restore_tombstone(tx, writer, current, before),
+                None => restore_tombstone(tx, ctx, current, before),
             }
         };
         match restored {
@@ -123,16 +124,16 @@ pub(super) fn restore(
     Ok(())
 }
 
-/// Makes changed edges say what they said before.
+/// Restores the previous content of changed edges.
 pub(super) fn roll_back(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     plans: &[PendingUndo<Relationship>],
     report: &mut RevertReport,
 ) -> Result<()> {
     for PendingUndo { before, now, .. } in planned(plans, UndoAction::RolledBack) {
         let Some(before) = before else { continue };
-        match rewrite(tx, writer, now, before) {
+        match rewrite(tx, ctx, now, before) {
             Ok(next) => {
                 report.add_reverted(EntityKind::Relationship, now.id.0, UndoAction::RolledBack, next.version)
             }
@@ -145,60 +146,61 @@ pub(super) fn roll_back(
     Ok(())
 }
 
-fn lock(tx: &mut Tx<'_>, writer: &WriteContext, id: RelationshipId) -> Result<Option<Relationship>> {
-    Ok(revert::lock_relationship(tx, writer.project.id, id)?)
+fn lock(tx: &mut Tx<'_>, ctx: &WriteContext, id: RelationshipId) -> Result<Option<Relationship>> {
+    Ok(revert::lock_relationship(tx, ctx.project.id, id)?)
 }
 
 fn rewrite(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     now: &Relationship,
     before: &Relationship,
 ) -> Result<Relationship> {
     match differences(now, before) {
-        Some(patch) => relationships::update(tx, writer, now.id, &patch),
+        Some(patch) => relationships::update(tx, ctx, now.id, &patch),
         None => Ok(now.clone()),
     }
 }
 
-/// What keeps an edge from living again.
-fn restore_obstacle(tx: &mut Tx<'_>, writer: &WriteContext, edge: &Relationship) -> Result<Option<String>> {
-    let living = object_rows::lock_live(tx, writer.project.id, &[edge.from, edge.to])?;
-    if let Some(end) = [edge.from, edge.to].iter().find(|end| !living.contains_key(end)) {
-        return Ok(Some(format!("the object `{end}` at one of its ends is gone")));
+/// Returns the reason why an edge cannot be restored, if there is one.
+fn restore_obstacle(tx: &mut Tx<'_>, ctx: &WriteContext, edge: &Relationship) -> Result<Option<String>> {
+    let live_ends = object_rows::lock_live(tx, ctx.project.id, &[edge.from, edge.to])?;
+    if let Some(end) = [edge.from, edge.to].iter().find(|end| !live_ends.contains_key(end)) {
+        return Ok(Some(format!("the object `{end}` at one of its ends no longer exists")));
     }
-    let twin = rows::find(tx, edge.from, &edge.type_, edge.to)?;
-    Ok(twin.map(|twin| format!("the relationship `{}` is in its place", twin.id)))
+    let duplicate = rows::find(tx, edge.from, &edge.type_, edge.to)?;
+    Ok(duplicate.map(|duplicate| format!("the relationship `{}` already connects its ends", duplicate.id)))
 }
 
 fn restore_tombstone(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
-    dead: Relationship,
+    ctx: &WriteContext,
+    tombstone: Relationship,
     before: &Relationship,
 ) -> Result<Relationship> {
-    let ends = object_rows::find_live(tx, writer.project.id, &[before.from, before.to])?;
-    if differences(&dead, before).is_some()
+    let ends = object_rows::find_live(tx, ctx.project.id, &[before.from, before.to])?;
+    if differences(&tombstone, before).is_some()
         && let (Some(from), Some(to)) = (ends.get(&before.from), ends.get(&before.to))
     {
         let properties = before.properties.to_map();
-        let strict = writer.project.strict;
-        writer.packs.check_relationship(&before.type_, &from.type_, &to.type_, &properties, strict)?;
+        let strict = ctx.project.strict;
+        ctx.packs.check_relationship(&before.type_, &from.type_, &to.type_, &properties, strict)?;
     }
-    tasks::notify_workflows_of_edge(tx, writer, &dead)?;
-    tasks::check_restored_edge(tx, writer, &dead)?;
-    // Never before its ends, or the past would show an edge that leads nowhere.
+    tasks::notify_workflows_of_edge(tx, ctx, &tombstone)?;
+    tasks::check_restored_edge(tx, ctx, &tombstone)?;
+    // An edge is never older than its ends. Otherwise a query of the past would show an edge
+    // without one of its ends.
     let ends_at = ends.values().map(|end| end.updated_at).max();
     let next = Relationship {
-        version: dead.version + 1,
-        updated_at: writer.timestamp_after(dead.updated_at).max(ends_at.unwrap_or(writer.now)),
+        version: tombstone.version + 1,
+        updated_at: ctx.timestamp_after(tombstone.updated_at).max(ends_at.unwrap_or(ctx.now)),
         deleted_at: None,
         deleted_with: None,
         properties: before.properties.clone(),
         weight: before.weight,
-        author: writer.author,
-        reason: writer.reason.clone(),
-        ..dead
+        author: ctx.author,
+        reason: ctx.reason.clone(),
+        ..tombstone
     };
     write(tx, &next, ChangeKind::RelationshipRestored)?;
     Ok(next)
@@ -206,7 +208,7 @@ fn restore_tombstone(
 
 fn write(tx: &mut Tx<'_>, next: &Relationship, kind: ChangeKind) -> Result<()> {
     rows::update(tx, next)?;
-    let told = events::NewChange {
+    let change = events::NewChange {
         kind,
         entity: next.id.0,
         entity_type: &next.type_,
@@ -214,5 +216,5 @@ fn write(tx: &mut Tx<'_>, next: &Relationship, kind: ChangeKind) -> Result<()> {
         at: next.updated_at,
         author: next.author,
     };
-    Ok(events::append(tx, next.project, &[told])?)
+    Ok(events::append(tx, next.project, &[change])?)
 }

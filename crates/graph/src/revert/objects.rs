@@ -1,4 +1,4 @@
-//! The objects' part of undoing a run.
+//! Reverts the objects that a run wrote.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{Error, WriteContext, error::Result, objects, tasks};
 
-/// The change that makes a living object say what another version said; `None` when it does.
+/// Returns the patch that restores the content of another version, or `None` if nothing differs.
 fn differences(now: &Object, before: &Object) -> Option<ObjectPatch> {
     let patch = ObjectPatch {
         type_: Some(before.type_.clone()),
@@ -27,7 +27,8 @@ fn differences(now: &Object, before: &Object) -> Option<ObjectPatch> {
     patch.apply(now).map(|_| patch)
 }
 
-/// Whether an object is what it was before the run; the dead are alike.
+/// Returns whether an object equals its version before the run. Two deleted versions count as
+/// equal.
 pub(super) fn is_same(now: &Object, before: Option<&Object>) -> bool {
     match (now.deleted_at, before) {
         (None, Some(before)) => differences(now, before).is_none(),
@@ -36,7 +37,7 @@ pub(super) fn is_same(now: &Object, before: Option<&Object>) -> bool {
     }
 }
 
-/// As a change that takes away what was not there.
+/// Returns a patch that sets the previous properties and removes those that did not exist before.
 pub(super) fn replacement_patch(
     now: &Map<String, Value>,
     mut before: Map<String, Value>,
@@ -51,36 +52,39 @@ fn planned(plans: &[PendingUndo<Object>], undo: UndoAction) -> impl Iterator<Ite
     plans.iter().filter(move |plan| plan.undo == undo)
 }
 
-/// Deletes what the run made. The run's own edges are gone by now: whatever still hangs on an
-/// object is someone else's, and would go with it.
+/// Deletes the objects that the run created. The edges of the run have been deleted before, so any
+/// remaining edge belongs to someone else and would be deleted with the object.
 pub(super) fn delete(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     run: RunId,
     plans: &[PendingUndo<Object>],
     report: &mut RevertReport,
 ) -> Result<()> {
     for PendingUndo { now, .. } in planned(plans, UndoAction::Deleted) {
         if let Some(edge) = edge_rows::lock_live_of(tx, now.id)?.first() {
-            let reason = format!("someone else joined it to others, as in the relationship `{}`", edge.id);
+            let reason = format!(
+                "someone else has connected it to other objects, for example with the relationship `{}`",
+                edge.id
+            );
             report.add_conflict(EntityKind::Object, now.id.0, now.version, reason);
             continue;
         }
-        if sources::has_other_authors(tx, writer.project.id, now.id.0, run)? {
+        if sources::has_other_authors(tx, ctx.project.id, now.id.0, run)? {
             report.add_conflict(EntityKind::Object, now.id.0, now.version, FOUND_BY_OTHERS);
             continue;
         }
-        let gone = objects::delete(tx, writer, now.id, None)?;
-        report.add_reverted(EntityKind::Object, now.id.0, UndoAction::Deleted, gone.version);
+        let tombstone = objects::delete(tx, ctx, now.id, None)?;
+        report.add_reverted(EntityKind::Object, now.id.0, UndoAction::Deleted, tombstone.version);
     }
     Ok(())
 }
 
-/// Makes changed objects say what they said before. One may wait for a key that another of them
-/// still has; when they wait in a circle, one lets go of its key first.
+/// Restores the previous content of changed objects. An object may need a key that another of them
+/// still has. If they block one another in a cycle, one of them releases its key first.
 pub(super) fn roll_back(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     plans: &[PendingUndo<Object>],
     report: &mut RevertReport,
 ) -> Result<()> {
@@ -90,16 +94,16 @@ pub(super) fn roll_back(
     while !waiting.is_empty() {
         let ids: HashSet<ObjectId> = waiting.iter().map(|(now, _)| now.id).collect();
         let before = waiting.len();
-        let mut still = Vec::new();
-        let mut in_the_way = None;
+        let mut blocked = Vec::new();
+        let mut key_holder = None;
         for (now, patch) in waiting {
-            match objects::update(tx, writer, now.id, &patch) {
+            match objects::update(tx, ctx, now.id, &patch) {
                 Ok(next) => {
                     report.add_reverted(EntityKind::Object, now.id.0, UndoAction::RolledBack, next.version)
                 }
                 Err(Error::KeyTaken { id, .. }) if ids.contains(&id) => {
-                    in_the_way = Some(id);
-                    still.push((now, patch));
+                    key_holder = Some(id);
+                    blocked.push((now, patch));
                 }
                 Err(error) => {
                     let reason = conflict_reason(error)?;
@@ -107,28 +111,28 @@ pub(super) fn roll_back(
                 }
             }
         }
-        if still.len() == before
-            && let Some(holder) = in_the_way
+        if blocked.len() == before
+            && let Some(holder) = key_holder
         {
-            let free = ObjectPatch { key: Some(None), ..ObjectPatch::default() };
-            objects::update(tx, writer, holder, &free)?;
+            let without_key = ObjectPatch { key: Some(None), ..ObjectPatch::default() };
+            objects::update(tx, ctx, holder, &without_key)?;
         }
-        waiting = still;
+        waiting = blocked;
     }
     Ok(())
 }
 
-/// Brings back what the run deleted, as it was before the run changed it, with its edges.
+/// Restores the objects that the run deleted, with their content before the run and their edges.
 pub(super) fn restore(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     plans: &[PendingUndo<Object>],
     report: &mut RevertReport,
 ) -> Result<()> {
     for PendingUndo { now, before, .. } in planned(plans, UndoAction::Restored) {
         let Some(before) = before else { continue };
-        let Some(LockedObject { no, object }) = rows::lock(tx, writer.project.id, now.id)? else { continue };
-        let dead = Object {
+        let Some(LockedObject { no, object }) = rows::lock(tx, ctx.project.id, now.id)? else { continue };
+        let tombstone = Object {
             type_: before.type_.clone(),
             key: before.key.clone(),
             status: before.status.clone(),
@@ -136,8 +140,8 @@ pub(super) fn restore(
             properties: before.properties.clone(),
             ..object
         };
-        let restored = check(writer, now, before)
-            .and_then(|()| objects::restore_tombstone(tx, writer, LockedObject { no, object: dead }));
+        let restored = check(ctx, now, before)
+            .and_then(|()| objects::restore_tombstone(tx, ctx, LockedObject { no, object: tombstone }));
         match restored {
             Ok(next) => report.add_reverted(EntityKind::Object, now.id.0, UndoAction::Restored, next.version),
             Err(error) => {
@@ -149,14 +153,15 @@ pub(super) fn restore(
     Ok(())
 }
 
-/// What comes back as it went is not looked at again, as in every restoring.
-fn check(writer: &WriteContext, now: &Object, before: &Object) -> Result<()> {
+/// Validates an object before it is restored. As in every restore, unchanged content is not
+/// validated again.
+fn check(ctx: &WriteContext, now: &Object, before: &Object) -> Result<()> {
     let properties = before.properties.to_map();
     let same = now.type_ == before.type_
         && patch::canonical_json(&Value::Object(now.properties.to_map()))
             == patch::canonical_json(&Value::Object(properties.clone()));
     if !same {
-        writer.packs.check_object(&before.type_, &properties, writer.project.strict)?;
+        ctx.packs.check_object(&before.type_, &properties, ctx.project.strict)?;
     }
-    tasks::check_reverted(writer, now, before)
+    tasks::check_reverted(ctx, now, before)
 }

@@ -1,4 +1,4 @@
-//! A task that an agent makes as a plain object belongs to the workflow the agent works for.
+//! A task that an agent creates as a plain object joins the workflow that the agent works for.
 
 use std::borrow::Cow;
 
@@ -8,18 +8,19 @@ use emergent_store::{Tx, runs};
 use super::{is_task, task_workflow};
 use crate::{WriteContext, error::Result, objects::ObjectDraft};
 
-/// The same drafts, with tasks that name no workflow put into that of the run that makes them.
+/// Returns the drafts, in which tasks without a workflow are assigned to the workflow of the run
+/// that creates them.
 pub(crate) fn assign_run_workflow<'d>(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     drafts: &'d [ObjectDraft],
 ) -> Result<Cow<'d, [ObjectDraft]>> {
     let loose = |draft: &ObjectDraft| is_task(draft.type_()) && task_workflow(draft.properties()).is_none();
-    let Author::Run { run_id, .. } = writer.author else { return Ok(Cow::Borrowed(drafts)) };
+    let Author::Run { run_id, .. } = ctx.author else { return Ok(Cow::Borrowed(drafts)) };
     if !drafts.iter().any(loose) {
         return Ok(Cow::Borrowed(drafts));
     }
-    let run = runs::get(tx, writer.project.id, run_id)?;
+    let run = runs::get(tx, ctx.project.id, run_id)?;
     let Some(workflow) = run.and_then(|run| run.workflow_link.workflow) else {
         return Ok(Cow::Borrowed(drafts));
     };
@@ -48,10 +49,10 @@ fn set_workflow(new: &mut NewObject, workflow: WorkflowId) {
     new.properties.insert("key".to_owned(), key.into());
 }
 
-/// `Build it!` is `build-it`.
+/// Converts a title to a key: `Build it!` becomes `build-it`.
 fn slug(title: &str) -> String {
     let words = title.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let mut slug = words.collect::<Vec<_>>().join("-").to_lowercase();
-    slug.truncate(slug.char_indices().nth(60).map_or(slug.len(), |(at, _)| at));
+    slug.truncate(slug.char_indices().nth(60).map_or(slug.len(), |(index, _)| index));
     slug
 }

@@ -1,8 +1,8 @@
-//! Some lines of a file, written as one transaction: objects first, then the edges between them.
+//! Writes a batch of lines in one transaction: first the objects, then the edges between them.
 //!
-//! An object is found again by its type and key, or by its id when it has no key; an edge by its
-//! type and ends. So a file that was imported half, or twice, or changed a little, comes out as
-//! if it had been imported once.
+//! An existing object is found by its type and key, or by its id if it has no key. An existing edge
+//! is found by its type and ends. Importing a file partially, twice, or with small changes
+//! therefore has the same result as importing it once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -45,26 +45,27 @@ impl Counts {
     }
 }
 
-/// What became of a batch. Lines with errors left nothing.
+/// The result of a batch. Lines with errors have no effect.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BatchOutcome {
     pub objects: Counts,
     pub relationships: Counts,
-    /// In the order of the lines.
+    /// The errors in the order of the lines.
     pub errors: Vec<LineError>,
-    /// Ids of the file that stand for another object here, and cannot be computed.
+    /// Ids of the file that refer to an object with another id in this project, and that cannot be
+    /// derived.
     pub(crate) renamed: Vec<(ObjectId, ObjectId)>,
 }
 
-/// Ids of earlier batches that stand for another object here.
+/// Ids of earlier batches that refer to an object with another id in this project.
 pub(crate) type IdMap = HashMap<ObjectId, ObjectId>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
-    /// A batch with a wrong line is not written, and no later one.
+    /// A batch with an invalid line is not written, and neither are later batches.
     #[default]
     Stop,
-    /// Wrong lines are told and left out.
+    /// Invalid lines are reported and skipped.
     Skip,
 }
 
@@ -85,7 +86,7 @@ impl From<emergent_store::Error> for BatchError {
     }
 }
 
-/// Lines that were read and checked, as far as that needs no database.
+/// Lines that were parsed and validated, as far as that is possible without a database.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     objects: Vec<(u64, ObjectLine)>,
@@ -94,7 +95,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Takes a moment for many lines: not for an async thread.
+    /// Parsing many lines takes a while, so this must not run on an async thread.
     pub(crate) fn parse(lines: &[RawLine]) -> Self {
         let mut batch = Self::default();
         for line in lines {
@@ -111,15 +112,15 @@ impl Batch {
     pub(crate) fn write(
         &self,
         tx: &mut Tx<'_>,
-        writer: &WriteContext,
+        ctx: &WriteContext,
         renamed: &IdMap,
         on_error: OnError,
     ) -> Result<BatchOutcome, BatchError> {
         let mut outcome = BatchOutcome { errors: self.refused.clone(), ..BatchOutcome::default() };
         if on_error == OnError::Skip || outcome.errors.is_empty() {
-            ObjectBatch::new(tx, writer, &self.objects)?.write(tx, &mut outcome)?;
-            let ends = EdgeEnds::lock(tx, writer, &self.edges, renamed, &outcome.renamed)?;
-            write_edges(tx, writer, &self.edges, &ends, &mut outcome)?;
+            ObjectBatch::new(tx, ctx, &self.objects)?.write(tx, &mut outcome)?;
+            let ends = EdgeEnds::lock(tx, ctx, &self.edges, renamed, &outcome.renamed)?;
+            write_edges(tx, ctx, &self.edges, &ends, &mut outcome)?;
         }
         outcome.errors.sort_by_key(|error| error.line);
         if on_error == OnError::Stop && !outcome.errors.is_empty() {
@@ -129,19 +130,19 @@ impl Batch {
     }
 }
 
-/// The id an object gets in a project where the id of the file is taken. The same each time, so
-/// that the file's edges, and the file when it comes again, find it.
-fn derived_id(project: ProjectId, given: ObjectId) -> ObjectId {
-    let hash = Sha256::new().chain_update(project.0).chain_update(given.0).finalize();
+/// Returns the id of an object in a project where the id of the file is already in use. It is the
+/// same each time, so that the edges of the file, and a repeated import, find the object.
+fn derived_id(project: ProjectId, original: ObjectId) -> ObjectId {
+    let hash = Sha256::new().chain_update(project.0).chain_update(original.0).finalize();
     let mut bytes = [0; 16];
-    bytes[..6].copy_from_slice(&given.0.as_bytes()[..6]);
+    bytes[..6].copy_from_slice(&original.0.as_bytes()[..6]);
     bytes[6..].copy_from_slice(&hash[..10]);
     bytes[6] = 0x70 | (bytes[6] & 0x0f);
     bytes[8] = 0x80 | (bytes[8] & 0x3f);
     ObjectId(Uuid::from_bytes(bytes))
 }
 
-/// What the database has to do with an object line.
+/// What to write for a line with an object.
 enum ObjectAction<'a> {
     Create(&'a ObjectLine, Option<ObjectId>),
     Change(&'a ObjectLine, ObjectId),
@@ -149,21 +150,21 @@ enum ObjectAction<'a> {
 }
 
 struct ObjectBatch<'a> {
-    writer: &'a WriteContext,
+    ctx: &'a WriteContext,
     actions: Vec<(u64, ObjectAction<'a>)>,
-    /// As they were before the batch.
+    /// The objects as they were before the batch.
     current: HashMap<ObjectId, Object>,
     renamed: Vec<(ObjectId, ObjectId)>,
 }
 
 impl<'a> ObjectBatch<'a> {
-    /// Looks up what is there, and decides.
+    /// Looks up the existing objects and decides what to do with each line.
     fn new(
         tx: &mut Tx<'_>,
-        writer: &'a WriteContext,
+        ctx: &'a WriteContext,
         lines: &'a [(u64, ObjectLine)],
     ) -> Result<Self, BatchError> {
-        let project = writer.project.id;
+        let project = ctx.project.id;
         let mut by_key: HashMap<(&str, &str), ObjectId> = HashMap::new();
         let mut current = HashMap::new();
         let keyed = || lines.iter().filter_map(|(_, line)| Some((line.draft.type_(), line.draft.key()?)));
@@ -172,52 +173,55 @@ impl<'a> ObjectBatch<'a> {
                 current.insert(object.id, object);
             }
         }
-        let found: HashMap<(&str, &str), ObjectId> = current
+        let ids_by_key: HashMap<(&str, &str), ObjectId> = current
             .values()
             .filter_map(|object: &Object| Some(((object.type_.as_str(), object.key.as_deref()?), object.id)))
             .collect();
-        for place in keyed() {
-            if let Some(id) = found.get(&place) {
-                by_key.insert(place, *id);
+        for type_and_key in keyed() {
+            if let Some(id) = ids_by_key.get(&type_and_key) {
+                by_key.insert(type_and_key, *id);
             }
         }
-        drop(found);
+        drop(ids_by_key);
 
-        let known = |line: &ObjectLine| {
+        let existing = |line: &ObjectLine| {
             line.draft.key().and_then(|key| by_key.get(&(line.draft.type_(), key))).copied()
         };
-        let given: Vec<ObjectId> =
-            lines.iter().filter(|(_, line)| known(line).is_none()).filter_map(|(_, line)| line.id).collect();
-        let mut ids = IdAllocator::load(tx, project, &given)?;
+        let file_ids: Vec<ObjectId> = lines
+            .iter()
+            .filter(|(_, line)| existing(line).is_none())
+            .filter_map(|(_, line)| line.id)
+            .collect();
+        let mut ids = IdAllocator::load(tx, project, &file_ids)?;
         let mut renamed = Vec::new();
-        let plans: Vec<(u64, ObjectAction<'a>)> = lines
+        let actions: Vec<(u64, ObjectAction<'a>)> = lines
             .iter()
             .map(|(number, line)| {
-                let plan = match (known(line), line.id) {
-                    (Some(there), given) => {
-                        renamed.extend(given.filter(|given| *given != there).map(|given| (given, there)));
-                        ObjectAction::Change(line, there)
+                let action = match (existing(line), line.id) {
+                    (Some(existing), file_id) => {
+                        renamed.extend(file_id.filter(|id| *id != existing).map(|id| (id, existing)));
+                        ObjectAction::Change(line, existing)
                     }
                     (None, None) => ObjectAction::Create(line, None),
-                    (None, Some(given)) if line.draft.key().is_some() => {
-                        ObjectAction::Create(line, ids.allocate(given))
+                    (None, Some(file_id)) if line.draft.key().is_some() => {
+                        ObjectAction::Create(line, ids.allocate(file_id))
                     }
-                    (None, Some(given)) => ids.action_by_id(line, given),
+                    (None, Some(file_id)) => ids.action_by_id(line, file_id),
                 };
-                (*number, plan)
+                (*number, action)
             })
             .collect();
 
-        let unseen: Vec<ObjectId> = plans
+        let unseen: Vec<ObjectId> = actions
             .iter()
-            .filter_map(|(_, plan)| match plan {
+            .filter_map(|(_, action)| match action {
                 ObjectAction::Change(_, id) if !current.contains_key(id) => Some(*id),
                 _ => None,
             })
             .collect();
         current
             .extend(bulk::objects_by_id(tx, project, &unseen)?.into_iter().map(|object| (object.id, object)));
-        Ok(Self { writer, actions: plans, current, renamed })
+        Ok(Self { ctx, actions, current, renamed })
     }
 
     fn write(mut self, tx: &mut Tx<'_>, outcome: &mut BatchOutcome) -> Result<(), BatchError> {
@@ -225,8 +229,8 @@ impl<'a> ObjectBatch<'a> {
         let mut drafts = Vec::new();
         let mut changes: Vec<(u64, ObjectId, &ObjectPatch)> = Vec::new();
         let mut restores = Vec::new();
-        for (number, plan) in &self.actions {
-            match plan {
+        for (number, action) in &self.actions {
+            match action {
                 ObjectAction::Create(line, id) => {
                     new.push((*number, *line));
                     let draft = line.draft.clone();
@@ -239,15 +243,15 @@ impl<'a> ObjectBatch<'a> {
                 ObjectAction::Restore(line, id) => restores.push((*number, *id, &line.patch)),
             }
         }
-        for ((number, line), made) in new.into_iter().zip(objects::create_each(tx, self.writer, &drafts)?) {
-            let here = match made {
+        for ((number, line), result) in new.into_iter().zip(objects::create_each(tx, self.ctx, &drafts)?) {
+            let stored_id = match result {
                 Ok(object) => {
                     outcome.objects.created += 1;
                     let id = object.id;
                     self.current.insert(id, object);
                     id
                 }
-                // An earlier line of this batch made it, or someone else at this moment.
+                // An earlier line of this batch created it, or a concurrent writer.
                 Err(Error::KeyTaken { id, .. }) => {
                     changes.push((number, id, &line.patch));
                     id
@@ -257,15 +261,15 @@ impl<'a> ObjectBatch<'a> {
                     continue;
                 }
             };
-            if let Some(given) =
-                line.id.filter(|given| *given != here && derived_id(self.writer.project.id, *given) != here)
+            if let Some(file_id) =
+                line.id.filter(|id| *id != stored_id && derived_id(self.ctx.project.id, *id) != stored_id)
             {
-                self.renamed.push((given, here));
+                self.renamed.push((file_id, stored_id));
             }
         }
         for (number, id, patch) in restores {
-            let allowed = objects::check_restored(tx, self.writer, id, patch);
-            match allowed.and_then(|()| objects::restore(tx, self.writer, id)) {
+            let allowed = objects::check_restored(tx, self.ctx, id, patch);
+            match allowed.and_then(|()| objects::restore(tx, self.ctx, id)) {
                 Ok(_) => changes.push((number, id, patch)),
                 Err(error) => outcome.errors.push(line_error(number, error)?),
             }
@@ -289,7 +293,7 @@ impl<'a> ObjectBatch<'a> {
                 continue;
             }
             let version = before.map(|before| before.version);
-            match objects::update(tx, self.writer, *id, patch) {
+            match objects::update(tx, self.ctx, *id, patch) {
                 Ok(after) => {
                     let changed = version != Some(after.version);
                     *(if changed { &mut outcome.objects.updated } else { &mut outcome.objects.unchanged }) +=
@@ -303,45 +307,45 @@ impl<'a> ObjectBatch<'a> {
     }
 }
 
-/// Which ids of a file can be kept.
+/// Decides which ids of a file can be used.
 struct IdAllocator {
     project: ProjectId,
     in_use: HashMap<ObjectId, IdUse>,
-    /// By earlier lines of this batch.
+    /// The ids that earlier lines of this batch use.
     used: HashSet<ObjectId>,
 }
 
 impl IdAllocator {
-    fn load(tx: &mut Tx<'_>, project: ProjectId, given: &[ObjectId]) -> Result<Self, BatchError> {
-        let mut taken = bulk::ids_in_use(tx, given)?;
-        let own: Vec<ObjectId> = given
+    fn load(tx: &mut Tx<'_>, project: ProjectId, file_ids: &[ObjectId]) -> Result<Self, BatchError> {
+        let mut in_use = bulk::ids_in_use(tx, file_ids)?;
+        let own: Vec<ObjectId> = file_ids
             .iter()
-            .filter(|id| taken.contains_key(id) || !is_uuid_v7(**id))
+            .filter(|id| in_use.contains_key(id) || !is_uuid_v7(**id))
             .map(|id| derived_id(project, *id))
             .collect();
-        taken.extend(bulk::ids_in_use(tx, &own)?);
-        Ok(Self { project, in_use: taken, used: HashSet::new() })
+        in_use.extend(bulk::ids_in_use(tx, &own)?);
+        Ok(Self { project, in_use, used: HashSet::new() })
     }
 
     fn is_free(&self, id: ObjectId) -> bool {
         is_uuid_v7(id) && !self.in_use.contains_key(&id) && !self.used.contains(&id)
     }
 
-    /// An id for a new object, the given one if that can be.
-    fn allocate(&mut self, given: ObjectId) -> Option<ObjectId> {
-        let id = [given, derived_id(self.project, given)].into_iter().find(|id| self.is_free(*id))?;
+    /// Returns an id for a new object: that of the file if it is free.
+    fn allocate(&mut self, file_id: ObjectId) -> Option<ObjectId> {
+        let id = [file_id, derived_id(self.project, file_id)].into_iter().find(|id| self.is_free(*id))?;
         self.used.insert(id);
         Some(id)
     }
 
-    /// What to do with an object that only its id identifies.
-    fn action_by_id<'a>(&mut self, line: &'a ObjectLine, given: ObjectId) -> ObjectAction<'a> {
-        for id in [given, derived_id(self.project, given)] {
+    /// Returns the action for an object that only its id identifies.
+    fn action_by_id<'a>(&mut self, line: &'a ObjectLine, file_id: ObjectId) -> ObjectAction<'a> {
+        for id in [file_id, derived_id(self.project, file_id)] {
             match self.in_use.get(&id) {
-                Some(taken) if taken.project == self.project && taken.live => {
+                Some(entry) if entry.project == self.project && entry.live => {
                     return ObjectAction::Change(line, id);
                 }
-                Some(taken) if taken.project == self.project => return ObjectAction::Restore(line, id),
+                Some(entry) if entry.project == self.project => return ObjectAction::Restore(line, id),
                 None if self.used.contains(&id) => return ObjectAction::Change(line, id),
                 None if is_uuid_v7(id) => {
                     self.used.insert(id);
@@ -354,21 +358,22 @@ impl IdAllocator {
     }
 }
 
-/// Ids are UUIDv7 here; another kind sorts wrongly.
+/// Ids must be UUIDv7, because others would sort incorrectly.
 fn is_uuid_v7(id: ObjectId) -> bool {
     id.0.get_version_num() == 7
 }
 
-fn group_by_type<'a>(places: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap<&'a str, Vec<&'a str>> {
+fn group_by_type<'a>(keys: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap<&'a str, Vec<&'a str>> {
     let mut seen = HashSet::new();
     let mut types: HashMap<&str, Vec<&str>> = HashMap::new();
-    for (type_, key) in places.filter(|place| seen.insert(*place)) {
+    for (type_, key) in keys.filter(|key| seen.insert(*key)) {
         types.entry(type_).or_default().push(key);
     }
     types
 }
 
-/// What is wrong with a line; an error that concerns more than the line goes on.
+/// Converts an error to that of a line. An error that concerns more than the line is returned as it
+/// is.
 fn line_error(number: u64, error: Error) -> Result<LineError, Error> {
     match error {
         Error::Invalid(invalid) => Ok(LineError::invalid(number, &invalid)),
@@ -379,7 +384,7 @@ fn line_error(number: u64, error: Error) -> Result<LineError, Error> {
     }
 }
 
-/// The living objects that the edges of a batch join, held until the transaction ends.
+/// The live objects that the edges of a batch connect. They are locked until the transaction ends.
 struct EdgeEnds {
     by_ref: HashMap<EndRef, ObjectId>,
     rows: HashMap<ObjectId, EndObject>,
@@ -388,12 +393,12 @@ struct EdgeEnds {
 impl EdgeEnds {
     fn lock(
         tx: &mut Tx<'_>,
-        writer: &WriteContext,
+        ctx: &WriteContext,
         lines: &[(u64, EdgeLine)],
         renamed: &IdMap,
         renamed_now: &[(ObjectId, ObjectId)],
     ) -> Result<Self, BatchError> {
-        let project = writer.project.id;
+        let project = ctx.project.id;
         let mut ends = Self { by_ref: HashMap::new(), rows: HashMap::new() };
         let refs = || lines.iter().flat_map(|(_, line)| [&line.from, &line.to]);
         let keyed = refs().filter_map(|end| match end {
@@ -413,18 +418,18 @@ impl EdgeEnds {
                 EndRef::Key { .. } => None,
             })
             .map(|id| {
-                let other = renamed_now.get(&id).or_else(|| renamed.get(&id)).copied();
-                (id, other.into_iter().chain([id, derived_id(project, id)]).collect())
+                let renamed_id = renamed_now.get(&id).or_else(|| renamed.get(&id)).copied();
+                (id, renamed_id.into_iter().chain([id, derived_id(project, id)]).collect())
             })
             .collect();
-        let wanted: Vec<ObjectId> = candidates.values().flatten().copied().collect();
-        let living = rows::lock_live(tx, project, &wanted)?;
-        for (id, places) in candidates {
-            if let Some(place) = places.into_iter().find(|place| living.contains_key(place)) {
-                ends.by_ref.insert(EndRef::Id(id), place);
+        let candidate_ids: Vec<ObjectId> = candidates.values().flatten().copied().collect();
+        let live = rows::lock_live(tx, project, &candidate_ids)?;
+        for (id, ids) in candidates {
+            if let Some(live_id) = ids.into_iter().find(|id| live.contains_key(id)) {
+                ends.by_ref.insert(EndRef::Id(id), live_id);
             }
         }
-        ends.rows.extend(living);
+        ends.rows.extend(live);
         Ok(ends)
     }
 
@@ -439,33 +444,33 @@ impl EdgeEnds {
 
 fn write_edges(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     lines: &[(u64, EdgeLine)],
     ends: &EdgeEnds,
     outcome: &mut BatchOutcome,
 ) -> Result<(), BatchError> {
-    let mut found = Vec::with_capacity(lines.len());
+    let mut resolved = Vec::with_capacity(lines.len());
     for (number, line) in lines {
         match (ends.find(*number, "from", &line.from), ends.find(*number, "to", &line.to)) {
-            (Ok(from), Ok(to)) => found.push((*number, line, from, to)),
+            (Ok(from), Ok(to)) => resolved.push((*number, line, from, to)),
             (Err(error), _) | (_, Err(error)) => outcome.errors.push(error),
         }
     }
-    let there = match tx.engine() {
-        // Asking costs as much as trying.
+    let existing = match tx.engine() {
+        // On SQLite a lookup costs as much as an insert.
         Engine::Sqlite => HashMap::new(),
-        // Trying costs a round trip for each that is there.
+        // On PostgreSQL each failed insert costs a round trip.
         Engine::Postgres => {
             let places: Vec<_> =
-                found.iter().map(|(_, line, from, to)| (*from, line.draft.type_(), *to)).collect();
+                resolved.iter().map(|(_, line, from, to)| (*from, line.draft.type_(), *to)).collect();
             bulk::edges_between(tx, &places)?
         }
     };
     let mut new = Vec::new();
     let mut drafts = Vec::new();
     let mut changes: Vec<(u64, &EdgeLine, Relationship)> = Vec::new();
-    for (number, line, from, to) in found {
-        match there.get(&(from, line.draft.type_().to_owned(), to)) {
+    for (number, line, from, to) in resolved {
+        match existing.get(&(from, line.draft.type_().to_owned(), to)) {
             Some(edge) => changes.push((number, line, edge.clone())),
             None => {
                 new.push((number, line));
@@ -473,11 +478,11 @@ fn write_edges(
             }
         }
     }
-    relationships::notify_workflows(tx, writer, &drafts)?;
-    for ((number, line), made) in
-        new.into_iter().zip(relationships::create_between(tx, writer, &drafts, &ends.rows)?)
+    relationships::notify_workflows(tx, ctx, &drafts)?;
+    for ((number, line), result) in
+        new.into_iter().zip(relationships::create_between(tx, ctx, &drafts, &ends.rows)?)
     {
-        match made {
+        match result {
             Ok((_, true)) => outcome.relationships.created += 1,
             Ok((edge, false)) => changes.push((number, line, edge)),
             Err(error) => outcome.errors.push(line_error(number, error)?),
@@ -488,7 +493,7 @@ fn write_edges(
             outcome.relationships.unchanged += 1;
             continue;
         }
-        match relationships::update(tx, writer, edge.id, &line.patch) {
+        match relationships::update(tx, ctx, edge.id, &line.patch) {
             Ok(after) if after.version == edge.version => outcome.relationships.unchanged += 1,
             Ok(_) => outcome.relationships.updated += 1,
             Err(error) => outcome.errors.push(line_error(number, error)?),
@@ -503,11 +508,11 @@ mod tests {
 
     #[test]
     fn a_project_gives_a_taken_id_always_the_same_other_one() {
-        let (project, given) = (ProjectId::new(), ObjectId::new());
-        let own = derived_id(project, given);
-        assert_eq!(own, derived_id(project, given));
-        assert!(own != given && own != derived_id(ProjectId::new(), given));
+        let (project, file_id) = (ProjectId::new(), ObjectId::new());
+        let own = derived_id(project, file_id);
+        assert_eq!(own, derived_id(project, file_id));
+        assert!(own != file_id && own != derived_id(ProjectId::new(), file_id));
         assert!(is_uuid_v7(own), "it is a UUIDv7");
-        assert_eq!(own.0.as_bytes()[..6], given.0.as_bytes()[..6], "and sorts where the given one does");
+        assert_eq!(own.0.as_bytes()[..6], file_id.0.as_bytes()[..6], "and sorts where the given one does");
     }
 }

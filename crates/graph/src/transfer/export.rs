@@ -1,4 +1,4 @@
-//! A project as NDJSON: objects in the order they were made, then relationships.
+//! Exports a project as NDJSON: the objects in the order of their creation, then the relationships.
 
 use std::collections::VecDeque;
 
@@ -18,9 +18,9 @@ use crate::{Graph, error::Result};
 const PAGE: usize = 500;
 
 impl Graph {
-    /// The living objects and relationships of a project as they are written in an NDJSON file,
-    /// some lines at a time. What is made after the start is left out, so that no relationship
-    /// comes without its ends. Ends after an error.
+    /// Streams the live objects and relationships of a project as NDJSON, several lines at a time.
+    /// Rows that are created after the start are left out, so that every exported relationship has
+    /// its ends. The stream ends after an error.
     pub fn export(&self, project: ProjectId) -> impl Stream<Item = Result<Bytes>> + Send + use<> {
         let from = Exporter {
             graph: self.clone(),
@@ -44,7 +44,7 @@ struct Exporter {
     ready: VecDeque<Bytes>,
 }
 
-/// Which page comes next.
+/// The page to read next.
 #[derive(Clone, Copy)]
 enum ExportStage {
     Objects(Option<ExportCursor>),
@@ -99,7 +99,7 @@ impl Exporter {
     fn push(&mut self, rows: impl Iterator<Item = impl Serialize>) {
         let mut text = Vec::new();
         for row in rows {
-            // Rows are made of what JSON can say; writing to memory does not fail.
+            // Rows consist of values that JSON can represent, and writing to memory cannot fail.
             if serde_json::to_writer(&mut text, &row).is_ok() {
                 text.push(b'\n');
             }
@@ -165,7 +165,8 @@ struct EdgeOut<'a> {
     reason: Option<&'a str>,
 }
 
-/// By key where there is one, so that the file fits a project whose objects have other ids.
+/// Refers to an object by key if it has one, so that the file can be imported into a project whose
+/// objects have other ids.
 #[derive(Serialize)]
 struct EndOut<'a> {
     #[serde(rename = "type")]

@@ -1,5 +1,5 @@
-//! NDJSON in: read, checked and written batch by batch, so that a file of any length takes the
-//! same memory. While one batch is written the next is read.
+//! Imports NDJSON in batches, so that a file of any length needs the same amount of memory. The
+//! next batch is read while the previous one is being written.
 
 use std::{fmt::Display, pin::Pin, sync::Arc};
 
@@ -16,13 +16,12 @@ use super::{
 };
 use crate::{Actor, Error, Graph, error::Result};
 
-/// A batch ends at so many lines or bytes.
+/// A batch ends at this number of lines or bytes, whichever comes first.
 const MAX_BATCH_LINES: usize = 2_000;
 const MAX_BATCH_BYTES: usize = 4 << 20;
-/// How many ids that stand for others are remembered; only files that name keyed objects by id
-/// need them at all.
+/// How many renamed ids are remembered. Only files that refer to keyed objects by id need them.
 const MAX_RENAMED_IDS: usize = 100_000;
-/// How often a batch is written again when others took its ids or keys meanwhile.
+/// How often a batch is retried if concurrent writers use its ids or keys.
 const MAX_ATTEMPTS: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,7 +29,7 @@ pub struct ImportOptions {
     pub on_error: OnError,
 }
 
-/// How far an import has come. Counts are of what is committed.
+/// The progress of an import. The counts refer to committed data.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportProgress {
@@ -38,20 +37,20 @@ pub struct ImportProgress {
     pub bytes: u64,
     pub objects: Counts,
     pub relationships: Counts,
-    /// How many lines were wrong so far.
+    /// The number of invalid lines so far.
     pub failed: u64,
-    /// Those that were found wrong since the last progress.
+    /// The invalid lines since the previous progress report.
     pub errors: Vec<LineError>,
-    /// This is the last one.
+    /// True in the last progress report.
     pub done: bool,
-    /// The last batch was not written because of its errors; importing the file again, once it is
-    /// mended, goes on from there.
+    /// True if the last batch was not written because of its errors. Correct the file and import it
+    /// again; what is already there is updated.
     pub stopped: bool,
 }
 
 impl Graph {
-    /// Writes a batch of lines, numbered from 1, as one transaction. Wrong lines are in the
-    /// outcome and leave nothing.
+    /// Writes a batch of lines, numbered from 1, in one transaction. Invalid lines are reported in
+    /// the outcome and have no effect.
     pub async fn import_batch(&self, actor: Actor, lines: Vec<(u64, String)>) -> Result<BatchOutcome> {
         let raw = lines
             .into_iter()
@@ -65,8 +64,9 @@ impl Graph {
         }
     }
 
-    /// Imports a file as it arrives and tells how far it is, after each batch. Ends after an error
-    /// and after a progress that is `done`. What was told is committed, whatever comes after.
+    /// Imports a file while it is being received, and reports the progress after each batch. The
+    /// stream ends after an error, or after a report with `done`. Everything reported is committed,
+    /// whatever happens afterwards.
     pub fn import<S, E>(
         &self,
         actor: Actor,
@@ -99,7 +99,9 @@ impl Graph {
 
 async fn parse(lines: Vec<RawLine>) -> Result<Arc<Batch>> {
     let parsed = tokio::task::spawn_blocking(move || Batch::parse(&lines)).await;
-    parsed.map(Arc::new).map_err(|_| Invalid::new("", "the lines could not be read").into())
+    parsed
+        .map(Arc::new)
+        .map_err(|_| Invalid::new("", "the lines could not be parsed; see the server log").into())
 }
 
 async fn write(
@@ -112,10 +114,10 @@ async fn write(
     for attempt in 1.. {
         let (inner, batch, renamed) = (graph.clone(), Arc::clone(&batch), Arc::clone(&renamed));
         let written = graph.db().write(move |tx| {
-            // An import may go on for hours after its token was looked at.
+            // An import may run for hours after its token was authenticated.
             inner.check_token_valid(tx, actor.author)?;
-            let writer = inner.write_context(tx, actor)?;
-            batch.write(tx, &writer, &renamed, on_error)
+            let ctx = inner.write_context(tx, actor)?;
+            batch.write(tx, &ctx, &renamed, on_error)
         });
         match written.await {
             Err(BatchError::Failed(Error::Store(emergent_store::Error::Duplicate { .. })))
@@ -126,7 +128,7 @@ async fn write(
     unreachable!("the last attempt returns")
 }
 
-/// Lines and bytes of the file up to the end of a batch.
+/// The number of lines and bytes up to the end of a batch.
 #[derive(Clone, Copy, Default)]
 struct BatchEnd {
     lines: u64,
@@ -139,9 +141,9 @@ struct Importer {
     options: ImportOptions,
     input: Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>,
     splitter: Splitter,
-    /// Lines that came with others and belong to the next batch.
+    /// Lines that were received together with those of the previous batch.
     waiting: std::vec::IntoIter<RawLine>,
-    /// The input is over.
+    /// True if the input has ended.
     ended: bool,
     writing: Option<(BatchEnd, JoinHandle<Result<BatchOutcome, BatchError>>)>,
     renamed: Arc<IdMap>,
@@ -160,7 +162,7 @@ impl Importer {
         Some(next)
     }
 
-    /// Up to the end of the next batch's transaction.
+    /// Runs until the transaction of the next batch has ended.
     async fn step(&mut self) -> Result<ImportProgress> {
         loop {
             let lines = self.read().await;
@@ -172,7 +174,7 @@ impl Importer {
                     (BatchEnd { lines: lines.len() as u64, bytes }, Some(parse(lines).await?))
                 }
                 Err(error) => {
-                    // What was read is not lost for it.
+                    // The batch that was read before the error is still written.
                     self.finish_writing().await?;
                     return Err(error);
                 }
@@ -194,7 +196,7 @@ impl Importer {
         }
     }
 
-    /// The lines of a batch; none at the end.
+    /// Reads the lines of a batch. Empty at the end of the input.
     async fn read(&mut self) -> Result<Vec<RawLine>> {
         let mut lines = Vec::new();
         let mut bytes = 0;
@@ -222,7 +224,7 @@ impl Importer {
         }
     }
 
-    /// Waits for the batch that is being written; false when there was none.
+    /// Waits for the batch that is being written. Returns false if there was none.
     async fn finish_writing(&mut self) -> Result<bool> {
         let Some((reached, writing)) = self.writing.take() else { return Ok(false) };
         let progress = &mut self.progress;
@@ -252,6 +254,9 @@ impl Importer {
 }
 
 fn input_error(error: &str) -> Error {
-    Invalid::new("", format!("the file broke off: {error}; importing it again goes on from what is there"))
-        .into()
+    Invalid::new(
+        "",
+        format!("the upload ended early: {error}; run the import again, it updates what is already there"),
+    )
+    .into()
 }

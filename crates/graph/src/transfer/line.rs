@@ -1,7 +1,7 @@
-//! One line of an NDJSON file: an object or a relationship, read and checked without a database.
+//! Parses one line of an NDJSON file: an object or a relationship, validated without a database.
 //!
-//! Unknown fields are refused by name. What an export adds for information (`version`,
-//! `createdAt`, `updatedAt`, `reason`) is accepted and has no effect.
+//! Unknown fields are rejected by name. Fields that an export adds for information (`version`,
+//! `createdAt`, `updatedAt`, `reason`) are accepted and ignored.
 
 use emergent_domain::{
     ids::ObjectId,
@@ -15,15 +15,15 @@ use serde_json::{Map, Value};
 
 use crate::{objects, relationships};
 
-/// Longer lines are refused unread.
+/// Longer lines are rejected without parsing them.
 pub(crate) const MAX_LINE: usize = 2 << 20;
 
-/// What is wrong with one line; the others are not concerned.
+/// The error of a single line. It does not affect other lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LineError {
-    /// The first line is 1.
+    /// The line number, counted from 1.
     pub line: u64,
-    /// Where in the line, as in `properties.priority`.
+    /// The path of the field, such as `properties.priority`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     pub message: String,
@@ -50,7 +50,8 @@ pub(crate) enum Line {
 pub(crate) struct ObjectLine {
     pub id: Option<ObjectId>,
     pub draft: objects::ObjectDraft,
-    /// What it means for an object that is there already: what the line does not name stays.
+    /// The patch for an object that already exists. Fields that the line does not contain remain
+    /// unchanged.
     pub patch: ObjectPatch,
 }
 
@@ -58,12 +59,12 @@ pub(crate) struct ObjectLine {
 pub(crate) struct EdgeLine {
     pub from: EndRef,
     pub to: EndRef,
-    /// Its ends are known only where it is written.
+    /// The ends are set when the edge is written, because they are not known before.
     pub draft: relationships::RelationshipDraft,
     pub patch: RelationshipPatch,
 }
 
-/// How a line names an end of an edge.
+/// A reference to an end of an edge.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum EndRef {
     Key { type_: String, key: String },
@@ -86,7 +87,8 @@ enum Kind {
     Relationship,
 }
 
-/// Both kinds in one: reading the kind first would mean reading every line twice.
+/// Contains the fields of both kinds, because parsing the kind first would mean parsing every line
+/// twice.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RawImportLine {
@@ -124,7 +126,7 @@ struct RawEnd {
     id: Option<uuid::Uuid>,
 }
 
-/// Reads one line; `None` for a blank one.
+/// Parses one line. Returns `None` for a blank line.
 pub(crate) fn parse(line: u64, bytes: &[u8]) -> Result<Option<Line>, LineError> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         LineError::new(line, format!("is not UTF-8 from byte {} on", error.valid_up_to() + 1))
@@ -133,12 +135,12 @@ pub(crate) fn parse(line: u64, bytes: &[u8]) -> Result<Option<Line>, LineError> 
     if text.trim().is_empty() {
         return Ok(None);
     }
-    // A list would be read as the fields in their order.
+    // Serde would parse a list as the fields in their order.
     if text.trim_start().starts_with('[') {
         return Err(LineError::new(line, "is a list, not a JSON object"));
     }
     let wire: RawImportLine = serde_json::from_str(text).map_err(|error| {
-        // The parser saw one line; which one it is we know better.
+        // The parser counts from the start of this text, so its line number is removed.
         LineError::new(line, error.to_string().replace(" at line 1 column ", " at column "))
     })?;
     let checked = match wire.kind {
@@ -200,7 +202,7 @@ fn parse_edge(wire: RawImportLine) -> Result<EdgeLine, Invalid> {
 
 fn parse_end(field: &str, wire: Option<RawEnd>) -> Result<EndRef, Invalid> {
     match wire {
-        // The key first: an id may have been another's where this is imported.
+        // The key has precedence, because the id may belong to another object in this project.
         Some(RawEnd { type_: Some(type_), key: Some(key), .. }) => {
             check_chars(&format!("{field}.type"), &type_)?;
             check_chars(&format!("{field}.key"), &key)?;
@@ -231,7 +233,7 @@ mod tests {
         refused(r#"{"kind":"object"}"#, None, "missing field `type`");
         refused(r#"{"kind":"object","type":"T","colour":"red"}"#, None, "unknown field `colour`");
         refused(r#"{"kind":"object","type":"T","properties":[]}"#, None, "expected a map");
-        refused(r#"{"kind":"object","type":"9","properties":{}}"#, Some("type"), "starts with a letter");
+        refused(r#"{"kind":"object","type":"9","properties":{}}"#, Some("type"), "must start with a letter");
         refused(r#"{"kind":"object","type":"T","key":""}"#, Some("key"), "1 to 512 bytes");
         refused(r#"{"kind":"object","type":"T","weight":1}"#, Some("weight"), "belongs to a relationship");
         refused(r#"{"kind":"object","type":"T","id":"5"}"#, None, "UUID");

@@ -1,4 +1,4 @@
-//! Whole graphs in and out, as NDJSON.
+//! Import and export of whole graphs as NDJSON.
 //!
 //! ```json
 //! {"kind":"object","type":"Person","key":"ada","status":null,"labels":["a"],"properties":{"name":"Ada"}}

@@ -1,11 +1,11 @@
-//! A stream of bytes cut into lines, of which none is kept longer than it may be.
+//! Splits a stream of bytes into lines, and drops lines that exceed the maximum length.
 
 use super::line::{Line, LineError, MAX_LINE, parse};
 
-/// A line as it came, not yet looked into.
+/// A line as received, not parsed yet.
 pub(crate) struct RawLine {
     pub number: u64,
-    /// `None` when it was too long to keep.
+    /// `None` if the line was too long.
     pub bytes: Option<Vec<u8>>,
 }
 
@@ -18,7 +18,7 @@ impl RawLine {
     }
 }
 
-/// Cuts what is pushed into lines; what comes after the last newline waits for more.
+/// Splits the pushed bytes into lines. Bytes after the last newline are buffered until more arrive.
 #[derive(Default)]
 pub(crate) struct Splitter {
     rest: Vec<u8>,
@@ -36,7 +36,7 @@ impl Splitter {
         self.buffer(bytes);
     }
 
-    /// The last line, when no newline ended it.
+    /// Returns the last line if it does not end with a newline.
     pub(crate) fn finish(&mut self, into: &mut Vec<RawLine>) {
         if self.too_long || !self.rest.is_empty() {
             into.push(self.take_line());
@@ -54,9 +54,9 @@ impl Splitter {
 
     fn take_line(&mut self) -> RawLine {
         self.lines += 1;
-        let rest = std::mem::take(&mut self.rest);
+        let bytes = std::mem::take(&mut self.rest);
         let too_long = std::mem::take(&mut self.too_long);
-        RawLine { number: self.lines, bytes: (!too_long).then_some(rest) }
+        RawLine { number: self.lines, bytes: (!too_long).then_some(bytes) }
     }
 }
 

@@ -1,11 +1,11 @@
-//! An embedder that goes by letters: how is each suite's own.
+//! An embedder for tests. Each suite defines how letters map to a vector.
 
 use async_trait::async_trait;
 use emergent_llm::{EmbedTask, Embedder, Error};
 
 pub struct Letters {
     pub dims: usize,
-    /// The meaning of a text.
+    /// Computes the vector of a text.
     pub vector: fn(&str) -> Vec<f32>,
 }
 

@@ -1,4 +1,4 @@
-//! What the graph's suites share.
+//! Helpers that the test suites of the graph share.
 #![allow(dead_code, unused_imports, reason = "each suite uses a part of it")]
 
 mod letter_embedder;
@@ -20,13 +20,13 @@ use uuid::Uuid;
 
 pub use letter_embedder::Letters;
 
-/// A graph with a project to write in, and an author to write as.
-pub struct World {
+/// A graph with a project, and an actor that writes to it.
+pub struct Harness {
     pub graph: Graph,
     pub actor: Actor,
 }
 
-impl World {
+impl Harness {
     pub async fn new(db: &TestDb) -> Self {
         let graph = Graph::new(db.db.clone(), fixed_clock(), None);
         let actor = project(&graph, "test", false).await;
@@ -45,7 +45,7 @@ impl World {
         self.graph.create_relationship(self.actor, edge(type_, from, to)).await.unwrap().0
     }
 
-    /// The other ends of an object's living edges.
+    /// Returns the other ends of an object's live edges.
     pub async fn neighbours(&self, id: ObjectId) -> Vec<ObjectId> {
         let edges = self
             .graph
@@ -68,15 +68,15 @@ pub async fn project(graph: &Graph, name: &str, strict: bool) -> Actor {
     Actor { project, author: Author::Token { id: TokenId::new() } }
 }
 
-/// The same project, written to by a run.
-pub fn run_in(world: &World) -> (RunId, Actor) {
+/// Returns an actor that writes to the same project as a run.
+pub fn run_in(harness: &Harness) -> (RunId, Actor) {
     let run_id = RunId::new();
     let author = Author::Run { run_id, tool_call_id: Some(ToolCallId::new()) };
-    (run_id, Actor { author, ..world.actor })
+    (run_id, Actor { author, ..harness.actor })
 }
 
-/// A new document, and its first chunk.
-pub async fn document(world: &World, title: &str, content: &str) -> (DocumentId, ChunkId) {
+/// Creates a document. Returns its id and that of its first chunk.
+pub async fn document(harness: &Harness, title: &str, content: &str) -> (DocumentId, ChunkId) {
     let new = NewDocument {
         title: title.to_owned(),
         content: content.as_bytes().to_vec(),
@@ -84,14 +84,14 @@ pub async fn document(world: &World, title: &str, content: &str) -> (DocumentId,
         source_url: None,
         metadata: Map::new(),
     };
-    let (document, _) = world.graph.create_document(world.actor, new).await.unwrap();
-    let chunks = world.graph.document_chunks(world.project(), document.id, Page::first(1)).await.unwrap();
+    let (document, _) = harness.graph.create_document(harness.actor, new).await.unwrap();
+    let chunks = harness.graph.document_chunks(harness.project(), document.id, Page::first(1)).await.unwrap();
     (document.id, chunks.items[0].id)
 }
 
-/// The passages that are noted of something, newest first.
-pub async fn said_in(world: &World, id: Uuid) -> Vec<Source> {
-    world.graph.list_sources(world.project(), vec![id]).await.unwrap().remove(&id).unwrap_or_default()
+/// Returns the recorded sources of an entity, newest first.
+pub async fn said_in(harness: &Harness, id: Uuid) -> Vec<Source> {
+    harness.graph.list_sources(harness.project(), vec![id]).await.unwrap().remove(&id).unwrap_or_default()
 }
 
 pub fn map(value: Value) -> Map<String, Value> {
@@ -110,7 +110,7 @@ pub fn edge(type_: &str, from: ObjectId, to: ObjectId) -> NewRelationship {
     NewRelationship { type_: type_.to_owned(), from, to, properties: Map::new(), weight: None }
 }
 
-/// The kinds of all changes of a project, in the order they were written.
+/// Returns the kinds of all changes of a project, in the order of their writing.
 pub async fn change_kinds(graph: &Graph, project: ProjectId) -> Vec<String> {
     graph
         .db()
@@ -125,7 +125,7 @@ pub async fn change_kinds(graph: &Graph, project: ProjectId) -> Vec<String> {
         .unwrap_or_else(|error: emergent_store::Error| panic!("{error}"))
 }
 
-/// The objects that have a row in the full-text index; panics on a row that belongs to none.
+/// Returns the objects in the full-text index. Panics if a row belongs to no object.
 pub async fn indexed(graph: &Graph, project: ProjectId) -> Vec<ObjectId> {
     let no = graph.get_project(project).await.unwrap().no;
     graph
@@ -152,7 +152,7 @@ pub async fn indexed(graph: &Graph, project: ProjectId) -> Vec<ObjectId> {
                     tx.query_opt("SELECT id FROM graph_objects WHERE no = $1", &[Param::from(no)], |row| {
                         row.get(0)
                     })?;
-                ids.push(id.expect("an indexed row is an object's"));
+                ids.push(id.expect("an indexed row belongs to an object"));
             }
             ids.sort();
             Ok(ids)
@@ -161,7 +161,7 @@ pub async fn indexed(graph: &Graph, project: ProjectId) -> Vec<ObjectId> {
         .unwrap_or_else(|error: emergent_store::Error| panic!("{error}"))
 }
 
-/// The problem of an `Invalid`, as `field: reason`.
+/// Formats the first problem of an `Invalid` error as `field: reason`.
 pub fn problem<T: std::fmt::Debug>(outcome: Result<T, Error>) -> String {
     match outcome {
         Err(Error::Invalid(invalid)) => {
@@ -171,15 +171,15 @@ pub fn problem<T: std::fmt::Debug>(outcome: Result<T, Error>) -> String {
     }
 }
 
-/// Every item of a list that comes in pages of two.
+/// Returns all items of a list, read in pages of two.
 pub async fn all_pages<T>(mut get: impl AsyncFnMut(Page) -> Result<ResultPage<T>, Error>) -> Vec<T> {
     let mut page = Page::first(2);
     let mut items = Vec::new();
     loop {
-        let found = get(page).await.unwrap();
-        assert!(found.items.len() <= 2);
-        items.extend(found.items);
-        match found.next {
+        let result = get(page).await.unwrap();
+        assert!(result.items.len() <= 2);
+        items.extend(result.items);
+        match result.next {
             Some(cursor) => page.after = Some(cursor),
             None => return items,
         }

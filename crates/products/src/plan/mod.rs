@@ -1,5 +1,5 @@
-//! What an install, upgrade, downgrade or uninstall will do: decided in values, shown by a dry
-//! run, done by `apply` step by step in one transaction.
+//! Plans an install, upgrade, downgrade or uninstall. The plan is a value: a dry run displays it,
+//! and `apply` executes its steps in one transaction.
 
 mod agents;
 mod packs;
@@ -31,7 +31,7 @@ pub struct Plan {
     pub from: Option<Version>,
     pub to: Option<Version>,
     pub direction: Direction,
-    /// In the order they are done.
+    /// The steps in the order of their execution.
     pub steps: Vec<Step>,
     pub warnings: Vec<Warning>,
 }
@@ -41,7 +41,7 @@ pub enum Direction {
     Install,
     Upgrade,
     Downgrade,
-    /// The same version again: what was changed by hand is put back.
+    /// The same version again. Manual changes are reverted.
     Same,
     Uninstall,
 }
@@ -106,7 +106,7 @@ impl StepChange {
     }
 }
 
-/// What is done for a step.
+/// The action of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Action {
     None,
@@ -116,10 +116,11 @@ pub(crate) enum Action {
         id: PackId,
         assigned: bool,
     },
-    /// Assigned for the product, and brought by somebody else.
+    /// The pack is assigned by the product, but was created by someone else.
     UnassignPack(PackId),
-    /// Another product has the same pack, or the project itself assigned it: from now on what the
-    /// product `brought`, and what is `assigned` for it, is that one's. Without `to`, the project's.
+    /// Another product has the same pack, or the project assigned it itself. The ownership
+    /// (`brought`) and the assignment (`assigned`) are transferred to the product `to`, or to the
+    /// project if `to` is absent.
     TransferPack {
         id: PackId,
         to: Option<String>,
@@ -132,7 +133,7 @@ pub(crate) enum Action {
         to: Box<AgentDefinition>,
     },
     DeleteAgent(AgentId),
-    /// Gives or takes the flag of the default agent.
+    /// Sets or clears the flag of the default agent.
     SetDefault {
         id: AgentId,
         is_default: bool,
@@ -145,16 +146,16 @@ pub(crate) enum Action {
     DeleteJob,
 }
 
-/// What people should know before they go on; nothing of it stops anything.
+/// Notices before a change is applied. They do not prevent it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Warning {
-    /// Somebody changed an agent of the product by hand, and that is in the way.
+    /// An agent of the product was changed manually, and the change will be lost.
     OwnChange {
         agent: String,
         fields: Vec<String>,
         removed: bool,
     },
-    /// Somebody deleted an agent of the product, and it comes back.
+    /// An agent of the product was deleted manually, and will be created again.
     OwnDeletion {
         agent: String,
     },
@@ -196,7 +197,7 @@ impl Warning {
         }
     }
 
-    /// The agent or server it is about.
+    /// Returns the name of the agent or server that the warning concerns.
     pub fn subject(&self) -> &str {
         match self {
             Self::OwnChange { agent, .. }
@@ -215,25 +216,25 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OwnChange { agent, fields, removed } => {
-                let what = fields.join(", ");
-                let fate = if *removed { "goes with it" } else { "is overwritten" };
+                let changed_fields = fields.join(", ");
+                let consequence = if *removed { "is removed with it" } else { "is overwritten" };
                 write!(
                     f,
-                    "your own change of the agent `{agent}` ({what}) {fate}; its version stays in the agent's \
-                     history. A copy under another name would be yours to keep"
+                    "your own change of the agent `{agent}` ({changed_fields}) {consequence}; the version remains in the agent's \
+                     history. To keep the change, copy the agent under another name"
                 )
             }
             Self::OwnDeletion { agent } => {
-                write!(f, "the agent `{agent}` was deleted by hand and is made again")
+                write!(f, "the agent `{agent}` was deleted manually and is created again")
             }
             Self::DefaultNotTaken { agent, holder } => {
-                write!(f, "`{agent}` does not become the default agent: `{holder}` is, and stays it")
+                write!(f, "`{agent}` does not become the default agent, because `{holder}` already is")
             }
             Self::DefaultTaken { agent, from } => {
-                write!(f, "`{agent}` becomes the default agent in place of `{from}`, since it is external")
+                write!(f, "`{agent}` becomes the default agent instead of `{from}`, because it is external")
             }
             Self::StillUsed { agent, by } => {
-                write!(f, "the agent `{agent}` goes, and is still named by {}", by.join(", "))
+                write!(f, "the agent `{agent}` is removed, but still used by {}", by.join(", "))
             }
             Self::ServerBlocked { server } => write!(
                 f,
@@ -242,7 +243,7 @@ impl fmt::Display for Warning {
             ),
             Self::NotReachedYet { server } => write!(
                 f,
-                "the server `{server}` is connected to when it is first needed; until then its tools are not known"
+                "the server `{server}` is contacted when it is first needed; its tools are unknown until then"
             ),
             Self::SecretMissing { server, secret } => write!(
                 f,
@@ -253,8 +254,8 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What is to be done so that a project has `after` in place of what it has of the product
-/// `name`; without `after`, so that it has nothing of it. `Err`: what stands against it.
+/// Plans the steps that replace the installed version of the product `name` by `after`, or that
+/// remove it if `after` is absent. Returns the problems that prevent the change as `Err`.
 pub fn plan(
     name: &str,
     before: &ProjectState,
@@ -274,7 +275,7 @@ pub fn plan(
     };
     let mut draft =
         PlanBuilder { name, before, after, steps: Vec::new(), warnings: Vec::new(), problems: Vec::new() };
-    // Jobs go before the agents they start, and come after them.
+    // Jobs are removed before the agents they start, and added after them.
     draft.plan_job_removals();
     draft.plan_packs();
     draft.plan_agents();
@@ -289,7 +290,7 @@ pub fn plan(
 }
 
 impl Plan {
-    /// Whether nothing but the record would change.
+    /// Returns whether the plan changes nothing except the installation record.
     pub fn is_empty(&self) -> bool {
         self.steps.iter().all(|step| step.change == StepChange::Keep && step.action == Action::None)
     }
@@ -305,23 +306,23 @@ struct PlanBuilder<'a> {
 }
 
 impl PlanBuilder<'_> {
-    fn push_step(&mut self, what: ItemKind, name: impl Into<String>, change: StepChange, action: Action) {
-        self.steps.push(Step { kind: what, name: name.into(), change, action });
+    fn push_step(&mut self, kind: ItemKind, name: impl Into<String>, change: StepChange, action: Action) {
+        self.steps.push(Step { kind, name: name.into(), change, action });
     }
 
-    fn push_conflict(&mut self, pointer: String, what: &str, name: &str, holder: Option<&str>) {
-        let whose = match holder {
+    fn push_conflict(&mut self, pointer: String, kind: &str, name: &str, holder: Option<&str>) {
+        let owner = match holder {
             Some(product) => format!("belongs to the product `{product}`"),
             None => "belongs to the project itself".to_owned(),
         };
-        let problem = ManifestProblem::new(pointer, format!("the {what} `{name}` {whose}"));
-        self.problems.push(problem.with_fix("choose another name, or take that one away first"));
+        let problem = ManifestProblem::new(pointer, format!("the {kind} `{name}` {owner}"));
+        self.problems.push(problem.with_fix("choose another name, or remove the existing one first"));
     }
 
-    /// A list of the manifest, or the whole of it where that has none: a pointer leads to what is
-    /// there.
+    /// Returns the pointer to a list of the manifest, or the empty pointer if the manifest has no
+    /// such list, because a pointer must refer to an existing value.
     fn list_pointer(&self, pointer: &str) -> String {
-        let found = self.after.and_then(|manifest| manifest.raw.pointer(pointer));
-        found.map_or_else(String::new, |_| pointer.to_owned())
+        let list = self.after.and_then(|manifest| manifest.raw.pointer(pointer));
+        list.map_or_else(String::new, |_| pointer.to_owned())
     }
 }

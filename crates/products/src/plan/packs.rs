@@ -1,6 +1,6 @@
-//! Template packs of a plan. A pack that is there already, to the letter, is used as it is, whoever
-//! brought it; only packs that are the product's own are ever taken away. What is assigned for the
-//! product goes out of use with it, and what the project assigned itself stays as it is.
+//! Plans the template packs of a product. An identical existing pack is used as it is, whoever
+//! created it. Only packs that the product itself created are ever deleted. A pack that is assigned
+//! by the product is unassigned with it; a pack that the project assigned itself remains assigned.
 
 use emergent_domain::pack::{PackSet, TemplatePack};
 use emergent_store::packs::StoredPack;
@@ -19,25 +19,25 @@ fn json(pack: &TemplatePack) -> Value {
 
 impl<'a> PlanBuilder<'a> {
     pub(super) fn plan_packs(&mut self) {
-        let wanted: &'a [TemplatePack] = self.after.map_or(&[], |manifest| &manifest.template_packs);
-        self.plan_pack_removals(wanted);
-        for (index, pack) in wanted.iter().enumerate() {
+        let planned: &'a [TemplatePack] = self.after.map_or(&[], |manifest| &manifest.template_packs);
+        self.plan_pack_removals(planned);
+        for (index, pack) in planned.iter().enumerate() {
             self.plan_pack(index, pack);
         }
         // Packs that cannot be compiled together would block every write.
         let stays = |stored: &&StoredPack| {
-            let goes = self.releases(stored, wanted) && self.next_owner(stored).is_none();
-            stored.assigned && !goes && !wanted.iter().any(|pack| pack.name == stored.pack.name)
+            let goes = self.releases(stored, planned) && self.next_owner(stored).is_none();
+            stored.assigned && !goes && !planned.iter().any(|pack| pack.name == stored.pack.name)
         };
         let mut all: Vec<TemplatePack> =
             self.before.packs.iter().filter(stays).map(|stored| stored.pack.clone()).collect();
-        all.extend(wanted.iter().cloned());
+        all.extend(planned.iter().cloned());
         if let Err(invalid) = PackSet::compile(&all)
-            && !wanted.is_empty()
+            && !planned.is_empty()
         {
             let problem = ManifestProblem::new(
                 "/template_packs",
-                format!("do not go together with the project's: {invalid}"),
+                format!("conflict with the packs of the project: {invalid}"),
             );
             self.problems.push(problem);
         }
@@ -48,31 +48,32 @@ impl<'a> PlanBuilder<'a> {
         let packs = &self.before.packs;
         let of_version: Vec<&StoredPack> = packs
             .iter()
-            .filter(|one| one.pack.name == pack.name && one.pack.version == pack.version)
+            .filter(|stored| stored.pack.name == pack.name && stored.pack.version == pack.version)
             .collect();
-        let equal = of_version.iter().find(|one| json_eq(&json(&one.pack), &json(pack))).copied();
+        let equal = of_version.iter().find(|stored| json_eq(&json(&stored.pack), &json(pack))).copied();
         if equal.is_none() && !of_version.is_empty() {
             let message = format!(
-                "version {} of the pack `{}` is there already with other content",
+                "version {} of the pack `{}` already exists with different content",
                 pack.version, pack.name
             );
             self.problems.push(
                 ManifestProblem::new(format!("{base}/version"), message)
-                    .with_fix("a change is a new version"),
+                    .with_fix("publish the change as a new version"),
             );
             return;
         }
-        let assigned = packs.iter().find(|one| one.assigned && one.pack.name == pack.name);
+        let assigned = packs.iter().find(|stored| stored.assigned && stored.pack.name == pack.name);
         match (assigned, equal) {
             (Some(assigned), Some(equal)) if assigned.id == equal.id => {
                 self.push_step(ItemKind::TemplatePack, &pack.name, StepChange::Keep, Action::None);
             }
             (Some(assigned), _) if !self.may_replace(assigned) => {
                 let message = format!(
-                    "version {} of the pack `{}` is in use and is not this product's alone",
+                    "version {} of the pack `{}` is assigned, and not by this product alone",
                     assigned.pack.version, pack.name
                 );
-                let fix = format!("unassign it first, or bring version {} as it is", assigned.pack.version);
+                let fix =
+                    format!("unassign it first, or include version {} unchanged", assigned.pack.version);
                 self.problems.push(ManifestProblem::new(format!("{base}/name"), message).with_fix(fix));
             }
             (assigned, equal) => {
@@ -89,7 +90,7 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    /// Whether the pack is in use because of this product, and of nobody else.
+    /// Returns whether only this product uses the assigned pack.
     fn may_replace(&self, assigned: &StoredPack) -> bool {
         self.is_assigned_for_us(assigned) && self.other_user_of(assigned).is_none()
     }
@@ -102,7 +103,7 @@ impl<'a> PlanBuilder<'a> {
         stored.assigned && stored.assigned_by.as_deref() == Some(self.name)
     }
 
-    /// Another product whose manifest has this pack in this version.
+    /// Returns another product whose manifest contains this version of the pack.
     fn other_user_of(&self, stored: &StoredPack) -> Option<String> {
         let has = |pack: &TemplatePack| pack.name == stored.pack.name && pack.version == stored.pack.version;
         let names = |installed: &&Product| {
@@ -112,16 +113,17 @@ impl<'a> PlanBuilder<'a> {
         others.find(names).map(|installed| installed.name.clone())
     }
 
-    /// Whether the product brought the pack or has it assigned, and no longer asks for it.
-    fn releases(&self, stored: &StoredPack, wanted: &[TemplatePack]) -> bool {
+    /// Returns whether the product created or assigned the pack, and its new manifest no longer
+    /// contains it.
+    fn releases(&self, stored: &StoredPack, planned: &[TemplatePack]) -> bool {
         (self.owns_pack(stored) || self.is_assigned_for_us(stored))
-            && !wanted.iter().any(|pack| pack.name == stored.pack.name)
+            && !planned.iter().any(|pack| pack.name == stored.pack.name)
     }
 
-    /// Who needs a pack that the product lets go of.
+    /// Returns who takes over a pack that the product releases.
     fn next_owner(&self, stored: &StoredPack) -> Option<PackOwner> {
-        if let Some(other) = self.other_user_of(stored) {
-            return Some(PackOwner::Product(other));
+        if let Some(product) = self.other_user_of(stored) {
+            return Some(PackOwner::Product(product));
         }
         match &stored.assigned_by {
             _ if !stored.assigned => None,
@@ -131,10 +133,10 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    fn plan_pack_removals(&mut self, wanted: &[TemplatePack]) {
+    fn plan_pack_removals(&mut self, planned: &[TemplatePack]) {
         let packs = &self.before.packs;
-        let gone: Vec<_> = packs.iter().filter(|stored| self.releases(stored, wanted)).collect();
-        for stored in gone {
+        let released: Vec<_> = packs.iter().filter(|stored| self.releases(stored, planned)).collect();
+        for stored in released {
             let id = stored.id;
             let (brought, assigned) = (self.owns_pack(stored), self.is_assigned_for_us(stored));
             let action = match self.next_owner(stored) {
@@ -147,7 +149,7 @@ impl<'a> PlanBuilder<'a> {
                 None if brought => Action::DeletePack { id, assigned: stored.assigned },
                 None => Action::UnassignPack(id),
             };
-            // Older versions were kept for a way back.
+            // Older versions were stored so that a downgrade is possible.
             let name = match stored.assigned {
                 true => stored.pack.name.clone(),
                 false => format!("{}@{}", stored.pack.name, stored.pack.version),
@@ -157,7 +159,7 @@ impl<'a> PlanBuilder<'a> {
     }
 }
 
-/// Whose a pack is when the product that had it goes.
+/// The new owner of a pack when its product is removed.
 enum PackOwner {
     Product(String),
     Project,

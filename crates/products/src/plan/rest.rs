@@ -1,4 +1,4 @@
-//! Servers, prompts and jobs of a plan.
+//! Plans the MCP servers, prompts and jobs of a product.
 
 use emergent_domain::{
     cron::Cron,
@@ -19,29 +19,29 @@ impl<'a> PlanBuilder<'a> {
         let mcp = self.mcp();
         let specs = mcp.map_or(&[][..], |mcp| &mcp.servers);
         let ours = before.servers.iter().filter(|server| server.product.as_deref() == Some(self.name));
-        for gone in ours.filter(|server| !specs.iter().any(|spec| spec.name() == server.name())) {
-            self.push_step(ItemKind::Server, gone.name(), StepChange::Remove, Action::DeleteServer);
+        for removed in ours.filter(|server| !specs.iter().any(|spec| spec.name() == server.name())) {
+            self.push_step(ItemKind::Server, removed.name(), StepChange::Remove, Action::DeleteServer);
         }
         for (index, spec) in specs.iter().enumerate() {
             let filter = mcp.map_or(&[][..], |mcp| &mcp.tool_filter);
             let action = Action::UpsertServer(Box::new(spec.clone()));
             match before.servers.iter().find(|server| server.name() == spec.name()) {
                 None => self.push_step(ItemKind::Server, spec.name(), StepChange::Add, action),
-                Some(found) if found.product.as_deref() == Some(self.name) => {
+                Some(existing) if existing.product.as_deref() == Some(self.name) => {
                     let fields =
-                        diff(&server_json(&found.spec, &found.tool_filter), &server_json(spec, filter));
+                        diff(&server_json(&existing.spec, &existing.tool_filter), &server_json(spec, filter));
                     if fields.is_empty() {
                         self.push_step(ItemKind::Server, spec.name(), StepChange::Keep, Action::None);
                     } else {
                         self.push_step(ItemKind::Server, spec.name(), StepChange::Update(fields), action);
                     }
-                    if found.listed_at.is_some() {
+                    if existing.listed_at.is_some() {
                         continue;
                     }
                 }
-                Some(other) => {
+                Some(existing) => {
                     let pointer = format!("/mcp/servers/{index}/name");
-                    self.push_conflict(pointer, "server", spec.name(), other.product.as_deref());
+                    self.push_conflict(pointer, "server", spec.name(), existing.product.as_deref());
                     continue;
                 }
             }
@@ -66,17 +66,24 @@ impl<'a> PlanBuilder<'a> {
     pub(super) fn plan_prompts(&mut self) {
         let before: &'a ProjectState = self.before;
         let prompts = self.mcp().map_or(&[][..], |mcp| &mcp.prompts);
-        let ours = || before.prompts.iter().filter(|one| one.product == self.name).map(|one| &one.prompt);
-        let gone: Vec<_> =
-            ours().filter(|one| !prompts.iter().any(|prompt| prompt.name == one.name)).collect();
-        let found: Vec<_> =
-            prompts.iter().map(|prompt| (prompt, ours().find(|one| one.name == prompt.name))).collect();
-        for prompt in gone {
+        let ours = || {
+            before
+                .prompts
+                .iter()
+                .filter(|prompt_row| prompt_row.product == self.name)
+                .map(|prompt_row| &prompt_row.prompt)
+        };
+        let removed: Vec<_> =
+            ours().filter(|old| !prompts.iter().any(|prompt| prompt.name == old.name)).collect();
+        let planned: Vec<_> =
+            prompts.iter().map(|prompt| (prompt, ours().find(|old| old.name == prompt.name))).collect();
+        for prompt in removed {
             self.push_step(ItemKind::Prompt, &prompt.name, StepChange::Remove, Action::DeletePrompt);
         }
-        for (prompt, found) in found {
+        for (prompt, existing) in planned {
             let value = |prompt| serde_json::to_value(prompt).unwrap_or_default();
-            let change = found.map_or(StepChange::Add, |found| update_change(&value(found), &value(prompt)));
+            let change =
+                existing.map_or(StepChange::Add, |existing| update_change(&value(existing), &value(prompt)));
             let keeps = change == StepChange::Keep;
             let action = if keeps { Action::None } else { Action::UpsertPrompt(Box::new(prompt.clone())) };
             self.push_step(ItemKind::Prompt, &prompt.name, change, action);
@@ -84,28 +91,28 @@ impl<'a> PlanBuilder<'a> {
     }
 
     pub(super) fn plan_job_removals(&mut self) {
-        let wanted = self.wanted_jobs();
+        let planned = self.wanted_jobs();
         let before: &'a ProjectState = self.before;
-        let ours = before.schedules.iter().filter(|one| one.product.as_deref() == Some(self.name));
-        for gone in ours.filter(|one| !wanted.iter().any(|job| job.name == one.name)) {
-            self.push_step(ItemKind::Job, &gone.name, StepChange::Remove, Action::DeleteJob);
+        let ours = before.schedules.iter().filter(|schedule| schedule.product.as_deref() == Some(self.name));
+        for removed in ours.filter(|schedule| !planned.iter().any(|job| job.name == schedule.name)) {
+            self.push_step(ItemKind::Job, &removed.name, StepChange::Remove, Action::DeleteJob);
         }
     }
 
     pub(super) fn plan_jobs(&mut self) {
         let before: &'a ProjectState = self.before;
         for job in self.wanted_jobs() {
-            let found = before
+            let existing = before
                 .schedules
                 .iter()
-                .find(|one| one.product.as_deref() == Some(self.name) && one.name == job.name);
-            let change = found.map_or(StepChange::Add, |found| {
-                let agent = before.agents.iter().find(|agent| agent.id == found.agent);
-                // An agent that is made anew is another one, although it has the same name.
+                .find(|schedule| schedule.product.as_deref() == Some(self.name) && schedule.name == job.name);
+            let change = existing.map_or(StepChange::Add, |existing| {
+                let agent = before.agents.iter().find(|agent| agent.id == existing.agent);
+                // An agent that is created again is a different one, although it has the same name.
                 let agent = agent.map_or(Value::Null, |agent| Value::from(agent.definition.name.as_str()));
-                let config = serde_json::to_value(&found.config).unwrap_or_default();
+                let config = serde_json::to_value(&existing.config).unwrap_or_default();
                 update_change(
-                    &json!({ "cron": found.cron, "agent": agent, "config": config }),
+                    &json!({ "cron": existing.cron, "agent": agent, "config": config }),
                     &job_json(job),
                 )
             });
@@ -131,7 +138,8 @@ fn update_change(before: &Value, after: &Value) -> StepChange {
 
 fn job_json(job: &ManifestJob) -> Value {
     let config = serde_json::to_value(&job.config).unwrap_or_default();
-    // As it is kept, whatever the spaces between the fields.
+    // The expression is compared in its stored form, regardless of the whitespace between the
+    // fields.
     let cron = job.cron.parse::<Cron>().map_or_else(|_| job.cron.clone(), |cron| cron.to_string());
     json!({ "cron": cron, "agent": job.agent, "config": config })
 }
@@ -142,7 +150,7 @@ fn server_json(spec: &ServerSpec, filter: &[String]) -> Value {
     value
 }
 
-/// The secrets that a server's settings refer to.
+/// Returns the secrets that the settings of a server refer to.
 fn secret_references(spec: &ServerSpec) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (field, text) in spec.templates() {
@@ -151,9 +159,9 @@ fn secret_references(spec: &ServerSpec) -> Vec<String> {
             let mut rest = plain.as_str();
             while let Some((_, opened)) = rest.split_once(open) {
                 let Some((name, after)) = opened.split_once(close) else { break };
-                // A header may also use what the server's own `env` gives a name.
+                // A header may also refer to a variable of the server's own `env`.
                 let of_env = field.starts_with("headers.") && spec.env().contains_key(name.trim());
-                if !of_env && !names.iter().any(|known| known == name.trim()) {
+                if !of_env && !names.iter().any(|existing| existing == name.trim()) {
                     names.push(name.trim().to_owned());
                 }
                 rest = after;

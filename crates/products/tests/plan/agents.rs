@@ -1,4 +1,4 @@
-//! Agents of a plan: what people changed of them, and which of them is the default one.
+//! Planning the agents of a product: manual changes, and the default agent.
 
 use emergent_domain::agent::{Agent, AgentDefinition};
 use emergent_products::{Manifest, ProjectState, plan::plan};
@@ -33,7 +33,7 @@ fn a_persons_change_is_warned_of_only_where_it_is_lost() {
         "it is what was wanted anyway"
     );
     let gone = plan("p", &state, None).unwrap();
-    assert!(gone.warnings[0].to_string().contains("goes with it"), "{:?}", gone.warnings);
+    assert!(gone.warnings[0].to_string().contains("is removed with it"), "{:?}", gone.warnings);
     state.agents.clear();
     assert_eq!(warnings(&plan("p", &state, Some(&v1)).unwrap()), ["own_deletion a"]);
 }
@@ -56,9 +56,9 @@ fn an_agent_that_somebody_changed_is_warned_of_when_a_new_version_drops_or_renam
     for agents in [json!([]), json!([{ "name": "z" }])] {
         let v2 = manifest("p", "2.0.0", json!({ "agents": agents }));
         let plan = plan("p", &state, Some(&v2)).unwrap();
-        assert!(plan.warnings[0].to_string().contains("goes with it"), "{:?}", plan.warnings);
+        assert!(plan.warnings[0].to_string().contains("is removed with it"), "{:?}", plan.warnings);
     }
-    // Also when they changed its name.
+    // The same holds if an agent was renamed.
     state.agents[0].definition.name = "b".into();
     let back = plan("p", &state, Some(&v1)).unwrap();
     assert_eq!(
@@ -75,8 +75,8 @@ fn who_is_the_default_agent_does_not_count_as_a_change() {
     assert_eq!(warnings(&plan("p", &state, Some(&v1)).unwrap()), [""; 0]);
 }
 
-/// The flag goes to an external agent of a product, and is never taken from an agent of the
-/// project's own.
+/// The default flag goes to an external agent of a product, and is never taken from an agent of the
+/// project itself.
 #[test]
 fn the_default_agent() {
     let inside = manifest("inside", "1.0.0", json!({ "agents": [{ "name": "i", "is_default": true }] }));

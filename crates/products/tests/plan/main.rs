@@ -1,4 +1,4 @@
-//! What a plan decides, as tables: values in, values out, no database.
+//! Decisions of a plan, as tables. The tests are pure and need no database.
 
 mod agents;
 mod packs;
@@ -37,12 +37,12 @@ fn agent(definition: AgentDefinition) -> Agent {
     }
 }
 
-/// An agent of the project's own.
+/// An agent of the project itself.
 fn own(name: &str) -> Agent {
     agent(AgentDefinition::new(name))
 }
 
-/// A project right after these manifests were installed.
+/// The state of a project right after these manifests were installed.
 fn after(manifests: &[&Manifest]) -> ProjectState {
     let mut state = ProjectState { allow_stdio: true, ..ProjectState::default() };
     for manifest in manifests {
@@ -66,7 +66,7 @@ fn change<'a>(plan: &'a Plan, what: ItemKind, name: &str) -> Option<&'a StepChan
     plan.steps.iter().find(|step| step.kind == what && step.name == name).map(|step| &step.change)
 }
 
-/// `add a, keep b, update c(/x), remove d`, agents only.
+/// Formats the agents of a plan as `add a, keep b, update c(/x), remove d`.
 fn agents(plan: &Plan) -> String {
     let told = |step: &emergent_products::plan::Step| {
         let fields = match &step.change {

@@ -1,4 +1,4 @@
-//! Template packs of a plan.
+//! Planning the template packs of a product.
 
 use emergent_domain::{
     ids::{PackId, ProjectId},
@@ -56,9 +56,9 @@ fn packs_are_versioned_shared_and_never_changed_behind_their_version() {
         &at(vec![ours()], &[&v1]),
         &wants("1.0.0", &other),
         "/template_packs/0/version",
-        "a change is a new version",
+        "publish the change as a new version",
     );
-    // One that is there to the letter is used, whoever brought it.
+    // An identical existing pack is used, whoever created it.
     let theirs = pack("k", "1.0.0", None, true, types.clone());
     assert_eq!(told(&at(vec![theirs.clone()], &[]), &v1), Some(StepChange::Keep));
     refused(

@@ -1,4 +1,4 @@
-//! A project with products, on a real database.
+//! Test harness: a project with products on a real database.
 
 #![allow(dead_code, reason = "each test uses its own part of this")]
 
@@ -27,13 +27,13 @@ use emergent_tools::{
 };
 use serde_json::{Value, json};
 
-pub struct Shop {
+pub struct Harness {
     pub products: Products,
     pub executor: Executor,
     pub actor: Actor,
 }
 
-impl Shop {
+impl Harness {
     pub async fn open(db: &TestDb) -> Self {
         Self::with(db, Settings::default(), Models::default()).await
     }
@@ -46,10 +46,10 @@ impl Shop {
         graph.ensure_builtin_packs().await.unwrap();
         let project = graph.ensure_default_project().await.unwrap().id;
         let tools = ToolPool::new(emergent_tools::builtin::tools());
-        Self::around(graph, models, tools, settings, project)
+        Self::build(graph, models, tools, settings, project)
     }
 
-    /// With the tools of external servers in its pool. No program is started.
+    /// Opens a harness whose tool pool includes external servers. No program is started.
     pub async fn with_servers(db: &TestDb) -> Self {
         let keys = KeySource::from_env_value("dGhlIGtleSBvZiB0aGUgdGVzdHMgb2YgdGhlIEFQSSE=").unwrap();
         let clock = Clock::system();
@@ -59,17 +59,17 @@ impl Shop {
         let graph = Graph::new(db.db.clone(), clock, None);
         let project = graph.ensure_default_project().await.unwrap().id;
         let tools = ToolPool::new(emergent_tools::builtin::tools()).with_remote(servers);
-        Self::around(graph, Models::default(), tools, Settings::default(), project)
+        Self::build(graph, Models::default(), tools, Settings::default(), project)
     }
 
-    fn around(graph: Graph, models: Models, tools: ToolPool, settings: Settings, project: ProjectId) -> Self {
+    fn build(graph: Graph, models: Models, tools: ToolPool, settings: Settings, project: ProjectId) -> Self {
         let executor = Executor::new(graph, models, tools, emergent_executor::Settings::default());
         let actor = Actor { project, author: Author::Token { id: TokenId::new() } };
         Self { products: Products::new(executor.clone(), settings), executor, actor }
     }
 
-    /// The same shop in another project.
-    pub async fn next_door(&self, name: &str) -> Self {
+    /// Returns a harness for another project on the same server.
+    pub async fn in_other_project(&self, name: &str) -> Self {
         let project = self.executor.graph().create_project(name, false).await.unwrap().id;
         let actor = Actor { project, ..self.actor };
         Self { products: self.products.clone(), executor: self.executor.clone(), actor }
@@ -80,12 +80,12 @@ impl Shop {
     }
 
     pub async fn install(&self, manifest: &Value) -> Result<ProductOutcome, Error> {
-        self.products.install(self.actor, wanted(manifest), false).await
+        self.products.install(self.actor, manifest_input(manifest), false).await
     }
 
     pub async fn upgrade(&self, manifest: &Value) -> Result<ProductOutcome, Error> {
         let name = manifest["name"].as_str().unwrap();
-        self.products.upgrade(self.actor, name, Some(wanted(manifest)), false).await
+        self.products.upgrade(self.actor, name, Some(manifest_input(manifest)), false).await
     }
 
     pub async fn uninstall(&self, name: &str) -> Result<ProductOutcome, Error> {
@@ -120,7 +120,7 @@ impl Shop {
         self.executor.update_agent(self.actor, id, None, change).await.unwrap();
     }
 
-    /// What people do to a server of a product that they do not want to be used.
+    /// Disables a server of a product, as a person would.
     pub async fn switch_off(&self, server: &str) {
         self.change_server(server, |tx, mut server| {
             server.enabled = false;
@@ -129,10 +129,10 @@ impl Shop {
         .await;
     }
 
-    /// As if a server had been asked for its tools.
-    pub async fn reached(&self, server: &str, tools: &[(&str, ToolStatus)]) {
+    /// Stores tools as if the server had listed them.
+    pub async fn set_listed_tools(&self, server: &str, tools: &[(&str, ToolStatus)]) {
         let now = Timestamp::now();
-        let known = |(name, status): &(&str, ToolStatus)| StoredTool {
+        let stored = |(name, status): &(&str, ToolStatus)| StoredTool {
             name: (*name).to_owned(),
             tool: json!({ "name": name, "inputSchema": { "type": "object" } }).to_string(),
             digest: "1".to_owned(),
@@ -143,7 +143,7 @@ impl Shop {
             changed_at: None,
             accepted_by: None,
         };
-        let tools: Vec<StoredTool> = tools.iter().map(known).collect();
+        let tools: Vec<StoredTool> = tools.iter().map(stored).collect();
         self.change_server(server, move |tx, server| {
             tools.iter().try_for_each(|tool| mcp_tools::upsert(tx, server.id, tool))?;
             mcp_servers::record_contact(tx, server.id, server.version, Some(now), None)?;
@@ -167,16 +167,16 @@ impl Shop {
     }
 
     pub async fn default_agent(&self) -> Option<String> {
-        let found = self.executor.default_agent(self.actor.project).await.unwrap();
-        found.map(|agent| agent.definition.name)
+        let agent = self.executor.default_agent(self.actor.project).await.unwrap();
+        agent.map(|agent| agent.definition.name)
     }
 
-    /// Everything that products have brought to the project, without ids and moments.
+    /// Returns everything that products installed in the project, without ids and timestamps.
     pub async fn fingerprint(&self) -> Value {
         fingerprint(self.db(), self.actor.project).await
     }
 
-    /// How many rows each table has.
+    /// Returns the number of rows of each table.
     pub async fn rows(&self) -> BTreeMap<String, i64> {
         let count = |tx: &mut Tx<'_>| {
             let tables = match tx.engine() {
@@ -200,7 +200,7 @@ impl Shop {
     }
 }
 
-/// Everything that products have brought to a project, without ids and moments.
+/// Returns everything that products installed in a project, without ids and timestamps.
 pub async fn fingerprint(db: &Db, project: ProjectId) -> Value {
     let read = move |tx: &mut Tx<'_>| {
         Ok::<_, emergent_store::Error>((
@@ -211,23 +211,23 @@ pub async fn fingerprint(db: &Db, project: ProjectId) -> Value {
     let (state, triggers) = db.read(read).await.expect("a state");
     let names: BTreeMap<_, _> =
         state.agents.iter().map(|agent| (agent.id, agent.definition.name.clone())).collect();
-    let products = state.installed.iter().map(|one| json!([one.name, one.version.to_string(), one.raw]));
+    let products = state.installed.iter().map(|row| json!([row.name, row.version.to_string(), row.raw]));
     let packs = state
         .packs
         .iter()
-        .filter(|one| one.assigned)
-        .map(|one| json!([one.pack, one.product, one.assigned_by]));
-    let servers = state.servers.iter().map(|one| json!([one.product, one.spec, one.tool_filter]));
-    let prompts = state.prompts.iter().map(|one| json!([one.product, one.prompt]));
+        .filter(|row| row.assigned)
+        .map(|row| json!([row.pack, row.product, row.assigned_by]));
+    let servers = state.servers.iter().map(|row| json!([row.product, row.spec, row.tool_filter]));
+    let prompts = state.prompts.iter().map(|row| json!([row.product, row.prompt]));
     let schedules = state
         .schedules
         .iter()
-        .map(|one| json!([one.product, one.name, one.cron, one.config, names.get(&one.agent)]));
+        .map(|row| json!([row.product, row.name, row.cron, row.config, names.get(&row.agent)]));
     let triggers: BTreeMap<_, _> =
-        triggers.iter().map(|one| (names.get(&one.agent).cloned().unwrap_or_default(), one.event)).collect();
+        triggers.iter().map(|row| (names.get(&row.agent).cloned().unwrap_or_default(), row.event)).collect();
     json!({
         "products": products.collect::<Vec<_>>(),
-        "agents": state.agents.iter().map(|one| &one.definition).collect::<Vec<_>>(),
+        "agents": state.agents.iter().map(|row| &row.definition).collect::<Vec<_>>(),
         "packs": packs.collect::<Vec<_>>(),
         "servers": servers.collect::<Vec<_>>(),
         "prompts": prompts.collect::<Vec<_>>(),
@@ -236,17 +236,17 @@ pub async fn fingerprint(db: &Db, project: ProjectId) -> Value {
     })
 }
 
-pub fn wanted(manifest: &Value) -> ManifestInput {
+pub fn manifest_input(manifest: &Value) -> ManifestInput {
     ManifestInput::Manifest(Box::new(manifest.clone()))
 }
 
-/// A built-in manifest as JSON.
-pub fn shipped(name: &str) -> Value {
-    let found = builtin::ALL.into_iter().find(|one| one.name == name).expect("a built-in product");
-    serde_json::from_str(found.manifest).unwrap()
+/// Returns a built-in manifest as JSON.
+pub fn builtin_manifest(name: &str) -> Value {
+    let product = builtin::ALL.into_iter().find(|product| product.name == name).expect("a built-in product");
+    serde_json::from_str(product.manifest).unwrap()
 }
 
-/// A product with one of everything, in two versions that differ in everything.
+/// A product that uses every feature, in two versions in which everything differs.
 pub fn sample(version: u32) -> Value {
     let first = version == 1;
     let last = if first { "old" } else { "new" };

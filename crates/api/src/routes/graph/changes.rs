@@ -54,7 +54,7 @@ pub(super) async fn follow(
 }
 
 fn last_seen(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
-    let wrong = || Invalid::new("Last-Event-ID", "is not a place in the feed");
+    let wrong = || Invalid::new("Last-Event-ID", "is not a position in the change feed");
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let text = value.to_str().map_err(|_| wrong())?;
     // Browsers send an empty one when they have seen none.
