@@ -1,6 +1,7 @@
 //! Drives one run: does what the machine says, and has everything recorded. It may be dropped at
 //! any await: what was not recorded did not happen, and what was is taken up from the record.
 
+use emergent_rules::run::{AnswerView, CallDecision, Machine, NextAction};
 use std::sync::Arc;
 
 use emergent_domain::{
@@ -21,7 +22,6 @@ use crate::{
     Executor, Result,
     budget::{CallOutcome, Reservation, StreamMeter},
     context::{self, Context},
-    machine::{AnswerView, CallDecision, Machine, NextAction},
     place::RunSlot,
     recorder::{RecordBatch, Recorder},
     run_budget::{BudgetCheck, RunBudget, is_truncated_by_budget},

@@ -12,13 +12,15 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("documents", &[]),
     ("sse", &[]),
+    // Decisions without I/O: `rules` must never see the store, a model or a runtime.
+    ("rules", &["domain", "documents"]),
     ("store", &["domain"]),
     ("llm", &["domain", "sse"]),
     ("mcp", &["domain", "sse"]),
     ("secrets", &["store"]),
     ("graph", &["store", "llm", "documents"]),
     ("tools", &["graph", "mcp", "secrets"]),
-    ("executor", &["tools"]),
+    ("executor", &["tools", "rules"]),
     // Side by side: both stand on `executor`, and neither on the other.
     ("coordination", &["executor"]),
     ("products", &["executor"]),

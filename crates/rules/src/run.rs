@@ -1,8 +1,8 @@
-//! What a run does next. Takes what happened, returns what to do; knows no clock, no model and no
-//! database, so that every rule is a test.
+//! The state machine of a run. It receives what happened and returns what the driver does next.
 //!
-//! The driver obeys and the recorder writes. After a crash the machine is put back by replaying
-//! what was recorded: whatever it decided before is in the record, so it never decides twice.
+//! The driver carries the actions out and the recorder writes them. After a crash the driver rebuilds
+//! the machine by replaying the record: everything the machine decided before is there, so it never
+//! decides the same thing twice.
 
 use emergent_domain::{
     chat::{StopReason, ToolCall},
@@ -19,36 +19,40 @@ pub struct Machine {
     loops: LoopDetector,
     /// Set once the model was told to sum up.
     wrap_up: Option<Reason>,
-    /// What is known if nothing better comes: the newest text of the model.
+    /// The newest text of the model. It becomes the run's summary if nothing better follows.
     last_text: String,
+    /// Why the budget refused the latest model call that it refused. A run that its budget ends
+    /// reports this reason, because it names the limit that was reached.
+    budget_refusal: Option<String>,
 }
 
-/// What the driver is to do.
+/// What the driver does next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NextAction {
-    /// Ask the model. Without tools it can only answer.
+    /// Call the model. Without tools it can only answer.
     CallModel { tools: bool },
-    /// Deal with the calls of the answer, in this order, then say [`Machine::calls_done`].
+    /// Process the tool calls of the answer in this order, then call [`Machine::on_tool_results`].
     CallTools(Vec<CallDecision>),
-    /// Tell the model that a limit is reached, then ask without tools.
+    /// Tell the model that a limit is reached, then call it without tools.
     WrapUp { reason: Reason, text: &'static str },
-    /// It is over. Calls the model still wanted get these results instead of being made.
+    /// End the run. Tool calls of the last answer get these results instead of being made.
     End { end: RunEnd, refused: Vec<CallDecision> },
 }
 
-/// What becomes of one call.
+/// Whether a tool call is made.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallDecision {
     Make(ToolCallId),
-    /// Not made: the model reads this instead of a result.
+    /// The call is not made, and the model reads this text instead of a result.
     Refuse {
         call: ToolCallId,
         text: String,
+        /// How often the same call was made, if it was refused as a loop.
         looped: Option<usize>,
     },
 }
 
-/// The model's answer, as far as the machine cares.
+/// The parts of a model's answer that the machine decides on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerView<'a> {
     pub text: &'a str,
@@ -83,8 +87,9 @@ Your response MUST include:
 - List of any remaining tasks that were not completed
 - Recommendations for what should be done next";
 
-/// What is said of a run that its budget ended, when nothing closer is known.
-pub const BUDGET_EXHAUSTED: &str = "the budget does not allow another model call";
+/// The error of a run that its budget ended when the refusal's own reason is not known, for example
+/// after a restart.
+const BUDGET_EXHAUSTED: &str = "the budget does not allow another model call";
 
 const TOOLS_DISABLED_RESULT: &str =
     "This call was not made: tools are disabled, only a summary was asked for.";
@@ -92,29 +97,30 @@ const RUN_ENDED_RESULT: &str =
     "This call was not made: the run ended because it went on with a loop after the warning.";
 
 impl Machine {
-    /// A run that begins, or goes on from others in its chain.
+    /// Creates the machine of a run. `steps_before` counts the steps of the runs that this one resumes.
     pub fn new(max_steps: Option<i64>, steps_before: i64) -> Self {
         let left = (MAX_STEPS - steps_before).max(0);
         Self {
-            allowed: max_steps.map_or(left, |most| most.min(left)),
+            allowed: max_steps.map_or(left, |max_steps| max_steps.min(left)),
             steps: 0,
             loops: LoopDetector::default(),
             wrap_up: None,
             last_text: String::new(),
+            budget_refusal: None,
         }
     }
 
-    /// Steps of this run so far.
+    /// The steps that this run has taken.
     pub fn steps(&self) -> i64 {
         self.steps
     }
 
-    /// The step that is being taken or comes next. A summary belongs to the last step.
+    /// The number of the current or next step. A summary belongs to the last step.
     pub fn step(&self) -> i64 {
         if self.wrap_up.is_some() { self.steps.max(1) } else { self.steps + 1 }
     }
 
-    /// What is known so far.
+    /// The newest text of the model.
     pub fn last_text(&self) -> &str {
         &self.last_text
     }
@@ -123,7 +129,7 @@ impl Machine {
         self.wrap_up
     }
 
-    /// At the start, and whenever the results of all calls are there.
+    /// Called at the start of a run, and after its record was replayed.
     pub fn next_action(&mut self) -> NextAction {
         match self.wrap_up {
             Some(_) => NextAction::CallModel { tools: false },
@@ -132,22 +138,28 @@ impl Machine {
         }
     }
 
-    /// The results of all calls are there.
+    /// The results of all tool calls are recorded.
     pub fn on_tool_results(&mut self) -> NextAction {
         self.next_action()
     }
 
-    /// The deadline has come. Nothing else is begun; the model may still sum up.
+    /// The deadline has passed. Nothing new is started; the model may still sum up.
     pub fn on_deadline(&mut self) -> NextAction {
         match self.wrap_up {
-            // It is summing up already; the driver bounds how long that takes.
+            // The model is summing up already; the driver limits how long that takes.
             Some(_) => NextAction::CallModel { tools: false },
             None => self.wrap_up(Reason::Timeout),
         }
     }
 
-    /// The budget does not allow the next question. The model may still sum up, if it allows that;
-    /// one that was summing up has ended, at the limit it had reached first.
+    /// The budget refused a model call for this reason. The machine only remembers it: the driver may
+    /// still make a smaller call.
+    pub fn record_budget_refusal(&mut self, reason: String) {
+        self.budget_refusal = Some(reason);
+    }
+
+    /// The budget does not allow the next model call. The model may still sum up if the budget allows
+    /// that; a run that was summing up already ends at the limit it had reached first.
     pub fn on_budget_exhausted(&mut self) -> NextAction {
         match self.wrap_up {
             Some(_) => self.on_grace_expired(),
@@ -155,15 +167,15 @@ impl Machine {
         }
     }
 
-    /// The answer was cut where the budget ended: it is no result, but all there will be.
+    /// The budget truncated the answer, and no other call is possible, so the run ends with it.
     pub fn on_truncated_answer(&self) -> NextAction {
-        self.end_with(end_at_limit(Reason::Budget, self.last_text.clone()))
+        self.end_with(self.end_at_limit(Reason::Budget))
     }
 
-    /// The grace after a limit has passed as well.
+    /// The grace period after a limit has passed.
     pub fn on_grace_expired(&self) -> NextAction {
         let reason = self.wrap_up.unwrap_or(Reason::Timeout);
-        self.end_with(end_at_limit(reason, self.last_text.clone()))
+        self.end_with(self.end_at_limit(reason))
     }
 
     fn wrap_up(&mut self, reason: Reason) -> NextAction {
@@ -176,8 +188,8 @@ impl Machine {
         NextAction::WrapUp { reason, text }
     }
 
-    /// The provider failed for good. A run that was only to sum up has reached its limit all the
-    /// same.
+    /// The provider failed, and retries did not help. A run that was only summing up ends at the limit
+    /// it had reached.
     pub fn on_model_error(&self, error: String) -> NextAction {
         match self.wrap_up {
             Some(_) => self.on_grace_expired(),
@@ -194,35 +206,35 @@ impl Machine {
     }
 
     /// The model answered.
-    pub fn on_answer(&mut self, said: &AnswerView<'_>) -> NextAction {
-        if !said.text.trim().is_empty() {
-            said.text.clone_into(&mut self.last_text);
+    pub fn on_answer(&mut self, answer: &AnswerView<'_>) -> NextAction {
+        if !answer.text.trim().is_empty() {
+            answer.text.clone_into(&mut self.last_text);
         }
         if let Some(reason) = self.wrap_up {
-            let refused = said.calls.iter().map(|call| refuse_call(call, TOOLS_DISABLED_RESULT)).collect();
-            return NextAction::End { end: end_at_limit(reason, self.last_text.clone()), refused };
+            let refused = answer.calls.iter().map(|call| refuse_call(call, TOOLS_DISABLED_RESULT)).collect();
+            return NextAction::End { end: self.end_at_limit(reason), refused };
         }
         self.steps += 1;
-        if said.calls.is_empty() {
-            return self.end_with(self.completed_or_refused(said.stop));
+        if answer.calls.is_empty() {
+            return self.end_with(self.completed_or_refused(answer.stop));
         }
-        let mut verdicts = Vec::with_capacity(said.calls.len());
-        let mut over = None;
-        for call in &said.calls {
+        let mut decisions = Vec::with_capacity(answer.calls.len());
+        let mut looping_call = None;
+        for call in &answer.calls {
             match self.loops.observe(&call.name, &call.input) {
-                LoopCheck::None => verdicts.push(CallDecision::Make(call.id)),
-                LoopCheck::Warn { count } => verdicts.push(CallDecision::Refuse {
+                LoopCheck::None => decisions.push(CallDecision::Make(call.id)),
+                LoopCheck::Warn { count } => decisions.push(CallDecision::Refuse {
                     call: call.id,
                     text: loops::loop_warning(&call.name, count),
                     looped: Some(count),
                 }),
-                LoopCheck::End { count } => over = over.or(Some((*call, count))),
+                LoopCheck::End { count } => looping_call = looping_call.or(Some((*call, count))),
             }
         }
-        match over {
-            None => NextAction::CallTools(verdicts),
+        match looping_call {
+            None => NextAction::CallTools(decisions),
             Some((looping, count)) => {
-                let refused = said.calls.iter().map(|call| CallDecision::Refuse {
+                let refused = answer.calls.iter().map(|call| CallDecision::Refuse {
                     call: call.id,
                     text: RUN_ENDED_RESULT.to_owned(),
                     looped: (call.id == looping.id).then_some(count),
@@ -242,29 +254,34 @@ impl Machine {
                 error: format!("the provider refused to answer: {word}"),
                 summary,
             },
-            // The text is cut, but it is what the model had to say.
+            // A truncated text is still the model's result.
             StopReason::End | StopReason::ToolCalls | StopReason::MaxTokens | StopReason::Other(_) => {
                 RunEnd::Completed { summary }
             }
         }
     }
 
-    /// Takes in an answer that is in the record already.
-    pub fn replay_answer(&mut self, said: &AnswerView<'_>) {
-        let _ = self.on_answer(said);
+    /// Applies an answer that is in the record already.
+    pub fn replay_answer(&mut self, answer: &AnswerView<'_>) {
+        let _ = self.on_answer(answer);
     }
 
-    /// Takes in a limit the model was told about already.
+    /// Applies a limit that the model was told about already.
     pub fn replay_wrap_up(&mut self, reason: Reason) {
         self.wrap_up = Some(reason);
     }
-}
 
-/// How a run ends at a limit. Steps and time are fresh when it is resumed; money is not.
-fn end_at_limit(reason: Reason, summary: String) -> RunEnd {
-    match reason {
-        Reason::Budget => RunEnd::Failed { reason, error: BUDGET_EXHAUSTED.to_owned(), summary },
-        _ => RunEnd::Paused { reason, summary },
+    /// How a run ends at a limit. A resumed run has new steps and new time, but no new budget, so only
+    /// a run that its budget ends has failed.
+    fn end_at_limit(&self, reason: Reason) -> RunEnd {
+        let summary = self.last_text.clone();
+        match reason {
+            Reason::Budget => {
+                let error = self.budget_refusal.clone().unwrap_or_else(|| BUDGET_EXHAUSTED.to_owned());
+                RunEnd::Failed { reason, error, summary }
+            }
+            _ => RunEnd::Paused { reason, summary },
+        }
     }
 }
 
@@ -273,5 +290,4 @@ fn refuse_call(call: &ToolCall, text: &str) -> CallDecision {
 }
 
 #[cfg(test)]
-#[path = "machine_tests.rs"]
 mod tests;

@@ -28,8 +28,8 @@ fn answer(machine: &mut Machine, text: &str, names: &str) -> NextAction {
 
 fn made(next: &NextAction) -> usize {
     match next {
-        NextAction::CallTools(verdicts) => {
-            verdicts.iter().filter(|one| matches!(one, CallDecision::Make(_))).count()
+        NextAction::CallTools(decisions) => {
+            decisions.iter().filter(|one| matches!(one, CallDecision::Make(_))).count()
         }
         _ => 0,
     }
@@ -56,6 +56,17 @@ fn n_steps_with_tools_are_allowed_and_then_one_answer_without() {
     assert_eq!(end, RunEnd::Paused { reason: Reason::StepLimit, summary: "so far".into() });
     assert!(refused.is_empty());
     assert_eq!(machine.steps(), 2, "the summary is no step");
+}
+
+#[test]
+fn a_run_that_its_budget_ends_reports_the_latest_refusal() {
+    let mut machine = Machine::new(None, 0);
+    machine.record_budget_refusal("the agent's limit for today is reached".into());
+    machine.on_budget_exhausted();
+    machine.record_budget_refusal("the workflow's limit is reached".into());
+    let NextAction::End { end, .. } = machine.on_budget_exhausted() else { panic!() };
+    let error = "the workflow's limit is reached".to_owned();
+    assert_eq!(end, RunEnd::Failed { reason: Reason::Budget, error, summary: String::new() });
 }
 
 #[test]
@@ -134,8 +145,8 @@ fn the_third_identical_call_is_refused_and_the_fourth_ends_the_run() {
     let mut machine = Machine::new(None, 0);
     assert_eq!(made(&answer(&mut machine, "", "a")), 1);
     assert_eq!(made(&answer(&mut machine, "", "a")), 1);
-    let NextAction::CallTools(verdicts) = answer(&mut machine, "", "a") else { panic!() };
-    let [CallDecision::Refuse { text, looped: Some(3), .. }] = &verdicts[..] else { panic!("{verdicts:?}") };
+    let NextAction::CallTools(decisions) = answer(&mut machine, "", "a") else { panic!() };
+    let [CallDecision::Refuse { text, looped: Some(3), .. }] = &decisions[..] else { panic!("{decisions:?}") };
     assert!(text.starts_with("LOOP DETECTED: You have called a with identical arguments 3 times."));
     let mut other = machine.clone();
     assert_eq!(made(&answer(&mut other, "", "ba")), 2, "something else in between starts afresh");
@@ -147,9 +158,9 @@ fn the_third_identical_call_is_refused_and_the_fourth_ends_the_run() {
 #[test]
 fn identical_calls_inside_one_message_count_too() {
     let mut machine = Machine::new(None, 0);
-    let NextAction::CallTools(verdicts) = answer(&mut machine, "", "aaa") else { panic!() };
+    let NextAction::CallTools(decisions) = answer(&mut machine, "", "aaa") else { panic!() };
     assert!(matches!(
-        verdicts[..],
+        decisions[..],
         [CallDecision::Make(_), CallDecision::Make(_), CallDecision::Refuse { .. }]
     ));
     let NextAction::End { end, refused } = answer(&mut machine, "", "a") else { panic!() };
@@ -210,9 +221,9 @@ proptest! {
                     (wrapped, limit) = (true, Some(reason));
                     machine.next_action()
                 }
-                NextAction::CallTools(verdicts) => {
+                NextAction::CallTools(decisions) => {
                     prop_assert!(!wrapped, "no tool runs after the wrap-up");
-                    prop_assert!(!verdicts.is_empty());
+                    prop_assert!(!decisions.is_empty());
                     machine.on_tool_results()
                 }
                 NextAction::CallModel { tools } => {
@@ -231,12 +242,12 @@ proptest! {
                             let said = AnswerView { text, calls: calls.iter().collect(), stop: &StopReason::End };
                             let next = machine.on_answer(&said);
                             // Every call has a verdict, in its order.
-                            let verdicts = match &next {
-                                NextAction::CallTools(verdicts) => verdicts.clone(),
+                            let decisions = match &next {
+                                NextAction::CallTools(decisions) => decisions.clone(),
                                 NextAction::End { refused, .. } => refused.clone(),
                                 other => panic!("{other:?}"),
                             };
-                            let ids: Vec<ToolCallId> = verdicts.iter().map(|verdict| match verdict {
+                            let ids: Vec<ToolCallId> = decisions.iter().map(|decision| match decision {
                                 CallDecision::Make(id) => *id,
                                 CallDecision::Refuse { call, .. } => *call,
                             }).collect();
