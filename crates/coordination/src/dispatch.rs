@@ -12,13 +12,15 @@ use emergent_domain::{
     workflow::{Workflow, WorkflowSettings},
 };
 use emergent_graph::{Actor, objects};
+use emergent_rules::workflow::{
+    select::{self, AgentCard},
+    snapshot::Snapshot,
+};
 use emergent_store::{Tx, agents, tasks};
 
 use crate::{
     DEFAULT_PLANNER, Dispatcher, Error, Result,
     create::{NewWorkflow, add_tasks, create_workflow},
-    select::{self, AgentCard},
-    snapshot::Snapshot,
 };
 
 const MAX_DESCRIPTION_BYTES: usize = 100_000;

@@ -7,35 +7,23 @@
 
 mod apply;
 mod budgets;
-pub mod conclude;
 pub mod create;
-pub mod decide;
-pub mod discuss;
 mod discussion;
 mod discussions;
 mod dispatch;
 mod dispatcher;
 pub mod error;
-pub mod evaluate;
 mod follow;
-pub mod foreign_blockers;
+mod foreign_blockers;
 mod judge;
-mod keywords;
 mod loaded_workflow;
 mod metrics;
 mod planning;
 mod prepare_attempt;
-pub mod question;
-pub mod select;
 mod service;
-pub mod snapshot;
 mod steer;
-pub mod summary;
 mod telling;
-pub mod threading;
 pub mod tools;
-pub mod triage;
-pub mod verdicts;
 mod workflow_driver;
 
 pub use budgets::{Budgets, DayBudget};

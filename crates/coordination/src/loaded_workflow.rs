@@ -10,16 +10,18 @@ use emergent_domain::{
     workflow::{Workflow, WorkflowStatus},
 };
 use emergent_executor::EndedRuns;
+use emergent_rules::workflow::{
+    decide,
+    select::AgentCard,
+    snapshot::{Attempt, DiscussionProgress, Snapshot},
+    verdicts::parse_verdict,
+};
 use emergent_store::{Tx, agents, runs, tasks, workflows};
 use serde_json::Value;
 
 use crate::{
-    decide,
     discussion::{self, TaskDiscussion},
     foreign_blockers,
-    select::AgentCard,
-    snapshot::{Attempt, DiscussionProgress, Snapshot},
-    verdicts::parse_verdict,
 };
 
 /// The event that says what a task waits for.

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 
 use emergent_domain::workflow::WorkflowStatus;
 use emergent_executor::telemetry::Histogram;
+use emergent_rules::workflow::conclude::{Transition, TransitionTo};
 use parking_lot::Mutex;
 
-use crate::{
-    apply::{AttemptEnd, CommitResult, WorkflowWrite},
-    conclude::{Transition, TransitionTo},
-};
+use crate::apply::{AttemptEnd, CommitResult, WorkflowWrite};
 
 const ESCALATE: &str = "escalate";
 

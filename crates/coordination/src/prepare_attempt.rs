@@ -7,14 +7,14 @@ use emergent_domain::{
     task::{Task, VerdictKind},
     workflow::{Deliverable, SelectorKind},
 };
+use emergent_rules::workflow::{select, threading};
 
 use crate::{
     apply::NewAttempt,
     judge::{self, AnswerState, JudgeAnswer},
     loaded_workflow::LoadedWorkflow,
-    select, telling,
+    telling,
     telling::PromptState,
-    threading,
     workflow_driver::WorkflowDriver,
 };
 

@@ -13,17 +13,14 @@ use emergent_domain::{
     workflow::{Limit, Workflow, WorkflowEvent, WorkflowStatus},
 };
 use emergent_graph::{Actor, WriteContext, objects};
+use emergent_rules::workflow::foreign_blockers::{ForeignBlocker, describe_wait};
 use emergent_store::{
     Tx, budget, tasks,
     workflows::{self, NewWorkflowEvent},
 };
 use serde_json::{Value, json};
 
-use crate::{
-    Dispatcher, Error, Result,
-    foreign_blockers::{self, ForeignBlocker},
-    steer::retry_properties,
-};
+use crate::{Dispatcher, Error, Result, foreign_blockers::load_foreign_blockers, steer::retry_properties};
 
 const MAX_NOTE_BYTES: usize = 20_000;
 
@@ -167,7 +164,7 @@ fn workflow_detail(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Resul
     let keys: HashMap<ObjectId, String> = all.iter().map(|task| (task.id, task.key.clone())).collect();
     let mut blocked: HashMap<ObjectId, Vec<String>> = HashMap::new();
     let blocks = tasks::list_blocks(tx, project, id)?;
-    let elsewhere = foreign_blockers::load_foreign_blockers(tx, project, &all, &blocks)?;
+    let elsewhere = load_foreign_blockers(tx, project, &all, &blocks)?;
     let mut outside: HashMap<ObjectId, Vec<ForeignBlocker>> = HashMap::new();
     for (from, to) in blocks {
         let name = keys.get(&from).cloned().unwrap_or_else(|| from.to_string());
@@ -183,7 +180,7 @@ fn workflow_detail(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Resul
         let runs = runs.remove(&task.id).unwrap_or_default();
         let attempted = task.run.is_some_and(|run| runs.contains(&run));
         let outside = outside.remove(&task.id).unwrap_or_default();
-        let waiting = foreign_blockers::describe_wait(&task, attempted, &outside);
+        let waiting = describe_wait(&task, attempted, &outside);
         TaskDetail { runs, blocked_by: blocked.remove(&task.id).unwrap_or_default(), waiting, task }
     };
     let tasks = all.into_iter().map(shown).collect();

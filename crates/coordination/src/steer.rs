@@ -7,13 +7,13 @@ use emergent_domain::{
     workflow::{Workflow, WorkflowStatus},
 };
 use emergent_graph::Actor;
+use emergent_rules::workflow::threading::append_failure;
 use emergent_store::{Tx, agents, objects as rows, runs, workflows};
 use serde_json::{Value, json};
 
 use crate::{
     Dispatcher, Error, Result,
     service::{check_not_ended, check_note, lock_workflow, new_event, resume_workflow, update_properties},
-    threading::append_failure,
 };
 
 /// What a person wants done with a task that is in the way.

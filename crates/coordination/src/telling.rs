@@ -6,13 +6,15 @@ use emergent_domain::{
     task::{Task, TaskStatus, VerdictKind},
     workflow::ThreadingKind,
 };
+use emergent_rules::workflow::{
+    snapshot::{DiscussionProgress, Snapshot},
+    threading::{self, PriorResult, PriorResults, TaskPrompt},
+};
 use serde_json::Value;
 
 use crate::{
     judge::{self, AnswerState, JudgeAnswer},
     loaded_workflow::LoadedWorkflow,
-    snapshot::{DiscussionProgress, Snapshot},
-    threading::{self, PriorResult, PriorResults, TaskPrompt},
     workflow_driver::WorkflowDriver,
 };
 

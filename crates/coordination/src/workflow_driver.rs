@@ -11,21 +11,24 @@ use emergent_domain::{
     task::{Task, TaskStatus},
     workflow::{OnFailure, Workflow, WorkflowStatus},
 };
-use emergent_store::{Db, Tx, workflows};
+use emergent_rules::workflow::{
+    conclude::{ConcludedAttempt, Transition, TransitionTo, conclude_in_snapshot},
+    decide::{self, Action},
+    summary,
+    threading::append_failure,
+};
+use emergent_store::{Db, Tx, budget, workflows};
 use tokio::time::Duration;
 
 use crate::{
     Dispatcher, Error, Result,
     apply::{self, AttemptEnd, CommitResult, WorkflowWrite, WriteBatch},
-    conclude::{ConcludedAttempt, Transition, TransitionTo, conclude_in_snapshot},
-    decide::{self, Action},
     discussion,
     dispatcher::{LEASE, SlotShare},
     judge::{self, Judge, JudgeAnswers},
     loaded_workflow::{self, LoadedWorkflow, TASK_WAITING_EVENT},
     metrics::DecisionCounts,
-    planning, prepare_attempt, summary,
-    threading::append_failure,
+    planning, prepare_attempt,
 };
 
 /// How often to look without being woken.
@@ -331,13 +334,11 @@ impl WorkflowDriver {
                 }]
             }
             Action::EndWorkflow { status, why } => {
-                let summary = summary::summarize(
-                    self.db(),
-                    known,
-                    status,
-                    self.dispatcher.executor().graph().clock().now(),
-                )
-                .await?;
+                let (project, id) = (self.project, self.id);
+                let read = move |tx: &mut Tx<'_>| budget::workflow_spend(tx, project, id);
+                let spend: Result<budget::WorkflowSpend, emergent_store::Error> = self.db().read(read).await;
+                let now = self.dispatcher.executor().graph().clock().now();
+                let summary = summary::summary_text(&known.snapshot, status, spend?.spent, now);
                 vec![WorkflowWrite::MoveWorkflow {
                     to: status,
                     why,

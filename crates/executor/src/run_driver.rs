@@ -1,7 +1,6 @@
 //! Drives one run: does what the machine says, and has everything recorded. It may be dropped at
 //! any await: what was not recorded did not happen, and what was is taken up from the record.
 
-use emergent_rules::run::{AnswerView, CallDecision, Machine, NextAction};
 use std::sync::Arc;
 
 use emergent_domain::{
@@ -13,6 +12,7 @@ use emergent_domain::{
     tool_name,
 };
 use emergent_llm::{Answer, ChatRequest, Delta, RequestMeta, ToolSpec};
+use emergent_rules::run::{AnswerView, CallDecision, Machine, NextAction};
 use emergent_store::runs::conversation::Conversation;
 use emergent_tools::ToolSet;
 use serde_json::{Value, json};

@@ -5,3 +5,4 @@
 //! without a database. `executor` and `coordination` load the values and carry the decisions out.
 
 pub mod run;
+pub mod workflow;

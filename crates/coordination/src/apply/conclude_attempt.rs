@@ -7,15 +7,15 @@ use emergent_domain::{
     task::{Task, TaskStatus},
 };
 use emergent_graph::{WriteContext, objects};
+use emergent_rules::workflow::{
+    conclude::{Transition, TransitionTo},
+    question::truncate,
+};
 use emergent_store::{runs, workflows};
 use serde_json::{Value, json};
 
 use super::{AttemptEnd, WorkflowTx, run_author};
-use crate::{
-    Error, Result,
-    conclude::{Transition, TransitionTo},
-    question::truncate,
-};
+use crate::{Error, Result};
 
 impl WorkflowTx<'_, '_> {
     pub(super) fn conclude_attempt(&mut self, settle: &AttemptEnd) -> Result<()> {

@@ -22,16 +22,14 @@ use emergent_domain::{
 };
 use emergent_executor::{AdmissionBatch, Executor, GraphDrafts, StartOptions};
 use emergent_graph::{Actor, WriteContext, objects, relationships};
+use emergent_rules::workflow::{conclude::Transition, decide::NewEscalation};
 use emergent_store::{
     Tx, agents, budget, runs,
     workflows::{self, NewWorkflowEvent},
 };
 use serde_json::{Map, Value, json};
 
-use crate::{
-    Error, Result, conclude::Transition, decide::NewEscalation, discussion,
-    loaded_workflow::TASK_WAITING_EVENT,
-};
+use crate::{Error, Result, discussion, loaded_workflow::TASK_WAITING_EVENT};
 
 /// What is to be written, as it was decided on a snapshot at `seen`.
 pub(crate) struct WriteBatch {

@@ -2,11 +2,12 @@
 
 use emergent_domain::{task::TaskStatus, workflow::WorkflowLink};
 use emergent_executor::StartOptions;
+use emergent_rules::workflow::question::truncate;
 use emergent_store::tasks;
 use serde_json::json;
 
 use super::{NewAttempt, WorkflowTx, run_author};
-use crate::{Error, Result, question::truncate};
+use crate::{Error, Result};
 
 impl WorkflowTx<'_, '_> {
     pub(super) fn start_attempt(&mut self, begin: &NewAttempt) -> Result<()> {

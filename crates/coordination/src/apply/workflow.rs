@@ -5,11 +5,12 @@ use emergent_domain::{
     workflow::{Escalation, WorkflowLink, WorkflowStatus},
 };
 use emergent_executor::StartOptions;
+use emergent_rules::workflow::decide::NewEscalation;
 use emergent_store::workflows;
 use serde_json::json;
 
 use super::WorkflowTx;
-use crate::{Error, Result, decide::NewEscalation};
+use crate::{Error, Result};
 
 impl WorkflowTx<'_, '_> {
     pub(super) fn start_planner(&mut self, agent: AgentId, prompt: &str, run: RunId) -> Result<()> {

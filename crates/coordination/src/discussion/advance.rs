@@ -2,16 +2,15 @@
 //! asked, and who cannot be asked abstains.
 
 use emergent_domain::ids::{ObjectId, RunId};
+use emergent_rules::workflow::{
+    discussion::{self, DiscussionAction, DiscussionTurn, NewTurn},
+    snapshot::DiscussionProgress,
+};
 
 use super::{
     AbsentParticipant, DiscussionEnd, DiscussionWrite, FailedTurns, NewEntry, StartedTurn, TaskDiscussion,
 };
-use crate::{
-    apply::WorkflowWrite,
-    discuss::{self, DiscussionAction, DiscussionTurn, NewTurn},
-    loaded_workflow::LoadedWorkflow,
-    snapshot::DiscussionProgress,
-};
+use crate::{apply::WorkflowWrite, loaded_workflow::LoadedWorkflow};
 
 /// The discussions of a task that are under way.
 fn open_discussions(known: &LoadedWorkflow, task: ObjectId) -> impl Iterator<Item = &TaskDiscussion> {
@@ -40,7 +39,7 @@ fn advance(
 ) -> Option<WorkflowWrite> {
     let (turns, new) = turns_with_absent(known, talking, unheard);
     let absent: Vec<AbsentParticipant> = talking.absent.iter().cloned().chain(new.iter().cloned()).collect();
-    let asked = discuss::expected_turns(&talking.settings, &turns);
+    let asked = discussion::expected_turns(&talking.settings, &turns);
     let mut sequence = i64::try_from(talking.recorded.len()).unwrap_or(0);
     let mut entered: Vec<i64> = talking.recorded.iter().copied().collect();
     let mut entries = Vec::new();
@@ -66,7 +65,7 @@ fn advance(
     }
     entered.sort_unstable();
     let (mut asks, mut end) = (Vec::new(), None);
-    match discuss::next_action(&talking.settings, &turns, talking.person_decision.as_ref()) {
+    match discussion::next_action(&talking.settings, &turns, talking.person_decision.as_ref()) {
         DiscussionAction::Wait => {}
         DiscussionAction::StartTurns(wanted) => {
             for ask in wanted {
@@ -103,7 +102,7 @@ fn turns_with_absent(
     };
     let mut turns = talking.turns.clone();
     let mut absent = Vec::new();
-    while let DiscussionAction::StartTurns(asks) = discuss::next_action(&talking.settings, &turns, None) {
+    while let DiscussionAction::StartTurns(asks) = discussion::next_action(&talking.settings, &turns, None) {
         let gone =
             |ask: NewTurn| Some(AbsentParticipant { index: ask.index, reason: why(&ask)?, agent: ask.agent });
         let gone: Vec<AbsentParticipant> = asks.into_iter().filter_map(gone).collect();

@@ -13,6 +13,15 @@ use emergent_domain::{
     task::Task,
     workflow::Deliverable,
 };
+use emergent_rules::workflow::{
+    discussion::{
+        DiscussionKind, DiscussionOutcome, DiscussionSettings, DiscussionTurn, NewTurn, Participant,
+        PersonDecision, TurnResult, Vote,
+    },
+    question::truncate,
+    select,
+    snapshot::DiscussionProgress,
+};
 use emergent_store::{Tx, runs, workflows};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,14 +29,7 @@ use serde_json::Value;
 use crate::{
     Result,
     apply::WorkflowWrite,
-    discuss::{
-        DiscussionKind, DiscussionOutcome, DiscussionSettings, DiscussionTurn, NewTurn, Participant,
-        PersonDecision, TurnResult, Vote,
-    },
     loaded_workflow::{self, LoadedWorkflow},
-    question::truncate,
-    select,
-    snapshot::DiscussionProgress,
 };
 
 pub(crate) use advance::advance_all;

@@ -5,6 +5,10 @@ use emergent_domain::{
     workflow::{Deliverable, WorkflowLink},
 };
 use emergent_executor::StartOptions;
+use emergent_rules::workflow::{
+    discussion::{DiscussionOutcome, EntryType, NewTurn},
+    question::truncate,
+};
 use emergent_store::{runs, workflows};
 use serde_json::{Value, json};
 
@@ -13,8 +17,6 @@ use crate::{
     Result,
     apply::{WorkflowTx, run_author},
     create,
-    discuss::{DiscussionOutcome, EntryType, NewTurn},
-    question::truncate,
     service::update_properties,
 };
 

@@ -11,10 +11,11 @@ mod questions;
 use std::collections::HashMap;
 
 use emergent_domain::ids::{ObjectId, RunId};
+use emergent_rules::workflow::{conclude::Judgement, question::Question};
 use tokio::task::{Id, JoinError, JoinSet};
 use tracing::warn;
 
-use crate::{apply::WorkflowWrite, conclude::Judgement, question::Question};
+use crate::apply::WorkflowWrite;
 
 pub(crate) use questions::{Judge, ask_for_agent, ask_for_results, judge_attempt};
 

@@ -7,21 +7,20 @@ use emergent_domain::{
     task::{Task, VerdictKind},
 };
 use emergent_executor::{Executor, ModelQuery};
-use tokio::time::Duration;
-use tracing::warn;
-
-use super::{AnswerState, JudgeAnswer, JudgeAnswers, QuestionKey};
-use crate::{
-    Dispatcher,
+use emergent_rules::workflow::{
     conclude::Judgement,
     evaluate::{self, Evaluation},
-    loaded_workflow::LoadedWorkflow,
     question::Question,
     select::{self, AgentCard},
     snapshot::Attempt,
     threading::{self, PriorResult},
     triage::{self, Failure, Triage},
 };
+use tokio::time::Duration;
+use tracing::warn;
+
+use super::{AnswerState, JudgeAnswer, JudgeAnswers, QuestionKey};
+use crate::{Dispatcher, loaded_workflow::LoadedWorkflow};
 
 /// How long a model may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);

@@ -146,7 +146,9 @@ fn the_third_identical_call_is_refused_and_the_fourth_ends_the_run() {
     assert_eq!(made(&answer(&mut machine, "", "a")), 1);
     assert_eq!(made(&answer(&mut machine, "", "a")), 1);
     let NextAction::CallTools(decisions) = answer(&mut machine, "", "a") else { panic!() };
-    let [CallDecision::Refuse { text, looped: Some(3), .. }] = &decisions[..] else { panic!("{decisions:?}") };
+    let [CallDecision::Refuse { text, looped: Some(3), .. }] = &decisions[..] else {
+        panic!("{decisions:?}")
+    };
     assert!(text.starts_with("LOOP DETECTED: You have called a with identical arguments 3 times."));
     let mut other = machine.clone();
     assert_eq!(made(&answer(&mut other, "", "ba")), 2, "something else in between starts afresh");

@@ -8,7 +8,7 @@ use emergent_domain::{ids::ObjectId, task::Task};
 use serde_json::{Value, json};
 
 use super::{PriorResult, result_heading};
-use crate::question::{Question, find_json_object, truncate};
+use crate::workflow::question::{Question, find_json_object, truncate};
 
 /// So many can be told without a choice, if they fit.
 const MAX_WITHOUT_SELECTION: usize = 6;

@@ -1,7 +1,7 @@
 //! Finds votes in what participants handed in or wrote.
 
 use super::{TurnResult, Vote};
-use crate::{
+use crate::workflow::{
     keywords::{find_keywords, split_words},
     question::{find_json_object, truncate},
 };

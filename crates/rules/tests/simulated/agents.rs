@@ -1,12 +1,12 @@
 //! How agents behave: well, badly, slowly, or not at all.
 
-use emergent_coordination::snapshot::Attempt;
 use emergent_domain::{
     run::{Reason, RunStatus},
     task::{Task, VerdictKind},
     verdict::{Verdict, VerdictWord},
     workflow::Amount,
 };
+use emergent_rules::workflow::snapshot::Attempt;
 use rand::{Rng, rngs::StdRng};
 
 #[derive(Debug, Clone, Copy)]

@@ -8,7 +8,7 @@ use emergent_testkit::fixtures;
 use serde_json::json;
 
 use super::*;
-use crate::{snapshot::DiscussionProgress, verdicts::parse_verdict};
+use crate::workflow::{snapshot::DiscussionProgress, verdicts::parse_verdict};
 
 /// A workflow with one task at work, whose run ended like this.
 fn ended(on_failure: OnFailure, status: RunStatus, reason: Option<Reason>) -> (Snapshot, ObjectId) {

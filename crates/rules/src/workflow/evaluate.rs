@@ -3,7 +3,7 @@
 use emergent_domain::task::Task;
 use serde_json::{Value, json};
 
-use crate::question::{Question, find_json_object, truncate};
+use crate::workflow::question::{Question, find_json_object, truncate};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evaluation {

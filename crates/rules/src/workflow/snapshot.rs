@@ -10,7 +10,7 @@ use emergent_domain::{
     workflow::Workflow,
 };
 
-use crate::foreign_blockers::{self, ForeignBlocker};
+use crate::workflow::foreign_blockers::{self, ForeignBlocker};
 
 /// The run of a task that is in progress, as it stands.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,7 +13,7 @@ use emergent_domain::{
     task::{Task, VerdictKind},
 };
 
-use crate::question::truncate;
+use crate::workflow::question::truncate;
 
 mod narrow;
 

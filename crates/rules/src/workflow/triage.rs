@@ -3,7 +3,7 @@
 use emergent_domain::{run::Reason, task::Task};
 use serde_json::{Value, json};
 
-use crate::{
+use crate::workflow::{
     question::{Question, find_json_object, truncate},
     select::AgentCard,
 };

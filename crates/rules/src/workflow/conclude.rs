@@ -8,7 +8,7 @@ use emergent_domain::{
 };
 use serde_json::Value;
 
-use crate::{
+use crate::workflow::{
     decide::{BUDGET_OPTIONS, TASK_OPTIONS, person_needed},
     snapshot::{Attempt, Snapshot},
     threading::append_failure,

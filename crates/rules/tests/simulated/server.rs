@@ -1,12 +1,12 @@
 //! A server: takes the workflow when nobody has it, and walks it by the rules that are tested. It
 //! may die before what it decided is written, or after, before it knows.
 
-use emergent_coordination::{
+use emergent_domain::{ids::RunId, task::TaskStatus};
+use emergent_rules::workflow::{
     conclude::conclude_in_snapshot,
     decide::{self, Action},
     snapshot::Snapshot,
 };
-use emergent_domain::{ids::RunId, task::TaskStatus};
 use rand::Rng;
 
 use super::{Decision, LEASE, Refusal, World};

@@ -12,7 +12,7 @@ pub struct Question {
 }
 
 /// The last JSON object in a text that has this field, and whole lines or a fence around it.
-pub(crate) fn find_json_object(text: &str, field: &str) -> Option<Value> {
+pub fn find_json_object(text: &str, field: &str) -> Option<Value> {
     // From behind, because models think aloud before they answer. Each `{` is tried once; a text
     // of nothing but braces is given up on soon.
     text.match_indices('{').rev().take(200).find_map(|(at, _)| {
@@ -22,7 +22,7 @@ pub(crate) fn find_json_object(text: &str, field: &str) -> Option<Value> {
 }
 
 /// A text's beginning, with a mark where something was left out.
-pub(crate) fn truncate(text: &str, chars: usize) -> String {
+pub fn truncate(text: &str, chars: usize) -> String {
     let text = text.trim();
     match text.char_indices().nth(chars) {
         None => text.to_owned(),

@@ -1,12 +1,12 @@
 //! The runs of attempts, from where they are queued to where they end, and what they cost.
 
-use emergent_coordination::snapshot::Attempt;
 use emergent_domain::{
     ids::{ObjectId, RunId},
     run::{Reason, RunStatus},
     task::VerdictKind,
     workflow::{Amount, WorkflowStatus},
 };
+use emergent_rules::workflow::snapshot::Attempt;
 use rand::Rng;
 
 use super::{

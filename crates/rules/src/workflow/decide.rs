@@ -8,7 +8,7 @@ use emergent_domain::{
     workflow::{OnFailure, WorkflowStatus},
 };
 
-use crate::{
+use crate::workflow::{
     snapshot::{DiscussionProgress, Snapshot},
     summary,
 };

@@ -7,7 +7,7 @@ use emergent_domain::{
 use emergent_testkit::fixtures;
 
 use super::*;
-use crate::foreign_blockers::{ForeignBlocker, TAKEN_MANUALLY};
+use crate::workflow::foreign_blockers::{ForeignBlocker, TAKEN_MANUALLY};
 
 /// Tasks of one workflow, one word each: `a!` is completed, `a?` at work, `a-` failed, `a~` skipped.
 /// What stands before `>` blocks what stands behind; a blocker in capitals is of another workflow.

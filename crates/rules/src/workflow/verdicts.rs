@@ -6,7 +6,7 @@ use emergent_domain::{
 };
 use serde_json::Value;
 
-use crate::{
+use crate::workflow::{
     keywords::{KeywordMatch, Word, find_keywords, split_words},
     question::{find_json_object, truncate},
 };

@@ -12,7 +12,7 @@ use super::{
     tasks,
     votes::{APPROVED, VoteOptions},
 };
-use crate::question::truncate;
+use crate::workflow::question::truncate;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DiscussionOutcome {

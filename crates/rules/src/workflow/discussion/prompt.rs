@@ -7,7 +7,7 @@ use super::{
     settings::{DiscussionSettings, EntryType, Participant},
     votes::VoteOptions,
 };
-use crate::question::truncate;
+use crate::workflow::question::truncate;
 
 /// Characters of what was said that one prompt repeats, shared by its entries. What is cut stands
 /// in the graph in full.

@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
-use emergent_coordination::{conclude::ConcludedAttempt, decide::Action, snapshot::Snapshot};
 use emergent_domain::{
     ids::{ObjectId, RunId},
     task::{Task, TaskStatus},
     workflow::{Amount, Workflow, WorkflowStatus},
 };
+use emergent_rules::workflow::{conclude::ConcludedAttempt, decide::Action, snapshot::Snapshot};
 
 use super::{World, runs::Run};
 

@@ -4,7 +4,7 @@ use emergent_domain::task::Task;
 use serde_json::json;
 
 use super::AgentCard;
-use crate::question::{Question, find_json_object, truncate};
+use crate::workflow::question::{Question, find_json_object, truncate};
 
 /// The question for a task that the rules are not clear about.
 pub fn selection_question(task: &Task, agents: &[AgentCard]) -> Question {

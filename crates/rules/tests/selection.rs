@@ -5,11 +5,11 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use emergent_coordination::select::{AgentCard, select_by_rules};
 use emergent_domain::{
     agent::AgentDefinition,
     task::{NewTask, Task},
 };
+use emergent_rules::workflow::select::{AgentCard, select_by_rules};
 use emergent_testkit::fixtures;
 use serde::Deserialize;
 

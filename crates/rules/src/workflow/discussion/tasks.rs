@@ -3,7 +3,7 @@
 use emergent_domain::task::{NewTask, Priority, VerdictKind};
 use serde_json::Value;
 
-use crate::question::find_json_object;
+use crate::workflow::question::find_json_object;
 
 const MAX_TASKS: usize = 50;
 

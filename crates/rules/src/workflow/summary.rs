@@ -6,21 +6,8 @@ use emergent_domain::{
     time::Timestamp,
     workflow::{Amount, WorkflowStatus},
 };
-use emergent_store::{Db, Tx, budget};
 
-use crate::{Result, loaded_workflow::LoadedWorkflow, question::truncate, snapshot::Snapshot};
-
-pub(crate) async fn summarize(
-    db: &Db,
-    known: &LoadedWorkflow,
-    status: WorkflowStatus,
-    now: Timestamp,
-) -> Result<String> {
-    let (project, id) = (known.workflow().project, known.workflow().id);
-    let read = move |tx: &mut Tx<'_>| budget::workflow_spend(tx, project, id);
-    let spent: Result<budget::WorkflowSpend, emergent_store::Error> = db.read(read).await;
-    Ok(summary_text(&known.snapshot, status, spent?.spent, now))
-}
+use crate::workflow::{question::truncate, snapshot::Snapshot};
 
 pub fn summary_text(snapshot: &Snapshot, status: WorkflowStatus, spent: Amount, now: Timestamp) -> String {
     let all = snapshot.tasks();
@@ -69,7 +56,7 @@ fn to_usd(amount: i64) -> f64 {
 }
 
 /// Why a task failed, in a line: what its last attempt came to. Empty for one that was not tried.
-pub(crate) fn last_failure(task: &Task) -> String {
+pub fn last_failure(task: &Task) -> String {
     let last = last_attempt(&task.failure_context);
     let said = last.strip_prefix("Attempt ").and_then(|rest| rest.split_once(": "));
     first_line(said.map_or(last, |(_, said)| said))
