@@ -1,19 +1,18 @@
-//! Tasks and workflows: what agents do to them, and who walks them.
+//! Workflows: the dispatcher that claims and drives them, what people do to them, and the tools that
+//! agents use on tasks.
 //!
-//! A dispatcher takes workflows and walks each: it looks (`known`), decides in values (`plan`,
-//! `settle`, `discuss`, `select`), and writes what was decided in one transaction (`apply`). What a
-//! person does to a workflow is in `service`; what agents do, in `tools`. SQL is the store's, HTTP
-//! the API's.
+//! A driver loads a workflow (`loaded_workflow`), lets `emergent_rules::workflow` decide over values,
+//! asks a model where the rules leave something open (`judge`), and writes the decisions in one
+//! transaction (`apply`). What people call is in `service`, what agents call in `tools`. SQL is in
+//! `store`, HTTP in `api`.
 
 mod apply;
-mod budgets;
+mod attempts;
 pub mod create;
 mod discussion;
-mod discussions;
-mod dispatch;
+mod dispatch_loop;
 mod dispatcher;
 pub mod error;
-mod follow;
 mod foreign_blockers;
 mod judge;
 mod loaded_workflow;
@@ -21,17 +20,20 @@ mod metrics;
 mod planning;
 mod prepare_attempt;
 mod service;
-mod steer;
-mod telling;
+mod task_prompt;
 pub mod tools;
+mod transactions;
 mod workflow_driver;
+mod workflow_tx;
 
-pub use budgets::{Budgets, DayBudget};
-pub use discussions::DiscussionDetail;
-pub use dispatch::{DryRun, DryRunTask};
 pub use dispatcher::{Dispatcher, Settings};
 pub use error::{Error, Result};
 pub use metrics::MetricsSnapshot;
 pub use planning::DEFAULT_PLANNER;
-pub use service::{TaskDetail, WorkflowDetail};
-pub use steer::TaskCommand;
+pub use service::{
+    budgets::{Budgets, DayBudget},
+    discussions::DiscussionDetail,
+    dispatch::{DryRun, DryRunTask},
+    tasks::TaskCommand,
+    workflows::{TaskDetail, WorkflowDetail},
+};

@@ -1,23 +1,26 @@
-//! What this process counts of the workflows it walks, since it started. It is counted when a
-//! transaction has committed: one that came too late has decided nothing.
+//! Counts decisions about workflows in this process since its start. Decisions are counted when their
+//! transaction has committed, because a stale one has decided nothing.
 
 use std::collections::BTreeMap;
 
 use emergent_domain::workflow::WorkflowStatus;
 use emergent_executor::telemetry::Histogram;
-use emergent_rules::workflow::conclude::{Transition, TransitionTo};
+use emergent_rules::workflow::transition::{Transition, TransitionTo};
 use parking_lot::Mutex;
 
-use crate::apply::{AttemptEnd, CommitResult, WorkflowWrite};
+use crate::{
+    apply::{AttemptEnd, WorkflowWrite},
+    workflow_tx::CommitResult,
+};
 
 const ESCALATE: &str = "escalate";
 
-/// Everything counted so far. Labels are words of this house, so there are few.
+/// All counts so far. Labels come from fixed sets, so there are few.
 #[derive(Debug, Clone, Default)]
 pub struct MetricsSnapshot {
     /// Workflows that ended, by status.
     pub ended: BTreeMap<&'static str, u64>,
-    /// Attempts that ended, by what was made of them.
+    /// Attempts that ended, by outcome.
     pub attempts: BTreeMap<&'static str, u64>,
     /// Decisions that were written, by kind.
     pub decisions: BTreeMap<&'static str, u64>,
@@ -37,30 +40,30 @@ impl Counters {
         *self.0.lock().ended.entry(status.as_str()).or_default() += 1;
     }
 
-    /// What cannot be written however often it is tried went to a person.
+    /// Counts a workflow that was escalated because its changes could not be written.
     pub fn record_escalation(&self) {
         *self.0.lock().decisions.entry(ESCALATE).or_default() += 1;
     }
 
-    /// What was decided in one look is written.
-    pub fn record_commit(&self, tally: DecisionCounts, applied: &CommitResult) {
-        let mut figures = self.0.lock();
-        for (kind, count) in tally.decisions {
-            *figures.decisions.entry(kind).or_default() += count;
+    /// Counts the decisions of a committed batch.
+    pub fn record_commit(&self, counts: DecisionCounts, applied: &CommitResult) {
+        let mut metrics = self.0.lock();
+        for (kind, count) in counts.decisions {
+            *metrics.decisions.entry(kind).or_default() += count;
         }
-        for (outcome, count) in tally.attempts {
-            *figures.attempts.entry(outcome).or_default() += count;
+        for (outcome, count) in counts.attempts {
+            *metrics.attempts.entry(outcome).or_default() += count;
         }
-        for status in tally.ended {
-            *figures.ended.entry(status.as_str()).or_default() += 1;
+        for status in counts.ended {
+            *metrics.ended.entry(status.as_str()).or_default() += 1;
         }
         for waited in &applied.queue_times {
-            figures.queue_time.add(*waited);
+            metrics.queue_time.add(*waited);
         }
     }
 }
 
-/// What one look decided, before it is written.
+/// The decisions of one batch.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct DecisionCounts {
     decisions: BTreeMap<&'static str, u64>,
@@ -70,26 +73,26 @@ pub(crate) struct DecisionCounts {
 
 impl DecisionCounts {
     pub fn from_writes(items: &[WorkflowWrite]) -> Self {
-        let mut tally = Self::default();
+        let mut counts = Self::default();
         for item in items {
             let Some(kind) = decision_label(item) else { continue };
-            *tally.decisions.entry(kind).or_default() += 1;
+            *counts.decisions.entry(kind).or_default() += 1;
             match item {
-                WorkflowWrite::ConcludeAttempt(settle) => {
-                    *tally.attempts.entry(attempt_outcome(settle)).or_default() += 1
+                WorkflowWrite::ConcludeAttempt(end) => {
+                    *counts.attempts.entry(attempt_outcome(end)).or_default() += 1
                 }
-                WorkflowWrite::MoveWorkflow { to, .. } if to.is_terminal() => tally.ended.push(*to),
+                WorkflowWrite::MoveWorkflow { to, .. } if to.is_terminal() => counts.ended.push(*to),
                 _ => {}
             }
         }
-        tally
+        counts
     }
 }
 
-/// What was decided; `None` for what only goes along with a decision.
+/// The label of a decision; `None` for a write that only accompanies one.
 fn decision_label(item: &WorkflowWrite) -> Option<&'static str> {
     Some(match item {
-        WorkflowWrite::StartAttempt(begun) if begun.resumed_run.is_some() => "resume",
+        WorkflowWrite::StartAttempt(attempt) if attempt.resumed_run.is_some() => "resume",
         WorkflowWrite::StartAttempt(_) => "start",
         WorkflowWrite::ConcludeAttempt(_) => "settle",
         WorkflowWrite::ChangeTask { step: Transition { to: TransitionTo::Skipped, .. }, .. } => "skip",
@@ -104,13 +107,13 @@ fn decision_label(item: &WorkflowWrite) -> Option<&'static str> {
     })
 }
 
-/// What was made of an attempt: the move of its own task.
-fn attempt_outcome(settle: &AttemptEnd) -> &'static str {
-    let own = settle.transitions.iter().find(|(step, _)| step.task == settle.task);
+/// The outcome of an attempt: the transition of its own task.
+fn attempt_outcome(end: &AttemptEnd) -> &'static str {
+    let own = end.transitions.iter().find(|(step, _)| step.task == end.task);
     match own.map(|(step, _)| &step.to) {
         Some(TransitionTo::Completed { .. }) => "completed",
         Some(TransitionTo::Retry { .. }) => "retried",
-        // Its verdict sends others back.
+        // Its verdict sends other tasks back.
         Some(TransitionTo::Reopened) => "sent_back",
         Some(TransitionTo::Failed { .. }) => "failed",
         Some(TransitionTo::Paused) => "paused",

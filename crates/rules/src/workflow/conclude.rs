@@ -1,9 +1,9 @@
-//! What the end of an attempt means for its task and for others, as values.
+//! What the end of an attempt means for its task and for other tasks.
 
 use emergent_domain::{
     ids::ObjectId,
     run::{Reason, RunStatus},
-    task::{NeedsPerson, Task, TaskStatus, VerdictKind},
+    task::{Task, TaskStatus, VerdictKind},
     workflow::OnFailure,
 };
 use serde_json::Value;
@@ -12,55 +12,17 @@ use crate::workflow::{
     decide::{BUDGET_OPTIONS, TASK_OPTIONS, person_needed},
     snapshot::{Attempt, Snapshot},
     threading::append_failure,
+    transition::{Transition, TransitionTo},
 };
 
-/// A change of one task, with the reason that is recorded.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Transition {
-    pub task: ObjectId,
-    pub to: TransitionTo,
-    pub reason: String,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum TransitionTo {
-    Completed {
-        output: Value,
-    },
-    /// Tried again, by this agent if one is named.
-    Retry {
-        failure_context: String,
-        agent: Option<String>,
-    },
-    /// Completed before, to be done again with what was found.
-    SentBack {
-        failure_context: String,
-    },
-    /// On its way back already: this is told to the next attempt as well.
-    FailureNoted {
-        failure_context: String,
-    },
-    /// Open again, without counting as an attempt that failed.
-    Reopened,
-    Failed {
-        failure_context: String,
-        /// Set when a person has to look at it, once everything else is done.
-        needs_person: Option<NeedsPerson>,
-    },
-    Skipped,
-    Paused,
-    /// Paused until it is asked, in the same conversation, for the verdict it owes.
-    AskedAgain,
-}
-
-/// What a look at an attempt came to, where somebody looked.
+/// What the judge, or the rules in its place, concluded about an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Judgement {
-    /// The output will not do.
+    /// The result is rejected and the task is done again.
     Redo {
         why: String,
     },
-    /// Once more, with this for the next attempt.
+    /// The task is tried again, and the next attempt reads this note.
     Retry {
         note: String,
     },
@@ -68,17 +30,17 @@ pub enum Judgement {
         agent: String,
         why: String,
     },
-    /// Somebody said that a person has to look at it.
+    /// The judge asks for a person.
     Escalate {
         why: String,
     },
-    /// Rules say that trying again cannot help.
+    /// The rules say that trying again cannot help.
     GiveUp {
         why: String,
     },
 }
 
-/// The attempt at `task` has ended.
+/// Returns the transitions that follow from the end of this attempt at `task`.
 pub fn conclude(
     snapshot: &Snapshot,
     task: &Task,
@@ -89,7 +51,7 @@ pub fn conclude(
         RunStatus::Completed if task.verdict != VerdictKind::None => apply_verdict(snapshot, task, attempt),
         RunStatus::Completed => match judged {
             Some(Judgement::Redo { why }) => {
-                retry_or_fail(snapshot, task, format!("what it brought will not do: {why}"), attempt, judged)
+                retry_or_fail(snapshot, task, format!("its result was rejected: {why}"), attempt, judged)
             }
             _ => complete(task, attempt, "its run completed".to_owned()),
         },
@@ -108,7 +70,7 @@ pub fn conclude(
         RunStatus::Cancelled => {
             fail_without_retry(snapshot, task, "its run was cancelled".to_owned(), attempt, TASK_OPTIONS)
         }
-        // Another try would meet the same wall.
+        // Another attempt would be refused by the same budget.
         RunStatus::Failed if attempt.reason == Some(Reason::Budget) => {
             fail_without_retry(snapshot, task, "the budget is used up".to_owned(), attempt, BUDGET_OPTIONS)
         }
@@ -128,7 +90,7 @@ fn single(task: &Task, to: TransitionTo, reason: String) -> Vec<Transition> {
     vec![Transition { task: task.id, to, reason }]
 }
 
-/// An attempt that failed is tried again while there are retries, then the task has failed.
+/// A failed attempt is retried while the task has retries left; then the task has failed.
 fn retry_or_fail(
     snapshot: &Snapshot,
     task: &Task,
@@ -165,7 +127,8 @@ fn retry_or_fail(
     }
 }
 
-/// A failure that no retry mends: a person is asked, unless what waits for it is to be skipped.
+/// A failure that a retry cannot fix. A person is asked, unless the workflow skips what depends on
+/// failed tasks.
 fn fail_without_retry(
     snapshot: &Snapshot,
     task: &Task,
@@ -179,7 +142,7 @@ fn fail_without_retry(
     single(task, TransitionTo::Failed { failure_context, needs_person }, why)
 }
 
-/// A verifying task says what becomes of those it judges.
+/// Applies the verdict of a verifying task to the tasks that it verifies.
 fn apply_verdict(snapshot: &Snapshot, task: &Task, attempt: &Attempt) -> Vec<Transition> {
     let Some(verdict) = &attempt.verdict else {
         if !attempt.asked_again {
@@ -198,7 +161,8 @@ fn apply_verdict(snapshot: &Snapshot, task: &Task, attempt: &Attempt) -> Vec<Tra
         return complete(task, attempt, format!("its verdict is {word}"));
     }
     let mut judged = snapshot.verified_tasks(task);
-    // What it does not wait for cannot be done again before it is asked again.
+    // The verifying task runs again after its blockers. A task that it does not wait for would not be
+    // done again before that, so it is not sent back.
     judged.retain(|one| snapshot.waits_for(task.id, one.id));
     judged.retain(|one| !matches!(one.status, TaskStatus::Failed | TaskStatus::Skipped));
     if judged.is_empty() {
@@ -211,14 +175,14 @@ fn apply_verdict(snapshot: &Snapshot, task: &Task, attempt: &Attempt) -> Vec<Tra
         false => verdict.issues.join("\n"),
     };
     let why = format!("`{}` says {word}: {issues}", task.key);
-    let mut moves = Vec::new();
+    let mut transitions = Vec::new();
     for one in &judged {
         let failure_context = append_failure(&one.failure_context, one.retry_count + 1, &why);
-        // Another verdict was faster.
+        // Another verdict has sent the task back already.
         if one.status != TaskStatus::Completed {
             if one.status == TaskStatus::Pending {
                 let failure_context = append_failure(&one.failure_context, one.retry_count, &why);
-                moves.push(Transition {
+                transitions.push(Transition {
                     task: one.id,
                     to: TransitionTo::FailureNoted { failure_context },
                     reason: why.clone(),
@@ -228,18 +192,18 @@ fn apply_verdict(snapshot: &Snapshot, task: &Task, attempt: &Attempt) -> Vec<Tra
         }
         if one.has_retries_left() {
             let to = TransitionTo::SentBack { failure_context };
-            moves.push(Transition { task: one.id, to, reason: why.clone() });
+            transitions.push(Transition { task: one.id, to, reason: why.clone() });
             continue;
         }
         let used = format!("{why}; {} retries are used up", one.max_retries);
         let needs_person = Some(person_needed(one, &used, TASK_OPTIONS));
-        moves.push(Transition {
+        transitions.push(Transition {
             task: one.id,
             to: TransitionTo::Failed { failure_context, needs_person },
             reason: used,
         });
     }
-    // What was built on it in between is done again, and so is the verdict.
+    // Tasks between the two were built on the rejected result, so they and the verdict are done again.
     let mut again: Vec<&Task> = judged.iter().flat_map(|one| snapshot.between(one.id, task.id)).collect();
     again.sort_by_key(|one| one.id);
     again.dedup_by_key(|one| one.id);
@@ -247,11 +211,22 @@ fn apply_verdict(snapshot: &Snapshot, task: &Task, attempt: &Attempt) -> Vec<Tra
     for one in again {
         if one.status == TaskStatus::Completed && !sent_back.contains(&one.id) {
             let why = format!("what it stands on goes back: {why}");
-            moves.push(Transition { task: one.id, to: TransitionTo::Reopened, reason: why });
+            transitions.push(Transition { task: one.id, to: TransitionTo::Reopened, reason: why });
         }
     }
-    moves.push(Transition { task: task.id, to: TransitionTo::Reopened, reason: why });
-    moves
+    transitions.push(Transition { task: task.id, to: TransitionTo::Reopened, reason: why });
+    transitions
+}
+
+/// The transition of a task whose attempt could not be started.
+pub fn fail_unstarted(snapshot: &Snapshot, task: &Task, why: &str, options: &[&str]) -> Transition {
+    let reason = format!("it could not be started: {why}");
+    let asks = snapshot.workflow.settings.on_failure == OnFailure::Escalate;
+    let to = TransitionTo::Failed {
+        failure_context: append_failure(&task.failure_context, task.retry_count + 1, &reason),
+        needs_person: asks.then(|| person_needed(task, &reason, options)),
+    };
+    Transition { task: task.id, to, reason }
 }
 
 fn failure_context(task: &Task, why: &str, attempt: &Attempt) -> String {
@@ -266,83 +241,30 @@ fn reason_label(reason: Option<Reason>) -> &'static str {
     reason.map_or("no reason given", Reason::as_str)
 }
 
-/// What the end of an attempt came to, with each task as it was before its move.
+/// An attempt that has ended, and the transitions that follow, each with its task as it was before.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConcludedAttempt {
     pub attempt: Attempt,
-    pub moves: Vec<(Transition, Task)>,
+    pub transitions: Vec<(Transition, Task)>,
 }
 
-/// Settles an attempt that has ended and moves the snapshot along, as the transaction will move the
-/// graph.
-pub fn conclude_in_snapshot(
-    snapshot: &mut Snapshot,
+/// Concludes the attempt at a task. The snapshot is not changed: the caller applies the transitions
+/// with [`Snapshot::apply`] when it decides to write them.
+pub fn conclude_attempt(
+    snapshot: &Snapshot,
     id: ObjectId,
     judged: Option<&Judgement>,
 ) -> Option<ConcludedAttempt> {
-    let task = snapshot.get(id)?.clone();
-    let attempt = snapshot.attempts.get(&id)?.clone();
-    let moves = conclude(snapshot, &task, &attempt, judged);
-    let mut made = Vec::with_capacity(moves.len());
-    for step in moves {
-        let Some(moved) = snapshot.get_mut(step.task) else { continue };
-        let before = moved.clone();
-        apply_transition(moved, &step.to);
-        made.push((step, before));
-    }
-    // A run that goes on takes along what was discussed in it.
-    if snapshot.get(id).is_some_and(|task| task.status != TaskStatus::Paused) {
-        snapshot.attempts.remove(&id);
-        snapshot.discussions.remove(&id);
-    }
-    Some(ConcludedAttempt { attempt, moves: made })
-}
-
-/// Makes a move in memory, as the transaction makes it in the graph.
-fn apply_transition(task: &mut Task, to: &TransitionTo) {
-    if !matches!(to, TransitionTo::FailureNoted { .. }) {
-        task.needs_person = None;
-    }
-    let leave = |task: &mut Task| {
-        task.run = None;
-        task.resumes = 0;
-        if !task.agent_is_named {
-            task.assigned_agent = None;
-        }
-    };
-    match to {
-        TransitionTo::Completed { output } => {
-            task.status = TaskStatus::Completed;
-            task.output = Some(output.clone());
-        }
-        TransitionTo::Retry { failure_context, agent } => {
-            leave(task);
-            task.status = TaskStatus::Pending;
-            task.retry_count += 1;
-            task.failure_context.clone_from(failure_context);
-            if agent.is_some() {
-                task.assigned_agent.clone_from(agent);
-            }
-        }
-        TransitionTo::SentBack { failure_context } => {
-            leave(task);
-            task.status = TaskStatus::Pending;
-            task.retry_count += 1;
-            task.failure_context.clone_from(failure_context);
-        }
-        TransitionTo::FailureNoted { failure_context } => task.failure_context.clone_from(failure_context),
-        TransitionTo::Reopened => {
-            leave(task);
-            task.status = TaskStatus::Pending;
-        }
-        TransitionTo::Failed { failure_context, needs_person } => {
-            task.status = TaskStatus::Failed;
-            task.failure_context.clone_from(failure_context);
-            task.needs_person.clone_from(needs_person);
-        }
-        TransitionTo::Skipped => task.status = TaskStatus::Skipped,
-        TransitionTo::Paused | TransitionTo::AskedAgain => task.status = TaskStatus::Paused,
-    }
+    let task = snapshot.get(id)?;
+    let attempt = snapshot.attempts.get(&id)?;
+    let transitions = conclude(snapshot, task, attempt, judged)
+        .into_iter()
+        .filter_map(|transition| {
+            let before = snapshot.get(transition.task)?.clone();
+            Some((transition, before))
+        })
+        .collect();
+    Some(ConcludedAttempt { attempt: attempt.clone(), transitions })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a dispatcher knows of a workflow at one moment, and what its tasks mean to one another.
+//! The state of a workflow at one moment: its tasks, what blocks what, attempts and discussions.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,10 @@ use emergent_domain::{
     workflow::Workflow,
 };
 
-use crate::workflow::foreign_blockers::{self, ForeignBlocker};
+use crate::workflow::{
+    foreign_blockers::{self, ForeignBlocker},
+    transition::{AttemptMode, Change, Transition},
+};
 
 /// The run of a task that is in progress, as it stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,26 +24,26 @@ pub struct Attempt {
     pub reason: Option<Reason>,
     pub summary: String,
     pub error: Option<String>,
-    /// What a verifying task found, once it has ended.
+    /// The verdict of a verifying task, once its run has ended.
     pub verdict: Option<Verdict>,
-    /// It goes on from a run that completed without one.
+    /// True if the run resumes one that completed without a verdict.
     pub asked_again: bool,
 }
 
-/// How far the discussions of a task have come; of several, the first of these that one is at.
+/// How far the discussions of a task are. With several discussions, the one that is furthest behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiscussionProgress {
-    /// Somebody speaks, or is to be asked.
+    /// A turn is running, or has to be started.
     Open,
     /// A person has to decide.
     Escalated,
-    /// The outcome is there: the task is done with it, unless it wants a review besides.
+    /// All are decided. The task is done unless it also requires a review.
     Resolved,
-    /// As before, and the review that a task wants was among them.
+    /// All are decided, and the review that the task requires was among them.
     Reviewed,
 }
 
-/// A workflow with its tasks, indexed for the questions that are asked again and again.
+/// A workflow with its tasks, indexed for the questions that the rules ask often.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     pub workflow: Workflow,
@@ -48,19 +51,19 @@ pub struct Snapshot {
     index: HashMap<ObjectId, usize>,
     blockers: Vec<Vec<usize>>,
     dependents: Vec<Vec<usize>>,
-    /// What each task waits for in other workflows, or in none.
+    /// The open blockers of each task that belong to another workflow, or to none.
     foreign_blockers: HashMap<ObjectId, Vec<ForeignBlocker>>,
     /// Tasks with such a blocker, whether it is completed or not.
     has_foreign_blocker: HashSet<ObjectId>,
-    /// How many wait for each, directly or not.
+    /// How many tasks wait for each task, directly or not.
     dependent_counts: Vec<usize>,
     pub attempts: HashMap<ObjectId, Attempt>,
     pub discussions: HashMap<ObjectId, DiscussionProgress>,
 }
 
 impl Snapshot {
-    /// `blocks`: (blocker, blocked). A blocker that is not among the tasks holds up when it is among
-    /// those `outside`.
+    /// `blocks` has pairs of (blocker, blocked). A blocker that is not one of the tasks counts only if
+    /// it is in `outside`, which has the open ones.
     pub fn new(
         workflow: Workflow,
         tasks: Vec<Task>,
@@ -68,9 +71,9 @@ impl Snapshot {
         outside: &[ForeignBlocker],
     ) -> Self {
         let index: HashMap<ObjectId, usize> =
-            tasks.iter().enumerate().map(|(place, task)| (task.id, place)).collect();
+            tasks.iter().enumerate().map(|(position, task)| (task.id, position)).collect();
         let (mut blockers, mut dependents) = (vec![Vec::new(); tasks.len()], vec![Vec::new(); tasks.len()]);
-        let mut held: HashMap<ObjectId, Vec<ForeignBlocker>> = HashMap::new();
+        let mut open_blockers: HashMap<ObjectId, Vec<ForeignBlocker>> = HashMap::new();
         for (from, to) in blocks {
             match (index.get(from), index.get(to)) {
                 (Some(from), Some(to)) => {
@@ -79,13 +82,13 @@ impl Snapshot {
                 }
                 (None, Some(_)) => {
                     let open = outside.iter().filter(|one| one.id == *from).cloned();
-                    held.entry(*to).or_default().extend(open);
+                    open_blockers.entry(*to).or_default().extend(open);
                 }
                 _ => {}
             }
         }
-        let has_foreign_blocker = held.keys().copied().collect();
-        held.retain(|_, blockers| !blockers.is_empty());
+        let has_foreign_blocker = open_blockers.keys().copied().collect();
+        open_blockers.retain(|_, blockers| !blockers.is_empty());
         let dependent_counts = count_dependents(&dependents);
         Self {
             workflow,
@@ -93,7 +96,7 @@ impl Snapshot {
             index,
             blockers,
             dependents,
-            foreign_blockers: held,
+            foreign_blockers: open_blockers,
             has_foreign_blocker,
             dependent_counts,
             attempts: HashMap::new(),
@@ -106,11 +109,7 @@ impl Snapshot {
     }
 
     pub fn get(&self, id: ObjectId) -> Option<&Task> {
-        self.index.get(&id).map(|place| &self.tasks[*place])
-    }
-
-    pub fn get_mut(&mut self, id: ObjectId) -> Option<&mut Task> {
-        self.index.get(&id).map(|place| &mut self.tasks[*place])
+        self.index.get(&id).map(|position| &self.tasks[*position])
     }
 
     pub fn by_key(&self, key: &str) -> Option<&Task> {
@@ -119,21 +118,21 @@ impl Snapshot {
 
     /// The tasks a task waits for itself.
     pub fn blockers(&self, id: ObjectId) -> impl Iterator<Item = &Task> {
-        let places = self.index.get(&id).map(|place| self.blockers[*place].as_slice()).unwrap_or_default();
-        places.iter().map(|place| &self.tasks[*place])
+        let positions =
+            self.index.get(&id).map(|position| self.blockers[*position].as_slice()).unwrap_or_default();
+        positions.iter().map(|position| &self.tasks[*position])
     }
 
-    /// Those it waits for through others, the nearest first and so many at most; its direct blockers
-    /// not included.
-    pub fn indirect_blockers(&self, id: ObjectId, most: usize) -> Vec<&Task> {
+    /// The tasks that a task waits for through its direct blockers, the nearest first.
+    pub fn indirect_blockers(&self, id: ObjectId, limit: usize) -> Vec<&Task> {
         let Some(start) = self.index.get(&id) else { return Vec::new() };
         let mut seen: HashSet<usize> = self.blockers[*start].iter().copied().collect();
         let mut level = self.blockers[*start].clone();
         let mut found = Vec::new();
         while !level.is_empty() {
             let mut next = Vec::new();
-            for before in level.iter().flat_map(|place| &self.blockers[*place]) {
-                if found.len() == most {
+            for before in level.iter().flat_map(|position| &self.blockers[*position]) {
+                if found.len() == limit {
                     return found;
                 }
                 if seen.insert(*before) {
@@ -163,12 +162,12 @@ impl Snapshot {
         self.has_foreign_blocker.contains(&id)
     }
 
-    /// Whether any blocker is in another workflow: nobody tells when that one is done.
+    /// Whether any blocker is outside this workflow. No event wakes the dispatcher when it completes.
     pub fn has_foreign_blockers(&self) -> bool {
         !self.foreign_blockers.is_empty()
     }
 
-    /// What a task waits for that nobody walks here, in words.
+    /// Describes what a task waits for that this workflow does not drive.
     pub fn describe_wait(&self, task: &Task) -> Option<String> {
         foreign_blockers::describe_wait(
             task,
@@ -177,8 +176,8 @@ impl Snapshot {
         )
     }
 
-    /// Pending tasks that can start, in the order in which they should: the most urgent, then what
-    /// most others wait for, then the oldest.
+    /// Pending tasks that can start, in order: by priority, then by how many tasks wait for them, then
+    /// by age.
     pub fn available(&self) -> Vec<&Task> {
         let mut free: Vec<(usize, &Task)> = self
             .tasks
@@ -186,30 +185,72 @@ impl Snapshot {
             .enumerate()
             .filter(|(_, task)| task.status == TaskStatus::Pending && self.is_unblocked(task))
             .collect();
-        free.sort_by_key(|(place, task)| {
-            (task.priority, std::cmp::Reverse(self.dependent_counts[*place]), task.created_at, task.id)
+        free.sort_by_key(|(position, task)| {
+            (task.priority, std::cmp::Reverse(self.dependent_counts[*position]), task.created_at, task.id)
         });
         free.into_iter().map(|(_, task)| task).collect()
     }
 
-    /// Tasks in progress that are this dispatcher's: one that a person or an agent took by hand has
-    /// no attempt, and takes no slot.
+    /// Counts tasks in progress that have an attempt. A task that a person or an agent took by hand
+    /// has none, and needs no slot.
     pub fn running_attempts(&self) -> usize {
-        let at_work = |task: &&Task| {
+        let has_running_attempt = |task: &&Task| {
             task.status == TaskStatus::InProgress
                 && self.attempts.contains_key(&task.id)
                 && self.discussions.get(&task.id) != Some(&DiscussionProgress::Escalated)
         };
-        self.tasks.iter().filter(at_work).count()
+        self.tasks.iter().filter(has_running_attempt).count()
     }
 
-    /// An attempt is on its way.
-    pub fn record_attempt_start(&mut self, id: ObjectId, run: RunId, agent: &str, resumed: bool) {
+    /// Makes a decided change in memory, as the transaction makes it in the graph. Decisions that
+    /// follow in the same pass see the state after it.
+    pub fn apply(&mut self, change: &Change<'_>) {
+        match change {
+            Change::AttemptStarted { task, run, agent, mode } => {
+                self.start_attempt(*task, *run, agent, *mode);
+            }
+            Change::AttemptConcluded { task, transitions } => {
+                transitions.iter().for_each(|transition| self.move_task(transition));
+                // A run that is resumed keeps its attempt and what was discussed in it.
+                if self.get(*task).is_some_and(|task| task.status != TaskStatus::Paused) {
+                    self.attempts.remove(task);
+                    self.discussions.remove(task);
+                }
+            }
+            Change::TaskMoved(transition) => self.move_task(transition),
+        }
+    }
+
+    /// The transaction with the decided changes was committed: the tasks and the workflow have these
+    /// versions now.
+    pub fn set_committed(&mut self, versions: &[(ObjectId, i64)], revision: i64) {
+        for (task, version) in versions {
+            if let Some(task) = self.get_mut(*task) {
+                task.version = *version;
+            }
+        }
+        self.workflow.revision = revision;
+    }
+
+    pub(super) fn get_mut(&mut self, id: ObjectId) -> Option<&mut Task> {
+        self.index.get(&id).map(|position| &mut self.tasks[*position])
+    }
+
+    fn move_task(&mut self, transition: &Transition) {
+        if let Some(task) = self.get_mut(transition.task) {
+            transition.to.apply_to(task);
+        }
+    }
+
+    fn start_attempt(&mut self, id: ObjectId, run: RunId, agent: &str, mode: AttemptMode) {
         let Some(task) = self.get_mut(id) else { return };
         task.status = TaskStatus::InProgress;
         task.run = Some(run);
         task.assigned_agent = Some(agent.to_owned());
-        task.resumes = if resumed { task.resumes + 1 } else { 0 };
+        task.resumes = match mode {
+            AttemptMode::New => 0,
+            AttemptMode::Resumed => task.resumes + 1,
+        };
         let attempt = Attempt {
             run,
             agent: agent.to_owned(),
@@ -228,7 +269,14 @@ impl Snapshot {
         if task.verifies.is_empty() {
             return self.blockers(task.id).collect();
         }
-        task.verifies.iter().filter_map(|key| self.by_key(key)).filter(|one| one.id != task.id).collect()
+        let mut verified: Vec<&Task> = Vec::new();
+        for other in task.verifies.iter().filter_map(|key| self.by_key(key)) {
+            // A task that is named twice is sent back once.
+            if other.id != task.id && verified.iter().all(|known| known.id != other.id) {
+                verified.push(other);
+            }
+        }
+        verified
     }
 
     /// Whether a task waits for another, directly or not.
@@ -239,55 +287,55 @@ impl Snapshot {
         }
     }
 
-    /// What lies on a way from one task to another, neither included.
+    /// The tasks on the paths between two tasks, without the two.
     pub fn between(&self, from: ObjectId, to: ObjectId) -> Vec<&Task> {
         let (Some(from), Some(to)) = (self.index.get(&from), self.index.get(&to)) else { return Vec::new() };
         let after = reachable(&self.dependents, *from);
         let before = reachable(&self.blockers, *to);
         let mut both: Vec<usize> = after.intersection(&before).copied().collect();
         both.sort_unstable();
-        both.into_iter().map(|place| &self.tasks[place]).collect()
+        both.into_iter().map(|position| &self.tasks[position]).collect()
     }
 }
 
 fn reachable(edges: &[Vec<usize>], from: usize) -> HashSet<usize> {
     let mut seen = HashSet::new();
     let mut level = edges[from].clone();
-    while let Some(place) = level.pop() {
-        if seen.insert(place) {
-            level.extend(&edges[place]);
+    while let Some(position) = level.pop() {
+        if seen.insert(position) {
+            level.extend(&edges[position]);
         }
     }
     seen
 }
 
-/// For each task how many are reached from it. Bits of everything that comes after, put together
-/// from the last task to the first.
+/// Counts for each task the tasks that can be reached from it. Each task has a bit set of its
+/// dependents, which is the union of the sets of its direct dependents.
 fn count_dependents(after: &[Vec<usize>]) -> Vec<usize> {
     let words = after.len().div_ceil(64);
     let mut reached: Vec<Option<Vec<u64>>> = vec![None; after.len()];
     for start in 0..after.len() {
         let mut stack = vec![start];
-        while let Some(place) = stack.last().copied() {
-            if reached[place].is_some() {
+        while let Some(position) = stack.last().copied() {
+            if reached[position].is_some() {
                 stack.pop();
                 continue;
             }
             let open: Vec<usize> =
-                after[place].iter().copied().filter(|next| reached[*next].is_none()).collect();
-            // There is no way round: such an edge was refused when it was written.
+                after[position].iter().copied().filter(|next| reached[*next].is_none()).collect();
+            // Cycles are refused when edges are written; the bound only protects against bad data.
             if !open.is_empty() && stack.len() <= after.len() {
                 stack.extend(open);
                 continue;
             }
             let mut bits = vec![0u64; words];
-            for next in &after[place] {
+            for next in &after[position] {
                 bits[next / 64] |= 1 << (next % 64);
                 if let Some(further) = &reached[*next] {
                     bits.iter_mut().zip(further).for_each(|(one, other)| *one |= other);
                 }
             }
-            reached[place] = Some(bits);
+            reached[position] = Some(bits);
             stack.pop();
         }
     }

@@ -1,5 +1,5 @@
-//! What is said of a workflow once it is over: what was done, what failed and why, what it cost,
-//! how long it took, and where the results are.
+//! The summary of a workflow that has ended: what was done, what failed and why, what it cost, how long
+//! it took, and where the results are.
 
 use emergent_domain::{
     task::{Task, TaskStatus},
@@ -7,7 +7,11 @@ use emergent_domain::{
     workflow::{Amount, WorkflowStatus},
 };
 
-use crate::workflow::{question::truncate, snapshot::Snapshot};
+use crate::workflow::{
+    question::truncate,
+    snapshot::Snapshot,
+    threading::{newest_failure, newest_failure_text},
+};
 
 pub fn summary_text(snapshot: &Snapshot, status: WorkflowStatus, spent: Amount, now: Timestamp) -> String {
     let all = snapshot.tasks();
@@ -34,7 +38,11 @@ pub fn summary_text(snapshot: &Snapshot, status: WorkflowStatus, spent: Amount, 
         lines.push(format!("- {} by {}{tries}: {}", named(task), agent_of(task), first_line(said)));
     }
     for task in of(TaskStatus::Failed) {
-        lines.push(format!("- {} failed: {}", named(task), first_line(last_attempt(&task.failure_context))));
+        lines.push(format!(
+            "- {} failed: {}",
+            named(task),
+            first_line(newest_failure(&task.failure_context))
+        ));
     }
     for task in of(TaskStatus::Skipped) {
         lines.push(format!("- {} was skipped", named(task)));
@@ -55,15 +63,10 @@ fn to_usd(amount: i64) -> f64 {
     amount as f64 / 1e6
 }
 
-/// Why a task failed, in a line: what its last attempt came to. Empty for one that was not tried.
+/// Why a task failed, in one line: the newest entry of its failure context. Empty for a task that was
+/// never tried.
 pub fn last_failure(task: &Task) -> String {
-    let last = last_attempt(&task.failure_context);
-    let said = last.strip_prefix("Attempt ").and_then(|rest| rest.split_once(": "));
-    first_line(said.map_or(last, |(_, said)| said))
-}
-
-fn last_attempt(context: &str) -> &str {
-    context.rfind("Attempt ").map_or(context, |at| &context[at..])
+    first_line(newest_failure_text(&task.failure_context))
 }
 
 fn first_line(text: &str) -> String {

@@ -87,8 +87,8 @@ impl Database {
         assert_eq!(status[&id], expected, "an attempt begins from {expected}");
     }
 
-    fn settled(&mut self, enacted: &ConcludedAttempt, after: &[Task]) {
-        for ((step, _), after) in enacted.moves.iter().zip(after) {
+    fn settled(&mut self, concluded: &ConcludedAttempt, after: &[Task]) {
+        for ((step, _), after) in concluded.transitions.iter().zip(after) {
             let found = self.task(step.task);
             let (from, to) = (found.status, after.status);
             assert!(from.can_become(to, true), "{from} may not become {to}");
@@ -141,7 +141,7 @@ impl World {
                     found.version += 1;
                     self.begin(*task, *run);
                 }
-                Decision::Settled(enacted, after) => self.db.settled(enacted, after),
+                Decision::Settled(concluded, after) => self.db.settled(concluded, after),
                 Decision::Other(next) => self.db.other(next),
             }
         }

@@ -3,9 +3,10 @@
 
 use emergent_domain::{ids::RunId, task::TaskStatus};
 use emergent_rules::workflow::{
-    conclude::conclude_in_snapshot,
+    conclude::conclude_attempt,
     decide::{self, Action},
     snapshot::Snapshot,
+    transition::{AttemptMode, Change, Transition, TransitionTo},
 };
 use rand::Rng;
 
@@ -85,12 +86,8 @@ impl Server {
         match world.commit(self.which, seen, &decisions) {
             Ok(revision) => {
                 known.workflow = world.db.workflow.clone();
-                known.workflow.revision = revision;
-                for task in &world.db.tasks {
-                    if let Some(own) = known.get_mut(task.id) {
-                        own.version = task.version;
-                    }
-                }
+                let versions: Vec<_> = world.db.tasks.iter().map(|task| (task.id, task.version)).collect();
+                known.set_committed(&versions, revision);
                 self.known = Some(known);
             }
             Err(Refusal::Stale | Refusal::Lost) => self.known = None,
@@ -107,25 +104,29 @@ fn decide(known: &mut Snapshot) -> Vec<Decision> {
     let mut decisions = Vec::new();
     for next in decide::after_ended_runs(known) {
         if let Action::ConcludeAttempt(task) = next
-            && let Some(enacted) = conclude_in_snapshot(known, task, None)
+            && let Some(concluded) = conclude_attempt(known, task, None)
         {
-            let after = enacted.moves.iter().filter_map(|(step, _)| known.get(step.task).cloned()).collect();
-            decisions.push(Decision::Settled(Box::new(enacted), after));
+            let transitions: Vec<_> =
+                concluded.transitions.iter().map(|(transition, _)| transition).collect();
+            known.apply(&Change::AttemptConcluded { task, transitions: transitions.clone() });
+            let after =
+                transitions.iter().filter_map(|transition| known.get(transition.task).cloned()).collect();
+            decisions.push(Decision::Settled(Box::new(concluded), after));
         }
     }
     for next in decide::startable(known, usize::MAX) {
         let (Action::StartAttempt(id) | Action::ResumeAttempt(id)) = next else { continue };
         let resumed = known.get(id).is_some_and(|task| task.status == TaskStatus::Paused);
         let run = RunId::new();
-        known.record_attempt_start(id, run, "somebody", resumed);
+        let mode = if resumed { AttemptMode::Resumed } else { AttemptMode::New };
+        known.apply(&Change::AttemptStarted { task: id, run, agent: "somebody", mode });
         decisions.push(Decision::Begin { task: id, run, resumed });
     }
     if decisions.is_empty() {
         for next in decide::when_idle(known) {
-            if let Action::SkipTask { task, .. } = &next
-                && let Some(task) = known.get_mut(*task)
-            {
-                task.status = TaskStatus::Skipped;
+            if let Action::SkipTask { task, why } = &next {
+                let skipped = Transition { task: *task, to: TransitionTo::Skipped, reason: why.clone() };
+                known.apply(&Change::TaskMoved(&skipped));
             }
             decisions.push(Decision::Other(next));
         }

@@ -8,7 +8,11 @@ use emergent_testkit::fixtures;
 use serde_json::json;
 
 use super::*;
-use crate::workflow::{snapshot::DiscussionProgress, verdicts::parse_verdict};
+use crate::workflow::{
+    snapshot::DiscussionProgress,
+    transition::{AttemptMode, Change},
+    verdicts::parse_verdict,
+};
 
 /// A workflow with one task at work, whose run ended like this.
 fn ended(on_failure: OnFailure, status: RunStatus, reason: Option<Reason>) -> (Snapshot, ObjectId) {
@@ -20,10 +24,22 @@ fn ended(on_failure: OnFailure, status: RunStatus, reason: Option<Reason>) -> (S
     let settings = WorkflowSettings { on_failure, ..WorkflowSettings::default() };
     let workflow = fixtures::workflow(ProjectId::new(), settings, Timestamp::from_micros(0));
     let mut snapshot = Snapshot::new(workflow, vec![task], &[], &[]);
-    snapshot.record_attempt_start(id, run, "builder", false);
+    snapshot.apply(&Change::AttemptStarted { task: id, run: run, agent: "builder", mode: AttemptMode::New });
     let attempt = snapshot.attempts.get_mut(&id).expect("an attempt");
     (attempt.status, attempt.reason) = (status, reason);
     (snapshot, id)
+}
+
+/// Concludes the attempt and applies what follows, as the dispatcher does.
+fn conclude_and_apply(
+    snapshot: &mut Snapshot,
+    id: ObjectId,
+    judged: Option<&Judgement>,
+) -> Option<ConcludedAttempt> {
+    let concluded = conclude_attempt(snapshot, id, judged)?;
+    let transitions = concluded.transitions.iter().map(|(transition, _)| transition).collect();
+    snapshot.apply(&Change::AttemptConcluded { task: id, transitions });
+    Some(concluded)
 }
 
 /// What becomes of the task, and whether a person is asked.
@@ -34,7 +50,7 @@ fn check(
     expected: (TaskStatus, bool),
 ) {
     let (mut snapshot, id) = ended(on_failure, status, reason);
-    conclude_in_snapshot(&mut snapshot, id, judged.as_ref()).expect("it is settled");
+    conclude_and_apply(&mut snapshot, id, judged.as_ref()).expect("it is settled");
     let task = snapshot.get(id).expect("the task");
     assert_eq!(
         (task.status, task.needs_person.is_some()),
@@ -74,7 +90,7 @@ fn a_run_that_goes_on_keeps_what_was_discussed_in_it_and_a_new_attempt_does_not(
     {
         let (mut snapshot, id) = ended(OnFailure::Escalate, status, None);
         snapshot.discussions.insert(id, DiscussionProgress::Resolved);
-        conclude_in_snapshot(&mut snapshot, id, None).expect("it is settled");
+        conclude_and_apply(&mut snapshot, id, None).expect("it is settled");
         assert_eq!(snapshot.discussions.contains_key(&id), kept, "{status}");
     }
 }
@@ -85,7 +101,7 @@ fn who_owes_a_verdict_is_asked_for_it_once_more_and_then_has_failed() {
         let (mut snapshot, id) = ended(OnFailure::Escalate, RunStatus::Completed, None);
         snapshot.get_mut(id).expect("the task").verdict = VerdictKind::Test;
         snapshot.attempts.get_mut(&id).expect("an attempt").asked_again = asked_again;
-        conclude_in_snapshot(&mut snapshot, id, None).expect("it is settled");
+        conclude_and_apply(&mut snapshot, id, None).expect("it is settled");
         let task = snapshot.get(id).expect("the task");
         assert_eq!((task.status, task.retry_count), (expected, retries), "asked again: {asked_again}");
     }
@@ -104,12 +120,17 @@ fn everybody_whom_a_verdict_fails_for_good_needs_a_person() {
     let workflow = fixtures::workflow(ProjectId::new(), settings, Timestamp::from_micros(0));
     let tasks = built.into_iter().chain([judge]).collect();
     let mut snapshot = Snapshot::new(workflow, tasks, &blocks, &[]);
-    snapshot.record_attempt_start(id, RunId::new(), "tester", false);
+    snapshot.apply(&Change::AttemptStarted {
+        task: id,
+        run: RunId::new(),
+        agent: "tester",
+        mode: AttemptMode::New,
+    });
     let attempt = snapshot.attempts.get_mut(&id).expect("an attempt");
     attempt.status = RunStatus::Completed;
     let said = json!({ "verdict": "FAIL", "issues": ["it does not start"], "summary": "no" });
     attempt.verdict = parse_verdict(VerdictKind::Test, Some(&said), "");
-    conclude_in_snapshot(&mut snapshot, id, None).expect("it is settled");
+    conclude_and_apply(&mut snapshot, id, None).expect("it is settled");
     for key in ["a", "b"] {
         let task = snapshot.by_key(key).expect("the task");
         let needs = task.needs_person.as_ref().expect("a person is asked about each");
@@ -120,7 +141,7 @@ fn everybody_whom_a_verdict_fails_for_good_needs_a_person() {
 #[test]
 fn what_could_not_be_paid_goes_on_with_more_budget() {
     let (mut snapshot, id) = ended(OnFailure::Escalate, RunStatus::Failed, Some(Reason::Budget));
-    conclude_in_snapshot(&mut snapshot, id, None).expect("it is settled");
+    conclude_and_apply(&mut snapshot, id, None).expect("it is settled");
     let needs = snapshot.get(id).and_then(|task| task.needs_person.clone()).expect("a person is asked");
     assert_eq!(needs.options, ["resume", "skip", "cancel"]);
 }

@@ -8,6 +8,7 @@ use emergent_testkit::fixtures;
 
 use super::*;
 use crate::workflow::foreign_blockers::{ForeignBlocker, TAKEN_MANUALLY};
+use crate::workflow::transition::{AttemptMode, Change};
 
 /// Tasks of one workflow, one word each: `a!` is completed, `a?` at work, `a-` failed, `a~` skipped.
 /// What stands before `>` blocks what stands behind; a blocker in capitals is of another workflow.
@@ -144,7 +145,12 @@ fn what_an_agent_had_discussed_does_not_stand_for_the_review_its_task_wants() {
     let check = |wants: bool, talk: Option<DiscussionProgress>, expected: fn(ObjectId) -> Action| {
         let mut snapshot = world(OnFailure::Escalate, "a?", &[], &[]);
         let id = snapshot.tasks()[0].id;
-        snapshot.record_attempt_start(id, RunId::new(), "writer", false);
+        snapshot.apply(&Change::AttemptStarted {
+            task: id,
+            run: RunId::new(),
+            agent: "writer",
+            mode: AttemptMode::New,
+        });
         snapshot.attempts.get_mut(&id).expect("an attempt").status = RunStatus::Completed;
         snapshot.get_mut(id).expect("a task").requires_collaboration = wants;
         snapshot.discussions.extend(talk.map(|talk| (id, talk)));

@@ -8,11 +8,13 @@
 //! `settings` is what a discussion is about, `kinds` how each kind goes, `walk` how a phase is
 //! gone through, `tally` and `read` how votes are counted and found, `prompt` the wording.
 
+mod advance;
 mod kinds;
 mod outcome;
 mod prompt;
 mod replay;
 mod settings;
+mod state;
 mod tally;
 mod tasks;
 mod votes;
@@ -20,8 +22,12 @@ mod votes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use advance::{DiscussionEnd, DiscussionStep, NewEntry, advance};
 pub use outcome::{DiscussionOutcome, Dissent, RankedOption};
 pub use settings::{DiscussionKind, DiscussionSettings, EntryType, Participant, Phase};
+pub use state::{
+    AbsentParticipant, TaskDiscussion, TurnRun, append_decisions, overall_progress, review_settings,
+};
 
 use replay::Replay;
 

@@ -15,8 +15,10 @@ use emergent_domain::{
 
 use crate::workflow::question::truncate;
 
+mod collect;
 mod narrow;
 
+pub use collect::collect_results;
 pub use narrow::{PriorResults, narrowing_question, parse_narrowing};
 
 /// Something that was done or decided before.
@@ -248,11 +250,26 @@ pub fn append_failure(previous: &str, attempt: i64, text: &str) -> String {
         "" => "it ended without saying why",
         text => text,
     };
-    let note = format!("Attempt {attempt}: {}", truncate(text, MAX_FAILURE_CHARS));
+    let note = format!("{ATTEMPT_LABEL}{attempt}: {}", truncate(text, MAX_FAILURE_CHARS));
     match previous.trim_end() {
         "" => note,
         previous => format!("{previous}\n\n{note}"),
     }
+}
+
+/// Starts each entry of a failure context.
+const ATTEMPT_LABEL: &str = "Attempt ";
+
+/// The newest entry of a failure context, with its label.
+pub fn newest_failure(context: &str) -> &str {
+    context.rfind(ATTEMPT_LABEL).map_or(context, |start| &context[start..])
+}
+
+/// The newest entry of a failure context, without its label.
+pub fn newest_failure_text(context: &str) -> &str {
+    let newest = newest_failure(context);
+    let text = newest.strip_prefix(ATTEMPT_LABEL).and_then(|rest| rest.split_once(": "));
+    text.map_or(newest, |(_, text)| text)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The ways in for people: a workflow is started, or only checked; a task is added.
+//! Starting a workflow, checking one without starting it, and adding a task.
 
 use std::collections::HashMap;
 
@@ -19,8 +19,10 @@ use emergent_rules::workflow::{
 use emergent_store::{Tx, agents, tasks};
 
 use crate::{
-    DEFAULT_PLANNER, Dispatcher, Error, Result,
     create::{NewWorkflow, add_tasks, create_workflow},
+    dispatcher::Dispatcher,
+    error::{Error, Result},
+    planning::DEFAULT_PLANNER,
 };
 
 const MAX_DESCRIPTION_BYTES: usize = 100_000;
@@ -48,7 +50,7 @@ pub struct DryRunTask {
 }
 
 impl Dispatcher {
-    /// Starts a workflow, to be walked by whichever dispatcher is free.
+    /// Starts a workflow, to be driven by any dispatcher with free capacity.
     pub async fn dispatch(&self, actor: Actor, new: NewWorkflow) -> Result<Workflow> {
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| {

@@ -1,4 +1,4 @@
-//! What a person does about one task that is in the way: tried again, given to another, skipped.
+//! Retrying, reassigning and skipping a single task.
 
 use emergent_domain::{
     ids::{ObjectId, ProjectId},
@@ -7,19 +7,20 @@ use emergent_domain::{
     workflow::{Workflow, WorkflowStatus},
 };
 use emergent_graph::Actor;
-use emergent_rules::workflow::threading::append_failure;
 use emergent_store::{Tx, agents, objects as rows, runs, workflows};
 use serde_json::{Value, json};
 
+use super::changes::{check_not_ended, check_note, resume_workflow, retry_properties};
 use crate::{
-    Dispatcher, Error, Result,
-    service::{check_not_ended, check_note, lock_workflow, new_event, resume_workflow, update_properties},
+    dispatcher::Dispatcher,
+    error::{Error, Result},
+    transactions::{lock_workflow, new_event, update_properties},
 };
 
-/// What a person wants done with a task that is in the way.
+/// What a person does with a task that failed or waits.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskCommand {
-    /// Tried again, with a note for the next attempt.
+    /// Try the task again; the next attempt reads the note.
     Retry {
         note: Option<String>,
     },
@@ -33,9 +34,9 @@ pub enum TaskCommand {
 }
 
 impl Dispatcher {
-    /// Does with one task what a person wants, and goes on with its workflow if that waited for it.
-    pub async fn command_task(&self, actor: Actor, task: ObjectId, steer: TaskCommand) -> Result<Task> {
-        match &steer {
+    /// Carries out a command. If the workflow waited for this decision, it continues.
+    pub async fn command_task(&self, actor: Actor, task: ObjectId, command: TaskCommand) -> Result<Task> {
+        match &command {
             TaskCommand::Retry { note } | TaskCommand::Reassign { note, .. } => {
                 check_note("note", note.as_deref())?
             }
@@ -43,14 +44,14 @@ impl Dispatcher {
         }
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| {
-            // The workflow's row is held before its task is looked at, as a walk does.
+            // The workflow's row is locked before its tasks, in the same order as the dispatcher.
             let workflow = match get_task(tx, actor.project, task)?.workflow {
                 Some(id) => Some(lock_workflow(tx, actor.project, id)?),
                 None => None,
             };
             workflow.as_ref().map_or(Ok(()), check_not_ended)?;
             let mut before = get_task(tx, actor.project, task)?;
-            let (moves, why) = command_changes(tx, actor.project, &before, workflow.as_ref(), &steer)?;
+            let (moves, why) = command_changes(tx, actor.project, &before, workflow.as_ref(), &command)?;
             let mut writer = graph.write_context(tx, actor)?;
             writer.is_dispatcher = true;
             writer.reason = Some(why.clone());
@@ -59,7 +60,7 @@ impl Dispatcher {
             }
             if let Some(workflow) = workflow {
                 let now = graph.clock().now();
-                let kind = match steer {
+                let kind = match command {
                     TaskCommand::Skip { .. } => "task_skipped",
                     _ => "task_retried",
                 };
@@ -85,48 +86,19 @@ fn get_task(tx: &mut Tx<'_>, project: ProjectId, task: ObjectId) -> Result<Task>
     Ok(Task::from_object(&object.ok_or_else(|| Error::not_found("task", task))?))
 }
 
-/// A task that is to be tried once more, whatever its retries said.
-pub(crate) fn retry_properties(task: &Task, note: Option<&str>, agent: Option<&str>) -> Value {
-    let failure_context = match note {
-        Some(note) => {
-            append_failure(&task.failure_context, task.retry_count + 1, &format!("A person says: {note}"))
-        }
-        None => task.failure_context.clone(),
-    };
-    let assigned = match agent {
-        Some(agent) => json!(agent),
-        None if task.agent_is_named => json!(task.assigned_agent),
-        None => Value::Null,
-    };
-    // Nothing went wrong yet with one that was not settled.
-    let max_retries = match task.status {
-        TaskStatus::Failed | TaskStatus::Skipped => task.max_retries.max(task.retry_count + 1),
-        _ => task.max_retries,
-    };
-    json!({
-        "status": TaskStatus::Pending.as_str(),
-        "assigned_agent": assigned,
-        "agent_is_named": agent.is_some() || task.agent_is_named,
-        "max_retries": max_retries,
-        "failure_context": failure_context,
-        "needs_person": null,
-        "run_id": null,
-    })
-}
-
 /// What is written on a task, one after the other, and why.
 fn command_changes(
     tx: &mut Tx<'_>,
     project: ProjectId,
     task: &Task,
     workflow: Option<&Workflow>,
-    steer: &TaskCommand,
+    command: &TaskCommand,
 ) -> Result<(Vec<Value>, String)> {
     let by_hand = task.status == TaskStatus::InProgress && !has_running_attempt(tx, project, task)?;
     let refuse = |what: &str, possible: &str| {
         Err(Error::Conflict(format!("task `{}` is {}: {what} is for {possible}", task.key, task.status)))
     };
-    match steer {
+    match command {
         TaskCommand::Skip { reason } => {
             let open = matches!(task.status, TaskStatus::Pending | TaskStatus::Failed | TaskStatus::Paused);
             if !open && !by_hand {

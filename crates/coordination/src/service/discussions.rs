@@ -1,4 +1,4 @@
-//! Discussions as people see them, and as a person settles one that did not come to an end.
+//! Showing a discussion, and deciding one that was escalated.
 
 use emergent_domain::{
     author::Author,
@@ -13,9 +13,11 @@ use emergent_graph::Actor;
 use emergent_store::{Tx, objects, relationships, workflows};
 use serde_json::{Value, json};
 
+use super::changes::{check_not_ended, check_note, resume_workflow};
 use crate::{
-    Dispatcher, Error, Result,
-    service::{check_not_ended, check_note, lock_workflow, new_event, resume_workflow, update_properties},
+    dispatcher::Dispatcher,
+    error::{Error, Result},
+    transactions::{lock_workflow, new_event, update_properties},
 };
 
 pub const DISCUSSION_TYPE: &str = "Discussion";
@@ -40,8 +42,8 @@ impl Dispatcher {
         self.executor().graph().db().snapshot(read).await
     }
 
-    /// A person settles an escalated discussion: its task takes the decision for its outcome, and
-    /// its workflow goes on.
+    /// Decides an escalated discussion for a person. The decision becomes the outcome of its task, and
+    /// the workflow continues.
     pub async fn decide(
         &self,
         actor: Actor,
@@ -53,7 +55,7 @@ impl Dispatcher {
         check_note("decision", Some(&decision.to_string().replace("\\u0000", "\0")))?;
         let graph = self.executor().graph().clone();
         let work = move |tx: &mut Tx<'_>| {
-            // The workflow's row is held before any of its objects, as a walk does.
+            // The workflow's row is locked before its objects, in the same order as the dispatcher.
             let before = get_discussion(tx, actor.project, id)?;
             let workflow = match find_workflow(tx, actor.project, &before)? {
                 Some(workflow) => Some(lock_workflow(tx, actor.project, workflow)?),

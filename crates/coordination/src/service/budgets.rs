@@ -8,7 +8,7 @@ use emergent_store::{
     budget::{self, Counter},
 };
 
-use crate::{Dispatcher, Result};
+use crate::{dispatcher::Dispatcher, error::Result};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Budgets {

@@ -1,28 +1,26 @@
-//! Workflows as people see them, and as people end them or take them up again. Single tasks are
-//! steered in `steer`.
+//! Showing, cancelling and resuming workflows.
 
 use std::collections::HashMap;
 
 use emergent_domain::{
-    author::Author,
     cursor::{Page, ResultPage},
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
-    invalid::Invalid,
-    object::{Object, ObjectPatch},
+    object::Object,
     task::{Task, TaskStatus},
     workflow::{Limit, Workflow, WorkflowEvent, WorkflowStatus},
 };
-use emergent_graph::{Actor, WriteContext, objects};
+use emergent_graph::Actor;
 use emergent_rules::workflow::foreign_blockers::{ForeignBlocker, describe_wait};
-use emergent_store::{
-    Tx, budget, tasks,
-    workflows::{self, NewWorkflowEvent},
+use emergent_store::{Tx, budget, tasks, workflows};
+use serde_json::json;
+
+use super::changes::{check_note, resume_workflow, retry_properties};
+use crate::{
+    dispatcher::Dispatcher,
+    error::{Error, Result},
+    foreign_blockers::load_foreign_blockers,
+    transactions::{get_workflow, lock_workflow, new_event, update_properties},
 };
-use serde_json::{Value, json};
-
-use crate::{Dispatcher, Error, Result, foreign_blockers::load_foreign_blockers, steer::retry_properties};
-
-const MAX_NOTE_BYTES: usize = 20_000;
 
 /// A workflow with everything that is shown of it.
 #[derive(Debug, Clone)]
@@ -125,8 +123,8 @@ impl Dispatcher {
         Ok(workflow)
     }
 
-    /// Goes on with a workflow that waits for a person, or has failed: what failed or was skipped is
-    /// tried again. A budget given here takes the place of the one it had.
+    /// Resumes an escalated or failed workflow. Failed and skipped tasks are retried. A budget in the
+    /// request replaces the current one.
     pub async fn resume(
         &self,
         actor: Actor,
@@ -188,46 +186,6 @@ fn workflow_detail(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Resul
     Ok(WorkflowDetail { workflow, tasks, spent })
 }
 
-pub(crate) fn get_workflow(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Workflow> {
-    workflows::get(tx, project, id)?.ok_or_else(|| Error::not_found("workflow", id))
-}
-
-pub(crate) fn lock_workflow(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Workflow> {
-    workflows::lock(tx, project, id)?.ok_or_else(|| Error::not_found("workflow", id))
-}
-
-/// Words of a person, as they are kept.
-pub(crate) fn check_note(field: &str, words: Option<&str>) -> Result<()> {
-    let Some(words) = words else { return Ok(()) };
-    if words.contains('\0') {
-        return Err(Invalid::new(field, "has a NUL character").into());
-    }
-    if words.len() > MAX_NOTE_BYTES {
-        return Err(Invalid::new(field, format!("must have at most {MAX_NOTE_BYTES} bytes")).into());
-    }
-    Ok(())
-}
-
-/// What is over takes no more decisions.
-pub(crate) fn check_not_ended(workflow: &Workflow) -> Result<()> {
-    match workflow.status {
-        WorkflowStatus::Completed | WorkflowStatus::Cancelled => Err(Error::Conflict(format!(
-            "workflow `{}` is {}: nothing of it goes on",
-            workflow.id, workflow.status
-        ))),
-        _ => Ok(()),
-    }
-}
-
-pub(crate) fn new_event(
-    kind: &'static str,
-    task: Option<ObjectId>,
-    data: Value,
-    at: emergent_domain::time::Timestamp,
-) -> NewWorkflowEvent {
-    NewWorkflowEvent { kind, task, run: None, data, at }
-}
-
 fn check_resumable(workflow: &Workflow) -> Result<()> {
     match workflow.status {
         WorkflowStatus::Escalated | WorkflowStatus::Failed => Ok(()),
@@ -236,45 +194,4 @@ fn check_resumable(workflow: &Workflow) -> Result<()> {
             workflow.id
         ))),
     }
-}
-
-/// Makes a held workflow run again.
-pub(crate) fn resume_workflow(
-    tx: &mut Tx<'_>,
-    writer: &WriteContext,
-    mut workflow: Workflow,
-    note: Option<&str>,
-) -> Result<Workflow> {
-    let (from, now, id) = (workflow.status, writer.now, workflow.id);
-    // One that failed before it had tasks is planned again.
-    let planned = tasks::count(tx, workflow.project, id)? > 0;
-    workflow.status = if planned { WorkflowStatus::Running } else { WorkflowStatus::Planning };
-    if !planned {
-        (workflow.plan_attempts, workflow.planner_run) = (0, None);
-    }
-    workflow.escalation = None;
-    workflow.completed_at = None;
-    workflow.summary = None;
-    workflow.updated_at = now;
-    workflows::update(tx, from, &workflow)?;
-    workflows::bump_revision(tx, workflow.project, id)?;
-    workflows::make_claimable(tx, id, now)?;
-    let by = match writer.author {
-        Author::Run { run_id, .. } => json!(run_id),
-        _ => json!("person"),
-    };
-    let data = json!({ "reason": note.unwrap_or("resumed by request"), "by": by });
-    workflows::append_events(tx, id, &[new_event("workflow_resumed", None, data, now)])?;
-    Ok(workflow)
-}
-
-pub(crate) fn update_properties(
-    tx: &mut Tx<'_>,
-    writer: &WriteContext,
-    id: ObjectId,
-    properties: Value,
-) -> Result<Object> {
-    let Value::Object(properties) = properties else { return Err(Error::not_found("object", id)) };
-    let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
-    Ok(objects::update(tx, writer, id, &patch)?)
 }

@@ -2,7 +2,7 @@ use super::*;
 
 /// A discussion that came to this; the word before it says which: `review` is the one that the task
 /// wants, `loop` one like it that an agent started, `vote` another.
-fn talking(what: &str) -> TaskDiscussion {
+fn discussed(what: &str) -> TaskDiscussion {
     let (word, outcome) = what.split_once(' ').expect("a word and an outcome");
     let kind = if word == "vote" { DiscussionKind::Consensus } else { DiscussionKind::ReviewLoop };
     TaskDiscussion {
@@ -23,7 +23,7 @@ fn talking(what: &str) -> TaskDiscussion {
 #[test]
 fn a_task_hands_on_what_was_approved_and_each_decision_once() {
     let check = |all: &[&str], expected: &str| {
-        let all: Vec<TaskDiscussion> = all.iter().map(|one| talking(one)).collect();
+        let all: Vec<TaskDiscussion> = all.iter().map(|one| discussed(one)).collect();
         let mut summary = "Done.".to_owned();
         append_decisions(&all, &mut summary);
         assert_eq!(summary.replace("\n\nDecided in a discussion of it: ", " + "), expected);
@@ -52,23 +52,26 @@ fn a_review_begins_with_what_was_decided_before_it() {
     for (what, expected) in
         [("review x", "Done.\n\nDecided in a discussion of it: rows"), ("loop x", "Done.")]
     {
-        let mut review = talking(what);
+        let mut review = discussed(what);
         review.turns.push(turn.clone());
-        review.include_earlier_outcomes(&[talking("vote rows")]);
+        review.include_earlier_outcomes(&[discussed("vote rows")]);
         assert_eq!(review.turns[0].result, ended(expected));
     }
 }
 
 #[test]
 fn discussions_are_as_far_as_the_one_that_is_behind() {
-    let open = || TaskDiscussion { status: "active".into(), ..talking("vote ") };
-    let stuck = || TaskDiscussion { status: "escalated".into(), ..talking("vote ") };
+    let open = || TaskDiscussion { status: "active".into(), ..discussed("vote ") };
+    let stuck = || TaskDiscussion { status: "escalated".into(), ..discussed("vote ") };
     assert_eq!(overall_progress(&[]), None);
-    assert_eq!(overall_progress(&[talking("loop x"), talking("vote y")]), Some(DiscussionProgress::Resolved));
     assert_eq!(
-        overall_progress(&[talking("vote y"), talking("review x")]),
+        overall_progress(&[discussed("loop x"), discussed("vote y")]),
+        Some(DiscussionProgress::Resolved)
+    );
+    assert_eq!(
+        overall_progress(&[discussed("vote y"), discussed("review x")]),
         Some(DiscussionProgress::Reviewed)
     );
-    assert_eq!(overall_progress(&[talking("review x"), stuck()]), Some(DiscussionProgress::Escalated));
-    assert_eq!(overall_progress(&[stuck(), talking("review x"), open()]), Some(DiscussionProgress::Open));
+    assert_eq!(overall_progress(&[discussed("review x"), stuck()]), Some(DiscussionProgress::Escalated));
+    assert_eq!(overall_progress(&[stuck(), discussed("review x"), open()]), Some(DiscussionProgress::Open));
 }

@@ -11,7 +11,7 @@ use emergent_store::{Tx, wake::Waiter, workflows};
 use futures_util::{Stream, stream};
 use tokio::time::Duration;
 
-use crate::{Dispatcher, Result, service::get_workflow};
+use crate::{dispatcher::Dispatcher, error::Result, transactions::get_workflow};
 
 /// How often to look for what another server recorded.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -80,7 +80,7 @@ impl Follower {
             // In this order: what is over has no events after those that are read next.
             let workflow = get_workflow(tx, project, id)?;
             let events = workflows::list_events(tx, id, last, PAGE_SIZE)?;
-            Ok::<_, crate::Error>((workflow, events))
+            Ok::<_, crate::error::Error>((workflow, events))
         };
         let (workflow, events) = self.dispatcher.executor().graph().db().read(read).await?;
         let some = !events.is_empty();
