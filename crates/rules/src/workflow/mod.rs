@@ -11,7 +11,6 @@ pub mod decide;
 pub mod discussion;
 pub mod evaluate;
 pub mod foreign_blockers;
-mod keywords;
 pub mod planning;
 pub mod question;
 pub mod select;

@@ -65,7 +65,7 @@ fn review_loop(walk: &mut Replay) -> ReplayResult<DiscussionOutcome> {
             round,
             EntryType::Feedback,
             "Review the latest proposal for technical feasibility and completeness.\n\n\
-             Respond with either:\n\
+             Start your answer with either:\n\
              - APPROVED and a brief confirmation, or\n\
              - SUGGEST_CHANGES and specific feedback.",
         );

@@ -54,13 +54,15 @@ pub(super) fn turn_prompt(
             let _ = writeln!(text, "{}. {name}{colon}{what}", at + 1);
         }
         text += "\nHand in your vote with the tool `submit_vote`: `option` is the name of one option, \
-                 `confidence` a number from 0 to 1, `reason` why.\n";
+                 `confidence` a number from 0 to 1, `reason` why. If you cannot call it, end your answer with a \
+                 line of its own: `VOTE: ` and the name of one option. Nothing else in your answer counts as a \
+                 vote.\n";
     }
     if let Some(first) = first {
         let _ = write!(
             text,
             "\nYou were asked before and handed in no vote that counts. You wrote:\n{}\n\
-             Call `submit_vote` now, with exactly one of the options above.\n",
+             Call `submit_vote` now, with exactly one of the options above, or end with a line `VOTE: option`.\n",
             truncate(first, 2_000)
         );
     }

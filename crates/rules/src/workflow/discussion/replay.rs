@@ -13,7 +13,7 @@ use super::{
     prompt,
     settings::{DiscussionKind, DiscussionSettings, EntryType, Participant},
     tally::{Ballot, Tally},
-    votes::{self, VoteOptions},
+    votes::VoteOptions,
 };
 
 /// Why a walk does not go on: turns are missing, running, or a person is needed.
@@ -153,8 +153,8 @@ impl<'a> Replay<'a> {
         Ok(self.try_ask(&[who], stage)?.pop())
     }
 
-    /// Lets some vote, none seeing what another voted. Whoever answers in words alone is asked
-    /// once more, and then read as well as it goes.
+    /// Lets participants vote without seeing each other's votes. A participant whose answer has no vote
+    /// is asked once more; then it counts as no vote.
     pub fn vote(&mut self, who: &[usize], stage: &Stage, poll: &Poll) -> ReplayResult<Tally> {
         let (options, quorum, threshold) = (poll.options, poll.quorum, self.settings.threshold);
         let decided = |tally: &Tally| match poll.early {
@@ -168,7 +168,7 @@ impl<'a> Replay<'a> {
         for (who, seat) in who.iter().zip(&seats) {
             votes.push(match seat {
                 TurnState::Ended(ended) if !ended.ok => Ballot::Abstained,
-                TurnState::Ended(ended) => match options.submitted_vote(ended) {
+                TurnState::Ended(ended) => match options.vote_of(ended) {
                     Some(vote) => Ballot::Voted(vote, ended.text.clone()),
                     None => {
                         words.push((*who, ended.text.clone()));
@@ -191,11 +191,7 @@ impl<'a> Replay<'a> {
                 let at = who.iter().position(|other| other == one).unwrap_or_default();
                 let said = ended.ok.then_some(ended.text.as_str());
                 let text = said.filter(|text| !text.trim().is_empty()).unwrap_or(first);
-                let vote = said.and_then(|_| options.submitted_vote(ended));
-                let vote = vote
-                    .or_else(|| said.and_then(|text| votes::parse_vote(text, options)))
-                    .or_else(|| votes::parse_vote(first, options))
-                    .or_else(|| options.default_vote(text));
+                let vote = said.and_then(|_| options.vote_of(ended)).or_else(|| options.default_vote(text));
                 votes[at] = match vote {
                     Some(vote) => Ballot::Voted(vote, text.to_owned()),
                     None if text.trim().is_empty() => Ballot::Abstained,

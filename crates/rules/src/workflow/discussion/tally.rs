@@ -9,7 +9,7 @@ pub(super) enum Ballot {
     Open,
     /// With what it wrote beside its vote.
     Voted(Vote, String),
-    /// Asked twice, and no option could be found in its words: counts as no vote.
+    /// Asked twice, and no answer had a vote: counts as no vote.
     Unclear(String),
     Abstained,
 }

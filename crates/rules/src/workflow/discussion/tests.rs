@@ -169,11 +169,15 @@ fn weights_count() {
 }
 
 #[test]
-fn whoever_votes_in_words_is_asked_once_more_and_then_read() {
+fn an_answer_without_a_vote_is_asked_for_once_more_and_then_counts_as_none() {
     let votes = ["a: + sqlite", "b: I am for the small one", "c: + postgres", "d: + mysql"];
     after_arguments(&votes, "ask vote:b vote:d");
-    let again = [&votes[..], &["b: VOTE: sqlite", "d: I said sqlite, as one word"]].concat();
+    let again = [&votes[..], &["b: VOTE: sqlite", "d: {\"option\": \"sqlite\"}"]].concat();
     after_arguments(&again, "0.75 sqlite");
+    let prose = [&votes[..], &["b: VOTE: sqlite", "d: I said sqlite, in a sentence"]].concat();
+    after_arguments(&prose, "escalate: `sqlite` leads with 67 % of the weight, and 70 % are needed");
+    let line = ["a: + sqlite", "b: Small.\nVOTE: sqlite", "c: + postgres", "d: + sqlite"];
+    after_arguments(&line, "0.75 sqlite");
     let silent = [&votes[..], &["b: !", "d: neither"]].concat();
     after_arguments(&silent, "escalate: no option leads");
 }

@@ -1,10 +1,7 @@
-//! Finds votes in what participants handed in or wrote.
+//! Reads votes, and the lists that options are made of.
 
 use super::{TurnResult, Vote};
-use crate::workflow::{
-    keywords::{find_keywords, split_words},
-    question::{find_json_object, truncate},
-};
+use crate::workflow::question::{find_json_object, find_labelled_line, truncate};
 
 /// What can be voted for.
 #[derive(Debug, Clone)]
@@ -12,7 +9,7 @@ pub(super) struct VoteOptions {
     names: Vec<String>,
     /// What each stands for, if that is more than its name.
     texts: Vec<String>,
-    /// Feedback says it in words, as it was asked to.
+    /// True for the feedback on a proposal, which may start with its option.
     feedback: bool,
 }
 
@@ -21,7 +18,7 @@ impl VoteOptions {
         Self::from_named_texts(names.iter().map(|name| (name.as_ref().to_owned(), String::new())))
     }
 
-    /// Of two with one name the first is kept: nobody could vote for the second.
+    /// Of two options with one name the first is kept, because no vote could name the second.
     pub fn from_named_texts(all: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut options = Self { names: Vec::new(), texts: Vec::new(), feedback: false };
         for (name, text) in all {
@@ -34,22 +31,39 @@ impl VoteOptions {
         options
     }
 
-    /// What a reviewer may say.
+    /// The options of a reviewer.
     pub fn feedback() -> Self {
         Self { feedback: true, ..Self::from_names(&[APPROVED, SUGGEST_CHANGES]) }
     }
 
-    /// The vote that was made with the tool. Feedback that says it clearly needs no tool.
-    pub fn submitted_vote(&self, ended: &TurnResult) -> Option<Vote> {
-        let vote = ended.vote.as_ref().and_then(|vote| self.normalize_vote(vote));
-        let words = || match parse_feedback(&ended.text).filter(|_| self.feedback)? {
-            Feedback::Approved => Some(APPROVED),
-            Feedback::Changes => Some(SUGGEST_CHANGES),
-        };
-        vote.or_else(|| words().map(|option| Vote { option: option.to_owned(), ..Vote::default() }))
+    /// The vote of a turn: what it submitted with `submit_vote`, else a JSON object with `option` in its
+    /// answer, else a line `VOTE: option`. Feedback may also start with `APPROVED` or `SUGGEST_CHANGES`,
+    /// as its prompt says. Other text is not interpreted.
+    pub fn vote_of(&self, turn: &TurnResult) -> Option<Vote> {
+        let submitted = turn.vote.as_ref().and_then(|vote| self.normalize_vote(vote));
+        submitted.or_else(|| self.parse_answer(&turn.text))
     }
 
-    /// What unclear words count as: a reviewer who does not approve wants something changed.
+    fn parse_answer(&self, text: &str) -> Option<Vote> {
+        if let Some(value) = find_json_object(text, "option")
+            && let Ok(vote) = serde_json::from_value::<Vote>(value)
+            && let Some(vote) = self.normalize_vote(&vote)
+        {
+            return Some(vote);
+        }
+        if let Some(value) = find_labelled_line(text, VOTE_LABEL) {
+            let option = self.match_option(value).or_else(|| self.match_line_start(value))?;
+            return Some(Vote { option: option.to_owned(), confidence: None, reason: truncate(text, 2_000) });
+        }
+        let first_word = |option: &&&str| {
+            let rest = text.trim_start().strip_prefix(**option);
+            rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+        };
+        let option = [APPROVED, SUGGEST_CHANGES].iter().find(first_word).filter(|_| self.feedback)?;
+        Some(Vote { option: (*option).to_owned(), ..Vote::default() })
+    }
+
+    /// What an answer without a vote counts as: a reviewer who does not approve suggests changes.
     pub fn default_vote(&self, text: &str) -> Option<Vote> {
         let is_feedback = self.feedback && !text.trim().is_empty();
         is_feedback.then(|| Vote { option: SUGGEST_CHANGES.to_owned(), ..Vote::default() })
@@ -59,7 +73,7 @@ impl VoteOptions {
         &self.names
     }
 
-    /// The other way round: the last one given comes first.
+    /// The same options in reverse order.
     pub fn reversed(mut self) -> Self {
         self.names.reverse();
         self.texts.reverse();
@@ -81,22 +95,22 @@ impl VoteOptions {
     /// A vote with the option's own name; `None` when it is for something else.
     pub fn normalize_vote(&self, vote: &Vote) -> Option<Vote> {
         let option = self.match_option(&vote.option)?.to_owned();
-        let confidence = vote.confidence.filter(|sure| sure.is_finite()).map(|sure| sure.clamp(0.0, 1.0));
+        let confidence = vote.confidence.filter(|value| value.is_finite()).map(|value| value.clamp(0.0, 1.0));
         Some(Vote { option, confidence, reason: truncate(&vote.reason, 2_000) })
     }
 
-    /// Which option is meant: its name in any dress, or its number in the list.
-    fn match_option(&self, said: &str) -> Option<&str> {
-        let said = normalize(said);
-        let exact = self.names.iter().find(|name| normalize(name) == said);
+    /// The option with this name, without regard to case and separators, or with this number.
+    fn match_option(&self, text: &str) -> Option<&str> {
+        let text = normalize(text);
+        let exact = self.names.iter().find(|name| normalize(name) == text);
         let number = || {
-            let digits = said.trim_start_matches("option ").trim_start_matches('#').trim_end_matches('.');
+            let digits = text.trim_start_matches("option ").trim_start_matches('#').trim_end_matches('.');
             self.names.get(digits.parse::<usize>().ok()?.checked_sub(1)?)
         };
         exact.or_else(number).map(String::as_str)
     }
 
-    /// The option a line begins with; of several the longest.
+    /// The option that a line starts with; of several the longest, because one name may start another.
     fn match_line_start(&self, line: &str) -> Option<&str> {
         let line = normalize(line);
         let starts = |name: &&String| {
@@ -117,109 +131,12 @@ fn normalize(text: &str) -> String {
         .to_lowercase()
 }
 
-/// The vote that somebody put into words: a JSON object, "VOTE: …", "I vote for …", or the one
-/// option that is named at all.
-pub(super) fn parse_vote(text: &str, options: &VoteOptions) -> Option<Vote> {
-    let given = |option: &str| {
-        Some(Vote { option: option.to_owned(), confidence: None, reason: truncate(text, 2_000) })
-    };
-    if let Some(value) = find_json_object(text, "option")
-        && let Ok(vote) = serde_json::from_value::<Vote>(value)
-        && let Some(vote) = options.normalize_vote(&vote)
-    {
-        return Some(vote);
-    }
-    for line in text.lines().rev() {
-        let lower = line.to_lowercase();
-        // Lowering a letter can change its length; such a line is left to the last way.
-        if lower.len() != line.len() {
-            continue;
-        }
-        for label in [
-            "vote:",
-            "vote for ",
-            "vote is ",
-            "choice:",
-            "option:",
-            "choose ",
-            "decision:",
-            "in favour of ",
-            "in favor of ",
-        ] {
-            let Some(at) = lower.rfind(label) else { continue };
-            let before = lower[..at].split_whitespace().next_back().unwrap_or_default();
-            if matches!(before, "not" | "don't" | "cannot" | "can't" | "won't" | "never") {
-                continue;
-            }
-            let said = line[at + label.len()..].trim_start_matches(['*', '_', ' ', '`', '"', ':']);
-            let said = said.strip_prefix("the ").unwrap_or(said);
-            if let Some(option) = options.match_line_start(said).or_else(|| options.match_option(said)) {
-                return given(option);
-            }
-        }
-    }
-    given(single_mention(text, options)?)
-}
-
-/// The single option that a text names without denying it. Names of one or two letters are words
-/// of every day too, so they count only behind a label.
-fn single_mention<'o>(text: &str, options: &'o VoteOptions) -> Option<&'o str> {
-    let words = split_words(text);
-    let upper: Vec<(String, usize)> = options
-        .names
-        .iter()
-        .enumerate()
-        .filter(|(_, name)| name.chars().count() > 2)
-        .map(|(at, name)| (normalize(name).to_uppercase(), at))
-        .collect();
-    let phrases: Vec<(&str, usize)> = upper.iter().map(|(name, at)| (name.as_str(), *at)).collect();
-    let mut meant: Vec<usize> = find_keywords(&words, &phrases)
-        .into_iter()
-        .filter(|one| one.is_decisive())
-        .map(|one| one.meaning)
-        .collect();
-    meant.dedup();
-    match meant[..] {
-        [one] => Some(&options.names[one]),
-        _ => None,
-    }
-}
-
 /// What a reviewer thinks of a proposal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Feedback {
-    Approved,
-    Changes,
-}
-
 pub(super) const APPROVED: &str = "APPROVED";
 pub(super) const SUGGEST_CHANGES: &str = "SUGGEST_CHANGES";
 
-/// `APPROVED` or `SUGGEST_CHANGES` in a feedback; `None` when neither is said, or both.
-pub(super) fn parse_feedback(text: &str) -> Option<Feedback> {
-    use Feedback::{Approved, Changes};
-    const PHRASES: &[(&str, Feedback)] = &[
-        ("APPROVED", Approved),
-        ("APPROVE", Approved),
-        ("SUGGEST CHANGES", Changes),
-        ("SUGGESTED CHANGES", Changes),
-        ("REQUEST CHANGES", Changes),
-        ("CHANGES REQUESTED", Changes),
-        ("NEEDS CHANGES", Changes),
-    ];
-    let words = split_words(text);
-    let found = find_keywords(&words, PHRASES);
-    let first = found.first().filter(|one| one.at == 0 && one.is_decisive());
-    if let Some(first) = first {
-        return Some(first.meaning);
-    }
-    if found.iter().any(|one| one.meaning == Approved && one.negated) {
-        return Some(Changes);
-    }
-    let mut loud = found.iter().filter(|one| one.is_uppercase && one.is_decisive());
-    let one = loud.next()?;
-    loud.all(|other| other.meaning == one.meaning).then_some(one.meaning)
-}
+/// Starts the line of an answer that is a vote.
+const VOTE_LABEL: &str = "VOTE";
 
 /// The points of a numbered or dotted list, each a name and what belongs to it:
 /// `1. Name: what it is`.
@@ -260,41 +177,47 @@ const MAX_LIST_ITEMS: usize = 20;
 mod tests {
     use super::*;
 
+    fn vote_of(options: &VoteOptions, text: &str) -> Option<String> {
+        let turn = TurnResult { ok: true, text: text.to_owned(), vote: None };
+        options.vote_of(&turn).map(|vote| vote.option)
+    }
+
     #[test]
-    fn a_vote_is_found_in_words() {
+    fn a_vote_is_a_json_object_or_a_line_of_its_own() {
         let options = VoteOptions::from_names(&["Tag entity", "flat tags", "no"]);
         for (text, expected) in [
             ("VOTE: Tag entity", Some("Tag entity")),
-            ("I vote for the tag-entity, since it scales.", Some("Tag entity")),
-            ("**Vote:** flat tags", Some("flat tags")),
-            ("My vote: 2", Some("flat tags")),
+            ("It scales.\n**Vote:** flat-tags", Some("flat tags")),
+            ("VOTE: flat tags, since they are simple", Some("flat tags")),
+            ("VOTE: 2", Some("flat tags")),
             ("{\"option\": \"FLAT TAGS\", \"confidence\": 0.6}", Some("flat tags")),
             ("I do not vote for flat tags.\nVOTE: no", Some("no")),
-            ("Flat tags are simplest; that is what I would take.", Some("flat tags")),
-            ("Tag entity or flat tags, both work.", None),
+            ("I vote for the tag-entity, since it scales.", None),
+            ("Flat tags are simplest; that is what I would take.", None),
+            ("VOTE: neither", None),
             ("There is no clear winner.", None),
-            ("not flat tags", None),
             ("", None),
         ] {
-            assert_eq!(parse_vote(text, &options).map(|vote| vote.option).as_deref(), expected, "{text}");
+            assert_eq!(vote_of(&options, text).as_deref(), expected, "{text}");
         }
     }
 
     #[test]
-    fn feedback_approves_or_does_not() {
-        use Feedback::*;
+    fn feedback_may_start_with_its_option() {
+        let options = VoteOptions::feedback();
         for (text, expected) in [
-            ("APPROVED. Looks complete.", Some(Approved)),
-            ("Approved", Some(Approved)),
-            ("SUGGEST_CHANGES\n- add tag_type, then it can be APPROVED", Some(Changes)),
-            ("I cannot say APPROVED yet.", Some(Changes)),
-            ("Not approved.", Some(Changes)),
-            ("Fine by me: APPROVED", Some(Approved)),
-            ("Respond with APPROVED or SUGGEST_CHANGES", None),
+            ("APPROVED. Looks complete.", Some(APPROVED)),
+            ("APPROVED", Some(APPROVED)),
+            ("SUGGEST_CHANGES\n- add tag_type, then it can be APPROVED", Some(SUGGEST_CHANGES)),
+            ("Fine by me.\nVOTE: APPROVED", Some(APPROVED)),
+            ("I cannot say APPROVED yet.", None),
+            ("Approved", None),
             ("Looks good.", None),
         ] {
-            assert_eq!(parse_feedback(text), expected, "{text}");
+            assert_eq!(vote_of(&options, text).as_deref(), expected, "{text}");
         }
+        let plain = VoteOptions::from_names(&[APPROVED, SUGGEST_CHANGES]);
+        assert_eq!(vote_of(&plain, "APPROVED. Looks complete."), None);
     }
 
     #[test]

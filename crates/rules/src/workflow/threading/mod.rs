@@ -13,7 +13,10 @@ use emergent_domain::{
     task::{Task, VerdictKind},
 };
 
-use crate::workflow::question::truncate;
+use crate::workflow::{
+    question::truncate,
+    verdicts::{VERDICT_LABEL, verdict_words},
+};
 
 mod collect;
 mod narrow;
@@ -213,7 +216,9 @@ fn closing_section(task: &Task) -> String {
              - PASS or FAIL for each verification step\n\
              - If FAIL: specific issue and suggested fix\n\
              - Overall verdict: PASS, FAIL, or NEEDS_CHANGES\n\n\
-             Hand in the verdict with the tool `submit_verdict` before you end: `verdict`, `steps`, `issues`, `summary`.\n"
+             Hand in the verdict with the tool `submit_verdict` before you end: `verdict`, `steps`, `issues`, `summary`. \
+             {}\n",
+            verdict_line_hint(task.verdict)
         ),
         VerdictKind::Review => format!(
             "\nREVIEW {verified} for:\n\
@@ -226,21 +231,31 @@ fn closing_section(task: &Task) -> String {
              - Specific issues (if any)\n\
              - Suggestions for improvement\n\n\
              Hand in the verdict with the tool `submit_verdict` before you end: `verdict`, `comments`, \
-             `required_changes`, `suggestions`, `summary`.\n"
+             `required_changes`, `suggestions`, `summary`. {}\n",
+            verdict_line_hint(task.verdict)
         ),
     }
 }
 
-/// Said to a verifying run that ended without a verdict that could be read. It goes on in the same
-/// conversation: what it found is there.
+/// How a run that cannot call `submit_verdict` gives its verdict.
+fn verdict_line_hint(kind: VerdictKind) -> String {
+    let words = verdict_words(kind);
+    let first = words.first().copied().unwrap_or_default();
+    format!(
+        "If you cannot call it, end your answer with a line of its own, such as `{VERDICT_LABEL}: {first}` (one of \
+         {}). Nothing else in your answer counts as a verdict.",
+        words.join(", ")
+    )
+}
+
+/// The prompt of a verifying run that ended without a verdict. It continues in the same conversation,
+/// which has what the run found.
 pub fn verdict_reminder(kind: VerdictKind) -> String {
-    let words = match kind {
-        VerdictKind::Review => "APPROVE, REQUEST_CHANGES or COMMENT",
-        _ => "PASS, FAIL or NEEDS_CHANGES",
-    };
     format!(
         "You ended without a verdict that could be read. Look at nothing anew: call `submit_verdict` now, \
-         with `verdict` one of {words}, and what you base it on."
+         with `verdict` one of {}, and what you base it on. {}",
+        verdict_words(kind).join(", "),
+        verdict_line_hint(kind)
     )
 }
 

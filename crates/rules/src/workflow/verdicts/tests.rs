@@ -1,76 +1,56 @@
-use emergent_domain::task::VerdictKind::{self, Review, Test};
+use emergent_domain::{
+    task::VerdictKind::{self, Review, Test},
+    verdict::VerdictWord::{Approve, Comment, Fail, NeedsChanges, Pass, RequestChanges},
+};
 use serde_json::json;
 
 use super::*;
 
 #[test]
-fn words_are_read_as_they_are_meant() {
+fn a_verdict_is_a_json_object_or_a_line_of_its_own() {
     let table: &[(VerdictKind, &str, Option<VerdictWord>)] = &[
-        (Test, "PASS", Some(Pass)),
         (Test, "VERDICT: PASS", Some(Pass)),
-        (Test, "**Verdict: NEEDS_CHANGES**\n\n- cycle detection is missing", Some(NeedsChanges)),
-        (Test, "Overall verdict: FAIL", Some(Fail)),
-        (Test, "overall verdict: pass.", Some(Pass)),
-        (Test, "1. Schema: PASS\n2. Links: FAIL\n\nOverall verdict: NEEDS_CHANGES", Some(NeedsChanges)),
-        (Test, "1. Schema: FAIL\n2. Links: FAIL\n\nOverall verdict: PASS", Some(Pass)),
-        (Test, "Overall verdict: PASS, FAIL, or NEEDS_CHANGES\n\nI looked at it.", None),
-        (Test, "Overall verdict: PASS, FAIL, or NEEDS_CHANGES\nVERDICT: FAIL", Some(Fail)),
-        (Test, "PASS or FAIL for each step:\n1. PASS\n2. PASS", Some(Pass)),
-        (Test, "This is not a PASS.", None),
-        (Test, "VERDICT: not PASS", None),
-        (Test, "VERDICT: PASS\n…\nOn reflection, VERDICT: not PASS", None),
-        (Test, "VERDICT: FAIL\n\nAfter the fix:\n\nVERDICT: PASS", Some(Pass)),
-        (Test, "## Verdict\n\nPASS", Some(Pass)),
-        (Test, "### Overall Verdict\n**Needs changes** – two points are open.", Some(NeedsChanges)),
-        (Test, "## Verdict\n- Schema: PASS\n- Links: FAIL", None),
-        (Test, "Verdict: PASS, no FAIL found", Some(Pass)),
-        (Test, "Final verdict — PASS ✅", Some(Pass)),
-        (Test, "✅ PASS", Some(Pass)),
-        (Test, "The verdict is FAIL because the index is missing.", Some(Fail)),
-        (Test, "I would say that this can pass the token to the next stage.", None),
-        (Test, "Pass the id to `get_entity` and see.", None),
-        (Test, "All 12 tests passed and nothing failed.", None),
-        (Test, "1. Schema matches: PASS\n2. Relationship exists: PASS", Some(Pass)),
-        (Test, "1. Schema matches: PASS\n2. Relationship exists: FAIL", None),
-        (Test, "Everything is fine.", None),
-        (Test, "", None),
-        (Test, "VERDICT: PASS (the attempt before was a FAIL)", Some(Pass)),
-        (Test, "Verdict: NEEDS CHANGES, since duplicates FAIL", Some(NeedsChanges)),
-        (Test, "Overall: PASS", Some(Pass)),
-        (Test, "Result of step 3: FAIL. It does not PASS.", Some(Fail)),
-        (Test, "My conclusion: the implementation does not PASS", None),
-        (Test, "VERDICT: APPROVED", Some(Pass)),
+        (Test, "Everything fits.\n\n**Verdict: NEEDS_CHANGES**", Some(NeedsChanges)),
+        (Test, "## VERDICT: FAIL", Some(Fail)),
+        (Test, "verdict: needs changes.", Some(NeedsChanges)),
+        (Test, "VERDICT: FAIL\n\nAfter another look:\n\nVERDICT: PASS", Some(Pass)),
+        (Test, "VERDICT: APPROVE", Some(Pass)),
         (
             Test,
             "```json\n{\"verdict\": \"NEEDS_CHANGES\", \"issues\": [\"no index\"]}\n```",
             Some(NeedsChanges),
         ),
-        (Test, "I can't give a verdict: the implementation is not in the graph.", None),
-        (Test, "A verdict of PASS would be premature.", None),
-        (Test, "FAIL: empty names are accepted", Some(Fail)),
-        (Test, "needs_changes", Some(NeedsChanges)),
-        (Test, "VERDICT: PASS/FAIL?", None),
-        (Review, "APPROVE", Some(Approve)),
-        (Review, "Approved. Looks complete.", Some(Approve)),
-        (Review, "APPROVED — with one remark.", Some(Approve)),
-        (Review, "Overall assessment: REQUEST_CHANGES\n\nIssues:\n- names", Some(RequestChanges)),
-        (Review, "**Overall assessment:** COMMENT", Some(Comment)),
-        (Review, "VERDICT: COMMENT. Consider analytics.", Some(Comment)),
+        (Test, "{\"verdict\": \"PASS\"}\nVERDICT: FAIL", Some(Pass)),
+        (Review, "VERDICT: APPROVE", Some(Approve)),
         (Review, "Verdict: Request changes", Some(RequestChanges)),
-        (Review, "Verdict: changes requested", Some(RequestChanges)),
-        (Review, "I cannot APPROVE this.", None),
-        (Review, "Overall assessment: APPROVE, REQUEST_CHANGES, or COMMENT", None),
-        (Review, "Comment on line 3: rename it.", None),
-        (Review, "See the comment above.", None),
-        (Review, "LGTM", Some(Approve)),
-        (Review, "It reads well.\n\nAPPROVE", Some(Approve)),
-        (Review, "VERDICT: PASS", Some(Approve)),
+        (Review, "- VERDICT: COMMENT", Some(Comment)),
         (Review, "VERDICT: FAIL", Some(RequestChanges)),
-        (Review, "Do not approve until the index is there.\n\nREQUEST_CHANGES", Some(RequestChanges)),
-        (Review, "Decision: approve", Some(Approve)),
-        (Review, "I never said APPROVE; REQUEST_CHANGES is my word.", Some(RequestChanges)),
         (VerdictKind::None, "VERDICT: PASS", None),
     ];
+    check(table);
+}
+
+#[test]
+fn prose_is_no_verdict() {
+    let table: &[(VerdictKind, &str, Option<VerdictWord>)] = &[
+        (Test, "PASS", None),
+        (Test, "The verdict is FAIL because the index is missing.", None),
+        (Test, "All checks pass. VERDICT: PASS", None),
+        (Test, "## Verdict\n\nPASS", None),
+        (Test, "1. Schema: PASS\n2. Links: PASS", None),
+        (Test, "VERDICT: PASS, FAIL, or NEEDS_CHANGES", None),
+        (Test, "VERDICT: PASS/FAIL?", None),
+        (Test, "VERDICT: PASS\n…\nVERDICT: not PASS", None),
+        (Test, "Everything is fine.", None),
+        (Test, "", None),
+        (Review, "LGTM", None),
+        (Review, "APPROVED — with one remark.", None),
+        (Review, "I cannot APPROVE this.", None),
+    ];
+    check(table);
+}
+
+fn check(table: &[(VerdictKind, &str, Option<VerdictWord>)]) {
     let mut wrong = Vec::new();
     for (kind, text, expected) in table {
         let read = parse_verdict(*kind, None, text).map(|verdict| verdict.word);
@@ -82,7 +62,7 @@ fn words_are_read_as_they_are_meant() {
 }
 
 #[test]
-fn what_was_handed_in_comes_before_words() {
+fn a_submission_comes_before_the_answer() {
     let given = json!({
         "verdict": "NEEDS_CHANGES",
         "steps": [
@@ -109,21 +89,19 @@ fn what_was_handed_in_comes_before_words() {
 }
 
 #[test]
-fn what_cannot_be_a_verdict_leaves_it_to_the_words() {
+fn a_submission_that_is_no_verdict_leaves_it_to_the_answer() {
     for given in
         [json!({}), json!({ "verdict": "maybe" }), json!({ "verdict": "PASS or FAIL" }), json!("PASS")]
     {
-        let verdict = parse_verdict(Test, Some(&given), "VERDICT: FAIL\nIssues:\n1. no index\n2. no key");
-        assert_eq!(verdict.unwrap().issues, ["no index", "no key"], "{given}");
+        let verdict = parse_verdict(Test, Some(&given), "There is no index.\nVERDICT: FAIL");
+        assert_eq!(verdict.unwrap().issues, ["There is no index.\nVERDICT: FAIL"], "{given}");
     }
 }
 
 #[test]
-fn whoever_is_sent_back_is_told_why() {
-    let verdict = parse_verdict(Test, None, "Names may be empty. VERDICT: FAIL").unwrap();
-    assert_eq!(verdict.issues, ["Names may be empty. VERDICT: FAIL"]);
-    let fine = parse_verdict(Test, None, "VERDICT: PASS\nIssues:\n- none").unwrap();
+fn a_task_that_is_sent_back_reads_why() {
+    let verdict = parse_verdict(Test, None, "Names may be empty.\nVERDICT: FAIL").unwrap();
+    assert_eq!(verdict.issues, ["Names may be empty.\nVERDICT: FAIL"]);
+    let fine = parse_verdict(Test, None, "Issues:\n- none\nVERDICT: PASS").unwrap();
     assert!(fine.issues.is_empty());
-    let approved = parse_verdict(Review, None, "APPROVE\n\nSuggestions:\n- usage figures").unwrap();
-    assert_eq!(approved.suggestions, ["usage figures"]);
 }
