@@ -24,7 +24,7 @@ fn ended(on_failure: OnFailure, status: RunStatus, reason: Option<Reason>) -> (S
     let settings = WorkflowSettings { on_failure, ..WorkflowSettings::default() };
     let workflow = fixtures::workflow(ProjectId::new(), settings, Timestamp::from_micros(0));
     let mut snapshot = Snapshot::new(workflow, vec![task], &[], &[]);
-    snapshot.apply(&Change::AttemptStarted { task: id, run: run, agent: "builder", mode: AttemptMode::New });
+    snapshot.apply(&Change::AttemptStarted { task: id, run, agent: "builder", mode: AttemptMode::New });
     let attempt = snapshot.attempts.get_mut(&id).expect("an attempt");
     (attempt.status, attempt.reason) = (status, reason);
     (snapshot, id)
