@@ -1,48 +1,38 @@
-//! Tasks and workflows: what agents do to them, and who walks them.
+//! Workflows: the dispatcher that claims and drives them, what people do to them, and the tools that
+//! agents use on tasks.
 //!
-//! A dispatcher takes workflows and walks each: it looks (`known`), decides in values (`plan`,
-//! `settle`, `discuss`, `select`), and writes what was decided in one transaction (`apply`). What a
-//! person does to a workflow is in `service`; what agents do, in `tools`. SQL is the store's, HTTP
-//! the API's.
+//! A driver loads a workflow (`loaded_workflow`), lets `emergent_rules::workflow` decide over values,
+//! asks a model where the rules leave something open (`judge`), and writes the decisions in one
+//! transaction (`apply`). What people call is in `service`, what agents call in `tools`. SQL is in
+//! `store`, HTTP in `api`.
 
 mod apply;
-mod budgets;
-pub mod conclude;
+mod attempts;
 pub mod create;
-pub mod decide;
-pub mod discuss;
 mod discussion;
-mod discussions;
-mod dispatch;
+mod dispatch_loop;
 mod dispatcher;
 pub mod error;
-pub mod evaluate;
-mod follow;
-pub mod foreign_blockers;
+mod foreign_blockers;
 mod judge;
-mod keywords;
 mod loaded_workflow;
 mod metrics;
 mod planning;
 mod prepare_attempt;
-pub mod question;
-pub mod select;
 mod service;
-pub mod snapshot;
-mod steer;
-pub mod summary;
-mod telling;
-pub mod threading;
+mod task_prompt;
 pub mod tools;
-pub mod triage;
-pub mod verdicts;
+mod transactions;
 mod workflow_driver;
+mod workflow_tx;
 
-pub use budgets::{Budgets, DayBudget};
-pub use discussions::DiscussionDetail;
-pub use dispatch::{DryRun, DryRunTask};
 pub use dispatcher::{Dispatcher, Settings};
 pub use error::{Error, Result};
 pub use planning::DEFAULT_PLANNER;
-pub use service::{TaskDetail, WorkflowDetail};
-pub use steer::TaskCommand;
+pub use service::{
+    budgets::{Budgets, DayBudget},
+    discussions::DiscussionDetail,
+    dispatch::{DryRun, DryRunTask},
+    tasks::TaskCommand,
+    workflows::{TaskDetail, WorkflowDetail},
+};

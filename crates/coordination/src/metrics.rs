@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use emergent_domain::workflow::WorkflowStatus;
 use emergent_executor::telemetry::seconds_histogram;
+use emergent_rules::workflow::transition::{Transition, TransitionTo};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, histogram::Histogram},
@@ -12,8 +13,8 @@ use prometheus_client::{
 };
 
 use crate::{
-    apply::{AttemptEnd, CommitResult, WorkflowWrite},
-    conclude::{Transition, TransitionTo},
+    apply::{AttemptEnd, WorkflowWrite},
+    workflow_tx::CommitResult,
 };
 
 const ESCALATE: &str = "escalate";

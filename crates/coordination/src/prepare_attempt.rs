@@ -1,4 +1,4 @@
-//! How an attempt at a task begins: who makes it, and what it is told.
+//! Prepares an attempt at a task: which agent makes it, and with which prompt.
 
 use emergent_domain::{
     agent::Agent,
@@ -7,79 +7,79 @@ use emergent_domain::{
     task::{Task, VerdictKind},
     workflow::{Deliverable, SelectorKind},
 };
+use emergent_rules::workflow::{planning::agent_names, select, threading};
 
 use crate::{
     apply::NewAttempt,
-    judge::{self, AnswerState, JudgeAnswer},
+    judge::{self, AnswerState, Judge, JudgeAnswer, JudgeAnswers},
     loaded_workflow::LoadedWorkflow,
-    select, telling,
-    telling::PromptState,
-    threading,
-    workflow_driver::WorkflowDriver,
+    task_prompt::{PromptState, prepare_prompt},
 };
 
 pub(crate) enum PreparedAttempt {
     Ready(Box<NewAttempt>),
-    /// A model is asked who should do it, or what it is told.
+    /// A model is asked for the agent, or for the prior results of the prompt.
     WaitingForJudge,
     NoAgent(String),
 }
 
-/// A new attempt.
+/// Prepares an attempt in a new conversation.
 pub(crate) fn prepare_attempt(
-    walk: &mut WorkflowDriver,
-    known: &LoadedWorkflow,
+    judge: Option<&Judge>,
+    answers: &mut JudgeAnswers,
+    loaded: &LoadedWorkflow,
     task: &Task,
 ) -> PreparedAttempt {
-    let choice = choose_agent(walk, known, task);
+    let choice = choose_agent(judge, answers, loaded, task);
     if let AgentChoice::NoAgent(why) = choice {
         return PreparedAttempt::NoAgent(why);
     }
-    // Both may have to be asked: side by side.
-    let told = telling::prepare_prompt(walk, known, task);
-    let (AgentChoice::Agent { name, mut why }, PromptState::Ready { threaded, chosen }) = (choice, told)
+    // Both may have to ask a model; the two questions are asked concurrently.
+    let prompt = prepare_prompt(judge, answers, loaded, task);
+    let (AgentChoice::Agent { name, mut why }, PromptState::Ready { prompt, selection }) = (choice, prompt)
     else {
         return PreparedAttempt::WaitingForJudge;
     };
-    let Some(agent) = known.agents.iter().find(|agent| agent.definition.name == name) else {
-        return PreparedAttempt::NoAgent(unknown_agent_message(&name, &known.agents));
+    let Some(agent) = loaded.agents.iter().find(|agent| agent.definition.name == name) else {
+        return PreparedAttempt::NoAgent(unknown_agent_message(&name, &loaded.agents));
     };
-    if let Some(chosen) = chosen {
-        why = format!("{why}; {chosen}");
+    if let Some(selection) = selection {
+        why = format!("{why}; {selection}");
     }
-    let informed_by = threaded.used.iter().filter_map(|task| known.sessions.get(task).copied()).collect();
+    let informed_by = prompt.used.iter().filter_map(|task| loaded.sessions.get(task).copied()).collect();
     PreparedAttempt::Ready(Box::new(NewAttempt {
         task: task.clone(),
         agent: agent.id,
         agent_name: name,
         reason: why,
-        prompt: threaded.prompt,
+        prompt: prompt.prompt,
         run: RunId::new(),
         session: ObjectId::new(),
-        previous_session: known.sessions.get(&task.id).copied(),
+        previous_session: loaded.sessions.get(&task.id).copied(),
         informed_by,
         deliverable: deliverable_of(task),
         resumed_run: None,
-        has_foreign_blocker: known.snapshot.has_foreign_blocker(task.id),
+        has_foreign_blocker: loaded.snapshot.has_foreign_blocker(task.id),
     }))
 }
 
-/// The run that ended at a limit, or without the verdict it owes, goes on; without one, it is a new
-/// attempt.
+/// Resumes the run that ended at a limit, or without the verdict it owes. A task without a run gets a
+/// new attempt.
 pub(crate) fn prepare_resumed_attempt(
-    walk: &mut WorkflowDriver,
-    known: &LoadedWorkflow,
+    judge: Option<&Judge>,
+    answers: &mut JudgeAnswers,
+    loaded: &LoadedWorkflow,
     task: &Task,
 ) -> PreparedAttempt {
     if task.run.is_none() {
-        return prepare_attempt(walk, known, task);
+        return prepare_attempt(judge, answers, loaded, task);
     }
     let name = task.assigned_agent.clone().unwrap_or_default();
-    let Some(agent) = known.agents.iter().find(|agent| agent.definition.name == name) else {
-        return PreparedAttempt::NoAgent(unknown_agent_message(&name, &known.agents));
+    let Some(agent) = loaded.agents.iter().find(|agent| agent.definition.name == name) else {
+        return PreparedAttempt::NoAgent(unknown_agent_message(&name, &loaded.agents));
     };
     let ended_well =
-        known.snapshot.attempts.get(&task.id).is_some_and(|attempt| attempt.status == RunStatus::Completed);
+        loaded.snapshot.attempts.get(&task.id).is_some_and(|attempt| attempt.status == RunStatus::Completed);
     let (why, prompt) = match ended_well {
         true => ("it is asked for its verdict once more", threading::verdict_reminder(task.verdict)),
         false => ("its run goes on where a limit stopped it", String::new()),
@@ -92,7 +92,7 @@ pub(crate) fn prepare_resumed_attempt(
         prompt,
         run: RunId::new(),
         session: ObjectId::new(),
-        previous_session: known.sessions.get(&task.id).copied(),
+        previous_session: loaded.sessions.get(&task.id).copied(),
         informed_by: Vec::new(),
         deliverable: deliverable_of(task),
         resumed_run: task.run,
@@ -114,23 +114,29 @@ enum AgentChoice {
     NoAgent(String),
 }
 
-/// The task's own word, then rules, then a model where rules leave it open and one is set up.
-fn choose_agent(walk: &mut WorkflowDriver, known: &LoadedWorkflow, task: &Task) -> AgentChoice {
-    let cards = known.agent_cards();
+/// Takes the agent that the task names, else the choice of the rules, or of a model where the rules
+/// leave it open and one is configured.
+fn choose_agent(
+    judge: Option<&Judge>,
+    answers: &mut JudgeAnswers,
+    loaded: &LoadedWorkflow,
+    task: &Task,
+) -> AgentChoice {
+    let cards = loaded.agent_cards();
     let ruled = select::select_by_rules(task, &cards);
-    let open = match known.workflow().settings.selector {
+    let is_open = match loaded.workflow().settings.selector {
         SelectorKind::Rules => false,
         SelectorKind::Llm => task.assigned_agent.is_none(),
         SelectorKind::Hybrid => !ruled.clear,
     };
-    if let Some(judge) = walk.judge().filter(|_| open) {
-        match judge::ask_for_agent(&judge, &mut walk.judge_answers, task, cards) {
+    if let Some(judge) = judge.filter(|_| is_open) {
+        match judge::ask_for_agent(judge, answers, task, cards) {
             AnswerState::Pending => return AgentChoice::WaitingForJudge,
             AnswerState::Answered(Some(JudgeAnswer::Agent(name))) => {
                 let why = "chosen by a model among the project's agents".to_owned();
                 return AgentChoice::Agent { name, why };
             }
-            // No answer that can be used: rules decide.
+            // Without a usable answer the rules decide.
             AnswerState::NotAsked | AnswerState::Answered(_) => {}
         }
     }
@@ -147,10 +153,4 @@ fn unknown_agent_message(name: &str, agents: &[Agent]) -> String {
         }
         false => format!("there is no agent `{name}`; there are {}", agent_names(agents)),
     }
-}
-
-/// The agents there are, for a message.
-pub(crate) fn agent_names(agents: &[Agent]) -> String {
-    let names: Vec<&str> = agents.iter().map(|agent| agent.definition.name.as_str()).collect();
-    names.join(", ")
 }

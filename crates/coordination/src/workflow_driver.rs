@@ -1,5 +1,5 @@
-//! One workflow, walked from task to task: look, decide, write, wait. What is known is kept in
-//! memory while nobody else changes it; a change from outside makes it look again.
+//! Drives one workflow from task to task: refresh, decide, write, wait. The state stays in memory while
+//! nobody else changes the workflow; a change from outside makes the driver load it again.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,44 +8,50 @@ use std::{
 
 use emergent_domain::{
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
-    task::{Task, TaskStatus},
-    workflow::{OnFailure, Workflow, WorkflowStatus},
+    run::Run,
+    task::Task,
+    workflow::{Workflow, WorkflowStatus},
 };
-use emergent_store::{Db, Tx, workflows};
+use emergent_rules::workflow::{
+    conclude::{ConcludedAttempt, conclude_attempt, fail_unstarted},
+    decide::{self, Action},
+    summary,
+    transition::{Transition, TransitionTo},
+};
+use emergent_store::{Db, Tx, budget, runs, workflows};
 use tokio::time::Duration;
 
 use crate::{
-    Dispatcher, Error, Result,
-    apply::{self, AttemptEnd, CommitResult, WorkflowWrite, WriteBatch},
-    conclude::{ConcludedAttempt, Transition, TransitionTo, conclude_in_snapshot},
-    decide::{self, Action},
-    discussion,
-    dispatcher::{LEASE, SlotShare},
-    judge::{self, Judge, JudgeAnswers},
-    loaded_workflow::{self, LoadedWorkflow, TASK_WAITING_EVENT},
+    apply::{self, AttemptEnd, TASK_WAITING_EVENT, WorkflowWrite, WriteBatch},
+    attempts, discussion,
+    dispatcher::{Dispatcher, LEASE, SlotShare},
+    error::{Error, Result},
+    judge::{self, AttemptJudgement, Judge, JudgeAnswers},
+    loaded_workflow::{self, LoadedWorkflow},
     metrics::DecisionCounts,
-    planning, prepare_attempt, summary,
-    threading::append_failure,
+    planning,
+    prepare_attempt::{self, PreparedAttempt},
+    workflow_tx::CommitResult,
 };
 
-/// How often to look without being woken.
+/// How often the driver checks the database without being woken.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) struct WorkflowDriver {
-    pub dispatcher: Dispatcher,
-    pub project: ProjectId,
-    pub id: WorkflowId,
+    dispatcher: Dispatcher,
+    project: ProjectId,
+    id: WorkflowId,
     owner: Arc<str>,
     slots: SlotShare,
-    /// What a model was asked, and what it said.
-    pub judge_answers: JudgeAnswers,
+    /// Questions to the judge, and their answers.
+    judge_answers: JudgeAnswers,
     /// Tasks whose run could not be started, and why.
     refused: HashMap<ObjectId, RefusedStart>,
     /// Turns of discussions that could not be started, and why.
     failed_turns: discussion::FailedTurns,
     /// The planner could not be started.
     planner_refusal: Option<String>,
-    /// What waits and is told already, with what was told of it.
+    /// Waits that were reported already, with the reason of each.
     reported_waits: HashMap<ObjectId, String>,
     /// More could start if this server had more slots.
     needs_slots: bool,
@@ -53,7 +59,7 @@ pub(crate) struct WorkflowDriver {
 
 struct RefusedStart {
     reason: String,
-    /// What the workflow may spend is spent.
+    /// True if the workflow has spent its budget.
     budget: bool,
 }
 
@@ -78,42 +84,42 @@ impl WorkflowDriver {
         self.dispatcher.executor().graph().db()
     }
 
-    /// Until the workflow is over, waits for a person, or is another server's.
-    /// After an error it can go on: what was asked meanwhile, and answered, is kept.
+    /// Returns when the workflow has ended, waits for a person, or belongs to another server. After an
+    /// error it can be called again: answers of the judge are not lost.
     pub async fn run(&mut self) -> Result<()> {
         let mut changed = self.db().waiter(&workflows::changed_channel(self.id));
         let mut ended = self.dispatcher.executor().subscribe_ended_runs(self.id);
-        let mut known = None;
-        // Whether what happened since is to be looked for in the database.
-        let mut looks = true;
-        let mut heard = false;
+        let mut kept = None;
+        // Whether the database has to be checked for what happened since.
+        let mut check_database = true;
+        let mut applied_runs = false;
         loop {
-            let mut now = match known.take() {
-                Some(known) => known,
+            let mut now = match kept.take() {
+                Some(loaded) => loaded,
                 None => match self.load().await? {
-                    Some(known) if known.workflow().status.is_active() => known,
+                    Some(loaded) if loaded.workflow().status.is_active() => loaded,
                     _ => return Ok(()),
                 },
             };
-            if std::mem::replace(&mut looks, true) && !self.refresh(&mut now).await? {
+            if std::mem::replace(&mut check_database, true) && !self.refresh(&mut now).await? {
                 continue;
             }
-            let items = self.decide(&mut now).await?;
-            if !items.is_empty() {
-                let (answered, tally) =
-                    (judge::questions_behind(&items), DecisionCounts::from_writes(&items));
-                let reload = items.iter().any(|item| {
-                    !matches!(item, WorkflowWrite::StartAttempt(_) | WorkflowWrite::ConcludeAttempt(_))
+            let writes = self.decide(&mut now).await?;
+            if !writes.is_empty() {
+                let (answered, counts) =
+                    (judge::questions_behind(&writes), DecisionCounts::from_writes(&writes));
+                let reload = writes.iter().any(|write| {
+                    !matches!(write, WorkflowWrite::StartAttempt(_) | WorkflowWrite::ConcludeAttempt(_))
                 });
-                match self.commit(&now, items).await {
-                    Ok(applied) => {
+                match self.commit(&now, writes).await {
+                    Ok(commit) => {
                         self.judge_answers.discard_used(&answered);
-                        self.dispatcher.counters().record_commit(tally, &applied);
+                        self.dispatcher.counters().record_commit(counts, &commit);
                         if !reload {
-                            record_commit(&mut now, &applied);
-                            known = Some(now);
-                            // Whatever came meanwhile has woken us.
-                            (looks, heard) = (false, false);
+                            now.snapshot.set_committed(&commit.versions, commit.revision);
+                            kept = Some(now);
+                            // A change in the meantime wakes the driver.
+                            (check_database, applied_runs) = (false, false);
                         }
                     }
                     Err(Error::Stale(_)) => {}
@@ -129,21 +135,21 @@ impl WorkflowDriver {
                 }
                 continue;
             }
-            // What woke us may have been more than what was heard.
-            if std::mem::take(&mut heard) {
-                known = Some(now);
+            // The wake-up may have been for more than the runs that were applied.
+            if std::mem::take(&mut applied_runs) {
+                kept = Some(now);
                 continue;
             }
             self.slots.shrink_to(now.snapshot.running_attempts());
             tokio::select! {
                 () = changed.wait(POLL_INTERVAL) => {
-                    heard = now.apply_ended_runs(&mut ended);
-                    looks = !heard;
+                    applied_runs = now.apply_ended_runs(&mut ended);
+                    check_database = !applied_runs;
                 }
                 () = self.dispatcher.slots().freed.notified(), if self.needs_slots => {}
                 true = self.judge_answers.next_answer() => {}
             }
-            known = (!now.snapshot.has_foreign_blockers()).then_some(now);
+            kept = (!now.snapshot.has_foreign_blockers()).then_some(now);
         }
     }
 
@@ -152,12 +158,12 @@ impl WorkflowDriver {
         Ok(self.db().snapshot(move |tx| loaded_workflow::load_workflow(tx, project, id)).await?)
     }
 
-    /// Which runs have ended meanwhile; false when tasks were changed by others.
-    async fn refresh(&self, known: &mut LoadedWorkflow) -> Result<bool> {
+    /// Loads the runs that have ended in the meantime; false if somebody else changed tasks.
+    async fn refresh(&self, loaded: &mut LoadedWorkflow) -> Result<bool> {
         let (project, id, seen, awaited) =
-            (self.project, self.id, known.workflow().revision, known.pending_runs());
+            (self.project, self.id, loaded.workflow().revision, loaded.pending_runs());
         let waits: HashSet<RunId> = awaited.iter().copied().collect();
-        let at_work = known.snapshot.tasks().iter().filter_map(|task| Some((task.run?, task)));
+        let at_work = loaded.snapshot.tasks().iter().filter_map(|task| Some((task.run?, task)));
         let tasks: HashMap<RunId, Task> =
             at_work.filter(|(run, _)| waits.contains(run)).map(|(run, task)| (run, task.clone())).collect();
         let read = move |tx: &mut Tx<'_>| {
@@ -169,61 +175,61 @@ impl WorkflowDriver {
             let mut others = Vec::new();
             for run in workflows::list_ended(tx, project, &awaited)? {
                 match tasks.get(&run.id) {
-                    Some(task) => attempts.push((task.id, loaded_workflow::load_attempt(tx, task, &run)?)),
+                    Some(task) => attempts.push((task.id, attempts::load_attempt(tx, task, &run)?)),
                     None => others.push(run),
                 }
             }
             Ok::<_, emergent_store::Error>(Some((attempts, others)))
         };
         let Some((attempts, others)) = self.db().read(read).await? else { return Ok(false) };
-        attempts.into_iter().for_each(|(task, attempt)| known.record_attempt_end(task, attempt));
+        attempts.into_iter().for_each(|(task, attempt)| loaded.record_attempt_end(task, attempt));
         if !others.is_empty() {
-            // A turn of a discussion, or the planner: read what it said with everything else.
+            // A turn of a discussion, or the planner: load everything again.
             let fresh = self.load().await?;
             match fresh {
-                Some(fresh) if fresh.workflow().revision == seen => *known = fresh,
+                Some(fresh) if fresh.workflow().revision == seen => *loaded = fresh,
                 _ => return Ok(false),
             }
         }
         Ok(true)
     }
 
-    /// What is to be written now, in order. The snapshot is moved along as if it were.
-    async fn decide(&mut self, known: &mut LoadedWorkflow) -> Result<Vec<WorkflowWrite>> {
-        if known.workflow().status == WorkflowStatus::Planning {
-            return planning::planning_writes(self, known, self.planner_refusal.clone()).await;
+    /// The writes of this pass, in order.
+    async fn decide(&mut self, loaded: &mut LoadedWorkflow) -> Result<Vec<WorkflowWrite>> {
+        if loaded.workflow().status == WorkflowStatus::Planning {
+            let run = self.planner_run(loaded.workflow()).await?;
+            return Ok(planning::planning_writes(loaded, run.as_ref(), self.planner_refusal.as_deref()));
         }
-        let mut items = match known.unreported_waits.take() {
+        let waits = match loaded.unreported_waits.take() {
             Some(waits) => self.unreported_waits(waits).await?,
             None => Vec::new(),
         };
-        for next in decide::after_ended_runs(&known.snapshot) {
-            match next {
-                Action::ConcludeAttempt(task) => items.extend(self.conclude(known, task)),
-                Action::OpenReview(task) => match discussion::open_review(known, task) {
-                    Some(item) => items.push(item),
-                    // Nobody to talk to: what it brought stands.
-                    None => items.extend(self.conclude(known, task)),
-                },
-                Action::AdvanceDiscussions(task) => {
-                    items.extend(discussion::advance_all(known, task, &self.failed_turns))
-                }
-                _ => {}
+        let mut pass = Pass { loaded, writes: waits };
+        for action in decide::after_ended_runs(&pass.loaded.snapshot) {
+            self.after_ended_run(&mut pass, action);
+        }
+        self.start_attempts(&mut pass);
+        if pass.writes.is_empty() && self.judge_answers.is_idle() && !self.needs_slots {
+            for action in decide::when_idle(&pass.loaded.snapshot) {
+                let write = self.idle_write(pass.loaded, action).await?;
+                write.into_iter().for_each(|write| pass.push(write));
             }
         }
-        self.start_attempts(known, &mut items);
-        if items.is_empty() && self.judge_answers.is_idle() && !self.needs_slots {
-            for next in decide::when_idle(&known.snapshot) {
-                items.extend(self.idle_writes(known, next).await?);
-            }
-        }
-        Ok(items)
+        Ok(pass.writes)
     }
 
-    /// What waits, as far as the newest event about it does not say so already. That is looked up once,
-    /// not at every look.
+    async fn planner_run(&self, workflow: &Workflow) -> Result<Option<Run>> {
+        let Some(run) = workflow.planner_run else { return Ok(None) };
+        let project = self.project;
+        let read = move |tx: &mut Tx<'_>| runs::get(tx, project, run);
+        let found: Result<Option<Run>, emergent_store::Error> = self.db().read(read).await;
+        Ok(found?)
+    }
+
+    /// Reports the waits that the newest event of their task does not report already. That event is
+    /// read once per wait, not in every pass.
     async fn unreported_waits(&mut self, waits: Vec<(ObjectId, String)>) -> Result<Vec<WorkflowWrite>> {
-        // One that waits no longer may wait again, for the same: that is told again.
+        // A task that stopped waiting may wait for the same again, which is reported again.
         self.reported_waits.retain(|task, _| waits.iter().any(|(one, _)| one == task));
         let mut items = Vec::new();
         for (task, why) in waits {
@@ -244,157 +250,171 @@ impl WorkflowDriver {
         Ok(items)
     }
 
-    fn conclude(&mut self, known: &mut LoadedWorkflow, id: ObjectId) -> Vec<WorkflowWrite> {
-        let (Some(task), Some(attempt)) =
-            (known.snapshot.get(id).cloned(), known.snapshot.attempts.get(&id).cloned())
-        else {
-            return Vec::new();
-        };
+    fn after_ended_run(&mut self, pass: &mut Pass<'_>, action: Action) {
+        match action {
+            Action::ConcludeAttempt(task) => self.conclude(pass, task),
+            Action::OpenReview(task) => match open_review(pass.loaded, task) {
+                Some(write) => pass.push(write),
+                // Without anybody to review it, the result stands.
+                None => self.conclude(pass, task),
+            },
+            Action::AdvanceDiscussions(task) => {
+                let discussions = pass.loaded.discussions.get(&task).map(Vec::as_slice).unwrap_or_default();
+                let writes =
+                    discussion::advance_all(task, discussions, &pass.loaded.agents, &self.failed_turns);
+                for write in writes {
+                    pass.push(WorkflowWrite::AdvanceDiscussion(Box::new(write)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn conclude(&mut self, pass: &mut Pass<'_>, id: ObjectId) {
+        let snapshot = &pass.loaded.snapshot;
+        let (Some(task), Some(attempt)) = (snapshot.get(id), snapshot.attempts.get(&id)) else { return };
         let judge = self.judge();
-        let judged = judge::judge_attempt(judge.as_ref(), &mut self.judge_answers, known, &task, &attempt);
-        let Some(judged) = judged else { return Vec::new() };
-        let Some(ConcludedAttempt { attempt, moves }) =
-            conclude_in_snapshot(&mut known.snapshot, id, judged.as_ref())
-        else {
-            return Vec::new();
+        let evaluates = snapshot.workflow.settings.evaluate;
+        let cards = pass.loaded.agent_cards();
+        let judgement = match judge::judge_attempt(
+            judge.as_ref(),
+            &mut self.judge_answers,
+            evaluates,
+            cards,
+            task,
+            attempt,
+        ) {
+            AttemptJudgement::Pending => return,
+            AttemptJudgement::Accepted => None,
+            AttemptJudgement::Judged(judgement) => Some(judgement),
         };
-        vec![WorkflowWrite::ConcludeAttempt(Box::new(AttemptEnd {
+        let Some(ConcludedAttempt { attempt, transitions }) =
+            conclude_attempt(snapshot, id, judgement.as_ref())
+        else {
+            return;
+        };
+        pass.push(WorkflowWrite::ConcludeAttempt(Box::new(AttemptEnd {
             task: id,
             run: attempt.run,
             status: attempt.status,
-            session: known.sessions.get(&id).copied(),
-            transitions: moves,
+            session: pass.loaded.sessions.get(&id).copied(),
+            transitions,
             verdict: attempt.verdict,
             summary: attempt.summary,
-        }))]
+        })));
     }
 
-    fn start_attempts(&mut self, known: &mut LoadedWorkflow, items: &mut Vec<WorkflowWrite>) {
-        self.slots.shrink_to(known.snapshot.running_attempts());
-        let mut wanted = decide::startable(&known.snapshot, usize::MAX);
-        wanted.retain(|next| match next {
+    fn start_attempts(&mut self, pass: &mut Pass<'_>) {
+        self.slots.shrink_to(pass.loaded.snapshot.running_attempts());
+        let mut actions = decide::startable(&pass.loaded.snapshot, usize::MAX);
+        actions.retain(|action| match action {
             Action::StartAttempt(task) => !self.judge_answers.blocks_attempt(*task),
             _ => true,
         });
-        let got = self.slots.acquire(wanted.len());
-        self.needs_slots = got < wanted.len();
-        wanted.truncate(got);
-        for next in wanted {
-            let (Action::StartAttempt(id) | Action::ResumeAttempt(id)) = next else { continue };
-            let Some(task) = known.snapshot.get(id).cloned() else { continue };
+        let acquired = self.slots.acquire(actions.len());
+        self.needs_slots = acquired < actions.len();
+        actions.truncate(acquired);
+        let judge = self.judge();
+        for action in actions {
+            let (Action::StartAttempt(id) | Action::ResumeAttempt(id)) = action else { continue };
+            let Some(task) = pass.loaded.snapshot.get(id).cloned() else { continue };
             if let Some(refused) = self.refused.remove(&id) {
                 let options = if refused.budget { decide::BUDGET_OPTIONS } else { decide::TASK_OPTIONS };
-                items.push(fail_unstarted(known, &task, &refused.reason, options));
+                pass.fail_unstarted(&task, &refused.reason, options);
                 continue;
             }
-            let begun = match next {
-                Action::ResumeAttempt(_) => prepare_attempt::prepare_resumed_attempt(self, known, &task),
-                _ => prepare_attempt::prepare_attempt(self, known, &task),
+            let prepare = match action {
+                Action::ResumeAttempt(_) => prepare_attempt::prepare_resumed_attempt,
+                _ => prepare_attempt::prepare_attempt,
             };
-            match begun {
-                prepare_attempt::PreparedAttempt::Ready(begun) => {
-                    record_start(known, &begun);
-                    items.push(WorkflowWrite::StartAttempt(begun));
-                }
-                prepare_attempt::PreparedAttempt::WaitingForJudge => {}
-                prepare_attempt::PreparedAttempt::NoAgent(why) => {
-                    items.push(fail_unstarted(known, &task, &why, decide::TASK_OPTIONS));
+            match prepare(judge.as_ref(), &mut self.judge_answers, pass.loaded, &task) {
+                PreparedAttempt::Ready(attempt) => pass.push(WorkflowWrite::StartAttempt(attempt)),
+                PreparedAttempt::WaitingForJudge => {}
+                PreparedAttempt::NoAgent(reason) => {
+                    pass.fail_unstarted(&task, &reason, decide::TASK_OPTIONS);
                 }
             }
         }
     }
 
-    /// The model that is asked where rules leave something open, if there is one.
-    pub fn judge(&self) -> Option<Judge> {
-        Judge::for_workflow(&self.dispatcher, self.project, self.id)
+    /// The model that is asked where the rules leave something open, if one is configured.
+    fn judge(&self) -> Option<Judge> {
+        let model = self.dispatcher.settings().judge.clone()?;
+        Some(Judge::new(self.dispatcher.executor().clone(), model, self.project, self.id))
     }
 
-    async fn idle_writes(&mut self, known: &mut LoadedWorkflow, next: Action) -> Result<Vec<WorkflowWrite>> {
-        Ok(match next {
-            Action::SkipTask { task, why } => {
-                let Some(found) = known.snapshot.get_mut(task) else { return Ok(Vec::new()) };
-                let before = Box::new(found.clone());
-                found.status = TaskStatus::Skipped;
-                vec![WorkflowWrite::ChangeTask {
-                    step: Transition { task, to: TransitionTo::Skipped, reason: why },
-                    before,
-                }]
-            }
-            Action::Escalate(mut trouble) => {
-                trouble.discussion = trouble.task.and_then(|task| known.escalated_discussion(task));
-                let why = trouble.reason.clone();
-                vec![WorkflowWrite::MoveWorkflow {
+    async fn idle_write(&self, loaded: &LoadedWorkflow, action: Action) -> Result<Option<WorkflowWrite>> {
+        Ok(match action {
+            Action::SkipTask { task, why } => loaded.snapshot.get(task).map(|before| {
+                let step = Transition { task, to: TransitionTo::Skipped, reason: why };
+                WorkflowWrite::ChangeTask { step, before: Box::new(before.clone()) }
+            }),
+            Action::Escalate(mut escalation) => {
+                escalation.discussion = escalation.task.and_then(|task| loaded.escalated_discussion(task));
+                Some(WorkflowWrite::MoveWorkflow {
                     to: WorkflowStatus::Escalated,
-                    why,
+                    why: escalation.reason.clone(),
                     summary: None,
-                    escalation: Some(trouble),
-                }]
+                    escalation: Some(escalation),
+                })
             }
             Action::EndWorkflow { status, why } => {
-                let summary = summary::summarize(
-                    self.db(),
-                    known,
-                    status,
-                    self.dispatcher.executor().graph().clock().now(),
-                )
-                .await?;
-                vec![WorkflowWrite::MoveWorkflow {
-                    to: status,
-                    why,
-                    summary: Some(summary),
-                    escalation: None,
-                }]
+                let (project, id) = (self.project, self.id);
+                let read = move |tx: &mut Tx<'_>| budget::workflow_spend(tx, project, id);
+                let spend: Result<budget::WorkflowSpend, emergent_store::Error> = self.db().read(read).await;
+                let now = self.dispatcher.executor().graph().clock().now();
+                let summary = Some(summary::summary_text(&loaded.snapshot, status, spend?.spent, now));
+                Some(WorkflowWrite::MoveWorkflow { to: status, why, summary, escalation: None })
             }
-            _ => Vec::new(),
+            _ => None,
         })
     }
 
-    async fn commit(&self, known: &LoadedWorkflow, items: Vec<WorkflowWrite>) -> Result<CommitResult> {
-        let work = WriteBatch {
+    async fn commit(&self, loaded: &LoadedWorkflow, writes: Vec<WorkflowWrite>) -> Result<CommitResult> {
+        let batch = WriteBatch {
             project: self.project,
             workflow: self.id,
             owner: Arc::clone(&self.owner),
             lease_until: self.dispatcher.executor().graph().clock().now() + LEASE,
-            revision: known.workflow().revision,
-            writes: items,
+            revision: loaded.workflow().revision,
+            writes,
         };
         let executor = self.dispatcher.executor().clone();
-        let places = executor.try_acquire_slots(work.writes.iter().map(WorkflowWrite::run_count).sum());
+        let slots = executor.try_acquire_slots(batch.writes.iter().map(WorkflowWrite::run_count).sum());
         let on = executor.clone();
-        executor.commit_and_drive(places, move |tx, doorman| apply::apply(tx, doorman, &on, &work)).await
+        executor
+            .commit_and_drive(slots, move |tx, admissions| apply::apply(tx, admissions, &on, &batch))
+            .await
     }
 }
 
-/// A task that nobody can do, or whose run was refused.
-fn fail_unstarted(known: &mut LoadedWorkflow, task: &Task, why: &str, options: &[&str]) -> WorkflowWrite {
-    if let Some(found) = known.snapshot.get_mut(task.id) {
-        found.status = TaskStatus::Failed;
-    }
-    let why = format!("it could not be started: {why}");
-    let asks = known.workflow().settings.on_failure == OnFailure::Escalate;
-    let to = TransitionTo::Failed {
-        failure_context: append_failure(&task.failure_context, task.retry_count + 1, &why),
-        needs_person: asks.then(|| decide::person_needed(task, &why, options)),
-    };
-    WorkflowWrite::ChangeTask {
-        step: Transition { task: task.id, to, reason: why },
-        before: Box::new(task.clone()),
-    }
+/// The writes of one pass over a workflow. Each write changes the snapshot as soon as it is decided,
+/// because the decisions after it build on it. If the commit fails, the workflow is loaded again.
+struct Pass<'a> {
+    loaded: &'a mut LoadedWorkflow,
+    writes: Vec<WorkflowWrite>,
 }
 
-/// The attempt is on its way: the snapshot knows it as queued.
-fn record_start(known: &mut LoadedWorkflow, begun: &apply::NewAttempt) {
-    let id = begun.task.id;
-    known.snapshot.record_attempt_start(id, begun.run, &begun.agent_name, begun.resumed_run.is_some());
-    known.sessions.insert(id, begun.session);
-}
-
-/// What was decided is written: the snapshot's versions are the graph's.
-fn record_commit(known: &mut LoadedWorkflow, applied: &CommitResult) {
-    for (task, version) in &applied.versions {
-        if let Some(task) = known.snapshot.get_mut(*task) {
-            task.version = *version;
+impl Pass<'_> {
+    fn push(&mut self, write: WorkflowWrite) {
+        if let Some(change) = write.change() {
+            self.loaded.snapshot.apply(&change);
         }
+        if let WorkflowWrite::StartAttempt(attempt) = &write {
+            self.loaded.sessions.insert(attempt.task.id, attempt.session);
+        }
+        self.writes.push(write);
     }
-    known.snapshot.workflow.revision = applied.revision;
+
+    /// A task that no agent can do, or whose run was refused.
+    fn fail_unstarted(&mut self, task: &Task, reason: &str, options: &[&str]) {
+        let step = fail_unstarted(&self.loaded.snapshot, task, reason, options);
+        self.push(WorkflowWrite::ChangeTask { step, before: Box::new(task.clone()) });
+    }
+}
+
+fn open_review(loaded: &LoadedWorkflow, id: ObjectId) -> Option<WorkflowWrite> {
+    let (task, attempt) = (loaded.snapshot.get(id)?, loaded.snapshot.attempts.get(&id)?);
+    let write = discussion::open_review(task, attempt, &loaded.agent_cards())?;
+    Some(WorkflowWrite::AdvanceDiscussion(Box::new(write)))
 }

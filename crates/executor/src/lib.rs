@@ -1,8 +1,8 @@
-//! Running agents: who may start one, what it does next, what is recorded, and how it ends.
+//! Running agents: admission, driving a run, its record, and its end.
 //!
-//! `admit` is the one way in. A `runner` takes what is queued and drives it: the [`machine`]
-//! decides, in values; the driver asks models and calls tools; the recorder writes everything as
-//! it happens. SQL is the store's, HTTP the API's.
+//! Every run starts with `admit`. A `runner` claims queued runs and drives them: the state machine of
+//! `emergent_rules::run` decides, the driver calls models and tools, and the recorder writes what
+//! happened. SQL is in `store`, HTTP in `api`.
 
 mod admission;
 pub mod agents;
@@ -17,7 +17,6 @@ mod flow;
 mod follow;
 pub mod history;
 mod invoke;
-pub mod machine;
 mod model_query;
 mod place;
 mod queue;

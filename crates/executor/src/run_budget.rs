@@ -17,7 +17,6 @@ use crate::{
         self, CallEstimate, CallOutcome, CallPrices, MAX_RETRY_DELAY, Reservation, ReserveOutcome,
         Settlement, StreamMeter,
     },
-    machine::BUDGET_EXHAUSTED,
     recorder::RecordBatch,
     run_driver::RunDriver,
 };
@@ -30,13 +29,11 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_millis(10), MAX_RETRY_DELAY
 pub(crate) struct RunBudget {
     limited: bool,
     checked_at: Instant,
-    /// Why the last question was refused.
-    refused: Option<String>,
 }
 
 impl RunBudget {
     pub fn new(limited: bool) -> Self {
-        Self { limited, checked_at: Instant::now(), refused: None }
+        Self { limited, checked_at: Instant::now() }
     }
 }
 
@@ -85,7 +82,7 @@ impl RunDriver {
             match reserved {
                 ReserveOutcome::Reserved(bill) => break BudgetCheck::Granted(Some(bill)),
                 ReserveOutcome::Refused(why) => {
-                    self.budget.refused = Some(why);
+                    self.machine.record_budget_refusal(why);
                     break BudgetCheck::Denied;
                 }
                 ReserveOutcome::Retry if Instant::now() >= until => break BudgetCheck::TimedOut,
@@ -153,14 +150,12 @@ impl RunDriver {
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
-    /// Says of an end by the budget which one it was, and what was done when the model could not
-    /// say so itself.
+    /// Adds a summary to a run that its budget ended before the model could write one.
     pub fn explain_budget_end(&self, end: RunEnd) -> RunEnd {
         match end {
             RunEnd::Failed { reason: Reason::Budget, error, summary } => {
-                let why = self.budget.refused.clone().filter(|_| error == BUDGET_EXHAUSTED);
                 let summary = if summary.trim().is_empty() { self.progress_summary() } else { summary };
-                RunEnd::Failed { reason: Reason::Budget, error: why.unwrap_or(error), summary }
+                RunEnd::Failed { reason: Reason::Budget, error, summary }
             }
             other => other,
         }

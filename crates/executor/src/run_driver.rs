@@ -12,6 +12,7 @@ use emergent_domain::{
     tool_name,
 };
 use emergent_llm::{Answer, ChatRequest, Delta, RequestMeta, ToolSpec};
+use emergent_rules::run::{AnswerView, CallDecision, Machine, NextAction};
 use emergent_store::runs::conversation::Conversation;
 use emergent_tools::ToolSet;
 use serde_json::{Value, json};
@@ -21,7 +22,6 @@ use crate::{
     Executor, Result,
     budget::{CallOutcome, Reservation, StreamMeter},
     context::{self, Context},
-    machine::{AnswerView, CallDecision, Machine, NextAction},
     place::RunSlot,
     recorder::{RecordBatch, Recorder},
     run_budget::{BudgetCheck, RunBudget, is_truncated_by_budget},

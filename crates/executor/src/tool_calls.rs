@@ -5,6 +5,7 @@ use std::time::Instant as Began;
 
 use emergent_domain::run::ToolCallStatus;
 use emergent_domain::run_event::RecordedToolCall;
+use emergent_rules::run::NextAction;
 use emergent_tools::{Effect, GuardedOutput, ToolContext};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use serde_json::Value;
@@ -13,7 +14,6 @@ use tracing::Instrument;
 
 use crate::{
     Error, Result,
-    machine::NextAction,
     recorder::{RecordBatch, elapsed_ms},
     run_driver::{RunDriver, error_output},
     spans::tool_ended,

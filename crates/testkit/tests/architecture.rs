@@ -13,13 +13,15 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("documents", &[]),
     ("net", &[]),
+    // Decisions without I/O: `rules` must never see the store, a model or a runtime.
+    ("rules", &["domain", "documents"]),
     ("store", &["domain", "net"]),
     ("llm", &["domain", "net"]),
     ("mcp", &["domain", "net"]),
     ("secrets", &["store"]),
     ("graph", &["store", "llm", "documents"]),
     ("tools", &["graph", "mcp", "secrets"]),
-    ("executor", &["tools"]),
+    ("executor", &["tools", "rules"]),
     // Both depend on `executor`, and neither on the other.
     ("coordination", &["executor"]),
     ("products", &["executor"]),

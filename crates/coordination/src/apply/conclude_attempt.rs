@@ -1,4 +1,4 @@
-//! An attempt has ended: its session, its verdict, and what follows for its task and for others.
+//! Writes the end of an attempt: its session, its verdict, and the transitions that follow.
 
 use emergent_domain::{
     ids::ObjectId,
@@ -7,25 +7,28 @@ use emergent_domain::{
     task::{Task, TaskStatus},
 };
 use emergent_graph::{WriteContext, objects};
+use emergent_rules::workflow::{
+    question::truncate,
+    transition::{Transition, TransitionTo},
+};
 use emergent_store::{runs, workflows};
 use serde_json::{Value, json};
 
-use super::{AttemptEnd, WorkflowTx, run_author};
+use super::AttemptEnd;
 use crate::{
-    Error, Result,
-    conclude::{Transition, TransitionTo},
-    question::truncate,
+    error::{Error, Result},
+    workflow_tx::{NewEdge, WorkflowTx, run_author},
 };
 
 impl WorkflowTx<'_, '_> {
-    pub(super) fn conclude_attempt(&mut self, settle: &AttemptEnd) -> Result<()> {
-        let run = runs::get(self.tx, self.workflow.project, settle.run)?;
+    pub(super) fn conclude_attempt(&mut self, end: &AttemptEnd) -> Result<()> {
+        let run = runs::get(self.tx, self.workflow.project, end.run)?;
         let queued = run.as_ref().and_then(|run| Some(run.started_at?.since(run.created_at)));
         self.applied.queue_times.extend(queued);
-        let (messages, tokens_in, tokens_out, answers) = workflows::conversation_stats(self.tx, settle.run)?;
-        let author = run_author(settle.run);
-        if let Some(session) = settle.session {
-            let status = match settle.status {
+        let (messages, tokens_in, tokens_out, answers) = workflows::conversation_stats(self.tx, end.run)?;
+        let author = run_author(end.run);
+        if let Some(session) = end.session {
+            let status = match end.status {
                 RunStatus::Completed | RunStatus::Paused => "completed",
                 RunStatus::Cancelled => "cancelled",
                 _ => "failed",
@@ -41,16 +44,16 @@ impl WorkflowTx<'_, '_> {
             let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
             let writer = WriteContext { author, embed: false, ..self.writer.clone() };
             objects::update(self.tx, &writer, session, &patch).map_err(|error| match error {
-                // Somebody took it away this moment: look again, it is not known then.
+                // The session was deleted in the meantime; it is gone when the workflow is loaded again.
                 emergent_graph::Error::NotFound { .. } => Error::Stale(self.workflow.id),
                 other => other.into(),
             })?;
-            if let Some(verdict) = &settle.verdict {
+            if let Some(verdict) = &end.verdict {
                 let result = ObjectId::new();
                 let mut properties = verdict.to_properties();
-                properties["run_id"] = json!(settle.run.to_string());
+                properties["run_id"] = json!(end.run.to_string());
                 self.draft_object(author, result, verdict.object_type(), properties)?;
-                self.draft_edges(author, &[("has_result", session, result, None)])?;
+                self.draft_edges(author, &[NewEdge::new("has_result", session, result)])?;
             }
         }
         let started = run.as_ref().and_then(|run| run.started_at).unwrap_or(self.now);
@@ -62,25 +65,25 @@ impl WorkflowTx<'_, '_> {
             "llm_calls": answers,
             "tokens_used": tokens_in + tokens_out,
         });
-        for (step, task) in &settle.transitions {
-            let own = step.task == settle.task;
+        for (step, task) in &end.transitions {
+            let own = step.task == end.task;
             let mut changes = transition_properties(step, task);
             if own {
-                changes["summary"] = json!(truncate(&settle.summary, 2_000));
+                changes["summary"] = json!(truncate(&end.summary, 2_000));
                 changes["metrics"] = metrics.clone();
             }
             self.update_task(step.task, task.version, changes, &step.reason)?;
             let mut data = json!({ "reason": step.reason });
-            if let Some(verdict) = settle.verdict.as_ref().filter(|_| own) {
+            if let Some(verdict) = end.verdict.as_ref().filter(|_| own) {
                 data["verdict"] = json!(verdict.word.as_str());
             }
-            self.push_event(transition_event(step, own), Some(step.task), own.then_some(settle.run), data);
+            self.push_event(transition_event(step, own), Some(step.task), own.then_some(end.run), data);
         }
         Ok(())
     }
 }
 
-/// What a move writes on its task.
+/// The properties that a transition writes on its task.
 pub(super) fn transition_properties(step: &Transition, task: &Task) -> Value {
     let agent = if task.agent_is_named { json!(task.assigned_agent) } else { Value::Null };
     let again = |failure_context: &str, agent: Value| {

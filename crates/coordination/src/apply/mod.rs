@@ -1,44 +1,46 @@
-//! Writes what was decided: everything of one look at a workflow is one transaction, behind the
-//! fence that only its dispatcher passes. Whoever else changed a task in between makes it stale,
-//! and nothing is written.
+//! Commits the decisions of one pass over a workflow in a single transaction. The transaction starts
+//! with a fence that only the dispatcher holding the lease can pass. If anyone changed a task in the
+//! meantime, the commit fails as stale and writes nothing.
 
 mod conclude_attempt;
 mod start_attempt;
 mod workflow;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use emergent_domain::{
-    agent::Agent,
     author::Author,
     ids::{AgentId, ObjectId, ProjectId, RunId, WorkflowId},
-    object::{NewObject, ObjectPatch},
-    relationship::NewRelationship,
-    run::{Run, RunStatus},
+    run::RunStatus,
     task::Task,
     time::Timestamp,
     verdict::Verdict,
-    workflow::{Deliverable, Limit, Workflow, WorkflowLink, WorkflowStatus},
+    workflow::{Deliverable, WorkflowStatus},
 };
-use emergent_executor::{AdmissionBatch, Executor, GraphDrafts, StartOptions};
-use emergent_graph::{Actor, WriteContext, objects, relationships};
-use emergent_store::{
-    Tx, agents, budget, runs,
-    workflows::{self, NewWorkflowEvent},
+use emergent_executor::{AdmissionBatch, Executor, GraphDrafts};
+use emergent_graph::{Actor, objects};
+use emergent_rules::workflow::{
+    decide::NewEscalation,
+    transition::{AttemptMode, Change, Transition},
 };
-use serde_json::{Map, Value, json};
+use emergent_store::{Tx, workflows};
+use serde_json::json;
 
 use crate::{
-    Error, Result, conclude::Transition, decide::NewEscalation, discussion,
-    loaded_workflow::TASK_WAITING_EVENT,
+    discussion,
+    error::{Error, Result},
+    workflow_tx::{CommitResult, WorkflowTx},
 };
 
-/// What is to be written, as it was decided on a snapshot at `seen`.
+/// The event that says what a task waits for.
+pub(crate) const TASK_WAITING_EVENT: &str = "task_waiting";
+
+/// The writes that were decided on a snapshot at this revision.
 pub(crate) struct WriteBatch {
     pub project: ProjectId,
     pub workflow: WorkflowId,
     pub owner: Arc<str>,
-    /// How long the workflow stays the owner's.
+    /// Until when the owner keeps the workflow.
     pub lease_until: Timestamp,
     pub revision: i64,
     pub writes: Vec<WorkflowWrite>,
@@ -47,19 +49,19 @@ pub(crate) struct WriteBatch {
 pub(crate) enum WorkflowWrite {
     StartAttempt(Box<NewAttempt>),
     ConcludeAttempt(Box<AttemptEnd>),
-    /// A task that is not started, or not done: skipped, or failed before its first step.
+    /// A task without an attempt is skipped, or has failed before its first step.
     ChangeTask {
         step: Transition,
         before: Box<Task>,
     },
     AdvanceDiscussion(Box<discussion::DiscussionWrite>),
-    /// Who plans is started, or started again.
+    /// The planner is started, or started again.
     StartPlanner {
         agent: AgentId,
         prompt: String,
         run: RunId,
     },
-    /// A task waits for something that nobody walks here.
+    /// A task waits for something that this workflow does not drive.
     ReportWait {
         task: ObjectId,
         why: String,
@@ -71,17 +73,39 @@ pub(crate) enum WorkflowWrite {
         summary: Option<String>,
         escalation: Option<NewEscalation>,
     },
-    /// A plan that will not do.
+    /// The plan fails the checks.
     RejectPlan {
         why: String,
     },
-    /// What such a plan left behind.
+    /// A task of a rejected plan.
     DeleteTask {
         task: ObjectId,
     },
 }
 
 impl WorkflowWrite {
+    /// The change of the snapshot that goes with this write, if any. Every other write is followed by
+    /// loading the workflow again.
+    pub fn change(&self) -> Option<Change<'_>> {
+        Some(match self {
+            WorkflowWrite::StartAttempt(attempt) => Change::AttemptStarted {
+                task: attempt.task.id,
+                run: attempt.run,
+                agent: &attempt.agent_name,
+                mode: match attempt.resumed_run {
+                    Some(_) => AttemptMode::Resumed,
+                    None => AttemptMode::New,
+                },
+            },
+            WorkflowWrite::ConcludeAttempt(end) => Change::AttemptConcluded {
+                task: end.task,
+                transitions: end.transitions.iter().map(|(transition, _)| transition).collect(),
+            },
+            WorkflowWrite::ChangeTask { step, .. } => Change::TaskMoved(step),
+            _ => return None,
+        })
+    }
+
     /// How many runs it starts.
     pub fn run_count(&self) -> usize {
         match self {
@@ -92,7 +116,7 @@ impl WorkflowWrite {
     }
 }
 
-/// An attempt at a task: its session and its run.
+/// A new attempt at a task: its session and its run.
 pub(crate) struct NewAttempt {
     pub task: Task,
     pub agent: AgentId,
@@ -101,13 +125,13 @@ pub(crate) struct NewAttempt {
     pub prompt: String,
     pub run: RunId,
     pub session: ObjectId,
-    /// Of the attempt before.
+    /// The session of the previous attempt.
     pub previous_session: Option<ObjectId>,
     pub informed_by: Vec<ObjectId>,
     pub deliverable: Option<Deliverable>,
-    /// The run that goes on, instead of a new conversation.
+    /// The run to resume, instead of a new conversation.
     pub resumed_run: Option<RunId>,
-    /// Something of another workflow blocks it, whether that is done by now or not.
+    /// True if a task of another workflow blocks this one, even if that task is completed by now.
     pub has_foreign_blocker: bool,
 }
 
@@ -117,39 +141,15 @@ pub(crate) struct AttemptEnd {
     pub run: RunId,
     pub status: RunStatus,
     pub session: Option<ObjectId>,
-    /// With the version each task had.
+    /// Each with its task as it was before.
     pub transitions: Vec<(Transition, Task)>,
     pub verdict: Option<Verdict>,
     pub summary: String,
 }
 
-/// What a transaction left: the tasks' new versions, and the workflow's.
-#[derive(Debug, Default)]
-pub(crate) struct CommitResult {
-    pub versions: Vec<(ObjectId, i64)>,
-    pub revision: i64,
-    /// How long the runs of attempts that ended were queued.
-    pub queue_times: Vec<Duration>,
-}
-
-/// The transaction under way.
-pub(crate) struct WorkflowTx<'a, 'b> {
-    pub tx: &'a mut Tx<'b>,
-    pub executor: &'a Executor,
-    pub admissions: &'a mut AdmissionBatch,
-    pub writer: WriteContext,
-    pub workflow: Workflow,
-    pub now: Timestamp,
-    pub events: Vec<NewWorkflowEvent>,
-    pub applied: CommitResult,
-    /// New objects and edges, written together at the end.
-    drafts: GraphDrafts,
-    agents: HashMap<AgentId, Agent>,
-}
-
 pub(crate) fn apply(
     tx: &mut Tx<'_>,
-    doorman: &mut AdmissionBatch,
+    admissions: &mut AdmissionBatch,
     executor: &Executor,
     work: &WriteBatch,
 ) -> Result<CommitResult> {
@@ -169,7 +169,7 @@ pub(crate) fn apply(
     let mut writing = WorkflowTx {
         tx,
         executor,
-        admissions: doorman,
+        admissions,
         writer,
         workflow,
         now,
@@ -181,8 +181,8 @@ pub(crate) fn apply(
     for item in &work.writes {
         writing.apply_write(item)?;
     }
-    let WorkflowTx { tx, admissions: doorman, writer, events, applied, drafts: news, .. } = writing;
-    doorman.write_drafts(tx, &writer, news)?;
+    let WorkflowTx { tx, admissions, writer, events, applied, drafts, .. } = writing;
+    admissions.write_drafts(tx, &writer, drafts)?;
     workflows::append_own_events(tx, id, &events)?;
     Ok(applied)
 }
@@ -223,150 +223,4 @@ impl WorkflowTx<'_, '_> {
             }
         }
     }
-
-    /// Changes a task and remembers its new version.
-    pub fn update_task(&mut self, task: ObjectId, version: i64, properties: Value, why: &str) -> Result<()> {
-        let Value::Object(properties) = properties else { return Ok(()) };
-        // A task may change more than once in one transaction.
-        let newest = self.applied.versions.iter().rev().find(|(id, _)| *id == task);
-        let expected = newest.map_or(version, |(_, version)| *version);
-        let patch = ObjectPatch {
-            properties: Some(properties),
-            expected_version: Some(expected),
-            ..ObjectPatch::default()
-        };
-        self.writer.reason = Some(why.to_owned());
-        let changed = objects::update(self.tx, &self.writer, task, &patch);
-        self.writer.reason = None;
-        let changed = changed.map_err(|error| match error {
-            emergent_graph::Error::VersionConflict { .. } | emergent_graph::Error::NotFound { .. } => {
-                Error::Stale(self.workflow.id)
-            }
-            other => other.into(),
-        })?;
-        self.applied.versions.push((task, changed.version));
-        Ok(())
-    }
-
-    pub fn push_event(
-        &mut self,
-        kind: &'static str,
-        task: Option<ObjectId>,
-        run: Option<RunId>,
-        data: Value,
-    ) {
-        self.events.push(NewWorkflowEvent { kind, task, run, data, at: self.now });
-    }
-
-    /// A new object, written at the end.
-    pub fn draft_object(
-        &mut self,
-        author: Author,
-        id: ObjectId,
-        type_: &str,
-        properties: Value,
-    ) -> Result<()> {
-        let Value::Object(properties) = properties else { return Ok(()) };
-        let new = NewObject { type_: type_.to_owned(), properties, ..NewObject::default() };
-        let draft = objects::ObjectDraft::new(new)
-            .map_err(emergent_graph::Error::from)?
-            .with_id(id)
-            .with_author(author);
-        // Sessions are found by their words; a vector for each would cost more than the attempt.
-        self.drafts.objects.push(if type_ == "Session" { draft.without_vector() } else { draft });
-        Ok(())
-    }
-
-    /// New edges, written at the end.
-    pub fn draft_edges(
-        &mut self,
-        author: Author,
-        edges: &[(&str, ObjectId, ObjectId, Option<i64>)],
-    ) -> Result<()> {
-        for (type_, from, to, sequence) in edges {
-            let mut properties = Map::new();
-            if let Some(sequence) = sequence {
-                properties.insert("sequence".to_owned(), json!(sequence));
-            }
-            let (type_, from, to) = ((*type_).to_owned(), *from, *to);
-            let new = NewRelationship { type_, from, to, properties, weight: None };
-            let draft = relationships::RelationshipDraft::new(new).map_err(emergent_graph::Error::from)?;
-            self.drafts.edges.push(draft.with_author(author));
-        }
-        Ok(())
-    }
-
-    pub fn get_agent(&mut self, id: AgentId) -> Result<Agent> {
-        if let Some(known) = self.agents.get(&id) {
-            return Ok(known.clone());
-        }
-        let found = agents::get(self.tx, self.workflow.project, id)?;
-        let found = found.filter(|agent| agent.deleted_at.is_none()).ok_or(Error::Stale(self.workflow.id))?;
-        self.agents.insert(id, found.clone());
-        Ok(found)
-    }
-
-    /// Queues a run. Why one cannot be started is its task's failure, or a turn's, not the workflow's.
-    #[expect(clippy::too_many_arguments, reason = "what a run is started with, once")]
-    pub fn admit_run(
-        &mut self,
-        agent: AgentId,
-        resumes: Option<RunId>,
-        start: StartOptions,
-        duty: WorkflowLink,
-        part: i64,
-        run: RunId,
-        task: Option<ObjectId>,
-    ) -> Result<Run> {
-        let started_by = self.workflow.started_by;
-        let turn = duty.discussion.map(|discussion| (discussion, part));
-        let admitted = match resumes {
-            Some(paused) => {
-                let found = runs::get_for_update(self.tx, self.workflow.project, paused)?;
-                let found = found.ok_or_else(|| Error::not_found("run", paused))?;
-                emergent_executor::admit_resumed_workflow_run(
-                    self.tx,
-                    self.executor,
-                    self.admissions,
-                    &found,
-                    duty,
-                    run,
-                    start.input,
-                )
-            }
-            None => {
-                let agent = self.get_agent(agent)?;
-                emergent_executor::admit_workflow_run(
-                    self.tx,
-                    self.executor,
-                    self.admissions,
-                    &agent,
-                    start,
-                    duty,
-                    part,
-                    run,
-                    started_by,
-                )
-            }
-        };
-        let why = match admitted {
-            Ok(run) => return Ok(run),
-            Err(emergent_executor::Error::Store(error)) => return Err(Error::Store(error)),
-            Err(other) => other.to_string(),
-        };
-        Err(Error::NotStarted { task, turn, budget: self.is_budget_spent()?, why })
-    }
-
-    /// Whether nothing is left of what the workflow may spend.
-    fn is_budget_spent(&mut self) -> Result<bool> {
-        let Limit { microusd, tokens } = self.workflow.settings.budget;
-        let spent = budget::workflow_spend(self.tx, self.workflow.project, self.workflow.id)?.spent;
-        Ok(microusd.is_some_and(|most| spent.microusd >= most)
-            || tokens.is_some_and(|most| spent.tokens >= most))
-    }
-}
-
-/// As this run: sessions, entries and verdicts are its own, though no tool of it wrote them.
-pub(crate) fn run_author(run: RunId) -> Author {
-    Author::Run { run_id: run, tool_call_id: None }
 }

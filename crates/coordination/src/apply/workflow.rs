@@ -5,17 +5,28 @@ use emergent_domain::{
     workflow::{Escalation, WorkflowLink, WorkflowStatus},
 };
 use emergent_executor::StartOptions;
+use emergent_rules::workflow::decide::NewEscalation;
 use emergent_store::workflows;
 use serde_json::json;
 
-use super::WorkflowTx;
-use crate::{Error, Result, decide::NewEscalation};
+use crate::{
+    error::{Error, Result},
+    workflow_tx::{RunAdmission, WorkflowTx},
+};
 
 impl WorkflowTx<'_, '_> {
     pub(super) fn start_planner(&mut self, agent: AgentId, prompt: &str, run: RunId) -> Result<()> {
-        let duty = WorkflowLink { workflow: Some(self.workflow.id), ..WorkflowLink::default() };
+        let link = WorkflowLink { workflow: Some(self.workflow.id), ..WorkflowLink::default() };
         let start = StartOptions { input: prompt.to_owned(), ..StartOptions::default() };
-        self.admit_run(agent, None, start, duty, 0, run, None)?;
+        self.admit_run(RunAdmission {
+            agent,
+            resumed_run: None,
+            start,
+            link,
+            child_index: 0,
+            run,
+            task: None,
+        })?;
         let from = self.workflow.status;
         self.workflow.planner_run = Some(run);
         self.workflow.plan_attempts += 1;

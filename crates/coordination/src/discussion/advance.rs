@@ -1,117 +1,52 @@
-//! What is next in the discussions of a task: what was said goes into the graph, who has to speak is
-//! asked, and who cannot be asked abstains.
+//! Turns the next step of each discussion of a task into writes.
 
-use emergent_domain::ids::{ObjectId, RunId};
-
-use super::{
-    AbsentParticipant, DiscussionEnd, DiscussionWrite, FailedTurns, NewEntry, StartedTurn, TaskDiscussion,
+use emergent_domain::{
+    agent::Agent,
+    ids::{ObjectId, RunId},
+    task::Task,
 };
-use crate::{
-    apply::WorkflowWrite,
-    discuss::{self, DiscussionAction, DiscussionTurn, NewTurn},
-    loaded_workflow::LoadedWorkflow,
-    snapshot::DiscussionProgress,
+use emergent_rules::workflow::{
+    discussion::{NewTurn, TaskDiscussion, advance, review_settings},
+    select::AgentCard,
+    snapshot::{Attempt, DiscussionProgress},
 };
 
-/// The discussions of a task that are under way.
-fn open_discussions(known: &LoadedWorkflow, task: ObjectId) -> impl Iterator<Item = &TaskDiscussion> {
-    known
-        .discussions
-        .get(&task)
-        .into_iter()
-        .flatten()
-        .filter(|one| one.progress() == DiscussionProgress::Open)
+use super::{DiscussionWrite, FailedTurns, StartedTurn};
+
+/// Opens the review that a task requires, or returns `None` if there is no agent to review it.
+pub(crate) fn open_review(task: &Task, attempt: &Attempt, agents: &[AgentCard]) -> Option<DiscussionWrite> {
+    let settings = review_settings(task, attempt, agents)?;
+    Some(DiscussionWrite::Open {
+        id: ObjectId::new(),
+        task: task.id,
+        run: attempt.run,
+        agent: attempt.agent.clone(),
+        proposal: attempt.summary.clone(),
+        settings: Box::new(settings),
+    })
 }
 
-/// What is next in the discussions of a task.
+/// Advances the open discussions of a task.
 pub(crate) fn advance_all(
-    known: &LoadedWorkflow,
     task: ObjectId,
-    unheard: &FailedTurns,
-) -> Vec<WorkflowWrite> {
-    open_discussions(known, task).filter_map(|talking| advance(known, task, talking, unheard)).collect()
-}
-
-fn advance(
-    known: &LoadedWorkflow,
-    task: ObjectId,
-    talking: &TaskDiscussion,
-    unheard: &FailedTurns,
-) -> Option<WorkflowWrite> {
-    let (turns, new) = turns_with_absent(known, talking, unheard);
-    let absent: Vec<AbsentParticipant> = talking.absent.iter().cloned().chain(new.iter().cloned()).collect();
-    let asked = discuss::expected_turns(&talking.settings, &turns);
-    let mut sequence = i64::try_from(talking.recorded.len()).unwrap_or(0);
-    let mut entered: Vec<i64> = talking.recorded.iter().copied().collect();
-    let mut entries = Vec::new();
-    for (place, run, _) in &talking.runs {
-        let turn = talking.turns.iter().find(|turn| turn.index == *place);
-        let (Some(ended), Some(ask)) =
-            (turn.and_then(|turn| turn.result.as_ref()), asked.iter().find(|ask| ask.index == *place))
-        else {
-            continue;
+    discussions: &[TaskDiscussion],
+    agents: &[Agent],
+    failed_turns: &FailedTurns,
+) -> Vec<DiscussionWrite> {
+    let find_agent = |name: &str| agents.iter().find(|agent| agent.definition.name == name);
+    let advance_one = |discussion: &TaskDiscussion| {
+        let step =
+            advance(discussion, |turn: &NewTurn| match failed_turns.get(&(discussion.id, turn.index)) {
+                Some(reason) => Some(reason.clone()),
+                None if find_agent(&turn.agent).is_some() => None,
+                None => Some("there is no such agent any more".to_owned()),
+            })?;
+        let start = |turn: &NewTurn| {
+            Some(StartedTurn { agent: find_agent(&turn.agent)?.id, turn: turn.clone(), run: RunId::new() })
         };
-        if talking.recorded.contains(place) || !ended.ok {
-            continue;
-        }
-        sequence += 1;
-        entered.push(*place);
-        entries.push(NewEntry {
-            run: *run,
-            sequence,
-            ask: ask.clone(),
-            content: ended.text.clone(),
-            vote: ended.vote.clone(),
-        });
-    }
-    entered.sort_unstable();
-    let (mut asks, mut end) = (Vec::new(), None);
-    match discuss::next_action(&talking.settings, &turns, talking.person_decision.as_ref()) {
-        DiscussionAction::Wait => {}
-        DiscussionAction::StartTurns(wanted) => {
-            for ask in wanted {
-                let agent = known.agents.iter().find(|agent| agent.definition.name == ask.agent);
-                asks.extend(agent.map(|agent| StartedTurn { ask, agent: agent.id, run: RunId::new() }));
-            }
-        }
-        DiscussionAction::Resolve(outcome) => end = Some(DiscussionEnd::Resolved(outcome)),
-        DiscussionAction::Escalate { reason, options, so_far } => {
-            let not_asked =
-                absent.iter().map(|one| format!("; `{}` was not asked: {}", one.agent, one.reason));
-            let reason = not_asked.fold(reason, |reason, more| reason + &more);
-            end = Some(DiscussionEnd::Escalated { reason, options, so_far });
-        }
-    }
-    if entries.is_empty() && asks.is_empty() && end.is_none() && new.is_empty() {
-        return None;
-    }
-    let step = DiscussionWrite::Advance { id: talking.id, task, entered, absent, entries, asks, end };
-    Some(WorkflowWrite::AdvanceDiscussion(Box::new(step)))
-}
-
-/// Everybody who was heard so far, or was not. Whose turn cannot be started, or who is not there any
-/// more, abstains: said with the turns that this is new for.
-fn turns_with_absent(
-    known: &LoadedWorkflow,
-    talking: &TaskDiscussion,
-    unheard: &FailedTurns,
-) -> (Vec<DiscussionTurn>, Vec<AbsentParticipant>) {
-    let why = |ask: &NewTurn| match unheard.get(&(talking.id, ask.index)) {
-        Some(why) => Some(why.clone()),
-        None if known.agents.iter().any(|agent| agent.definition.name == ask.agent) => None,
-        None => Some("there is no such agent any more".to_owned()),
+        let started = step.turns.iter().filter_map(start).collect();
+        Some(DiscussionWrite::Advance { id: discussion.id, task, step, started })
     };
-    let mut turns = talking.turns.clone();
-    let mut absent = Vec::new();
-    while let DiscussionAction::StartTurns(asks) = discuss::next_action(&talking.settings, &turns, None) {
-        let gone =
-            |ask: NewTurn| Some(AbsentParticipant { index: ask.index, reason: why(&ask)?, agent: ask.agent });
-        let gone: Vec<AbsentParticipant> = asks.into_iter().filter_map(gone).collect();
-        if gone.is_empty() {
-            break;
-        }
-        turns.extend(gone.iter().map(AbsentParticipant::turn));
-        absent.extend(gone);
-    }
-    (turns, absent)
+    let open = discussions.iter().filter(|one| one.progress() == DiscussionProgress::Open);
+    open.filter_map(advance_one).collect()
 }

@@ -1,26 +1,28 @@
-//! What a discussion comes to in the graph: its object, its entries, its turns, its outcome.
+//! Writes a discussion to the graph: its object, its entries, its turns and its outcome.
 
 use emergent_domain::{
     ids::{ObjectId, RunId},
     workflow::{Deliverable, WorkflowLink},
 };
 use emergent_executor::StartOptions;
+use emergent_rules::workflow::{
+    discussion::{DiscussionEnd, DiscussionOutcome, DiscussionStep, EntryType, NewEntry, NewTurn},
+    question::truncate,
+};
 use emergent_store::{runs, workflows};
 use serde_json::{Value, json};
 
-use super::{AbsentParticipant, DiscussionEnd, DiscussionWrite, NewEntry, REQUIRED_PROPERTY, StartedTurn};
+use super::{DiscussionWrite, REQUIRED_PROPERTY, StartedTurn};
 use crate::{
-    Result,
-    apply::{WorkflowTx, run_author},
     create,
-    discuss::{DiscussionOutcome, EntryType, NewTurn},
-    question::truncate,
-    service::update_properties,
+    error::Result,
+    transactions::update_properties,
+    workflow_tx::{NewEdge, RunAdmission, WorkflowTx, run_author},
 };
 
 pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &DiscussionWrite) -> Result<()> {
     match step {
-        DiscussionWrite::Open { id, task, run, agent, said, settings } => {
+        DiscussionWrite::Open { id, task, run, agent, proposal, settings } => {
             let author = run_author(*run);
             let names: Vec<&str> = settings.participants.iter().map(|one| one.agent.as_str()).collect();
             let properties = json!({
@@ -37,7 +39,7 @@ pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &Discussi
                 REQUIRED_PROPERTY: true,
             });
             writing.draft_object(author, *id, "Discussion", properties)?;
-            writing.draft_edges(author, &[("spawned_discussion", *task, *id, None)])?;
+            writing.draft_edges(author, &[NewEdge::new("spawned_discussion", *task, *id)])?;
             let first = NewTurn {
                 index: 0,
                 agent: agent.clone(),
@@ -47,36 +49,44 @@ pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &Discussi
                 expects_vote: false,
                 entry_type: EntryType::Proposal,
             };
-            let entry = NewEntry { run: *run, sequence: 1, ask: first, content: said.clone(), vote: None };
+            let entry =
+                NewEntry { run: *run, sequence: 1, turn: first, content: proposal.clone(), vote: None };
             write_entry(writing, *id, &entry)?;
             let data = json!({ "discussion": id, "topic": settings.topic, "participants": names });
             writing.push_event("discussion_started", Some(*task), Some(*run), data);
             Ok(())
         }
-        DiscussionWrite::Advance { id, task, entered, absent, entries, asks, end } => {
-            for entry in entries {
+        DiscussionWrite::Advance { id, task, step, started } => {
+            for entry in &step.entries {
                 write_entry(writing, *id, entry)?;
                 let data = json!({
-                    "discussion": id, "agent": entry.ask.agent, "entryType": entry.ask.entry_type.as_str(),
-                    "round": entry.ask.round, "text": truncate(&entry.content, 300),
+                    "discussion": id, "agent": entry.turn.agent, "entryType": entry.turn.entry_type.as_str(),
+                    "round": entry.turn.round, "text": truncate(&entry.content, 300),
                 });
                 writing.push_event("discussion_entry", Some(*task), Some(entry.run), data);
             }
-            for StartedTurn { ask, agent, run } in asks {
+            for StartedTurn { turn, agent, run } in started {
                 let duty = WorkflowLink {
                     workflow: Some(writing.workflow.id),
                     task: Some(*task),
                     session: None,
                     discussion: Some(*id),
-                    deliverable: ask.expects_vote.then_some(Deliverable::Vote),
+                    deliverable: turn.expects_vote.then_some(Deliverable::Vote),
                 };
-                let start = StartOptions { input: ask.prompt.clone(), ..StartOptions::default() };
-                writing.admit_run(*agent, None, start, duty, ask.index, *run, Some(*task))?;
-                let data =
-                    json!({ "discussion": id, "agent": ask.agent, "phase": ask.phase, "round": ask.round });
+                let start = StartOptions { input: turn.prompt.clone(), ..StartOptions::default() };
+                writing.admit_run(RunAdmission {
+                    agent: *agent,
+                    resumed_run: None,
+                    start,
+                    link: duty,
+                    child_index: turn.index,
+                    run: *run,
+                    task: Some(*task),
+                })?;
+                let data = json!({ "discussion": id, "agent": turn.agent, "phase": turn.phase, "round": turn.round });
                 writing.push_event("discussion_turn", Some(*task), Some(*run), data);
             }
-            update_discussion(writing, *id, *task, entered, absent, end.as_ref())
+            update_discussion(writing, *id, *task, step)
         }
     }
 }
@@ -85,11 +95,11 @@ fn write_entry(writing: &mut WorkflowTx<'_, '_>, discussion: ObjectId, entry: &N
     let author = run_author(entry.run);
     let id = ObjectId::new();
     let mut properties = json!({
-        "agent_name": entry.ask.agent,
+        "agent_name": entry.turn.agent,
         "content": entry.content,
-        "entry_type": entry.ask.entry_type.as_str(),
-        "phase": entry.ask.phase,
-        "round": entry.ask.round,
+        "entry_type": entry.turn.entry_type.as_str(),
+        "phase": entry.turn.phase,
+        "round": entry.turn.round,
         "timestamp": writing.now,
         "run_id": entry.run.to_string(),
     });
@@ -101,21 +111,20 @@ fn write_entry(writing: &mut WorkflowTx<'_, '_>, discussion: ObjectId, entry: &N
         }
     }
     writing.draft_object(author, id, "DiscussionEntry", properties)?;
-    writing.draft_edges(author, &[("has_entry", discussion, id, Some(entry.sequence))])
+    writing.draft_edges(author, &[NewEdge::new("has_entry", discussion, id).with_sequence(entry.sequence)])
 }
 
 fn update_discussion(
     writing: &mut WorkflowTx<'_, '_>,
     id: ObjectId,
     task: ObjectId,
-    entered: &[i64],
-    absent: &[AbsentParticipant],
-    end: Option<&DiscussionEnd>,
+    step: &DiscussionStep,
 ) -> Result<()> {
-    let mut properties = json!({ "entered": entered });
-    if !absent.is_empty() {
-        properties["absent"] = json!(absent);
+    let mut properties = json!({ "entered": step.recorded });
+    if !step.absent.is_empty() {
+        properties["absent"] = json!(step.absent);
     }
+    let end = step.end.as_ref();
     match end {
         None => {}
         Some(DiscussionEnd::Resolved(outcome)) => {
@@ -146,7 +155,7 @@ fn update_discussion(
     Ok(())
 }
 
-/// Whoever still speaks when it is over speaks to nobody.
+/// Cancels the turns that still run when the discussion ends: nothing will read their results.
 fn cancel_open_turns(writing: &mut WorkflowTx<'_, '_>, id: ObjectId, end: &DiscussionEnd) -> Result<()> {
     let turns = workflows::list_turns(writing.tx, id)?;
     let open: Vec<RunId> =
@@ -165,7 +174,7 @@ fn cancel_open_turns(writing: &mut WorkflowTx<'_, '_>, id: ObjectId, end: &Discu
     Ok(())
 }
 
-/// The decision as it is kept: an object with its words, who thought otherwise, and the ranking.
+/// The decision as it is stored: an object with its text, the dissent and the ranking.
 fn decision_json(outcome: &DiscussionOutcome) -> Value {
     let mut decision = match &outcome.decision {
         Value::Object(map) => Value::Object(map.clone()),
@@ -182,7 +191,7 @@ fn decision_json(outcome: &DiscussionOutcome) -> Value {
     decision
 }
 
-/// Work that the decision asks for becomes tasks of the workflow.
+/// Creates the tasks that the decision asks for.
 fn create_follow_up_tasks(
     writing: &mut WorkflowTx<'_, '_>,
     discussion: ObjectId,
@@ -193,7 +202,7 @@ fn create_follow_up_tasks(
     }
     let made = match create::add_tasks(writing.tx, &writing.writer, writing.workflow.id, &outcome.tasks) {
         Ok(made) => made,
-        // Checked before anything is written: what was decided stands, without the tasks.
+        // They are checked before anything is written, so the decision stands without the tasks.
         Err(emergent_graph::Error::Invalid(invalid)) => {
             let data = json!({ "discussion": discussion, "reason": invalid.to_string() });
             writing.push_event("tasks_refused", None, None, data);
@@ -201,6 +210,6 @@ fn create_follow_up_tasks(
         }
         Err(error) => return Err(error.into()),
     };
-    let edges: Vec<_> = made.iter().map(|task| ("resulted_in_task", discussion, task.id, None)).collect();
+    let edges: Vec<_> = made.iter().map(|task| NewEdge::new("resulted_in_task", discussion, task.id)).collect();
     writing.draft_edges(writing.writer.author, &edges)
 }

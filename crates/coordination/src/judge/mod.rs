@@ -1,51 +1,52 @@
-//! What a model is asked on the way, beside the rules: who should do a task, what it is told of the
-//! work before it, whether what it brought will do, what to do after a failure. It is asked outside
-//! any transaction and beside everything else; without a model, or without an answer that can be
-//! used, rules decide.
+//! Asks a model where the rules leave something open: which agent does a task, which prior results it
+//! reads, whether a result is good enough, and what to do after a failure. Questions run concurrently
+//! with everything else, outside any transaction. Without a model, or without a usable answer, the
+//! rules decide.
 //!
-//! An answer was paid for: it is kept until what follows from it is written, however often that
-//! write comes too late, and it counts for the question it was given to and for no other.
+//! An answer costs money, so it is stored until what follows from it is written, however often that
+//! commit fails as stale. It counts only for the exact question that it answers.
 
 mod questions;
 
 use std::collections::HashMap;
 
 use emergent_domain::ids::{ObjectId, RunId};
+use emergent_rules::workflow::{conclude::Judgement, question::Question};
 use tokio::task::{Id, JoinError, JoinSet};
 use tracing::warn;
 
-use crate::{apply::WorkflowWrite, conclude::Judgement, question::Question};
+use crate::apply::WorkflowWrite;
 
-pub(crate) use questions::{Judge, ask_for_agent, ask_for_results, judge_attempt};
+pub(crate) use questions::{AttemptJudgement, Judge, ask_for_agent, ask_for_results, judge_attempt};
 
 /// What a question is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum QuestionKey {
-    /// Who makes the next attempt at a task.
+    /// Which agent makes the next attempt at a task.
     Agent(ObjectId),
-    /// What that attempt is told.
-    Telling(ObjectId),
-    /// What an attempt came to. Another attempt at the same task is another question.
+    /// Which prior results are in the prompt of that attempt.
+    PriorResults(ObjectId),
+    /// How good an attempt is. Another attempt at the same task is another question.
     Attempt(ObjectId, RunId),
 }
 
-/// What a model said.
+/// The answer of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum JudgeAnswer {
     Agent(String),
-    /// What is told, the most important first.
+    /// The selected results, the most important first.
     Results(Vec<ObjectId>),
-    /// `None`: it will do.
+    /// `None` accepts the attempt.
     Judgement(Option<Judgement>),
 }
 
-/// How far a question has come.
+/// The state of a question.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum AnswerState {
-    /// Nobody was asked.
+    /// The question was not asked.
     NotAsked,
     Pending,
-    /// `None`: there was no answer that could be used.
+    /// `None` if the answer could not be used.
     Answered(Option<JudgeAnswer>),
 }
 
@@ -57,19 +58,19 @@ pub(crate) struct JudgeAnswers {
 }
 
 impl JudgeAnswers {
-    /// What was said to a question.
+    /// The state of a question.
     pub fn get(&self, about: QuestionKey, question: &Question) -> AnswerState {
         if self.pending.values().any(|(one, _)| *one == about) {
             return AnswerState::Pending;
         }
         match self.answered.get(&about) {
             Some((asked, said)) if asked == question => AnswerState::Answered(said.clone()),
-            // Something changed in between, and so did the question.
+            // The task changed in between, and so did the question.
             _ => AnswerState::NotAsked,
         }
     }
 
-    /// Asks, beside everything else.
+    /// Starts to ask, concurrently with everything else.
     pub fn ask(
         &mut self,
         about: QuestionKey,
@@ -80,7 +81,7 @@ impl JudgeAnswers {
         self.pending.insert(id, (about, question));
     }
 
-    /// Waits for the next answer; false when nobody thinks.
+    /// Waits for the next answer; false if no question is pending.
     pub async fn next_answer(&mut self) -> bool {
         match self.running.join_next_with_id().await {
             Some(came) => {
@@ -107,11 +108,11 @@ impl JudgeAnswers {
 
     /// Whether the next attempt at a task waits for an answer.
     pub fn blocks_attempt(&self, task: ObjectId) -> bool {
-        let before = [QuestionKey::Agent(task), QuestionKey::Telling(task)];
+        let before = [QuestionKey::Agent(task), QuestionKey::PriorResults(task)];
         self.pending.values().any(|(about, _)| before.contains(about))
     }
 
-    /// These were written: the answers behind them have done their work.
+    /// Removes answers whose consequences are written.
     pub fn discard_used(&mut self, of: &[QuestionKey]) {
         for about in of {
             self.answered.remove(about);
@@ -119,13 +120,13 @@ impl JudgeAnswers {
     }
 }
 
-/// The questions that what is to be written may stand on.
+/// The questions whose answers may have led to these writes.
 pub(crate) fn questions_behind(items: &[WorkflowWrite]) -> Vec<QuestionKey> {
     let mut found = Vec::new();
     for item in items {
         match item {
             WorkflowWrite::StartAttempt(begun) => {
-                found.extend([QuestionKey::Agent(begun.task.id), QuestionKey::Telling(begun.task.id)]);
+                found.extend([QuestionKey::Agent(begun.task.id), QuestionKey::PriorResults(begun.task.id)]);
             }
             WorkflowWrite::ConcludeAttempt(settled) => {
                 found.push(QuestionKey::Attempt(settled.task, settled.run))

@@ -1,4 +1,4 @@
-//! The questions themselves: when one is worth asking, what it says, and how its answer is read.
+//! When a model is asked, with which question, and how its answer is read.
 
 use emergent_domain::{
     agent::ModelConfig,
@@ -7,26 +7,24 @@ use emergent_domain::{
     task::{Task, VerdictKind},
 };
 use emergent_executor::{Executor, ModelQuery};
-use tokio::time::Duration;
-use tracing::warn;
-
-use super::{AnswerState, JudgeAnswer, JudgeAnswers, QuestionKey};
-use crate::{
-    Dispatcher,
+use emergent_rules::workflow::{
     conclude::Judgement,
     evaluate::{self, Evaluation},
-    loaded_workflow::LoadedWorkflow,
     question::Question,
     select::{self, AgentCard},
     snapshot::Attempt,
     threading::{self, PriorResult},
     triage::{self, Failure, Triage},
 };
+use tokio::time::Duration;
+use tracing::warn;
+
+use super::{AnswerState, JudgeAnswer, JudgeAnswers, QuestionKey};
 
 /// How long a model may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The model that is asked, for one workflow.
+/// The model that is asked for one workflow.
 pub(crate) struct Judge {
     executor: Executor,
     model: ModelConfig,
@@ -35,28 +33,27 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    /// `None` where no model is set up for this.
-    pub fn for_workflow(dispatcher: &Dispatcher, project: ProjectId, workflow: WorkflowId) -> Option<Self> {
-        let model = dispatcher.settings().judge.clone()?;
-        Some(Self { executor: dispatcher.executor().clone(), model, project, workflow })
+    pub fn new(executor: Executor, model: ModelConfig, project: ProjectId, workflow: WorkflowId) -> Self {
+        Self { executor, model, project, workflow }
     }
 
-    /// Asks once; while an answer is kept, that is the answer. `who` is whom the spending is told of.
+    /// Asks a question once. While its answer is stored, it is returned instead. `who` is the name in
+    /// spend reports.
     fn ask(
         &self,
-        thoughts: &mut JudgeAnswers,
+        answers: &mut JudgeAnswers,
         about: QuestionKey,
         who: &'static str,
         question: Question,
         read: impl FnOnce(&str) -> Option<JudgeAnswer> + Send + 'static,
     ) -> AnswerState {
-        match thoughts.get(about, &question) {
+        match answers.get(about, &question) {
             AnswerState::NotAsked => {}
             asked => return asked,
         }
-        let (QuestionKey::Agent(task) | QuestionKey::Telling(task) | QuestionKey::Attempt(task, _)) = about;
+        let (QuestionKey::Agent(task) | QuestionKey::PriorResults(task) | QuestionKey::Attempt(task, _)) = about;
         let Question { system, prompt, schema } = question.clone();
-        // A choice is a name or a few numbers; a judgement has reasons.
+        // A choice is a name or a few numbers; a judgement also has reasons.
         let max_tokens = if matches!(about, QuestionKey::Attempt(..)) { 1_000 } else { 500 };
         let ask = ModelQuery {
             project: self.project,
@@ -71,7 +68,7 @@ impl Judge {
             timeout: ANSWER_TIMEOUT,
         };
         let executor = self.executor.clone();
-        thoughts.ask(about, question, async move {
+        answers.ask(about, question, async move {
             match executor.query_model(ask).await {
                 Ok(answer) => read(&answer),
                 Err(error) => {
@@ -84,52 +81,67 @@ impl Judge {
     }
 }
 
-/// Who should do a task.
+/// Asks which agent should do a task.
 pub(crate) fn ask_for_agent(
     judge: &Judge,
-    thoughts: &mut JudgeAnswers,
+    answers: &mut JudgeAnswers,
     task: &Task,
     cards: Vec<AgentCard>,
 ) -> AnswerState {
     let question = select::selection_question(task, &cards);
-    judge.ask(thoughts, QuestionKey::Agent(task.id), "selector", question, move |answer| {
+    judge.ask(answers, QuestionKey::Agent(task.id), "selector", question, move |answer| {
         select::parse_selection(answer, &cards).map(JudgeAnswer::Agent)
     })
 }
 
-/// Which of these sources a task needs.
+/// Asks which of these prior results a task needs.
 pub(crate) fn ask_for_results(
     judge: &Judge,
-    thoughts: &mut JudgeAnswers,
+    answers: &mut JudgeAnswers,
     task: &Task,
     sources: &[PriorResult],
 ) -> AnswerState {
     let question = threading::narrowing_question(task, sources);
     let among: Vec<ObjectId> = sources.iter().map(|source| source.id).collect();
-    judge.ask(thoughts, QuestionKey::Telling(task.id), "threader", question, move |answer| {
+    judge.ask(answers, QuestionKey::PriorResults(task.id), "threader", question, move |answer| {
         threading::parse_narrowing(answer, &among).map(JudgeAnswer::Results)
     })
 }
 
-/// What is thought of an attempt that has ended; `None` while a model is being asked.
+/// What is known about an attempt that has ended.
+pub(crate) enum AttemptJudgement {
+    /// A model is being asked.
+    Pending,
+    /// Nothing objects to the attempt, or there was nothing to judge.
+    Accepted,
+    Judged(Judgement),
+}
+
+impl From<Option<Judgement>> for AttemptJudgement {
+    fn from(judgement: Option<Judgement>) -> Self {
+        judgement.map_or(AttemptJudgement::Accepted, AttemptJudgement::Judged)
+    }
+}
+
+/// Judges an attempt that has ended, by a model where one is configured and the rules leave something
+/// open. `evaluates`: whether the workflow wants each result evaluated.
 pub(crate) fn judge_attempt(
     judge: Option<&Judge>,
-    thoughts: &mut JudgeAnswers,
-    known: &LoadedWorkflow,
+    answers: &mut JudgeAnswers,
+    evaluates: bool,
+    cards: Vec<AgentCard>,
     task: &Task,
     attempt: &Attempt,
-) -> Option<Option<Judgement>> {
+) -> AttemptJudgement {
     let about = QuestionKey::Attempt(task.id, attempt.run);
-    let evaluates = known.workflow().settings.evaluate
-        && attempt.status == RunStatus::Completed
-        && task.verdict == VerdictKind::None;
+    let evaluates = evaluates && attempt.status == RunStatus::Completed && task.verdict == VerdictKind::None;
     let (asked, by_rules) = if evaluates {
         let by_rules = from_evaluation(evaluate::evaluate_by_rules(&attempt.summary));
         let question = evaluate::evaluation_question(task, &attempt.summary);
         let read = |answer: &str| {
             evaluate::parse_evaluation(answer).map(|said| JudgeAnswer::Judgement(from_evaluation(said)))
         };
-        (judge.map(|judge| judge.ask(thoughts, about, "evaluator", question, read)), by_rules)
+        (judge.map(|judge| judge.ask(answers, about, "evaluator", question, read)), by_rules)
     } else if attempt.status == RunStatus::Failed && task.has_retries_left() {
         let failure = Failure {
             agent: attempt.agent.clone(),
@@ -137,11 +149,10 @@ pub(crate) fn judge_attempt(
             error: attempt.error.clone().unwrap_or_default(),
             text: attempt.summary.clone(),
         };
-        // What trying again cannot mend is not worth a question.
+        // No question is needed if trying again cannot help.
         if let Triage::GiveUp { reason } = triage::triage_by_rules(task, &failure) {
-            return Some(Some(Judgement::GiveUp { why: reason }));
+            return AttemptJudgement::Judged(Judgement::GiveUp { why: reason });
         }
-        let cards = known.agent_cards();
         let question = triage::triage_question(task, &failure, &cards);
         let judged = task.clone();
         let read = move |answer: &str| {
@@ -149,14 +160,14 @@ pub(crate) fn judge_attempt(
                 .map(|said| JudgeAnswer::Judgement(from_triage(said)))
         };
         let by_rules = Some(Judgement::Retry { note: String::new() });
-        (judge.map(|judge| judge.ask(thoughts, about, "triage", question, read)), by_rules)
+        (judge.map(|judge| judge.ask(answers, about, "triage", question, read)), by_rules)
     } else {
-        return Some(None);
+        return AttemptJudgement::Accepted;
     };
     match asked {
-        Some(AnswerState::Pending) => None,
-        Some(AnswerState::Answered(Some(JudgeAnswer::Judgement(judged)))) => Some(judged),
-        _ => Some(by_rules),
+        Some(AnswerState::Pending) => AttemptJudgement::Pending,
+        Some(AnswerState::Answered(Some(JudgeAnswer::Judgement(judged)))) => judged.into(),
+        _ => by_rules.into(),
     }
 }
 

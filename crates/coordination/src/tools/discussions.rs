@@ -12,6 +12,7 @@ use emergent_domain::{
     task::{Task, TaskStatus},
 };
 use emergent_graph::{Error, Result, objects, relationships};
+use emergent_rules::workflow::discussion::{DiscussionKind, DiscussionSettings, Participant};
 use emergent_store::{Tx, agents, objects as rows, relationships as edges, transfer, workflows};
 use emergent_tools::{
     Tool, ToolContext, ToolError,
@@ -26,10 +27,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::caller::{Caller, TaskRef, not_found};
-use crate::{
-    create::{author_run, new_edge},
-    discuss::{DiscussionKind, DiscussionSettings, Participant},
-};
+use crate::create::{author_run, new_edge};
 
 const DISCUSSION_TYPE: &str = "Discussion";
 /// Entries of one answer; a discussion has fewer.

@@ -32,7 +32,7 @@ both_engines! {
         assert_eq!((&made["status"], &made["kind"], &made["taskId"]), (&json!("active"), &json!("consensus"), &json!(a)));
         let object = world.graph.get_object(world.project, crate::harness::id(&made)).await.unwrap().properties.to_map();
         assert_eq!(object["run_id"], json!(run.run));
-        let settings: emergent_coordination::discuss::DiscussionSettings = serde_json::from_value(object["settings"].clone()).unwrap();
+        let settings: emergent_rules::workflow::discussion::DiscussionSettings = serde_json::from_value(object["settings"].clone()).unwrap();
         assert_eq!(settings.participants[1].weight, 2.0);
         assert!(world.told(id).await.contains(&"discussion_started".to_owned()));
         let read = run.ok("discussions_get", json!({})).await["discussion"].clone();

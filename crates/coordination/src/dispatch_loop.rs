@@ -1,0 +1,209 @@
+//! Claims workflows that no server drives and drives each in a task of its own. A lease per workflow
+//! says which server owns it. A server that cannot renew its leases drops its drivers before another
+//! server takes over.
+
+use std::sync::Arc;
+
+use emergent_domain::{
+    ids::WorkflowId,
+    workflow::{Escalation, Workflow, WorkflowStatus},
+};
+use emergent_net::backoff::Backoff;
+use emergent_store::{Engine, Tx, workflows};
+use serde_json::json;
+use tokio::{
+    sync::watch,
+    task::AbortHandle,
+    time::{Duration, Instant, MissedTickBehavior, interval, sleep},
+};
+use tracing::{error, warn};
+
+use crate::{
+    dispatcher::{Dispatcher, LEASE, RunningDriver},
+    error::{Error, Result},
+    transactions::new_event,
+    workflow_driver::WorkflowDriver,
+};
+
+const HEARTBEAT: Duration = Duration::from_secs(3);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+const CLAIM_BATCH: usize = 64;
+/// Failures in a row before a workflow goes to a person.
+const MAX_FAILURES: u32 = 6;
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_millis(6_400));
+
+impl Dispatcher {
+    /// Drives workflows until `stop` is true. A workflow that is not finished then stays as it is, and
+    /// the next start or another server continues it.
+    pub async fn run(&self, mut stop: watch::Receiver<bool>) {
+        while !*stop.borrow() {
+            let owner: Arc<str> = uuid::Uuid::now_v7().to_string().into();
+            if let Err(error) = self.run_with_owner(&owner, &mut stop).await {
+                warn!(error = %error, "the dispatcher lost its leases and starts again");
+                self.abort_all();
+                tokio::select! { () = sleep(POLL_INTERVAL) => {}, _ = stop.changed() => {} }
+            }
+        }
+    }
+
+    async fn run_with_owner(&self, owner: &Arc<str>, stop: &mut watch::Receiver<bool>) -> Result<()> {
+        let db = self.executor().graph().db().clone();
+        let mut waiting = db.waiter(workflows::CLAIMABLE_CHANNEL);
+        let mut heartbeat = interval(HEARTBEAT);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut renewed_at = Instant::now();
+        loop {
+            if *stop.borrow() {
+                self.abort_all();
+                let (owner, now) = (Arc::clone(owner), self.executor().graph().clock().now());
+                let given_back: Result<(), emergent_store::Error> =
+                    db.write(move |tx| workflows::release_all(tx, &owner, now)).await;
+                return Ok(given_back?);
+            }
+            if let Err(error) = self.claim_workflows(owner).await {
+                warn!(error = %error, "could not claim workflows, trying again");
+            }
+            tokio::select! {
+                () = waiting.wait(POLL_INTERVAL) => {}
+                _ = stop.changed() => {}
+                _ = heartbeat.tick() => match self.renew_leases(owner).await {
+                    Ok(()) => renewed_at = Instant::now(),
+                    Err(error) => warn!(error = %error, "could not renew the leases of workflows"),
+                },
+            }
+            // Another server takes over when the lease lapses, by a clock that may differ a little.
+            if renewed_at.elapsed() > LEASE - HEARTBEAT && db.engine() == Engine::Postgres {
+                self.renew_leases(owner).await?;
+                renewed_at = Instant::now();
+            }
+        }
+    }
+
+    async fn renew_leases(&self, owner: &Arc<str>) -> Result<()> {
+        let until = self.executor().graph().clock().now() + LEASE;
+        let who = Arc::clone(owner);
+        let ours: Result<Vec<WorkflowId>, emergent_store::Error> =
+            self.executor().graph().db().write(move |tx| workflows::renew(tx, &who, until)).await;
+        let ours = ours?;
+        let idle: Vec<WorkflowId> = {
+            let mut drivers = self.drivers().lock();
+            drivers.retain(|id, RunningDriver { handle, .. }| {
+                let kept = ours.contains(id) && !handle.is_finished();
+                if !kept {
+                    handle.abort();
+                }
+                kept
+            });
+            ours.into_iter().filter(|id| !drivers.contains_key(id)).collect()
+        };
+        // Claimed, but not driven here: its driver crashed, or the reply to the claim was lost.
+        for id in idle {
+            let now = self.executor().graph().clock().now();
+            let given_back: Result<(), emergent_store::Error> =
+                self.executor().graph().db().write(move |tx| workflows::make_claimable(tx, id, now)).await;
+            given_back?;
+        }
+        Ok(())
+    }
+
+    async fn claim_workflows(&self, owner: &Arc<str>) -> Result<()> {
+        let capacity = self.settings().max_workflows.saturating_sub(self.driven_count()).min(CLAIM_BATCH);
+        if capacity == 0 {
+            return Ok(());
+        }
+        let now = self.executor().graph().clock().now();
+        let who = Arc::clone(owner);
+        let claimed: Result<Vec<Workflow>, emergent_store::Error> = self
+            .executor()
+            .graph()
+            .db()
+            .write(move |tx| workflows::claim(tx, &who, now, now + LEASE, capacity))
+            .await;
+        for workflow in claimed? {
+            self.spawn_driver(workflow, owner);
+        }
+        Ok(())
+    }
+
+    fn spawn_driver(&self, workflow: Workflow, owner: &Arc<str>) {
+        let (id, dispatcher, owner) = (workflow.id, self.clone(), Arc::clone(owner));
+        let number = self.next_driver_number();
+        // Locked until the handle is in the map, so that the task cannot remove itself before.
+        let mut drivers = self.drivers().lock();
+        let task = tokio::spawn(async move {
+            let _guard = DriverGuard { dispatcher: dispatcher.clone(), workflow: id, number };
+            let mut driver = WorkflowDriver::new(&dispatcher, &workflow, &owner);
+            for failures in 0u32.. {
+                let error = match driver.run().await {
+                    Ok(()) => return,
+                    Err(error) => error,
+                };
+                error!(workflow.id = %id, error = %error, "workflow `{id}` was interrupted, driving it again");
+                let ours = !matches!(error, Error::Store(_));
+                if ours
+                    && failures >= MAX_FAILURES
+                    && dispatcher.escalate_unwritable(&workflow, &owner, &error).await
+                {
+                    return;
+                }
+                sleep(BACKOFF.delay(failures)).await;
+            }
+        });
+        let running = RunningDriver { number, handle: task.abort_handle() };
+        if let Some(before) = drivers.insert(id, running) {
+            before.handle.abort();
+        }
+    }
+
+    /// Escalates a workflow whose changes cannot be written, however often it is tried.
+    async fn escalate_unwritable(&self, workflow: &Workflow, owner: &Arc<str>, error: &Error) -> bool {
+        let (project, id, owner) = (workflow.project, workflow.id, Arc::clone(owner));
+        let reason = format!("it could not go on: {error}");
+        let now = self.executor().graph().clock().now();
+        let work = move |tx: &mut Tx<'_>| {
+            if workflows::fence(tx, id, &owner, now + LEASE)?.is_none() {
+                return Ok(false);
+            }
+            let Some(mut workflow) = workflows::get(tx, project, id)? else { return Ok(false) };
+            let from = workflow.status;
+            // No task is the cause: a person can only resume the workflow once the cause is fixed.
+            let options = ["resume", "cancel"].map(str::to_owned).to_vec();
+            workflow.status = WorkflowStatus::Escalated;
+            workflow.updated_at = now;
+            let reason = reason.clone();
+            let data = json!({ "status": "escalated", "reason": reason, "options": options });
+            workflow.escalation = Some(Escalation { reason, task: None, discussion: None, options, at: now });
+            workflows::update(tx, from, &workflow)?;
+            workflows::append_events(tx, id, &[new_event("escalated", None, data, now)])?;
+            Ok(true)
+        };
+        let done: Result<bool, emergent_store::Error> = self.executor().graph().db().write(work).await;
+        if let Ok(true) = done {
+            self.counters().record_escalation();
+        }
+        done.inspect_err(|error| warn!(workflow.id = %id, error = %error, "could not escalate the workflow"))
+            .is_ok()
+    }
+
+    fn abort_all(&self) {
+        let handles: Vec<AbortHandle> =
+            self.drivers().lock().drain().map(|(_, driver)| driver.handle).collect();
+        handles.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// Removes a driver from the map when its task ends, even by a panic.
+struct DriverGuard {
+    dispatcher: Dispatcher,
+    workflow: WorkflowId,
+    number: u64,
+}
+
+impl Drop for DriverGuard {
+    fn drop(&mut self) {
+        let mut drivers = self.dispatcher.drivers().lock();
+        if drivers.get(&self.workflow).is_some_and(|driver| driver.number == self.number) {
+            drivers.remove(&self.workflow);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Checks and changes that several commands of people share.
+
+use emergent_domain::{
+    author::Author,
+    invalid::Invalid,
+    task::{Task, TaskStatus},
+    workflow::{Workflow, WorkflowStatus},
+};
+use emergent_graph::WriteContext;
+use emergent_rules::workflow::threading::append_failure;
+use emergent_store::{Tx, tasks, workflows};
+use serde_json::{Value, json};
+
+use crate::{
+    error::{Error, Result},
+    transactions::new_event,
+};
+
+const MAX_NOTE_BYTES: usize = 20_000;
+
+/// Checks a text of a person before it is stored.
+pub(super) fn check_note(field: &str, text: Option<&str>) -> Result<()> {
+    let Some(text) = text else { return Ok(()) };
+    if text.contains('\0') {
+        return Err(Invalid::new(field, "has a NUL character").into());
+    }
+    if text.len() > MAX_NOTE_BYTES {
+        return Err(Invalid::new(field, format!("must have at most {MAX_NOTE_BYTES} bytes")).into());
+    }
+    Ok(())
+}
+
+/// Refuses changes of a workflow that has ended.
+pub(super) fn check_not_ended(workflow: &Workflow) -> Result<()> {
+    match workflow.status {
+        WorkflowStatus::Completed | WorkflowStatus::Cancelled => Err(Error::Conflict(format!(
+            "workflow `{}` is {}: it has ended and accepts no more changes",
+            workflow.id, workflow.status
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The properties of a task that is tried once more, even if its retries are used up.
+pub(super) fn retry_properties(task: &Task, note: Option<&str>, agent: Option<&str>) -> Value {
+    let failure_context = match note {
+        Some(note) => {
+            append_failure(&task.failure_context, task.retry_count + 1, &format!("A person says: {note}"))
+        }
+        None => task.failure_context.clone(),
+    };
+    let assigned = match agent {
+        Some(agent) => json!(agent),
+        None if task.agent_is_named => json!(task.assigned_agent),
+        None => Value::Null,
+    };
+    // A task that has not ended has not used up anything.
+    let max_retries = match task.status {
+        TaskStatus::Failed | TaskStatus::Skipped => task.max_retries.max(task.retry_count + 1),
+        _ => task.max_retries,
+    };
+    json!({
+        "status": TaskStatus::Pending.as_str(),
+        "assigned_agent": assigned,
+        "agent_is_named": agent.is_some() || task.agent_is_named,
+        "max_retries": max_retries,
+        "failure_context": failure_context,
+        "needs_person": null,
+        "run_id": null,
+    })
+}
+
+/// Lets a locked workflow run again.
+pub(super) fn resume_workflow(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    mut workflow: Workflow,
+    note: Option<&str>,
+) -> Result<Workflow> {
+    let (from, now, id) = (workflow.status, writer.now, workflow.id);
+    // A workflow that failed before it had tasks is planned again.
+    let planned = tasks::count(tx, workflow.project, id)? > 0;
+    workflow.status = if planned { WorkflowStatus::Running } else { WorkflowStatus::Planning };
+    if !planned {
+        (workflow.plan_attempts, workflow.planner_run) = (0, None);
+    }
+    workflow.escalation = None;
+    workflow.completed_at = None;
+    workflow.summary = None;
+    workflow.updated_at = now;
+    workflows::update(tx, from, &workflow)?;
+    workflows::bump_revision(tx, workflow.project, id)?;
+    workflows::make_claimable(tx, id, now)?;
+    let by = match writer.author {
+        Author::Run { run_id, .. } => json!(run_id),
+        _ => json!("person"),
+    };
+    let data = json!({ "reason": note.unwrap_or("resumed by request"), "by": by });
+    workflows::append_events(tx, id, &[new_event("workflow_resumed", None, data, now)])?;
+    Ok(workflow)
+}

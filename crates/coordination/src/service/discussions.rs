@@ -1,0 +1,164 @@
+//! Showing a discussion, and deciding one that was escalated.
+
+use emergent_domain::{
+    author::Author,
+    cursor::Page,
+    ids::{ObjectId, ProjectId},
+    object::Object,
+    run::Run,
+    task::Task,
+    workflow::WorkflowStatus,
+};
+use emergent_graph::Actor;
+use emergent_store::{Tx, objects, relationships, workflows};
+use serde_json::{Value, json};
+
+use super::changes::{check_not_ended, check_note, resume_workflow};
+use crate::{
+    dispatcher::Dispatcher,
+    error::{Error, Result},
+    transactions::{lock_workflow, new_event, update_properties},
+};
+
+pub const DISCUSSION_TYPE: &str = "Discussion";
+
+/// A discussion with what was said in it.
+#[derive(Debug, Clone)]
+pub struct DiscussionDetail {
+    pub discussion: Object,
+    /// In the order they were said.
+    pub entries: Vec<Object>,
+    /// The turns, in the order they were asked for.
+    pub runs: Vec<Run>,
+}
+
+impl Dispatcher {
+    pub async fn discussion(&self, project: ProjectId, id: ObjectId) -> Result<DiscussionDetail> {
+        let read = move |tx: &mut Tx<'_>| {
+            let discussion = get_discussion(tx, project, id)?;
+            let entries = list_entries(tx, project, id)?;
+            Ok(DiscussionDetail { discussion, entries, runs: workflows::list_turns(tx, id)? })
+        };
+        self.executor().graph().db().snapshot(read).await
+    }
+
+    /// Decides an escalated discussion for a person. The decision becomes the outcome of its task, and
+    /// the workflow continues.
+    pub async fn decide(
+        &self,
+        actor: Actor,
+        id: ObjectId,
+        decision: Value,
+        reason: Option<String>,
+    ) -> Result<DiscussionDetail> {
+        check_note("reason", reason.as_deref())?;
+        check_note("decision", Some(&decision.to_string().replace("\\u0000", "\0")))?;
+        let graph = self.executor().graph().clone();
+        let work = move |tx: &mut Tx<'_>| {
+            // The workflow's row is locked before its objects, in the same order as the dispatcher.
+            let before = get_discussion(tx, actor.project, id)?;
+            let workflow = match find_workflow(tx, actor.project, &before)? {
+                Some(workflow) => Some(lock_workflow(tx, actor.project, workflow)?),
+                None => None,
+            };
+            workflow.as_ref().map_or(Ok(()), check_not_ended)?;
+            let discussion = get_discussion(tx, actor.project, id)?;
+            check_decidable(&discussion)?;
+            let mut writer = graph.write_context(tx, actor)?;
+            writer.is_dispatcher = true;
+            writer.reason = Some(reason.clone().unwrap_or_else(|| "a person decided".to_owned()));
+            let by = match actor.author {
+                Author::Token { id } => Some(id.to_string()),
+                _ => None,
+            };
+            let words = reason.clone().unwrap_or_default();
+            let mut changes =
+                json!({ "decided_by_person": { "decision": decision, "reason": words, "by": by } });
+            if workflow.is_none() {
+                // Nobody walks it: the decision is all there is to do.
+                changes["status"] = json!("resolved");
+                changes["final_decision"] = json!({ "decision": decision, "reason": words, "by": "person" });
+            }
+            update_properties(tx, &writer, id, changes)?;
+            if let Some(workflow) = workflow {
+                let task = string_property(&discussion, "task_id").and_then(|id| id.parse().ok());
+                let data = json!({ "discussion": id, "decision": decision, "reason": words, "by": "person" });
+                workflows::append_events(
+                    tx,
+                    workflow.id,
+                    &[new_event("discussion_decided", task, data, writer.now)],
+                )?;
+                if workflow.status == WorkflowStatus::Escalated {
+                    resume_workflow(tx, &writer, workflow, reason.as_deref())?;
+                } else {
+                    workflows::bump_revision(tx, actor.project, workflow.id)?;
+                }
+            }
+            Ok::<_, Error>(())
+        };
+        self.executor().graph().db().write(work).await?;
+        self.discussion(actor.project, id).await
+    }
+}
+
+fn get_discussion(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Object> {
+    let object = objects::get(tx, project, id)?.filter(|object| object.type_ == DISCUSSION_TYPE);
+    object.ok_or_else(|| Error::not_found("discussion", id))
+}
+
+fn list_entries(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Vec<Object>> {
+    let wanted = relationships::RelationshipFilter {
+        types: vec!["has_entry".to_owned()],
+        from: Some(id),
+        ..Default::default()
+    };
+    let mut places = Vec::new();
+    let mut page = Page::first(Page::MAX);
+    loop {
+        let edges = relationships::list(tx, project, &wanted, &page)?;
+        for edge in edges.items {
+            let place = edge.properties.to_map().get("sequence").and_then(Value::as_i64);
+            places.push((place.unwrap_or(i64::MAX), edge.created_at, edge.to));
+        }
+        match edges.next {
+            Some(after) => page.after = Some(after),
+            None => break,
+        }
+    }
+    places.sort_unstable();
+    let mut said = Vec::with_capacity(places.len());
+    for (_, _, entry) in places {
+        said.extend(objects::get(tx, project, entry)?);
+    }
+    Ok(said)
+}
+
+fn find_workflow(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    discussion: &Object,
+) -> Result<Option<emergent_domain::ids::WorkflowId>> {
+    let task = string_property(discussion, "task_id").and_then(|id| id.parse().ok());
+    let task = match task {
+        Some(task) => objects::get(tx, project, task)?,
+        None => None,
+    };
+    Ok(task.and_then(|task| Task::from_object(&task).workflow))
+}
+
+fn check_decidable(discussion: &Object) -> Result<()> {
+    let status = string_property(discussion, "status").unwrap_or_default();
+    let decided = discussion.properties.to_map().contains_key("decided_by_person");
+    match status.as_str() {
+        "escalated" if !decided => Ok(()),
+        "escalated" => Err(Error::Conflict(format!("discussion `{}` was decided already", discussion.id))),
+        status => Err(Error::Conflict(format!(
+            "discussion `{}` is {status}: a person decides only one that is escalated",
+            discussion.id
+        ))),
+    }
+}
+
+fn string_property(object: &Object, name: &str) -> Option<String> {
+    object.properties.to_map().get(name).and_then(Value::as_str).map(str::to_owned)
+}

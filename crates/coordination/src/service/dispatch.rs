@@ -1,0 +1,252 @@
+//! Starting a workflow, checking one without starting it, and adding a task.
+
+use std::collections::HashMap;
+
+use emergent_domain::{
+    agent::Agent,
+    ids::{ObjectId, ProjectId, WorkflowId},
+    invalid::{Invalid, Problem},
+    object::Object,
+    pack::nearest_name,
+    task::{NewTask, Task, VerdictKind},
+    workflow::{Workflow, WorkflowSettings},
+};
+use emergent_graph::{Actor, objects};
+use emergent_rules::workflow::{
+    select::{self, AgentCard},
+    snapshot::Snapshot,
+};
+use emergent_store::{Tx, agents, tasks};
+
+use crate::{
+    create::{NewWorkflow, add_tasks, create_workflow},
+    dispatcher::Dispatcher,
+    error::{Error, Result},
+    planning::DEFAULT_PLANNER,
+};
+
+const MAX_DESCRIPTION_BYTES: usize = 100_000;
+const MAX_CONCURRENT_TASKS: usize = 1_000;
+
+/// What would be done: every task, each layer waiting for those before it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DryRun {
+    /// Who would make the tasks; `None` when they were given.
+    pub planner: Option<String>,
+    pub layers: Vec<Vec<DryRunTask>>,
+    /// Keys of the tasks that would start at once, in order.
+    pub startable: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct DryRunTask {
+    pub task: Task,
+    pub blocked_by: Vec<String>,
+    /// Who would do it by the rules, and why.
+    pub agent: Option<String>,
+    pub reason: String,
+    /// Whether the rules leave no doubt; where they do, a model may be asked.
+    pub clear: bool,
+}
+
+impl Dispatcher {
+    /// Starts a workflow, to be driven by any dispatcher with free capacity.
+    pub async fn dispatch(&self, actor: Actor, new: NewWorkflow) -> Result<Workflow> {
+        let graph = self.executor().graph().clone();
+        let work = move |tx: &mut Tx<'_>| {
+            check_request(tx, actor.project, &new)?;
+            let writer = graph.write_context(tx, actor)?;
+            Ok::<_, Error>(create_workflow(tx, &writer, &new)?.workflow)
+        };
+        self.executor().graph().db().write(work).await
+    }
+
+    /// What [`Dispatcher::dispatch`] would do. It is done and undone, so that what is refused here
+    /// is what is refused there.
+    pub async fn dry_run_dispatch(&self, actor: Actor, new: NewWorkflow) -> Result<DryRun> {
+        let graph = self.executor().graph().clone();
+        let work = move |tx: &mut Tx<'_>| -> Result<(), DryRunOutcome> {
+            let planner = check_request(tx, actor.project, &new)?;
+            let writer = graph.write_context(tx, actor).map_err(Error::from)?;
+            let started = create_workflow(tx, &writer, &new).map_err(Error::from)?;
+            let tasks: Vec<Task> = started.tasks.iter().map(Task::from_object).collect();
+            let blocks = tasks::list_blocks(tx, actor.project, started.workflow.id)?;
+            let agents = agents::list_all(tx, actor.project)?;
+            let snapshot = Snapshot::new(started.workflow, tasks, &blocks, &[]);
+            Err(DryRunOutcome::Done(Box::new(build_dry_run(&snapshot, planner, &blocks, &agents))))
+        };
+        match self.executor().graph().db().write(work).await {
+            Err(DryRunOutcome::Done(checked)) => Ok(*checked),
+            Err(DryRunOutcome::Failed(error)) => Err(error),
+            Ok(()) => Err(Error::Conflict("nothing was checked".to_owned())),
+        }
+    }
+
+    /// Adds a task to a workflow that is not over; without one, it is for whoever takes it.
+    pub async fn add_task(&self, actor: Actor, workflow: Option<WorkflowId>, task: NewTask) -> Result<Task> {
+        let graph = self.executor().graph().clone();
+        let work = move |tx: &mut Tx<'_>| {
+            let writer = graph.write_context(tx, actor)?;
+            let made: Option<Object> = match workflow {
+                Some(workflow) => add_tasks(tx, &writer, workflow, std::slice::from_ref(&task))
+                    .map_err(without_list_index)?
+                    .pop(),
+                None => {
+                    check_standalone_task(tx, actor.project, &task)?;
+                    Some(objects::create(tx, &writer, &objects::ObjectDraft::new(task.to_object(None))?)?)
+                }
+            };
+            made.as_ref().map(Task::from_object).ok_or_else(|| Error::not_found("task", &task.key))
+        };
+        self.executor().graph().db().write(work).await
+    }
+}
+
+/// How a check ends: what it found is thrown, so that nothing of it stays.
+enum DryRunOutcome {
+    Done(Box<DryRun>),
+    Failed(Error),
+}
+
+impl From<Error> for DryRunOutcome {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<emergent_store::Error> for DryRunOutcome {
+    fn from(error: emergent_store::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// What is wrong beside the tasks; who plans, if somebody has to.
+fn check_request(tx: &mut Tx<'_>, project: ProjectId, new: &NewWorkflow) -> Result<Option<String>> {
+    let mut problems = Vec::new();
+    if new.description.trim().is_empty() {
+        problems.push(Problem::new("description", "is empty"));
+    }
+    if new.description.contains('\0') {
+        problems.push(Problem::new("description", "has a NUL character"));
+    }
+    if new.description.len() > MAX_DESCRIPTION_BYTES {
+        problems
+            .push(Problem::new("description", format!("must have at most {MAX_DESCRIPTION_BYTES} bytes")));
+    }
+    if !(1..=MAX_CONCURRENT_TASKS).contains(&new.settings.max_concurrent) {
+        problems.push(Problem::new("maxConcurrent", format!("must be 1 to {MAX_CONCURRENT_TASKS}")));
+    }
+    let planner = planner_name(&new.settings);
+    let names = agents::list_names(tx, project)?;
+    // With tasks, a planner is named in vain, but has to be there all the same.
+    let needed = new.tasks.is_empty() || new.settings.planner.is_some();
+    if needed && !names.contains(&planner) {
+        problems.push(Problem::new("planner", unknown_planner_message(&planner, &names)));
+    }
+    Invalid::if_any(problems)?;
+    Ok(new.tasks.is_empty().then_some(planner))
+}
+
+fn planner_name(settings: &WorkflowSettings) -> String {
+    settings.planner.clone().unwrap_or_else(|| DEFAULT_PLANNER.to_owned())
+}
+
+fn unknown_planner_message(name: &str, names: &[String]) -> String {
+    match nearest_name(name, names.iter().map(String::as_str)) {
+        Some(hint) if name != DEFAULT_PLANNER => {
+            format!("there is no agent `{name}`; did you mean `{hint}`?")
+        }
+        _ => format!(
+            "there is no agent `{name}` to plan with: install emergent.code, name another one, or give `tasks`"
+        ),
+    }
+}
+
+fn build_dry_run(
+    snapshot: &Snapshot,
+    planner: Option<String>,
+    blocks: &[(ObjectId, ObjectId)],
+    agents: &[Agent],
+) -> DryRun {
+    let cards: Vec<AgentCard> =
+        agents.iter().map(|agent| AgentCard::from_definition(&agent.definition)).collect();
+    let keys: HashMap<ObjectId, &str> =
+        snapshot.tasks().iter().map(|task| (task.id, task.key.as_str())).collect();
+    let mut layers: Vec<Vec<DryRunTask>> = Vec::new();
+    let mut layer_of: HashMap<ObjectId, usize> = HashMap::new();
+    // No way leads round, so each time at least one more task has a layer.
+    while layer_of.len() < snapshot.tasks().len() {
+        let before = layer_of.len();
+        for task in snapshot.tasks() {
+            if layer_of.contains_key(&task.id) {
+                continue;
+            }
+            let known: Option<Vec<usize>> =
+                snapshot.blockers(task.id).map(|blocker| layer_of.get(&blocker.id).copied()).collect();
+            let Some(known) = known else { continue };
+            let layer = known.into_iter().max().map_or(0, |last| last + 1);
+            layer_of.insert(task.id, layer);
+            layers.resize_with(layers.len().max(layer + 1), Vec::new);
+            let ruled = select::select_by_rules(task, &cards);
+            let waits = blocks.iter().filter(|(_, to)| *to == task.id);
+            layers[layer].push(DryRunTask {
+                blocked_by: waits.filter_map(|(from, _)| keys.get(from)).map(|&key| key.to_owned()).collect(),
+                agent: ruled.agent,
+                reason: ruled.reason,
+                clear: ruled.clear,
+                task: task.clone(),
+            });
+        }
+        if layer_of.len() == before {
+            break;
+        }
+    }
+    let most = snapshot.workflow.settings.max_concurrent;
+    let first = snapshot.available().into_iter().take(most).map(|task| task.key.clone()).collect();
+    DryRun { planner, layers, startable: first }
+}
+
+/// The problems of a list of one task, as those of the task.
+fn without_list_index(error: emergent_graph::Error) -> Error {
+    match error {
+        emergent_graph::Error::Invalid(mut invalid) => {
+            for problem in &mut invalid.problems {
+                if let Some(field) = problem.field.strip_prefix("tasks[0].") {
+                    problem.field = field.to_owned();
+                }
+            }
+            invalid.into()
+        }
+        other => other.into(),
+    }
+}
+
+/// A task of no workflow waits for nobody it could name, and judges nothing.
+fn check_standalone_task(tx: &mut Tx<'_>, project: ProjectId, task: &NewTask) -> Result<()> {
+    let mut problems = Vec::new();
+    let mut add = |field: &str, reason: &str| problems.push(Problem::new(field, reason));
+    if task.title.trim().is_empty() {
+        add("title", "is required");
+    }
+    let of_a_workflow = "is only for a task of a workflow: give `workflowId`";
+    for (field, given) in [
+        ("blockedBy", !task.blocked_by.is_empty()),
+        ("verifies", !task.verifies.is_empty()),
+        ("verdict", task.verdict != VerdictKind::None),
+    ] {
+        if given {
+            add(field, of_a_workflow);
+        }
+    }
+    if task.complexity.is_some_and(|complexity| !(1..=10).contains(&complexity)) {
+        add("complexity", "must be 1 to 10");
+    }
+    if task.max_retries.is_some_and(|retries| !(0..=100).contains(&retries)) {
+        add("maxRetries", "must be 0 to 100");
+    }
+    let names = agents::list_names(tx, project)?;
+    if let Some(name) = task.assigned_agent.as_ref().filter(|name| !names.contains(name)) {
+        add("assignedAgent", &format!("there is no agent `{name}`; there are {}", names.join(", ")));
+    }
+    Ok(Invalid::if_any(problems)?)
+}

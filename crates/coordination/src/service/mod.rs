@@ -1,0 +1,9 @@
+//! What people and clients do with workflows, as methods of [`Dispatcher`](crate::Dispatcher).
+
+pub(crate) mod budgets;
+mod changes;
+pub(crate) mod discussions;
+pub(crate) mod dispatch;
+mod follow;
+pub(crate) mod tasks;
+pub(crate) mod workflows;

@@ -1,0 +1,197 @@
+//! Showing, cancelling and resuming workflows.
+
+use std::collections::HashMap;
+
+use emergent_domain::{
+    cursor::{Page, ResultPage},
+    ids::{ObjectId, ProjectId, RunId, WorkflowId},
+    object::Object,
+    task::{Task, TaskStatus},
+    workflow::{Limit, Workflow, WorkflowEvent, WorkflowStatus},
+};
+use emergent_graph::Actor;
+use emergent_rules::workflow::foreign_blockers::{ForeignBlocker, describe_wait};
+use emergent_store::{Tx, budget, tasks, workflows};
+use serde_json::json;
+
+use super::changes::{check_note, resume_workflow, retry_properties};
+use crate::{
+    dispatcher::Dispatcher,
+    error::{Error, Result},
+    foreign_blockers::load_foreign_blockers,
+    transactions::{get_workflow, lock_workflow, new_event, update_properties},
+};
+
+/// A workflow with everything that is shown of it.
+#[derive(Debug, Clone)]
+pub struct WorkflowDetail {
+    pub workflow: Workflow,
+    pub tasks: Vec<TaskDetail>,
+    pub spent: budget::WorkflowSpend,
+}
+
+#[derive(Debug, Clone)]
+pub struct TaskDetail {
+    pub task: Task,
+    /// Its attempts, the oldest first.
+    pub runs: Vec<RunId>,
+    /// Keys of the tasks it waits for; ids of those that are of another workflow.
+    pub blocked_by: Vec<String>,
+    /// What it waits for that is not done in this workflow, in words.
+    pub waiting: Option<String>,
+}
+
+impl Dispatcher {
+    pub async fn workflow(&self, project: ProjectId, id: WorkflowId) -> Result<WorkflowDetail> {
+        self.executor().graph().db().snapshot(move |tx| workflow_detail(tx, project, id)).await
+    }
+
+    pub async fn workflows(
+        &self,
+        project: ProjectId,
+        status: Option<WorkflowStatus>,
+        page: Page,
+    ) -> Result<ResultPage<Workflow>> {
+        let read = move |tx: &mut Tx<'_>| workflows::list(tx, project, status, &page);
+        Ok(self.executor().graph().db().read(read).await?)
+    }
+
+    /// What happened after a place, in order.
+    pub async fn events(
+        &self,
+        project: ProjectId,
+        id: WorkflowId,
+        after: i64,
+        most: usize,
+    ) -> Result<Vec<WorkflowEvent>> {
+        let read = move |tx: &mut Tx<'_>| {
+            get_workflow(tx, project, id)?;
+            Ok(workflows::list_events(tx, id, after, most)?)
+        };
+        self.executor().graph().db().read(read).await
+    }
+
+    pub async fn tasks(
+        &self,
+        project: ProjectId,
+        wanted: tasks::TaskFilter,
+        page: Page,
+    ) -> Result<ResultPage<Object>> {
+        let read = move |tx: &mut Tx<'_>| tasks::list(tx, project, &wanted, &page);
+        Ok(self.executor().graph().db().read(read).await?)
+    }
+
+    /// Ends a workflow and every run of it.
+    pub async fn cancel(&self, actor: Actor, id: WorkflowId) -> Result<Workflow> {
+        let graph = self.executor().graph().clone();
+        let executor = self.executor().clone();
+        let work = move |tx: &mut Tx<'_>| {
+            let mut workflow = lock_workflow(tx, actor.project, id)?;
+            if workflow.status.is_terminal() {
+                let message = format!("workflow `{id}` is over: it is {}", workflow.status);
+                return Err(Error::Conflict(message));
+            }
+            let now = graph.clock().now();
+            let from = workflow.status;
+            workflow.status = WorkflowStatus::Cancelled;
+            workflow.escalation = None;
+            workflow.completed_at = Some(now);
+            workflow.updated_at = now;
+            workflows::update(tx, from, &workflow)?;
+            let cancelled =
+                executor.cancel_workflow_runs(tx, actor.project, id, "its workflow was cancelled")?;
+            let mut writer = graph.write_context(tx, actor)?;
+            writer.is_dispatcher = true;
+            writer.reason = Some("its workflow was cancelled".to_owned());
+            for object in tasks::list_for_workflow(tx, actor.project, id)? {
+                let task = Task::from_object(&object);
+                let to = match task.status {
+                    TaskStatus::Pending | TaskStatus::Paused => TaskStatus::Skipped,
+                    TaskStatus::InProgress => TaskStatus::Failed,
+                    _ => continue,
+                };
+                update_properties(tx, &writer, task.id, json!({ "status": to.as_str() }))?;
+            }
+            workflows::bump_revision(tx, actor.project, id)?;
+            let data = json!({ "status": "cancelled", "reason": "cancelled by request" });
+            workflows::append_events(tx, id, &[new_event("workflow_ended", None, data, now)])?;
+            Ok((workflow, cancelled))
+        };
+        let (workflow, cancelled) = self.executor().graph().db().write(work).await?;
+        self.executor().stop_driving(&cancelled);
+        self.counters().record_workflow_end(WorkflowStatus::Cancelled);
+        Ok(workflow)
+    }
+
+    /// Resumes an escalated or failed workflow. Failed and skipped tasks are retried. A budget in the
+    /// request replaces the current one.
+    pub async fn resume(
+        &self,
+        actor: Actor,
+        id: WorkflowId,
+        note: Option<String>,
+        budget: Option<Limit>,
+    ) -> Result<Workflow> {
+        check_note("note", note.as_deref())?;
+        let graph = self.executor().graph().clone();
+        let work = move |tx: &mut Tx<'_>| {
+            let mut workflow = lock_workflow(tx, actor.project, id)?;
+            check_resumable(&workflow)?;
+            if let Some(limit) = budget {
+                workflow.settings.budget = limit;
+                workflows::set_settings(tx, id, &workflow.settings)?;
+            }
+            let mut writer = graph.write_context(tx, actor)?;
+            writer.is_dispatcher = true;
+            writer.reason = Some("its workflow was resumed".to_owned());
+            for object in tasks::list_for_workflow(tx, actor.project, id)? {
+                let task = Task::from_object(&object);
+                if matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped) {
+                    update_properties(tx, &writer, task.id, retry_properties(&task, note.as_deref(), None))?;
+                }
+            }
+            resume_workflow(tx, &writer, workflow, note.as_deref())
+        };
+        self.executor().graph().db().write(work).await
+    }
+}
+
+fn workflow_detail(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<WorkflowDetail> {
+    let workflow = get_workflow(tx, project, id)?;
+    let all: Vec<Task> = tasks::list_for_workflow(tx, project, id)?.iter().map(Task::from_object).collect();
+    let keys: HashMap<ObjectId, String> = all.iter().map(|task| (task.id, task.key.clone())).collect();
+    let mut blocked: HashMap<ObjectId, Vec<String>> = HashMap::new();
+    let blocks = tasks::list_blocks(tx, project, id)?;
+    let elsewhere = load_foreign_blockers(tx, project, &all, &blocks)?;
+    let mut outside: HashMap<ObjectId, Vec<ForeignBlocker>> = HashMap::new();
+    for (from, to) in blocks {
+        let name = keys.get(&from).cloned().unwrap_or_else(|| from.to_string());
+        blocked.entry(to).or_default().push(name);
+        let open = elsewhere.iter().filter(|one| one.id == from).cloned();
+        outside.entry(to).or_default().extend(open);
+    }
+    let mut runs: HashMap<ObjectId, Vec<RunId>> = HashMap::new();
+    for (task, run) in workflows::list_attempts(tx, id)? {
+        runs.entry(task).or_default().push(run);
+    }
+    let shown = |task: Task| {
+        let runs = runs.remove(&task.id).unwrap_or_default();
+        let attempted = task.run.is_some_and(|run| runs.contains(&run));
+        let outside = outside.remove(&task.id).unwrap_or_default();
+        let waiting = describe_wait(&task, attempted, &outside);
+        TaskDetail { runs, blocked_by: blocked.remove(&task.id).unwrap_or_default(), waiting, task }
+    };
+    let tasks = all.into_iter().map(shown).collect();
+    let spent = budget::workflow_spend(tx, project, id)?;
+    Ok(WorkflowDetail { workflow, tasks, spent })
+}
+
+fn check_resumable(workflow: &Workflow) -> Result<()> {
+    match workflow.status {
+        WorkflowStatus::Escalated | WorkflowStatus::Failed => Ok(()),
+        status => Err(Error::Conflict(format!(
+            "workflow `{}` is {status}: only one that waits for a person or has failed is resumed",
+            workflow.id
+        ))),
+    }
+}

@@ -1,0 +1,44 @@
+//! Small reads and writes that several transactions share.
+
+use emergent_domain::{
+    ids::{ObjectId, ProjectId, WorkflowId},
+    object::{Object, ObjectPatch},
+    time::Timestamp,
+    workflow::Workflow,
+};
+use emergent_graph::{WriteContext, objects};
+use emergent_store::{
+    Tx,
+    workflows::{self, NewWorkflowEvent},
+};
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+
+pub(crate) fn get_workflow(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Workflow> {
+    workflows::get(tx, project, id)?.ok_or_else(|| Error::not_found("workflow", id))
+}
+
+pub(crate) fn lock_workflow(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Workflow> {
+    workflows::lock(tx, project, id)?.ok_or_else(|| Error::not_found("workflow", id))
+}
+
+pub(crate) fn new_event(
+    kind: &'static str,
+    task: Option<ObjectId>,
+    data: Value,
+    at: Timestamp,
+) -> NewWorkflowEvent {
+    NewWorkflowEvent { kind, task, run: None, data, at }
+}
+
+pub(crate) fn update_properties(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    id: ObjectId,
+    properties: Value,
+) -> Result<Object> {
+    let Value::Object(properties) = properties else { return Err(Error::not_found("object", id)) };
+    let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
+    Ok(objects::update(tx, writer, id, &patch)?)
+}

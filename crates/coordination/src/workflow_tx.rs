@@ -1,0 +1,212 @@
+//! The transaction that writes what was decided about a workflow, and the writes that its parts share.
+
+use std::{collections::HashMap, time::Duration};
+
+use emergent_domain::{
+    agent::Agent,
+    author::Author,
+    ids::{AgentId, ObjectId, RunId},
+    object::{NewObject, ObjectPatch},
+    relationship::NewRelationship,
+    run::Run,
+    time::Timestamp,
+    workflow::{Limit, Workflow, WorkflowLink},
+};
+use emergent_executor::{AdmissionBatch, Executor, GraphDrafts, StartOptions};
+use emergent_graph::{WriteContext, objects, relationships};
+use emergent_store::{Tx, agents, budget, runs, workflows::NewWorkflowEvent};
+use serde_json::{Map, Value, json};
+
+use crate::error::{Error, Result};
+
+/// What a transaction changed: the new versions of tasks, and the new revision of the workflow.
+#[derive(Debug, Default)]
+pub(crate) struct CommitResult {
+    pub versions: Vec<(ObjectId, i64)>,
+    pub revision: i64,
+    /// How long the runs of attempts that ended were queued.
+    pub queue_times: Vec<Duration>,
+}
+
+/// The transaction that writes a batch, with what its writes share.
+pub(crate) struct WorkflowTx<'a, 'b> {
+    pub tx: &'a mut Tx<'b>,
+    pub executor: &'a Executor,
+    pub admissions: &'a mut AdmissionBatch,
+    pub writer: WriteContext,
+    pub workflow: Workflow,
+    pub now: Timestamp,
+    pub events: Vec<NewWorkflowEvent>,
+    pub applied: CommitResult,
+    /// New objects and edges, written together at the end.
+    pub drafts: GraphDrafts,
+    pub agents: HashMap<AgentId, Agent>,
+}
+
+/// A new edge of the graph.
+pub(crate) struct NewEdge {
+    type_: &'static str,
+    from: ObjectId,
+    to: ObjectId,
+    /// Its position among the edges of this type from the same object.
+    sequence: Option<i64>,
+}
+
+impl NewEdge {
+    pub fn new(type_: &'static str, from: ObjectId, to: ObjectId) -> Self {
+        Self { type_, from, to, sequence: None }
+    }
+
+    pub fn with_sequence(self, sequence: i64) -> Self {
+        Self { sequence: Some(sequence), ..self }
+    }
+}
+
+/// What a run of the workflow is started with.
+pub(crate) struct RunAdmission {
+    pub agent: AgentId,
+    /// The run to resume, instead of a new conversation.
+    pub resumed_run: Option<RunId>,
+    pub start: StartOptions,
+    pub link: WorkflowLink,
+    pub child_index: i64,
+    pub run: RunId,
+    pub task: Option<ObjectId>,
+}
+
+impl WorkflowTx<'_, '_> {
+    /// Changes a task and remembers its new version.
+    pub fn update_task(&mut self, task: ObjectId, version: i64, properties: Value, why: &str) -> Result<()> {
+        let Value::Object(properties) = properties else { return Ok(()) };
+        // A task may change more than once in one transaction.
+        let newest = self.applied.versions.iter().rev().find(|(id, _)| *id == task);
+        let expected = newest.map_or(version, |(_, version)| *version);
+        let patch = ObjectPatch {
+            properties: Some(properties),
+            expected_version: Some(expected),
+            ..ObjectPatch::default()
+        };
+        self.writer.reason = Some(why.to_owned());
+        let changed = objects::update(self.tx, &self.writer, task, &patch);
+        self.writer.reason = None;
+        let changed = changed.map_err(|error| match error {
+            emergent_graph::Error::VersionConflict { .. } | emergent_graph::Error::NotFound { .. } => {
+                Error::Stale(self.workflow.id)
+            }
+            other => other.into(),
+        })?;
+        self.applied.versions.push((task, changed.version));
+        Ok(())
+    }
+
+    pub fn push_event(
+        &mut self,
+        kind: &'static str,
+        task: Option<ObjectId>,
+        run: Option<RunId>,
+        data: Value,
+    ) {
+        self.events.push(NewWorkflowEvent { kind, task, run, data, at: self.now });
+    }
+
+    /// A new object, written at the end.
+    pub fn draft_object(
+        &mut self,
+        author: Author,
+        id: ObjectId,
+        type_: &str,
+        properties: Value,
+    ) -> Result<()> {
+        let Value::Object(properties) = properties else { return Ok(()) };
+        let new = NewObject { type_: type_.to_owned(), properties, ..NewObject::default() };
+        let draft = objects::ObjectDraft::new(new)
+            .map_err(emergent_graph::Error::from)?
+            .with_id(id)
+            .with_author(author);
+        // Sessions are found by their words; a vector for each would cost more than the attempt.
+        self.drafts.objects.push(if type_ == "Session" { draft.without_vector() } else { draft });
+        Ok(())
+    }
+
+    /// New edges, written at the end.
+    pub fn draft_edges(&mut self, author: Author, edges: &[NewEdge]) -> Result<()> {
+        for NewEdge { type_, from, to, sequence } in edges {
+            let mut properties = Map::new();
+            if let Some(sequence) = sequence {
+                properties.insert("sequence".to_owned(), json!(sequence));
+            }
+            let (type_, from, to) = ((*type_).to_owned(), *from, *to);
+            let new = NewRelationship { type_, from, to, properties, weight: None };
+            let draft = relationships::RelationshipDraft::new(new).map_err(emergent_graph::Error::from)?;
+            self.drafts.edges.push(draft.with_author(author));
+        }
+        Ok(())
+    }
+
+    pub fn get_agent(&mut self, id: AgentId) -> Result<Agent> {
+        if let Some(known) = self.agents.get(&id) {
+            return Ok(known.clone());
+        }
+        let found = agents::get(self.tx, self.workflow.project, id)?;
+        let found = found.filter(|agent| agent.deleted_at.is_none()).ok_or(Error::Stale(self.workflow.id))?;
+        self.agents.insert(id, found.clone());
+        Ok(found)
+    }
+
+    /// Queues a run. If it cannot be started, the failure belongs to its task or turn, not to the
+    /// workflow.
+    pub fn admit_run(&mut self, admission: RunAdmission) -> Result<Run> {
+        let RunAdmission { agent, resumed_run, start, link, child_index, run, task } = admission;
+        let started_by = self.workflow.started_by;
+        let turn = link.discussion.map(|discussion| (discussion, child_index));
+        let admitted = match resumed_run {
+            Some(paused) => {
+                let found = runs::get_for_update(self.tx, self.workflow.project, paused)?;
+                let found = found.ok_or_else(|| Error::not_found("run", paused))?;
+                emergent_executor::admit_resumed_workflow_run(
+                    self.tx,
+                    self.executor,
+                    self.admissions,
+                    &found,
+                    link,
+                    run,
+                    start.input,
+                )
+            }
+            None => {
+                let agent = self.get_agent(agent)?;
+                emergent_executor::admit_workflow_run(
+                    self.tx,
+                    self.executor,
+                    self.admissions,
+                    &agent,
+                    start,
+                    link,
+                    child_index,
+                    run,
+                    started_by,
+                )
+            }
+        };
+        let why = match admitted {
+            Ok(run) => return Ok(run),
+            Err(emergent_executor::Error::Store(error)) => return Err(Error::Store(error)),
+            Err(other) => other.to_string(),
+        };
+        Err(Error::NotStarted { task, turn, budget: self.is_budget_spent()?, why })
+    }
+
+    /// Whether the workflow has spent its budget.
+    fn is_budget_spent(&mut self) -> Result<bool> {
+        let Limit { microusd, tokens } = self.workflow.settings.budget;
+        let spent = budget::workflow_spend(self.tx, self.workflow.project, self.workflow.id)?.spent;
+        Ok(microusd.is_some_and(|most| spent.microusd >= most)
+            || tokens.is_some_and(|most| spent.tokens >= most))
+    }
+}
+
+/// The author of sessions, entries and verdicts: the run they are about, although none of its tools
+/// wrote them.
+pub(crate) fn run_author(run: RunId) -> Author {
+    Author::Run { run_id: run, tool_call_id: None }
+}

@@ -1,0 +1,266 @@
+//! `entities_create`: one object or several, with relationships, in one change. With `merge`, objects
+//! that exist are completed instead; see the module `merge`.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use emergent_domain::{ids::ProjectId, invalid::Invalid, object::NewObject};
+use emergent_graph::{
+    CreatedSubgraph, EdgeEnd, Error, NewSubgraph, NewSubgraphEdge, WriteContext, sources, subgraph,
+};
+use emergent_store::Tx;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    super::{
+        define::{CallResult, graph_change, refuse, write_tool},
+        reference::ObjectRef,
+        source::{SourceCache, SourceRef},
+        view::FieldSelection,
+    },
+    merge::{self, MergeRequest},
+};
+use crate::{Tool, ToolContext, ToolError};
+
+const MAX_OBJECTS: usize = 200;
+const MAX_EDGES: usize = 500;
+/// What a `ref` is made of. It has no slash, so that it differs from every `Type/key`.
+const REF_PATTERN: &str = "^[A-Za-z0-9_.-]+$";
+
+const DESCRIPTION: &str = "Creates entities (objects of the graph) and their relationships, all or nothing. Give `type`, \
+`key`, `properties` of one entity, or several in `objects`. Call schema_list_types first if unsure about types. A `key` \
+names an entity as `Type/key`, unique in its type; to change an entity use entities_update. To record what a text says, give \
+`merge: true` and the chunk as `source`. Returns ids, and the id of each `ref`; with `merge` each `outcome` (created, \
+updated, unchanged), `mergedBy`, and `kept`: values that were not replaced.";
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(example = json!({ "type": "Task", "key": "login", "properties": { "title": "Login" } }))]
+struct CreateInput {
+    /// Type of the entity.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 128))]
+    type_: Option<String>,
+    #[serde(flatten)]
+    details: EntityDetails,
+    /// Several entities, instead of one.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = MAX_OBJECTS))]
+    objects: Vec<ObjectInput>,
+    /// Each with `fromRef` or `fromId`, and `toRef` or `toId`.
+    #[serde(default)]
+    #[schemars(length(max = MAX_EDGES))]
+    relationships: Vec<EdgeInput>,
+    /// Completes an existing entity with the same key, name or nearly the same text: adds what is missing, replaces nothing.
+    #[serde(default)]
+    merge: bool,
+    /// Chunk that says it; inner ones take precedence.
+    source: Option<SourceRef>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ObjectInput {
+    /// Type of the entity.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 128))]
+    type_: String,
+    #[serde(flatten)]
+    details: EntityDetails,
+    /// Chunk that says it; inner ones take precedence.
+    source: Option<SourceRef>,
+}
+
+/// What one entity and each of several have in common.
+#[derive(Deserialize, JsonSchema)]
+struct EntityDetails {
+    /// Your name for it in this call.
+    #[serde(rename = "ref")]
+    #[schemars(regex(pattern = REF_PATTERN), length(max = 64))]
+    ref_: Option<String>,
+    /// Unique name within its type.
+    #[schemars(length(min = 1, max = 512))]
+    key: Option<String>,
+    /// One word, such as open.
+    #[schemars(length(min = 1, max = 128))]
+    status: Option<String>,
+    /// Words to group it by.
+    #[serde(default)]
+    #[schemars(length(max = 64))]
+    labels: Vec<String>,
+    /// Its content, as the type's schema allows.
+    #[serde(default)]
+    properties: Map<String, Value>,
+}
+
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct EdgeInput {
+    /// Relationship type, such as `depends_on`.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 128))]
+    type_: String,
+    /// `ref` of its start.
+    #[schemars(regex(pattern = REF_PATTERN), length(max = 64))]
+    from_ref: Option<String>,
+    /// Existing start: id or `Type/key`.
+    from_id: Option<ObjectRef>,
+    /// `ref` of its end.
+    #[schemars(regex(pattern = REF_PATTERN), length(max = 64))]
+    to_ref: Option<String>,
+    /// Existing end: id or `Type/key`.
+    to_id: Option<ObjectRef>,
+    /// Its content, as the type's schema allows.
+    #[serde(default)]
+    properties: Map<String, Value>,
+    /// Strength of the relationship.
+    weight: Option<f64>,
+    /// Chunk that says it; inner ones take precedence.
+    pub(super) source: Option<SourceRef>,
+}
+
+impl EntityDetails {
+    /// Whether nothing but perhaps a `ref` is given.
+    fn is_empty(&self) -> bool {
+        self.key.is_none() && self.status.is_none() && self.labels.is_empty() && self.properties.is_empty()
+    }
+}
+
+pub(super) fn tool() -> Arc<dyn Tool> {
+    write_tool("entities_create", DESCRIPTION, create)
+}
+
+async fn create(context: ToolContext, input: CreateInput) -> CallResult {
+    let (merge, source) = (input.merge, input.source);
+    let (entities, edges) = parse_input(input)?;
+    if merge {
+        let new = entities.iter().map(|entity| entity.new.clone().check()).collect::<Result<_, _>>();
+        let found = context.graph.find_matches(context.project, new.map_err(Error::from)?).await?;
+        let wanted = MergeRequest { candidates: found, entities, edges, source };
+        return graph_change(move |tx, writer| merge::write(tx, writer, &wanted));
+    }
+    graph_change(move |tx, writer| {
+        let relationships = resolve_ends(tx, writer.project.id, &entities, &edges)?;
+        let objects = entities.iter().map(|entity| (entity.ref_.clone(), entity.new.clone())).collect();
+        let draft = subgraph::SubgraphDraft::new(NewSubgraph { objects, relationships })?;
+        let made = subgraph::create(tx, writer, &draft)?;
+        add_sources(tx, writer, &made, (&entities, &edges), source)?;
+        Ok(created_json(&made))
+    })
+}
+
+/// Records the source of every created object and relationship.
+fn add_sources(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    made: &CreatedSubgraph,
+    (entities, edges): (&Entities, &[EdgeInput]),
+    of_call: Option<SourceRef>,
+) -> emergent_graph::Result<()> {
+    let mut known = SourceCache::new(writer);
+    for (object, entity) in made.objects.iter().zip(entities) {
+        if let Some(source) = known.get(tx, entity.source, of_call)? {
+            sources::add_to_object(tx, writer, object.id, &source)?;
+        }
+    }
+    for (relationship, edge) in made.relationships.iter().zip(edges) {
+        if let Some(source) = known.get(tx, edge.source, of_call)? {
+            sources::add_to_relationship(tx, writer, relationship.id, &source)?;
+        }
+    }
+    Ok(())
+}
+
+/// An entity of a tool call.
+pub(super) struct EntityInput {
+    pub(super) ref_: Option<String>,
+    pub(super) source: Option<SourceRef>,
+    pub(super) new: NewObject,
+}
+
+pub(super) type Entities = Vec<EntityInput>;
+
+fn parse_input(input: CreateInput) -> Result<(Entities, Vec<EdgeInput>), ToolError> {
+    let CreateInput { type_, details, objects, relationships, merge, .. } = input;
+    let one = match type_ {
+        Some(_) if !objects.is_empty() => {
+            return Err(refuse(
+                "Give either one entity (`type`, `key`, `properties`) or several in `objects`, not both",
+            ));
+        }
+        Some(type_) => Some(ObjectInput { type_, details, source: None }),
+        None if objects.is_empty() => {
+            return Err(refuse(
+                "There is nothing to create: give `type` and `properties` of one entity, or several in `objects`. \
+                 Relationships between entities that exist are made with relationships_create",
+            ));
+        }
+        None if !details.is_empty() => {
+            return Err(refuse(
+                "`key`, `status`, `labels` and `properties` belong inside each of `objects`, or give `type` beside \
+                 them for one entity",
+            ));
+        }
+        None => None,
+    };
+    let mut new: Entities = Vec::new();
+    for ObjectInput { type_, details, source } in objects.into_iter().chain(one) {
+        let EntityDetails { ref_, key, status, labels, properties } = details;
+        // Models also refer to a new entity by its key, so `Type/key` is a ref as well.
+        let ref_ = ref_.or_else(|| key.as_ref().map(|key| format!("{type_}/{key}")));
+        let taken = |other: &EntityInput| other.new.type_ == type_ && other.new.key == key;
+        // With `merge`, a repeated key means the same entity.
+        if key.is_some() && !merge && new.iter().any(taken) {
+            return Err(refuse(format!("`objects` has the key `{}` twice", key.unwrap_or_default())));
+        }
+        new.push(EntityInput { ref_, source, new: NewObject { type_, key, status, labels, properties } });
+    }
+    Ok((new, relationships))
+}
+
+/// The relationships with their ends. Existing objects are looked up in the same transaction, so
+/// nobody can delete them in between.
+pub(super) fn resolve_ends(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    objects: &Entities,
+    edges: &[EdgeInput],
+) -> emergent_graph::Result<Vec<NewSubgraphEdge>> {
+    let new: BTreeMap<(&str, &str), &str> = objects
+        .iter()
+        .filter_map(|EntityInput { ref_, new, .. }| {
+            Some(((new.type_.as_str(), new.key.as_deref()?), ref_.as_deref()?))
+        })
+        .collect();
+    let mut end = |name: &Option<String>, id: &Option<ObjectRef>, at: usize, field: &str| match (name, id) {
+        (Some(name), None) => Ok(EdgeEnd::Ref(name.clone())),
+        (None, Some(ObjectRef::Key { type_, key })) if new.contains_key(&(type_.as_str(), key.as_str())) => {
+            Ok(EdgeEnd::Ref(new[&(type_.as_str(), key.as_str())].to_owned()))
+        }
+        (None, Some(id)) => Ok(EdgeEnd::Id(id.resolve(tx, project)?)),
+        (Some(_), Some(_)) | (None, None) => Err(Error::from(Invalid::new(
+            format!("relationships[{at}].{field}Id"),
+            format!("give one of `{field}Ref` (an entity of this call) and `{field}Id` (one that exists)"),
+        ))),
+    };
+    let mut made = Vec::with_capacity(edges.len());
+    for (at, edge) in edges.iter().enumerate() {
+        made.push(NewSubgraphEdge {
+            type_: edge.type_.clone(),
+            from: end(&edge.from_ref, &edge.from_id, at, "from")?,
+            to: end(&edge.to_ref, &edge.to_id, at, "to")?,
+            properties: edge.properties.clone(),
+            weight: edge.weight,
+        });
+    }
+    Ok(made)
+}
+
+/// Only ids and versions: the model has just written the rest.
+fn created_json(made: &CreatedSubgraph) -> Value {
+    let objects = FieldSelection::only(["key", "status", "version"]).objects_json(&made.objects);
+    let edges =
+        FieldSelection::only(["type", "fromId", "toId", "version"]).relationships_json(&made.relationships);
+    json!({ "objects": objects, "relationships": edges, "refs": made.refs })
+}

@@ -1,0 +1,152 @@
+//! `entities_get` and `entities_history`.
+
+use std::sync::Arc;
+
+use emergent_domain::{
+    ids::{ObjectId, ProjectId},
+    object::Object,
+};
+use emergent_graph::{
+    Error,
+    sources::{MAX_SOURCES, SourcesById},
+};
+use emergent_store::{Tx, objects, sources};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::super::{
+    define::{read_tool, refuse},
+    input::Paging,
+    reference::ObjectRef,
+    source,
+    view::{FieldSelection, page_json},
+};
+use crate::{Tool, ToolContext, ToolError};
+
+const MAX_IDS: usize = 50;
+
+pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
+    vec![
+        read_tool(
+            "entities_get",
+            "Reads one entity by `id` or several by `ids`; to find entities use entities_query or entities_search. Returns \
+             `object`, or for `ids` `objects` in your order and the `missing` ones. `sources` are the document chunks that \
+             back it.",
+            get,
+        ),
+        read_tool(
+            "entities_history",
+            "Lists all versions of an entity, also of a deleted one, newest first, with `author`, and `reason` of a merge. \
+             Returns `versions`, and `sources` if documents back it.",
+            history,
+        ),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "id": "Task/login" }))]
+struct GetInput {
+    /// Entity: id or `Type/key`.
+    id: Option<ObjectRef>,
+    /// Several, instead of `id`.
+    #[schemars(length(min = 1, max = MAX_IDS))]
+    ids: Option<Vec<ObjectRef>>,
+    #[serde(default)]
+    fields: FieldSelection,
+}
+
+async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> {
+    let (project, fields) = (context.project, input.fields);
+    match (input.id, input.ids) {
+        (Some(id), None) => {
+            let shows = fields.includes("sources");
+            let read = move |tx: &mut Tx<'_>| {
+                let found = find_object(tx, project, &id)?.ok_or_else(|| id.not_found())?;
+                let sources = load_sources(tx, project, shows, std::slice::from_ref(&found))?;
+                Ok::<_, Error>((found, sources))
+            };
+            let (found, sources) = context.graph.db().read(read).await?;
+            Ok(json!({ "object": object_json(&fields, &found, &sources) }))
+        }
+        (None, Some(ids)) => {
+            let shows = fields.includes("sources");
+            let read = move |tx: &mut Tx<'_>| {
+                let (mut found, mut missing) = (Vec::new(), Vec::new());
+                for id in &ids {
+                    match find_object(tx, project, id)? {
+                        Some(object) => found.push(object),
+                        None => missing.push(id.to_string()),
+                    }
+                }
+                let sources = load_sources(tx, project, shows, &found)?;
+                Ok::<_, Error>((found, missing, sources))
+            };
+            let (found, missing, sources) = context.graph.db().snapshot(read).await?;
+            let objects: Vec<Value> =
+                found.iter().map(|object| object_json(&fields, object, &sources)).collect();
+            Ok(json!({ "objects": objects, "missing": missing }))
+        }
+        _ => Err(refuse("Give `id` for one entity, or `ids` for several: {\"id\": \"Task/login\"}")),
+    }
+}
+
+fn find_object(tx: &mut Tx<'_>, project: ProjectId, id: &ObjectRef) -> Result<Option<Object>, Error> {
+    match id.resolve(tx, project) {
+        Ok(id) => Ok(objects::get(tx, project, id)?),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The sources of these objects, if the answer shows them.
+fn load_sources(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    shown: bool,
+    objects: &[Object],
+) -> Result<SourcesById, Error> {
+    let ids: Vec<_> = objects.iter().map(|object| object.id.0).collect();
+    Ok(if shown { sources::list_for(tx, project, &ids, MAX_SOURCES)? } else { SourcesById::new() })
+}
+
+fn object_json(fields: &FieldSelection, object: &Object, sources: &SourcesById) -> Value {
+    let mut view = fields.object_json(object);
+    if let Some(sources) = sources.get(&object.id.0) {
+        view["sources"] = source::sources_json(sources);
+    }
+    view
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct HistoryInput {
+    /// Entity: id or `Type/key`.
+    id: ObjectRef,
+    #[serde(flatten)]
+    paging: Paging,
+    #[serde(default)]
+    fields: FieldSelection,
+}
+
+async fn history(context: ToolContext, input: HistoryInput) -> Result<Value, ToolError> {
+    let page = input.paging.page().map_err(Error::from)?;
+    let (project, id) = (context.project, input.id.clone());
+    let id: ObjectId = context.graph.db().read(move |tx| id.resolve_any(tx, project)).await?;
+    let found = context.graph.object_history(project, id, page).await?;
+    let author = |object: &Object| {
+        let mut view = input.fields.object_json(object);
+        // The author is what a history is read for, so it is shown whatever `fields` says.
+        view["author"] = json!(object.author);
+        if let Some(reason) = &object.reason {
+            view["reason"] = json!(reason);
+        }
+        view
+    };
+    let mut answer = page_json("versions", found.items.iter().map(author).collect(), found.next);
+    if let Some(sources) = context.graph.list_sources(project, vec![id.0]).await?.get(&id.0) {
+        answer["sources"] = source::sources_json(sources);
+    }
+    Ok(answer)
+}

@@ -1,0 +1,303 @@
+//! The inputs of the relationship tools, and what the tools do.
+
+use emergent_domain::{
+    ids::{ProjectId, RelationshipId},
+    merge::Source,
+    relationship::{NewRelationship, Relationship, RelationshipPatch},
+};
+use emergent_graph::{Error, RelationshipFilter, UpsertOutcome, WriteContext, merge, relationships, sources};
+use emergent_store::{Tx, relationships as rows};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::super::{
+    define::{CallResult, deserialize_nullable, graph_change, refuse},
+    input::{Paging, Uuid},
+    reference::ObjectRef,
+    source::{SourceCache, SourceRef, add_merge_outcome},
+    view::{FieldSelection, page_json},
+};
+use crate::{ToolContext, ToolError};
+
+const MAX_EDGES: usize = 200;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(example = json!({ "type": "depends_on", "fromId": "Task/login", "toId": "Task/users" }))]
+pub(super) struct CreateInput {
+    /// Relationship type, such as `depends_on`.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 128))]
+    type_: Option<String>,
+    /// Start: id or `Type/key`.
+    from_id: Option<ObjectRef>,
+    /// End: id or `Type/key`.
+    to_id: Option<ObjectRef>,
+    #[serde(flatten)]
+    details: EdgeDetails,
+    /// Several, instead of one.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = MAX_EDGES))]
+    relationships: Vec<EdgeInput>,
+    /// Completes existing ones: adds what is missing, replaces nothing.
+    #[serde(default)]
+    merge: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct EdgeInput {
+    /// Relationship type, such as `depends_on`.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 128))]
+    type_: String,
+    /// Start: id or `Type/key`.
+    from_id: ObjectRef,
+    /// End: id or `Type/key`.
+    to_id: ObjectRef,
+    #[serde(flatten)]
+    details: EdgeDetails,
+}
+
+/// What one relationship and each of several have in common.
+#[derive(Deserialize, JsonSchema)]
+struct EdgeDetails {
+    /// Its content, as the type's schema allows.
+    #[serde(default)]
+    properties: Map<String, Value>,
+    /// Strength of the relationship.
+    weight: Option<f64>,
+    /// Document chunk that says it.
+    source: Option<SourceRef>,
+}
+
+pub(super) async fn create(_: ToolContext, input: CreateInput) -> CallResult {
+    let CreateInput { type_, from_id, to_id, details, relationships: several, merge } = input;
+    // Of the one relationship, or of all that name no source of their own.
+    let source = details.source;
+    let all = match ((type_, from_id, to_id), several.is_empty()) {
+        ((Some(type_), Some(from_id), Some(to_id)), true) => {
+            vec![EdgeInput { type_, from_id, to_id, details }]
+        }
+        ((None, None, None), false) => several,
+        (_, true) => {
+            return Err(refuse("`type`, `fromId` and `toId` are required, or several in `relationships`"));
+        }
+        (_, false) => {
+            return Err(refuse("Give either one relationship or several in `relationships`, not both"));
+        }
+    };
+    graph_change(move |tx, writer| {
+        let mut edges = Vec::with_capacity(all.len());
+        for new in &all {
+            edges.push(NewRelationship {
+                type_: new.type_.clone(),
+                from: new.from_id.resolve(tx, writer.project.id)?,
+                to: new.to_id.resolve(tx, writer.project.id)?,
+                properties: new.details.properties.clone(),
+                weight: new.details.weight,
+            });
+        }
+        let mut known = SourceCache::new(writer);
+        let mut passages = Vec::with_capacity(all.len());
+        for new in &all {
+            passages.push(known.get(tx, new.details.source, source)?);
+        }
+        let views = if merge {
+            merge_edges(tx, writer, edges, &passages)?
+        } else {
+            create_edges(tx, writer, edges, &passages)?
+        };
+        Ok(json!({ "relationships": views }))
+    })
+}
+
+fn edge_json(edge: &Relationship, created: bool) -> Value {
+    let mut view = FieldSelection::only(["type", "fromId", "toId", "version"]).relationship_json(edge);
+    view["created"] = json!(created);
+    view
+}
+
+fn create_edges(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    edges: Vec<NewRelationship>,
+    passages: &[Option<Source>],
+) -> emergent_graph::Result<Vec<Value>> {
+    let drafts =
+        edges.into_iter().map(relationships::RelationshipDraft::new).collect::<Result<Vec<_>, _>>()?;
+    let made = relationships::create_all(tx, writer, &drafts)?;
+    for ((edge, _), passage) in made.iter().zip(passages) {
+        if let Some(source) = passage {
+            sources::add_to_relationship(tx, writer, edge.id, source)?;
+        }
+    }
+    Ok(made.iter().map(|(edge, created)| edge_json(edge, *created)).collect())
+}
+
+/// As [`create_edges`], and completes relationships that exist.
+fn merge_edges(
+    tx: &mut Tx<'_>,
+    writer: &WriteContext,
+    edges: Vec<NewRelationship>,
+    passages: &[Option<Source>],
+) -> emergent_graph::Result<Vec<Value>> {
+    let mut views = Vec::with_capacity(edges.len());
+    for (at, (edge, passage)) in edges.into_iter().zip(passages).enumerate() {
+        let made =
+            merge::create_or_merge_relationship(tx, writer, edge, passage.as_ref()).map_err(|error| {
+                match error {
+                    Error::Invalid(invalid) => {
+                        Error::Invalid(invalid.prefixed(&format!("relationships[{at}]")))
+                    }
+                    other => other,
+                }
+            })?;
+        views.push(add_merge_outcome(edge_json(&made.item, made.written == UpsertOutcome::Created), &made));
+    }
+    Ok(views)
+}
+
+/// Names a relationship by its id, or by its type and ends; flattened into an input.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct RelationshipRef {
+    /// Id of the relationship.
+    #[schemars(with = "Option<Uuid>")]
+    id: Option<RelationshipId>,
+    /// Relationship type.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 128))]
+    type_: Option<String>,
+    /// Start: id or `Type/key`.
+    from_id: Option<ObjectRef>,
+    /// End: id or `Type/key`.
+    to_id: Option<ObjectRef>,
+}
+
+impl RelationshipRef {
+    fn check(&self) -> Result<(), ToolError> {
+        match (&self.id, &self.type_, &self.from_id, &self.to_id) {
+            (Some(_), None, None, None) | (None, Some(_), Some(_), Some(_)) => Ok(()),
+            _ => Err(refuse("Name the relationship by its `id`, or by all of `type`, `fromId` and `toId`")),
+        }
+    }
+
+    fn resolve(&self, tx: &mut Tx<'_>, project: ProjectId) -> emergent_graph::Result<RelationshipId> {
+        if let Some(id) = self.id {
+            return Ok(id);
+        }
+        let (Some(type_), Some(from), Some(to)) = (&self.type_, &self.from_id, &self.to_id) else {
+            return Err(Error::NotFound { what: "relationship", id: String::new() });
+        };
+        let ends = (from.resolve(tx, project)?, to.resolve(tx, project)?);
+        let found = rows::find(tx, ends.0, type_, ends.1)?.filter(|edge| edge.project == project);
+        let name = || format!("{type_} from {from} to {to}");
+        found.map(|edge| edge.id).ok_or_else(|| Error::NotFound { what: "relationship", id: name() })
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetInput {
+    #[serde(flatten)]
+    named: RelationshipRef,
+    /// Return only these: type, fromId, toId, properties, weight, version, createdAt, updatedAt, author, reason.
+    #[serde(default)]
+    fields: FieldSelection,
+}
+
+pub(super) async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> {
+    input.named.check()?;
+    let project = context.project;
+    let read = move |tx: &mut Tx<'_>| {
+        let id = input.named.resolve(tx, project)?;
+        rows::get(tx, project, id)?
+            .ok_or_else(|| Error::NotFound { what: "relationship", id: id.to_string() })
+    };
+    let found = context.graph.db().read(read).await?;
+    Ok(json!({ "relationship": input.fields.relationship_json(&found) }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ListInput {
+    /// Any of these types.
+    #[serde(default)]
+    types: Vec<String>,
+    /// Start: id or `Type/key`.
+    from_id: Option<ObjectRef>,
+    /// End: id or `Type/key`.
+    to_id: Option<ObjectRef>,
+    #[serde(flatten)]
+    paging: Paging,
+    /// Return only these: type, fromId, toId, properties, weight, version, createdAt, updatedAt, author, reason.
+    #[serde(default)]
+    fields: FieldSelection,
+}
+
+pub(super) async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
+    let page = input.paging.page().map_err(Error::from)?;
+    let mut filter = RelationshipFilter { types: input.types, from: None, to: None };
+    if let Some(from) = &input.from_id {
+        filter.from = Some(from.resolve_in_read(&context).await?);
+    }
+    if let Some(to) = &input.to_id {
+        filter.to = Some(to.resolve_in_read(&context).await?);
+    }
+    let found = context.graph.list_relationships(context.project, filter, page).await?;
+    Ok(page_json("relationships", input.fields.relationships_json(&found.items), found.next))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(example = json!({ "type": "depends_on", "fromId": "Task/login", "toId": "Task/users", "weight": 0.5 }))]
+pub(super) struct UpdateInput {
+    #[serde(flatten)]
+    named: RelationshipRef,
+    /// Properties to set. Null removes one.
+    properties: Option<Map<String, Value>>,
+    /// New weight. Null removes it.
+    #[serde(default, deserialize_with = "deserialize_nullable")]
+    #[schemars(extend("nullable" = true))]
+    weight: Option<Option<f64>>,
+    /// Fails if the version is another by now.
+    #[schemars(range(min = 1))]
+    expected_version: Option<i64>,
+}
+
+pub(super) async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
+    let UpdateInput { named, properties, weight, expected_version } = input;
+    named.check()?;
+    if properties.is_none() && weight.is_none() {
+        return Err(refuse("There is nothing to change: give `properties` or `weight`"));
+    }
+    let patch = RelationshipPatch { properties, weight, expected_version }.check().map_err(Error::from)?;
+    graph_change(move |tx, writer| {
+        let id = named.resolve(tx, writer.project.id)?;
+        let edge = relationships::update(tx, writer, id, &patch)?;
+        Ok(json!({ "relationship": FieldSelection::default().relationship_json(&edge) }))
+    })
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct DeleteInput {
+    #[serde(flatten)]
+    named: RelationshipRef,
+    /// Fails if the version is another by now.
+    #[schemars(range(min = 1))]
+    expected_version: Option<i64>,
+}
+
+pub(super) async fn delete(_: ToolContext, input: DeleteInput) -> CallResult {
+    input.named.check()?;
+    graph_change(move |tx, writer| {
+        let id = input.named.resolve(tx, writer.project.id)?;
+        let gone = relationships::delete(tx, writer, id, input.expected_version)?;
+        Ok(
+            json!({ "deleted": FieldSelection::only(["type", "fromId", "toId", "version"]).relationship_json(&gone) }),
+        )
+    })
+}

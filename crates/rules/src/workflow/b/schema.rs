@@ -1,0 +1,171 @@
+//! Derives the schema of a tool's input from the struct that the input is parsed into, so that the
+//! two cannot differ. A model reads the schemas of all its tools with every call: what tells it
+//! nothing is left out, and a field that an input has in several places is described once.
+
+use std::collections::BTreeSet;
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+/// Marks a field where null has a meaning, with `#[schemars(extend("nullable" = true))]`. Other
+/// optional fields are left out of an input, and null in their place is refused.
+const NULLABLE: &str = "nullable";
+
+/// The schema that a tool with this input is offered with: JSON Schema 2020-12, of one piece.
+pub fn input_schema<I: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.meta_schema = None;
+        settings.inline_subschemas = true;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<I>().to_value();
+    simplify(&mut schema);
+    if let Value::Object(root) = &mut schema {
+        // The tool has a description of its own.
+        root.remove("description");
+        root.entry("properties").or_insert_with(|| json!({}));
+        root.entry("required").or_insert_with(|| json!([]));
+    }
+    describe_once(&mut schema, &mut BTreeSet::new());
+    schema
+}
+
+/// Leaves out of a schema what follows from the rest, or describes Rust rather than JSON.
+fn simplify(schema: &mut Value) {
+    let Value::Object(map) = schema else { return };
+    map.remove("title");
+    if !matches!(map.get("format").and_then(Value::as_str), Some("uuid" | "date-time")) {
+        map.remove("format");
+    }
+    if map.get("default").is_some_and(is_empty) {
+        map.remove("default");
+    }
+    if map.get("additionalProperties") == Some(&Value::Bool(true)) {
+        map.remove("additionalProperties");
+    }
+    if map.remove(NULLABLE).is_none() {
+        remove_null(map);
+    }
+    // A doc comment has line breaks where its lines in the source end.
+    if let Some(Value::String(text)) = map.get_mut("description") {
+        *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    children_mut(map).for_each(simplify);
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+/// Takes null out of the types of an optional field.
+fn remove_null(map: &mut Map<String, Value>) {
+    if let Some(Value::Array(types)) = map.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [name] = types.as_slice() {
+            let name = name.clone();
+            map.insert("type".to_owned(), name);
+        }
+    }
+    if let Some(Value::Array(values)) = map.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
+    if let Some(Value::Array(forms)) = map.get_mut("anyOf") {
+        forms.retain(|form| form.get("type").is_none_or(|name| name != "null"));
+        if let [Value::Object(form)] = forms.as_slice() {
+            let form = form.clone();
+            map.remove("anyOf");
+            for (keyword, value) in form {
+                map.entry(keyword).or_insert(value);
+            }
+        }
+    }
+}
+
+/// The schemas directly inside a schema, those of list items before those of properties.
+fn children_mut(map: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value> {
+    let mut children = Vec::new();
+    for (keyword, value) in map {
+        match (keyword.as_str(), value) {
+            ("items" | "additionalProperties", schema) => children.push(schema),
+            ("properties", Value::Object(properties)) => children.extend(properties.values_mut()),
+            ("anyOf" | "oneOf", Value::Array(forms)) => children.extend(forms),
+            _ => {}
+        }
+    }
+    children.into_iter()
+}
+
+/// Removes a description that an outer or earlier field of the same name has already.
+fn describe_once(schema: &mut Value, described: &mut BTreeSet<(String, String)>) {
+    let Value::Object(map) = schema else { return };
+    if let Some(Value::Object(properties)) = map.get_mut("properties") {
+        for (name, property) in properties {
+            let Value::Object(property) = property else { continue };
+            let Some(Value::String(text)) = property.get("description") else { continue };
+            if !described.insert((name.clone(), text.clone())) {
+                property.remove("description");
+            }
+        }
+    }
+    // Lists first: `tasks` says what a task is, and `synthesis` is another one.
+    let (lists, others): (Vec<_>, Vec<_>) = children_mut(map).partition(|child| child.get("items").is_some());
+    lists.into_iter().chain(others).for_each(|child| describe_once(child, described));
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::JsonSchema;
+    use serde_json::json;
+
+    use super::input_schema;
+
+    #[derive(JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Part {
+        /// The name
+        /// of it.
+        name: String,
+        size: Option<u32>,
+    }
+
+    /// The text of the struct is not for the model.
+    #[derive(JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Whole {
+        /// The name of it.
+        name: String,
+        #[schemars(extend("nullable" = true))]
+        status: Option<String>,
+        #[serde(default)]
+        parts: Vec<Part>,
+        one: Option<Part>,
+    }
+
+    #[test]
+    fn a_schema_says_what_a_model_needs_and_each_thing_once() {
+        let part = json!({
+            "type": "object",
+            "properties": { "name": { "type": "string" }, "size": { "type": "integer", "minimum": 0 } },
+            "required": ["name"],
+            "additionalProperties": false,
+        });
+        let expected = json!({
+            "type": "object",
+            "properties": {
+                "name": { "type": "string", "description": "The name of it." },
+                "status": { "type": ["string", "null"] },
+                "parts": { "type": "array", "items": part },
+                "one": part,
+            },
+            "required": ["name"],
+            "additionalProperties": false,
+        });
+        assert_eq!(input_schema::<Whole>(), expected);
+    }
+}

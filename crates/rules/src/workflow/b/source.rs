@@ -1,0 +1,92 @@
+//! `source` of the tools that write, and how answers show sources and the outcome of a merge.
+
+use std::collections::HashMap;
+
+use emergent_domain::{
+    ids::{ChunkId, ProjectId},
+    merge::{MatchedBy, MergeConflict, Source},
+};
+use emergent_graph::{Result, UpsertOutcome, WriteContext, merge::MergeOutcome, sources};
+use emergent_store::Tx;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::input::Uuid;
+
+/// Names the chunk of a document that says something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct SourceRef {
+    /// `id` from documents_chunks or documents_search.
+    #[schemars(with = "Uuid")]
+    chunk_id: ChunkId,
+}
+
+/// The chunks that a tool call names, each read once.
+pub(super) struct SourceCache {
+    project: ProjectId,
+    sources: HashMap<ChunkId, Source>,
+}
+
+impl SourceCache {
+    pub(super) fn new(writer: &WriteContext) -> Self {
+        Self { project: writer.project.id, sources: HashMap::new() }
+    }
+
+    /// The chunk of one entity or relationship: its own, or else that of the whole tool call.
+    pub(super) fn get(
+        &mut self,
+        tx: &mut Tx<'_>,
+        own: Option<SourceRef>,
+        of_call: Option<SourceRef>,
+    ) -> Result<Option<Source>> {
+        let Some(SourceRef { chunk_id }) = own.or(of_call) else { return Ok(None) };
+        if let Some(known) = self.sources.get(&chunk_id) {
+            return Ok(Some(known.clone()));
+        }
+        let found = sources::find(tx, self.project, chunk_id)?;
+        self.sources.insert(chunk_id, found.clone());
+        Ok(Some(found))
+    }
+}
+
+/// Adds the outcome of a merge to an item of the answer.
+pub(super) fn add_merge_outcome<T>(mut view: Value, outcome: &MergeOutcome<T>) -> Value {
+    view["outcome"] = json!(match outcome.written {
+        UpsertOutcome::Created => "created",
+        UpsertOutcome::Updated => "updated",
+        UpsertOutcome::Unchanged => "unchanged",
+    });
+    if let Some(by) = outcome.by {
+        view["mergedBy"] = json!(by.as_str());
+        if let MatchedBy::Similar(score) = by {
+            view["similarity"] = json!((score * 1_000.0).round() / 1_000.0);
+        }
+    }
+    if !outcome.conflicts.is_empty() {
+        view["kept"] = outcome.conflicts.iter().map(conflict_json).collect();
+    }
+    view
+}
+
+fn conflict_json(conflict: &MergeConflict) -> Value {
+    json!({ "field": conflict.field, "kept": conflict.kept, "offered": conflict.offered })
+}
+
+/// Sources as an answer shows them.
+pub(super) fn sources_json(sources: &[Source]) -> Value {
+    let view = |source: &Source| {
+        let mut view = json!({
+            "chunkId": source.chunk, "documentId": source.document, "title": source.title, "index": source.index,
+        });
+        if let Some(heading) = &source.heading {
+            view["heading"] = json!(heading);
+        }
+        if source.deleted {
+            view["documentDeleted"] = json!(true);
+        }
+        view
+    };
+    sources.iter().map(view).collect()
+}

@@ -1,0 +1,203 @@
+//! Traversing the graph: what an object is connected with, and the path between two objects.
+
+use std::{collections::HashMap, sync::Arc};
+
+use emergent_domain::{
+    cursor::ResultPage,
+    ids::ObjectId,
+    object::Object,
+    query::{Direction, PathQuery, TraverseQuery},
+    relationship::Relationship,
+    time::Timestamp,
+};
+use emergent_graph::Error;
+use emergent_store::{Tx, objects, relationships as edges, transfer};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    define::read_tool,
+    input::{Count, DateTime, OneOf, Paging},
+    reference::{ObjectRef, resolve_all},
+    view::{FieldSelection, page_json},
+};
+use crate::{Tool, ToolContext, ToolError};
+
+const EDGE_FIELDS: [&str; 5] = ["type", "fromId", "toId", "properties", "weight"];
+
+pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
+    vec![
+        read_tool(
+            "graph_traverse",
+            "Traverses the graph breadth first from some entities; for one step use graph_neighbors. Returns `nodes` (entities \
+             with `depth`), the `edges` between them, and `truncated` if a limit was reached.",
+            traverse,
+        ),
+        read_tool(
+            "graph_neighbors",
+            "Lists an entity's relationships with the entities at their other ends, newest first. Returns `neighbors` with \
+             `direction`, `relationship` and `object`, and `nextCursor` if there are more.",
+            neighbors,
+        ),
+        read_tool(
+            "graph_path",
+            "Finds the shortest path between two entities. Returns `found`, the `objects` from start to end, and the \
+             `edges` between them.",
+            path,
+        ),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(example = json!({ "startIds": ["Task/login"], "maxDepth": 2, "fields": ["key", "title"] }))]
+struct TraverseInput {
+    /// Entities to start from: ids or `Type/key`.
+    #[schemars(length(min = 1, max = TraverseQuery::MAX_START))]
+    start_ids: Vec<ObjectRef>,
+    /// Direction of the relationships.
+    #[serde(default)]
+    #[schemars(with = "OneOf<Direction>")]
+    direction: Direction,
+    /// Most steps away.
+    #[serde(default)]
+    max_depth: Count<2, 0, { TraverseQuery::MAX_DEPTH }>,
+    /// Only relationships of these types.
+    #[serde(default)]
+    relationship_types: Vec<String>,
+    /// Only entities of these types; others are not passed through.
+    #[serde(default)]
+    object_types: Vec<String>,
+    /// Most entities to return.
+    #[serde(default)]
+    max_nodes: Count<100, 1, 1_000>,
+    /// Most relationships to return.
+    #[serde(default)]
+    max_edges: Count<500, 0, 5_000>,
+    /// The graph at this time; default: now.
+    #[schemars(with = "Option<DateTime>")]
+    as_of: Option<Timestamp>,
+    #[serde(default)]
+    fields: FieldSelection,
+}
+
+async fn traverse(context: ToolContext, input: TraverseInput) -> Result<Value, ToolError> {
+    let query = TraverseQuery {
+        start: resolve_all(&context, input.start_ids).await?,
+        direction: input.direction,
+        max_depth: input.max_depth.get(),
+        relationship_types: input.relationship_types,
+        object_types: input.object_types,
+        max_nodes: input.max_nodes.get(),
+        max_edges: input.max_edges.get(),
+        as_of: input.as_of,
+    };
+    let found = context.graph.traverse(context.project, query).await?;
+    let nodes: Vec<Value> = found
+        .nodes
+        .iter()
+        .map(|node| {
+            let mut view = input.fields.object_json(&node.object);
+            view["depth"] = json!(node.depth);
+            view
+        })
+        .collect();
+    let edges = FieldSelection::only(EDGE_FIELDS).relationships_json(&found.edges);
+    Ok(json!({ "nodes": nodes, "edges": edges, "truncated": found.truncated }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct NeighborsInput {
+    /// Entity: id or `Type/key`.
+    id: ObjectRef,
+    /// Direction of the relationships.
+    #[serde(default)]
+    #[schemars(with = "OneOf<Direction>")]
+    direction: Direction,
+    /// Only relationships of these types.
+    #[serde(default)]
+    relationship_types: Vec<String>,
+    #[serde(flatten)]
+    paging: Paging,
+    #[serde(default)]
+    fields: FieldSelection,
+}
+
+async fn neighbors(context: ToolContext, input: NeighborsInput) -> Result<Value, ToolError> {
+    let NeighborsInput { id, direction, relationship_types: types, paging, fields } = input;
+    let page = paging.page().map_err(Error::from)?;
+    let project = context.project;
+    emergent_domain::query::check_types("relationshipTypes", &types).map_err(Error::from)?;
+    let read = move |tx: &mut Tx<'_>| {
+        let middle = id.resolve(tx, project)?;
+        objects::get(tx, project, middle)?.ok_or_else(|| id.not_found())?;
+        let found = edges::list_for_object(tx, project, middle, direction, &types, &page)?;
+        let ends: Vec<ObjectId> = found.items.iter().map(|edge| other_end(edge, middle)).collect();
+        let objects = transfer::objects_by_id(tx, project, &ends)?;
+        Ok::<_, Error>((middle, found, objects))
+    };
+    let (middle, found, objects) = context.graph.db().snapshot(read).await?;
+    let objects: HashMap<ObjectId, Object> = objects.into_iter().map(|object| (object.id, object)).collect();
+    let ResultPage { items, next } = found;
+    let neighbors = items
+        .iter()
+        .filter_map(|edge| {
+            let object = objects.get(&other_end(edge, middle))?;
+            Some(json!({
+                "direction": if edge.from == middle { Direction::Out } else { Direction::In },
+                "relationship": FieldSelection::only(EDGE_FIELDS).relationship_json(edge),
+                "object": fields.object_json(object),
+            }))
+        })
+        .collect();
+    Ok(page_json("neighbors", neighbors, next))
+}
+
+fn other_end(edge: &Relationship, middle: ObjectId) -> ObjectId {
+    if edge.from == middle { edge.to } else { edge.from }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PathInput {
+    /// Start: id or `Type/key`.
+    from_id: ObjectRef,
+    /// End: id or `Type/key`.
+    to_id: ObjectRef,
+    /// Direction of the relationships.
+    #[serde(default)]
+    #[schemars(with = "OneOf<Direction>")]
+    direction: Direction,
+    /// Only relationships of these types.
+    #[serde(default)]
+    relationship_types: Vec<String>,
+    /// Most steps.
+    #[serde(default)]
+    max_depth: Count<8, 0, { TraverseQuery::MAX_DEPTH }>,
+    /// The graph at this time; default: now.
+    #[schemars(with = "Option<DateTime>")]
+    as_of: Option<Timestamp>,
+    #[serde(default)]
+    fields: FieldSelection,
+}
+
+async fn path(context: ToolContext, input: PathInput) -> Result<Value, ToolError> {
+    let query = PathQuery {
+        from: input.from_id.resolve_in_read(&context).await?,
+        to: input.to_id.resolve_in_read(&context).await?,
+        direction: input.direction,
+        relationship_types: input.relationship_types,
+        max_depth: input.max_depth.get(),
+        as_of: input.as_of,
+    };
+    let found = context.graph.shortest_path(context.project, query).await?;
+    let (objects, edges) = found.as_ref().map_or_else(Default::default, |path| {
+        (
+            input.fields.objects_json(&path.objects),
+            FieldSelection::only(EDGE_FIELDS).relationships_json(&path.edges),
+        )
+    });
+    Ok(json!({ "found": found.is_some(), "objects": objects, "edges": edges }))
+}

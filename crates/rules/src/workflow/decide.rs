@@ -1,0 +1,229 @@
+//! What a dispatcher does next with a workflow, as a value. It knows no clock, model or database:
+//! the same snapshot gives the same plan on every server.
+
+use emergent_domain::{
+    ids::ObjectId,
+    run::RunStatus,
+    task::{NeedsPerson, Task, TaskStatus},
+    workflow::{OnFailure, WorkflowStatus},
+};
+
+use crate::workflow::{
+    snapshot::{DiscussionProgress, Snapshot},
+    summary,
+};
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// The run of this task has ended: settle it.
+    ConcludeAttempt(ObjectId),
+    /// The attempt went well and the task wants others to look at it.
+    OpenReview(ObjectId),
+    /// The discussion of this task may have something to do.
+    AdvanceDiscussions(ObjectId),
+    /// Choose an agent and start an attempt.
+    StartAttempt(ObjectId),
+    /// Go on with the run that ended at a limit.
+    ResumeAttempt(ObjectId),
+    SkipTask {
+        task: ObjectId,
+        why: String,
+    },
+    /// Nothing goes on by itself any more.
+    Escalate(NewEscalation),
+    EndWorkflow {
+        status: WorkflowStatus,
+        why: String,
+    },
+}
+
+/// Why a person is asked, and what can be done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewEscalation {
+    pub reason: String,
+    pub task: Option<ObjectId>,
+    pub discussion: Option<ObjectId>,
+    pub options: Vec<String>,
+}
+
+/// What a person can do about a task that failed.
+pub const TASK_OPTIONS: &[&str] = &["retry", "reassign", "skip", "cancel"];
+/// What a person can do about a task that could not be paid: go on with more budget, or do without.
+pub const BUDGET_OPTIONS: &[&str] = &["resume", "skip", "cancel"];
+/// What a person can do about a task that waits in vain for another workflow: look again once that is
+/// mended, or do without.
+pub const WAIT_OPTIONS: &[&str] = &["retry", "skip", "cancel"];
+/// What a person can do about a discussion that did not come to an end.
+pub const DISCUSSION_OPTIONS: &[&str] = &["decide", "cancel"];
+
+/// That a person has to look at a task that failed. It is kept on the task until somebody has, so that
+/// each is asked about, one after the other.
+pub fn person_needed(task: &Task, why: &str, options: &[&str]) -> NeedsPerson {
+    NeedsPerson { reason: format!("task `{}` failed: {why}", task.key), options: to_strings(options) }
+}
+
+fn to_strings(options: &[&str]) -> Vec<String> {
+    options.iter().map(|&option| option.to_owned()).collect()
+}
+
+/// What ended, before anything new is started: it may change what can be.
+pub fn after_ended_runs(snapshot: &Snapshot) -> Vec<Action> {
+    let in_progress = snapshot.tasks().iter().filter(|task| task.status == TaskStatus::InProgress);
+    in_progress.filter_map(|task| after_ended_run(snapshot, task)).collect()
+}
+
+fn after_ended_run(snapshot: &Snapshot, task: &Task) -> Option<Action> {
+    let attempt = snapshot.attempts.get(&task.id)?;
+    if !attempt.status.is_terminal() {
+        return None;
+    }
+    // What failed is not worth talking about.
+    if attempt.status != RunStatus::Completed {
+        return Some(Action::ConcludeAttempt(task.id));
+    }
+    match snapshot.discussions.get(&task.id) {
+        Some(DiscussionProgress::Open) => Some(Action::AdvanceDiscussions(task.id)),
+        Some(DiscussionProgress::Escalated) => None,
+        Some(DiscussionProgress::Reviewed) => Some(Action::ConcludeAttempt(task.id)),
+        // What its agent had discussed is not the review that the task wants.
+        Some(DiscussionProgress::Resolved) | None if task.requires_collaboration => {
+            Some(Action::OpenReview(task.id))
+        }
+        Some(DiscussionProgress::Resolved) | None => Some(Action::ConcludeAttempt(task.id)),
+    }
+}
+
+/// What can start, in order, within the slots that are free here.
+pub fn startable(snapshot: &Snapshot, free_here: usize) -> Vec<Action> {
+    let slots =
+        snapshot.workflow.settings.max_concurrent.saturating_sub(snapshot.running_attempts()).min(free_here);
+    let paused = snapshot.tasks().iter().filter(|task| task.status == TaskStatus::Paused);
+    let resumed = paused.map(|task| Action::ResumeAttempt(task.id));
+    let started = snapshot.available().into_iter().map(|task| Action::StartAttempt(task.id));
+    resumed.chain(started).take(slots).collect()
+}
+
+/// What waits for something that nobody walks here, and for what: worth telling once. A blocker that
+/// is in vain is told when a person is asked.
+pub fn foreign_waits(snapshot: &Snapshot) -> Vec<(ObjectId, String)> {
+    let is_next = |task: &Task| match task.status {
+        TaskStatus::Pending => {
+            snapshot.foreign_blockers(task.id).iter().all(|one| one.dead_reason.is_none())
+                && snapshot.blockers(task.id).all(|blocker| blocker.status == TaskStatus::Completed)
+        }
+        _ => true,
+    };
+    let waiting = |task: &Task| Some((task.id, snapshot.describe_wait(task)?));
+    snapshot.tasks().iter().filter(|task| is_next(task)).filter_map(waiting).collect()
+}
+
+/// What follows when nothing is under way and nothing can start. A task that somebody took by hand is
+/// under way, however long that takes.
+pub fn when_idle(snapshot: &Snapshot) -> Vec<Action> {
+    let skipped = unreachable_tasks(snapshot);
+    if !skipped.is_empty() {
+        return skipped;
+    }
+    let tasks = snapshot.tasks();
+    let can_move = |task: &&Task| match task.status {
+        TaskStatus::InProgress => snapshot.discussions.get(&task.id) != Some(&DiscussionProgress::Escalated),
+        TaskStatus::Paused => true,
+        TaskStatus::Pending => snapshot.is_unblocked(task),
+        _ => false,
+    };
+    if tasks.iter().any(|task| can_move(&task)) {
+        return Vec::new();
+    }
+    if let Some(trouble) = needed_escalation(snapshot) {
+        return vec![Action::Escalate(trouble)];
+    }
+    // Held up from another workflow, where it may still be done: time will tell.
+    if tasks.iter().any(|task| task.status == TaskStatus::Pending) {
+        return Vec::new();
+    }
+    vec![match failure_reason(snapshot) {
+        Some(why) => Action::EndWorkflow { status: WorkflowStatus::Failed, why },
+        None => {
+            Action::EndWorkflow { status: WorkflowStatus::Completed, why: "every task is done".to_owned() }
+        }
+    }]
+}
+
+/// What is skipped with what it waits for. Skipping one is skipping what waits for it; a failure is
+/// only where that is wanted, and no person is asked about it.
+fn unreachable_tasks(snapshot: &Snapshot) -> Vec<Action> {
+    let skips = snapshot.workflow.settings.on_failure == OnFailure::Skip;
+    let is_in_vain = |blocker: &&Task| match blocker.status {
+        TaskStatus::Skipped => true,
+        TaskStatus::Failed => skips && blocker.needs_person.is_none(),
+        _ => false,
+    };
+    let skip = |task: &Task| {
+        let beside = snapshot.blockers(task.id).find(is_in_vain);
+        let why = match beside {
+            Some(blocker) => format!("`{}`, which it waits for, is {}", blocker.key, blocker.status),
+            None => dead_blocker_reason(snapshot, task).filter(|_| skips)?,
+        };
+        Some(Action::SkipTask { task: task.id, why })
+    };
+    let pending = snapshot.tasks().iter().filter(|task| task.status == TaskStatus::Pending);
+    pending.filter_map(skip).collect()
+}
+
+/// Why a task waits in vain for one of another workflow.
+fn dead_blocker_reason(snapshot: &Snapshot, task: &Task) -> Option<String> {
+    let blocker = snapshot.foreign_blockers(task.id).iter().find(|one| one.dead_reason.is_some())?;
+    let why = blocker.dead_reason.as_deref().unwrap_or_default();
+    Some(format!("`{}` waits for {}, which {why}", task.key, blocker.name))
+}
+
+/// What a person is asked, if anything.
+fn needed_escalation(snapshot: &Snapshot) -> Option<NewEscalation> {
+    let tasks = snapshot.tasks();
+    let about = |task: &Task, reason: String, options: &[&str]| {
+        Some(NewEscalation { reason, task: Some(task.id), discussion: None, options: to_strings(options) })
+    };
+    let undecided =
+        tasks.iter().find(|task| snapshot.discussions.get(&task.id) == Some(&DiscussionProgress::Escalated));
+    if let Some(task) = undecided {
+        let reason = format!("the discussion of `{}` did not come to an end by itself", task.key);
+        return about(task, reason, DISCUSSION_OPTIONS);
+    }
+    let failed: Vec<&Task> = tasks.iter().filter(|task| task.status == TaskStatus::Failed).collect();
+    if let Some((task, needs)) = failed.iter().find_map(|task| Some((task, task.needs_person.clone()?))) {
+        let NeedsPerson { reason, options } = needs;
+        return Some(NewEscalation { reason, task: Some(task.id), discussion: None, options });
+    }
+    if snapshot.workflow.settings.on_failure == OnFailure::Skip {
+        return None;
+    }
+    if let Some(first) = failed.first() {
+        let reason = match failed.len() {
+            1 => format!("task `{}` failed", first.key),
+            many => format!("{many} tasks failed, `{}` among them", first.key),
+        };
+        return about(first, reason, TASK_OPTIONS);
+    }
+    let mut pending = tasks.iter().filter(|task| task.status == TaskStatus::Pending);
+    let (task, reason) = pending.find_map(|task| Some((task, dead_blocker_reason(snapshot, task)?)))?;
+    about(task, reason, WAIT_OPTIONS)
+}
+
+/// Why a workflow that asks nobody has failed, if it has.
+fn failure_reason(snapshot: &Snapshot) -> Option<String> {
+    let of = |status: TaskStatus| snapshot.tasks().iter().filter(move |task| task.status == status);
+    if let Some(first) = of(TaskStatus::Failed).next() {
+        return Some(match summary::last_failure(first).as_str() {
+            "" => format!("task `{}` failed", first.key),
+            why => format!("task `{}` failed: {why}", first.key),
+        });
+    }
+    if snapshot.workflow.settings.on_failure == OnFailure::Escalate {
+        // A person was asked, and wanted it so.
+        return None;
+    }
+    of(TaskStatus::Skipped).find_map(|task| dead_blocker_reason(snapshot, task))
+}
+
+#[cfg(test)]
+mod tests;

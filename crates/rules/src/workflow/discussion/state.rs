@@ -1,0 +1,169 @@
+//! A discussion of a task as it is stored: its settings, the turns so far, and its outcome.
+
+use std::collections::HashSet;
+
+use emergent_domain::{
+    ids::{ObjectId, RunId},
+    run::RunStatus,
+    task::Task,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{DiscussionKind, DiscussionSettings, DiscussionTurn, Participant, PersonDecision, TurnResult};
+use crate::workflow::{
+    question::truncate,
+    select::{self, AgentCard},
+    snapshot::{Attempt, DiscussionProgress},
+};
+
+/// A participant whose turn could not be started. This is stored with the discussion: a server that
+/// takes it over must not start a turn that later turns have already gone on without.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AbsentParticipant {
+    // The stored names are older than the names of the fields.
+    #[serde(rename = "place")]
+    pub index: i64,
+    pub agent: String,
+    #[serde(rename = "why")]
+    pub reason: String,
+}
+
+impl AbsentParticipant {
+    /// The turn as the engine sees it: ended, and failed.
+    pub fn turn(&self) -> DiscussionTurn {
+        let (agent, result) = (self.agent.clone(), Some(TurnResult::default()));
+        DiscussionTurn { index: self.index, agent, phase: String::new(), round: 0, result }
+    }
+}
+
+/// The run of one turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnRun {
+    pub index: i64,
+    pub run: RunId,
+    pub status: RunStatus,
+}
+
+/// A discussion of a task's attempt.
+#[derive(Debug, Clone)]
+pub struct TaskDiscussion {
+    pub id: ObjectId,
+    /// The first run of the attempt that is discussed.
+    pub attempt: Option<RunId>,
+    pub status: String,
+    pub settings: DiscussionSettings,
+    pub turns: Vec<DiscussionTurn>,
+    pub runs: Vec<TurnRun>,
+    /// The indexes of the turns whose entries are in the graph.
+    pub recorded: HashSet<i64>,
+    pub absent: Vec<AbsentParticipant>,
+    /// True for the review that the task requires; false for a discussion that an agent started.
+    pub required: bool,
+    pub person_decision: Option<PersonDecision>,
+    /// The text of the decision; empty while there is none.
+    pub outcome: String,
+}
+
+impl TaskDiscussion {
+    /// Adds the decisions of earlier discussions to the proposal that a required review starts with.
+    pub fn include_earlier_outcomes(&mut self, before: &[TaskDiscussion]) {
+        let first = self.turns.iter_mut().find(|turn| turn.index == 0);
+        if let Some(ended) = first.and_then(|turn| turn.result.as_mut()).filter(|_| self.required) {
+            append_decisions(before, &mut ended.text);
+        }
+    }
+
+    pub fn progress(&self) -> DiscussionProgress {
+        match self.status.as_str() {
+            "active" => DiscussionProgress::Open,
+            "escalated" if self.person_decision.is_some() => DiscussionProgress::Open,
+            "escalated" => DiscussionProgress::Escalated,
+            _ => DiscussionProgress::Resolved,
+        }
+    }
+
+    pub fn open_turns(&self) -> impl Iterator<Item = RunId> {
+        let open = self.runs.iter().filter(|turn| !turn.status.is_terminal());
+        open.map(|turn| turn.run).filter(|_| self.progress() == DiscussionProgress::Open)
+    }
+
+    pub fn topic(&self) -> &str {
+        &self.settings.topic
+    }
+
+    pub fn kind(&self) -> &'static str {
+        self.settings.kind.as_str()
+    }
+
+    /// The discussion as text for the prompts of dependent tasks: each turn, and the decision.
+    pub fn transcript(&self) -> String {
+        let line = |turn: &DiscussionTurn| {
+            let text = &turn.result.as_ref().filter(|ended| !ended.text.is_empty())?.text;
+            Some(format!("{}: {}", turn.agent, truncate(text, 500)))
+        };
+        let turns: Vec<String> = self.turns.iter().filter_map(line).collect();
+        format!("{}\nDecided: {}", turns.join("\n"), self.outcome)
+    }
+}
+
+/// Changes the summary of a task whose discussions are decided: an approved proposal replaces it, and
+/// the decisions of other discussions are appended.
+pub fn append_decisions(discussions: &[TaskDiscussion], summary: &mut String) {
+    let is_review = |one: &TaskDiscussion| one.settings.kind == DiscussionKind::ReviewLoop;
+    let required = discussions.iter().position(|one| one.required);
+    let approved = required.or_else(|| discussions.iter().position(is_review));
+    if let Some(review) = approved {
+        summary.clone_from(&discussions[review].outcome);
+    }
+    for (position, other) in
+        discussions.iter().enumerate().filter(|(position, _)| approved != Some(*position))
+    {
+        let decided = format!("\n\nDecided in a discussion of it: {}", other.outcome);
+        // The required review started with what was approved and decided before it.
+        let is_included = required.is_some_and(|review| position < review)
+            && (is_review(other) || summary.contains(decided.trim_start()));
+        if !is_included {
+            summary.push_str(&decided);
+        }
+    }
+}
+
+/// How far the discussions of an attempt are, or `None` if there are none.
+pub fn overall_progress(discussions: &[TaskDiscussion]) -> Option<DiscussionProgress> {
+    let progress = discussions.iter().map(TaskDiscussion::progress).min()?;
+    let reviewed = progress == DiscussionProgress::Resolved && discussions.iter().any(|one| one.required);
+    Some(if reviewed { DiscussionProgress::Reviewed } else { progress })
+}
+
+/// Settings of the review that a task requires after this attempt, or `None` if the project has no
+/// agent that could review it.
+pub fn review_settings(task: &Task, attempt: &Attempt, agents: &[AgentCard]) -> Option<DiscussionSettings> {
+    let reviewers = choose_reviewers(task, &attempt.agent, agents);
+    if reviewers.is_empty() {
+        return None;
+    }
+    let mut participants =
+        vec![Participant { role: Some("proposer".into()), ..Participant::new(&attempt.agent) }];
+    participants.extend(reviewers.into_iter().map(Participant::new));
+    let topic = if task.title.is_empty() { task.key.clone() } else { task.title.clone() };
+    Some(DiscussionSettings {
+        context: task.description.clone(),
+        participants,
+        ..DiscussionSettings::new(DiscussionKind::ReviewLoop, topic, &[])
+    })
+}
+
+/// The collaborators that the task names, else the agent that fits it best after its own.
+fn choose_reviewers(task: &Task, agent: &str, agents: &[AgentCard]) -> Vec<String> {
+    let is_available = |name: &&String| agents.iter().any(|card| &card.name == *name) && *name != agent;
+    let named: Vec<String> = task.collaborators.iter().filter(is_available).cloned().collect();
+    if !named.is_empty() {
+        return named;
+    }
+    let others: Vec<AgentCard> = agents.iter().filter(|card| card.name != agent).cloned().collect();
+    let unassigned = Task { assigned_agent: None, ..task.clone() };
+    select::select_by_rules(&unassigned, &others).agent.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! The summary of a workflow that has ended: what was done, what failed and why, what it cost, how long
+//! it took, and where the results are.
+
+use emergent_domain::{
+    task::{Task, TaskStatus},
+    time::Timestamp,
+    workflow::{Amount, WorkflowStatus},
+};
+
+use crate::workflow::{
+    question::truncate,
+    snapshot::Snapshot,
+    threading::{newest_failure, newest_failure_text},
+};
+
+pub fn summary_text(snapshot: &Snapshot, status: WorkflowStatus, spent: Amount, now: Timestamp) -> String {
+    let all = snapshot.tasks();
+    let of = |wanted: TaskStatus| all.iter().filter(move |task| task.status == wanted);
+    let count = |wanted: TaskStatus| of(wanted).count();
+    let workflow = &snapshot.workflow;
+    let mut lines = vec![format!(
+        "{} of {} tasks completed, {} failed, {} skipped; {status} after {:.1} s, {} tokens, ${:.6}.",
+        count(TaskStatus::Completed),
+        all.len(),
+        count(TaskStatus::Failed),
+        count(TaskStatus::Skipped),
+        now.since(workflow.created_at).as_secs_f64(),
+        spent.tokens,
+        to_usd(spent.microusd),
+    )];
+    let named = |task: &Task| format!("`{}`", task.key);
+    for task in of(TaskStatus::Completed) {
+        let tries = match task.retry_count {
+            0 => String::new(),
+            retries => format!(", attempt {}", retries + 1),
+        };
+        let said = task.summary.as_deref().or_else(|| task.output.as_ref()?.as_str()).unwrap_or_default();
+        lines.push(format!("- {} by {}{tries}: {}", named(task), agent_of(task), first_line(said)));
+    }
+    for task in of(TaskStatus::Failed) {
+        lines.push(format!(
+            "- {} failed: {}",
+            named(task),
+            first_line(newest_failure(&task.failure_context))
+        ));
+    }
+    for task in of(TaskStatus::Skipped) {
+        lines.push(format!("- {} was skipped", named(task)));
+    }
+    lines.push(format!(
+        "The tasks, their sessions and what they wrote are in the graph: SpecTask objects with workflow_id {}.",
+        workflow.id
+    ));
+    lines.join("\n")
+}
+
+fn agent_of(task: &Task) -> &str {
+    task.assigned_agent.as_deref().unwrap_or("nobody")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people to read")]
+fn to_usd(amount: i64) -> f64 {
+    amount as f64 / 1e6
+}
+
+/// Why a task failed, in one line: the newest entry of its failure context. Empty for a task that was
+/// never tried.
+pub fn last_failure(task: &Task) -> String {
+    first_line(newest_failure_text(&task.failure_context))
+}
+
+fn first_line(text: &str) -> String {
+    truncate(text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim(), 200)
+}

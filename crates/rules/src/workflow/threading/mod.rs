@@ -1,0 +1,291 @@
+//! What a task is told: itself, what came before it, and what went wrong so far.
+//!
+//! In this order, each with its source named: the task; the outputs of its direct blockers; the
+//! outcomes of their discussions; the failure context; outputs of indirect blockers, nearest first.
+//! All of it fits a budget of tokens, except that the task, its failures and some of each that it has
+//! to judge are never left out.
+
+use std::{collections::HashMap, fmt::Write};
+
+use emergent_documents::count_tokens;
+use emergent_domain::{
+    ids::ObjectId,
+    task::{Task, VerdictKind},
+};
+
+use crate::workflow::{
+    question::truncate,
+    verdicts::{VERDICT_LABEL, verdict_words},
+};
+
+mod collect;
+mod narrow;
+
+pub use collect::collect_results;
+pub use narrow::{PriorResults, narrowing_question, parse_narrowing};
+
+/// Something that was done or decided before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PriorResult {
+    /// Of the task or discussion.
+    pub id: ObjectId,
+    pub title: String,
+    /// The kind of task, or of discussion.
+    pub kind: String,
+    /// Who did it.
+    pub agent: Option<String>,
+    pub text: String,
+    /// Whether the task this is for has to judge it.
+    pub verified: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskPrompt {
+    pub prompt: String,
+    /// Sources whose text is in the prompt, in its order.
+    pub used: Vec<ObjectId>,
+    /// Sources that did not fit.
+    pub dropped: Vec<ObjectId>,
+}
+
+/// Less of a source than this says nothing.
+const MIN_RESULT_TOKENS: usize = 40;
+/// Each attempt in a failure context.
+const MAX_FAILURE_CHARS: usize = 2_000;
+
+/// Puts together the prompt of a task. `indirect` has the nearest first.
+pub fn build_prompt(
+    budget_tokens: usize,
+    task: &Task,
+    direct: &[PriorResult],
+    discussions: &[PriorResult],
+    failure_context: &str,
+    indirect: &[PriorResult],
+) -> TaskPrompt {
+    let head = task_section(task);
+    let failures = failures_section(failure_context);
+    let tail = closing_section(task);
+    let mut left =
+        budget_tokens.saturating_sub(count_tokens(&head) + count_tokens(&failures) + count_tokens(&tail));
+    let mut threaded = TaskPrompt { prompt: head, used: Vec::new(), dropped: Vec::new() };
+    let mut parts: HashMap<ObjectId, String> = HashMap::new();
+    // What it has to judge gets its room before anything else does.
+    for verified in [true, false] {
+        let [direct, discussions] = [direct, discussions].map(|rank| -> Vec<&PriorResult> {
+            rank.iter().filter(|source| source.verified == verified).collect()
+        });
+        parts.extend(share_tokens(task, &direct, &mut left, result_label));
+        parts.extend(share_tokens(task, &discussions, &mut left, |_, _| "DECIDED IN DISCUSSION"));
+    }
+    threaded.add(direct, &mut parts);
+    threaded.add(discussions, &mut parts);
+    threaded.prompt += &failures;
+    for source in indirect {
+        parts.extend(share_tokens(task, &[source], &mut left, |_, _| "EARLIER WORK"));
+        threaded.add(std::slice::from_ref(source), &mut parts);
+    }
+    threaded.prompt += &tail;
+    threaded
+}
+
+impl TaskPrompt {
+    fn add(&mut self, sources: &[PriorResult], parts: &mut HashMap<ObjectId, String>) {
+        for PriorResult { id, .. } in sources {
+            match parts.remove(id) {
+                Some(part) => {
+                    self.prompt += &part;
+                    self.used.push(*id);
+                }
+                None => self.dropped.push(*id),
+            }
+        }
+    }
+}
+
+fn result_label(task: &Task, source: &PriorResult) -> &'static str {
+    match (task.verdict, source.verified) {
+        (VerdictKind::None, _) => "RESULT OF",
+        (VerdictKind::Test, true) => "IMPLEMENTED",
+        (VerdictKind::Test, false) => "EXPECTED",
+        (VerdictKind::Review, true) => "TO REVIEW",
+        (VerdictKind::Review, false) => "BACKGROUND",
+    }
+}
+
+/// Shares what is left among sources of one rank: the short ones are taken whole, and what they
+/// leave goes to the long ones.
+fn share_tokens(
+    task: &Task,
+    sources: &[&PriorResult],
+    left: &mut usize,
+    label: impl Fn(&Task, &PriorResult) -> &'static str,
+) -> Vec<(ObjectId, String)> {
+    let heads: Vec<String> =
+        sources.iter().map(|source| result_heading(label(task, source), source)).collect();
+    let sizes: Vec<(usize, usize)> = sources
+        .iter()
+        .zip(&heads)
+        .map(|(source, head)| (count_tokens(head), count_tokens(&source.text)))
+        .collect();
+    let mut by_size: Vec<usize> = (0..sources.len()).collect();
+    by_size.sort_by_key(|at| (sizes[*at].1, *at));
+    let mut parts = Vec::new();
+    for (done, at) in by_size.iter().enumerate() {
+        let (head, text) = sizes[*at];
+        let share = *left / (sources.len() - done);
+        let least = if sources[*at].verified { MIN_RESULT_TOKENS } else { 0 };
+        let room = share.saturating_sub(head).max(least);
+        if text == 0 || (text > room && room < MIN_RESULT_TOKENS) {
+            continue;
+        }
+        let shown = truncate_to_tokens(&sources[*at].text, room);
+        *left = left.saturating_sub(head + count_tokens(&shown));
+        parts.push((sources[*at].id, format!("\n{}{shown}\n", heads[*at])));
+    }
+    parts
+}
+
+fn result_heading(label: &str, source: &PriorResult) -> String {
+    let mut head = format!("{label} \"{}\"", source.title);
+    match (source.kind.as_str(), &source.agent) {
+        ("", None) => {}
+        ("", Some(agent)) => drop(write!(head, " (by {agent})")),
+        (kind, None) => drop(write!(head, " ({kind})")),
+        (kind, Some(agent)) => drop(write!(head, " ({kind}, by {agent})")),
+    }
+    head + ":\n"
+}
+
+const TRUNCATION_MARK: &str = "\n[… cut; the rest is in the graph]";
+
+/// As much of a text as so many tokens hold, with a note where it was cut.
+fn truncate_to_tokens(text: &str, tokens: usize) -> String {
+    let text = text.trim();
+    if count_tokens(text) <= tokens {
+        return text.to_owned();
+    }
+    let room = tokens.saturating_sub(count_tokens(TRUNCATION_MARK));
+    // Tokens only grow with a text, so its longest beginning that fits is found by halving.
+    let (mut fits, mut too_long) = (0, text.len());
+    while too_long - fits > 1 {
+        let middle = text.floor_char_boundary(fits + (too_long - fits) / 2);
+        if middle <= fits {
+            break;
+        }
+        if count_tokens(&text[..middle]) <= room { fits = middle } else { too_long = middle }
+    }
+    let end = text[..fits].rfind(char::is_whitespace).filter(|end| *end > fits / 2).unwrap_or(fits);
+    format!("{}{TRUNCATION_MARK}", text[..end].trim_end())
+}
+
+fn task_section(task: &Task) -> String {
+    let label = match task.verdict {
+        VerdictKind::None => "TASK",
+        VerdictKind::Test => "TESTING TASK",
+        VerdictKind::Review => "REVIEW",
+    };
+    let mut head = format!("{label}: {}\n", task.title.trim());
+    if !task.description.trim().is_empty() {
+        let _ = write!(head, "\n{}\n", task.description.trim());
+    }
+    head
+}
+
+fn failures_section(context: &str) -> String {
+    match context.trim() {
+        "" => String::new(),
+        context => format!("\nPREVIOUS ATTEMPT FAILED:\n{context}\nFix the specific issues listed above.\n"),
+    }
+}
+
+/// What is wanted in the end.
+fn closing_section(task: &Task) -> String {
+    let verified = match task.verifies.is_empty() {
+        true => "what is handed to you above".to_owned(),
+        false => format!("the tasks {}", task.verifies.join(", ")),
+    };
+    match task.verdict {
+        VerdictKind::None => {
+            "\nWrite results to the knowledge graph using the provided tools. End with a summary of \
+                              what you did and found: it is handed on to the tasks that wait for this one.\n"
+                .to_owned()
+        }
+        VerdictKind::Test => format!(
+            "\nVERIFY {verified}: look at what is really there, not only at what was said about it. Look for edge cases.\n\n\
+             Report:\n\
+             - PASS or FAIL for each verification step\n\
+             - If FAIL: specific issue and suggested fix\n\
+             - Overall verdict: PASS, FAIL, or NEEDS_CHANGES\n\n\
+             Hand in the verdict with the tool `submit_verdict` before you end: `verdict`, `steps`, `issues`, `summary`. \
+             {}\n",
+            verdict_line_hint(task.verdict)
+        ),
+        VerdictKind::Review => format!(
+            "\nREVIEW {verified} for:\n\
+             1. Quality and consistency with existing patterns\n\
+             2. Completeness of the design\n\
+             3. Edge case handling\n\
+             4. Design decision traceability (can we understand WHY?)\n\n\
+             Provide:\n\
+             - Overall assessment: APPROVE, REQUEST_CHANGES, or COMMENT\n\
+             - Specific issues (if any)\n\
+             - Suggestions for improvement\n\n\
+             Hand in the verdict with the tool `submit_verdict` before you end: `verdict`, `comments`, \
+             `required_changes`, `suggestions`, `summary`. {}\n",
+            verdict_line_hint(task.verdict)
+        ),
+    }
+}
+
+/// How a run that cannot call `submit_verdict` gives its verdict.
+fn verdict_line_hint(kind: VerdictKind) -> String {
+    let words = verdict_words(kind);
+    let first = words.first().copied().unwrap_or_default();
+    format!(
+        "If you cannot call it, end your answer with a line of its own, such as `{VERDICT_LABEL}: {first}` (one of \
+         {}). Nothing else in your answer counts as a verdict.",
+        words.join(", ")
+    )
+}
+
+/// The prompt of a verifying run that ended without a verdict. It continues in the same conversation,
+/// which has what the run found.
+pub fn verdict_reminder(kind: VerdictKind) -> String {
+    format!(
+        "You ended without a verdict that could be read. Look at nothing anew: call `submit_verdict` now, \
+         with `verdict` one of {}, and what you base it on. {}",
+        verdict_words(kind).join(", "),
+        verdict_line_hint(kind)
+    )
+}
+
+/// The failure context with one more attempt in it, the newest last.
+pub fn append_failure(previous: &str, attempt: i64, text: &str) -> String {
+    let text = match text.trim() {
+        "" => "it ended without saying why",
+        text => text,
+    };
+    let note = format!("{ATTEMPT_LABEL}{attempt}: {}", truncate(text, MAX_FAILURE_CHARS));
+    match previous.trim_end() {
+        "" => note,
+        previous => format!("{previous}\n\n{note}"),
+    }
+}
+
+/// Starts each entry of a failure context.
+const ATTEMPT_LABEL: &str = "Attempt ";
+
+/// The newest entry of a failure context, with its label.
+pub fn newest_failure(context: &str) -> &str {
+    context.rfind(ATTEMPT_LABEL).map_or(context, |start| &context[start..])
+}
+
+/// The newest entry of a failure context, without its label.
+pub fn newest_failure_text(context: &str) -> &str {
+    let newest = newest_failure(context);
+    let text = newest.strip_prefix(ATTEMPT_LABEL).and_then(|rest| rest.split_once(": "));
+    text.map_or(newest, |(_, text)| text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! How often the rules alone choose the agent a person would, over the three products' agents.
+//!
+//! `selection.json` holds tasks as people write them, each with the agent that should do it. A
+//! third of them is held out: the rules were not changed by looking at those.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use emergent_domain::{
+    agent::AgentDefinition,
+    task::{NewTask, Task},
+};
+use emergent_rules::workflow::select::{AgentCard, select_by_rules};
+use emergent_testkit::fixtures;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Pair {
+    product: String,
+    #[serde(default)]
+    kind: String,
+    title: String,
+    #[serde(default)]
+    description: String,
+    agent: String,
+    #[serde(default)]
+    held_out: bool,
+}
+
+impl Pair {
+    fn task(&self) -> Task {
+        let new = NewTask {
+            key: "task".into(),
+            title: self.title.clone(),
+            description: self.description.clone(),
+            kind: self.kind.clone(),
+            ..NewTask::default()
+        };
+        fixtures::task(new)
+    }
+}
+
+/// The agents of a product, as its manifest has them.
+fn agents(product: &str) -> Vec<AgentCard> {
+    let manifest =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../products").join(product).join("manifest.json");
+    let text = fs::read_to_string(manifest).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let agents: Vec<AgentDefinition> = serde_json::from_value(manifest["agents"].clone()).unwrap();
+    agents.iter().map(AgentCard::from_definition).collect()
+}
+
+#[derive(Default)]
+struct Count {
+    right: usize,
+    all: usize,
+    clear: usize,
+    clear_and_right: usize,
+}
+
+impl Count {
+    fn percent(&self) -> f64 {
+        100.0 * self.right as f64 / self.all as f64
+    }
+
+    fn told(&self) -> String {
+        let clear = 100.0 * self.clear as f64 / self.all as f64;
+        let sure = 100.0 * self.clear_and_right as f64 / self.clear.max(1) as f64;
+        let (right, all) = (self.right, self.all);
+        format!(
+            "{:.1} % ({right} of {all}); clear in {clear:.0} %, and then right in {sure:.1} %",
+            self.percent()
+        )
+    }
+}
+
+#[test]
+fn selection() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/selection.json");
+    let pairs: Vec<Pair> = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    assert!(pairs.len() >= 210, "{} pairs", pairs.len());
+    let mut counts: BTreeMap<String, Count> = BTreeMap::new();
+    let tell = std::env::var_os("SELECTION_MISSES").is_some();
+    for pair in &pairs {
+        let choice = select_by_rules(&pair.task(), &agents(&pair.product));
+        let right = choice.agent.as_deref() == Some(pair.agent.as_str());
+        let part = if pair.held_out { "held out" } else { "others" };
+        for name in
+            ["overall".to_owned(), pair.product.clone(), part.to_owned(), format!("{} {part}", pair.product)]
+        {
+            let count = counts.entry(name).or_default();
+            count.all += 1;
+            count.right += usize::from(right);
+            count.clear += usize::from(choice.clear);
+            count.clear_and_right += usize::from(choice.clear && right);
+        }
+        // What is held out is counted, and its misses are not shown.
+        if tell && !right && !pair.held_out {
+            println!("{} | {} | {}: {choice:?}, not {}", pair.kind, pair.title, pair.description, pair.agent);
+        }
+    }
+    for (name, count) in &counts {
+        println!("{name:28} {}", count.told());
+    }
+    assert!(counts["overall"].percent() >= 80.0, "the rules have become worse: {}", counts["overall"].told());
+    assert!(counts["held out"].percent() >= 75.0, "the rules fit only what they were made for");
+}
