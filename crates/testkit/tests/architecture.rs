@@ -13,6 +13,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("documents", &[]),
     ("sse", &[]),
     ("store", &["domain"]),
+    ("wire", &["domain"]),
     ("llm", &["domain", "sse"]),
     ("mcp", &["domain", "sse"]),
     ("secrets", &["store"]),
@@ -22,7 +23,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     // Side by side: both stand on `executor`, and neither on the other.
     ("coordination", &["executor"]),
     ("products", &["executor"]),
-    ("api", &["coordination", "products"]),
+    ("api", &["coordination", "products", "wire"]),
     ("emergent", &["api"]),
     // For developers only, so they may look into everything that is a library.
     ("testkit", &["api"]),

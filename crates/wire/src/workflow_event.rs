@@ -1,31 +1,31 @@
 use emergent_domain::{ids::WorkflowId, time::Timestamp, workflow::WorkflowEvent};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// One thing that happened in a workflow: a decision and its reason. Its place is also the frame's
 /// `id:`.
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = WorkflowEvent)]
-pub(crate) struct WorkflowEventView {
-    seq: i64,
+pub struct WorkflowEventView {
+    pub seq: i64,
     /// Such as `task_started`, `task_completed`, `escalated`, `workflow_ended`.
     #[serde(rename = "type")]
-    kind: String,
-    workflow_id: Uuid,
-    task_id: Option<Uuid>,
-    run_id: Option<Uuid>,
+    pub kind: String,
+    pub workflow_id: Uuid,
+    pub task_id: Option<Uuid>,
+    pub run_id: Option<Uuid>,
     /// `reason`, and whatever else there is to know.
     #[schema(value_type = Object)]
-    data: Value,
+    pub data: Value,
     #[schema(value_type = String, format = DateTime)]
-    at: Timestamp,
+    pub at: Timestamp,
 }
 
 impl WorkflowEventView {
-    pub(crate) fn new(workflow: WorkflowId, event: WorkflowEvent) -> Self {
+    pub fn new(workflow: WorkflowId, event: WorkflowEvent) -> Self {
         Self {
             seq: event.seq,
             kind: event.kind,
