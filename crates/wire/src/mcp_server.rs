@@ -98,7 +98,7 @@ pub struct CreateMcpServer {
 
 /// What is to change; what is left out stays, null takes a field away. Of a product's server only
 /// `enabled`, `pinPolicy` and `timeoutSeconds` can be set.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpdateMcpServer {
     #[serde(skip_serializing_if = "Option::is_none")]

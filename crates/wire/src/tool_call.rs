@@ -52,6 +52,12 @@ pub enum CallStatusView {
     Error,
 }
 
+impl CallStatusView {
+    pub fn as_str(self) -> &'static str {
+        ToolCallStatus::from(self).as_str()
+    }
+}
+
 impl From<ToolCallStatus> for CallStatusView {
     fn from(status: ToolCallStatus) -> Self {
         match status {
