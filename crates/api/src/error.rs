@@ -15,32 +15,11 @@ use emergent_products as products;
 use emergent_secrets as secrets;
 use emergent_store as store;
 use emergent_tools::remote;
-use serde::Serialize;
+pub(crate) use emergent_wire::envelope::{Failure, FailureBody};
 use serde_json::{Value, json};
 use tracing::error;
-use utoipa::ToSchema;
 
 use crate::views::product;
-
-/// What every answer that did not work looks like.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Failure {
-    /// Always false.
-    pub success: bool,
-    pub error: FailureBody,
-}
-
-#[derive(Serialize, ToSchema)]
-pub(crate) struct FailureBody {
-    /// A stable word for programs, such as `version_conflict`.
-    #[schema(example = "invalid")]
-    pub code: &'static str,
-    /// What is wrong and what to do about it, for people.
-    pub message: String,
-    /// For `invalid`, a list of `{ field, reason }`; for `version_conflict`, `{ expected, current }`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub details: Option<Value>,
-}
 
 #[derive(Debug)]
 pub struct ApiError {
@@ -161,7 +140,7 @@ impl ApiError {
 
     /// The part that also stands for one item of a bulk answer.
     pub(crate) fn into_body(self) -> FailureBody {
-        FailureBody { code: self.code, message: self.message, details: self.details }
+        FailureBody { code: self.code.into(), message: self.message, details: self.details }
     }
 }
 

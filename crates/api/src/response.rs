@@ -6,20 +6,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use emergent_domain::cursor::{Cursor, ResultPage};
+pub(crate) use emergent_wire::envelope::Envelope;
 use serde::Serialize;
-use utoipa::ToSchema;
 
-use crate::error::ApiError;
+use crate::{error::ApiError, views::IntoView};
 
 pub(crate) const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
-
-/// What every answer that worked looks like.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct Envelope<T> {
-    /// Always true.
-    pub success: bool,
-    pub data: T,
-}
 
 pub(crate) struct ApiResponse<T> {
     status: StatusCode,
@@ -29,32 +21,36 @@ pub(crate) struct ApiResponse<T> {
 
 pub(crate) type Result<T> = std::result::Result<ApiResponse<T>, ApiError>;
 
-pub(crate) fn ok<T>(data: impl Into<T>) -> Result<T> {
-    Ok(ApiResponse { status: StatusCode::OK, next: None, data: data.into() })
+pub(crate) fn ok<T>(data: impl IntoView<T>) -> Result<T> {
+    Ok(ApiResponse { status: StatusCode::OK, next: None, data: data.into_view() })
 }
 
-pub(crate) fn created<T>(data: impl Into<T>) -> Result<T> {
-    Ok(ApiResponse { status: StatusCode::CREATED, next: None, data: data.into() })
+pub(crate) fn created<T>(data: impl IntoView<T>) -> Result<T> {
+    Ok(ApiResponse { status: StatusCode::CREATED, next: None, data: data.into_view() })
 }
 
 /// It will be done, and is not done yet.
-pub(crate) fn accepted<T>(data: impl Into<T>) -> Result<T> {
-    Ok(ApiResponse { status: StatusCode::ACCEPTED, next: None, data: data.into() })
+pub(crate) fn accepted<T>(data: impl IntoView<T>) -> Result<T> {
+    Ok(ApiResponse { status: StatusCode::ACCEPTED, next: None, data: data.into_view() })
 }
 
 /// 201 for what was made now, 200 for what was there.
-pub(crate) fn created_if<T>(made_now: bool, data: impl Into<T>) -> Result<T> {
+pub(crate) fn created_if<T>(made_now: bool, data: impl IntoView<T>) -> Result<T> {
     if made_now { created(data) } else { ok(data) }
 }
 
 /// One page, with the place of the next in `x-next-cursor`.
-pub(crate) fn page<T: From<U>, U>(page: ResultPage<U>) -> Result<Vec<T>> {
+pub(crate) fn page<T, U: IntoView<T>>(page: ResultPage<U>) -> Result<Vec<T>> {
     let next = page.next;
-    Ok(ApiResponse { status: StatusCode::OK, next, data: page.items.into_iter().map(T::from).collect() })
+    Ok(ApiResponse {
+        status: StatusCode::OK,
+        next,
+        data: page.items.into_iter().map(IntoView::into_view).collect(),
+    })
 }
 
-pub(crate) fn list<T: From<U>, U>(items: impl IntoIterator<Item = U>) -> Result<Vec<T>> {
-    ok(items.into_iter().map(T::from).collect::<Vec<_>>())
+pub(crate) fn list<T, U: IntoView<T>>(items: impl IntoIterator<Item = U>) -> Result<Vec<T>> {
+    ok(items.into_iter().map(IntoView::into_view).collect::<Vec<T>>())
 }
 
 impl<T: Serialize> IntoResponse for ApiResponse<T> {

@@ -1,14 +1,15 @@
 //! One way to ask the API, two ways to reach it: a server over HTTP, or the same router in this
 //! process on the data folder. Commands cannot tell the difference.
 
-mod wire;
+mod received;
+mod transport;
 
 use std::time::{Duration, Instant};
 
 use axum::{body::Body, http};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use serde_json::Value;
+use serde::{Serialize, de::DeserializeOwned};
 use tokio::{sync::watch, task::JoinHandle};
 use tower::ServiceExt;
 
@@ -18,8 +19,9 @@ use crate::{
     error::{Error, Result},
     services::{self, Services},
 };
-pub use wire::{ApiResponse, http_client};
-use wire::{Content, stream_error};
+pub use received::Received;
+pub use transport::{ApiResponse, http_client, refusal};
+use transport::{Content, stream_error};
 
 /// How long a command waits for another to let go of the data folder.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -138,13 +140,13 @@ impl Client {
     }
 
     /// Every page of a list, as one.
-    pub async fn get_all_pages(&self, path: &str) -> Result<Vec<Value>> {
+    pub async fn get_all_pages<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>> {
         let mark = if path.contains('?') { '&' } else { '?' };
         let (mut items, mut at) = (Vec::new(), String::new());
         loop {
             let answer = self.get(&format!("{path}{mark}limit=100{at}")).await?;
             let next = answer.next_cursor();
-            items.extend(answer.data::<Vec<Value>>().await?);
+            items.extend(answer.data::<Vec<T>>().await?);
             match next {
                 Some(cursor) => at = format!("&cursor={cursor}"),
                 None => return Ok(items),
@@ -152,16 +154,16 @@ impl Client {
         }
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Result<ApiResponse> {
-        self.send(http::Method::POST, path, Some("application/json"), Content::Text(body.to_string())).await
+    pub async fn post(&self, path: &str, body: &impl Serialize) -> Result<ApiResponse> {
+        self.send(http::Method::POST, path, Some("application/json"), json_content(body)?).await
     }
 
-    pub async fn patch(&self, path: &str, body: &Value) -> Result<ApiResponse> {
-        self.send(http::Method::PATCH, path, Some("application/json"), Content::Text(body.to_string())).await
+    pub async fn patch(&self, path: &str, body: &impl Serialize) -> Result<ApiResponse> {
+        self.send(http::Method::PATCH, path, Some("application/json"), json_content(body)?).await
     }
 
-    pub async fn put(&self, path: &str, body: &Value) -> Result<ApiResponse> {
-        self.send(http::Method::PUT, path, Some("application/json"), Content::Text(body.to_string())).await
+    pub async fn put(&self, path: &str, body: &impl Serialize) -> Result<ApiResponse> {
+        self.send(http::Method::PUT, path, Some("application/json"), json_content(body)?).await
     }
 
     pub async fn delete(&self, path: &str) -> Result<ApiResponse> {
@@ -246,6 +248,11 @@ impl Client {
         };
         Ok(answer)
     }
+}
+
+fn json_content(body: &impl Serialize) -> Result<Content> {
+    let text = serde_json::to_string(body).map_err(|error| Error::Unexpected(error.to_string()))?;
+    Ok(Content::Text(text))
 }
 
 /// Runs being driven by this process.

@@ -44,41 +44,41 @@ struct Cli {
 enum Command {
     /// Start the server
     Serve(serve::Serve),
-    /// See the whole of it: a workflow of five agents from plan to review, without a key
+    /// Run a demo workflow with five agents; needs no API key
     Demo(commands::demo::Demo),
     /// Define agents, start them, watch them work
     #[command(subcommand)]
     Agent(commands::agent::Agent),
-    /// What agents did and are doing
+    /// List, inspect, cancel, resume and revert runs
     #[command(subcommand)]
     Run(commands::run::Run),
-    /// Work for several agents: described, or given as tasks
+    /// Start a workflow from a description or a task file
     Dispatch(commands::dispatch::Dispatch),
-    /// Work under way, as a graph of tasks
+    /// List, follow, cancel and resume workflows
     #[command(subcommand)]
     Workflow(commands::workflow::Workflow),
-    /// What agents are given to do, one by one
+    /// List, add, retry, reassign and skip tasks
     #[command(subcommand)]
     Task(commands::task::Task),
-    /// What agents talked over, and what a person decides
+    /// Show a discussion, or decide an escalated one
     #[command(subcommand)]
     Discussion(commands::discussion::Discussion),
     /// What a project and its agents may spend in a day
     #[command(subcommand)]
     Budget(commands::budget::Budget),
-    /// What starts agents without anybody asking: schedules and events
+    /// List schedules, event triggers and their firings
     #[command(subcommand)]
     Trigger(commands::trigger::Trigger),
-    /// Look into the graph, fill it, take it along
+    /// Search, traverse, import and export the knowledge graph
     #[command(subcommand)]
     Graph(commands::graph::Graph),
-    /// Bring agents, schemas, jobs and servers to a project as a whole
+    /// Install, upgrade and uninstall products
     #[command(subcommand)]
     Product(commands::product::Product),
-    /// Who may do what
+    /// Create, list and revoke API tokens
     #[command(subcommand)]
     Token(commands::token::Token),
-    /// What external servers are reached with; values go in, never out
+    /// Set, delete and rotate the secrets of external servers
     #[command(subcommand)]
     Secret(commands::secret::Secret),
     /// The tenants of a server

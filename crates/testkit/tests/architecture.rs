@@ -16,6 +16,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     // Decisions without I/O: `rules` must never see the store, a model or a runtime.
     ("rules", &["domain", "documents"]),
     ("store", &["domain", "net"]),
+    ("wire", &["domain"]),
     ("llm", &["domain", "net"]),
     ("mcp", &["domain", "net"]),
     ("secrets", &["store"]),
@@ -25,7 +26,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     // Both depend on `executor`, and neither on the other.
     ("coordination", &["executor"]),
     ("products", &["executor"]),
-    ("api", &["coordination", "products"]),
+    ("api", &["coordination", "products", "wire"]),
     ("emergent", &["api"]),
     // These crates are for developers only, so they may use every library.
     ("testkit", &["api"]),

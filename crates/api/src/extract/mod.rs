@@ -1,11 +1,12 @@
 //! Reading requests. What does not fit is refused in the envelope, with the field's name.
 
 mod body;
-pub(crate) mod fields;
 mod json;
 mod params;
 mod path;
 mod query;
+
+pub(crate) use emergent_wire::fields;
 
 pub(crate) use body::{has_content_type, read_limited};
 pub(crate) use json::{Json, OptionalJson, parse_json as read_json};

@@ -17,7 +17,13 @@ use crate::{
     auth::{Caller, InProject},
     extract::{Json, Paging, Path, Query},
     response::{Envelope, Result, created, ok, page},
-    views::mcp_server::{CreateMcpServer, InspectionView, McpServerView, McpToolView, UpdateMcpServer},
+    views::{
+        IntoView,
+        mcp_server::{
+            CreateMcpServer, InspectionView, McpServerView, McpToolView, UpdateMcpServer, new_server,
+            server_patch,
+        },
+    },
 };
 
 /// Below the limit of every request, so that a server that hangs is named and not the request.
@@ -41,7 +47,7 @@ fn servers(app: &App) -> std::result::Result<&McpServers, ApiError> {
 
 fn server_view(servers: &McpServers, counted: ServerWithCounts) -> McpServerView {
     let (status, left_alone) = (servers.status(&counted.0), servers.breaker_open_until(&counted.0));
-    (counted, status, left_alone).into()
+    (counted, status, left_alone).into_view()
 }
 
 /// The project's servers, newest first.
@@ -76,7 +82,7 @@ async fn create(
     Json(body): Json<CreateMcpServer>,
 ) -> Result<McpServerView> {
     let servers = servers(&app)?;
-    let server = servers.create(project, body.into_new_server()?).await?;
+    let server = servers.create(project, new_server(body)?).await?;
     created(server_view(servers, (server, 0, 0)))
 }
 
@@ -108,7 +114,7 @@ async fn update(
     Json(body): Json<UpdateMcpServer>,
 ) -> Result<McpServerView> {
     let servers = servers(&app)?;
-    servers.update(project, id, body.into()).await?;
+    servers.update(project, id, server_patch(body)).await?;
     ok(server_view(servers, servers.get(project, id).await?))
 }
 
@@ -168,7 +174,7 @@ async fn tools(
     Path(id): Path<McpServerId>,
 ) -> Result<Vec<McpToolView>> {
     let (server, tools) = servers(&app)?.tools(project, id).await?;
-    ok(tools.into_iter().map(|tool| McpToolView::from((&server, tool))).collect::<Vec<_>>())
+    ok(tools.into_iter().map(|tool| (&server, tool).into_view()).collect::<Vec<McpToolView>>())
 }
 
 /// Takes a changed tool as it is now.

@@ -17,6 +17,7 @@ use crate::{
     response::{Envelope, Result, created_if, list as listed, ok},
     views::product::{
         DryRun, InstallProduct, OutcomeView, ProductDetailView, ProductView, UpdateView, UpgradeProduct,
+        install_input, upgrade_input,
     },
 };
 
@@ -57,7 +58,7 @@ async fn install(
     Json(body): Json<InstallProduct>,
 ) -> Result<OutcomeView> {
     let dry_run = body.dry_run;
-    created_if(!dry_run, app.products.install(actor, body.into_input()?, dry_run).await?)
+    created_if(!dry_run, app.products.install(actor, install_input(body)?, dry_run).await?)
 }
 
 /// Looks where each product came from whether there is a newer version.
@@ -107,7 +108,7 @@ async fn upgrade(
     OptionalJson(body): OptionalJson<UpgradeProduct>,
 ) -> Result<OutcomeView> {
     let dry_run = body.dry_run;
-    ok(app.products.upgrade(actor, &name, body.into_input()?, dry_run).await?)
+    ok(app.products.upgrade(actor, &name, upgrade_input(body)?, dry_run).await?)
 }
 
 /// Takes a product away with everything it brought. What its agents wrote stays.

@@ -1,66 +1,34 @@
 use emergent_graph::transfer::{Counts, ImportProgress, LineError};
-use serde::Serialize;
-use utoipa::ToSchema;
+pub(crate) use emergent_wire::import::*;
 
-/// How far an import is. Counts are of what is committed.
-#[derive(Serialize, ToSchema)]
-#[schema(as = ImportProgress)]
-pub(crate) struct ImportView {
-    lines: u64,
-    bytes: u64,
-    objects: CountsView,
-    relationships: CountsView,
-    /// How many lines were wrong so far.
-    failed: u64,
-    /// Those that were found wrong since the last progress.
-    errors: Vec<LineErrorView>,
-    /// This is the last line.
-    done: bool,
-    /// The last batch was not written because of its errors.
-    stopped: bool,
-}
+use super::IntoView;
 
-#[derive(Serialize, ToSchema)]
-#[schema(as = ImportCounts)]
-struct CountsView {
-    created: u64,
-    updated: u64,
-    unchanged: u64,
-}
-
-#[derive(Serialize, ToSchema)]
-#[schema(as = ImportLineError)]
-struct LineErrorView {
-    /// The first line is 1.
-    line: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    field: Option<String>,
-    message: String,
-}
-
-impl From<ImportProgress> for ImportView {
-    fn from(progress: ImportProgress) -> Self {
-        Self {
+impl IntoView<ImportView> for ImportProgress {
+    fn into_view(self) -> ImportView {
+        let progress = self;
+        ImportView {
             lines: progress.lines,
             bytes: progress.bytes,
-            objects: progress.objects.into(),
-            relationships: progress.relationships.into(),
+            objects: progress.objects.into_view(),
+            relationships: progress.relationships.into_view(),
             failed: progress.failed,
-            errors: progress.errors.into_iter().map(LineErrorView::from).collect(),
+            errors: progress.errors.into_iter().map(IntoView::into_view).collect(),
             done: progress.done,
             stopped: progress.stopped,
         }
     }
 }
 
-impl From<Counts> for CountsView {
-    fn from(counts: Counts) -> Self {
-        Self { created: counts.created, updated: counts.updated, unchanged: counts.unchanged }
+impl IntoView<CountsView> for Counts {
+    fn into_view(self) -> CountsView {
+        let counts = self;
+        CountsView { created: counts.created, updated: counts.updated, unchanged: counts.unchanged }
     }
 }
 
-impl From<LineError> for LineErrorView {
-    fn from(error: LineError) -> Self {
-        Self { line: error.line, field: error.field, message: error.message }
+impl IntoView<LineErrorView> for LineError {
+    fn into_view(self) -> LineErrorView {
+        let error = self;
+        LineErrorView { line: error.line, field: error.field, message: error.message }
     }
 }

@@ -1,62 +1,72 @@
-//! What the outside reads and writes. These shapes are ours to keep stable; the domain's types
-//! are free to change.
+//! Conversions between the types of the services and those of `wire`, which the outside reads and
+//! writes. Each module also names the types of its area, so that a route imports from one place.
 
-pub(crate) mod agent;
-mod agent_parts;
-pub(crate) mod author;
 pub(crate) mod bulk;
-pub(crate) mod change;
 pub(crate) mod coordination;
 pub(crate) mod coordination_budget;
 pub(crate) mod coordination_discussion;
 pub(crate) mod coordination_dispatch;
-pub(crate) mod coordination_event;
 pub(crate) mod coordination_task;
-pub(crate) mod document;
 pub(crate) mod import;
 pub(crate) mod mcp_server;
-pub(crate) mod object;
 pub(crate) mod pack;
 pub(crate) mod product;
-pub(crate) mod project;
-pub(crate) mod relationship;
 pub(crate) mod revert;
 pub(crate) mod run;
 pub(crate) mod run_detail;
-pub(crate) mod run_event;
 pub(crate) mod run_message;
 pub(crate) mod search;
 pub(crate) mod secret;
-pub(crate) mod source;
 pub(crate) mod subgraph;
-pub(crate) mod token;
 pub(crate) mod tool;
-pub(crate) mod tool_call;
-pub(crate) mod traverse;
 pub(crate) mod trigger;
 
-use serde::{Deserialize, Deserializer};
+use emergent_domain as domain;
+pub(crate) use emergent_wire::{
+    agent, change, document, fields::expected_version, object, project, relationship, run_event, schema,
+    token, tool_call, traverse, workflow_event as coordination_event,
+};
 
-use crate::extract::fields;
-
-/// Tells a field that is absent (`None`) from one that is null (`Some(None)`).
-pub(crate) fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    Option::<T>::deserialize(from).map(Some)
+/// What a service answers becomes what the API answers. `From` cannot be implemented here, because
+/// both types belong to other crates.
+pub(crate) trait IntoView<V> {
+    fn into_view(self) -> V;
 }
 
-/// As [`present`], for an object.
-pub(crate) fn nullable_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    fields::optional_map(from).map(Some)
-}
-
-/// A version that someone has seen: they count from 1.
-pub(crate) fn expected_version<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
-    match Option::<i64>::deserialize(from)? {
-        Some(version) if version < 1 => Err(serde::de::Error::custom("must be 1 or more")),
-        version => Ok(version),
+impl<V> IntoView<V> for V {
+    fn into_view(self) -> V {
+        self
     }
+}
+
+/// Types of `domain`, which `wire` converts itself.
+macro_rules! converted_by_wire {
+    ($($from:ty => $view:ty),* $(,)?) => {$(
+        impl IntoView<$view> for $from {
+            fn into_view(self) -> $view {
+                self.into()
+            }
+        }
+    )*};
+}
+
+converted_by_wire! {
+    domain::agent::Agent => agent::AgentView,
+    domain::document::Chunk => document::ChunkView,
+    domain::document::Document => document::DocumentView,
+    domain::object::Object => object::ObjectView,
+    (domain::object::Object, Vec<domain::merge::Source>) => object::ObjectView,
+    domain::object::Object => coordination_task::TaskView,
+    domain::project::Project => project::ProjectView,
+    domain::query::SearchResult<domain::object::Object> => search::SearchView,
+    domain::query::SearchResult<domain::document::Chunk> => search::ChunkSearchView,
+    domain::query::Subgraph => traverse::TraversalView,
+    Option<domain::query::FoundPath> => traverse::PathView,
+    domain::relationship::Relationship => relationship::RelationshipView,
+    (domain::relationship::Relationship, Vec<domain::merge::Source>) => relationship::RelationshipView,
+    domain::run::Run => run::StartedRun,
+    domain::task::Task => coordination_task::TaskView,
+    domain::token::Token => token::TokenView,
+    (domain::token::Token, String) => token::TokenView,
+    domain::workflow::Workflow => coordination::WorkflowSummaryView,
 }

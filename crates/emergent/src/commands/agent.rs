@@ -2,11 +2,16 @@
 
 use std::{io::Read, path::PathBuf};
 
-use serde_json::{Map, Value, json};
+use emergent_wire::{
+    agent::AgentView,
+    agent_parts::ModelView,
+    run::{StartedRun, TriggerRun},
+};
+use serde_json::{Map, Value};
 
 use super::{encode, watch_run};
 use crate::{
-    client::Client,
+    client::{Client, Received},
     error::{Error, Result},
     output::{self, bold, first_line},
 };
@@ -59,17 +64,17 @@ pub struct Trigger {
     model: Option<String>,
     /// Steps with tools before it has to sum up
     #[arg(long, value_name = "N")]
-    max_steps: Option<u32>,
+    max_steps: Option<i64>,
     /// How long it may take
     #[arg(long, value_name = "SECONDS")]
-    timeout: Option<u32>,
+    timeout: Option<i64>,
 }
 
 impl Agent {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Agent::List { internal } => {
-                let agents =
+                let agents: Vec<Received<AgentView>> =
                     client.get_all_pages(&format!("/api/admin/agents?include_internal={internal}")).await?;
                 if as_json { output::print_json(&agents) } else { print_agents(&agents) }
             }
@@ -78,21 +83,18 @@ impl Agent {
                 if as_json { output::print_json(&agent) } else { print_agent(&agent) }
             }
             Agent::Create { file } => {
-                let made: Value =
+                let made: Received<AgentView> =
                     client.post("/api/admin/agents", &read_definition(&file)?).await?.data().await?;
                 if as_json { output::print_json(&made) } else { print_agents(&[made]) }
             }
             Agent::Delete { agent } => {
                 let agent = resolve_agent(client, &agent).await?;
-                let id = text(&agent["id"]);
-                let gone: Value = client.delete(&format!("/api/admin/agents/{id}")).await?.data().await?;
+                let gone: Received<AgentView> =
+                    client.delete(&format!("/api/admin/agents/{}", agent.id)).await?.data().await?;
                 if as_json {
                     output::print_json(&gone)
                 } else {
-                    output::print_line(&format!(
-                        "agent {} is deleted; its runs stay readable",
-                        text(&gone["name"])
-                    ))
+                    output::print_line(&format!("agent {} is deleted; its runs stay readable", gone.name))
                 }
             }
             Agent::Trigger(trigger) => trigger.run(client, as_json).await,
@@ -103,25 +105,32 @@ impl Agent {
 impl Trigger {
     async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         let agent = resolve_id(client, &self.agent).await?;
-        let mut body = json!({ "input": self.input });
-        if let Some(context) = &self.context {
-            body["context"] = serde_json::from_str(context)
-                .map_err(|error| Error::Usage(format!("--context is not JSON: {error}")))?;
-        }
-        if let Some(model) = &self.model {
-            let Some((provider, name)) = model.split_once('/') else {
-                return Err(Error::Usage(format!("--model `{model}` is not of the form provider/name")));
-            };
-            body["model"] = json!({ "provider": provider, "name": name });
-        }
-        if let Some(steps) = self.max_steps {
-            body["maxSteps"] = json!(steps);
-        }
-        if let Some(seconds) = self.timeout {
-            body["timeoutSeconds"] = json!(seconds);
-        }
+        let context = match &self.context {
+            Some(context) => Some(
+                serde_json::from_str(context)
+                    .map_err(|error| Error::Usage(format!("--context is not JSON: {error}")))?,
+            ),
+            None => None,
+        };
+        let model = match &self.model {
+            Some(model) => {
+                let Some((provider, name)) = model.split_once('/') else {
+                    return Err(Error::Usage(format!("--model `{model}` is not of the form provider/name")));
+                };
+                let (provider, name) = (provider.to_owned(), name.to_owned());
+                Some(ModelView { provider, name, temperature: None, max_tokens: None })
+            }
+            None => None,
+        };
+        let body = TriggerRun {
+            input: self.input,
+            context,
+            model,
+            max_steps: self.max_steps,
+            timeout_seconds: self.timeout,
+        };
         let path = format!("/api/admin/agents/{agent}/trigger");
-        let started: Value = client.post(&path, &body).await?.data().await?;
+        let started: Received<StartedRun> = client.post(&path, &body).await?.data().await?;
         watch_run::follow_or_print(client, &agent, &started, self.follow, as_json).await
     }
 }
@@ -131,15 +140,16 @@ async fn resolve_id(client: &Client, named: &str) -> Result<String> {
     if is_id(named) {
         return Ok(named.to_owned());
     }
-    resolve_agent(client, named).await.map(|agent| text(&agent["id"]).to_owned())
+    resolve_agent(client, named).await.map(|agent| agent.id.to_string())
 }
 
-pub async fn resolve_agent(client: &Client, named: &str) -> Result<Value> {
+pub async fn resolve_agent(client: &Client, named: &str) -> Result<Received<AgentView>> {
     if is_id(named) {
         return client.get(&format!("/api/admin/agents/{}", encode(named))).await?.data().await;
     }
-    let agents = client.get_all_pages("/api/admin/agents?include_internal=true").await?;
-    agents.into_iter().find(|agent| agent["name"] == named).ok_or_else(|| {
+    let agents: Vec<Received<AgentView>> =
+        client.get_all_pages("/api/admin/agents?include_internal=true").await?;
+    agents.into_iter().find(|agent| agent.name == named).ok_or_else(|| {
         Error::Usage(format!("there is no agent `{named}` in this project (`emergent agent list`)"))
     })
 }
@@ -188,58 +198,50 @@ fn word_to_camel_case(word: &str) -> String {
     whole
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+fn model(agent: &AgentView) -> String {
+    agent.model.as_ref().map_or("–".to_owned(), |model| format!("{}/{}", model.provider, model.name))
 }
 
-fn model(agent: &Value) -> String {
-    match &agent["model"] {
-        Value::Null => "–".to_owned(),
-        model => format!("{}/{}", text(&model["provider"]), text(&model["name"])),
-    }
-}
-
-fn print_agents(agents: &[Value]) -> Result<()> {
+fn print_agents(agents: &[Received<AgentView>]) -> Result<()> {
     let rows: Vec<_> = agents
         .iter()
         .map(|agent| {
-            let default = if agent["isDefault"] == true { " (default)" } else { "" };
+            let default = if agent.is_default { " (default)" } else { "" };
             vec![
-                text(&agent["id"]).to_owned(),
-                format!("{}{default}", text(&agent["name"])),
-                text(&agent["visibility"]).to_owned(),
+                agent.id.to_string(),
+                format!("{}{default}", agent.name),
+                agent.visibility.to_string(),
                 model(agent),
-                first_line(text(&agent["description"]), 60),
+                first_line(&agent.description, 60),
             ]
         })
         .collect();
     output::print_table(&["ID", "NAME", "VISIBILITY", "MODEL", "DESCRIPTION"], &rows)
 }
 
-fn print_agent(agent: &Value) -> Result<()> {
-    output::print_line(&format!("{}  version {}", bold(text(&agent["name"])), agent["version"]))?;
-    let tools: Vec<_> = agent["tools"].as_array().into_iter().flatten().map(text).collect();
-    let number = |name: &str| agent[name].as_i64().map_or("–".to_owned(), |number| number.to_string());
+fn print_agent(agent: &AgentView) -> Result<()> {
+    output::print_line(&format!("{}  version {}", bold(&agent.name), agent.version))?;
+    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
     let mut facts = vec![
-        ("id", text(&agent["id"]).to_owned()),
-        ("description", text(&agent["description"]).to_owned()),
+        ("id", agent.id.to_string()),
+        ("description", agent.description.clone()),
         ("model", model(agent)),
-        ("tools", if tools.is_empty() { "none".to_owned() } else { tools.join(" ") }),
-        ("visibility", text(&agent["visibility"]).to_owned()),
-        ("flow", text(&agent["flowType"]).to_owned()),
-        ("max steps", number("maxSteps")),
-        ("timeout", agent["defaultTimeout"].as_i64().map_or("–".to_owned(), |seconds| format!("{seconds}s"))),
+        ("tools", if agent.tools.is_empty() { "none".to_owned() } else { agent.tools.join(" ") }),
+        ("visibility", agent.visibility.to_string()),
+        ("flow", agent.flow_type.to_string()),
+        ("max steps", or_dash(agent.max_steps.map(|steps| steps.to_string()))),
+        ("timeout", or_dash(agent.default_timeout.map(|seconds| format!("{seconds}s")))),
     ];
-    for (name, field) in [("trigger", "trigger"), ("product", "product")] {
-        facts.extend(agent[field].as_str().map(|value| (name, value.to_owned())));
-    }
+    facts.extend(agent.trigger.clone().map(|trigger| ("trigger", trigger)));
+    facts.extend(agent.product.clone().map(|product| ("product", product)));
     for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
         output::print_line(&format!("  {name:<12} {value}"))?;
     }
-    if agent["flowConfig"].is_object() {
-        output::print_line(&format!("  {:<12} {}", "flow config", agent["flowConfig"]))?;
+    if let Some(flow) = &agent.flow_config {
+        let flow = serde_json::to_value(flow).unwrap_or_default();
+        output::print_line(&format!("  {:<12} {flow}", "flow config"))?;
     }
-    match text(&agent["systemPrompt"]) {
+    match agent.system_prompt.as_str() {
         "" => Ok(()),
         prompt => output::print_line(&format!("\n{prompt}")),
     }
@@ -247,6 +249,8 @@ fn print_agent(agent: &Value) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

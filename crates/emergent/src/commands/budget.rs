@@ -1,10 +1,10 @@
 //! `emergent budget`: what a project and its agents may spend in a day.
 
-use serde_json::{Value, json};
+use emergent_wire::budget::{BudgetsView, DayBudgetView, PutBudget};
 
 use super::workflow::{amount_text, limit_text};
 use crate::{
-    client::Client,
+    client::{Client, Received},
     error::{Error, Result},
     output,
 };
@@ -24,7 +24,7 @@ pub enum Budget {
         #[arg(long, value_name = "DOLLARS")]
         usd: Option<f64>,
         #[arg(long, value_name = "N")]
-        tokens: Option<u64>,
+        tokens: Option<i64>,
         /// Take the limit away
         #[arg(long, conflicts_with_all = ["usd", "tokens"])]
         none: bool,
@@ -33,7 +33,7 @@ pub enum Budget {
 
 impl Budget {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
-        let budgets: Value = match self {
+        let budgets: Received<BudgetsView> = match self {
             Budget::Show => client.get(PATH).await?.data().await?,
             Budget::Set { agent, usd, tokens, none } => {
                 if !none && usd.is_none() && tokens.is_none() {
@@ -41,27 +41,23 @@ impl Budget {
                         "give --usd, --tokens or both; --none takes the limit away".to_owned(),
                     ));
                 }
-                let mut body = json!({ "usd": usd, "tokens": tokens });
-                if let Some(agent) = agent {
-                    body["agent"] = json!(agent);
-                }
-                client.put(PATH, &body).await?.data().await?
+                client.put(PATH, &PutBudget { agent, usd, tokens }).await?.data().await?
             }
         };
         if as_json { output::print_json(&budgets) } else { show(&budgets) }
     }
 }
 
-fn show(budgets: &Value) -> Result<()> {
-    let row = |name: &str, budget: &Value| {
-        let today = &budget["today"];
-        let spent = |what: &str| if today.is_null() { "–".to_owned() } else { amount_text(&today[what]) };
-        let limit = limit_text(&budget["limit"]).unwrap_or_else(|| "no limit".to_owned());
-        vec![name.to_owned(), limit, spent("spent"), spent("reserved")]
+fn show(budgets: &BudgetsView) -> Result<()> {
+    let row = |name: &str, budget: &DayBudgetView| {
+        let limit = limit_text(&budget.limit).unwrap_or_else(|| "no limit".to_owned());
+        let (spent, reserved) = match &budget.today {
+            Some(today) => (amount_text(&today.spent), amount_text(&today.reserved)),
+            None => ("–".to_owned(), "–".to_owned()),
+        };
+        vec![name.to_owned(), limit, spent, reserved]
     };
-    let mut rows = vec![row("(project)", &budgets["project"])];
-    for agent in budgets["agents"].as_array().into_iter().flatten() {
-        rows.push(row(agent["agent"].as_str().unwrap_or_default(), agent));
-    }
+    let agents = budgets.agents.iter().map(|agent| row(&agent.agent, &agent.budget));
+    let rows: Vec<_> = std::iter::once(row("(project)", &budgets.project)).chain(agents).collect();
     output::print_table(&["OF", "A DAY", "SPENT TODAY", "RESERVED"], &rows)
 }

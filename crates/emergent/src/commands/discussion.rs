@@ -1,10 +1,12 @@
-//! `emergent discussion`: what agents talked over, and what a person decides.
+//! `emergent discussion`: show a discussion, or decide an escalated one.
 
-use serde_json::{Value, json};
+use emergent_wire::discussion::{DecideDiscussion, DiscussionView};
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::encode;
 use crate::{
-    client::Client,
+    client::{Client, Received},
     error::Result,
     output::{self, bold, dim},
 };
@@ -25,18 +27,15 @@ pub enum Discussion {
 
 impl Discussion {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
-        let shown: Value = match self {
+        let shown: Received<DiscussionView> = match self {
             Discussion::Show { discussion } => client.get(&path(&discussion)).await?.data().await?,
             Discussion::Decide { discussion, decision, reason } => {
                 // What is no JSON object is words, also when it looks like a number.
                 let decision = match serde_json::from_str::<Value>(&decision) {
                     Ok(value) if value.is_object() => value,
-                    _ => json!(decision),
+                    _ => Value::String(decision),
                 };
-                let mut body = json!({ "decision": decision });
-                if let Some(reason) = reason {
-                    body["reason"] = json!(reason);
-                }
+                let body = DecideDiscussion { decision, reason };
                 client.post(&format!("{}/decide", path(&discussion)), &body).await?.data().await?
             }
         };
@@ -48,38 +47,47 @@ fn path(id: &str) -> String {
     format!("/api/coordination/discussions/{}", encode(id))
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+/// What is read of `escalation`, which is an object of the graph's own making.
+#[derive(Deserialize)]
+struct Escalation {
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    options: Vec<String>,
 }
 
-fn print_discussion(discussion: &Value) -> Result<()> {
-    let (kind, status) = (text(&discussion["kind"]), text(&discussion["status"]));
-    output::print_line(&format!("{}  {kind}  {status}", bold(text(&discussion["topic"]))))?;
-    for entry in discussion["entries"].as_array().into_iter().flatten() {
-        let round = entry["round"].as_i64().filter(|round| *round > 1);
+/// What is read of a decision, whoever made it.
+#[derive(Default, Deserialize)]
+struct Decision {
+    text: Option<String>,
+    decision: Option<String>,
+}
+
+fn print_discussion(discussion: &DiscussionView) -> Result<()> {
+    let (kind, status) = (&discussion.kind, &discussion.status);
+    output::print_line(&format!("{}  {kind}  {status}", bold(&discussion.topic)))?;
+    for entry in &discussion.entries {
+        let round = entry.round.filter(|round| *round > 1);
         let round = round.map(|round| format!(", round {round}")).unwrap_or_default();
-        let what = dim(&format!("{}{round}", text(&entry["entryType"])));
-        output::print_line(&format!(
-            "\n{}  {what}\n{}",
-            bold(text(&entry["agent"])),
-            text(&entry["content"])
-        ))?;
-        if let Some(option) = entry["option"].as_str() {
+        let what = dim(&format!("{}{round}", entry.entry_type));
+        output::print_line(&format!("\n{}  {what}\n{}", bold(&entry.agent), entry.content))?;
+        if let Some(option) = &entry.option {
             output::print_line(&format!("for: {option}"))?;
         }
     }
-    let escalation = &discussion["escalation"];
-    if status == "escalated" && escalation.is_object() {
-        output::print_line(&format!("\nA person has to decide: {}", text(&escalation["reason"])))?;
-        for option in escalation["options"].as_array().into_iter().flatten() {
-            output::print_line(&format!("  - {}", text(option)))?;
+    let escalation = discussion.escalation.as_ref().and_then(|given| Escalation::deserialize(given).ok());
+    if let Some(escalation) = escalation.filter(|_| status == "escalated") {
+        output::print_line(&format!("\nA person has to decide: {}", escalation.reason))?;
+        for option in escalation.options {
+            output::print_line(&format!("  - {option}"))?;
         }
     }
-    for (name, said) in [("decided by a person", "decidedByPerson"), ("decision", "finalDecision")] {
-        if discussion[said].is_object() {
-            let decision = &discussion[said];
-            let words = decision["text"].as_str().or(decision["decision"].as_str());
-            let words = words.map_or_else(|| decision.to_string(), str::to_owned);
+    for (name, decision) in
+        [("decided by a person", &discussion.decided_by_person), ("decision", &discussion.final_decision)]
+    {
+        if let Some(given) = decision.as_ref().filter(|decision| decision.is_object()) {
+            let Decision { text, decision } = Decision::deserialize(given).unwrap_or_default();
+            let words = text.or(decision).unwrap_or_else(|| given.to_string());
             output::print_line(&format!("\n{name}: {words}"))?;
         }
     }

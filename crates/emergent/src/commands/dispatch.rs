@@ -5,11 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use emergent_wire::dispatch::{self as wire, DispatchResponse, DryRunView};
 use serde_json::{Map, Value};
 
-use super::{agent::to_camel_case, watch_workflow};
+use super::{agent::to_camel_case, parse_flag, watch_workflow};
 use crate::{
-    client::Client,
+    client::{Client, Received},
     error::{Error, Result},
     output::{self, bold, dim},
 };
@@ -35,20 +36,20 @@ pub struct Dispatch {
     dry_run: bool,
     /// Tasks at once
     #[arg(long, value_name = "N")]
-    max_concurrent: Option<u32>,
+    max_concurrent: Option<i64>,
     /// What it may cost in all, in US dollars
     #[arg(long, value_name = "DOLLARS")]
     budget_usd: Option<f64>,
     /// Tokens it may use in all
     #[arg(long, value_name = "N")]
-    budget_tokens: Option<u64>,
+    budget_tokens: Option<i64>,
     /// Who chooses agents: rules, llm or hybrid
     #[arg(long, value_name = "WAY")]
     selector: Option<String>,
-    /// Let a model look at what each task brought
+    /// Have a model evaluate each result before the task completes
     #[arg(long)]
     evaluate: bool,
-    /// Who chooses what a task is told of the work before it: rules or llm
+    /// How earlier results are chosen for a task's prompt: rules or llm
     #[arg(long, value_name = "WAY")]
     threading: Option<String>,
     /// What a failure means for the rest: skip or escalate
@@ -61,46 +62,51 @@ pub struct Dispatch {
 
 impl Dispatch {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
-        let (follow, dry_run) = (self.follow, self.dry_run);
+        let follow = self.follow;
         let body = self.body()?;
-        let done: Value = client.post("/api/coordination/dispatch", &body).await?.data().await?;
-        if dry_run {
-            return if as_json { output::print_json(&done) } else { print_dry_run(&done) };
-        }
-        let id = done["workflowId"].as_str().unwrap_or_default();
+        let done: Received<DispatchResponse> =
+            client.post("/api/coordination/dispatch", &body).await?.data().await?;
+        let id = match &*done {
+            DispatchResponse::Checked(_) if as_json => return output::print_json(&done),
+            DispatchResponse::Checked(checked) => return print_dry_run(checked),
+            DispatchResponse::Started(started) => started.workflow_id.to_string(),
+        };
         if follow {
-            return watch_workflow::follow(client, id, as_json).await;
+            return watch_workflow::follow(client, &id, as_json).await;
         }
         if as_json {
             output::print_json(&done)?;
         } else {
             output::print_line(&format!("workflow {id} is started"))?;
         }
-        watch_workflow::warn_if_not_driven(client, id);
+        watch_workflow::warn_if_not_driven(client, &id);
         Ok(())
     }
 
-    fn body(self) -> Result<Value> {
+    /// What the file says, with what the flags say over it. The file is passed on as it is, so that
+    /// the server names whatever is wrong in it.
+    fn body(self) -> Result<Map<String, Value>> {
         let mut body = match &self.tasks {
             Some(file) => read(file)?,
             None => Map::new(),
         };
-        let mut put = |name: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                body.insert(name.to_owned(), value);
-            }
+        let flags = wire::Dispatch {
+            description: self.text,
+            tasks: None,
+            max_concurrent: self.max_concurrent,
+            budget_usd: self.budget_usd,
+            budget_tokens: self.budget_tokens,
+            selector: parse_flag("--selector", self.selector.as_deref())?,
+            evaluate: self.evaluate,
+            threading: parse_flag("--threading", self.threading.as_deref())?,
+            on_failure: parse_flag("--on-failure", self.on_failure.as_deref())?,
+            planner: self.planner,
+            dry_run: self.dry_run,
         };
-        put("description", self.text.map(Value::from));
-        put("maxConcurrent", self.max_concurrent.map(Value::from));
-        put("budgetUsd", self.budget_usd.map(Value::from));
-        put("budgetTokens", self.budget_tokens.map(Value::from));
-        put("selector", self.selector.map(Value::from));
-        put("evaluate", self.evaluate.then_some(Value::Bool(true)));
-        put("threading", self.threading.map(Value::from));
-        put("onFailure", self.on_failure.map(Value::from));
-        put("planner", self.planner.map(Value::from));
-        put("dryRun", self.dry_run.then_some(Value::Bool(true)));
-        Ok(Value::Object(body))
+        if let Ok(Value::Object(flags)) = serde_json::to_value(flags) {
+            body.extend(flags);
+        }
+        Ok(body)
     }
 }
 
@@ -136,29 +142,24 @@ fn parse(text: &str) -> std::result::Result<Map<String, Value>, String> {
     }
 }
 
-fn print_dry_run(checked: &Value) -> Result<()> {
-    if let Some(planner) = checked["planner"].as_str() {
+fn print_dry_run(checked: &DryRunView) -> Result<()> {
+    if let Some(planner) = &checked.planner {
         return output::print_line(&format!("{} would plan; the tasks are known after that", bold(planner)));
     }
-    let first: Vec<&str> =
-        checked["first"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut rows = Vec::new();
-    for (at, layer) in checked["layers"].as_array().into_iter().flatten().enumerate() {
-        for task in layer.as_array().into_iter().flatten() {
-            let text = |name: &str| task[name].as_str().unwrap_or_default().to_owned();
-            let waits: Vec<&str> =
-                task["blockedBy"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    for (at, layer) in checked.layers.iter().enumerate() {
+        for task in layer {
             rows.push(vec![
                 (at + 1).to_string(),
-                text("key"),
-                if task["agent"].is_null() { "–".to_owned() } else { text("agent") },
-                waits.join(", "),
-                text("reason"),
+                task.key.clone(),
+                task.agent.clone().unwrap_or_else(|| "–".to_owned()),
+                task.blocked_by.join(", "),
+                task.reason.clone(),
             ]);
         }
     }
     output::print_table(&["LAYER", "TASK", "AGENT", "WAITS FOR", "WHY THAT AGENT"], &rows)?;
-    output::print_line(&dim(&format!("first: {}", first.join(", "))))
+    output::print_line(&dim(&format!("first: {}", checked.first.join(", "))))
 }
 
 #[cfg(test)]
@@ -178,7 +179,7 @@ mod tests {
             assert_eq!(Value::Object(parse(text).unwrap()), wanted, "{text}");
         }
         let whole = parse("max_concurrent: 2\ntasks: [{ key: a }]").unwrap();
-        assert_eq!(whole["maxConcurrent"], 2);
+        assert_eq!(whole.get("maxConcurrent"), Some(&json!(2)));
         for wrong in ["just words", "description: x", "tasks: none", "[", ""] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -1,13 +1,21 @@
-//! `emergent graph`: look into the graph, fill it, take it along.
+//! `emergent graph`: search, traverse, import and export the knowledge graph.
 
-use serde_json::{Value, json};
+use emergent_domain::{json::JsonObject, query::Direction};
+use emergent_wire::{
+    author::AuthorView,
+    object::ObjectView,
+    search::{SearchObjects, SearchView},
+    traverse::{NodeView, TraversalView, Traverse},
+};
+use serde::Deserialize;
+use uuid::Uuid;
 
 use super::{
-    encode,
+    encode, parse_flag,
     transfer::{Export, Import},
 };
 use crate::{
-    client::Client,
+    client::{Client, Received},
     error::{Error, Result},
     output::{self, bold, dim, first_line},
 };
@@ -33,21 +41,21 @@ pub enum Graph {
         #[arg(long = "label", value_name = "LABEL")]
         labels: Vec<String>,
         #[arg(long, default_value_t = 10)]
-        limit: u32,
+        limit: i64,
     },
     /// Walk from an object, breadth first
     Traverse {
         /// An id, or TYPE/KEY
         object: String,
         #[arg(long, default_value_t = 1)]
-        depth: u32,
+        depth: usize,
         #[arg(long, default_value = "both", value_parser = ["out", "in", "both"])]
         direction: String,
         /// Only edges of this type (may be repeated)
         #[arg(long = "type", value_name = "TYPE")]
         types: Vec<String>,
         #[arg(long, default_value_t = 200)]
-        max_nodes: u32,
+        max_nodes: usize,
     },
     /// One object, with its edges
     Show {
@@ -67,33 +75,56 @@ impl Graph {
             Graph::Import(import) => import.run(client, as_json).await,
             Graph::Export(export) => export.run(client).await,
             Graph::Search { query, mode, types, labels, limit } => {
-                let body =
-                    json!({ "query": query, "mode": mode, "types": types, "labels": labels, "limit": limit });
-                let found: Value = client.post("/api/graph/search", &body).await?.data().await?;
+                let body = SearchObjects {
+                    query,
+                    mode: parse_flag("--mode", Some(&mode))?.unwrap_or_default(),
+                    types,
+                    labels,
+                    status: None,
+                    filters: Vec::new(),
+                    limit: Some(limit),
+                    weights: None,
+                };
+                let found: Received<SearchView> =
+                    client.post("/api/graph/search", &body).await?.data().await?;
                 if as_json { output::print_json(&found) } else { print_hits(&found) }
             }
             Graph::Traverse { object, depth, direction, types, max_nodes } => {
                 let id = resolve_object(client, &object).await?;
-                let body = json!({ "startIds": [id], "maxDepth": depth, "direction": direction,
-                    "relationshipTypes": types, "maxNodes": max_nodes });
-                let walked: Value = client.post("/api/graph/traverse", &body).await?.data().await?;
+                let body = Traverse {
+                    direction: parse_flag("--direction", Some(&direction))?.unwrap_or_default(),
+                    max_depth: Some(depth),
+                    relationship_types: types,
+                    max_nodes: Some(max_nodes),
+                    ..traverse_from(id)
+                };
+                let walked: Received<TraversalView> =
+                    client.post("/api/graph/traverse", &body).await?.data().await?;
                 if as_json { output::print_json(&walked) } else { print_traversal(&walked) }
             }
             Graph::Show { object } => {
                 let id = resolve_object(client, &object).await?;
-                let found: Value = client.get(&format!("/api/graph/objects/{id}")).await?.data().await?;
+                let found: Received<ObjectView> =
+                    client.get(&format!("/api/graph/objects/{id}")).await?.data().await?;
                 if as_json {
                     return output::print_json(&found);
                 }
-                output::print_line(&bold(&title(&found)))?;
+                output::print_line(&bold(&title(
+                    &found.type_,
+                    found.key.as_deref(),
+                    found.id,
+                    &found.properties,
+                )))?;
                 output::print_json(&found)?;
-                let body = json!({ "startIds": [id], "maxDepth": 1, "maxNodes": 100 });
-                let walked: Value = client.post("/api/graph/traverse", &body).await?.data().await?;
+                let body = Traverse { max_depth: Some(1), max_nodes: Some(100), ..traverse_from(id) };
+                let walked: Received<TraversalView> =
+                    client.post("/api/graph/traverse", &body).await?.data().await?;
                 print_traversal(&walked)
             }
             Graph::History { object } => {
                 let id = resolve_object(client, &object).await?;
-                let versions = client.get_all_pages(&format!("/api/graph/objects/{id}/history")).await?;
+                let versions: Vec<Received<ObjectView>> =
+                    client.get_all_pages(&format!("/api/graph/objects/{id}/history")).await?;
                 if as_json { output::print_json(&versions) } else { print_history(&versions) }
             }
         }
@@ -101,101 +132,148 @@ impl Graph {
 }
 
 /// An id as it is; `Type/key` looked up.
-async fn resolve_object(client: &Client, object: &str) -> Result<String> {
-    let Some((type_, key)) = object.split_once('/') else { return Ok(encode(object)) };
+async fn resolve_object(client: &Client, object: &str) -> Result<Uuid> {
+    let Some((type_, key)) = object.split_once('/') else {
+        let wrong = |why| Error::Usage(format!("`{object}` is neither an id nor TYPE/KEY: {why}"));
+        return object.parse().map_err(wrong);
+    };
     let path = format!("/api/graph/objects?type={}&key={}&limit=1", encode(type_), encode(key));
-    let found: Vec<Value> = client.get(&path).await?.data().await?;
-    match found.first().and_then(|object| object["id"].as_str()) {
-        Some(id) => Ok(id.to_owned()),
+    let found: Vec<ObjectView> = client.get(&path).await?.data().await?;
+    match found.first() {
+        Some(object) => Ok(object.id),
         None => Err(Error::Usage(format!("there is no {type_} with the key `{key}` in this project"))),
     }
 }
 
+fn traverse_from(id: Uuid) -> Traverse {
+    Traverse {
+        start_ids: vec![id.into()],
+        direction: Direction::default(),
+        max_depth: None,
+        relationship_types: Vec::new(),
+        object_types: Vec::new(),
+        max_nodes: None,
+        max_edges: None,
+        as_of: None,
+    }
+}
+
+/// The properties that most types have, by which people know an object.
+#[derive(Default, Deserialize)]
+struct KnownProperties {
+    #[serde(default, deserialize_with = "text_or_none")]
+    name: Option<String>,
+    #[serde(default, deserialize_with = "text_or_none")]
+    title: Option<String>,
+    #[serde(default, deserialize_with = "text_or_none")]
+    label: Option<String>,
+    #[serde(default, deserialize_with = "text_or_none")]
+    topic: Option<String>,
+    #[serde(default, deserialize_with = "text_or_none")]
+    description: Option<String>,
+    #[serde(default, deserialize_with = "text_or_none")]
+    summary: Option<String>,
+    #[serde(default, deserialize_with = "text_or_none")]
+    content: Option<String>,
+}
+
+impl KnownProperties {
+    fn of(properties: &JsonObject) -> Self {
+        serde_json::from_str(properties.as_str()).unwrap_or_default()
+    }
+
+    fn name(self) -> Option<String> {
+        self.name.or(self.title).or(self.label).or(self.topic)
+    }
+
+    fn text(self) -> Option<String> {
+        self.description.or(self.summary).or(self.content)
+    }
+}
+
+/// A project may keep anything under these names: what is no text is left out.
+fn text_or_none<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    Ok(match serde_json::Value::deserialize(from)? {
+        serde_json::Value::String(text) => Some(text),
+        _ => None,
+    })
+}
+
 /// `Person/ada-lovelace  Ada Lovelace`, or what there is of it.
-fn title(object: &Value) -> String {
-    let type_ = object["type"].as_str().unwrap_or_default();
-    let key = object["key"].as_str().or_else(|| object["id"].as_str()).unwrap_or_default();
-    format!("{type_}/{key}{}", name(object).map(|name| format!("  {name}")).unwrap_or_default())
+fn title(type_: &str, key: Option<&str>, id: Uuid, properties: &JsonObject) -> String {
+    let key = key.map_or_else(|| id.to_string(), str::to_owned);
+    let name = KnownProperties::of(properties).name().map(|name| format!("  {name}")).unwrap_or_default();
+    format!("{type_}/{key}{name}")
 }
 
-fn name(object: &Value) -> Option<&str> {
-    ["name", "title", "label", "topic"].iter().find_map(|property| object["properties"][property].as_str())
-}
-
-fn print_hits(found: &Value) -> Result<()> {
-    let hits = found["hits"].as_array().cloned().unwrap_or_default();
-    if hits.is_empty() {
+fn print_hits(found: &SearchView) -> Result<()> {
+    if found.hits.is_empty() {
         return output::print_line("nothing found");
     }
-    for (at, hit) in hits.iter().enumerate() {
-        let object = &hit["object"];
-        let channels: Vec<_> = ["text", "vector"]
-            .iter()
-            .filter_map(|channel| {
-                hit["channels"][channel]["rank"].as_u64().map(|rank| format!("{channel} #{rank}"))
-            })
+    for (at, hit) in found.hits.iter().enumerate() {
+        let object = &hit.object;
+        let channels: Vec<_> = [("text", &hit.channels.text), ("vector", &hit.channels.vector)]
+            .into_iter()
+            .filter_map(|(name, channel)| channel.as_ref().map(|channel| format!("{name} #{}", channel.rank)))
             .collect();
         output::print_line(&format!(
             "{:>3}  {}  {}",
             at + 1,
-            bold(&title(object)),
+            bold(&title(&object.type_, object.key.as_deref(), object.id, &object.properties)),
             dim(&channels.join(", "))
         ))?;
-        if let Some(text) =
-            ["description", "summary", "content"].iter().find_map(|p| object["properties"][p].as_str())
-        {
-            output::print_line(&format!("     {}", first_line(text, 100)))?;
+        if let Some(text) = KnownProperties::of(&object.properties).text() {
+            output::print_line(&format!("     {}", first_line(&text, 100)))?;
         }
     }
     Ok(())
 }
 
 /// A tree by depth: each node under the edge that led to it.
-fn print_traversal(walked: &Value) -> Result<()> {
-    let nodes = walked["nodes"].as_array().cloned().unwrap_or_default();
-    let edges = walked["edges"].as_array().cloned().unwrap_or_default();
-    let node = |id: &Value| nodes.iter().find(|node| node["id"] == *id);
-    for one in &nodes {
-        let depth = one["depth"].as_u64().unwrap_or(0);
-        let indent = "  ".repeat(usize::try_from(depth).unwrap_or(0));
+fn print_traversal(walked: &TraversalView) -> Result<()> {
+    let TraversalView { nodes, edges, truncated } = walked;
+    let node = |id: Uuid| nodes.iter().find(|node| node.id == id);
+    let name = |node: &NodeView| KnownProperties::of(&node.properties).name().or_else(|| node.key.clone());
+    for one in nodes {
+        let indent = "  ".repeat(one.depth);
         let by = edges.iter().find_map(|edge| {
-            let (here, other, arrow) = if edge["toId"] == one["id"] {
-                (true, node(&edge["fromId"])?, "→")
+            let (here, other, arrow) = if edge.to_id == one.id {
+                (true, node(edge.from_id)?, "→")
             } else {
-                (edge["fromId"] == one["id"], node(&edge["toId"])?, "←")
+                (edge.from_id == one.id, node(edge.to_id)?, "←")
             };
-            let nearer = other["depth"].as_u64().unwrap_or(0) + 1 == depth;
-            let from = name(other).or_else(|| other["key"].as_str()).unwrap_or("…");
-            (here && nearer).then(|| format!("{from} {arrow} {}", edge["type"].as_str().unwrap_or_default()))
+            let nearer = other.depth + 1 == one.depth;
+            let from = name(other).unwrap_or_else(|| "…".to_owned());
+            (here && nearer).then(|| format!("{from} {arrow} {}", edge.type_))
         });
-        output::print_line(&format!("{indent}{}  {}", bold(&title(one)), dim(&by.unwrap_or_default())))?;
+        let title = title(&one.type_, one.key.as_deref(), one.id, &one.properties);
+        output::print_line(&format!("{indent}{}  {}", bold(&title), dim(&by.unwrap_or_default())))?;
     }
-    let cut = if walked["truncated"] == true { ", cut by a limit" } else { "" };
+    let cut = if *truncated { ", cut by a limit" } else { "" };
     output::print_line(&dim(&format!("{} objects, {} edges{cut}", nodes.len(), edges.len())))
 }
 
-fn print_history(versions: &[Value]) -> Result<()> {
-    let text = |value: &Value| value.as_str().unwrap_or("–").to_owned();
+fn print_history(versions: &[Received<ObjectView>]) -> Result<()> {
     let rows: Vec<_> = versions
         .iter()
         .map(|version| {
-            let author = &version["author"];
-            let by = match author["type"].as_str() {
-                Some("run") => format!("run {}", text(&author["runId"])),
-                Some("token") => format!("token {}", text(&author["id"])),
-                _ => "system".to_owned(),
+            let by = match &version.author {
+                AuthorView::Run { run_id, .. } => format!("run {run_id}"),
+                AuthorView::Token { id } => format!("token {id}"),
+                AuthorView::System => "system".to_owned(),
             };
-            let what = if version["deletedAt"].is_string() {
-                "deleted".to_owned()
-            } else {
-                version["properties"].to_string()
+            let what = match version.deleted_at {
+                Some(_) => "deleted",
+                None => version.properties.as_str(),
             };
-            vec![version["version"].to_string(), text(&version["updatedAt"]), by, first_line(&what, 80)]
+            vec![version.version.to_string(), version.updated_at.to_string(), by, first_line(what, 80)]
         })
         .collect();
     output::print_table(&["VERSION", "WRITTEN", "BY", "PROPERTIES"], &rows)?;
-    for version in versions.iter().filter(|version| version["reason"].is_string()) {
-        output::print_line(&dim(&format!("version {}: {}", version["version"], text(&version["reason"]))))?;
+    for version in versions {
+        if let Some(reason) = &version.reason {
+            output::print_line(&dim(&format!("version {}: {reason}", version.version)))?;
+        }
     }
     Ok(())
 }

@@ -2,12 +2,12 @@
 
 use std::{io::Read, path::PathBuf};
 
-use axum::http::Method;
+use emergent_wire::mcp_server::{InspectionView, McpServerView, McpToolView, UpdateMcpServer};
 use serde_json::{Value, json};
 
-use super::encode;
+use super::{encode, parse_flag};
 use crate::{
-    client::Client,
+    client::{Client, Received},
     error::{Error, Result},
     output::{self, bold, dim, duration, green, red},
 };
@@ -36,7 +36,7 @@ pub enum McpServer {
     Inspect { name: String },
     /// The tools of a server as they were last listed
     Tools { name: String },
-    /// Take a tool that changed as it is now
+    /// Accept a changed tool and pin its new definition
     Accept { name: String, tool: String },
     /// Switch a server on or off, or change how its tools are pinned and how long they may take
     Set {
@@ -60,17 +60,17 @@ impl McpServer {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             McpServer::Add { file } => {
-                let made: Value = client.post(PATH, &read(&file)?).await?.data().await?;
+                let made: Received<McpServerView> = client.post(PATH, &read(&file)?).await?.data().await?;
                 if as_json {
                     return output::print_json(&made);
                 }
-                let name = text(&made["name"]);
+                let name = &made.name;
                 output::print_line(&format!(
                     "{name} is added; `emergent mcp-server inspect {name}` reaches for it"
                 ))
             }
             McpServer::List => {
-                let servers = client.get_all_pages(PATH).await?;
+                let servers: Vec<Received<McpServerView>> = client.get_all_pages(PATH).await?;
                 if as_json {
                     return output::print_json(&servers);
                 }
@@ -79,7 +79,7 @@ impl McpServer {
                         "No external MCP servers. `emergent mcp-server add --help` shows how.",
                     );
                 }
-                let rows: Vec<_> = servers.iter().map(row).collect();
+                let rows: Vec<_> = servers.iter().map(|server| row(server)).collect();
                 output::print_table(
                     &["NAME", "TRANSPORT", "STATUS", "TOOLS", "HELD BACK", "PRODUCT", "AT"],
                     &rows,
@@ -91,19 +91,24 @@ impl McpServer {
             }
             McpServer::Inspect { name } => {
                 let server = resolve_server(client, &name).await?;
-                let seen: Value =
+                let seen: Received<InspectionView> =
                     client.post(&server_path(&server, "/inspect"), &json!({})).await?.data().await?;
                 if as_json { output::print_json(&seen) } else { show_inspection(&server, &seen) }
             }
             McpServer::Tools { name } => {
                 let server = resolve_server(client, &name).await?;
-                let tools: Vec<Value> = client.get(&server_path(&server, "/tools")).await?.data().await?;
-                if as_json { output::print_json(&tools) } else { show_tools(&tools) }
+                let tools: Vec<Received<McpToolView>> =
+                    client.get(&server_path(&server, "/tools")).await?.data().await?;
+                if as_json {
+                    output::print_json(&tools)
+                } else {
+                    show_tools(tools.iter().map(|tool| &**tool))
+                }
             }
             McpServer::Accept { name, tool } => {
                 let server = resolve_server(client, &name).await?;
                 let path = server_path(&server, &format!("/tools/{}/accept", encode(&tool)));
-                let accepted: Value = client.post(&path, &json!({})).await?.data().await?;
+                let accepted: Received<McpToolView> = client.post(&path, &json!({})).await?.data().await?;
                 if as_json {
                     output::print_json(&accepted)
                 } else {
@@ -112,35 +117,27 @@ impl McpServer {
             }
             McpServer::Set { name, enabled, pin, timeout } => {
                 let server = resolve_server(client, &name).await?;
-                let given = [
-                    ("enabled", json!(enabled)),
-                    ("pinPolicy", json!(pin)),
-                    ("timeoutSeconds", json!(timeout)),
-                ];
-                let body: serde_json::Map<_, _> = given
-                    .into_iter()
-                    .filter(|(_, value)| !value.is_null())
-                    .map(|(k, v)| (k.to_owned(), v))
-                    .collect();
-                if body.is_empty() {
+                if enabled.is_none() && pin.is_none() && timeout.is_none() {
                     return Err(Error::Usage("say what to set: --enabled, --pin or --timeout".to_owned()));
                 }
-                let body = Some(Value::Object(body).to_string());
-                let answer = client
-                    .send_raw(Method::PATCH, &server_path(&server, ""), &[], body)
-                    .await?
-                    .error_for_status()
-                    .await?;
-                let after: Value = answer.data().await?;
+                let body = UpdateMcpServer {
+                    enabled,
+                    pin_policy: parse_flag("--pin", pin.as_deref())?,
+                    timeout_seconds: timeout,
+                    ..UpdateMcpServer::default()
+                };
+                let after: Received<McpServerView> =
+                    client.patch(&server_path(&server, ""), &body).await?.data().await?;
                 if as_json { output::print_json(&after) } else { show(&after) }
             }
             McpServer::Remove { name } => {
                 let server = resolve_server(client, &name).await?;
-                let gone: Value = client.delete(&server_path(&server, "")).await?.data().await?;
+                let gone: Received<McpServerView> =
+                    client.delete(&server_path(&server, "")).await?.data().await?;
                 if as_json {
                     output::print_json(&gone)
                 } else {
-                    output::print_line(&format!("{} is removed", text(&gone["name"])))
+                    output::print_line(&format!("{} is removed", gone.name))
                 }
             }
         }
@@ -173,11 +170,11 @@ fn read(file: &PathBuf) -> Result<Value> {
     Ok(value)
 }
 
-async fn resolve_server(client: &Client, named: &str) -> Result<Value> {
-    let servers = client.get_all_pages(PATH).await?;
-    let found = servers.iter().find(|server| server["name"] == named || server["id"] == named);
+async fn resolve_server(client: &Client, named: &str) -> Result<Received<McpServerView>> {
+    let servers: Vec<Received<McpServerView>> = client.get_all_pages(PATH).await?;
+    let found = servers.iter().find(|server| server.name == named || server.id.to_string() == named);
     found.cloned().ok_or_else(|| {
-        let names: Vec<_> = servers.iter().map(|server| text(&server["name"])).collect();
+        let names: Vec<_> = servers.iter().map(|server| server.name.as_str()).collect();
         let known = if names.is_empty() {
             "there are none".to_owned()
         } else {
@@ -187,79 +184,71 @@ async fn resolve_server(client: &Client, named: &str) -> Result<Value> {
     })
 }
 
-fn server_path(server: &Value, rest: &str) -> String {
-    format!("{PATH}/{}{rest}", text(&server["id"]))
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+fn server_path(server: &McpServerView, rest: &str) -> String {
+    format!("{PATH}/{}{rest}", server.id)
 }
 
 /// The program with its arguments, or the address.
-fn target_label(server: &Value) -> String {
-    match server["url"].as_str() {
-        Some(url) => url.to_owned(),
+fn target_label(server: &McpServerView) -> String {
+    match &server.url {
+        Some(url) => url.clone(),
         None => {
-            let args = server["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            std::iter::once(text(&server["command"])).chain(args).collect::<Vec<_>>().join(" ")
+            let args = server.args.iter().flatten().map(String::as_str);
+            let command = server.command.as_deref().unwrap_or_default();
+            std::iter::once(command).chain(args).collect::<Vec<_>>().join(" ")
         }
     }
 }
 
-fn row(server: &Value) -> Vec<String> {
-    let plain = |field: &str| text(&server[field]).to_owned();
-    let number = |field: &str| server[field].to_string();
+fn row(server: &McpServerView) -> Vec<String> {
     vec![
-        plain("name"),
-        plain("transport"),
-        plain("status"),
-        number("toolCount"),
-        number("heldBack"),
-        plain("product"),
+        server.name.clone(),
+        server.transport.to_string(),
+        server.status.clone(),
+        server.tool_count.to_string(),
+        server.held_back.to_string(),
+        server.product.clone().unwrap_or_default(),
         target_label(server),
     ]
 }
 
-fn show(server: &Value) -> Result<()> {
-    output::print_line(&format!("{}  {}", bold(text(&server["name"])), dim(text(&server["id"]))))?;
-    let mut rows = vec![("at", target_label(server)), ("status", text(&server["status"]).to_owned())];
-    if let Some(error) = server["lastError"].as_str() {
+fn show(server: &McpServerView) -> Result<()> {
+    output::print_line(&format!("{}  {}", bold(&server.name), dim(&server.id.to_string())))?;
+    let mut rows = vec![("at", target_label(server)), ("status", server.status.clone())];
+    if let Some(error) = &server.last_error {
         rows.push(("last error", red(error)));
     }
-    rows.push(("tools", format!("{}, {} held back", server["toolCount"], server["heldBack"])));
-    rows.push(("pinned", text(&server["pinPolicy"]).to_owned()));
-    rows.push(("timeout", format!("{} s", server["timeoutSeconds"])));
-    if let Some(product) = server["product"].as_str() {
-        rows.push(("product", product.to_owned()));
+    rows.push(("tools", format!("{}, {} held back", server.tool_count, server.held_back)));
+    rows.push(("pinned", server.pin_policy.to_string()));
+    rows.push(("timeout", format!("{} s", server.timeout_seconds)));
+    if let Some(product) = &server.product {
+        rows.push(("product", product.clone()));
     }
-    for (name, values) in [("env", &server["env"]), ("headers", &server["headers"])] {
-        for (key, value) in values.as_object().into_iter().flatten() {
-            rows.push((name, format!("{key}: {}", text(value))));
-        }
-    }
+    rows.extend(server.env.iter().map(|(key, value)| ("env", format!("{key}: {value}"))));
+    let headers = server.headers.iter().flatten();
+    rows.extend(headers.map(|(key, value)| ("headers", format!("{key}: {value}"))));
     rows.iter().try_for_each(|(name, value)| output::print_line(&format!("  {name:<11} {value}")))
 }
 
-fn show_inspection(server: &Value, seen: &Value) -> Result<()> {
-    let name = text(&server["name"]);
-    if seen["reachable"] != true {
-        output::print_line(&format!("{} {name} {}", red("✗"), text(&seen["error"])))?;
+fn show_inspection(server: &McpServerView, seen: &InspectionView) -> Result<()> {
+    let name = &server.name;
+    if !seen.reachable {
+        let why = seen.error.as_deref().unwrap_or_default();
+        output::print_line(&format!("{} {name} {why}", red("✗")))?;
         return Err(Error::Usage(format!("`{name}` could not be used")));
     }
-    let (protocol, took) =
-        (text(&seen["protocol"]), duration(seen["durationMs"].as_u64().unwrap_or_default()));
+    let (protocol, took) = (seen.protocol.as_deref().unwrap_or_default(), duration(seen.duration_ms));
     output::print_line(&format!("{} {name} speaks MCP {protocol}, answered in {took}", green("✓")))?;
-    let tools: Vec<Value> = seen["tools"].as_array().cloned().unwrap_or_default();
-    show_tools(&tools)
+    show_tools(&seen.tools)
 }
 
-fn show_tools(tools: &[Value]) -> Result<()> {
+fn show_tools<'a>(tools: impl IntoIterator<Item = &'a McpToolView>) -> Result<()> {
     let rows: Vec<_> = tools
-        .iter()
+        .into_iter()
         .map(|tool| {
-            let status = if tool["heldBack"] == true { "held back" } else { text(&tool["status"]) };
-            let said = text(&tool["description"]).lines().next().unwrap_or_default();
-            vec![text(&tool["name"]).to_owned(), status.to_owned(), said.chars().take(80).collect()]
+            let status = if tool.held_back { "held back" } else { tool.status.as_str() };
+            let said = tool.description.lines().next().unwrap_or_default();
+            vec![tool.name.clone(), status.to_owned(), said.chars().take(80).collect()]
         })
         .collect();
     output::print_table(&["TOOL", "STATUS", "DESCRIPTION"], &rows)

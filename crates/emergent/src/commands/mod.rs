@@ -22,6 +22,17 @@ mod watch_run;
 mod watch_workflow;
 pub mod workflow;
 
+use serde::de::{DeserializeOwned, IntoDeserializer};
+
+use crate::error::{Error, Result};
+
+/// The value of a flag as the type of its field, or which flag is wrong.
+fn parse_flag<T: DeserializeOwned>(flag: &str, given: Option<&str>) -> Result<Option<T>> {
+    let Some(given) = given else { return Ok(None) };
+    let read = T::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(given));
+    read.map(Some).map_err(|why| Error::Usage(format!("{flag} `{given}`: {why}")))
+}
+
 /// Percent-encodes what goes into a path or a query.
 pub fn encode(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {

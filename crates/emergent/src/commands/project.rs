@@ -1,8 +1,12 @@
 //! `emergent project`: the tenants of a server.
 
-use serde_json::{Value, json};
+use emergent_wire::project::{CreateProject, ProjectView};
 
-use crate::{client::Client, error::Result, output};
+use crate::{
+    client::{Client, Received},
+    error::Result,
+    output,
+};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Project {
@@ -21,16 +25,16 @@ impl Project {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Project::List => {
-                let projects = client.get_all_pages("/api/projects").await?;
+                let projects: Vec<Received<ProjectView>> = client.get_all_pages("/api/projects").await?;
                 if as_json {
                     return output::print_json(&projects);
                 }
-                let rows: Vec<_> = projects.iter().map(row).collect();
+                let rows: Vec<_> = projects.iter().map(|project| row(project)).collect();
                 output::print_table(&["ID", "NAME", "STRICT", "MADE"], &rows)
             }
             Project::Create { name, strict } => {
-                let body = json!({ "name": name, "strict": strict });
-                let made: Value = client.post("/api/projects", &body).await?.data().await?;
+                let body = CreateProject { name, strict };
+                let made: Received<ProjectView> = client.post("/api/projects", &body).await?.data().await?;
                 if as_json {
                     output::print_json(&made)
                 } else {
@@ -41,8 +45,7 @@ impl Project {
     }
 }
 
-fn row(project: &Value) -> Vec<String> {
-    let text = |name: &str| project[name].as_str().unwrap_or_default().to_owned();
-    let strict = if project["strict"] == true { "yes" } else { "no" };
-    vec![text("id"), text("name"), strict.to_owned(), text("createdAt")]
+fn row(project: &ProjectView) -> Vec<String> {
+    let strict = if project.strict { "yes" } else { "no" };
+    vec![project.id.to_string(), project.name.clone(), strict.to_owned(), project.created_at.to_string()]
 }

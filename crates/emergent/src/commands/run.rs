@@ -1,10 +1,16 @@
-//! `emergent run`: what agents did and are doing.
+//! `emergent run`: list, inspect, cancel, resume and revert runs.
 
-use serde_json::{Value, json};
+use emergent_wire::{
+    revert::RevertView,
+    run::{ResumeRun, RunSummaryView, RunTreeView, RunView, StartedRun},
+    run_detail::RunDetailView,
+    run_message::{ContentView, RunMessageView},
+};
+use serde_json::json;
 
 use super::{agent, encode, tree, watch_run};
 use crate::{
-    client::Client,
+    client::{Client, Received},
     error::Result,
     output::{self, bold, dim, duration, first_line},
 };
@@ -58,14 +64,14 @@ impl Run {
                 let mut path = match agent {
                     Some(agent) => {
                         let agent = agent::resolve_agent(client, &agent).await?;
-                        format!("/api/admin/agents/{}/runs?limit={limit}", text(&agent["id"]))
+                        format!("/api/admin/agents/{}/runs?limit={limit}", agent.id)
                     }
                     None => format!("/api/admin/runs?limit={limit}"),
                 };
                 if let Some(status) = status {
                     path.push_str(&format!("&status={}", encode(&status)));
                 }
-                let runs: Vec<Value> = client.get(&path).await?.data().await?;
+                let runs: Vec<Received<RunView>> = client.get(&path).await?.data().await?;
                 if as_json { output::print_json(&runs) } else { show_all(&runs) }
             }
             Run::Show { run } => {
@@ -74,7 +80,8 @@ impl Run {
             }
             Run::Tree { run } => {
                 let found = resolve_run(client, &run).await?;
-                let tree: Value = client.get(&format!("{}/tree", path(&found))).await?.data().await?;
+                let tree: Received<RunTreeView> =
+                    client.get(&format!("{}/tree", path(&found))).await?.data().await?;
                 if as_json {
                     output::print_json(&tree)
                 } else {
@@ -84,164 +91,158 @@ impl Run {
             Run::Messages { run, step } => {
                 let found = resolve_run(client, &run).await?;
                 let step = step.map(|step| format!("?step={step}")).unwrap_or_default();
-                let messages = client.get_all_pages(&format!("{}/messages{step}", path(&found))).await?;
+                let messages: Vec<Received<RunMessageView>> =
+                    client.get_all_pages(&format!("{}/messages{step}", path(&found))).await?;
                 if as_json {
                     output::print_json(&messages)
                 } else {
-                    messages.iter().try_for_each(show_message)
+                    messages.iter().try_for_each(|message| show_message(message))
                 }
             }
             Run::Cancel { run } => {
                 let found = resolve_run(client, &run).await?;
-                let ended: Value =
+                let ended: Received<StartedRun> =
                     client.post(&format!("{}/cancel", path(&found)), &json!({})).await?.data().await?;
                 if as_json {
                     output::print_json(&ended)
                 } else {
-                    output::print_line(&format!("run {run} is {}", text(&ended["status"])))
+                    output::print_line(&format!("run {run} is {}", ended.status))
                 }
             }
             Run::Resume { run, input, follow } => {
                 let found = resolve_run(client, &run).await?;
-                let mut body = json!({});
-                if let Some(input) = input {
-                    body["input"] = json!(input);
-                }
-                let started: Value =
-                    client.post(&format!("{}/resume", path(&found)), &body).await?.data().await?;
-                watch_run::follow_or_print(client, text(&found["agentId"]), &started, follow, as_json).await
+                let started: Received<StartedRun> = client
+                    .post(&format!("{}/resume", path(&found)), &ResumeRun { input })
+                    .await?
+                    .data()
+                    .await?;
+                let agent = found.facts.agent_id.to_string();
+                watch_run::follow_or_print(client, &agent, &started, follow, as_json).await
             }
             Run::Revert { run } => {
                 let found = resolve_run(client, &run).await?;
-                let undone: Value =
+                let undone: Received<RevertView> =
                     client.post(&format!("{}/revert", path(&found)), &json!({})).await?.data().await?;
                 if as_json { output::print_json(&undone) } else { print_reverted(&undone) }
             }
             Run::Follow { run } => {
                 let found = resolve_run(client, &run).await?;
-                watch_run::follow(client, text(&found["agentId"]), text(&found["id"]), as_json).await
+                let (agent, run) = (found.facts.agent_id.to_string(), found.facts.id.to_string());
+                watch_run::follow(client, &agent, &run, as_json).await
             }
         }
     }
 }
 
-async fn resolve_run(client: &Client, run: &str) -> Result<Value> {
+async fn resolve_run(client: &Client, run: &str) -> Result<Received<RunDetailView>> {
     client.get(&format!("/api/admin/runs/{}", encode(run))).await?.data().await
 }
 
 /// Where a run is, below its agent.
-fn path(run: &Value) -> String {
-    format!("/api/admin/agents/{}/runs/{}", text(&run["agentId"]), text(&run["id"]))
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+fn path(run: &RunDetailView) -> String {
+    format!("/api/admin/agents/{}/runs/{}", run.facts.agent_id, run.facts.id)
 }
 
 /// `paused (step_limit)`, and whether a script played the model.
-fn status(run: &Value) -> String {
-    let mut status = text(&run["status"]).to_owned();
-    if let Some(reason) = run["reason"].as_str() {
-        status.push_str(&format!(" ({reason})"));
-    }
-    if run["rehearsal"] == true {
+fn status(run: &RunSummaryView) -> String {
+    let mut status = watch_run::status(run.status, run.reason);
+    if run.rehearsal {
         status.push_str(" [rehearsal]");
     }
     status
 }
 
-fn duration_text(run: &Value) -> String {
-    run["durationMs"].as_u64().map_or("–".to_owned(), duration)
+fn duration_text(millis: Option<i64>) -> String {
+    millis.and_then(|millis| u64::try_from(millis).ok()).map_or("–".to_owned(), duration)
 }
 
-fn show_all(runs: &[Value]) -> Result<()> {
+fn show_all(runs: &[Received<RunView>]) -> Result<()> {
     let rows: Vec<_> = runs
         .iter()
         .map(|run| {
-            let said = run["errorMessage"].as_str().or_else(|| run["summary"]["text"].as_str());
+            let facts = &run.facts;
+            let summary = facts.summary.as_ref().map(|summary| summary.text.as_str());
             vec![
-                text(&run["id"]).to_owned(),
-                text(&run["agentName"]).to_owned(),
-                status(run),
-                run["stepCount"].to_string(),
-                duration_text(run),
-                watch_run::cost(&run["tokenUsage"]).unwrap_or_else(|| "–".to_owned()),
-                first_line(said.unwrap_or_default(), 60),
+                facts.id.to_string(),
+                facts.agent_name.clone(),
+                status(facts),
+                facts.step_count.to_string(),
+                duration_text(facts.duration_ms),
+                watch_run::cost(run.token_usage.total_cost).unwrap_or_else(|| "–".to_owned()),
+                first_line(facts.error_message.as_deref().or(summary).unwrap_or_default(), 60),
             ]
         })
         .collect();
     output::print_table(&["ID", "AGENT", "STATUS", "STEPS", "TOOK", "COST", "SUMMARY"], &rows)
 }
 
-fn show(run: &Value) -> Result<()> {
-    output::print_line(&format!("{}  {}", bold(text(&run["agentName"])), status(run)))?;
-    let steps = match run["maxSteps"].as_i64() {
-        Some(most) => format!("{} of {most} a run", run["stepCount"]),
-        None => run["stepCount"].to_string(),
+fn show(run: &RunDetailView) -> Result<()> {
+    let facts = &run.facts;
+    output::print_line(&format!("{}  {}", bold(&facts.agent_name), status(facts)))?;
+    let steps = match facts.max_steps {
+        Some(most) => format!("{} of {most} a run", facts.step_count),
+        None => facts.step_count.to_string(),
     };
-    let mut facts = vec![
-        ("id", text(&run["id"]).to_owned()),
-        ("origin", text(&run["origin"]).to_owned()),
-        ("model", text(&run["model"]).to_owned()),
-        ("created", text(&run["createdAt"]).to_owned()),
-        ("took", duration_text(run)),
+    let mut lines = vec![
+        ("id", facts.id.to_string()),
+        ("origin", facts.origin.to_string()),
+        ("model", facts.model.clone()),
+        ("created", facts.created_at.to_string()),
+        ("took", duration_text(facts.duration_ms)),
         ("steps", steps),
-        ("tokens", watch_run::tokens(&run["tokenUsage"])),
-        ("loops", run["doomLoopEvents"].to_string()),
+        ("tokens", watch_run::tokens(&run.token_usage)),
+        ("loops", run.doom_loop_events.to_string()),
     ];
-    for (name, field) in [
-        ("parent", "parentRunId"),
-        ("resumes", "resumedFrom"),
-        ("resumed as", "resumedAs"),
-        ("error", "errorMessage"),
-    ] {
-        facts.extend(run[field].as_str().map(|value| (name, value.to_owned())));
-    }
-    for (name, value) in facts {
+    lines.extend(facts.parent_run_id.map(|id| ("parent", id.to_string())));
+    lines.extend(facts.resumed_from.map(|id| ("resumes", id.to_string())));
+    lines.extend(run.resumed_as.map(|id| ("resumed as", id.to_string())));
+    lines.extend(facts.error_message.clone().map(|error| ("error", error)));
+    for (name, value) in lines {
         output::print_line(&format!("  {name:<12} {value}"))?;
     }
-    for (tool, used) in run["toolCallSummary"]["byTool"].as_object().into_iter().flatten() {
-        let average = used["avgDurationMs"].as_u64().map_or("–".to_owned(), duration);
-        output::print_line(&format!("  {:<12} {} × {tool}, {average} on average", "tool", used["count"]))?;
+    for (tool, used) in &run.tool_call_summary.by_tool {
+        let average = duration_text(used.avg_duration_ms);
+        output::print_line(&format!("  {:<12} {} × {tool}, {average} on average", "tool", used.count))?;
     }
-    for child in run["childRuns"].as_array().into_iter().flatten() {
-        let (name, status) = (text(&child["agentName"]), text(&child["status"]));
-        output::print_line(&format!("  {:<12} {name}  {status}  {}", "child", dim(text(&child["id"]))))?;
+    for child in &run.child_runs {
+        let (name, status, id) = (&child.agent_name, child.status, dim(&child.id.to_string()));
+        output::print_line(&format!("  {:<12} {name}  {status}  {id}", "child"))?;
     }
-    match text(&run["summary"]["text"]) {
-        "" => Ok(()),
-        summary => output::print_line(&format!("\n{summary}")),
+    match &facts.summary {
+        Some(summary) => output::print_line(&format!("\n{}", summary.text)),
+        None => Ok(()),
     }
 }
 
-fn show_message(message: &Value) -> Result<()> {
-    let content = &message["content"];
-    let role = text(&message["role"]);
-    let head = format!("{} {}", bold(role), dim(&format!("step {}", message["stepNumber"])));
-    if role == "tool_result" {
-        let answer = first_line(&content["output"].to_string(), 200);
-        return output::print_line(&format!("{head}  {} → {answer}", text(&content["toolName"])));
-    }
+fn show_message(message: &RunMessageView) -> Result<()> {
+    let head = format!("{} {}", bold(message.role.as_str()), dim(&format!("step {}", message.step_number)));
+    let (text, calls) = match &message.content {
+        ContentView::Result(result) => {
+            let answer = first_line(&result.output.to_string(), 200);
+            return output::print_line(&format!("{head}  {} → {answer}", result.tool_name));
+        }
+        ContentView::Answer(answer) => (&answer.text, answer.tool_calls.as_slice()),
+        ContentView::Text(text) => (&text.text, &[][..]),
+    };
     output::print_line(&head)?;
-    if let Some(said) = content["text"].as_str().filter(|said| !said.is_empty()) {
-        output::print_line(said)?;
+    if !text.is_empty() {
+        output::print_line(text)?;
     }
-    for call in content["toolCalls"].as_array().into_iter().flatten() {
-        output::print_line(&format!("  → {}  {}", text(&call["toolName"]), text(&call["status"])))?;
+    for call in calls {
+        let status = call.status.map(|status| status.as_str()).unwrap_or_default();
+        output::print_line(&format!("  → {}  {status}", call.tool_name))?;
     }
     Ok(())
 }
 
-fn print_reverted(undone: &Value) -> Result<()> {
-    let count = |name: &str| undone[name].as_array().map_or(0, Vec::len);
-    output::print_line(&format!("{} undone, {} left as it is", count("undone"), count("conflicts")))?;
-    for one in undone["conflicts"].as_array().into_iter().flatten() {
-        output::print_line(&format!(
-            "  {} {}: {}",
-            text(&one["kind"]),
-            text(&one["id"]),
-            text(&one["reason"])
-        ))?;
+fn print_reverted(reverted: &RevertView) -> Result<()> {
+    output::print_line(&format!(
+        "{} undone, {} left as it is",
+        reverted.undone.len(),
+        reverted.conflicts.len()
+    ))?;
+    for one in &reverted.conflicts {
+        output::print_line(&format!("  {} {}: {}", one.kind, one.id, one.reason))?;
     }
     Ok(())
 }

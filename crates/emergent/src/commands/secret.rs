@@ -1,19 +1,20 @@
-//! `emergent secret`: what external servers are reached with. Values go in, never out.
+//! `emergent secret`: set, delete and rotate the secrets of external servers. Values are never shown.
 
 use std::io::{IsTerminal, Read};
 
-use emergent_secrets::Secret as Value;
-use serde_json::{Value as Json, json};
+use emergent_secrets::Secret as SecretValue;
+use emergent_wire::secret::{PutSecret, RotatedView, SecretView};
+use serde_json::json;
 
 use crate::{
-    client::Client,
+    client::{Client, Received},
     error::{Error, Result},
     output,
 };
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Secret {
-    /// Keep a value under a name, in the place of the one before
+    /// Set or replace a secret
     ///
     /// The value is read from standard input, or asked for without showing it. It is never an
     /// argument: those are seen by everybody on the machine and kept by shells.
@@ -47,33 +48,35 @@ impl Secret {
             )),
             Secret::Set { name, .. } => {
                 let value = read_secret(&name)?;
-                let body = json!({ "value": value.expose() });
-                let kept: Json = client.put(&path(&name), &body).await?.data().await?;
-                let said = match kept["version"].as_i64() {
-                    Some(1) => format!("{name} is set"),
+                let body = PutSecret { value: value.expose().to_owned() };
+                let kept: Received<SecretView> = client.put(&path(&name), &body).await?.data().await?;
+                let said = match kept.version {
+                    1 => format!("{name} is set"),
                     _ => format!("{name} has another value"),
                 };
                 if as_json { output::print_json(&kept) } else { output::print_line(&said) }
             }
             Secret::List => {
-                let secrets: Vec<Json> = client.get("/api/admin/secrets").await?.data().await?;
+                let secrets: Vec<Received<SecretView>> = client.get("/api/admin/secrets").await?.data().await?;
                 if as_json {
                     return output::print_json(&secrets);
                 }
-                let rows: Vec<_> = secrets.iter().map(row).collect();
+                let rows: Vec<_> = secrets.iter().map(|secret| row(secret)).collect();
                 output::print_table(&["NAME", "VERSION", "CHANGED", "USED BY"], &rows)
             }
             Secret::Delete { name } => {
-                let gone: Json = client.delete(&path(&name)).await?.data().await?;
+                let gone: Received<SecretView> = client.delete(&path(&name)).await?.data().await?;
                 if as_json { output::print_json(&gone) } else { output::print_line(&format!("{name} is deleted")) }
             }
             Secret::Rotate => {
-                let done: Json = client.post("/api/admin/secrets/rotate", &json!({})).await?.data().await?;
+                let done: Received<RotatedView> = client.post("/api/admin/secrets/rotate", &json!({})).await?.data().await?;
                 if as_json {
                     return output::print_json(&done);
                 }
-                let key = done["key"].as_str().unwrap_or_default();
-                output::print_line(&format!("the key is now {key}; secrets sealed anew: {}", done["resealed"]))
+                output::print_line(&format!(
+                    "the key is now {}; secrets sealed anew: {}",
+                    done.key, done.resealed
+                ))
             }
         }
     }
@@ -84,26 +87,24 @@ fn path(name: &str) -> String {
 }
 
 /// What is piped in, without the line's end that `echo` adds; at a terminal, what is typed unseen.
-fn read_secret(name: &str) -> Result<Value> {
+fn read_secret(name: &str) -> Result<SecretValue> {
     if std::io::stdin().is_terminal() {
         let terminal = console::Term::stderr();
         terminal.write_str(&format!("Value of {name} (not shown): "))?;
-        return Ok(Value::new(terminal.read_secure_line()?));
+        return Ok(SecretValue::new(terminal.read_secure_line()?));
     }
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;
     let end = text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')).map_or(text.len(), str::len);
     text.truncate(end);
-    Ok(Value::new(text))
+    Ok(SecretValue::new(text))
 }
 
-fn row(secret: &Json) -> Vec<String> {
-    let servers: Vec<_> =
-        secret["usedBy"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+fn row(secret: &SecretView) -> Vec<String> {
     vec![
-        secret["name"].as_str().unwrap_or_default().to_owned(),
-        secret["version"].to_string(),
-        secret["updatedAt"].as_str().unwrap_or_default().to_owned(),
-        servers.join(" "),
+        secret.name.clone(),
+        secret.version.to_string(),
+        secret.updated_at.to_string(),
+        secret.used_by.join(" "),
     ]
 }

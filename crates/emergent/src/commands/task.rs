@@ -1,10 +1,11 @@
-//! `emergent task`: what agents are given to do, one by one.
+//! `emergent task`: list, add, retry, reassign and skip tasks.
 
-use serde_json::{Map, Value, json};
+use emergent_wire::task::{AddTask, ReassignTask, RetryTask, SkipTask, TaskView};
+use serde::Serialize;
 
-use super::{encode, watch_workflow};
+use super::{encode, parse_flag, watch_workflow};
 use crate::{
-    client::Client,
+    client::{Client, Received},
     error::{Error, Result},
     output::{self, first_line},
 };
@@ -44,7 +45,7 @@ pub enum Task {
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
     },
-    /// Do without a task
+    /// Skip a task and everything that depends on it
     Skip {
         /// An id, or WORKFLOW/KEY
         task: String,
@@ -89,45 +90,40 @@ impl Task {
                         path.push_str(&format!("&{name}={}", encode(&value)));
                     }
                 }
-                let tasks: Vec<Value> = client.get(&path).await?.data().await?;
+                let tasks: Vec<Received<TaskView>> = client.get(&path).await?.data().await?;
                 if as_json { output::print_json(&tasks) } else { print_tasks(&tasks) }
             }
             Task::Add(add) => {
-                let made: Value = client.post("/api/coordination/tasks", &add.body()).await?.data().await?;
+                let made: Received<TaskView> =
+                    client.post("/api/coordination/tasks", &add.body()?).await?.data().await?;
                 print_task(&made, as_json)
             }
             Task::Retry { task, note } => {
-                send_command(client, &task, "retry", &[("note", note)], as_json).await
+                send_command(client, &task, "retry", &RetryTask { note }, as_json).await
             }
             Task::Reassign { task, agent, note } => {
-                send_command(client, &task, "reassign", &[("agent", Some(agent)), ("note", note)], as_json)
-                    .await
+                send_command(client, &task, "reassign", &ReassignTask { agent, note }, as_json).await
             }
             Task::Skip { task, reason } => {
-                send_command(client, &task, "skip", &[("reason", reason)], as_json).await
+                send_command(client, &task, "skip", &SkipTask { reason }, as_json).await
             }
         }
     }
 }
 
 impl Add {
-    fn body(self) -> Value {
-        let mut body = json!({ "title": self.title.unwrap_or_else(|| self.key.clone()), "key": self.key });
-        for (name, value) in [
-            ("description", self.description),
-            ("workflowId", self.workflow),
-            ("kind", self.kind),
-            ("priority", self.priority),
-            ("assignedAgent", self.agent),
-        ] {
-            if let Some(value) = value {
-                body[name] = json!(value);
-            }
-        }
-        if !self.blocked_by.is_empty() {
-            body["blockedBy"] = json!(self.blocked_by);
-        }
-        body
+    fn body(self) -> Result<AddTask> {
+        Ok(AddTask {
+            workflow_id: parse_flag("--workflow", self.workflow.as_deref())?,
+            title: self.title.unwrap_or_else(|| self.key.clone()),
+            key: self.key,
+            description: self.description.unwrap_or_default(),
+            kind: self.kind.unwrap_or_default(),
+            priority: parse_flag("--priority", self.priority.as_deref())?.unwrap_or_default(),
+            assigned_agent: self.agent,
+            blocked_by: self.blocked_by,
+            ..AddTask::default()
+        })
     }
 }
 
@@ -135,17 +131,15 @@ async fn send_command(
     client: &Client,
     named: &str,
     what: &str,
-    fields: &[(&str, Option<String>)],
+    body: &impl Serialize,
     as_json: bool,
 ) -> Result<()> {
     let id = resolve_task(client, named).await?;
-    let given = fields.iter().filter_map(|(name, value)| Some(((*name).to_owned(), json!(value.as_ref()?))));
-    let body = Value::Object(given.collect::<Map<_, _>>());
     let path = format!("/api/coordination/tasks/{}/{what}", encode(&id));
-    let changed: Value = client.post(&path, &body).await?.data().await?;
+    let changed: Received<TaskView> = client.post(&path, body).await?.data().await?;
     print_task(&changed, as_json)?;
-    if let Some(workflow) = changed["workflowId"].as_str() {
-        watch_workflow::warn_if_not_driven(client, workflow);
+    if let Some(workflow) = changed.workflow_id {
+        watch_workflow::warn_if_not_driven(client, &workflow.to_string());
     }
     Ok(())
 }
@@ -154,45 +148,35 @@ async fn send_command(
 async fn resolve_task(client: &Client, named: &str) -> Result<String> {
     let Some((workflow, key)) = named.split_once('/') else { return Ok(named.to_owned()) };
     let workflow = watch_workflow::get(client, workflow).await?;
-    let tasks = workflow["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
-    match tasks.iter().find(|task| task["key"] == key) {
-        Some(task) => Ok(text(&task["id"]).to_owned()),
+    match workflow.tasks.iter().find(|task| task.key == key) {
+        Some(task) => Ok(task.id.to_string()),
         None => {
-            let keys: Vec<&str> = tasks.iter().map(|task| text(&task["key"])).collect();
+            let keys: Vec<&str> = workflow.tasks.iter().map(|task| task.key.as_str()).collect();
             Err(Error::Usage(format!("there is no task `{key}` in it; there are {}", keys.join(", "))))
         }
     }
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-fn print_task(task: &Value, as_json: bool) -> Result<()> {
+fn print_task(task: &Received<TaskView>, as_json: bool) -> Result<()> {
     if as_json {
         return output::print_json(task);
     }
-    let agent = task["agent"].as_str().map(|agent| format!(", for {agent}")).unwrap_or_default();
-    output::print_line(&format!(
-        "task {} ({}) is {}{agent}",
-        text(&task["key"]),
-        text(&task["id"]),
-        text(&task["status"])
-    ))
+    let agent = task.agent.as_ref().map(|agent| format!(", for {agent}")).unwrap_or_default();
+    output::print_line(&format!("task {} ({}) is {}{agent}", task.key, task.id, task.status))
 }
 
-fn print_tasks(tasks: &[Value]) -> Result<()> {
+fn print_tasks(tasks: &[Received<TaskView>]) -> Result<()> {
     let rows: Vec<_> = tasks
         .iter()
         .map(|task| {
             vec![
-                text(&task["id"]).to_owned(),
-                text(&task["key"]).to_owned(),
-                text(&task["status"]).to_owned(),
-                text(&task["priority"]).to_owned(),
-                task["agent"].as_str().unwrap_or("–").to_owned(),
-                task["workflowId"].as_str().unwrap_or("–").to_owned(),
-                first_line(text(&task["title"]), 50),
+                task.id.to_string(),
+                task.key.clone(),
+                task.status.to_string(),
+                task.priority.to_string(),
+                task.agent.clone().unwrap_or_else(|| "–".to_owned()),
+                task.workflow_id.map_or("–".to_owned(), |id| id.to_string()),
+                first_line(&task.title, 50),
             ]
         })
         .collect();

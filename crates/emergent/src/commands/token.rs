@@ -1,8 +1,14 @@
-//! `emergent token`: who may do what.
+//! `emergent token`: create, list and revoke API tokens.
 
-use serde_json::{Value, json};
+use emergent_domain::{time::Timestamp, token::Scope};
+use emergent_wire::token::{CreateToken, TokenView};
 
-use crate::{client::Client, error::Result, output};
+use super::{encode, parse_flag};
+use crate::{
+    client::{Client, Received},
+    error::Result,
+    output,
+};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Token {
@@ -30,43 +36,37 @@ impl Token {
     pub async fn run(self, client: Client, project: Option<&str>, as_json: bool) -> Result<()> {
         match self {
             Token::Create { name, scopes, all_projects, expires_at } => {
-                let mut body = json!({ "name": name, "scopes": scopes });
                 // A project that is named anywhere is the token's.
                 let client = if all_projects { client.without_project() } else { client };
-                if !all_projects {
-                    body["project"] = json!(project.unwrap_or("default"));
-                }
-                if let Some(end) = expires_at {
-                    body["expiresAt"] = json!(end);
-                }
-                let made: Value = client.post("/api/tokens", &body).await?.data().await?;
+                let scopes = scopes.iter().map(|scope| parse_flag("--scopes", Some(scope)));
+                let body = CreateToken {
+                    name,
+                    scopes: scopes.collect::<Result<Vec<Option<Scope>>>>()?.into_iter().flatten().collect(),
+                    project: (!all_projects).then(|| project.unwrap_or("default").to_owned()),
+                    expires_at: parse_flag::<Timestamp>("--expires-at", expires_at.as_deref())?,
+                };
+                let made: Received<TokenView> = client.post("/api/tokens", &body).await?.data().await?;
                 if as_json {
                     return output::print_json(&made);
                 }
-                output::print_line(made["token"].as_str().unwrap_or_default())?;
+                output::print_line(made.token.as_deref().unwrap_or_default())?;
                 eprintln!("Keep it: it is not shown again.");
                 Ok(())
             }
             Token::List => {
-                let tokens = client.get_all_pages("/api/tokens").await?;
+                let tokens: Vec<Received<TokenView>> = client.get_all_pages("/api/tokens").await?;
                 if as_json {
                     return output::print_json(&tokens);
                 }
-                let text = |value: &Value| value.as_str().unwrap_or("–").to_owned();
                 let rows: Vec<_> = tokens
                     .iter()
                     .map(|token| {
-                        let scopes: Vec<_> = token["scopes"]
-                            .as_array()
-                            .into_iter()
-                            .flatten()
-                            .filter_map(Value::as_str)
-                            .collect();
+                        let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.as_str()).collect();
                         vec![
-                            text(&token["id"]),
-                            text(&token["name"]),
-                            text(&token["createdAt"]),
-                            text(&token["expiresAt"]),
+                            token.id.to_string(),
+                            token.name.clone(),
+                            token.created_at.to_string(),
+                            token.expires_at.map_or("–".to_owned(), |end| end.to_string()),
                             scopes.join(" "),
                         ]
                     })
@@ -74,8 +74,8 @@ impl Token {
                 output::print_table(&["ID", "NAME", "MADE", "ENDS", "SCOPES"], &rows)
             }
             Token::Revoke { id } => {
-                let gone: Value =
-                    client.delete(&format!("/api/tokens/{}", super::encode(&id))).await?.data().await?;
+                let gone: Received<TokenView> =
+                    client.delete(&format!("/api/tokens/{}", encode(&id))).await?.data().await?;
                 if as_json {
                     output::print_json(&gone)
                 } else {

@@ -8,11 +8,16 @@ use std::{
 };
 
 use bytes::Bytes;
+use emergent_wire::{
+    envelope::FailureBody,
+    import::{CountsView, ImportView, LineErrorView},
+};
 use futures_util::{Stream, StreamExt, stream};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
 use crate::{
-    client::Client,
+    client::{Client, Received, refusal},
     error::{Error, Result},
     output, progress,
 };
@@ -24,7 +29,9 @@ const MAX_SHOWN_ERRORS: usize = 20;
 pub struct Import {
     /// The file; `-` is standard input
     file: PathBuf,
-    /// Leave wrong lines out, instead of stopping before the thousand lines that have one
+    /// Skip invalid lines instead of stopping at the batch that contains one
+    ///
+    /// A batch has 2,000 lines.
     #[arg(long)]
     skip_errors: bool,
 }
@@ -39,25 +46,28 @@ impl Import {
         let path = if self.skip_errors { "/api/graph/import?onError=skip" } else { "/api/graph/import" };
         let answer = client.upload(path, "application/x-ndjson", body).await?;
         let mut wrong = Vec::new();
-        let mut last = last_line(answer.stream(), |told| {
-            let (objects, edges) = (total(&told["objects"]), total(&told["relationships"]));
+        let last = last_line(answer.stream(), |progress| {
+            let (objects, edges) = (total(&progress.objects), total(&progress.relationships));
             bar.set_message(format!("importing  {objects} objects, {edges} relationships"));
-            wrong.extend(told["errors"].as_array().into_iter().flatten().cloned());
+            wrong.extend(progress.errors.iter().cloned());
             wrong.truncate(MAX_SHOWN_ERRORS);
         })
         .await?;
         bar.finish_and_clear();
-        if let Some(message) = last["error"]["message"].as_str() {
-            let code = last["error"]["code"].as_str().unwrap_or_default().to_owned();
-            return Err(Error::Refused { code, message: message.to_owned(), details: String::new() });
-        }
-        last["errors"] = json!(wrong);
+        let last = match last {
+            ImportLine::Progress(progress) => progress,
+            ImportLine::Failed { error } => return Err(refusal(error)),
+        };
+        let (failed, stopped) = (last.failed, last.stopped);
         if as_json {
-            output::print_json(&last)?
+            let mut whole = last.into_raw();
+            // The last line has the errors since the one before it; people want all of them.
+            whole["errors"] = json!(wrong);
+            output::print_json(&whole)?
         } else {
-            print_summary(&last)?
+            print_summary(&last, &wrong)?
         }
-        match (last["failed"].as_u64().unwrap_or(0), last["stopped"] == true) {
+        match (failed, stopped) {
             (0, _) => Ok(()),
             (wrong, true) => Err(Error::Usage(format!(
                 "{}: the import stopped there; mend the file and run it again, or leave them out with --skip-errors",
@@ -100,51 +110,63 @@ fn read_in_chunks(
     })
 }
 
-fn total(of: &Value) -> u64 {
-    ["created", "updated", "unchanged"].iter().filter_map(|how| of[how].as_u64()).sum()
+fn total(counts: &CountsView) -> u64 {
+    counts.created + counts.updated + counts.unchanged
 }
 
-fn print_summary(told: &Value) -> Result<()> {
-    for what in ["objects", "relationships"] {
-        let of = &told[what];
+fn print_summary(progress: &ImportView, errors: &[LineErrorView]) -> Result<()> {
+    for (what, counts) in [("objects", &progress.objects), ("relationships", &progress.relationships)] {
         output::print_line(&format!(
             "{} {what}: {} created, {} updated, {} unchanged",
-            total(of),
-            of["created"],
-            of["updated"],
-            of["unchanged"]
+            total(counts),
+            counts.created,
+            counts.updated,
+            counts.unchanged
         ))?;
     }
-    for error in told["errors"].as_array().into_iter().flatten() {
-        output::print_line(&format!(
-            "  line {}: {}",
-            error["line"],
-            error["message"].as_str().unwrap_or_default()
-        ))?;
+    for error in errors {
+        output::print_line(&format!("  line {}: {}", error.line, error.message))?;
     }
     Ok(())
+}
+
+/// A line of the answer to an import.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ImportLine {
+    Progress(Received<ImportView>),
+    /// The import ended with this; it is always the last line.
+    Failed {
+        error: FailureBody,
+    },
+}
+
+fn cut_off() -> Error {
+    Error::Usage("the import was cut off; run it again, it goes on from what is there".to_owned())
 }
 
 /// Reads NDJSON lines as they come and returns the last, which has to say that it is.
 async fn last_line(
     mut parts: stream::BoxStream<'static, Result<Bytes>>,
-    mut seen: impl FnMut(&Value),
-) -> Result<Value> {
-    let (mut rest, mut last) = (Vec::new(), Value::Null);
+    mut seen: impl FnMut(&ImportView),
+) -> Result<ImportLine> {
+    let (mut rest, mut last) = (Vec::new(), None);
     while let Some(part) = parts.next().await {
         rest.extend_from_slice(&part?);
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = rest.drain(..=end).collect();
-            if let Ok(value) = serde_json::from_slice::<Value>(&line) {
-                seen(&value);
-                last = value;
+            let Ok(line) = serde_json::from_slice::<ImportLine>(&line) else { continue };
+            if let ImportLine::Progress(progress) = &line {
+                seen(progress);
             }
+            last = Some(line);
         }
     }
-    if last["done"] == true {
-        return Ok(last);
+    match last {
+        Some(ImportLine::Progress(progress)) if !progress.done => Err(cut_off()),
+        Some(last) => Ok(last),
+        None => Err(cut_off()),
     }
-    Err(Error::Usage("the import was cut off; run it again, it goes on from what is there".to_owned()))
 }
 
 #[derive(Debug, clap::Args)]

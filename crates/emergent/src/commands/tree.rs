@@ -1,79 +1,78 @@
 //! A tree of runs, drawn with lines.
 
-use serde_json::Value;
+use emergent_domain::run::RunStatus;
+use emergent_wire::run::RunTreeView;
 
 use crate::output::{bold, dim, duration, green, red};
 
 /// One line for each run, the root first.
-pub fn tree_lines(root: &Value) -> Vec<String> {
+pub fn tree_lines(root: &RunTreeView) -> Vec<String> {
     let mut lines = vec![label(root)];
     push_children(root, "", &mut lines);
     lines
 }
 
-fn push_children(run: &Value, indent: &str, lines: &mut Vec<String>) {
-    let children = run["children"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let cut = run["truncated"] == true;
-    for (at, child) in children.iter().enumerate() {
-        let last = at + 1 == children.len() && !cut;
+fn push_children(run: &RunTreeView, indent: &str, lines: &mut Vec<String>) {
+    for (at, child) in run.children.iter().enumerate() {
+        let last = at + 1 == run.children.len() && !run.truncated;
         let (branch, next) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         lines.push(format!("{indent}{branch}{}", label(child)));
         push_children(child, &format!("{indent}{next}"), lines);
     }
-    if cut {
+    if run.truncated {
         lines.push(format!("{indent}└─ {}", dim("… more, which are not shown")));
     }
 }
 
-fn label(run: &Value) -> String {
-    let text = |name: &str| run[name].as_str().unwrap_or_default();
-    let mut label = format!(
-        "{}  {}  {}",
-        bold(text("agentName")),
-        coloured_status(text("status")),
-        steps(&run["stepCount"])
-    );
-    if let Some(millis) = run["durationMs"].as_u64() {
-        label.push_str(&format!("  {}", duration(millis)));
+fn label(run: &RunTreeView) -> String {
+    let mut label =
+        format!("{}  {}  {}", bold(&run.agent_name), coloured_status(run.status), steps(run.step_count));
+    if let Some(took) = took(run.duration_ms) {
+        label.push_str(&format!("  {took}"));
     }
-    label.push_str(&format!("  {}", dim(text("id"))));
-    if let Some(next) = run["resumedAs"].as_str() {
+    label.push_str(&format!("  {}", dim(&run.id.to_string())));
+    if let Some(next) = run.resumed_as {
         label.push_str(&format!("  → resumed as {next}"));
     }
     label
 }
 
-pub fn steps(count: &Value) -> String {
-    match count.as_u64() {
-        Some(1) => "1 step".to_owned(),
-        count => format!("{} steps", count.unwrap_or(0)),
-    }
+/// How long a run took, once it is over.
+pub fn took(duration_ms: Option<i64>) -> Option<String> {
+    duration_ms.and_then(|millis| u64::try_from(millis).ok()).map(duration)
 }
 
-pub fn coloured_status(status: &str) -> String {
+pub fn steps(count: i64) -> String {
+    if count == 1 { "1 step".to_owned() } else { format!("{count} steps") }
+}
+
+fn coloured_status(status: RunStatus) -> String {
     match status {
-        "completed" => green(status),
-        "failed" | "cancelled" => red(status),
-        _ => status.to_owned(),
+        RunStatus::Completed => green(status.as_str()),
+        RunStatus::Failed | RunStatus::Cancelled => red(status.as_str()),
+        RunStatus::Queued | RunStatus::Running | RunStatus::Paused => status.to_string(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    const ID: &str = "0198c0de-0000-7000-8000-000000000000";
 
     #[test]
     fn every_run_hangs_on_its_parent() {
         let run = |name: &str, children: Value| {
-            json!({ "id": format!("id-{name}"), "agentName": name,
-            "status": "completed", "stepCount": 1, "durationMs": 1_500, "children": children })
+            json!({ "id": ID, "agentName": name, "status": "completed", "stepCount": 1,
+                "durationMs": 1_500, "children": children })
         };
         let inner = run("b", json!([run("c", json!([]))]));
-        let lines = tree_lines(&run("a", json!([inner, run("d", json!([]))])));
+        let root = run("a", json!([inner, run("d", json!([]))]));
+        let lines = tree_lines(&serde_json::from_value(root).unwrap());
         let names: Vec<_> = lines.iter().map(|line| line.split("  completed").next().unwrap()).collect();
         assert_eq!(names, ["a", "├─ b", "│  └─ c", "└─ d"]);
-        assert_eq!(lines[3], "└─ d  completed  1 step  1.5s  id-d");
+        assert_eq!(lines[3], format!("└─ d  completed  1 step  1.5s  {ID}"));
     }
 }

@@ -1,10 +1,12 @@
-//! `emergent trigger`: what starts agents without anybody asking.
+//! `emergent trigger`: list schedules, event triggers and their firings.
 
+use emergent_domain::time::Timestamp;
+use emergent_wire::trigger::{EventTriggerView, FiringView, ScheduleView, TriggersView};
 use serde_json::Value;
 
 use super::{agent, encode};
 use crate::{
-    client::Client,
+    client::{Client, Received},
     error::Result,
     output::{self, first_line},
 };
@@ -30,114 +32,107 @@ impl Trigger {
     pub async fn run(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Trigger::List => {
-                let triggers: Value = client.get("/api/admin/triggers").await?.data().await?;
+                let triggers: Received<TriggersView> =
+                    client.get("/api/admin/triggers").await?.data().await?;
                 if as_json { output::print_json(&triggers) } else { show(&triggers) }
             }
             Trigger::Firings { agent, status, limit } => {
                 let mut path = format!("/api/admin/triggers/firings?limit={limit}");
                 if let Some(agent) = agent {
                     let agent = agent::resolve_agent(client, &agent).await?;
-                    path.push_str(&format!("&agentId={}", text(&agent["id"])));
+                    path.push_str(&format!("&agentId={}", agent.id));
                 }
                 if let Some(status) = status {
                     path.push_str(&format!("&status={}", encode(&status)));
                 }
-                let firings: Vec<Value> = client.get(&path).await?.data().await?;
+                let firings: Vec<Received<FiringView>> = client.get(&path).await?.data().await?;
                 if as_json { output::print_json(&firings) } else { show_firings(&firings) }
             }
         }
     }
 }
 
-fn show(triggers: &Value) -> Result<()> {
-    let (schedules, events) = (rows(&triggers["schedules"]), rows(&triggers["events"]));
+fn show(triggers: &TriggersView) -> Result<()> {
+    let TriggersView { schedules, events } = triggers;
     if schedules.is_empty() && events.is_empty() {
         return output::print_line(
             "No agent is triggered. `trigger` in its definition does it: see docs/triggers.md",
         );
     }
     if !schedules.is_empty() {
-        let cells = |one: &&Value| {
+        let cells = |one: &ScheduleView| {
             vec![
-                text(&one["name"]).to_owned(),
-                text(&one["agentName"]).to_owned(),
-                text(&one["cron"]).to_owned(),
-                text(&one["timeZone"]).to_owned(),
-                time_text(&one["nextAt"], if one["error"].is_null() { "never" } else { "set aside" }),
-                time_text(&one["lastAt"], "–"),
-                text(&one["product"]).to_owned(),
+                one.name.clone(),
+                one.agent_name.clone(),
+                one.cron.clone(),
+                one.time_zone.clone(),
+                time_text(one.next_at, if one.error.is_none() { "never" } else { "set aside" }),
+                time_text(one.last_at, "–"),
+                one.product.clone().unwrap_or_default(),
             ]
         };
         let rows: Vec<_> = schedules.iter().map(cells).collect();
         output::print_table(&["SCHEDULE", "AGENT", "CRON", "ZONE", "NEXT", "LAST", "PRODUCT"], &rows)?;
-        for one in schedules.iter().filter(|one| one["error"].is_string()) {
-            let (name, why) = (text(&one["name"]), text(&one["error"]));
-            output::print_line(&format!("{name} was set aside until it is saved again: {why}"))?;
+        for one in schedules {
+            if let Some(why) = &one.error {
+                output::print_line(&format!("{} was set aside until it is saved again: {why}", one.name))?;
+            }
         }
     }
     if !events.is_empty() {
         if !schedules.is_empty() {
             output::print_line("")?;
         }
-        let cells = |one: &&Value| {
-            vec![text(&one["agentName"]).to_owned(), text(&one["event"]).to_owned(), filter_text(one)]
-        };
+        let cells =
+            |one: &EventTriggerView| vec![one.agent_name.clone(), one.event.to_string(), filter_text(one)];
         output::print_table(&["AGENT", "EVENT", "WHEN"], &events.iter().map(cells).collect::<Vec<_>>())?;
     }
     Ok(())
 }
 
 /// What an event trigger asks for, in a few words.
-fn filter_text(trigger: &Value) -> String {
+fn filter_text(trigger: &EventTriggerView) -> String {
     let mut parts = Vec::new();
-    for (name, word) in [("types", "type"), ("labels", "label")] {
-        let values: Vec<_> = rows(&trigger[name]).into_iter().map(text).collect();
+    for (word, values) in [("type", &trigger.types), ("label", &trigger.labels)] {
         if !values.is_empty() {
             parts.push(format!("{word} {}", values.join(", ")));
         }
     }
-    for one in rows(&trigger["conditions"]) {
-        parts.push(format!("{} {} {}", text(&one["path"]), text(&one["op"]), one["value"]));
+    for condition in &trigger.conditions {
+        let value = condition.value.as_ref().unwrap_or(&Value::Null);
+        parts.push(format!("{} {} {value}", condition.path, condition.op));
     }
     if parts.is_empty() { "always".to_owned() } else { first_line(&parts.join("; "), 80) }
 }
 
-fn show_firings(firings: &[Value]) -> Result<()> {
-    let cells = |one: &Value| {
-        let what = match one["event"].as_str() {
-            Some(event) => format!(
-                "{event} {} {} v{}",
-                text(&one["entityType"]),
-                text(&one["entityId"]),
-                one["entityVersion"]
-            ),
-            None => format!("schedule {}", time_text(&one["scheduledAt"], "")),
+fn show_firings(firings: &[Received<FiringView>]) -> Result<()> {
+    let cells = |one: &Received<FiringView>| {
+        let what = match one.event {
+            Some(event) => {
+                let id = one.entity_id.map(|id| id.to_string()).unwrap_or_default();
+                let version = one.entity_version.map_or("null".to_owned(), |version| version.to_string());
+                format!("{event} {} {id} v{version}", one.entity_type.as_deref().unwrap_or_default())
+            }
+            None => format!("schedule {}", time_text(one.scheduled_at, "")),
         };
-        let came = one["runId"].as_str().or(one["reason"].as_str()).unwrap_or_default();
+        let came = one.run_id.map(|run| run.to_string()).or_else(|| one.reason.clone()).unwrap_or_default();
         vec![
-            time_text(&one["createdAt"], ""),
-            text(&one["agentName"]).to_owned(),
+            time_text(Some(one.created_at), ""),
+            one.agent_name.clone(),
             what,
-            text(&one["status"]).to_owned(),
-            first_line(came, 80),
+            one.status.to_string(),
+            first_line(&came, 80),
         ]
     };
     let rows: Vec<_> = firings.iter().map(cells).collect();
     output::print_table(&["AT", "AGENT", "WHAT", "STATUS", "RUN OR REASON"], &rows)
 }
 
-fn rows(list: &Value) -> Vec<&Value> {
-    list.as_array().into_iter().flatten().collect()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
 /// To the second: fractions are for machines.
-fn time_text(value: &Value, none: &str) -> String {
-    match value.as_str().and_then(|text| text.split_once('.')) {
+fn time_text(time: Option<Timestamp>, none: &str) -> String {
+    let Some(time) = time.map(|time| time.to_string()) else { return none.to_owned() };
+    match time.split_once('.') {
         Some((seconds, _)) => format!("{seconds}Z"),
-        None => value.as_str().unwrap_or(none).to_owned(),
+        None => time,
     }
 }

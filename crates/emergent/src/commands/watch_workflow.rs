@@ -6,13 +6,19 @@ use std::{
     time::Duration,
 };
 
-use emergent_domain::time::Timestamp;
+use emergent_domain::{time::Timestamp, workflow::WorkflowStatus};
+use emergent_wire::{
+    workflow::WorkflowView,
+    workflow_event::{WorkflowEventBody, WorkflowEventView},
+};
 use futures_util::{StreamExt, stream};
-use serde_json::Value;
 
-use super::{encode, watch_run::Events};
+use super::{
+    encode,
+    watch_run::{Event, Events},
+};
 use crate::{
-    client::Client,
+    client::{Client, Received},
     dag::{Dag, RenderOptions, advice},
     error::{Error, Result},
     output,
@@ -33,23 +39,22 @@ pub async fn follow(client: &Client, id: &str, as_json: bool) -> Result<()> {
         );
         return Ok(());
     };
-    let status = workflow["status"].as_str().unwrap_or_default();
-    match status {
-        "completed" => Ok(()),
-        "escalated" => Err(Error::Usage(format!("workflow {id} waits for a person"))),
-        _ => Err(Error::Usage(format!("workflow {id} {status}"))),
+    match workflow.facts.status {
+        WorkflowStatus::Completed => Ok(()),
+        WorkflowStatus::Escalated => Err(Error::Usage(format!("workflow {id} waits for a person"))),
+        status => Err(Error::Usage(format!("workflow {id} {status}"))),
     }
 }
 
 /// What happened so far, a line each.
 pub async fn events(client: &Client, id: &str, as_json: bool) -> Result<()> {
     let workflow = get(client, id).await?;
-    let (dag, newest) = (Dag::new(&workflow), workflow["eventSeq"].as_u64().unwrap_or(0));
+    let (dag, newest) = (Dag::new(&workflow), workflow.facts.event_seq);
     let mut events = Events::new(client, &path(id));
     let mut seen = 0;
     while seen < newest {
-        let event = events.next().await?;
-        seen = event["seq"].as_u64().unwrap_or(seen);
+        let event: Event<WorkflowEventView> = events.next().await?;
+        seen = event.known.as_ref().map_or(seen, |event| event.seq);
         print(&dag, &event, as_json)?;
     }
     Ok(())
@@ -64,7 +69,7 @@ pub fn warn_if_not_driven(client: &Client, id: &str) {
     }
 }
 
-pub async fn get(client: &Client, id: &str) -> Result<Value> {
+pub async fn get(client: &Client, id: &str) -> Result<Received<WorkflowView>> {
     client.get(&path(id)).await?.data().await
 }
 
@@ -73,33 +78,32 @@ pub fn path(id: &str) -> String {
 }
 
 /// The picture of a workflow as it stands, and what came of it.
-pub fn show(workflow: &Value) -> Result<()> {
+pub fn show(workflow: &WorkflowView) -> Result<()> {
     let look = RenderOptions { colour: output::use_colour(), ..RenderOptions::plain(Timestamp::now()) };
     Dag::new(workflow).lines(&look).iter().try_for_each(|line| output::print_line(line))?;
     print_end(workflow)
 }
 
 /// The summary, or what a person can do.
-fn print_end(workflow: &Value) -> Result<()> {
-    if let Some(summary) = workflow["summary"].as_str() {
+fn print_end(workflow: &WorkflowView) -> Result<()> {
+    if let Some(summary) = &workflow.facts.summary {
         output::print_line(&format!("\n{summary}"))?;
     }
-    let ways = advice(workflow);
-    if !ways.is_empty() {
-        let reason = workflow["escalation"]["reason"].as_str().unwrap_or_default();
-        output::print_line(&format!("\nIt waits for you: {reason}"))?;
+    if let Some(escalation) = &workflow.facts.escalation {
+        output::print_line(&format!("\nIt waits for you: {}", escalation.reason))?;
     }
+    let ways = advice(&workflow.facts);
     ways.iter().try_for_each(|way| output::print_line(&format!("  {way}")))
 }
 
 /// The workflow at its end, or nothing when the user left.
-async fn watch(client: &Client, id: &str, as_json: bool) -> Result<Option<Value>> {
+async fn watch(client: &Client, id: &str, as_json: bool) -> Result<Option<Received<WorkflowView>>> {
     let mut workflow = get(client, id).await?;
     let mut dag = Dag::new(&workflow);
     let mut screen = Screen::new(as_json);
     // As a stream, whose next event goes on being waited for while the picture is drawn again.
     let events = stream::unfold(Events::new(client, &path(id)), |mut events| async {
-        let next = events.next().await;
+        let next = events.next::<WorkflowEventView>().await;
         Some((next, events))
     });
     let mut events = std::pin::pin!(events);
@@ -107,13 +111,19 @@ async fn watch(client: &Client, id: &str, as_json: bool) -> Result<Option<Value>
     let mut ending = false;
     // What is over and has told nothing has nothing to tell.
     let mut seen = 0;
-    while !(is_idle(&workflow) && seen >= workflow["eventSeq"].as_u64().unwrap_or(0)) {
+    while !(is_idle(&workflow) && seen >= workflow.facts.event_seq) {
         tokio::select! {
             Some(event) = events.next() => {
                 let event = event?;
-                seen = event["seq"].as_u64().unwrap_or(seen);
-                let whole = dag.apply_event(&event);
-                ending |= matches!(event["type"].as_str(), Some("workflow_ended" | "escalated"));
+                let mut whole = false;
+                if let Some(event) = &event.known {
+                    seen = event.seq;
+                    whole = dag.apply_event(event);
+                    ending |= matches!(
+                        event.body(),
+                        WorkflowEventBody::WorkflowEnded { .. } | WorkflowEventBody::Escalated { .. }
+                    );
+                }
                 // Whether an end is the end, only the workflow knows: it may have gone on since.
                 if !whole || ending {
                     workflow = get(client, id).await?;
@@ -139,15 +149,15 @@ async fn watch(client: &Client, id: &str, as_json: bool) -> Result<Option<Value>
 }
 
 /// Whether nothing happens any more by itself.
-fn is_idle(workflow: &Value) -> bool {
-    !matches!(workflow["status"].as_str(), Some("planning" | "running"))
+fn is_idle(workflow: &WorkflowView) -> bool {
+    !matches!(workflow.facts.status, WorkflowStatus::Planning | WorkflowStatus::Running)
 }
 
-fn print(dag: &Dag, event: &Value, as_json: bool) -> Result<()> {
+fn print(dag: &Dag, event: &Event<WorkflowEventView>, as_json: bool) -> Result<()> {
     if as_json {
-        return output::print_line(&event.to_string());
+        return output::print_line(&event.raw.to_string());
     }
-    match dag.describe_event(event) {
+    match event.known.as_ref().and_then(|event| dag.describe_event(event)) {
         Some(line) => output::print_line(&line),
         None => Ok(()),
     }
@@ -167,7 +177,7 @@ impl Screen {
         Self { as_json, terminal: !as_json && std::io::stdout().is_terminal(), drawn: 0 }
     }
 
-    fn event(&mut self, dag: &Dag, event: &Value) -> Result<()> {
+    fn event(&mut self, dag: &Dag, event: &Event<WorkflowEventView>) -> Result<()> {
         if self.terminal { Ok(()) } else { print(dag, event, self.as_json) }
     }
 

@@ -1,10 +1,15 @@
-//! `emergent workflow`: work for several agents, as it stands and as it is steered.
+//! `emergent workflow`: list, follow, cancel and resume workflows.
 
-use serde_json::{Value, json};
+use emergent_wire::{
+    budget::{AmountView, LimitView},
+    dispatch::ResumeWorkflow,
+    workflow::{WorkflowSummaryView, WorkflowView},
+};
+use serde_json::json;
 
 use super::{encode, watch_workflow};
 use crate::{
-    client::Client,
+    client::{Client, Received},
     error::Result,
     output::{self, first_line},
 };
@@ -38,7 +43,7 @@ pub enum Workflow {
         budget_usd: Option<f64>,
         /// A new budget, in tokens
         #[arg(long, value_name = "N")]
-        budget_tokens: Option<u64>,
+        budget_tokens: Option<i64>,
         /// Watch it until it ends, or waits for a person
         #[arg(long)]
         follow: bool,
@@ -51,7 +56,7 @@ impl Workflow {
             Workflow::List { status, limit } => {
                 let status = status.map(|status| format!("&status={}", encode(&status))).unwrap_or_default();
                 let path = format!("/api/coordination/workflows?limit={limit}{status}");
-                let all: Vec<Value> = client.get(&path).await?.data().await?;
+                let all: Vec<Received<WorkflowSummaryView>> = client.get(&path).await?.data().await?;
                 if as_json { output::print_json(&all) } else { show_all(&all) }
             }
             Workflow::Show { workflow } => {
@@ -62,33 +67,24 @@ impl Workflow {
             Workflow::Follow { workflow } => watch_workflow::follow(client, &workflow, as_json).await,
             Workflow::Cancel { workflow } => {
                 let path = format!("{}/cancel", watch_workflow::path(&workflow));
-                let ended: Value = client.post(&path, &json!({})).await?.data().await?;
+                let ended: Received<WorkflowView> = client.post(&path, &json!({})).await?.data().await?;
                 if as_json {
                     output::print_json(&ended)
                 } else {
-                    output::print_line(&format!("workflow {workflow} is {}", text(&ended["status"])))
+                    output::print_line(&format!("workflow {workflow} is {}", ended.facts.status))
                 }
             }
             Workflow::Resume { workflow, note, budget_usd, budget_tokens, follow } => {
-                let mut body = json!({});
-                for (name, value) in [
-                    ("note", note.map(Value::from)),
-                    ("budgetUsd", budget_usd.map(Value::from)),
-                    ("budgetTokens", budget_tokens.map(Value::from)),
-                ] {
-                    if let Some(value) = value {
-                        body[name] = value;
-                    }
-                }
+                let body = ResumeWorkflow { note, budget_usd, budget_tokens };
                 let path = format!("{}/resume", watch_workflow::path(&workflow));
-                let resumed: Value = client.post(&path, &body).await?.data().await?;
+                let resumed: Received<WorkflowView> = client.post(&path, &body).await?.data().await?;
                 if follow {
                     return watch_workflow::follow(client, &workflow, as_json).await;
                 }
                 if as_json {
                     output::print_json(&resumed)?;
                 } else {
-                    output::print_line(&format!("workflow {workflow} is {}", text(&resumed["status"])))?;
+                    output::print_line(&format!("workflow {workflow} is {}", resumed.facts.status))?;
                 }
                 watch_workflow::warn_if_not_driven(client, &workflow);
                 Ok(())
@@ -97,21 +93,17 @@ impl Workflow {
     }
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-fn show_all(workflows: &[Value]) -> Result<()> {
+fn show_all(workflows: &[Received<WorkflowSummaryView>]) -> Result<()> {
     let rows: Vec<_> = workflows
         .iter()
         .map(|one| {
-            let waits = one["escalation"]["reason"].as_str().unwrap_or_default();
-            let said = if waits.is_empty() { text(&one["summary"]) } else { waits };
+            let reason = one.escalation.as_ref().map(|escalation| escalation.reason.as_str());
+            let said = reason.or(one.summary.as_deref()).unwrap_or_default();
             vec![
-                text(&one["id"]).to_owned(),
-                text(&one["status"]).to_owned(),
-                text(&one["createdAt"]).get(..19).unwrap_or_default().to_owned(),
-                first_line(text(&one["description"]), 40),
+                one.id.to_string(),
+                one.status.to_string(),
+                one.created_at.to_string().get(..19).unwrap_or_default().to_owned(),
+                first_line(&one.description, 40),
                 first_line(said, 60),
             ]
         })
@@ -119,46 +111,35 @@ fn show_all(workflows: &[Value]) -> Result<()> {
     output::print_table(&["ID", "STATUS", "CREATED", "WHAT", "SUMMARY"], &rows)
 }
 
-fn show(workflow: &Value) -> Result<()> {
+fn show(workflow: &WorkflowView) -> Result<()> {
     watch_workflow::show(workflow)?;
-    let shares = workflow["budget"]["byAgent"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if shares.is_empty() {
+    let budget = &workflow.budget;
+    if budget.by_agent.is_empty() {
         return Ok(());
     }
     output::print_line("")?;
-    let limit = &workflow["budget"]["limit"];
-    let rows: Vec<_> = shares
-        .iter()
-        .map(|share| {
-            vec![
-                text(&share["agent"]).to_owned(),
-                amount_text(&share["spent"]),
-                amount_text(&share["reserved"]),
-            ]
-        })
-        .chain([vec![
-            "all".to_owned(),
-            amount_text(&workflow["budget"]["spent"]),
-            amount_text(&workflow["budget"]["reserved"]),
-        ]])
-        .collect();
+    let row = |name: &str, spent: &AmountView, reserved: &AmountView| {
+        vec![name.to_owned(), amount_text(spent), amount_text(reserved)]
+    };
+    let shares = budget.by_agent.iter().map(|share| row(&share.agent, &share.spent, &share.reserved));
+    let rows: Vec<_> = shares.chain([row("all", &budget.spent, &budget.reserved)]).collect();
     output::print_table(&["AGENT", "SPENT", "RESERVED"], &rows)?;
-    match limit_text(limit) {
+    match limit_text(&budget.limit) {
         Some(limit) => output::print_line(&format!("the budget is {limit}")),
         None => Ok(()),
     }
 }
 
 /// `1200 tokens, $0.0123`.
-pub fn amount_text(value: &Value) -> String {
-    let (tokens, dollars) = (value["tokens"].as_i64().unwrap_or(0), value["usd"].as_f64().unwrap_or(0.0));
-    if dollars > 0.0 { format!("{tokens} tokens, ${dollars:.4}") } else { format!("{tokens} tokens") }
+pub fn amount_text(amount: &AmountView) -> String {
+    let AmountView { tokens, usd } = amount;
+    if *usd > 0.0 { format!("{tokens} tokens, ${usd:.4}") } else { format!("{tokens} tokens") }
 }
 
-/// `$5 and 100000 tokens`; `None` is without end.
-pub fn limit_text(limit: &Value) -> Option<String> {
-    let dollars = limit["usd"].as_f64().map(|dollars| format!("${dollars}"));
-    let tokens = limit["tokens"].as_i64().map(|tokens| format!("{tokens} tokens"));
+/// `$5 and 100000 tokens`; `None` is without a limit.
+pub fn limit_text(limit: &LimitView) -> Option<String> {
+    let dollars = limit.usd.map(|dollars| format!("${dollars}"));
+    let tokens = limit.tokens.map(|tokens| format!("{tokens} tokens"));
     let both: Vec<String> = dollars.into_iter().chain(tokens).collect();
     (!both.is_empty()).then(|| both.join(" and "))
 }

@@ -1,21 +1,14 @@
 //! What a person can do about a workflow that waits for one, as commands to copy.
 
-use serde_json::Value;
-
-use super::text;
+use emergent_wire::workflow::WorkflowSummaryView;
 
 /// One line for each way on; none for a workflow that does not wait.
-pub fn advice(workflow: &Value) -> Vec<String> {
-    let escalation = &workflow["escalation"];
-    if !escalation.is_object() {
-        return Vec::new();
-    }
-    let id = text(&workflow["id"]);
-    let (task, discussion) = (escalation["taskId"].as_str(), escalation["discussionId"].as_str());
-    let offered: Vec<&str> = escalation["options"].as_array().into_iter().flatten().map(text).collect();
+pub fn advice(workflow: &WorkflowSummaryView) -> Vec<String> {
+    let Some(escalation) = &workflow.escalation else { return Vec::new() };
+    let id = workflow.id;
     let mut ways = Vec::new();
-    for option in offered {
-        match (option, task, discussion) {
+    for option in &escalation.options {
+        match (option.as_str(), escalation.task_id, escalation.discussion_id) {
             ("retry", Some(task), _) => ways.push(("try again", format!("task retry {task} --note TEXT"))),
             ("reassign", Some(task), _) => {
                 ways.push(("another agent", format!("task reassign {task} AGENT")));

@@ -1,61 +1,78 @@
 //! What happened, in a line: for whoever reads along without a terminal.
 
-use serde_json::Value;
+use emergent_domain::workflow::WorkflowStatus;
+use emergent_wire::workflow_event::{WorkflowEventBody as Body, WorkflowEventView};
 
-use super::{Dag, text};
+use super::Dag;
 use crate::output::first_line;
 
 const MAX_LINE_CHARS: usize = 160;
 
 impl Dag {
-    /// The event as a line; nothing for one that says nothing to people.
-    pub fn describe_event(&self, event: &Value) -> Option<String> {
-        let data = &event["data"];
-        let task = event["taskId"].as_str().map(|id| self.name(id)).unwrap_or_default();
-        let agent = text(&data["agent"]);
-        let why = first_line(text(&data["reason"]), MAX_LINE_CHARS);
-        let because = if why.is_empty() { String::new() } else { format!(": {why}") };
-        Some(match text(&event["type"]) {
-            "workflow_started" => format!("▸ {}", first_line(text(&data["description"]), MAX_LINE_CHARS)),
-            "planning_started" => "▸ planning".to_owned(),
-            "plan_made" => format!("✓ planned{because}"),
-            "plan_refused" => format!("↻ the plan was not taken{because}"),
-            "task_added" => format!("+ {}", data["key"].as_str().unwrap_or(task)),
-            "task_started" => {
-                let attempt = data["attempt"].as_i64().filter(|attempt| *attempt > 1);
+    /// The event as a line; nothing for a kind that this client does not know.
+    pub fn describe_event(&self, event: &WorkflowEventView) -> Option<String> {
+        let task = event.task_id.map(|id| self.name(id)).unwrap_or_default();
+        Some(match event.body() {
+            Body::WorkflowStarted { description } => format!("▸ {}", line(&description)),
+            Body::PlanningStarted {} => "▸ planning".to_owned(),
+            Body::PlanMade { reason } => format!("✓ planned{}", because(&reason)),
+            Body::PlanRefused { reason } => format!("↻ the plan was not taken{}", because(&reason)),
+            Body::TaskAdded { key } => format!("+ {}", key.unwrap_or(task)),
+            Body::TasksRefused { reason } => {
+                format!("✗ tasks that a discussion asked for were refused{}", because(&reason))
+            }
+            Body::TaskStarted { agent, attempt, reason } => {
+                let attempt = attempt.filter(|attempt| *attempt > 1);
                 let attempt = attempt.map(|attempt| format!(", attempt {attempt}")).unwrap_or_default();
-                format!("▸ {task}  {agent}{attempt}{because}")
+                format!("▸ {task}  {}{attempt}{}", agent.unwrap_or_default(), because(&reason))
             }
-            "task_resumed" => format!("▸ {task}  {agent} goes on{because}"),
-            "task_completed" => format!("✓ {task}{because}"),
-            "task_failed" => format!("✗ {task}{because}"),
-            "task_skipped" => format!("⊘ {task}{because}"),
-            "task_paused" => format!("⏸ {task}{because}"),
-            "task_asked_again" => format!("↻ {task} is asked again{because}"),
-            "task_waiting" => format!("· {task}{because}"),
-            "task_retried" => format!("↻ {task} is tried again{because}"),
-            "task_sent_back" => format!("↻ {task} is sent back{because}"),
-            "task_reopened" => format!("↻ {task} is open again{because}"),
-            "task_verdict" => format!("⚖ {task}  {}{because}", text(&data["verdict"])),
-            "discussion_started" => {
-                format!("  {task}  discussion: {}", first_line(text(&data["topic"]), MAX_LINE_CHARS))
+            Body::TaskResumed { agent, reason, .. } => {
+                format!("▸ {task}  {} goes on{}", agent.unwrap_or_default(), because(&reason))
             }
-            "discussion_entry" => {
-                let said = first_line(text(&data["text"]), MAX_LINE_CHARS);
-                format!("  {task}  {agent} ({}): {said}", text(&data["entryType"]))
+            Body::TaskCompleted { reason } => format!("✓ {task}{}", because(&reason)),
+            Body::TaskFailed { reason } => format!("✗ {task}{}", because(&reason)),
+            Body::TaskSkipped { reason } => format!("⊘ {task}{}", because(&reason)),
+            Body::TaskPaused { reason } => format!("⏸ {task}{}", because(&reason)),
+            Body::TaskAskedAgain { reason } => format!("↻ {task} is asked again{}", because(&reason)),
+            Body::TaskWaiting { reason } => format!("· {task}{}", because(&reason)),
+            Body::TaskRetried { reason } => format!("↻ {task} is tried again{}", because(&reason)),
+            Body::TaskSentBack { reason } => format!("↻ {task} is sent back{}", because(&reason)),
+            Body::TaskReopened { reason } => format!("↻ {task} is open again{}", because(&reason)),
+            Body::TaskVerdict { verdict, reason } => {
+                format!("⚖ {task}  {}{}", verdict.unwrap_or_default(), because(&reason))
             }
-            "discussion_resolved" => {
-                format!("  {task}  decided: {}", first_line(text(&data["text"]), MAX_LINE_CHARS))
+            Body::DiscussionStarted { topic } => format!("  {task}  discussion: {}", line(&topic)),
+            Body::DiscussionEntry { agent, entry_type, text, .. } => format!(
+                "  {task}  {} ({}): {}",
+                agent.unwrap_or_default(),
+                entry_type.unwrap_or_default(),
+                line(&text)
+            ),
+            Body::DiscussionResolved { text } => format!("  {task}  decided: {}", line(&text)),
+            Body::DiscussionEscalated { reason } => {
+                format!("⚑ {task}  the discussion did not come to an end{}", because(&reason))
             }
-            "discussion_escalated" => format!("⚑ {task}  the discussion did not come to an end{because}"),
-            "discussion_decided" => format!("  {task}  a person decided{because}"),
-            "escalated" => format!("⚑ a person has to say how it goes on{because}"),
-            "workflow_resumed" => format!("▸ goes on{because}"),
-            "workflow_ended" => match text(&data["status"]) {
-                "completed" => format!("✓ completed{because}"),
-                other => format!("✗ {other}{because}"),
-            },
-            _ => return None,
+            Body::DiscussionDecided { reason } => format!("  {task}  a person decided{}", because(&reason)),
+            Body::Escalated { reason } => format!("⚑ a person has to say how it goes on{}", because(&reason)),
+            Body::WorkflowResumed { reason } => format!("▸ goes on{}", because(&reason)),
+            Body::WorkflowEnded { status, reason } => {
+                let sign = if status == Some(WorkflowStatus::Completed) { "✓" } else { "✗" };
+                let status = status.map(WorkflowStatus::as_str).unwrap_or_default();
+                format!("{sign} {status}{}", because(&reason))
+            }
+            // What is said in a turn has a line of its own.
+            Body::DiscussionTurn { .. } | Body::Unknown => return None,
         })
+    }
+}
+
+fn line(text: &Option<String>) -> String {
+    first_line(text.as_deref().unwrap_or_default(), MAX_LINE_CHARS)
+}
+
+fn because(reason: &Option<String>) -> String {
+    match line(reason) {
+        reason if reason.is_empty() => String::new(),
+        reason => format!(": {reason}"),
     }
 }

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use emergent_domain::time::Timestamp;
+use emergent_domain::{task::TaskStatus, time::Timestamp, workflow::WorkflowStatus};
 
-use super::{Dag, Task, layers::layers};
+use super::{Dag, DiscussionState, Task, layers::layers};
 use crate::output::{duration, first_line};
 
 const MAX_KEY_WIDTH: usize = 32;
@@ -53,7 +53,10 @@ impl Dag {
     pub fn lines(&self, look: &RenderOptions) -> Vec<String> {
         let mut lines = vec![self.head(look)];
         if self.tasks.is_empty() {
-            let waits = if self.status == "planning" { "its tasks are being planned" } else { "no tasks" };
+            let waits = match self.status {
+                WorkflowStatus::Planning => "its tasks are being planned",
+                _ => "no tasks",
+            };
             lines.push(look.paint("2", waits));
         }
         let rows = self.fit_rows(look.height.saturating_sub(1));
@@ -101,17 +104,15 @@ impl Dag {
     }
 
     fn head(&self, look: &RenderOptions) -> String {
-        let done = self.tasks.iter().filter(|task| task.status == "completed").count();
-        let sign = match self.status.as_str() {
-            "completed" => look.paint("32", "✓"),
-            "failed" | "cancelled" => look.paint("31", "✗"),
-            "escalated" => look.paint("33", "⚑"),
-            _ => "▸".to_owned(),
+        let done = self.tasks.iter().filter(|task| task.status == TaskStatus::Completed).count();
+        let sign = match self.status {
+            WorkflowStatus::Completed => look.paint("32", "✓"),
+            WorkflowStatus::Failed | WorkflowStatus::Cancelled => look.paint("31", "✗"),
+            WorkflowStatus::Escalated => look.paint("33", "⚑"),
+            WorkflowStatus::Planning | WorkflowStatus::Running => "▸".to_owned(),
         };
-        let mut facts = vec![self.status.clone(), format!("{done} of {} done", self.tasks.len())];
-        if let Some(began) = self.started_at {
-            facts.push(time(self.ended.unwrap_or(look.now).since(began)));
-        }
+        let mut facts = vec![self.status.to_string(), format!("{done} of {} done", self.tasks.len())];
+        facts.push(time(self.ended.unwrap_or(look.now).since(self.started_at)));
         facts.extend(Some(self.spent.clone()).filter(|spent| !spent.is_empty()));
         let title = look.paint("1", &first_line(&self.description, 60));
         format!("{sign} {title}  {}", look.paint("2", &facts.join("  ")))
@@ -119,18 +120,18 @@ impl Dag {
 
     fn task(&self, task: &Task, widths: &Widths, look: &RenderOptions) -> String {
         let waits = self.is_waiting(task);
-        let (sign, colour) = match task.status.as_str() {
-            "completed" => ("✓", "32"),
-            "failed" => ("✗", "31"),
-            "skipped" => ("⊘", "2"),
-            "paused" => ("⏸", "33"),
-            "in_progress" if task.discussion.as_deref() == Some("waits for a decision") => ("⚑", "33"),
-            "in_progress" => ("▸", "36"),
-            _ if waits => ("·", "2"),
-            _ => ("◦", "0"),
+        let (sign, colour) = match task.status {
+            TaskStatus::Completed => ("✓", "32"),
+            TaskStatus::Failed => ("✗", "31"),
+            TaskStatus::Skipped => ("⊘", "2"),
+            TaskStatus::Paused => ("⏸", "33"),
+            TaskStatus::InProgress if task.discussion == Some(DiscussionState::Escalated) => ("⚑", "33"),
+            TaskStatus::InProgress => ("▸", "36"),
+            TaskStatus::Pending if waits => ("·", "2"),
+            TaskStatus::Pending => ("◦", "0"),
         };
         let key = pad(&task.key, widths.key);
-        let key = if task.status == "in_progress" { look.paint("1", &key) } else { key };
+        let key = if task.status == TaskStatus::InProgress { look.paint("1", &key) } else { key };
         let agent = look.paint("2", &pad(&task.agent, widths.agent));
         let again = if task.attempt > 1 { format!("×{}", task.attempt) } else { String::new() };
         let under_way = task.started_at.map_or(Duration::ZERO, |began| look.now.since(began));
@@ -154,7 +155,7 @@ impl Dag {
     fn is_waiting(&self, task: &Task) -> bool {
         let completed = |key: &String| {
             let found = self.tasks.iter().find(|one| &one.key == key);
-            found.is_some_and(|one| one.status == "completed")
+            found.is_some_and(|one| one.status == TaskStatus::Completed)
         };
         !task.blocked_by.iter().all(completed)
     }
@@ -169,7 +170,9 @@ impl Dag {
                 tasks: layer.into_iter().map(|place| &self.tasks[place]).collect(),
             })
             .collect();
-        for (status, sign, word) in [("completed", "✓", "done"), ("pending", "·", "waiting")] {
+        for (status, sign, word) in
+            [(TaskStatus::Completed, "✓", "done"), (TaskStatus::Pending, "·", "waiting")]
+        {
             if rows.iter().map(Row::height).sum::<usize>() <= height {
                 break;
             }
@@ -180,7 +183,7 @@ impl Dag {
 }
 
 /// Makes one line of layers beside one another whose tasks all have this status.
-fn fold<'a>(rows: Vec<Row<'a>>, status: &str, sign: &'static str, word: &'static str) -> Vec<Row<'a>> {
+fn fold<'a>(rows: Vec<Row<'a>>, status: TaskStatus, sign: &'static str, word: &'static str) -> Vec<Row<'a>> {
     let mut folded: Vec<Row<'a>> = Vec::new();
     for row in rows {
         match row {

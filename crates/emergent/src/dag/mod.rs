@@ -10,10 +10,15 @@ mod layers;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, fmt, time::Duration};
 
-use emergent_domain::time::Timestamp;
-use serde_json::Value;
+use emergent_domain::{task::TaskStatus, time::Timestamp, workflow::WorkflowStatus};
+use emergent_wire::{
+    budget::BudgetView,
+    workflow::{WorkflowTaskView, WorkflowView},
+    workflow_event::{WorkflowEventBody as Body, WorkflowEventView},
+};
+use uuid::Uuid;
 
 pub use advice::advice;
 pub use draw::RenderOptions;
@@ -22,19 +27,19 @@ pub use draw::RenderOptions;
 #[derive(Debug, Clone)]
 pub struct Dag {
     description: String,
-    status: String,
-    started_at: Option<Timestamp>,
+    status: WorkflowStatus,
+    started_at: Timestamp,
     ended: Option<Timestamp>,
     spent: String,
     tasks: Vec<Task>,
-    index: HashMap<String, usize>,
+    index: HashMap<Uuid, usize>,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Task {
-    id: String,
+    id: Uuid,
     key: String,
-    status: String,
+    status: TaskStatus,
     agent: String,
     attempt: i64,
     blocked_by: Vec<String>,
@@ -44,16 +49,35 @@ struct Task {
     started_at: Option<Timestamp>,
     /// How long attempts took that are over.
     took: Duration,
-    /// What its discussion is at.
-    discussion: Option<String>,
+    /// What its discussion is at, while there is one.
+    discussion: Option<DiscussionState>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DiscussionState {
+    Active {
+        round: i64,
+    },
+    /// It did not come to an end, and a person has to decide.
+    Escalated,
+}
+
+impl fmt::Display for DiscussionState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DiscussionState::Active { round: 0 | 1 } => f.write_str("discussed"),
+            DiscussionState::Active { round } => write!(f, "discussed, round {round}"),
+            DiscussionState::Escalated => f.write_str("waits for a decision"),
+        }
+    }
 }
 
 impl Dag {
-    pub fn new(workflow: &Value) -> Self {
+    pub fn new(workflow: &WorkflowView) -> Self {
         let mut dag = Self {
             description: String::new(),
-            status: String::new(),
-            started_at: None,
+            status: workflow.facts.status,
+            started_at: workflow.facts.created_at,
             ended: None,
             spent: String::new(),
             tasks: Vec::new(),
@@ -64,109 +88,138 @@ impl Dag {
     }
 
     /// Takes over how the workflow stands; how long things took is kept.
-    pub fn refresh(&mut self, workflow: &Value) {
-        let mut before: HashMap<String, Task> =
-            self.tasks.drain(..).map(|task| (task.id.clone(), task)).collect();
-        self.description = text(&workflow["description"]).to_owned();
-        self.status = text(&workflow["status"]).to_owned();
-        self.started_at = parse_time(&workflow["createdAt"]);
-        self.ended = parse_time(&workflow["completedAt"]);
-        self.spent = spend_text(&workflow["budget"]);
-        for shown in workflow["tasks"].as_array().into_iter().flatten() {
-            let id = text(&shown["id"]).to_owned();
-            let mut task = before.remove(&id).unwrap_or_default();
-            task.id = id;
-            task.key = text(&shown["key"]).to_owned();
-            task.status = text(&shown["status"]).to_owned();
-            task.agent = text(&shown["agent"]).to_owned();
-            task.attempt = task.attempt.max(shown["attempts"].as_i64().unwrap_or(0));
-            let waits = shown["blockedBy"].as_array().into_iter().flatten();
-            task.blocked_by = waits.map(|key| text(key).to_owned()).collect();
-            task.waiting = shown["waiting"].as_str().map(str::to_owned);
-            self.tasks.push(task);
+    pub fn refresh(&mut self, workflow: &WorkflowView) {
+        let mut before: HashMap<Uuid, Task> = self.tasks.drain(..).map(|task| (task.id, task)).collect();
+        let facts = &workflow.facts;
+        self.description.clone_from(&facts.description);
+        self.status = facts.status;
+        self.started_at = facts.created_at;
+        self.ended = facts.completed_at;
+        self.spent = spend_text(&workflow.budget);
+        for shown in &workflow.tasks {
+            let task = Task::new(shown);
+            self.tasks.push(match before.remove(&shown.id) {
+                Some(known) => Task {
+                    attempt: known.attempt.max(task.attempt),
+                    started_at: known.started_at,
+                    took: known.took,
+                    discussion: known.discussion,
+                    ..task
+                },
+                None => task,
+            });
         }
-        self.index = self.tasks.iter().enumerate().map(|(at, task)| (task.id.clone(), at)).collect();
+        self.index = self.tasks.iter().enumerate().map(|(at, task)| (task.id, at)).collect();
     }
 
     /// Takes in what happened. False when the picture lacks something that only a fresh look at the
-    /// workflow has: a new task, or a new plan.
-    pub fn apply_event(&mut self, event: &Value) -> bool {
-        let (kind, data, at) = (text(&event["type"]), &event["data"], parse_time(&event["at"]));
-        match kind {
-            "workflow_ended" => (self.status, self.ended) = (text(&data["status"]).to_owned(), at),
-            "escalated" => self.status = "escalated".to_owned(),
-            "workflow_resumed" => (self.status, self.ended) = ("running".to_owned(), None),
-            "plan_made" => self.status = "running".to_owned(),
+    /// workflow has: a new task, a new plan, or whatever a newer server tells.
+    pub fn apply_event(&mut self, event: &WorkflowEventView) -> bool {
+        let (body, at) = (event.body(), event.at);
+        match &body {
+            Body::WorkflowEnded { status, .. } => {
+                (self.status, self.ended) = (status.unwrap_or(self.status), Some(at));
+            }
+            Body::Escalated { .. } => self.status = WorkflowStatus::Escalated,
+            Body::WorkflowResumed { .. } => (self.status, self.ended) = (WorkflowStatus::Running, None),
+            Body::PlanMade { .. } => self.status = WorkflowStatus::Running,
+            Body::PlanningStarted {} => self.status = WorkflowStatus::Planning,
             _ => {}
         }
-        if matches!(kind, "plan_made" | "plan_refused" | "task_added" | "workflow_resumed") {
+        if matches!(
+            body,
+            Body::PlanMade { .. }
+                | Body::PlanRefused { .. }
+                | Body::TaskAdded { .. }
+                | Body::WorkflowResumed { .. }
+                | Body::Unknown
+        ) {
             return false;
         }
-        let Some(id) = event["taskId"].as_str() else { return true };
-        let Some(place) = self.index.get(id) else { return false };
-        let task = &mut self.tasks[*place];
-        match kind {
-            "task_started" | "task_resumed" => {
-                task.status = "in_progress".to_owned();
-                task.agent = text(&data["agent"]).to_owned();
-                task.attempt = data["attempt"].as_i64().unwrap_or(task.attempt + 1);
-                task.waiting = None;
-                task.started_at = at;
-            }
-            "task_completed" => task.set_ended("completed", at),
-            "task_failed" => task.set_ended("failed", at),
-            "task_skipped" => task.set_ended("skipped", at),
-            "task_paused" | "task_asked_again" => task.set_ended("paused", at),
-            "task_retried" | "task_sent_back" | "task_reopened" | "task_verdict" => {
-                task.set_ended("pending", at)
-            }
-            // What is taken by hand moves without an event of its own.
-            "task_waiting" => return false,
-            "discussion_started" => task.discussion = Some("discussed".to_owned()),
-            "discussion_turn" | "discussion_entry" => {
-                let round = data["round"].as_i64().filter(|round| *round > 1);
-                let round = round.map(|round| format!(", round {round}")).unwrap_or_default();
-                task.discussion = Some(format!("discussed{round}"));
-            }
-            "discussion_escalated" => task.discussion = Some("waits for a decision".to_owned()),
-            "discussion_decided" | "discussion_resolved" => task.discussion = None,
-            _ => {}
-        }
-        true
+        let Some(id) = event.task_id else { return true };
+        let Some(place) = self.index.get(&id) else { return false };
+        // What is taken by hand moves without an event of its own.
+        let is_whole = !matches!(body, Body::TaskWaiting { .. });
+        self.tasks[*place].apply_event(body, at);
+        is_whole
     }
 
     /// What a task is called here.
-    fn name<'a>(&'a self, id: &'a str) -> &'a str {
-        self.index.get(id).map_or(id, |place| self.tasks[*place].key.as_str())
+    fn name(&self, id: Uuid) -> String {
+        self.index.get(&id).map_or_else(|| id.to_string(), |place| self.tasks[*place].key.clone())
     }
 }
 
 impl Task {
-    fn set_ended(&mut self, status: &str, at: Option<Timestamp>) {
-        self.status = status.to_owned();
+    fn new(shown: &WorkflowTaskView) -> Self {
+        Self {
+            id: shown.id,
+            key: shown.key.clone(),
+            status: shown.status,
+            agent: shown.agent.clone().unwrap_or_default(),
+            attempt: i64::try_from(shown.attempts).unwrap_or(i64::MAX),
+            blocked_by: shown.blocked_by.clone(),
+            waiting: shown.waiting.clone(),
+            started_at: None,
+            took: Duration::ZERO,
+            discussion: None,
+        }
+    }
+
+    fn apply_event(&mut self, event: Body, at: Timestamp) {
+        match event {
+            Body::TaskStarted { agent, attempt, .. } | Body::TaskResumed { agent, attempt, .. } => {
+                self.status = TaskStatus::InProgress;
+                self.agent = agent.unwrap_or_default();
+                self.attempt = attempt.unwrap_or(self.attempt + 1);
+                self.waiting = None;
+                self.started_at = Some(at);
+            }
+            Body::TaskCompleted { .. } => self.set_ended(TaskStatus::Completed, at),
+            Body::TaskFailed { .. } => self.set_ended(TaskStatus::Failed, at),
+            Body::TaskSkipped { .. } => self.set_ended(TaskStatus::Skipped, at),
+            Body::TaskPaused { .. } | Body::TaskAskedAgain { .. } => self.set_ended(TaskStatus::Paused, at),
+            Body::TaskRetried { .. }
+            | Body::TaskSentBack { .. }
+            | Body::TaskReopened { .. }
+            | Body::TaskVerdict { .. } => self.set_ended(TaskStatus::Pending, at),
+            Body::DiscussionStarted { .. } => self.discussion = Some(DiscussionState::Active { round: 1 }),
+            Body::DiscussionTurn { round, .. } | Body::DiscussionEntry { round, .. } => {
+                self.discussion = Some(DiscussionState::Active { round: round.unwrap_or(1) });
+            }
+            Body::DiscussionEscalated { .. } => self.discussion = Some(DiscussionState::Escalated),
+            Body::DiscussionDecided { .. } | Body::DiscussionResolved { .. } => self.discussion = None,
+            // These are about the workflow, or change nothing that is drawn.
+            Body::WorkflowStarted { .. }
+            | Body::PlanningStarted {}
+            | Body::PlanMade { .. }
+            | Body::PlanRefused { .. }
+            | Body::WorkflowResumed { .. }
+            | Body::WorkflowEnded { .. }
+            | Body::Escalated { .. }
+            | Body::TaskAdded { .. }
+            | Body::TasksRefused { .. }
+            | Body::TaskWaiting { .. }
+            | Body::Unknown => {}
+        }
+    }
+
+    fn set_ended(&mut self, status: TaskStatus, at: Timestamp) {
+        self.status = status;
         self.discussion = None;
         self.waiting = None;
-        if let (Some(began), Some(at)) = (self.started_at.take(), at) {
+        if let Some(began) = self.started_at.take() {
             self.took += at.since(began);
         }
     }
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-fn parse_time(value: &Value) -> Option<Timestamp> {
-    value.as_str()?.parse().ok()
-}
-
 /// `1200 tokens, $0.0123`; nothing before anything was spent.
-fn spend_text(budget: &Value) -> String {
-    let tokens = budget["spent"]["tokens"].as_i64().unwrap_or(0);
-    if tokens == 0 {
+fn spend_text(budget: &BudgetView) -> String {
+    let spent = &budget.spent;
+    if spent.tokens == 0 {
         return String::new();
     }
-    let dollars = budget["spent"]["usd"].as_f64().filter(|dollars| *dollars > 0.0);
-    let dollars = dollars.map(|dollars| format!(", ${dollars:.4}")).unwrap_or_default();
-    format!("{tokens} tokens{dollars}")
+    let dollars = if spent.usd > 0.0 { format!(", ${:.4}", spent.usd) } else { String::new() };
+    format!("{} tokens{dollars}", spent.tokens)
 }

@@ -2,18 +2,43 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn task(id: &str, status: &str, blocked_by: &[&str]) -> Value {
-    json!({ "id": format!("id-{id}"), "key": id, "status": status, "agent": null, "attempts": 0,
-        "blockedBy": blocked_by })
+/// The id of what the tests call by a name.
+fn id(name: &str) -> String {
+    let number = name.bytes().fold(7_u64, |number, byte| (number * 131 + u64::from(byte)) % 0xffff_ffff_ffff);
+    format!("0198c0de-0000-7000-8000-{number:012x}")
 }
 
-fn workflow(status: &str, tasks: &[Value]) -> Value {
-    json!({ "id": "w", "status": status, "description": "Build tagging", "createdAt": "2026-01-01T00:00:00Z",
-        "completedAt": null, "tasks": tasks, "budget": { "spent": { "tokens": 0, "usd": 0.0 } } })
+fn task(name: &str, status: &str, blocked_by: &[&str]) -> Value {
+    json!({ "id": id(name), "key": name, "title": name, "kind": "", "status": status, "priority": "medium",
+        "agent": null, "attempts": 0, "maxRetries": 2, "runIds": [], "blockedBy": blocked_by,
+        "requiresCollaboration": false, "verdict": "none", "summary": null })
 }
 
-fn diamond() -> Value {
-    workflow(
+fn workflow_json(status: &str, tasks: &[Value]) -> Value {
+    let nothing = json!({ "tokens": 0, "usd": 0.0 });
+    let settings = json!({ "maxConcurrent": 8, "selector": "hybrid", "evaluate": false, "threading": "rules",
+        "onFailure": "escalate", "planner": null, "budget": {} });
+    json!({ "id": id("w"), "status": status, "description": "Build tagging", "settings": settings,
+        "eventSeq": 0, "createdAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-01-01T00:00:00Z",
+        "completedAt": null, "tasks": tasks,
+        "budget": { "limit": {}, "spent": nothing, "reserved": nothing, "byTask": [], "byAgent": [],
+            "unpricedCalls": 0, "lostCalls": 0 } })
+}
+
+fn read(workflow: &Value) -> WorkflowView {
+    serde_json::from_value(workflow.clone()).unwrap()
+}
+
+fn workflow(status: &str, tasks: &[Value]) -> WorkflowView {
+    read(&workflow_json(status, tasks))
+}
+
+fn diamond() -> WorkflowView {
+    read(&diamond_json())
+}
+
+fn diamond_json() -> Value {
+    workflow_json(
         "running",
         &[
             task("research", "pending", &[]),
@@ -24,8 +49,14 @@ fn diamond() -> Value {
     )
 }
 
-fn event(kind: &str, task: &str, second: u32, data: Value) -> Value {
-    json!({ "type": kind, "taskId": format!("id-{task}"), "at": format!("2026-01-01T00:00:{second:02}Z"), "data": data })
+fn event(kind: &str, task: &str, second: u32, data: Value) -> WorkflowEventView {
+    event_of(kind, Some(id(task)), second, data)
+}
+
+fn event_of(kind: &str, task: Option<String>, second: u32, data: Value) -> WorkflowEventView {
+    let sent = json!({ "seq": 1, "type": kind, "workflowId": id("w"), "taskId": task, "runId": null,
+        "data": data, "at": format!("2026-01-01T00:00:{second:02}Z") });
+    serde_json::from_value(sent).unwrap()
 }
 
 fn at(second: u32) -> RenderOptions {
@@ -63,7 +94,7 @@ fn events_move_tasks_and_count_the_time() {
         event("discussion_started", "design", 7, json!({ "topic": "design" })),
         event("discussion_turn", "design", 8, json!({ "round": 2 })),
     ] {
-        assert!(dag.apply_event(&one), "{one}");
+        assert!(dag.apply_event(&one), "{one:?}");
     }
     assert_eq!(
         drawn(&dag, &at(9)),
@@ -76,9 +107,7 @@ fn events_move_tasks_and_count_the_time() {
     );
     dag.apply_event(&event("task_failed", "design", 9, json!({})));
     dag.apply_event(&event("task_skipped", "ship", 9, json!({})));
-    dag.apply_event(
-        &json!({ "type": "workflow_ended", "at": "2026-01-01T00:00:10Z", "data": { "status": "failed" } }),
-    );
+    dag.apply_event(&event_of("workflow_ended", None, 10, json!({ "status": "failed" })));
     let end = drawn(&dag, &at(30));
     assert!(end.starts_with("✗ Build tagging  failed  1 of 4 done  10.0s\n"), "{end}");
     assert!(end.contains("✗ design") && end.contains("⊘ ship"), "{end}");
@@ -90,10 +119,10 @@ fn what_is_new_asks_for_another_look_and_keeps_the_times() {
     dag.apply_event(&event("task_started", "research", 1, json!({ "agent": "researcher", "attempt": 1 })));
     assert!(!dag.apply_event(&event("task_added", "later", 2, json!({ "key": "later" }))));
     assert!(!dag.apply_event(&event("task_started", "later", 2, json!({}))));
-    let mut grown = diamond();
+    let mut grown = diamond_json();
     grown["tasks"][0]["status"] = json!("in_progress");
     grown["tasks"].as_array_mut().unwrap().push(task("later", "pending", &["ship"]));
-    dag.refresh(&grown);
+    dag.refresh(&read(&grown));
     let now = drawn(&dag, &at(4));
     assert!(now.contains("1 ─ ▸ research") && now.contains("3.0s") && now.contains("4 ─ · later"), "{now}");
 }
@@ -156,48 +185,65 @@ fn a_plan_that_is_not_there_yet_says_so() {
 #[test]
 fn each_event_is_one_line_with_its_reason() {
     let dag = Dag::new(&diamond());
-    let told = |one: &Value| dag.describe_event(one).unwrap();
+    let told = |one: &WorkflowEventView| dag.describe_event(one).unwrap();
     let started =
         event("task_started", "docs", 1, json!({ "agent": "writer", "attempt": 2, "reason": "it fits" }));
     assert_eq!(told(&started), "▸ docs  writer, attempt 2: it fits");
     assert_eq!(told(&event("task_failed", "docs", 1, json!({ "reason": "no\nluck" }))), "✗ docs: no");
-    let ended = json!({ "type": "workflow_ended", "data": { "status": "completed", "reason": "every task is done" } });
+    let ended =
+        event_of("workflow_ended", None, 1, json!({ "status": "completed", "reason": "every task is done" }));
     assert_eq!(told(&ended), "✓ completed: every task is done");
-    assert_eq!(dag.describe_event(&json!({ "type": "something_new", "data": {} })), None);
+    let refused = event_of("tasks_refused", None, 1, json!({ "reason": "a cycle" }));
+    assert_eq!(told(&refused), "✗ tasks that a discussion asked for were refused: a cycle");
+    assert_eq!(dag.describe_event(&event_of("something_new", None, 1, json!({}))), None);
 }
 
 #[test]
 fn whoever_is_asked_gets_the_commands() {
-    let mut waits = diamond();
-    assert!(advice(&waits).is_empty());
-    waits["escalation"] = json!({ "reason": "task `docs` failed", "taskId": "T", "options": ["retry", "reassign", "skip", "cancel"] });
+    assert!(advice(&diamond().facts).is_empty());
+    let (w, task, talk) = (id("w"), id("T"), id("D"));
+    let advice_for = |escalation: Value| {
+        let mut waits = diamond_json();
+        waits["escalation"] = escalation;
+        waits["escalation"]["at"] = json!("2026-01-01T00:00:00Z");
+        advice(&read(&waits).facts)
+    };
     assert_eq!(
-        advice(&waits),
+        advice_for(
+            json!({ "reason": "task `docs` failed", "taskId": task, "options": ["retry", "reassign", "skip", "cancel"] })
+        ),
         [
-            "try again         emergent task retry T --note TEXT",
-            "another agent     emergent task reassign T AGENT",
-            "do without        emergent task skip T",
-            "everything again  emergent workflow resume w",
-            "give up           emergent workflow cancel w",
+            format!("try again         emergent task retry {task} --note TEXT"),
+            format!("another agent     emergent task reassign {task} AGENT"),
+            format!("do without        emergent task skip {task}"),
+            format!("everything again  emergent workflow resume {w}"),
+            format!("give up           emergent workflow cancel {w}"),
         ]
     );
-    waits["escalation"] =
-        json!({ "reason": "no end", "taskId": "T", "discussionId": "D", "options": ["decide", "cancel"] });
-    assert_eq!(advice(&waits)[1], "decide            emergent discussion decide D DECISION --reason TEXT");
-    waits["escalation"] = json!({ "reason": "nothing left to pay with", "taskId": "T", "options": ["resume", "skip", "cancel"] });
+    let undecided = advice_for(
+        json!({ "reason": "no end", "taskId": task, "discussionId": talk, "options": ["decide", "cancel"] }),
+    );
     assert_eq!(
-        advice(&waits),
+        undecided[1],
+        format!("decide            emergent discussion decide {talk} DECISION --reason TEXT")
+    );
+    assert_eq!(
+        advice_for(
+            json!({ "reason": "nothing left to pay with", "taskId": task, "options": ["resume", "skip", "cancel"] })
+        ),
         [
-            "with more money   emergent workflow resume w --budget-usd N",
-            "do without        emergent task skip T",
-            "everything again  emergent workflow resume w",
-            "give up           emergent workflow cancel w",
+            format!("with more money   emergent workflow resume {w} --budget-usd N"),
+            format!("do without        emergent task skip {task}"),
+            format!("everything again  emergent workflow resume {w}"),
+            format!("give up           emergent workflow cancel {w}"),
         ]
     );
     // A server could not go on, whatever words it has for that: more money would not help.
-    waits["escalation"] = json!({ "reason": "it could not go on: budget", "options": ["resume", "cancel"] });
     assert_eq!(
-        advice(&waits),
-        ["everything again  emergent workflow resume w", "give up           emergent workflow cancel w"]
+        advice_for(json!({ "reason": "it could not go on: budget", "options": ["resume", "cancel"] })),
+        [
+            format!("everything again  emergent workflow resume {w}"),
+            format!("give up           emergent workflow cancel {w}")
+        ]
     );
 }

@@ -1,164 +1,258 @@
 //! The graph a workflow leaves, as the walkthrough draws it: each task with its sessions, its
 //! discussion and what its agents made.
 
-use serde_json::{Value, json};
+use emergent_domain::task::TaskStatus;
+use emergent_wire::{
+    object::ObjectView, relationship::RelationshipView, run::RunView, tool_call::ToolCallView,
+    workflow::WorkflowView,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use uuid::Uuid;
 
 use crate::{client::Client, commands::encode, error::Result, output::dim};
 
+/// A task with everything that hangs on it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GraphTask {
+    key: String,
+    status: TaskStatus,
+    blocked_by: Vec<String>,
+    sessions: Vec<Session>,
+    discussions: Vec<Discussion>,
+}
+
+#[derive(Serialize)]
+struct Session {
+    agent: String,
+    status: Option<String>,
+    results: Vec<SessionResult>,
+    /// Types of objects, and packs of types, that its run wrote.
+    made: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct SessionResult {
+    #[serde(rename = "type")]
+    type_: String,
+    verdict: Option<String>,
+    remarks: Option<Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Discussion {
+    topic: String,
+    status: Option<String>,
+    consensus_level: Option<f64>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    agent: String,
+    #[serde(rename = "type")]
+    type_: Option<String>,
+    round: Option<i64>,
+    content: String,
+}
+
+/// The properties of the coordination pack that are shown here.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SessionProperties {
+    agent_name: String,
+    status: Option<String>,
+    run_id: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ResultProperties {
+    verdict: Option<String>,
+    issues: Option<Value>,
+    suggestions: Option<Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct DiscussionProperties {
+    topic: String,
+    status: Option<String>,
+    consensus_level: Option<f64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct EntryProperties {
+    agent_name: String,
+    entry_type: Option<String>,
+    round: Option<i64>,
+    content: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct EdgeProperties {
+    sequence: Option<i64>,
+}
+
+/// What an object's properties hold of what is shown; nothing when they are of another shape.
+fn properties<T: DeserializeOwned + Default>(json: &str) -> T {
+    serde_json::from_str(json).unwrap_or_default()
+}
+
 /// The tasks of a workflow with everything that hangs on them, in the order of the work.
-pub async fn load_graph(client: &Client, workflow: &str) -> Result<Value> {
+pub async fn load_graph(client: &Client, workflow: &str) -> Result<Vec<GraphTask>> {
     let path = format!("/api/coordination/workflows/{}", encode(workflow));
-    let shown: Value = client.get(&path).await?.data().await?;
+    let shown: WorkflowView = client.get(&path).await?.data().await?;
     let mut tasks = Vec::new();
-    for task in shown["tasks"].as_array().into_iter().flatten() {
-        let id = text(&task["id"]);
-        let mut sessions = Vec::new();
-        for session in linked_objects(client, id, "has_session").await? {
-            let results = linked_objects(client, text(&session["id"]), "has_result").await?;
-            let made = written_by(client, text(&session["properties"]["run_id"])).await?;
-            sessions.push(json!({
-                "agent": session["properties"]["agent_name"],
-                "status": session["properties"]["status"],
-                "results": results.iter().map(result).collect::<Vec<_>>(),
-                "made": made,
-            }));
-        }
-        let mut discussions = Vec::new();
-        for discussion in linked_objects(client, id, "spawned_discussion").await? {
-            let entries = linked_objects(client, text(&discussion["id"]), "has_entry").await?;
-            let entries: Vec<Value> = entries
-                .iter()
-                .map(|entry| {
-                    let said = &entry["properties"];
-                    json!({ "agent": said["agent_name"], "type": said["entry_type"], "round": said["round"], "content": said["content"] })
-                })
-                .collect();
-            discussions.push(json!({
-                "topic": discussion["properties"]["topic"],
-                "status": discussion["properties"]["status"],
-                "consensusLevel": discussion["properties"]["consensus_level"],
-                "entries": entries,
-            }));
-        }
-        tasks.push(json!({
-            "key": task["key"],
-            "status": task["status"],
-            "blockedBy": task["blockedBy"],
-            "sessions": sessions,
-            "discussions": discussions,
-        }));
+    for task in shown.tasks {
+        tasks.push(GraphTask {
+            sessions: load_sessions(client, task.id).await?,
+            discussions: load_discussions(client, task.id).await?,
+            key: task.key,
+            status: task.status,
+            blocked_by: task.blocked_by,
+        });
     }
-    Ok(Value::Array(tasks))
+    Ok(tasks)
+}
+
+async fn load_sessions(client: &Client, task: Uuid) -> Result<Vec<Session>> {
+    let mut sessions = Vec::new();
+    for session in linked_objects(client, task, "has_session").await? {
+        let results = linked_objects(client, session.id, "has_result").await?;
+        let about: SessionProperties = properties(session.properties.as_str());
+        sessions.push(Session {
+            made: written_by(client, &about.run_id).await?,
+            results: results.iter().map(result).collect(),
+            agent: about.agent_name,
+            status: about.status,
+        });
+    }
+    Ok(sessions)
+}
+
+async fn load_discussions(client: &Client, task: Uuid) -> Result<Vec<Discussion>> {
+    let mut discussions = Vec::new();
+    for discussion in linked_objects(client, task, "spawned_discussion").await? {
+        let entries = linked_objects(client, discussion.id, "has_entry").await?;
+        let about: DiscussionProperties = properties(discussion.properties.as_str());
+        discussions.push(Discussion {
+            topic: about.topic,
+            status: about.status,
+            consensus_level: about.consensus_level,
+            entries: entries.iter().map(entry).collect(),
+        });
+    }
+    Ok(discussions)
+}
+
+fn entry(object: &ObjectView) -> Entry {
+    let EntryProperties { agent_name, entry_type, round, content } = properties(object.properties.as_str());
+    Entry { agent: agent_name, type_: entry_type, round, content }
+}
+
+fn result(object: &ObjectView) -> SessionResult {
+    let said: ResultProperties = properties(object.properties.as_str());
+    let remarks = said.issues.filter(Value::is_array).or(said.suggestions);
+    SessionResult { type_: object.type_.clone(), verdict: said.verdict, remarks }
 }
 
 /// The objects at the other end of an object's edges, in their order.
-async fn linked_objects(client: &Client, id: &str, type_: &str) -> Result<Vec<Value>> {
-    let path = format!("/api/graph/objects/{}/edges?direction=out&type={type_}", encode(id));
-    let mut edges = client.get_all_pages(&path).await?;
+async fn linked_objects(client: &Client, id: Uuid, type_: &str) -> Result<Vec<ObjectView>> {
+    let path = format!("/api/graph/objects/{id}/edges?direction=out&type={type_}");
+    let mut edges: Vec<RelationshipView> = client.get_all_pages(&path).await?;
     edges.sort_by_key(|edge| {
-        (
-            edge["properties"]["sequence"].as_i64(),
-            text(&edge["createdAt"]).to_owned(),
-            text(&edge["id"]).to_owned(),
-        )
+        let EdgeProperties { sequence } = properties(edge.properties.as_str());
+        (sequence, edge.created_at, edge.id)
     });
     let mut found = Vec::new();
     for edge in edges {
-        let path = format!("/api/graph/objects/{}", encode(text(&edge["toId"])));
-        found.push(client.get(&path).await?.data().await?);
+        found.push(client.get(&format!("/api/graph/objects/{}", edge.to_id)).await?.data().await?);
     }
     Ok(found)
 }
 
+/// What is read of a tool call that wrote.
+#[derive(Default, Deserialize)]
+struct WrittenObjects {
+    objects: Vec<WrittenObject>,
+}
+
+#[derive(Deserialize)]
+struct WrittenObject {
+    #[serde(rename = "type")]
+    type_: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PackInput {
+    name: String,
+    version: String,
+}
+
 /// What the tools of a run wrote: objects, and packs of types.
 async fn written_by(client: &Client, run: &str) -> Result<Vec<String>> {
-    let path = "/api/admin/runs";
-    let runs = client.get_all_pages(path).await?;
-    let Some(found) = runs.iter().find(|one| one["id"] == run) else { return Ok(Vec::new()) };
-    let path = format!(
-        "/api/admin/agents/{}/runs/{}/tool-calls?status=completed",
-        encode(text(&found["agentId"])),
-        encode(run)
-    );
+    let runs: Vec<RunView> = client.get_all_pages("/api/admin/runs").await?;
+    let Some(found) = runs.iter().find(|one| one.facts.id.to_string() == run) else { return Ok(Vec::new()) };
+    let path = format!("/api/admin/agents/{}/runs/{}/tool-calls", found.facts.agent_id, found.facts.id);
     let mut made = Vec::new();
-    let mut calls = client.get_all_pages(&path).await?;
+    let mut calls: Vec<ToolCallView> = client.get_all_pages(&format!("{path}?status=completed")).await?;
     calls.reverse();
     for call in calls {
-        let tool = text(&call["toolName"]);
-        if !matches!(tool, "entities_create" | "schema_pack_create") {
+        if !matches!(call.tool_name.as_str(), "entities_create" | "schema_pack_create") {
             continue;
         }
-        let path = format!(
-            "/api/admin/agents/{}/runs/{}/tool-calls/{}",
-            encode(text(&found["agentId"])),
-            encode(run),
-            encode(text(&call["id"]))
-        );
-        let whole: Value = client.get(&path).await?.data().await?;
-        let objects = whole["output"]["objects"].as_array().into_iter().flatten();
-        made.extend(objects.map(|object| text(&object["type"]).to_owned()));
-        if tool == "schema_pack_create" {
-            let input = &whole["input"];
-            made.push(format!("{} {}", text(&input["name"]), text(&input["version"])));
+        let whole: ToolCallView = client.get(&format!("{path}/{}", call.id)).await?.data().await?;
+        let output = whole.output.unwrap_or_default();
+        let written = WrittenObjects::deserialize(&output).unwrap_or_default();
+        made.extend(written.objects.into_iter().map(|object| object.type_));
+        if call.tool_name == "schema_pack_create" {
+            let PackInput { name, version } = PackInput::deserialize(&whole.input).unwrap_or_default();
+            made.push(format!("{name} {version}"));
         }
     }
     Ok(made)
 }
 
-fn result(object: &Value) -> Value {
-    let said = &object["properties"];
-    let remarks = if said["issues"].is_array() { &said["issues"] } else { &said["suggestions"] };
-    json!({ "type": object["type"], "verdict": said["verdict"], "remarks": remarks })
-}
-
 /// As a tree, for people.
-pub fn tree_lines(graph: &Value) -> Vec<String> {
+pub fn tree_lines(graph: &[GraphTask]) -> Vec<String> {
     let mut lines = Vec::new();
-    for task in graph.as_array().into_iter().flatten() {
-        lines.push(format!("SpecTask(\"{}\") {}", text(&task["key"]), dim(text(&task["status"]))));
-        let sessions: Vec<&Value> = task["sessions"].as_array().into_iter().flatten().collect();
-        let discussions: Vec<&Value> = task["discussions"].as_array().into_iter().flatten().collect();
+    for task in graph {
+        lines.push(format!("SpecTask(\"{}\") {}", task.key, dim(task.status.as_str())));
+        let (sessions, discussions) = (&task.sessions, &task.discussions);
         let last = sessions.len() + discussions.len();
         for (at, session) in sessions.iter().enumerate() {
             let attempt = if sessions.len() > 1 { format!(", attempt {}", at + 1) } else { String::new() };
             let (branch, bar) = if at + 1 == last { ("└─", "  ") } else { ("├─", "│ ") };
-            lines.push(format!(" {branch} has_session → Session({}{attempt})", text(&session["agent"])));
-            for result in session["results"].as_array().into_iter().flatten() {
-                let remarks: Vec<&str> =
-                    result["remarks"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            lines.push(format!(" {branch} has_session → Session({}{attempt})", session.agent));
+            for result in &session.results {
+                let remarks = result.remarks.as_ref().and_then(Value::as_array).into_iter().flatten();
+                let remarks: Vec<&str> = remarks.filter_map(Value::as_str).collect();
                 let remarks =
                     if remarks.is_empty() { String::new() } else { format!(": {}", remarks.join("; ")) };
-                let (type_, verdict) = (text(&result["type"]), text(&result["verdict"]));
-                lines.push(format!(" {bar}   └─ {type_}({verdict}{remarks})"));
+                let verdict = result.verdict.as_deref().unwrap_or_default();
+                lines.push(format!(" {bar}   └─ {}({verdict}{remarks})", result.type_));
             }
-            let made: Vec<&str> =
-                session["made"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-            if !made.is_empty() {
-                lines.push(format!(" {bar}   └─ {}", dim(&format!("made {}", made.join(", ")))));
+            if !session.made.is_empty() {
+                lines.push(format!(" {bar}   └─ {}", dim(&format!("made {}", session.made.join(", ")))));
             }
         }
         for (at, discussion) in discussions.iter().enumerate() {
             let (branch, bar) =
                 if sessions.len() + at + 1 == last { ("└─", "  ") } else { ("├─", "│ ") };
-            lines.push(format!(
-                " {branch} spawned_discussion → Discussion(\"{}\")",
-                text(&discussion["topic"])
-            ));
-            let entries: Vec<&Value> = discussion["entries"].as_array().into_iter().flatten().collect();
+            lines.push(format!(" {branch} spawned_discussion → Discussion(\"{}\")", discussion.topic));
+            let entries = &discussion.entries;
             for (at, entry) in entries.iter().enumerate() {
                 let branch = if at + 1 == entries.len() { "└─" } else { "├─" };
-                let said: String = text(&entry["content"]).chars().take(60).collect();
-                lines.push(format!(
-                    " {bar}   {branch} has_entry → {}: {}",
-                    text(&entry["agent"]),
-                    dim(&said)
-                ));
+                let said: String = entry.content.chars().take(60).collect();
+                lines.push(format!(" {bar}   {branch} has_entry → {}: {}", entry.agent, dim(&said)));
             }
         }
     }
     lines
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use crate::{
     auth::AsActor,
     extract::{Json, Path},
     response::{Envelope, Result, accepted},
-    views::run::{StartedRun, TriggerRun},
+    views::run::{StartedRun, TriggerRun, start_options},
 };
 
 /// Starts an agent and returns at once; follow the run on its `events`. An internal agent is
@@ -22,5 +22,5 @@ pub(super) async fn trigger(
     Path(agent): Path<AgentId>,
     Json(body): Json<TriggerRun>,
 ) -> Result<StartedRun> {
-    accepted(app.executor.trigger(actor, agent, body.try_into()?).await?)
+    accepted(app.executor.trigger(actor, agent, start_options(body)?).await?)
 }

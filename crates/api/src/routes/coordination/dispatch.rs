@@ -6,8 +6,9 @@ use crate::{
     extract::Json,
     response::{Envelope, Result, accepted, ok},
     views::{
+        IntoView,
         coordination::StartedWorkflow,
-        coordination_dispatch::{Dispatch, DispatchResponse, DryRunView},
+        coordination_dispatch::{Dispatch, DispatchResponse, DryRunView, new_workflow},
     },
 };
 
@@ -27,9 +28,9 @@ pub(super) async fn dispatch(
     Json(body): Json<Dispatch>,
 ) -> Result<DispatchResponse> {
     let dry_run = body.dry_run;
-    let new = body.try_into()?;
+    let new = new_workflow(body)?;
     if dry_run {
-        return ok(DispatchResponse::Checked(app.dispatcher.dry_run_dispatch(actor, new).await?.into()));
+        return ok(DispatchResponse::Checked(app.dispatcher.dry_run_dispatch(actor, new).await?.into_view()));
     }
     let workflow = app.dispatcher.dispatch(actor, new).await?;
     accepted(DispatchResponse::Started(StartedWorkflow { workflow_id: workflow.id.0 }))

@@ -13,14 +13,17 @@ use crate::{
     auth::{AsActor, InProject},
     extract::{Json, OptionalJson, Path, Query},
     response::{Envelope, Result, created, ok, page},
-    views::coordination_task::{AddTask, ReassignTask, RetryTask, SkipTask, TaskStatusView, TaskView},
+    views::{
+        coordination_task::{self, AddTask, ReassignTask, RetryTask, SkipTask, TaskView},
+        schema,
+    },
 };
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TaskListQuery {
-    #[param(value_type = Option<TaskStatusView>, inline)]
+    #[param(value_type = Option<schema::TaskStatus>, inline)]
     status: Option<TaskStatus>,
     /// Only those that could start now: pending, waiting for nothing, nobody at them.
     #[serde(default)]
@@ -79,7 +82,7 @@ pub(super) async fn retry(
     Path(task): Path<ObjectId>,
     OptionalJson(body): OptionalJson<RetryTask>,
 ) -> Result<TaskView> {
-    ok(app.dispatcher.command_task(actor, task, body.into()).await?)
+    ok(app.dispatcher.command_task(actor, task, coordination_task::retry(body)).await?)
 }
 
 /// Gives a task to another agent, and goes on with its workflow if that waited for it.
@@ -94,7 +97,7 @@ pub(super) async fn reassign(
     Path(task): Path<ObjectId>,
     Json(body): Json<ReassignTask>,
 ) -> Result<TaskView> {
-    ok(app.dispatcher.command_task(actor, task, body.into()).await?)
+    ok(app.dispatcher.command_task(actor, task, coordination_task::reassign(body)).await?)
 }
 
 /// Does without a task, and goes on with its workflow if that waited for it. What waits for the task
@@ -110,5 +113,5 @@ pub(super) async fn skip(
     Path(task): Path<ObjectId>,
     OptionalJson(body): OptionalJson<SkipTask>,
 ) -> Result<TaskView> {
-    ok(app.dispatcher.command_task(actor, task, body.into()).await?)
+    ok(app.dispatcher.command_task(actor, task, coordination_task::skip(body)).await?)
 }

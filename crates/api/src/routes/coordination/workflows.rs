@@ -13,8 +13,9 @@ use crate::{
     extract::{OptionalJson, Path, Query},
     response::{Envelope, Result, accepted, ok, page},
     views::{
-        coordination::{WorkflowStatusView, WorkflowSummaryView, WorkflowView},
+        coordination::{WorkflowSummaryView, WorkflowView},
         coordination_dispatch::ResumeWorkflow,
+        schema,
     },
 };
 
@@ -22,7 +23,7 @@ use crate::{
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WorkflowListQuery {
-    #[param(value_type = Option<WorkflowStatusView>, inline)]
+    #[param(value_type = Option<schema::WorkflowStatus>, inline)]
     status: Option<WorkflowStatus>,
     /// How many at most, 50 when not said.
     #[param(minimum = 1, maximum = 100)]

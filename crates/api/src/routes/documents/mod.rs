@@ -20,7 +20,7 @@ use crate::{
     response::{Envelope, Result, ok, page},
     views::{
         document::{ChunkView, DocumentView},
-        search::{ChunkSearchView, SearchChunks},
+        search::{ChunkSearchView, SearchChunks, chunk_query},
     },
 };
 
@@ -58,7 +58,7 @@ async fn search(
     InProject(project): InProject,
     Json(body): Json<SearchChunks>,
 ) -> Result<ChunkSearchView> {
-    let (query, mode, limit, document) = body.into_parts()?;
+    let (query, mode, limit, document) = chunk_query(body)?;
     ok(app.graph.search_chunks(project, &query, mode, limit, document).await?)
 }
 

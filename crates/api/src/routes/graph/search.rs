@@ -5,7 +5,7 @@ use crate::{
     auth::InProject,
     extract::Json,
     response::{Envelope, Result, ok},
-    views::search::{SearchObjects, SearchView},
+    views::search::{SearchObjects, SearchView, search_query},
 };
 
 /// Finds objects by text, by meaning, or by both.
@@ -19,5 +19,5 @@ pub(super) async fn search(
     InProject(project): InProject,
     Json(body): Json<SearchObjects>,
 ) -> Result<SearchView> {
-    ok(app.graph.search(project, body.try_into()?).await?)
+    ok(app.graph.search(project, search_query(body)?).await?)
 }

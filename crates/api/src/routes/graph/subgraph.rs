@@ -1,5 +1,4 @@
 use axum::extract::State;
-use emergent_graph::NewSubgraph;
 
 use crate::{
     App,
@@ -8,7 +7,7 @@ use crate::{
     response::{Envelope, Result, created},
     views::{
         bulk::check_count,
-        subgraph::{CreateSubgraph, SubgraphView},
+        subgraph::{CreateSubgraph, SubgraphView, new_subgraph},
     },
 };
 
@@ -25,5 +24,5 @@ pub(super) async fn create(
 ) -> Result<SubgraphView> {
     check_count("objects", body.objects.len())?;
     check_count("relationships", body.relationships.len())?;
-    created(app.graph.create_subgraph(actor, NewSubgraph::try_from(body)?).await?)
+    created(app.graph.create_subgraph(actor, new_subgraph(body)?).await?)
 }

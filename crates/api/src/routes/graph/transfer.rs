@@ -18,7 +18,7 @@ use crate::{
     ApiError, App,
     auth::{AsActor, InProject},
     extract::{Query, has_content_type},
-    views::import::ImportView,
+    views::{IntoView, import::ImportView},
 };
 
 const NDJSON: &str = "application/x-ndjson";
@@ -96,7 +96,7 @@ fn progress_line(told: graph::Result<ImportProgress>) -> graph::Result<Vec<u8>> 
         error: crate::error::FailureBody,
     }
     let text = match told {
-        Ok(progress) => serde_json::to_vec(&ImportView::from(progress)),
+        Ok(progress) => serde_json::to_vec(&IntoView::<ImportView>::into_view(progress)),
         Err(failure) => {
             serde_json::to_vec(&Failed { done: true, error: ApiError::from(failure).into_body() })
         }

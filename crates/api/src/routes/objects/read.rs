@@ -17,8 +17,8 @@ use crate::{
     views::{
         object::ObjectView,
         relationship::RelationshipView,
+        schema,
         search::{SearchView, parse_limit},
-        traverse::DirectionView,
     },
 };
 
@@ -109,7 +109,7 @@ pub(super) async fn history(
 #[serde(deny_unknown_fields)]
 pub(super) struct EdgeListQuery {
     #[serde(default)]
-    #[param(value_type = Option<DirectionView>, inline)]
+    #[param(value_type = Option<schema::Direction>, inline)]
     direction: Direction,
     /// Any of these types.
     #[serde(default, rename = "type")]

@@ -16,7 +16,8 @@ use crate::{
     extract::{Path, Query},
     response::{Envelope, Result, ok, page},
     views::{
-        run_message::{RoleView, RunMessageView},
+        run_message::RunMessageView,
+        schema,
         tool_call::{CallStatusView, ToolCallView},
     },
 };
@@ -25,7 +26,7 @@ use crate::{
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MessageListQuery {
-    #[param(value_type = Option<RoleView>, inline)]
+    #[param(value_type = Option<schema::MessageRole>, inline)]
     role: Option<MessageRole>,
     /// Only of this step.
     #[param(minimum = 0)]

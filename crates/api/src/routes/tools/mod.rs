@@ -9,7 +9,7 @@ use crate::{
     access::Routes,
     auth::InProject,
     response::{Envelope, Result, ok},
-    views::tool::ToolView,
+    views::{IntoView, tool::ToolView},
 };
 
 pub(super) fn routes() -> Routes {
@@ -25,5 +25,5 @@ pub(super) fn routes() -> Routes {
 async fn list(State(app): State<App>, InProject(project): InProject) -> Result<Vec<ToolView>> {
     let mut tools = app.executor.tools().project_tools(project).await;
     tools.sort_by(|a, b| a.info().name.cmp(&b.info().name));
-    ok(tools.iter().map(|tool| ToolView::from(tool.info())).collect::<Vec<_>>())
+    ok(tools.iter().map(|tool| tool.info().into_view()).collect::<Vec<ToolView>>())
 }

@@ -2,7 +2,7 @@
 //! data, or of the data itself.
 
 use emergent_store::{Db, secrets as rows};
-use serde_json::Value;
+use emergent_wire::{mcp_server::McpServerView, project::ProjectView};
 
 use super::{
     Finding, ok_finding, problem_finding, products, secrets, servers, setup::DataLocation, triggers,
@@ -104,13 +104,13 @@ async fn check_key(settings: &Settings, db: &Db) -> Result<String, Finding> {
 }
 
 async fn check_projects(mut client: Client, key: &str) -> Result<Vec<Finding>> {
-    let mut projects = client.get_all_pages("/api/projects").await?;
+    let mut projects: Vec<ProjectView> = client.get_all_pages("/api/projects").await?;
     projects.reverse();
     let (mut findings, mut set) = (Vec::new(), 0);
     for project in &projects {
-        let place = ProjectLabel { name: (projects.len() > 1).then(|| text(&project["name"]).to_owned()) };
-        client = client.in_project(text(&project["id"]));
-        let found = client.get_all_pages("/api/admin/mcp-servers").await?;
+        let place = ProjectLabel { name: (projects.len() > 1).then(|| project.name.clone()) };
+        client = client.in_project(&project.id.to_string());
+        let found: Vec<McpServerView> = client.get_all_pages("/api/admin/mcp-servers").await?;
         let (count, missing) = secrets::check_secrets(&client, &place, &found).await?;
         set += count;
         findings.extend(missing);
@@ -123,8 +123,4 @@ async fn check_projects(mut client: Client, key: &str) -> Result<Vec<Finding>> {
     let order = ["secrets", "mcp servers", "products", "triggers"];
     findings.sort_by_key(|finding| order.iter().position(|what| *what == finding.what));
     Ok(findings)
-}
-
-pub fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }

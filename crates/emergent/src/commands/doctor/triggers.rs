@@ -3,13 +3,9 @@
 use std::time::Duration;
 
 use emergent_domain::time::Timestamp;
-use serde_json::Value;
+use emergent_wire::trigger::{FiringView, ScheduleView, TriggersView};
 
-use super::{
-    Finding,
-    contents::{ProjectLabel, text},
-    ok_finding, problem_finding,
-};
+use super::{Finding, contents::ProjectLabel, ok_finding, problem_finding};
 use crate::{client::Client, error::Result};
 
 const SECTION: &str = "triggers";
@@ -19,8 +15,7 @@ const OVERDUE_AFTER: Duration = Duration::from_secs(60);
 const MAX_COUNTED: usize = 100;
 
 pub async fn check_triggers(client: &Client, at: &ProjectLabel) -> Result<Vec<Finding>> {
-    let triggers: Value = client.get("/api/admin/triggers").await?.data().await?;
-    let (schedules, events) = (rows(&triggers["schedules"]), rows(&triggers["events"]));
+    let TriggersView { schedules, events } = client.get("/api/admin/triggers").await?.data().await?;
     let mut findings: Vec<_> =
         schedules.iter().filter_map(|schedule| suspended_finding(schedule, at)).collect();
     findings.extend(schedules.iter().filter_map(|schedule| waiting_schedule_finding(schedule, at)));
@@ -30,34 +25,36 @@ pub async fn check_triggers(client: &Client, at: &ProjectLabel) -> Result<Vec<Fi
         findings.push(ok_finding(SECTION, found));
     }
     let path = format!("/api/admin/triggers/firings?status=pending&limit={MAX_COUNTED}");
-    let pending: Vec<Value> = client.get(&path).await?.data().await?;
+    let pending: Vec<FiringView> = client.get(&path).await?.data().await?;
     findings.extend(overdue_finding(client.is_sole_driver(), &pending, Timestamp::now(), at));
     Ok(findings)
 }
 
 /// A schedule that has no next time: whoever wrote its row wrote something that cannot be read.
-fn suspended_finding(schedule: &Value, at: &ProjectLabel) -> Option<Finding> {
-    let why = schedule["error"].as_str();
-    if why.is_none() && !schedule["nextAt"].is_null() {
+fn suspended_finding(schedule: &ScheduleView, at: &ProjectLabel) -> Option<Finding> {
+    if schedule.error.is_none() && schedule.next_at.is_some() {
         return None;
     }
-    let why = why.map_or("will not come again".to_owned(), |why| format!("is set aside: {why}"));
-    let (name, cron) = (text(&schedule["name"]), text(&schedule["cron"]));
+    let why = schedule
+        .error
+        .as_ref()
+        .map_or("will not come again".to_owned(), |why| format!("is set aside: {why}"));
+    let (name, cron) = (&schedule.name, &schedule.cron);
     let found = format!("the schedule `{name}` (`{cron}`) {why}{}", at.suffix());
-    let fix = match schedule["product"].as_str() {
+    let fix = match &schedule.product {
         Some(product) => format!(
             "`emergent product upgrade {product} SOURCE{}` with the same manifest puts it back",
             at.project_flag()
         ),
-        None => format!("save the agent `{}` again with a right `trigger`", text(&schedule["agentName"])),
+        None => format!("save the agent `{}` again with a right `trigger`", schedule.agent_name),
     };
     Some(problem_finding(SECTION, found, fix))
 }
 
 /// A schedule whose time has come, and for whose run there is no room.
-fn waiting_schedule_finding(schedule: &Value, at: &ProjectLabel) -> Option<Finding> {
-    let since = schedule["waitingSince"].as_str()?;
-    let found = format!("the schedule `{}` waits since {since}{}", text(&schedule["name"]), at.suffix());
+fn waiting_schedule_finding(schedule: &ScheduleView, at: &ProjectLabel) -> Option<Finding> {
+    let since = schedule.waiting_since?;
+    let found = format!("the schedule `{}` waits since {since}{}", schedule.name, at.suffix());
     Some(problem_finding(SECTION, found, queue_full_text(at)))
 }
 
@@ -69,9 +66,13 @@ fn queue_full_text(at: &ProjectLabel) -> String {
 }
 
 /// Firings that are due and were not settled.
-fn overdue_finding(alone: bool, pending: &[Value], now: Timestamp, at: &ProjectLabel) -> Option<Finding> {
-    let due = |firing: &Value| text(&firing["dueAt"]).parse::<Timestamp>().ok().filter(|due| *due <= now);
-    let due: Vec<Timestamp> = pending.iter().filter_map(due).collect();
+fn overdue_finding(
+    alone: bool,
+    pending: &[FiringView],
+    now: Timestamp,
+    at: &ProjectLabel,
+) -> Option<Finding> {
+    let due: Vec<Timestamp> = pending.iter().map(|firing| firing.due_at).filter(|due| *due <= now).collect();
     let oldest = *due.iter().min()?;
     let many = if due.len() < MAX_COUNTED { due.len().to_string() } else { format!("{MAX_COUNTED} or more") };
     let found = format!("{many} firings wait since {oldest}{}", at.suffix());
@@ -82,8 +83,4 @@ fn overdue_finding(alone: bool, pending: &[Value], now: Timestamp, at: &ProjectL
         return Some(ok_finding(SECTION, found));
     }
     Some(problem_finding(SECTION, found, queue_full_text(at)))
-}
-
-fn rows(list: &Value) -> Vec<&Value> {
-    list.as_array().into_iter().flatten().collect()
 }

@@ -13,6 +13,8 @@ use emergent_products::{
     validate::{InstallContext, core_version, parse, validate as check},
 };
 use emergent_tools::ToolPool;
+use emergent_wire::product::InstallProduct;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
@@ -20,17 +22,17 @@ use crate::{
     output::{self, green, red},
 };
 
-/// What to send for a source: the manifest itself when it is a file, else where it is.
-pub fn request_body(source: &str) -> Result<Value> {
+/// What to install from a source: the manifest itself when it is a file, else where it is.
+pub fn install_request(source: &str, dry_run: bool) -> Result<InstallProduct> {
     let path = Path::new(source);
     if source == "-" || path.exists() {
         let text = read_manifest(source)?.1;
         let manifest: Value = serde_json::from_slice(&text)
             .map_err(|error| Error::Usage(format!("`{source}` is not JSON: {error}")))?;
-        return Ok(json!({ "manifest": manifest }));
+        return Ok(InstallProduct { manifest: Some(manifest), source: None, dry_run });
     }
     match source.parse::<ManifestSource>() {
-        Ok(_) => Ok(json!({ "source": source })),
+        Ok(_) => Ok(InstallProduct { manifest: None, source: Some(source.to_owned()), dry_run }),
         Err(why) => Err(Error::Usage(format!("there is no file `{source}`, and {why}"))),
     }
 }
@@ -61,7 +63,7 @@ pub fn validate(source: &str, as_json: bool) -> Result<()> {
     };
     problems.extend(folder.and_then(|folder| rehearsal_problem(&folder)));
     if as_json {
-        let told: Vec<_> = problems.iter().map(problem_json).collect();
+        let told: Vec<_> = problems.iter().map(ProblemJson::new).collect();
         output::print_json(&json!({ "valid": problems.is_empty(), "problems": told }))?;
     } else {
         for problem in &problems {
@@ -93,10 +95,17 @@ fn rehearsal_problem(folder: &Path) -> Option<ManifestProblem> {
     Some(ManifestProblem::new("", format!("the rehearsal.yaml beside it cannot be played: {why}")))
 }
 
-fn problem_json(problem: &ManifestProblem) -> Value {
-    let mut told = json!({ "pointer": problem.pointer, "message": problem.message });
-    if let Some(fix) = &problem.fix {
-        told["fix"] = json!(fix);
+/// A problem as `--json` prints it.
+#[derive(Serialize)]
+struct ProblemJson<'a> {
+    pointer: &'a str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<&'a str>,
+}
+
+impl<'a> ProblemJson<'a> {
+    fn new(problem: &'a ManifestProblem) -> Self {
+        Self { pointer: &problem.pointer, message: &problem.message, fix: problem.fix.as_deref() }
     }
-    told
 }

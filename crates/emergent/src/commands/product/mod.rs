@@ -3,11 +3,13 @@
 mod file;
 mod show;
 
-use serde_json::{Value, json};
+use emergent_wire::product::{
+    InstallProduct, OutcomeView, ProductDetailView, ProductView, UpdateView, UpgradeProduct,
+};
 
 use super::encode;
 use crate::{
-    client::{Client, ServerFlags},
+    client::{Client, Received, ServerFlags},
     config::StoreFlags,
     error::{Error, Result},
     output,
@@ -79,32 +81,40 @@ impl Product {
     async fn send(self, client: &Client, as_json: bool) -> Result<()> {
         match self {
             Product::Install { source, dry_run } => {
-                let body = with_dry_run(file::request_body(&source)?, dry_run);
-                let done: Value = client.post("/api/products/install", &body).await?.data().await?;
+                let body = file::install_request(&source, dry_run)?;
+                let done: Received<OutcomeView> =
+                    client.post("/api/products/install", &body).await?.data().await?;
                 print_outcome(&done, dry_run, as_json)
             }
             Product::Upgrade { name, source, dry_run } => {
-                let body =
-                    source.as_deref().map(file::request_body).transpose()?.unwrap_or_else(|| json!({}));
+                let given =
+                    source.as_deref().map(|source| file::install_request(source, dry_run)).transpose()?;
+                let body = match given {
+                    Some(InstallProduct { manifest, source, .. }) => {
+                        UpgradeProduct { manifest, source, dry_run }
+                    }
+                    None => UpgradeProduct { dry_run, ..UpgradeProduct::default() },
+                };
                 let path = format!("/api/products/{}/upgrade", encode(&name));
-                let done: Value = client.post(&path, &with_dry_run(body, dry_run)).await?.data().await?;
+                let done: Received<OutcomeView> = client.post(&path, &body).await?.data().await?;
                 print_outcome(&done, dry_run, as_json)
             }
             Product::Uninstall { name, dry_run } => {
                 let path = format!("/api/products/{}?dryRun={dry_run}", encode(&name));
-                let done: Value = client.delete(&path).await?.data().await?;
+                let done: Received<OutcomeView> = client.delete(&path).await?.data().await?;
                 print_outcome(&done, dry_run, as_json)
             }
             Product::Check => {
-                let found: Vec<Value> = client.get("/api/products/check-updates").await?.data().await?;
+                let found: Vec<Received<UpdateView>> =
+                    client.get("/api/products/check-updates").await?.data().await?;
                 if as_json { output::print_json(&found) } else { show::print_updates(&found) }
             }
             Product::List => {
-                let found: Vec<Value> = client.get("/api/products").await?.data().await?;
+                let found: Vec<Received<ProductView>> = client.get("/api/products").await?.data().await?;
                 if as_json { output::print_json(&found) } else { show::print_products(&found) }
             }
             Product::Show { name } => {
-                let found: Value =
+                let found: Received<ProductDetailView> =
                     client.get(&format!("/api/products/{}", encode(&name))).await?.data().await?;
                 if as_json { output::print_json(&found) } else { show::print_product(&found) }
             }
@@ -115,24 +125,19 @@ impl Product {
     }
 }
 
-fn with_dry_run(mut body: Value, dry_run: bool) -> Value {
-    body["dryRun"] = json!(dry_run);
-    body
-}
-
-fn print_outcome(done: &Value, dry_run: bool, as_json: bool) -> Result<()> {
+fn print_outcome(done: &Received<OutcomeView>, dry_run: bool, as_json: bool) -> Result<()> {
     if as_json {
         return output::print_json(done);
     }
-    for line in show::plan_lines(&done["plan"]) {
+    for line in show::plan_lines(&done.plan) {
         output::print_line(&line)?;
     }
     if dry_run {
         return output::print_line(&output::dim("nothing was changed (--dry-run)"));
     }
-    let name = done["plan"]["name"].as_str().unwrap_or_default();
-    let done = match done["product"]["version"].as_str() {
-        Some(version) => format!("✓ {name} is at {version}"),
+    let name = &done.plan.name;
+    let done = match &done.product {
+        Some(product) => format!("✓ {name} is at {}", product.version),
         None => format!("✓ {name} is gone"),
     };
     output::print_line(&output::green(&done))

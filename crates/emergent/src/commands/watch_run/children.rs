@@ -2,73 +2,70 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use emergent_domain::run::RunStatus;
+use emergent_wire::run::RunTreeView;
+use uuid::Uuid;
 
-use super::{text, tree};
-use crate::output::{dim, duration, green, red};
+use super::tree;
+use crate::output::{dim, green, red};
 
 /// Remembers how each child was when it was last looked at.
 #[derive(Default)]
-pub struct Children(HashMap<String, String>);
+pub struct Children(HashMap<Uuid, RunStatus>);
 
 impl Children {
     /// A line for each child that began or ended since the last look, indented by its depth.
-    pub fn changes(&mut self, root: &Value) -> Vec<String> {
+    pub fn changes(&mut self, root: &RunTreeView) -> Vec<String> {
         let mut lines = Vec::new();
         self.collect_changes(root, 1, &mut lines);
         lines
     }
 
-    fn collect_changes(&mut self, run: &Value, depth: usize, lines: &mut Vec<String>) {
-        for child in run["children"].as_array().into_iter().flatten() {
-            let (id, status) = (text(&child["id"]).to_owned(), text(&child["status"]).to_owned());
-            let before = self.0.insert(id, status.clone());
-            if before.as_ref() != Some(&status) {
-                lines.push(format!("{}{}", "  ".repeat(depth), line(child, &status)));
+    fn collect_changes(&mut self, run: &RunTreeView, depth: usize, lines: &mut Vec<String>) {
+        for child in &run.children {
+            let before = self.0.insert(child.id, child.status);
+            if before != Some(child.status) {
+                lines.push(format!("{}{}", "  ".repeat(depth), line(child)));
             }
             self.collect_changes(child, depth + 1, lines);
         }
     }
 }
 
-fn line(child: &Value, status: &str) -> String {
-    let name = text(&child["agentName"]);
-    match status {
-        "queued" => format!("◦ {name}  {}", dim("waits for its turn")),
-        "running" => format!("▸ {name}  {}", dim("works")),
-        ended => {
-            let mark = match ended {
-                "completed" => green("✓"),
-                "paused" => "⏸".to_owned(),
-                _ => red("✗"),
-            };
-            let took = child["durationMs"].as_u64().map(|millis| format!("  {}", duration(millis)));
-            format!(
-                "{mark} {name}  {ended}  {}{}",
-                tree::steps(&child["stepCount"]),
-                took.unwrap_or_default()
-            )
-        }
-    }
+fn line(child: &RunTreeView) -> String {
+    let name = &child.agent_name;
+    let mark = match child.status {
+        RunStatus::Queued => return format!("◦ {name}  {}", dim("waits for its turn")),
+        RunStatus::Running => return format!("▸ {name}  {}", dim("works")),
+        RunStatus::Completed => green("✓"),
+        RunStatus::Paused => "⏸".to_owned(),
+        RunStatus::Failed | RunStatus::Cancelled => red("✗"),
+    };
+    let took = tree::took(child.duration_ms).map(|took| format!("  {took}")).unwrap_or_default();
+    format!("{mark} {name}  {}  {}{took}", child.status, tree::steps(child.step_count))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    fn child(id: u8, name: &str, status: &str, steps: i64, took: Option<i64>, children: Value) -> Value {
+        json!({ "id": format!("0198c0de-0000-7000-8000-0000000000{id:02}"), "agentName": name,
+            "status": status, "stepCount": steps, "durationMs": took, "children": children })
+    }
 
     #[test]
     fn only_what_changed_is_told() {
         let mut children = Children::default();
-        let tree = |status: &str, inner: Value| {
-            json!({ "children": [{ "id": "1", "agentName": "a", "status": status,
-            "stepCount": 2, "durationMs": 1_200, "children": inner }] })
+        let tree = |status: &str, inner: Value| -> RunTreeView {
+            let only = child(1, "a", status, 2, Some(1_200), inner);
+            serde_json::from_value(child(0, "root", "running", 0, None, json!([only]))).unwrap()
         };
         assert_eq!(children.changes(&tree("running", json!([]))), ["  ▸ a  works"]);
         assert!(children.changes(&tree("running", json!([]))).is_empty());
-        let inner =
-            json!([{ "id": "2", "agentName": "b", "status": "failed", "stepCount": 1, "children": [] }]);
+        let inner = json!([child(2, "b", "failed", 1, None, json!([]))]);
         assert_eq!(
             children.changes(&tree("completed", inner)),
             ["  ✓ a  completed  2 steps  1.2s", "    ✗ b  failed  1 step"]

@@ -5,6 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use bytes::Bytes;
 use emergent_net::sse::Decoder;
 use futures_util::{StreamExt, stream::BoxStream};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
@@ -15,6 +16,21 @@ use crate::{
 /// Connections in a row that brought nothing new before it is given up.
 const MAX_FAILURES: u32 = 20;
 const RECONNECT_DELAY: Duration = Duration::from_millis(500);
+
+/// One event: as it was sent, and as its type unless this client does not know its kind.
+pub struct Event<T> {
+    pub raw: Value,
+    pub known: Option<T>,
+}
+
+/// What every frame has.
+#[derive(Deserialize)]
+struct Frame {
+    #[serde(rename = "type")]
+    kind: String,
+    /// Absent from what is told live only.
+    seq: Option<u64>,
+}
 
 pub struct Events<'a> {
     client: &'a Client,
@@ -33,19 +49,18 @@ impl<'a> Events<'a> {
     }
 
     /// The next event. Nothing is lost when the answer is not waited for.
-    pub async fn next(&mut self) -> Result<Value> {
+    pub async fn next<T: DeserializeOwned>(&mut self) -> Result<Event<T>> {
         loop {
-            while let Some(event) = self.frames.next() {
+            while let Some(raw) = self.frames.next() {
+                let Ok(Frame { kind, seq }) = Frame::deserialize(&raw) else { continue };
                 // The server could not go on; another connection may.
-                if event["type"] == "error" {
+                if kind == "error" {
                     self.open = None;
                     continue;
                 }
-                if let Some(seq) = event["seq"].as_u64() {
-                    self.seen = seq;
-                }
+                self.seen = seq.unwrap_or(self.seen);
                 self.failures = 0;
-                return Ok(event);
+                return Ok(Event { known: T::deserialize(&raw).ok(), raw });
             }
             let Some(open) = &mut self.open else {
                 self.connect().await?;
@@ -106,6 +121,8 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -116,7 +133,7 @@ mod tests {
             text.as_bytes().chunks(size).for_each(|part| frames.push(part));
             let all: Vec<_> = std::iter::from_fn(|| frames.next()).collect();
             assert_eq!(all.len(), 2, "in parts of {size}");
-            assert_eq!((&all[0]["text"], &all[1]["type"]), (&"é".into(), &"b".into()));
+            assert_eq!(all, [json!({ "type": "a", "text": "é" }), json!({ "type": "b" })]);
         }
     }
 }

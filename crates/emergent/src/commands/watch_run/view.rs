@@ -1,14 +1,34 @@
 //! A run's events as a person reads them. Events go in, text comes out: nothing is printed here.
 
+use emergent_domain::run::{Reason, RunStatus};
+use emergent_wire::{
+    run_detail::RunDetailView,
+    run_event::BodyView,
+    run_message::{AnswerContent, ContentView, RunMessageView},
+    tool_call::{CallStatusView, ToolCallView},
+};
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::{status, text, tokens, tree};
-use crate::output::{duration, first_line};
+use super::{status, tokens, tree};
+use crate::output::first_line;
 
 /// The tool whose calls have runs below them.
 pub const SPAWN_TOOL: &str = "spawn_agents";
 /// Longer inputs of tools are cut.
 const MAX_INPUT_CHARS: usize = 60;
+
+/// What is read of the input of `spawn_agents`.
+#[derive(Default, Deserialize)]
+struct SpawnInput {
+    tasks: Vec<SpawnTask>,
+}
+
+#[derive(Deserialize)]
+struct SpawnTask {
+    #[serde(default)]
+    agent_name: String,
+}
 
 pub struct View {
     colour: bool,
@@ -56,40 +76,34 @@ impl View {
     }
 
     /// What to print for an event, line breaks included.
-    pub fn event(&mut self, event: &Value) -> String {
-        match text(&event["type"]) {
-            "run_started" => {
+    pub fn event(&mut self, event: &BodyView) -> String {
+        match event {
+            BodyView::RunStarted { recovered } => {
                 self.started = true;
-                if event["recovered"] == true {
-                    self.push_line("↻ goes on after a restart")
-                } else {
-                    String::new()
-                }
+                if *recovered { self.push_line("↻ goes on after a restart") } else { String::new() }
             }
-            "text_delta" => self.delta(event),
-            "step_restarted" => {
+            BodyView::TextDelta { step_number, text } => self.delta(*step_number, text),
+            BodyView::StepRestarted { why, .. } => {
                 self.streamed.clear();
-                self.push_line(&format!("↻ the model is asked again: {}", text(&event["why"])))
+                self.push_line(&format!("↻ the model is asked again: {why}"))
             }
-            "message" => self.message(&event["message"]),
-            "tool_started" => self.tool_started(&event["toolCall"]),
-            "tool_completed" => self.tool_completed(&event["toolCall"]),
-            "loop_detected" => {
-                let (tool, count) = (text(&event["toolName"]), &event["count"]);
-                self.push_line(&format!(
-                    "⟲ {tool} was called {count} times with the same input; the model was told"
-                ))
-            }
-            "limit_reached" => self.push_line(match text(&event["reason"]) {
-                "step_limit" => "⚑ the step limit is reached: a last answer, without tools",
-                "timeout" => "⚑ time is up: a last answer, within seconds",
-                other => return self.push_line(&format!("⚑ limit reached: {other}")),
-            }),
-            "compacted" => {
-                let (before, after) = (&event["before"], &event["after"]);
+            BodyView::Message { message } => self.message(message),
+            BodyView::ToolStarted { tool_call } => self.tool_started(tool_call),
+            BodyView::ToolCompleted { tool_call } => self.tool_completed(tool_call),
+            BodyView::LoopDetected { tool_name, count, .. } => self.push_line(&format!(
+                "⟲ {tool_name} was called {count} times with the same input; the model was told"
+            )),
+            BodyView::LimitReached { reason } => match reason {
+                Reason::StepLimit => {
+                    self.push_line("⚑ the step limit is reached: a last answer, without tools")
+                }
+                Reason::Timeout => self.push_line("⚑ time is up: a last answer, within seconds"),
+                other => self.push_line(&format!("⚑ limit reached: {other}")),
+            },
+            BodyView::Compacted { before, after, .. } => {
                 self.push_line(&format!("… the conversation was shortened, from {before} to {after} tokens"))
             }
-            _ => String::new(),
+            BodyView::ThoughtDelta { .. } | BodyView::RunEnded { .. } => String::new(),
         }
     }
 
@@ -104,54 +118,52 @@ impl View {
     }
 
     /// How it ended.
-    pub fn end(&mut self, run: &Value) -> String {
+    pub fn end(&mut self, run: &RunDetailView) -> String {
+        let facts = &run.facts;
         let mut out = self.end_line();
-        let summary = text(&run["summary"]["text"]);
+        let summary = facts.summary.as_ref().map(|summary| summary.text.as_str()).unwrap_or_default();
         if !summary.is_empty() && summary.trim() != self.answer.trim() {
             out.push_str(&format!("{summary}\n"));
         }
-        let mark = match text(&run["status"]) {
-            "completed" => self.paint("32", "✓"),
-            "paused" => "⏸".to_owned(),
+        let mark = match facts.status {
+            RunStatus::Completed => self.paint("32", "✓"),
+            RunStatus::Paused => "⏸".to_owned(),
             _ => self.paint("31", "✗"),
         };
-        let mut facts = vec![self.paint("1", &status(run)), tree::steps(&run["stepCount"])];
-        facts.extend(run["durationMs"].as_u64().map(duration));
-        facts.push(tokens(&run["tokenUsage"]));
-        if run["rehearsal"] == true {
-            facts.push("rehearsal".to_owned());
+        let mut parts =
+            vec![self.paint("1", &status(facts.status, facts.reason)), tree::steps(facts.step_count)];
+        parts.extend(tree::took(facts.duration_ms));
+        parts.push(tokens(&run.token_usage));
+        if facts.rehearsal {
+            parts.push("rehearsal".to_owned());
         }
-        out.push_str(&format!("{mark} {}\n", facts.join("  ")));
-        if run["status"] == "paused" {
-            out.push_str(&self.paint("2", &format!("  to go on: emergent run resume {}", text(&run["id"]))));
+        out.push_str(&format!("{mark} {}\n", parts.join("  ")));
+        if facts.status == RunStatus::Paused {
+            out.push_str(&self.paint("2", &format!("  to go on: emergent run resume {}", facts.id)));
             out.push('\n');
         }
         out
     }
 
-    fn delta(&mut self, event: &Value) -> String {
-        let step = event["stepNumber"].as_i64().unwrap_or(0);
+    fn delta(&mut self, step: i64, text: &str) -> String {
         if step != self.step {
             self.step = step;
             self.streamed.clear();
         }
-        let text = text(&event["text"]);
         self.streamed.push_str(text);
         self.push_text(text)
     }
 
     /// An answer is shown once: what came as deltas is not said again, only what is missing.
-    fn message(&mut self, message: &Value) -> String {
-        let content = &message["content"];
-        let whole = text(&content["text"]);
-        if message["role"] != "assistant" {
+    fn message(&mut self, message: &RunMessageView) -> String {
+        let ContentView::Answer(AnswerContent { text: whole, .. }) = &message.content else {
             return String::new();
-        }
-        let streamed = message["stepNumber"].as_i64() == Some(self.step);
+        };
+        let streamed = message.step_number == self.step;
         let said = if streamed { std::mem::take(&mut self.streamed) } else { String::new() };
         self.streamed.clear();
         if !whole.is_empty() {
-            self.answer = whole.to_owned();
+            self.answer = whole.clone();
         }
         let mut out = match whole.strip_prefix(said.as_str()) {
             Some(missing) => self.push_text(missing),
@@ -161,31 +173,29 @@ impl View {
         out
     }
 
-    fn tool_started(&mut self, call: &Value) -> String {
-        let tool = text(&call["toolName"]);
-        self.calls.push((text(&call["id"]).to_owned(), tool.to_owned()));
+    fn tool_started(&mut self, call: &ToolCallView) -> String {
+        self.calls.push((call.id.to_string(), call.tool_name.clone()));
         // Others are told when they are over; what takes its time is told before.
-        if tool != SPAWN_TOOL {
+        if call.tool_name != SPAWN_TOOL {
             return String::new();
         }
-        let tasks = call["input"]["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let names: Vec<_> = tasks.iter().map(|task| text(&task["agent_name"])).collect();
+        let tasks = SpawnInput::deserialize(&call.input).unwrap_or_default().tasks;
+        let names: Vec<_> = tasks.into_iter().map(|task| task.agent_name).collect();
         self.lines(&[format!("▸ spawn_agents  {}", first_line(&names.join(", "), MAX_INPUT_CHARS))])
     }
 
-    fn tool_completed(&mut self, call: &Value) -> String {
-        self.calls.retain(|(id, _)| id != text(&call["id"]));
-        let failed = call["status"] == "error";
+    fn tool_completed(&mut self, call: &ToolCallView) -> String {
+        let id = call.id.to_string();
+        self.calls.retain(|(running, _)| *running != id);
+        let failed = matches!(call.status, CallStatusView::Error);
         let mark = if failed { self.paint("31", "✗") } else { self.paint("32", "✓") };
-        let took = call["durationMs"].as_u64().map(|millis| self.paint("2", &duration(millis)));
-        let input = self.paint("2", &first_line(&call["input"].to_string(), MAX_INPUT_CHARS));
-        let mut line = format!(
-            "{mark} {}  {input}  {}",
-            self.paint("1", text(&call["toolName"])),
-            took.unwrap_or_default()
-        );
+        let took = tree::took(call.duration_ms).map(|took| self.paint("2", &took));
+        let input = self.paint("2", &first_line(&call.input.to_string(), MAX_INPUT_CHARS));
+        let mut line =
+            format!("{mark} {}  {input}  {}", self.paint("1", &call.tool_name), took.unwrap_or_default());
         if failed {
-            line.push_str(&format!("  {}", first_line(&reason(&call["output"]), MAX_INPUT_CHARS * 2)));
+            let output = call.output.as_ref().unwrap_or(&Value::Null);
+            line.push_str(&format!("  {}", first_line(&reason(output), MAX_INPUT_CHARS * 2)));
         }
         self.lines(&[line])
     }
@@ -213,7 +223,7 @@ impl View {
 
 /// Why a tool failed, from whatever it answered.
 fn reason(output: &Value) -> String {
-    match output["error"].as_str().or_else(|| output.as_str()) {
+    match output.get("error").unwrap_or(output).as_str() {
         Some(text) => text.to_owned(),
         None => output.to_string(),
     }
@@ -225,9 +235,16 @@ mod tests {
 
     use super::*;
 
+    const ID: &str = "0198c0de-0000-7000-8000-000000000000";
+    const AT: &str = "2026-01-01T00:00:00Z";
+
     fn told(events: &[Value]) -> String {
         let mut view = View::new(false);
-        events.iter().map(|event| view.event(event)).collect()
+        events.iter().map(|event| view.event(&read(event))).collect()
+    }
+
+    fn read(event: &Value) -> BodyView {
+        serde_json::from_value(event.clone()).unwrap()
     }
 
     fn delta(step: i64, text: &str) -> Value {
@@ -235,12 +252,14 @@ mod tests {
     }
 
     fn message(step: i64, text: &str) -> Value {
-        json!({ "type": "message", "message": { "role": "assistant", "stepNumber": step, "content": { "text": text } } })
+        json!({ "type": "message", "message": { "id": ID, "runId": ID, "role": "assistant", "stepNumber": step,
+            "content": { "text": text, "toolCalls": [] }, "createdAt": AT } })
     }
 
     fn call(kind: &str, status: &str) -> Value {
-        json!({ "type": kind, "toolCall": { "id": "1", "toolName": "search", "input": { "q": "a" },
-            "status": status, "durationMs": 120, "output": { "error": "no index" } } })
+        json!({ "type": kind, "toolCall": { "id": ID, "runId": ID, "messageId": ID, "toolName": "search",
+            "input": { "q": "a" }, "status": status, "durationMs": 120, "output": { "error": "no index" },
+            "stepNumber": 1, "createdAt": AT } })
     }
 
     #[test]
@@ -273,16 +292,22 @@ mod tests {
 
     #[test]
     fn the_end_says_what_it_took_and_the_summary_once() {
-        let mut run = json!({ "id": "r", "status": "paused", "reason": "step_limit", "stepCount": 3, "durationMs": 2_000,
-            "summary": { "text": "Half done" }, "tokenUsage": { "totalInput": 10, "totalOutput": 2, "totalCost": 0.5 } });
+        let mut run = json!({ "id": ID, "agentId": ID, "agentName": "a", "status": "paused", "reason": "step_limit",
+            "origin": "trigger", "depth": 0, "model": "google/gemini", "stepCount": 3, "timeoutSeconds": 60,
+            "createdAt": AT, "durationMs": 2_000, "summary": { "text": "Half done" }, "resumeChain": [],
+            "tokenUsage": { "totalInput": 10, "totalOutput": 2, "totalReasoning": 0, "cacheRead": 0,
+                "cacheWrite": 0, "totalCost": 0.5 },
+            "toolCallSummary": { "total": 0, "byTool": {}, "errors": 0 }, "childRuns": [], "doomLoopEvents": 0 });
         let mut view = View::new(false);
         assert_eq!(
-            view.end(&run),
-            "Half done\n⏸ paused (step_limit)  3 steps  2.0s  10 tokens in, 2 out, $0.5000\n  \
-             to go on: emergent run resume r\n"
+            view.end(&serde_json::from_value(run.clone()).unwrap()),
+            format!(
+                "Half done\n⏸ paused (step_limit)  3 steps  2.0s  10 tokens in, 2 out, $0.5000\n  \
+                 to go on: emergent run resume {ID}\n"
+            )
         );
         run["status"] = json!("completed");
-        view.event(&message(1, "Half done"));
-        assert!(view.end(&run).starts_with("✓ completed"));
+        view.event(&read(&message(1, "Half done")));
+        assert!(view.end(&serde_json::from_value(run).unwrap()).starts_with("✓ completed"));
     }
 }

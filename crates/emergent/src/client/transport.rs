@@ -2,8 +2,9 @@
 
 use axum::{body::Body, http};
 use bytes::Bytes;
+use emergent_wire::envelope::{Envelope, Failure, FailureBody};
 use futures_util::{StreamExt, stream::BoxStream};
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
@@ -17,6 +18,24 @@ pub fn http_client(base: &str) -> Result<reqwest::Client> {
         client = client.no_proxy();
     }
     client.build().map_err(|source| Error::Unreachable { server: base.to_owned(), source: Box::new(source) })
+}
+
+/// What the API refused, in its words; fields that the message does not name are added.
+pub fn refusal(error: FailureBody) -> Error {
+    #[derive(Deserialize)]
+    struct Detail {
+        field: String,
+        reason: String,
+    }
+    let FailureBody { code, message, details } = error;
+    let mut lines = String::new();
+    let all = details.as_ref().and_then(Value::as_array).into_iter().flatten();
+    for Detail { field, reason } in all.filter_map(|detail| Detail::deserialize(detail).ok()) {
+        if !message.contains(&reason) {
+            lines.push_str(&format!("\n  `{field}`: {reason}"));
+        }
+    }
+    Error::Refused { code: code.into_owned(), message, details: lines }
 }
 
 /// What a request carries.
@@ -65,24 +84,13 @@ impl ApiResponse {
         }
         let status = self.status;
         let text = self.text().await?;
-        let body: Value = serde_json::from_str(&text).unwrap_or_default();
-        let error = &body["error"];
-        let Some(message) = error["message"].as_str() else {
+        let Ok(Failure { error, .. }) = serde_json::from_str::<Failure>(&text) else {
             return Err(Error::Unexpected(format!(
                 "{status} {}",
                 text.chars().take(200).collect::<String>()
             )));
         };
-        let mut details = String::new();
-        for detail in error["details"].as_array().into_iter().flatten() {
-            if let (Some(field), Some(reason)) = (detail["field"].as_str(), detail["reason"].as_str())
-                && !message.contains(reason)
-            {
-                details.push_str(&format!("\n  `{field}`: {reason}"));
-            }
-        }
-        let code = error["code"].as_str().unwrap_or_default().to_owned();
-        Err(Error::Refused { code, message: message.to_owned(), details })
+        Err(refusal(error))
     }
 
     pub fn next_cursor(&self) -> Option<String> {
@@ -103,10 +111,6 @@ impl ApiResponse {
 
     /// `data` of the envelope.
     pub async fn data<T: DeserializeOwned>(self) -> Result<T> {
-        #[derive(serde::Deserialize)]
-        struct Envelope<T> {
-            data: T,
-        }
         let text = self.text().await?;
         let envelope: Envelope<T> =
             serde_json::from_str(&text).map_err(|error| Error::Unexpected(error.to_string()))?;

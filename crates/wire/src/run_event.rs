@@ -3,35 +3,31 @@ use emergent_domain::{
     run_event::{RunEvent, RunEventBody},
     time::Timestamp,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{
-    run::{ReasonView, RunStatusView, SummaryView},
-    run_message::RunMessageView,
-    tool_call::ToolCallView,
-};
+use crate::{run::SummaryView, run_message::RunMessageView, schema, tool_call::ToolCallView};
 
 /// One thing a run tells. Durable ones have a place, which is also the frame's `id:`; the others
 /// (`text_delta`, `thought_delta`, `step_restarted`) are told live only.
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RunEvent)]
-pub(crate) struct RunEventView {
+pub struct RunEventView {
     #[serde(skip_serializing_if = "Option::is_none")]
-    seq: Option<i64>,
-    run_id: Uuid,
+    pub seq: Option<i64>,
+    pub run_id: Uuid,
     #[schema(value_type = String, format = DateTime)]
-    at: Timestamp,
+    pub at: Timestamp,
     #[serde(flatten)]
-    body: BodyView,
+    pub body: BodyView,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 #[schema(as = RunEventBody)]
-pub(crate) enum BodyView {
+pub enum BodyView {
     /// `recovered`: another process had it before.
     RunStarted {
         recovered: bool,
@@ -51,7 +47,7 @@ pub(crate) enum BodyView {
         count: i64,
     },
     LimitReached {
-        #[schema(value_type = ReasonView)]
+        #[schema(value_type = schema::Reason)]
         reason: Reason,
     },
     /// What the model sees was shortened, from so many tokens to so many; the record is whole.
@@ -61,9 +57,9 @@ pub(crate) enum BodyView {
         summarised: bool,
     },
     RunEnded {
-        #[schema(value_type = RunStatusView)]
+        #[schema(value_type = schema::RunStatus)]
         status: RunStatus,
-        #[schema(value_type = Option<ReasonView>)]
+        #[schema(value_type = Option<schema::Reason>)]
         reason: Option<Reason>,
         summary: Option<SummaryView>,
         error_message: Option<String>,

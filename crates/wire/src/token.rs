@@ -6,50 +6,30 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// What a token may do.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[schema(as = Scope)]
-pub(crate) enum ScopeView {
-    #[serde(rename = "graph:read")]
-    GraphRead,
-    #[serde(rename = "graph:write")]
-    GraphWrite,
-    #[serde(rename = "agents:read")]
-    AgentsRead,
-    #[serde(rename = "agents:write")]
-    AgentsWrite,
-    #[serde(rename = "agents:invoke")]
-    AgentsInvoke,
-    #[serde(rename = "chat:use")]
-    ChatUse,
-    #[serde(rename = "admin:read")]
-    AdminRead,
-    #[serde(rename = "admin:write")]
-    AdminWrite,
-}
+use crate::schema;
 
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Token)]
-pub(crate) struct TokenView {
-    id: Uuid,
-    name: String,
-    #[schema(value_type = Vec<ScopeView>)]
-    scopes: Vec<Scope>,
+pub struct TokenView {
+    pub id: Uuid,
+    pub name: String,
+    #[schema(value_type = Vec<schema::Scope>)]
+    pub scopes: Vec<Scope>,
     /// Absent for a token that spans projects.
     #[serde(skip_serializing_if = "Option::is_none")]
-    project: Option<Uuid>,
+    pub project: Option<Uuid>,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    pub created_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    expires_at: Option<Timestamp>,
+    pub expires_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    revoked_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
     /// The secret itself, in the answer to its creation and never again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<String>,
+    pub token: Option<String>,
 }
 
 impl From<Token> for TokenView {
@@ -73,16 +53,18 @@ impl From<(Token, String)> for TokenView {
     }
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct CreateToken {
+pub struct CreateToken {
     #[schema(min_length = 1, max_length = 128)]
     pub name: String,
-    #[schema(value_type = Vec<ScopeView>, min_items = 1)]
+    #[schema(value_type = Vec<schema::Scope>, min_items = 1)]
     pub scopes: Vec<Scope>,
     /// Id or name. Without it the token is for the caller's own project or the one `X-Project-ID`
     /// names, and without that, too, it spans projects.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Timestamp>,
 }

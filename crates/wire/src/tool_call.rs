@@ -5,29 +5,29 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// One call of a tool, whole.
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ToolCall)]
-pub(crate) struct ToolCallView {
-    id: Uuid,
-    run_id: Uuid,
+pub struct ToolCallView {
+    pub id: Uuid,
+    pub run_id: Uuid,
     /// The assistant's message that asked for it.
-    message_id: Uuid,
-    tool_name: String,
+    pub message_id: Uuid,
+    pub tool_name: String,
     /// An object; a text when the model sent no JSON object.
-    input: Value,
+    pub input: Value,
     /// Null until it is over.
-    output: Option<Value>,
-    status: CallStatusView,
+    pub output: Option<Value>,
+    pub status: CallStatusView,
     /// Null until it is over.
-    duration_ms: Option<i64>,
-    step_number: i64,
+    pub duration_ms: Option<i64>,
+    pub step_number: i64,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    pub created_at: Timestamp,
 }
 
 impl ToolCallView {
-    pub(crate) fn new(run: RunId, call: RecordedToolCall) -> Self {
+    pub fn new(run: RunId, call: RecordedToolCall) -> Self {
         Self {
             id: call.id.0,
             run_id: run.0,
@@ -46,10 +46,16 @@ impl ToolCallView {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = ToolCallStatus)]
-pub(crate) enum CallStatusView {
+pub enum CallStatusView {
     Running,
     Completed,
     Error,
+}
+
+impl CallStatusView {
+    pub fn as_str(self) -> &'static str {
+        ToolCallStatus::from(self).as_str()
+    }
 }
 
 impl From<ToolCallStatus> for CallStatusView {

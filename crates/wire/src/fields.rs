@@ -8,7 +8,7 @@ use serde::{
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
-pub(crate) struct JsonMap<T>(pub T);
+pub struct JsonMap<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for JsonMap<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -31,12 +31,12 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for OnlyMap<T> {
 }
 
 /// For `#[serde(deserialize_with)]`: a list of objects.
-pub(crate) fn map_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+pub fn map_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
     Ok(Vec::<JsonMap<T>>::deserialize(from)?.into_iter().map(|one| one.0).collect())
 }
 
 /// For `#[serde(deserialize_with)]`: a list of objects, or null.
-pub(crate) fn optional_map_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub fn optional_map_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
     let list = Option::<Vec<JsonMap<T>>>::deserialize(from)?;
@@ -44,18 +44,38 @@ pub(crate) fn optional_map_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 }
 
 /// For `#[serde(deserialize_with)]`: an object, or null.
-pub(crate) fn optional_map<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Option<T>, D::Error> {
+pub fn optional_map<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
     Ok(Option::<JsonMap<T>>::deserialize(from)?.map(|one| one.0))
 }
 
 /// For `#[serde(deserialize_with)]`: objects by name.
-pub(crate) fn map_by_name<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub fn map_by_name<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<BTreeMap<String, T>, D::Error> {
     Ok(BTreeMap::<String, JsonMap<T>>::deserialize(from)?
         .into_iter()
         .map(|(name, one)| (name, one.0))
         .collect())
+}
+
+/// Tells a field that is absent (`None`) from one that is null (`Some(None)`).
+pub fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::<T>::deserialize(from).map(Some)
+}
+
+/// As [`nullable`], for an object.
+pub fn nullable_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    optional_map(from).map(Some)
+}
+
+/// A version that someone has seen: they count from 1.
+pub fn expected_version<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
+    match Option::<i64>::deserialize(from)? {
+        Some(version) if version < 1 => Err(serde::de::Error::custom("must be 1 or more")),
+        version => Ok(version),
+    }
 }

@@ -8,43 +8,38 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{author::AuthorView, object::ObjectView, relationship::RelationshipView};
+use crate::{author::AuthorView, object::ObjectView, relationship::RelationshipView, schema};
 
 /// Where to start and how far to go.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Traverse {
+pub struct Traverse {
     #[schema(value_type = Vec<Uuid>, min_items = 1, max_items = 100)]
-    start_ids: Vec<ObjectId>,
+    pub start_ids: Vec<ObjectId>,
     #[serde(default)]
-    #[schema(value_type = DirectionView)]
-    direction: Direction,
+    #[schema(value_type = schema::Direction)]
+    pub direction: Direction,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 16, default = 2)]
-    max_depth: Option<usize>,
+    pub max_depth: Option<usize>,
     /// Only edges of these types are walked and returned; empty is every type.
     #[serde(default)]
     #[schema(max_items = 100)]
-    relationship_types: Vec<String>,
+    pub relationship_types: Vec<String>,
     /// Objects of other types are neither returned nor walked through; empty is every type.
     #[serde(default)]
     #[schema(max_items = 100)]
-    object_types: Vec<String>,
+    pub object_types: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 10000, default = 1000)]
-    max_nodes: Option<usize>,
+    pub max_nodes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 50000, default = 5000)]
-    max_edges: Option<usize>,
+    pub max_edges: Option<usize>,
     /// The graph as it was at that moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    as_of: Option<Timestamp>,
-}
-
-#[derive(ToSchema)]
-#[schema(as = Direction, rename_all = "lowercase")]
-#[allow(dead_code, reason = "describes the domain's type")]
-pub(crate) enum DirectionView {
-    Out,
-    In,
-    Both,
+    pub as_of: Option<Timestamp>,
 }
 
 impl From<Traverse> for TraverseQuery {
@@ -64,27 +59,27 @@ impl From<Traverse> for TraverseQuery {
 
 /// An object and how many steps it is away. As [`ObjectView`] with a depth: nesting or flattening
 /// it would either change the shape or buffer every property.
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Node)]
-pub(crate) struct NodeView {
-    id: Uuid,
+pub struct NodeView {
+    pub id: Uuid,
     #[serde(rename = "type")]
-    type_: String,
+    pub type_: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
+    pub key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<String>,
-    labels: Vec<String>,
+    pub status: Option<String>,
+    pub labels: Vec<String>,
     #[schema(value_type = Object)]
-    properties: JsonObject,
-    version: i64,
+    pub properties: JsonObject,
+    pub version: i64,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    pub created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
-    updated_at: Timestamp,
-    author: AuthorView,
-    depth: usize,
+    pub updated_at: Timestamp,
+    pub author: AuthorView,
+    pub depth: usize,
 }
 
 impl From<Node> for NodeView {
@@ -105,15 +100,15 @@ impl From<Node> for NodeView {
     }
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Traversal)]
-pub(crate) struct TraversalView {
+pub struct TraversalView {
     /// By depth, then by id.
-    nodes: Vec<NodeView>,
+    pub nodes: Vec<NodeView>,
     /// By id, and only between returned nodes.
-    edges: Vec<RelationshipView>,
+    pub edges: Vec<RelationshipView>,
     /// A cap cut the answer.
-    truncated: bool,
+    pub truncated: bool,
 }
 
 impl From<Subgraph> for TraversalView {
@@ -127,21 +122,23 @@ impl From<Subgraph> for TraversalView {
 }
 
 /// Two objects, and what may lie between them.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct FindPath {
-    from_id: Uuid,
-    to_id: Uuid,
+pub struct FindPath {
+    pub from_id: Uuid,
+    pub to_id: Uuid,
     #[serde(default)]
-    #[schema(value_type = DirectionView)]
-    direction: Direction,
+    #[schema(value_type = schema::Direction)]
+    pub direction: Direction,
     #[serde(default)]
     #[schema(max_items = 100)]
-    relationship_types: Vec<String>,
+    pub relationship_types: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 16, default = 8)]
-    max_depth: Option<usize>,
+    pub max_depth: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    as_of: Option<Timestamp>,
+    pub as_of: Option<Timestamp>,
 }
 
 impl From<FindPath> for PathQuery {
@@ -158,14 +155,14 @@ impl From<FindPath> for PathQuery {
 }
 
 /// The shortest path from one object to the other.
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = ShortestPath)]
-pub(crate) struct PathView {
+pub struct PathView {
     /// False when there is no path within the depth; then both lists are empty.
-    found: bool,
-    objects: Vec<ObjectView>,
+    pub found: bool,
+    pub objects: Vec<ObjectView>,
     /// Each joins an object with the next.
-    edges: Vec<RelationshipView>,
+    pub edges: Vec<RelationshipView>,
 }
 
 impl From<Option<FoundPath>> for PathView {

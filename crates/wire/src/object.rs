@@ -9,42 +9,46 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{author::AuthorView, expected_version, nullable, source::SourceView};
+use crate::{
+    author::AuthorView,
+    fields::{expected_version, nullable},
+    source::SourceView,
+};
 
 /// One version of an object.
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Object)]
-pub(crate) struct ObjectView {
-    id: Uuid,
+pub struct ObjectView {
+    pub id: Uuid,
     #[serde(rename = "type")]
-    type_: String,
+    pub type_: String,
     /// Unique among the living objects of its type.
     #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
+    pub key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<String>,
-    labels: Vec<String>,
+    pub status: Option<String>,
+    pub labels: Vec<String>,
     #[schema(value_type = Object)]
-    properties: JsonObject,
+    pub properties: JsonObject,
     /// Counts from 1; name it as `expectedVersion` to change only what you have seen.
-    version: i64,
+    pub version: i64,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    pub created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
-    updated_at: Timestamp,
+    pub updated_at: Timestamp,
     /// Set on a tombstone, the version a deletion leaves.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    deleted_at: Option<Timestamp>,
-    author: AuthorView,
+    pub deleted_at: Option<Timestamp>,
+    pub author: AuthorView,
     /// Why this version is what it is, when a merge wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
+    pub reason: Option<String>,
     /// The newest passages that say it; shown when one object is read, and only if there are any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false, max_items = 50)]
-    sources: Vec<SourceView>,
+    pub sources: Vec<SourceView>,
 }
 
 impl From<Object> for ObjectView {
@@ -74,14 +78,16 @@ impl From<(Object, Vec<Source>)> for ObjectView {
 }
 
 /// A new object.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct CreateObject {
+pub struct CreateObject {
     #[serde(rename = "type")]
     #[schema(pattern = "^[A-Za-z][A-Za-z0-9_.:-]{0,127}$", example = "Task")]
     pub type_: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 512)]
     pub key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 128)]
     pub status: Option<String>,
     #[serde(default)]
@@ -106,30 +112,32 @@ impl From<CreateObject> for NewObject {
 }
 
 /// What to change; what is absent stays.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct UpdateObject {
-    #[serde(rename = "type")]
+pub struct UpdateObject {
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^[A-Za-z][A-Za-z0-9_.:-]{0,127}$")]
-    type_: Option<String>,
+    pub type_: Option<String>,
     /// Null takes the key away.
-    #[serde(default, deserialize_with = "nullable")]
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 512)]
-    key: Option<Option<String>>,
+    pub key: Option<Option<String>>,
     /// Null takes the status away.
-    #[serde(default, deserialize_with = "nullable")]
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 128)]
-    status: Option<Option<String>>,
+    pub status: Option<Option<String>>,
     /// Replaces all labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 64)]
-    labels: Option<Vec<String>>,
+    pub labels: Option<Vec<String>>,
     /// Each property replaces the one of its name; a null deletes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    properties: Option<Map<String, Value>>,
+    pub properties: Option<Map<String, Value>>,
     /// The version this change was made from; 409 with the current one when it is another.
-    #[serde(default, deserialize_with = "expected_version")]
+    #[serde(default, deserialize_with = "expected_version", skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
-    expected_version: Option<i64>,
+    pub expected_version: Option<i64>,
 }
 
 impl From<UpdateObject> for ObjectPatch {

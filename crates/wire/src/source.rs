@@ -1,25 +1,25 @@
 use emergent_domain::merge::Source;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// A passage that something was found in.
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Source)]
-pub(crate) struct SourceView {
-    chunk_id: Uuid,
-    document_id: Uuid,
+pub struct SourceView {
+    pub chunk_id: Uuid,
+    pub document_id: Uuid,
     /// The document's.
-    title: String,
+    pub title: String,
     /// The chunk's place in the document, from 0.
-    index: i64,
+    pub index: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    heading: Option<String>,
+    pub heading: Option<String>,
     /// Present and true when the document was deleted since.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
-    document_deleted: bool,
+    pub document_deleted: bool,
 }
 
 impl From<Source> for SourceView {

@@ -10,39 +10,43 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{author::AuthorView, expected_version, nullable, source::SourceView};
+use crate::{
+    author::AuthorView,
+    fields::{expected_version, nullable},
+    source::SourceView,
+};
 
 /// One version of a relationship.
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Relationship)]
-pub(crate) struct RelationshipView {
-    id: Uuid,
+pub struct RelationshipView {
+    pub id: Uuid,
     #[serde(rename = "type")]
-    type_: String,
-    from_id: Uuid,
-    to_id: Uuid,
+    pub type_: String,
+    pub from_id: Uuid,
+    pub to_id: Uuid,
     #[schema(value_type = Object)]
-    properties: JsonObject,
+    pub properties: JsonObject,
     #[serde(skip_serializing_if = "Option::is_none")]
-    weight: Option<f64>,
-    version: i64,
+    pub weight: Option<f64>,
+    pub version: i64,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    pub created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
-    updated_at: Timestamp,
+    pub updated_at: Timestamp,
     /// Set on a tombstone.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    deleted_at: Option<Timestamp>,
-    author: AuthorView,
+    pub deleted_at: Option<Timestamp>,
+    pub author: AuthorView,
     /// Why this version is what it is, when a merge wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
+    pub reason: Option<String>,
     /// The newest passages that say it; shown when one relationship is read, and only if there are any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false, max_items = 50)]
-    sources: Vec<SourceView>,
+    pub sources: Vec<SourceView>,
 }
 
 impl From<Relationship> for RelationshipView {
@@ -72,18 +76,19 @@ impl From<(Relationship, Vec<Source>)> for RelationshipView {
 }
 
 /// A new relationship; making the same one again returns it.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct CreateRelationship {
+pub struct CreateRelationship {
     #[serde(rename = "type")]
     #[schema(pattern = "^[A-Za-z][A-Za-z0-9_.:-]{0,127}$", example = "blocks")]
-    type_: String,
-    from_id: Uuid,
-    to_id: Uuid,
+    pub type_: String,
+    pub from_id: Uuid,
+    pub to_id: Uuid,
     #[serde(default)]
     #[schema(value_type = Object)]
-    properties: Map<String, Value>,
-    weight: Option<f64>,
+    pub properties: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
 }
 
 impl From<CreateRelationship> for NewRelationship {
@@ -99,19 +104,20 @@ impl From<CreateRelationship> for NewRelationship {
 }
 
 /// What to change; what is absent stays. Type and ends are what an edge is: make another instead.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct UpdateRelationship {
+pub struct UpdateRelationship {
     /// Each property replaces the one of its name; a null deletes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    properties: Option<Map<String, Value>>,
+    pub properties: Option<Map<String, Value>>,
     /// Null takes the weight away.
-    #[serde(default, deserialize_with = "nullable")]
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<f64>)]
-    weight: Option<Option<f64>>,
-    #[serde(default, deserialize_with = "expected_version")]
+    pub weight: Option<Option<f64>>,
+    #[serde(default, deserialize_with = "expected_version", skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
-    expected_version: Option<i64>,
+    pub expected_version: Option<i64>,
 }
 
 impl From<UpdateRelationship> for RelationshipPatch {

@@ -8,15 +8,15 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = Model)]
-pub(crate) struct ModelView {
+pub struct ModelView {
     #[schema(min_length = 1, max_length = 200, example = "google")]
-    provider: String,
+    pub provider: String,
     #[schema(min_length = 1, max_length = 200, example = "gemini-2.5-flash")]
-    name: String,
+    pub name: String,
     #[schema(minimum = 0, maximum = 2)]
-    temperature: Option<f64>,
+    pub temperature: Option<f64>,
     #[schema(minimum = 1)]
-    max_tokens: Option<u32>,
+    pub max_tokens: Option<u32>,
 }
 
 impl From<ModelConfig> for ModelView {
@@ -33,47 +33,26 @@ impl From<ModelView> for ModelConfig {
     }
 }
 
-/// How an agent works: by itself, or through others.
-#[derive(ToSchema)]
-#[schema(as = FlowType, rename_all = "lowercase")]
-#[allow(dead_code, reason = "describes the domain's type")]
-pub(crate) enum FlowTypeView {
-    Single,
-    Sequential,
-    Loop,
-    Parallel,
-}
-
-/// Where an agent is seen and from where it can be started.
-#[derive(ToSchema)]
-#[schema(as = Visibility, rename_all = "lowercase")]
-#[allow(dead_code, reason = "describes the domain's type")]
-pub(crate) enum VisibilityView {
-    External,
-    Project,
-    Internal,
-}
-
 /// For every flow type but `single`.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = FlowConfig)]
-pub(crate) struct FlowConfigView {
+pub struct FlowConfigView {
     /// Names of agents of the project; none: the agent itself.
     #[serde(default)]
     #[schema(max_items = 50)]
-    agents: Vec<String>,
+    pub agents: Vec<String>,
     /// When a loop has done enough.
-    until: Option<UntilView>,
+    pub until: Option<UntilView>,
     #[schema(minimum = 1, maximum = 50)]
-    max_iterations: Option<u32>,
+    pub max_iterations: Option<u32>,
 }
 
 /// A text the last output contains, or `{ "contains": … }`, or `{ "equals": … }`.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(untagged, expecting = "expected a text, { \"contains\": text } or { \"equals\": text }")]
 #[schema(as = Until)]
-pub(crate) enum UntilView {
+pub enum UntilView {
     Text(String),
     Rule(UntilRuleView),
 }
@@ -81,7 +60,7 @@ pub(crate) enum UntilView {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = UntilRule)]
-pub(crate) enum UntilRuleView {
+pub enum UntilRuleView {
     Contains(String),
     Equals(String),
 }
@@ -112,16 +91,16 @@ impl From<FlowConfigView> for FlowConfig {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = Acp)]
-pub(crate) struct AcpView {
-    display_name: String,
+pub struct AcpView {
+    pub display_name: String,
     #[serde(default)]
-    description: String,
+    pub description: String,
     #[serde(default)]
-    capabilities: Vec<String>,
+    pub capabilities: Vec<String>,
     #[serde(default)]
-    input_modes: Vec<String>,
+    pub input_modes: Vec<String>,
     #[serde(default)]
-    output_modes: Vec<String>,
+    pub output_modes: Vec<String>,
 }
 
 impl From<AcpConfig> for AcpView {

@@ -2,30 +2,30 @@ use emergent_domain::{
     change::{Change, ChangeKind},
     time::Timestamp,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::author::AuthorView;
+use crate::author::AuthorView;
 
 /// One committed change, as a frame of the feed.
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Change)]
-pub(crate) struct ChangeView {
+pub struct ChangeView {
     /// Its place in the feed; also the frame's `id:`.
-    position: String,
+    pub position: String,
     #[serde(rename = "type")]
     #[schema(value_type = String, example = "object_created")]
-    type_: ChangeKind,
+    pub type_: ChangeKind,
     /// The object, relationship or document.
-    entity_id: Uuid,
+    pub entity_id: Uuid,
     /// Its type; for documents, the MIME type.
-    entity_type: String,
-    version: i64,
+    pub entity_type: String,
+    pub version: i64,
     #[schema(value_type = String, format = DateTime)]
-    at: Timestamp,
-    author: AuthorView,
+    pub at: Timestamp,
+    pub author: AuthorView,
 }
 
 impl From<Change> for ChangeView {

@@ -8,27 +8,27 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Document)]
-pub(crate) struct DocumentView {
-    id: Uuid,
-    title: String,
-    mime_type: String,
+pub struct DocumentView {
+    pub id: Uuid,
+    pub title: String,
+    pub mime_type: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    source_url: Option<String>,
+    pub source_url: Option<String>,
     #[schema(value_type = Object)]
-    metadata: JsonObject,
+    pub metadata: JsonObject,
     /// SHA-256 of the bytes that came in.
-    content_hash: String,
+    pub content_hash: String,
     /// Bytes of the extracted text.
-    text_bytes: i64,
-    chunk_count: i64,
+    pub text_bytes: i64,
+    pub chunk_count: i64,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    pub created_at: Timestamp,
     /// The extracted text, when it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<String>,
+    pub text: Option<String>,
 }
 
 impl From<Document> for DocumentView {
@@ -49,25 +49,27 @@ impl From<Document> for DocumentView {
 }
 
 impl DocumentView {
-    pub(crate) fn with_text(mut self, text: String) -> Self {
+    pub fn with_text(mut self, text: String) -> Self {
         self.text = Some(text);
         self
     }
 }
 
 /// A document as text. Files are sent as `multipart/form-data` instead.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct CreateDocument {
+pub struct CreateDocument {
     #[schema(min_length = 1, max_length = 1024)]
-    title: String,
-    content: String,
+    pub title: String,
+    pub content: String,
     /// Found out from the content when absent.
-    mime_type: Option<String>,
-    source_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_url: Option<String>,
     #[serde(default)]
     #[schema(value_type = Object)]
-    metadata: Map<String, Value>,
+    pub metadata: Map<String, Value>,
 }
 
 impl From<CreateDocument> for NewDocument {
@@ -83,41 +85,44 @@ impl From<CreateDocument> for NewDocument {
 }
 
 /// A file and what is known about it.
-#[derive(ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(rename_all = "camelCase")]
-#[allow(dead_code, reason = "describes a form, which is read part by part")]
-pub(crate) struct UploadDocument {
+pub struct UploadDocument {
     #[schema(value_type = String, format = Binary)]
-    file: Vec<u8>,
+    pub file: Vec<u8>,
     /// The file's name when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
-    title: Option<String>,
+    pub title: Option<String>,
     /// The part's own content type when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
-    mime_type: Option<String>,
+    pub mime_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
-    source_url: Option<String>,
+    pub source_url: Option<String>,
     /// A JSON object.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
-    metadata: Option<String>,
+    pub metadata: Option<String>,
 }
 
 /// A part of a document's text.
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Chunk)]
-pub(crate) struct ChunkView {
-    id: Uuid,
-    document_id: Uuid,
+pub struct ChunkView {
+    pub id: Uuid,
+    pub document_id: Uuid,
     /// Its place in the document, from 0.
-    index: i64,
+    pub index: i64,
     /// Byte offsets into the document's text.
-    start: i64,
-    end: i64,
-    tokens: i64,
+    pub start: i64,
+    pub end: i64,
+    pub tokens: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    heading: Option<String>,
-    text: String,
+    pub heading: Option<String>,
+    pub text: String,
 }
 
 impl From<Chunk> for ChunkView {

@@ -7,45 +7,45 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{
-    agent_parts::{AcpView, FlowConfigView, FlowTypeView, ModelView, VisibilityView},
-    expected_version, nullable, nullable_object,
+use crate::{
+    agent_parts::{AcpView, FlowConfigView, ModelView},
+    fields::{self, expected_version, nullable, nullable_object},
+    schema,
 };
-use crate::extract::fields;
 
 /// An agent as it stands now.
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Agent)]
-pub(crate) struct AgentView {
-    id: Uuid,
-    name: String,
-    description: String,
-    system_prompt: String,
+pub struct AgentView {
+    pub id: Uuid,
+    pub name: String,
+    pub description: String,
+    pub system_prompt: String,
     /// Null: the server's model for everything.
-    model: Option<ModelView>,
-    tools: Vec<String>,
-    trigger: Option<String>,
-    #[schema(value_type = FlowTypeView)]
-    flow_type: FlowType,
-    flow_config: Option<FlowConfigView>,
-    is_default: bool,
-    max_steps: Option<u32>,
+    pub model: Option<ModelView>,
+    pub tools: Vec<String>,
+    pub trigger: Option<String>,
+    #[schema(value_type = schema::FlowType)]
+    pub flow_type: FlowType,
+    pub flow_config: Option<FlowConfigView>,
+    pub is_default: bool,
+    pub max_steps: Option<u32>,
     /// Seconds.
-    default_timeout: Option<u32>,
-    #[schema(value_type = VisibilityView)]
-    visibility: Visibility,
-    acp: Option<AcpView>,
+    pub default_timeout: Option<u32>,
+    #[schema(value_type = schema::Visibility)]
+    pub visibility: Visibility,
+    pub acp: Option<AcpView>,
     #[schema(value_type = Object)]
-    config: Map<String, Value>,
+    pub config: Map<String, Value>,
     /// The product that brought it; null for an agent of the project's own.
-    product: Option<String>,
+    pub product: Option<String>,
     /// Counts from 1; name it as `expectedVersion` to change only what you have seen.
-    version: i64,
+    pub version: i64,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    pub created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
-    updated_at: Timestamp,
+    pub updated_at: Timestamp,
 }
 
 impl From<Agent> for AgentView {
@@ -76,49 +76,52 @@ impl From<Agent> for AgentView {
 }
 
 /// A new agent. What is left out is empty, or decided by the server's defaults.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct CreateAgent {
+pub struct CreateAgent {
     /// Unique in the project.
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$", example = "researcher")]
-    name: String,
+    pub name: String,
     /// What it is good at: other agents read this when they look for help.
     #[serde(default)]
     #[schema(max_length = 10_000)]
-    description: String,
+    pub description: String,
     #[serde(default)]
-    system_prompt: String,
-    #[serde(default, deserialize_with = "fields::optional_map")]
-    model: Option<ModelView>,
+    pub system_prompt: String,
+    #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelView>,
     /// Names and globs of tools (`GET /api/admin/tools`). An empty list is no tools.
     #[serde(default)]
     #[schema(max_items = 500)]
-    tools: Vec<String>,
+    pub tools: Vec<String>,
     /// An event such as `on_document_ingested`, or a cron expression.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 200)]
-    trigger: Option<String>,
+    pub trigger: Option<String>,
     #[serde(default)]
-    #[schema(value_type = Option<FlowTypeView>)]
-    flow_type: FlowType,
-    #[serde(default, deserialize_with = "fields::optional_map")]
-    flow_config: Option<FlowConfigView>,
+    #[schema(value_type = Option<schema::FlowType>)]
+    pub flow_type: FlowType,
+    #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
+    pub flow_config: Option<FlowConfigView>,
     #[serde(default)]
-    is_default: bool,
+    pub is_default: bool,
     /// Steps with tools; then a last answer, and the run pauses.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
-    max_steps: Option<u32>,
+    pub max_steps: Option<u32>,
     /// Seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 86_400)]
-    default_timeout: Option<u32>,
+    pub default_timeout: Option<u32>,
     #[serde(default)]
-    #[schema(value_type = Option<VisibilityView>)]
-    visibility: Visibility,
+    #[schema(value_type = Option<schema::Visibility>)]
+    pub visibility: Visibility,
     /// For agents whose `visibility` is `external`.
-    #[serde(default, deserialize_with = "fields::optional_map")]
-    acp: Option<AcpView>,
+    #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
+    pub acp: Option<AcpView>,
     #[serde(default)]
     #[schema(value_type = Object)]
-    config: Map<String, Value>,
+    pub config: Map<String, Value>,
 }
 
 impl From<CreateAgent> for AgentDefinition {
@@ -145,52 +148,60 @@ impl From<CreateAgent> for AgentDefinition {
 }
 
 /// What to change; what is absent stays. Null takes away what may be absent.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct UpdateAgent {
+pub struct UpdateAgent {
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
-    name: Option<String>,
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 10_000)]
-    description: Option<String>,
-    system_prompt: Option<String>,
-    #[serde(default, deserialize_with = "nullable_object")]
+    pub description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    #[serde(default, deserialize_with = "nullable_object", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ModelView>)]
-    model: Option<Option<ModelView>>,
+    pub model: Option<Option<ModelView>>,
     /// Replaces the whole list.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 500)]
-    tools: Option<Vec<String>>,
-    #[serde(default, deserialize_with = "nullable")]
+    pub tools: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, max_length = 200)]
-    trigger: Option<Option<String>>,
-    #[schema(value_type = Option<FlowTypeView>)]
-    flow_type: Option<FlowType>,
-    #[serde(default, deserialize_with = "nullable_object")]
+    pub trigger: Option<Option<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::FlowType>)]
+    pub flow_type: Option<FlowType>,
+    #[serde(default, deserialize_with = "nullable_object", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<FlowConfigView>)]
-    flow_config: Option<Option<FlowConfigView>>,
-    is_default: Option<bool>,
-    #[serde(default, deserialize_with = "nullable")]
+    pub flow_config: Option<Option<FlowConfigView>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_default: Option<bool>,
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u32>, minimum = 1)]
-    max_steps: Option<Option<u32>>,
-    #[serde(default, deserialize_with = "nullable")]
+    pub max_steps: Option<Option<u32>>,
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 86_400)]
-    default_timeout: Option<Option<u32>>,
-    #[schema(value_type = Option<VisibilityView>)]
-    visibility: Option<Visibility>,
-    #[serde(default, deserialize_with = "nullable_object")]
+    pub default_timeout: Option<Option<u32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Visibility>)]
+    pub visibility: Option<Visibility>,
+    #[serde(default, deserialize_with = "nullable_object", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<AcpView>)]
-    acp: Option<Option<AcpView>>,
+    pub acp: Option<Option<AcpView>>,
     /// Replaces the whole object.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    config: Option<Map<String, Value>>,
+    pub config: Option<Map<String, Value>>,
     /// The version this change was made from; 409 with the current one when it is another.
-    #[serde(default, deserialize_with = "expected_version")]
+    #[serde(default, deserialize_with = "expected_version", skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub expected_version: Option<i64>,
 }
 
 impl UpdateAgent {
     /// May run more than once, as every transaction may.
-    pub(crate) fn apply_to(&self, mut to: AgentDefinition) -> AgentDefinition {
+    pub fn apply_to(&self, mut to: AgentDefinition) -> AgentDefinition {
         fn set<T: Clone>(value: &Option<T>, to: &mut T) {
             if let Some(value) = value {
                 to.clone_from(value);

@@ -3,18 +3,18 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Project)]
-pub(crate) struct ProjectView {
-    id: Uuid,
-    name: String,
+pub struct ProjectView {
+    pub id: Uuid,
+    pub name: String,
     /// Types that no assigned template pack describes are refused.
-    strict: bool,
+    pub strict: bool,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Timestamp,
+    pub created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
-    updated_at: Timestamp,
+    pub updated_at: Timestamp,
 }
 
 impl From<Project> for ProjectView {
@@ -29,9 +29,9 @@ impl From<Project> for ProjectView {
     }
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct CreateProject {
+pub struct CreateProject {
     /// Names are used in headers and on command lines, so they stay plain.
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", example = "research")]
     pub name: String,
@@ -40,10 +40,12 @@ pub(crate) struct CreateProject {
 }
 
 /// What to change; what is absent stays.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct UpdateProject {
+pub struct UpdateProject {
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
     pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub strict: Option<bool>,
 }

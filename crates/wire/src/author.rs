@@ -1,13 +1,13 @@
 use emergent_domain::author::Author;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 /// Who wrote a version.
-#[derive(Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 #[schema(as = Author)]
-pub(crate) enum AuthorView {
+pub enum AuthorView {
     /// The holder of a token.
     Token { id: Uuid },
     /// A run, through one of its tool calls.

@@ -1,0 +1,176 @@
+//! Money and tokens: what may be spent, and what was. Inside, money is whole micro-dollars; outside
+//! it is dollars.
+
+use emergent_domain::{
+    invalid::Invalid,
+    workflow::{Amount, Limit},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// More than anybody has; it keeps sums from running over.
+const MAX_USD: f64 = 1e9;
+
+const MAX_TOKENS: i64 = 1_000_000_000_000_000;
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Amount)]
+pub struct AmountView {
+    /// In US dollars.
+    pub usd: f64,
+    pub tokens: i64,
+}
+
+impl From<Amount> for AmountView {
+    fn from(amount: Amount) -> Self {
+        Self { usd: dollars(amount.microusd), tokens: amount.tokens }
+    }
+}
+
+/// What may be spent; null is without end.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Limit)]
+pub struct LimitView {
+    /// In US dollars.
+    pub usd: Option<f64>,
+    pub tokens: Option<i64>,
+}
+
+impl From<Limit> for LimitView {
+    fn from(limit: Limit) -> Self {
+        Self { usd: limit.microusd.map(dollars), tokens: limit.tokens }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact up to nine billion dollars")]
+fn dollars(microusd: i64) -> f64 {
+    microusd as f64 / 1e6
+}
+
+/// A limit as somebody wrote it, in dollars and tokens; both fields are named in what is refused.
+pub fn parse_limit(
+    usd: Option<f64>,
+    usd_field: &str,
+    tokens: Option<i64>,
+    tokens_field: &str,
+) -> Result<Limit, Invalid> {
+    if usd.is_some_and(|usd| !(0.000_001..=MAX_USD).contains(&usd)) {
+        return Err(Invalid::new(usd_field, "must be at least 0.000001 and at most 1000000000 dollars"));
+    }
+    if tokens.is_some_and(|tokens| !(1..=MAX_TOKENS).contains(&tokens)) {
+        return Err(Invalid::new(tokens_field, format!("must be 1 to {MAX_TOKENS}")));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "within the limit above")]
+    let microusd = usd.map(|usd| (usd * 1e6).round() as i64);
+    Ok(Limit { microusd, tokens })
+}
+
+/// What a workflow may spend and has spent. The shares of tasks, and those of agents, sum up to it.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = WorkflowBudget)]
+pub struct BudgetView {
+    pub limit: LimitView,
+    pub spent: AmountView,
+    /// Of model calls under way.
+    pub reserved: AmountView,
+    pub by_task: Vec<TaskShare>,
+    pub by_agent: Vec<AgentShare>,
+    /// Calls whose price nobody knows: they count as no money, but with their tokens.
+    pub unpriced_calls: i64,
+    /// Calls whose answer never came to be recorded: they count in full.
+    pub lost_calls: i64,
+}
+
+/// Planning and choosing belong to no task.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskShare {
+    pub task_id: Option<Uuid>,
+    pub key: Option<String>,
+    pub spent: AmountView,
+    pub reserved: AmountView,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct AgentShare {
+    pub agent: String,
+    pub spent: AmountView,
+    pub reserved: AmountView,
+}
+
+/// What a project and its agents may spend in a day (UTC), and have spent today.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Budgets)]
+pub struct BudgetsView {
+    pub project: DayBudgetView,
+    /// Those that have a limit, or had one today.
+    pub agents: Vec<AgentDayBudgetView>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = DayBudget)]
+pub struct DayBudgetView {
+    pub limit: LimitView,
+    /// Null where nothing is counted: there was no limit today.
+    pub today: Option<TodayView>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Today)]
+pub struct TodayView {
+    pub spent: AmountView,
+    pub reserved: AmountView,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = AgentDayBudget)]
+pub struct AgentDayBudgetView {
+    pub agent: String,
+    #[serde(flatten)]
+    pub budget: DayBudgetView,
+}
+
+/// A limit for a day. One that is given takes the place of the one there was; null or absent is
+/// without end.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PutBudget {
+    /// Of this agent; without it, of the project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 200)]
+    pub agent: Option<String>,
+    /// In US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0.000_001, maximum = 1_000_000_000.0)]
+    pub usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub tokens: Option<i64>,
+}
+
+impl PutBudget {
+    pub fn limit(&self) -> Result<Limit, Invalid> {
+        parse_limit(self.usd, "usd", self.tokens, "tokens")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::*;
+
+    #[test]
+    fn dollars_become_whole_micro_dollars_and_come_back() {
+        for (usd, micro) in [(0.000_001, 1), (0.1, 100_000), (1.0, 1_000_000), (12.345_678, 12_345_678)] {
+            let read = parse_limit(Some(usd), "u", Some(7), "t").unwrap();
+            assert_eq!((read.microusd, read.tokens), (Some(micro), Some(7)));
+            assert_eq!(LimitView::from(read).usd, Some(usd));
+        }
+        for usd in [0.0, -1.0, 1e10, f64::NAN] {
+            assert_eq!(parse_limit(Some(usd), "u", None, "t").unwrap_err().problems[0].field, "u", "{usd}");
+        }
+        assert_eq!(parse_limit(None, "u", Some(0), "t").unwrap_err().problems[0].field, "t");
+        assert!(parse_limit(None, "u", None, "t").unwrap().is_unlimited());
+    }
+}

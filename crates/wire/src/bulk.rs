@@ -1,0 +1,58 @@
+//! Many at once: each item is answered with what was made of it, or with why nothing was.
+
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{DeserializeOwned, Error as _},
+};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::{envelope::FailureBody, fields, object::CreateObject, relationship::CreateRelationship};
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BulkObjects {
+    #[serde(deserialize_with = "fields::map_list")]
+    #[schema(max_items = 1000)]
+    pub objects: Vec<CreateObject>,
+    /// All or nothing: the first error refuses every item.
+    #[serde(default)]
+    pub atomic: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BulkRelationships {
+    #[serde(deserialize_with = "fields::map_list")]
+    #[schema(max_items = 1000)]
+    pub relationships: Vec<CreateRelationship>,
+    /// All or nothing: the first error refuses every item.
+    #[serde(default)]
+    pub atomic: bool,
+}
+
+/// What was made of an item, or why nothing was.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum BulkItem<T> {
+    Made(T),
+    Refused(Refused),
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct Refused {
+    pub error: FailureBody,
+}
+
+/// By hand: serde reads an untagged enum through a buffer that cannot hold the raw JSON of an
+/// object's properties.
+impl<'de, T: DeserializeOwned> Deserialize<'de> for BulkItem<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let item = Value::deserialize(from)?;
+        let read = match item.get("error") {
+            Some(_) => serde_json::from_value(item).map(Self::Refused),
+            None => serde_json::from_value(item).map(Self::Made),
+        };
+        read.map_err(D::Error::custom)
+    }
+}

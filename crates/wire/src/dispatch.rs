@@ -1,0 +1,126 @@
+//! How a workflow is started, and what would be done.
+
+use emergent_domain::{
+    invalid::Invalid,
+    task::Priority,
+    workflow::{Limit, OnFailure, SelectorKind, ThreadingKind},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{budget::parse_limit, fields, schema, task::DispatchTask, workflow::StartedWorkflow};
+
+/// Work to be done: described, and planned by an agent, or given as tasks.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Dispatch {
+    /// What is to be done, in words: the planner makes tasks of it. This, or `tasks`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 100_000)]
+    pub description: Option<String>,
+    /// What is to be done, and what has to be done first. This, or `description`.
+    #[serde(
+        default,
+        deserialize_with = "fields::optional_map_list",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(min_items = 1, max_items = 1000)]
+    pub tasks: Option<Vec<DispatchTask>>,
+    /// Tasks at once, 8 when not said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000)]
+    pub max_concurrent: Option<i64>,
+    /// What all model calls together may cost, in US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0.000_001, maximum = 1_000_000_000.0)]
+    pub budget_usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub budget_tokens: Option<i64>,
+    /// `hybrid` when not said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Selector>)]
+    pub selector: Option<SelectorKind>,
+    /// Whether a model looks at what a task brought before it counts as done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub evaluate: bool,
+    /// Who chooses what a task is told of the work before it: `rules` when not said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Threading>)]
+    pub threading: Option<ThreadingKind>,
+    /// `escalate` when not said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::OnFailure>)]
+    pub on_failure: Option<OnFailure>,
+    /// The agent that plans, `task-planner` when not said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planner: Option<String>,
+    /// Only tell what would be done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+/// How a workflow goes on that waits for a person, or has failed.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResumeWorkflow {
+    /// What the next attempts are told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1)]
+    pub note: Option<String>,
+    /// A new limit in US dollars. What is given here takes the place of the whole budget.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0.000_001, maximum = 1_000_000_000.0)]
+    pub budget_usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub budget_tokens: Option<i64>,
+}
+
+impl ResumeWorkflow {
+    /// The new budget, if one was given.
+    pub fn budget(&self) -> Result<Option<Limit>, Invalid> {
+        let limit = parse_limit(self.budget_usd, "budgetUsd", self.budget_tokens, "budgetTokens")?;
+        Ok(Some(limit).filter(|limit| !limit.is_unlimited()))
+    }
+}
+
+/// What would be done: every task, each layer waiting for those before it.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = CheckedWorkflow)]
+pub struct DryRunView {
+    /// Always true: nothing was started.
+    pub dry_run: bool,
+    /// Who would make the tasks; null when they were given.
+    pub planner: Option<String>,
+    pub layers: Vec<Vec<DryRunTaskView>>,
+    /// Keys of the tasks that would start at once, in order.
+    pub first: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = CheckedTask)]
+pub struct DryRunTaskView {
+    pub key: String,
+    pub title: String,
+    pub kind: String,
+    #[schema(value_type = schema::TaskPriority)]
+    pub priority: Priority,
+    pub blocked_by: Vec<String>,
+    /// Who would do it by the rules; null when they know nobody.
+    pub agent: Option<String>,
+    /// Why that one.
+    pub reason: String,
+    /// Whether the rules leave no doubt; where they do, a model may be asked.
+    pub clear: bool,
+}
+
+/// A workflow that was started, or what would be.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum DispatchResponse {
+    Started(StartedWorkflow),
+    Checked(DryRunView),
+}

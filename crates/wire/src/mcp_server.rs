@@ -1,0 +1,189 @@
+use std::collections::BTreeMap;
+
+use emergent_domain::{
+    mcp_server::{PinPolicy, ToolStatus, TransportKind},
+    time::Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::{fields::nullable, schema};
+
+/// An external MCP server of the project. `env` and `headers` hold references to secrets, never
+/// their values.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = McpServer)]
+pub struct McpServerView {
+    pub id: Uuid,
+    pub name: String,
+    pub description: String,
+    #[schema(value_type = schema::McpTransport)]
+    pub transport: TransportKind,
+    /// For `stdio`.
+    pub command: Option<String>,
+    pub args: Option<Vec<String>>,
+    pub env: BTreeMap<String, String>,
+    /// For `sse` and `http`.
+    pub url: Option<String>,
+    pub headers: Option<BTreeMap<String, String>>,
+    pub tool_filter: Vec<String>,
+    #[schema(value_type = schema::PinPolicy)]
+    pub pin_policy: PinPolicy,
+    pub timeout_seconds: i64,
+    pub enabled: bool,
+    /// The product that brought it; null for the project's own.
+    pub product: Option<String>,
+    /// `new`, `connected`, `idle`, `failing`, `disabled`, or `blocked` where programs are not run.
+    pub status: String,
+    /// Tools it has, as far as they are known.
+    pub tool_count: i64,
+    /// Tools that changed and are held back until somebody accepts them.
+    pub held_back: i64,
+    /// When its tools were last listed; null: it was never reached.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub listed_at: Option<Timestamp>,
+    pub last_error: Option<String>,
+    /// Until when nothing is tried, after three failures in a row; null: it would be tried now.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub left_alone_until: Option<Timestamp>,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Timestamp,
+}
+
+/// A new server. `${NAME}` and `{{secrets.NAME}}` in `env` and `headers` stand for the project's
+/// secrets.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CreateMcpServer {
+    /// Unique in the project.
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$", example = "github")]
+    pub name: String,
+    #[serde(default)]
+    #[schema(max_length = 10_000)]
+    pub description: String,
+    #[schema(value_type = schema::McpTransport)]
+    pub transport: TransportKind,
+    /// The program to run. For `stdio`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub args: Option<Vec<String>>,
+    /// All the program sees of an environment, besides `PATH`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<BTreeMap<String, String>>,
+    /// For `sse` and `http`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "https://mcp.github.com/sse")]
+    pub url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headers: Option<BTreeMap<String, String>>,
+    /// Globs of the tools the project gets [default: all].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_filter: Option<Vec<String>>,
+    #[serde(default)]
+    #[schema(value_type = Option<schema::PinPolicy>)]
+    pub pin_policy: PinPolicy,
+    /// How long a call may take [default: 60].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 3_600)]
+    pub timeout_seconds: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+/// What is to change; what is left out stays, null takes a field away. Of a product's server only
+/// `enabled`, `pinPolicy` and `timeoutSeconds` can be set.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UpdateMcpServer {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+    pub name: Option<String>,
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub description: Option<Option<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::McpTransport>)]
+    pub transport: Option<TransportKind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<String>>)]
+    pub args: Option<Option<Vec<String>>>,
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<BTreeMap<String, String>>)]
+    pub env: Option<Option<BTreeMap<String, String>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    #[serde(default, deserialize_with = "nullable", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<BTreeMap<String, String>>)]
+    pub headers: Option<Option<BTreeMap<String, String>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_filter: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::PinPolicy>)]
+    pub pin_policy: Option<PinPolicy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 3_600)]
+    pub timeout_seconds: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+/// What came of reaching for a server.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = McpServerInspection)]
+pub struct InspectionView {
+    pub reachable: bool,
+    /// The revision of MCP it speaks.
+    #[schema(example = "2025-11-25")]
+    pub protocol: Option<String>,
+    pub tools: Vec<McpToolView>,
+    /// Why it was not reached.
+    pub error: Option<String>,
+    pub duration_ms: u64,
+}
+
+/// A tool of a server as it was last listed.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = McpServerTool)]
+pub struct McpToolView {
+    pub name: String,
+    #[schema(value_type = schema::McpServerToolStatus)]
+    pub status: ToolStatus,
+    /// It changed, and nobody gets to use it until the change is accepted.
+    pub held_back: bool,
+    pub description: String,
+    #[schema(value_type = Object)]
+    pub input_schema: Value,
+    #[schema(value_type = Option<Object>)]
+    pub annotations: Option<Value>,
+    /// Of description, input schema and annotations.
+    pub digest: String,
+    pub pinned_digest: String,
+    /// What was accepted, when it differs.
+    pub before: Option<ToolBefore>,
+    #[schema(value_type = String, format = DateTime)]
+    pub first_seen: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub changed_at: Option<Timestamp>,
+}
+
+/// A tool as it was when it was accepted.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = McpServerToolBefore)]
+pub struct ToolBefore {
+    pub description: String,
+    #[schema(value_type = Object)]
+    pub input_schema: Value,
+    #[schema(value_type = Option<Object>)]
+    pub annotations: Option<Value>,
+}

@@ -1,0 +1,160 @@
+//! Runs: as they are started, listed, and drawn as a tree. One at a glance is in `run_detail`.
+
+use emergent_domain::{
+    run::{Origin, Reason, Run, RunStatus},
+    time::Timestamp,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::{agent_parts::ModelView, fields, schema};
+
+/// What an agent is started with.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TriggerRun {
+    /// What to do, as the agent reads it.
+    #[schema(min_length = 1)]
+    pub input: String,
+    /// Anything else it should know; shown to the agent after the input.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<Value>,
+    /// Instead of the definition's.
+    #[serde(default, deserialize_with = "fields::optional_map", skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelView>,
+    /// Instead of the definition's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub max_steps: Option<i64>,
+    /// Instead of the definition's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub timeout_seconds: Option<i64>,
+}
+
+/// How a paused run goes on.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResumeRun {
+    /// What to tell the agent; without it, it is told to go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1)]
+    pub input: Option<String>,
+}
+
+/// A run that was started, or asked to end.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StartedRun {
+    pub run_id: Uuid,
+    #[schema(value_type = schema::RunStatus)]
+    pub status: RunStatus,
+}
+
+impl From<Run> for StartedRun {
+    fn from(run: Run) -> Self {
+        Self { run_id: run.id.0, status: run.status }
+    }
+}
+
+/// The final text, or what was known when the run ended without one.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = RunSummary)]
+pub struct SummaryView {
+    pub text: String,
+}
+
+impl SummaryView {
+    pub fn from_text(text: Option<String>) -> Option<Self> {
+        text.filter(|text| !text.is_empty()).map(|text| Self { text })
+    }
+}
+
+/// What every view of a run begins with.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = RunFacts)]
+pub struct RunSummaryView {
+    pub id: Uuid,
+    pub agent_id: Uuid,
+    pub agent_name: String,
+    /// The run that spawned it, or whose flow it is a part of.
+    pub parent_run_id: Option<Uuid>,
+    #[schema(value_type = schema::RunStatus)]
+    pub status: RunStatus,
+    #[schema(value_type = Option<schema::Reason>)]
+    pub reason: Option<Reason>,
+    #[schema(value_type = schema::Origin)]
+    pub origin: Origin,
+    /// 0 at the top.
+    pub depth: i64,
+    /// As `provider/name`.
+    pub model: String,
+    /// Present, and true, when a script answered instead of a model.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rehearsal: bool,
+    /// Over the whole resume chain.
+    pub step_count: i64,
+    pub max_steps: Option<i64>,
+    pub timeout_seconds: i64,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub started_at: Option<Timestamp>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub completed_at: Option<Timestamp>,
+    /// From start to end; null until then.
+    pub duration_ms: Option<i64>,
+    pub summary: Option<SummaryView>,
+    pub error_message: Option<String>,
+    pub resumed_from: Option<Uuid>,
+    /// The schedule it is a run of.
+    pub schedule_id: Option<Uuid>,
+    /// The run that wrote what this one, or what started it, was triggered by.
+    pub caused_by_run: Option<Uuid>,
+}
+
+/// A run in a list.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Run)]
+pub struct RunView {
+    #[serde(flatten)]
+    pub facts: RunSummaryView,
+    pub token_usage: TokenSums,
+    pub child_run_count: i64,
+}
+
+/// Of this run alone: its children have their own.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenSums {
+    pub total_input: i64,
+    pub total_output: i64,
+    /// In US dollars; null when nobody knows the price.
+    pub total_cost: Option<f64>,
+}
+
+/// A run and what it spawned.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = RunTree)]
+pub struct RunTreeView {
+    pub id: Uuid,
+    pub agent_name: String,
+    #[schema(value_type = schema::RunStatus)]
+    pub status: RunStatus,
+    pub step_count: i64,
+    pub duration_ms: Option<i64>,
+    /// The run that goes on where this one paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resumed_as: Option<Uuid>,
+    /// Present, and true, when some children are not shown: the tree is too deep or too large.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// As they were started.
+    #[schema(no_recursion)]
+    pub children: Vec<RunTreeView>,
+}

@@ -1,0 +1,99 @@
+//! Schemas of enums that `domain` owns. A field has the domain's type, and names its schema with
+//! `#[schema(value_type = schema::RunStatus)]`; the values come from the enum itself.
+
+use std::borrow::Cow;
+
+use emergent_domain::{
+    agent, filter, mcp_server, query, run, task, token,
+    trigger::{self},
+    workflow,
+};
+use serde::Serialize;
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{
+        RefOr, Schema,
+        schema::{ObjectBuilder, Type},
+    },
+};
+
+fn string_enum(values: impl Iterator<Item = String>, about: &str) -> RefOr<Schema> {
+    let about = Some(about.trim().to_owned()).filter(|about| !about.is_empty());
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(values)).description(about).into()
+}
+
+/// The name of a variant as it is sent.
+fn sent_as(variant: impl Serialize) -> String {
+    let value = serde_json::to_value(variant).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// `Component => enum, its values`. The name of the component is part of the API.
+macro_rules! enum_schemas {
+    ($($(#[doc = $about:literal])* $name:ident => $values:expr;)*) => {$(
+        $(#[doc = $about])*
+        pub struct $name;
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                string_enum($values.iter().map(sent_as), concat!($($about),*))
+            }
+        }
+
+        impl ToSchema for $name {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed(stringify!($name))
+            }
+        }
+    )*};
+}
+
+enum_schemas! {
+    /// How an agent works: by itself, or through others.
+    FlowType => agent::FlowType::ALL;
+    /// Where an agent is seen and from where it can be started.
+    Visibility => agent::Visibility::ALL;
+    WorkflowStatus => workflow::WorkflowStatus::ALL;
+    /// Who chooses an agent for a task that names none.
+    Selector => workflow::SelectorKind::ALL;
+    /// Who chooses what a task is told of the work before it: what is nearest and fits, or a model
+    /// where there is much to tell.
+    Threading => workflow::ThreadingKind::ALL;
+    /// What a task that failed for good means for the rest: what waits for it is skipped, or a
+    /// person is asked.
+    OnFailure => workflow::OnFailure::ALL;
+    TaskStatus => task::TaskStatus::ALL;
+    TaskPriority => task::Priority::ALL;
+    /// What a task judges in the end: nothing, a test, or a review.
+    VerdictKind => task::VerdictKind::ALL;
+    McpTransport => mcp_server::TransportKind::ALL;
+    PinPolicy => mcp_server::PinPolicy::ALL;
+    McpServerToolStatus => mcp_server::ToolStatus::ALL;
+    RunStatus => run::RunStatus::ALL;
+    /// Why a run is paused or failed.
+    Reason => run::Reason::ALL;
+    /// What started a run.
+    Origin => run::Origin::ALL;
+    MessageRole => run::MessageRole::ALL;
+    SearchMode => [query::SearchMode::Hybrid, query::SearchMode::Text, query::SearchMode::Vector];
+    FilterOp => [
+        filter::Op::Eq,
+        filter::Op::Ne,
+        filter::Op::Lt,
+        filter::Op::Lte,
+        filter::Op::Gt,
+        filter::Op::Gte,
+        filter::Op::In,
+        filter::Op::Contains,
+        filter::Op::Exists,
+    ];
+    /// Whether vectors took part. `unavailable`: there is no embedder, or it could not answer.
+    EmbeddingUse => [query::EmbeddingUse::Used, query::EmbeddingUse::Unavailable];
+    /// What a token may do.
+    Scope => token::Scope::ALL;
+    Direction => [query::Direction::Out, query::Direction::In, query::Direction::Both];
+    Missed => trigger::MissedPolicy::ALL;
+    EventKind => trigger::EventKind::ALL;
+    CoalesceBy => trigger::CoalesceBy::ALL;
+    FiringStatus => trigger::FiringStatus::ALL;
+}

@@ -1,0 +1,39 @@
+use emergent_domain::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What may be said of a secret: everything but its value.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Secret)]
+pub struct SecretView {
+    #[schema(example = "GITHUB_TOKEN")]
+    pub name: String,
+    /// One more with every value.
+    pub version: i64,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Timestamp,
+    /// The project's external servers that mention it.
+    pub used_by: Vec<String>,
+}
+
+/// It has no `Debug`, on purpose.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PutSecret {
+    /// At most 65,536 bytes.
+    #[schema(min_length = 6, max_length = 65536, write_only)]
+    pub value: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = RotatedKey)]
+pub struct RotatedView {
+    /// The id of the key that everything is sealed with now; not the key.
+    pub key: String,
+    /// How many secrets were sealed anew.
+    pub resealed: u64,
+}

@@ -1,0 +1,170 @@
+//! Triggers as they stand, and their firings.
+
+use emergent_domain::{
+    filter::Filter,
+    time::Timestamp,
+    trigger::{CoalesceBy, EventKind, EventTrigger, FiringStatus, MissedPolicy, Schedule},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::schema;
+
+/// What starts a project's agents without anybody asking.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Triggers)]
+pub struct TriggersView {
+    /// Agents' own cron triggers first, then products' jobs, by name.
+    pub schedules: Vec<ScheduleView>,
+    /// The agents that wait for something to happen to the graph.
+    pub events: Vec<EventTriggerView>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Schedule)]
+pub struct ScheduleView {
+    pub id: Uuid,
+    pub agent_id: Uuid,
+    pub agent_name: String,
+    /// The product whose job it is; null for an agent's own trigger.
+    pub product: Option<String>,
+    /// The job's name; `agent:<name>` for an agent's own trigger.
+    pub name: String,
+    pub cron: String,
+    pub time_zone: String,
+    /// What becomes of times that passed while no server ran.
+    #[schema(value_type = schema::Missed)]
+    pub missed: MissedPolicy,
+    /// What the agent is told; a sentence about the schedule when not said.
+    pub input: Option<String>,
+    pub context: Option<Value>,
+    pub max_steps: Option<i64>,
+    pub timeout_seconds: Option<i64>,
+    /// Null: never again, or set aside for what `error` says.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub next_at: Option<Timestamp>,
+    /// Its time came then, and it waits because too many runs do.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub waiting_since: Option<Timestamp>,
+    /// Why it was set aside: it fires nothing until it is saved again.
+    pub error: Option<String>,
+    /// The time of its last run.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_at: Option<Timestamp>,
+    pub last_run_id: Option<Uuid>,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Timestamp,
+}
+
+impl ScheduleView {
+    pub fn new(schedule: Schedule, agent_name: String) -> Self {
+        let config = schedule.config;
+        Self {
+            id: schedule.id.0,
+            agent_id: schedule.agent.0,
+            agent_name,
+            product: schedule.product,
+            name: schedule.name,
+            cron: schedule.cron,
+            time_zone: config.time_zone,
+            missed: config.missed,
+            input: config.input,
+            context: config.context,
+            max_steps: config.max_steps,
+            timeout_seconds: config.timeout_seconds,
+            next_at: schedule.next_at,
+            waiting_since: schedule.waiting_since,
+            error: schedule.error,
+            last_at: schedule.last_at,
+            last_run_id: schedule.last_run.map(Into::into),
+            created_at: schedule.created_at,
+            updated_at: schedule.updated_at,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = EventTrigger)]
+pub struct EventTriggerView {
+    pub agent_id: Uuid,
+    pub agent_name: String,
+    #[schema(value_type = schema::EventKind)]
+    pub event: EventKind,
+    /// Any of these types; all when empty. Of a document, MIME types.
+    pub types: Vec<String>,
+    /// All of these labels.
+    pub labels: Vec<String>,
+    /// All of these hold for the properties; of a document, for its metadata.
+    #[schema(value_type = Vec<Object>)]
+    pub conditions: Vec<Filter>,
+    /// What the agent is told; a sentence about the event when not said.
+    pub input: Option<String>,
+    /// How often agents may set one another off before it no longer fires.
+    pub max_depth: i64,
+    /// How long it waits for more of the same.
+    pub coalesce_seconds: u64,
+    #[schema(value_type = schema::CoalesceBy)]
+    pub coalesce_by: CoalesceBy,
+}
+
+impl EventTriggerView {
+    pub fn new(trigger: EventTrigger, agent_name: String) -> Self {
+        let config = trigger.config;
+        Self {
+            agent_id: trigger.agent.0,
+            agent_name,
+            event: trigger.event,
+            max_depth: config.max_depth(),
+            coalesce_seconds: config.window(trigger.event).as_secs(),
+            coalesce_by: config.coalesce_by(),
+            types: config.types,
+            labels: config.labels,
+            conditions: config.conditions,
+            input: config.input,
+        }
+    }
+}
+
+/// One time a trigger's moment came.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Firing)]
+pub struct FiringView {
+    pub id: Uuid,
+    pub agent_id: Uuid,
+    pub agent_name: String,
+    #[schema(value_type = schema::FiringStatus)]
+    pub status: FiringStatus,
+    /// Of a skipped one the rule, such as `still_running`; of a refused one the error.
+    pub reason: Option<String>,
+    /// The run it started; several firings may share one.
+    pub run_id: Option<Uuid>,
+    /// Of a schedule; null for an event.
+    pub schedule_id: Option<Uuid>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub scheduled_at: Option<Timestamp>,
+    /// Of an event; null for a schedule.
+    #[schema(value_type = Option<schema::EventKind>)]
+    pub event: Option<EventKind>,
+    /// The object, relationship or document the event tells of.
+    pub entity_id: Option<Uuid>,
+    pub entity_type: Option<String>,
+    pub entity_version: Option<i64>,
+    /// The run that wrote what the event tells of.
+    pub caused_by_run: Option<Uuid>,
+    /// How many runs set one another off before.
+    pub depth: i64,
+    /// Not before this moment.
+    #[schema(value_type = String, format = DateTime)]
+    pub due_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub settled_at: Option<Timestamp>,
+}

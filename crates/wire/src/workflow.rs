@@ -1,0 +1,178 @@
+//! Workflows as the outside sees them: the graph of tasks with each one's state, what it cost, and
+//! what a person is asked. Tasks by themselves are in `coordination_task`.
+
+use emergent_domain::{
+    task::{Priority, TaskStatus, VerdictKind},
+    time::Timestamp,
+    workflow::{
+        Escalation, OnFailure, SelectorKind, ThreadingKind, Workflow, WorkflowSettings, WorkflowStatus,
+    },
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::{
+    budget::{BudgetView, LimitView},
+    schema,
+};
+
+/// A workflow that was started.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StartedWorkflow {
+    pub workflow_id: Uuid,
+}
+
+/// A workflow in a list.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = WorkflowFacts)]
+pub struct WorkflowSummaryView {
+    pub id: Uuid,
+    #[schema(value_type = schema::WorkflowStatus)]
+    pub status: WorkflowStatus,
+    pub description: String,
+    pub settings: SettingsView,
+    /// Present while a person has to say how it goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub escalation: Option<EscalationView>,
+    /// What was done, what failed and why, what it cost; null until it is over.
+    pub summary: Option<String>,
+    /// The run that plans, or planned last.
+    pub planner_run_id: Option<Uuid>,
+    /// The run that started it, if an agent did.
+    pub started_by_run: Option<Uuid>,
+    /// The place of its newest event.
+    pub event_seq: i64,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub completed_at: Option<Timestamp>,
+}
+
+impl From<Workflow> for WorkflowSummaryView {
+    fn from(workflow: Workflow) -> Self {
+        Self {
+            id: workflow.id.0,
+            status: workflow.status,
+            description: workflow.description,
+            settings: workflow.settings.into(),
+            escalation: workflow.escalation.map(Into::into),
+            summary: workflow.summary,
+            planner_run_id: workflow.planner_run.map(Into::into),
+            started_by_run: workflow.started_by_run.map(Into::into),
+            event_seq: workflow.event_seq,
+            created_at: workflow.created_at,
+            updated_at: workflow.updated_at,
+            completed_at: workflow.completed_at,
+        }
+    }
+}
+
+/// How it is walked.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = WorkflowSettings)]
+pub struct SettingsView {
+    pub max_concurrent: usize,
+    #[schema(value_type = schema::Selector)]
+    pub selector: SelectorKind,
+    pub evaluate: bool,
+    #[schema(value_type = schema::Threading)]
+    pub threading: ThreadingKind,
+    #[schema(value_type = schema::OnFailure)]
+    pub on_failure: OnFailure,
+    pub planner: Option<String>,
+    pub budget: LimitView,
+}
+
+impl From<WorkflowSettings> for SettingsView {
+    fn from(settings: WorkflowSettings) -> Self {
+        Self {
+            max_concurrent: settings.max_concurrent,
+            selector: settings.selector,
+            evaluate: settings.evaluate,
+            threading: settings.threading,
+            on_failure: settings.on_failure,
+            planner: settings.planner,
+            budget: settings.budget.into(),
+        }
+    }
+}
+
+/// Why a workflow waits for a person, and what that person can do.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Escalation)]
+pub struct EscalationView {
+    pub reason: String,
+    /// The task that is in the way.
+    pub task_id: Option<Uuid>,
+    /// The discussion that did not come to an end.
+    pub discussion_id: Option<Uuid>,
+    /// Of `retry`, `reassign`, `skip`, `decide`, `resume`, `cancel`.
+    pub options: Vec<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+}
+
+impl From<Escalation> for EscalationView {
+    fn from(escalation: Escalation) -> Self {
+        Self {
+            reason: escalation.reason,
+            task_id: escalation.task.map(Into::into),
+            discussion_id: escalation.discussion.map(Into::into),
+            options: escalation.options,
+            at: escalation.at,
+        }
+    }
+}
+
+/// A workflow, with its tasks and what it cost.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Workflow)]
+pub struct WorkflowView {
+    #[serde(flatten)]
+    pub facts: WorkflowSummaryView,
+    /// The oldest first.
+    pub tasks: Vec<WorkflowTaskView>,
+    pub budget: BudgetView,
+}
+
+/// A task in its workflow.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = WorkflowTask)]
+pub struct WorkflowTaskView {
+    pub id: Uuid,
+    /// Its name within the workflow.
+    pub key: String,
+    pub title: String,
+    pub kind: String,
+    #[schema(value_type = schema::TaskStatus)]
+    pub status: TaskStatus,
+    #[schema(value_type = schema::TaskPriority)]
+    pub priority: Priority,
+    /// Who does it, did it, or is to.
+    pub agent: Option<String>,
+    /// How often it was begun.
+    pub attempts: usize,
+    pub max_retries: i64,
+    /// The run of each attempt, the oldest first.
+    pub run_ids: Vec<Uuid>,
+    /// Keys of the tasks it waits for; ids of those of another workflow.
+    pub blocked_by: Vec<String>,
+    /// What it waits for that is not done in this workflow: a task of another one, or whoever took it
+    /// by hand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<String>,
+    pub requires_collaboration: bool,
+    #[schema(value_type = schema::VerdictKind)]
+    pub verdict: VerdictKind,
+    /// What its last attempt said at its end.
+    pub summary: Option<String>,
+}
