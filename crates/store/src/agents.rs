@@ -145,23 +145,21 @@ pub fn list(
 
 /// Adds an agent as it stands. The caller has seen that the name is free.
 pub fn insert(tx: &mut Tx<'_>, agent: &Agent, by: Author) -> Result<()> {
-    tx.execute(
-        "INSERT INTO agent_definitions (id, version, updated_at, deleted_at, product, name, description, visibility,
-             flow_type, is_default, trigger_on, project_id, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
-        &[row_params(agent), vec![Param::from(agent.project), Param::from(agent.created_at)]].concat(),
-    )?;
+    let fixed = [
+        ("id", Param::from(agent.id)),
+        ("project_id", Param::from(agent.project)),
+        ("created_at", Param::from(agent.created_at)),
+    ];
+    tx.insert_columns(Agent::TABLE, fixed.into_iter().chain(changing_columns(agent)), "")?;
     insert_version(tx, agent, by)
 }
 
-/// Writes the next version of an agent, a tombstone too; false when someone wrote in between.
+/// Writes the next version of an agent, or its tombstone; false when another transaction wrote in
+/// between.
 pub fn update(tx: &mut Tx<'_>, next: &Agent, by: Author) -> Result<bool> {
-    let changed = tx.execute(
-        "UPDATE agent_definitions SET version = $2, updated_at = $3, deleted_at = $4, product = $5, name = $6,
-             description = $7, visibility = $8, flow_type = $9, is_default = $10, trigger_on = $11
-         WHERE id = $1 AND version = $12",
-        &[row_params(next), vec![Param::from(next.version - 1)]].concat(),
-    )?;
+    let before = [Param::from(next.id), Param::from(next.version - 1)];
+    let changed =
+        tx.update_columns(Agent::TABLE, changing_columns(next), "id = $1 AND version = $2", before)?;
     if changed == 0 {
         return Ok(false);
     }
@@ -169,39 +167,34 @@ pub fn update(tx: &mut Tx<'_>, next: &Agent, by: Author) -> Result<bool> {
     Ok(true)
 }
 
-/// The columns that change with a version; the id first.
-fn row_params(agent: &Agent) -> Vec<Param<'_>> {
+/// The columns that change with a version.
+fn changing_columns(agent: &Agent) -> [(&'static str, Param<'_>); 10] {
     let definition = &agent.definition;
-    vec![
-        Param::from(agent.id),
-        Param::from(agent.version),
-        Param::from(agent.updated_at),
-        Param::from(agent.deleted_at),
-        Param::from(definition.product.as_deref()),
-        Param::from(&definition.name),
-        Param::from(&definition.description),
-        Param::from(definition.visibility.as_str()),
-        Param::from(definition.flow_type.as_str()),
-        Param::from(definition.is_default),
-        Param::from(definition.trigger.as_deref()),
+    [
+        ("version", Param::from(agent.version)),
+        ("updated_at", Param::from(agent.updated_at)),
+        ("deleted_at", Param::from(agent.deleted_at)),
+        ("product", Param::from(definition.product.as_deref())),
+        ("name", Param::from(&definition.name)),
+        ("description", Param::from(&definition.description)),
+        ("visibility", Param::from(definition.visibility.as_str())),
+        ("flow_type", Param::from(definition.flow_type.as_str())),
+        ("is_default", Param::from(definition.is_default)),
+        ("trigger_on", Param::from(definition.trigger.as_deref())),
     ]
 }
 
 fn insert_version(tx: &mut Tx<'_>, agent: &Agent, by: Author) -> Result<()> {
     let [token, run, tool_call] = author::params(by);
-    tx.execute(
-        "INSERT INTO agent_definition_versions
-             (agent_id, version, definition, created_at, author_token, author_run, author_tool_call)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
-        &[
-            Param::from(agent.id),
-            Param::from(agent.version),
-            to_param(&agent.definition, VERSIONS, "definition")?,
-            Param::from(agent.updated_at),
-            token,
-            run,
-            tool_call,
-        ],
-    )?;
+    let columns = [
+        ("agent_id", Param::from(agent.id)),
+        ("version", Param::from(agent.version)),
+        ("definition", to_param(&agent.definition, VERSIONS, "definition")?),
+        ("created_at", Param::from(agent.updated_at)),
+        ("author_token", token),
+        ("author_run", run),
+        ("author_tool_call", tool_call),
+    ];
+    tx.insert_columns(VERSIONS, columns, "")?;
     Ok(())
 }

@@ -59,20 +59,16 @@ pub fn insert(
         None => "(name, version) WHERE deleted_at IS NULL AND project_id IS NULL",
     };
     let id = PackId::new();
-    let made = tx.execute(
-        &format!(
-            "INSERT INTO template_packs (id, project_id, name, version, pack, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT {unless_there} DO NOTHING"
-        ),
-        &[
-            Param::from(id),
-            Param::from(project),
-            Param::from(&pack.name),
-            Param::from(&pack.version),
-            to_param(pack, StoredPack::TABLE, "pack")?,
-            Param::from(now),
-        ],
-    )?;
+    let columns = [
+        ("id", Param::from(id)),
+        ("project_id", Param::from(project)),
+        ("name", Param::from(&pack.name)),
+        ("version", Param::from(&pack.version)),
+        ("pack", to_param(pack, StoredPack::TABLE, "pack")?),
+        ("created_at", Param::from(now)),
+    ];
+    let tail = format!("ON CONFLICT {unless_there} DO NOTHING");
+    let made = tx.insert_columns(StoredPack::TABLE, columns, &tail)?;
     Ok((made == 1).then_some(id))
 }
 

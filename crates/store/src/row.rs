@@ -85,6 +85,37 @@ impl Tx<'_> {
         self.execute(&format!("{head} ({}) {tail}", page::placeholders(1, params.len())), &params)
     }
 
+    /// Inserts one row of columns with their values; `tail` follows the values.
+    pub(crate) fn insert_columns<'a>(
+        &mut self,
+        table: &str,
+        columns: impl IntoIterator<Item = (&'static str, Param<'a>)>,
+        tail: &str,
+    ) -> Result<u64> {
+        let (names, params): (Vec<&str>, Vec<Param<'a>>) = columns.into_iter().unzip();
+        let (names, places) = (names.join(", "), page::placeholders(1, params.len()));
+        self.execute(&format!("INSERT INTO {table} ({names}) VALUES ({places}) {tail}"), &params)
+    }
+
+    /// Sets columns where a condition holds. `values` are the parameters of the condition, from `$1`
+    /// on.
+    pub(crate) fn update_columns<'a, const N: usize>(
+        &mut self,
+        table: &str,
+        columns: impl IntoIterator<Item = (&'static str, Param<'a>)>,
+        condition: &str,
+        values: [Param<'a>; N],
+    ) -> Result<u64> {
+        let mut params = Vec::from(values);
+        let mut sql = format!("UPDATE {table} SET ");
+        for (column, value) in columns {
+            let separator = if params.len() == N { "" } else { ", " };
+            params.push(value);
+            sql.push_str(&format!("{separator}{column} = ${}", params.len()));
+        }
+        self.execute(&format!("{sql} WHERE {condition}"), &params)
+    }
+
     /// Inserts many rows. `values` gives the values of the columns `more` for the row at an index.
     pub(crate) fn insert_rows<'a, R: InsertRow, const N: usize>(
         &mut self,

@@ -109,22 +109,19 @@ pub fn insert(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
 
 /// Writes what a change of the definition or the job changes. What was wrong with it is over.
 pub fn update(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
-    tx.execute(
-        "UPDATE schedules SET agent_id = $2, name = $3, cron = $4, time_zone = $5, missed = $6, config = $7,
-             next_at = $8, updated_at = $9, waiting_since = $10, error = NULL WHERE id = $1",
-        &[
-            Param::from(schedule.id),
-            Param::from(schedule.agent),
-            Param::from(&schedule.name),
-            Param::from(&schedule.cron),
-            Param::from(&schedule.config.time_zone),
-            Param::from(schedule.config.missed.as_str()),
-            config_param(&schedule.config)?,
-            Param::from(schedule.next_at),
-            Param::from(schedule.updated_at),
-            Param::from(schedule.waiting_since),
-        ],
-    )?;
+    let columns = [
+        ("agent_id", Param::from(schedule.agent)),
+        ("name", Param::from(&schedule.name)),
+        ("cron", Param::from(&schedule.cron)),
+        ("time_zone", Param::from(&schedule.config.time_zone)),
+        ("missed", Param::from(schedule.config.missed.as_str())),
+        ("config", config_param(&schedule.config)?),
+        ("next_at", Param::from(schedule.next_at)),
+        ("updated_at", Param::from(schedule.updated_at)),
+        ("waiting_since", Param::from(schedule.waiting_since)),
+        ("error", Param::Null),
+    ];
+    tx.update_columns(Schedule::TABLE, columns, "id = $1", [Param::from(schedule.id)])?;
     Ok(())
 }
 

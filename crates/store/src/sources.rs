@@ -74,21 +74,18 @@ pub fn add(
         Author::Run { run_id, .. } => run_id.0,
         Author::Token { .. } | Author::System => Uuid::nil(),
     };
-    let added = tx.execute(
-        "INSERT INTO graph_sources (entity_id, chunk_id, kind, project_id, document_id, created_at, said_by,
-                                    author_tool_call)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (entity_id, chunk_id, said_by) DO NOTHING",
-        &[
-            entity.into(),
-            source.chunk.into(),
-            of.as_str().into(),
-            project.into(),
-            source.document.into(),
-            at.into(),
-            said_by.into(),
-            tool_call,
-        ],
-    )?;
+    let columns = [
+        ("entity_id", Param::from(entity)),
+        ("chunk_id", Param::from(source.chunk)),
+        ("kind", Param::from(of.as_str())),
+        ("project_id", Param::from(project)),
+        ("document_id", Param::from(source.document)),
+        ("created_at", Param::from(at)),
+        ("said_by", Param::from(said_by)),
+        ("author_tool_call", tool_call),
+    ];
+    let unless_said = "ON CONFLICT (entity_id, chunk_id, said_by) DO NOTHING";
+    let added = tx.insert_columns("graph_sources", columns, unless_said)?;
     Ok(added == 1)
 }
 

@@ -187,23 +187,17 @@ pub fn bump_revision(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Res
 /// Writes what moves in a workflow: status, escalation, summary, planning. A compare-and-set on
 /// the status it had. Whoever is not its dispatcher says so with [`touch`] as well.
 pub fn update(tx: &mut Tx<'_>, from: WorkflowStatus, workflow: &Workflow) -> Result<bool> {
-    let escalation = to_param(&workflow.escalation, Workflow::TABLE, "escalation")?;
-    let moved = tx.execute(
-        "UPDATE workflows SET status = $3, escalation = $4, summary = $5, planner_run_id = $6, plan_attempts = $7,
-             updated_at = $8, completed_at = $9
-         WHERE id = $1 AND status = $2",
-        &[
-            Param::from(workflow.id),
-            Param::from(from.as_str()),
-            Param::from(workflow.status.as_str()),
-            escalation,
-            Param::from(workflow.summary.as_deref()),
-            Param::from(workflow.planner_run),
-            Param::from(workflow.plan_attempts),
-            Param::from(workflow.updated_at),
-            Param::from(workflow.completed_at),
-        ],
-    )?;
+    let columns = [
+        ("status", Param::from(workflow.status)),
+        ("escalation", to_param(&workflow.escalation, Workflow::TABLE, "escalation")?),
+        ("summary", Param::from(workflow.summary.as_deref())),
+        ("planner_run_id", Param::from(workflow.planner_run)),
+        ("plan_attempts", Param::from(workflow.plan_attempts)),
+        ("updated_at", Param::from(workflow.updated_at)),
+        ("completed_at", Param::from(workflow.completed_at)),
+    ];
+    let before = [Param::from(workflow.id), Param::from(from)];
+    let moved = tx.update_columns(Workflow::TABLE, columns, "id = $1 AND status = $2", before)?;
     tx.wake(&changed_channel(workflow.id))?;
     Ok(moved == 1)
 }
