@@ -34,7 +34,7 @@ read_row! {
     }
 }
 
-/// A living agent.
+/// A live agent.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: AgentId) -> Result<Option<Agent>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM} WHERE a.id = $1 AND a.project_id = $2 AND a.deleted_at IS NULL"
@@ -48,7 +48,7 @@ pub fn get_including_deleted(tx: &mut Tx<'_>, project: ProjectId, id: AgentId) -
     tx.query_opt(&sql, params![id, project], Agent::from_row)
 }
 
-/// The living agent of this name.
+/// The live agent of this name.
 pub fn get_by_name(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<Agent>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM} WHERE a.project_id = $1 AND a.name = $2 AND a.deleted_at IS NULL"
@@ -72,7 +72,7 @@ pub fn version_author(tx: &mut Tx<'_>, id: AgentId, version: i64) -> Result<Opti
     })
 }
 
-/// The living agents of a project, by name.
+/// The live agents of a project, by name.
 pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM} WHERE a.project_id = $1 AND a.deleted_at IS NULL ORDER BY a.name"
@@ -80,7 +80,7 @@ pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> {
     tx.query(&sql, params![project], Agent::from_row)
 }
 
-/// The living agents that say they are the default one. There is one at most, unless a database
+/// The live agents that say they are the default one. There is one at most, unless a database
 /// was written to by other hands.
 pub fn list_defaults(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> {
     let sql = format!(
@@ -90,18 +90,18 @@ pub fn list_defaults(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> 
     tx.query(&sql, params![project, true], Agent::from_row)
 }
 
-/// The names of the living agents of a project.
+/// The names of the live agents of a project.
 pub fn list_names(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<String>> {
     let sql = "SELECT name FROM agent_definitions WHERE project_id = $1 AND deleted_at IS NULL ORDER BY name";
     tx.query(sql, params![project], |row| row.get(0))
 }
 
-/// A living agent whose definition says a trigger, without anything that would fire it.
+/// A live agent whose definition says a trigger, without anything that would fire it.
 const MISSING_TRIGGER_SQL: &str = "a.deleted_at IS NULL AND a.trigger_on IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM schedules AS s WHERE s.agent_id = a.id AND s.product = '')
     AND NOT EXISTS (SELECT 1 FROM event_triggers AS t WHERE t.agent_id = a.id)";
 
-/// The living projects with agents whose trigger has nothing that fires it: they were saved before
+/// The live projects with agents whose trigger has nothing that fires it: they were saved before
 /// there were tables for that, or say a trigger that nobody can read.
 pub fn projects_missing_triggers(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {
     let sql = format!(
@@ -120,7 +120,7 @@ pub fn list_missing_triggers(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<
     tx.query(&sql, params![project], Agent::from_row)
 }
 
-/// Living agents, newest first; internal ones only when they are asked for.
+/// Live agents, newest first; internal ones only when they are asked for.
 pub fn list(
     tx: &mut Tx<'_>,
     project: ProjectId,

@@ -1,6 +1,6 @@
 //! Reading the change feed: every committed change exactly once, in an order that stays.
 //!
-//! The embedded engine has one writer, so the sequence is the order of the commits. PostgreSQL
+//! SQLite has one writer, so the sequence is the order of the commits. PostgreSQL
 //! gives out sequence numbers before a transaction commits: there, a reader goes only as far as
 //! every transaction is over, and orders by transaction first.
 

@@ -91,7 +91,7 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<Optio
     tx.query_opt(&sql, params![id, project], McpServer::from_row)
 }
 
-/// The server, held until the transaction ends.
+/// The server, locked until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<Option<McpServer>> {
     let held = tx.for_update();
     let sql = format!("SELECT {COLUMNS} FROM project_mcp_servers WHERE id = $1 AND project_id = $2{held}");
@@ -134,7 +134,7 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<ResultPa
     }))
 }
 
-/// Every server that may be connected to, in living projects: its id and version.
+/// Every server that may be connected to, in live projects: its id and version.
 pub fn list_enabled_versions(tx: &mut Tx<'_>) -> Result<Vec<(McpServerId, i64)>> {
     tx.query(
         "SELECT s.id, s.version FROM project_mcp_servers AS s JOIN projects AS p ON p.id = s.project_id

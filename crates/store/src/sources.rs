@@ -38,7 +38,7 @@ impl SourceOwner {
     }
 }
 
-/// A passage of a living document of the project.
+/// A passage of a live document of the project.
 pub fn find_chunk(tx: &mut Tx<'_>, project: ProjectId, chunk: ChunkId) -> Result<Option<Source>> {
     let sql = format!(
         "SELECT {} FROM document_chunks AS c JOIN documents AS d ON d.id = c.document_id
@@ -125,7 +125,7 @@ pub fn list_for(
     Ok(found)
 }
 
-/// A living object, and whether passages are noted for it: most have none, and need no second
+/// A live object, and whether passages are noted for it: most have none, and need no second
 /// question.
 pub fn get_object_with_flag(
     tx: &mut Tx<'_>,
@@ -140,7 +140,7 @@ pub fn get_object_with_flag(
     tx.query_opt(&sql, params![id, project], |row| Ok((Object::from_row_at(row, 1)?, row.get(0)?)))
 }
 
-/// As [`object`], of a living relationship.
+/// As [`object`], of a live relationship.
 pub fn get_relationship_with_flag(
     tx: &mut Tx<'_>,
     project: ProjectId,

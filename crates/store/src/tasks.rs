@@ -168,7 +168,7 @@ pub fn reachable_blocks(tx: &mut Tx<'_>, from: &[ObjectId]) -> Result<Vec<(Objec
     Ok(edges)
 }
 
-/// Of these objects, those that are tasks, living or dead: what people call them, and their
+/// Of these objects, those that are tasks, live or dead: what people call them, and their
 /// workflow as they say it.
 pub fn task_names(
     tx: &mut Tx<'_>,
