@@ -1,5 +1,6 @@
-//! Agents and their versions. `agent_definitions` says which agents there are and what lists and
-//! lookups need; what an agent does is whole in `agent_definition_versions`, the newest included.
+//! Agents and their versions. `agent_definitions` has one row per agent with the columns that lists and
+//! lookups need; `agent_definition_versions` has the whole definition of every version, the newest
+//! included.
 
 use emergent_domain::{
     agent::{Agent, AgentDefinition},
@@ -80,8 +81,8 @@ pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> {
     tx.query(&sql, params![project], Agent::from_row)
 }
 
-/// The live agents that say they are the default one. There is one at most, unless a database
-/// was written to by other hands.
+/// The live agents that are marked as default. There is at most one, unless another program wrote to
+/// the database.
 pub fn list_defaults(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM}
@@ -96,13 +97,13 @@ pub fn list_names(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<String>> {
     tx.query(sql, params![project], |row| row.get(0))
 }
 
-/// A live agent whose definition says a trigger, without anything that would fire it.
+/// A live agent whose definition has a trigger, without a schedule or event trigger that fires it.
 const MISSING_TRIGGER_SQL: &str = "a.deleted_at IS NULL AND a.trigger_on IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM schedules AS s WHERE s.agent_id = a.id AND s.product = '')
     AND NOT EXISTS (SELECT 1 FROM event_triggers AS t WHERE t.agent_id = a.id)";
 
-/// The live projects with agents whose trigger has nothing that fires it: they were saved before
-/// there were tables for that, or say a trigger that nobody can read.
+/// The live projects with agents whose trigger nothing fires: they were saved before the tables of
+/// triggers existed, or their trigger cannot be read.
 pub fn projects_missing_triggers(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {
     let sql = format!(
         "SELECT DISTINCT a.project_id FROM agent_definitions AS a

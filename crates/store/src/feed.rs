@@ -24,7 +24,8 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct Changes {
     pub items: Vec<Change>,
-    /// Where to go on: the last change's place, or further where nothing concerns the project.
+    /// Where to continue: the position of the last change, or a later one when no change in between
+    /// belongs to the project.
     pub position: FeedPosition,
 }
 
@@ -36,7 +37,7 @@ pub fn read_after(tx: &mut Tx<'_>, project: ProjectId, after: FeedPosition, limi
     }
 }
 
-/// The place after everything a reader could have seen by now.
+/// The position after every change that a reader can see by now.
 pub fn latest(tx: &mut Tx<'_>, project: ProjectId) -> Result<FeedPosition> {
     match tx.engine() {
         Engine::Sqlite => sqlite_latest(tx),

@@ -100,7 +100,7 @@ pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<StoredPack>> 
     tx.query(&sql, params![project], StoredPack::from_row)
 }
 
-/// Says which product a pack is of from now on.
+/// Sets the product that a pack belongs to.
 pub fn set_product(tx: &mut Tx<'_>, project: ProjectId, id: PackId, product: Option<&str>) -> Result<()> {
     tx.execute(
         "UPDATE template_packs SET product = $3 WHERE id = $2 AND project_id = $1",
@@ -161,7 +161,7 @@ pub fn assign(
     Ok(())
 }
 
-/// Says for whom a pack stays assigned from now on; none is the project itself.
+/// Sets the product that a pack is assigned for; none is the project itself.
 pub fn set_assigned_by(
     tx: &mut Tx<'_>,
     project: ProjectId,

@@ -1,5 +1,6 @@
-//! Which passages an object or a relationship was found in, by whom. Each run that says so is kept,
-//! so that what one said can be taken back; to a reader a passage is one, however many said it.
+//! Sources: the chunks that back an object or a relationship. Each run that names a source has its own
+//! row, so that reverting a run removes only its own; a reader sees a chunk once, however many runs
+//! named it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -59,8 +60,8 @@ read_row! {
     }
 }
 
-/// Notes that a passage speaks of something; false when the same run has said so, or somebody who
-/// is no run has when `by` is none either.
+/// Adds a source; false when the same run named it before, or, if `by` is not a run, another author
+/// that is not a run.
 pub fn add(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -154,7 +155,7 @@ pub fn get_relationship_with_flag(
     tx.query_opt(&sql, params![id, project], |row| Ok((Relationship::from_row_at(row, 1)?, row.get(0)?)))
 }
 
-/// Whether somebody else than a run noted a passage for something.
+/// Whether an author other than this run named a source for something.
 pub fn has_other_authors(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid, run: RunId) -> Result<bool> {
     let found = tx.query_opt(
         "SELECT 1 FROM graph_sources WHERE entity_id = $1 AND project_id = $2 AND said_by <> $3 LIMIT 1",
@@ -164,7 +165,7 @@ pub fn has_other_authors(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid, run:
     Ok(found.is_some())
 }
 
-/// Takes back what a run noted, except for what is kept.
+/// Deletes the sources that a run named, except those of the entities in `kept`.
 pub fn delete_for_run(tx: &mut Tx<'_>, project: ProjectId, run: RunId, kept: &HashSet<Uuid>) -> Result<()> {
     let said = "SELECT DISTINCT entity_id FROM graph_sources WHERE said_by = $1 AND project_id = $2";
     let mut entities: Vec<Uuid> = tx.query(said, params![run, project], |row| row.get(0))?;
