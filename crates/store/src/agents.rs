@@ -1,5 +1,6 @@
-//! Agents and their versions. `agent_definitions` says which agents there are and what lists and
-//! lookups need; what an agent does is whole in `agent_definition_versions`, the newest included.
+//! Agents and their versions. `agent_definitions` has one row per agent with the columns that lists and
+//! lookups need; `agent_definition_versions` has the whole definition of every version, the newest
+//! included.
 
 use emergent_domain::{
     agent::{Agent, AgentDefinition},
@@ -34,7 +35,7 @@ read_row! {
     }
 }
 
-/// A living agent.
+/// A live agent.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: AgentId) -> Result<Option<Agent>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM} WHERE a.id = $1 AND a.project_id = $2 AND a.deleted_at IS NULL"
@@ -48,7 +49,7 @@ pub fn get_including_deleted(tx: &mut Tx<'_>, project: ProjectId, id: AgentId) -
     tx.query_opt(&sql, params![id, project], Agent::from_row)
 }
 
-/// The living agent of this name.
+/// The live agent of this name.
 pub fn get_by_name(tx: &mut Tx<'_>, project: ProjectId, name: &str) -> Result<Option<Agent>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM} WHERE a.project_id = $1 AND a.name = $2 AND a.deleted_at IS NULL"
@@ -72,7 +73,7 @@ pub fn version_author(tx: &mut Tx<'_>, id: AgentId, version: i64) -> Result<Opti
     })
 }
 
-/// The living agents of a project, by name.
+/// The live agents of a project, by name.
 pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM} WHERE a.project_id = $1 AND a.deleted_at IS NULL ORDER BY a.name"
@@ -80,8 +81,8 @@ pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> {
     tx.query(&sql, params![project], Agent::from_row)
 }
 
-/// The living agents that say they are the default one. There is one at most, unless a database
-/// was written to by other hands.
+/// The live agents that are marked as default. There is at most one, unless another program wrote to
+/// the database.
 pub fn list_defaults(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM}
@@ -90,19 +91,19 @@ pub fn list_defaults(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<Agent>> 
     tx.query(&sql, params![project, true], Agent::from_row)
 }
 
-/// The names of the living agents of a project.
+/// The names of the live agents of a project.
 pub fn list_names(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<String>> {
     let sql = "SELECT name FROM agent_definitions WHERE project_id = $1 AND deleted_at IS NULL ORDER BY name";
     tx.query(sql, params![project], |row| row.get(0))
 }
 
-/// A living agent whose definition says a trigger, without anything that would fire it.
+/// A live agent whose definition has a trigger, without a schedule or event trigger that fires it.
 const MISSING_TRIGGER_SQL: &str = "a.deleted_at IS NULL AND a.trigger_on IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM schedules AS s WHERE s.agent_id = a.id AND s.product = '')
     AND NOT EXISTS (SELECT 1 FROM event_triggers AS t WHERE t.agent_id = a.id)";
 
-/// The living projects with agents whose trigger has nothing that fires it: they were saved before
-/// there were tables for that, or say a trigger that nobody can read.
+/// The live projects with agents whose trigger nothing fires: they were saved before the tables of
+/// triggers existed, or their trigger cannot be read.
 pub fn projects_missing_triggers(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {
     let sql = format!(
         "SELECT DISTINCT a.project_id FROM agent_definitions AS a
@@ -120,7 +121,7 @@ pub fn list_missing_triggers(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<
     tx.query(&sql, params![project], Agent::from_row)
 }
 
-/// Living agents, newest first; internal ones only when they are asked for.
+/// Live agents, newest first; internal ones only when they are asked for.
 pub fn list(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -145,23 +146,21 @@ pub fn list(
 
 /// Adds an agent as it stands. The caller has seen that the name is free.
 pub fn insert(tx: &mut Tx<'_>, agent: &Agent, by: Author) -> Result<()> {
-    tx.execute(
-        "INSERT INTO agent_definitions (id, version, updated_at, deleted_at, product, name, description, visibility,
-             flow_type, is_default, trigger_on, project_id, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
-        &[row_params(agent), vec![Param::from(agent.project), Param::from(agent.created_at)]].concat(),
-    )?;
+    let fixed = [
+        ("id", Param::from(agent.id)),
+        ("project_id", Param::from(agent.project)),
+        ("created_at", Param::from(agent.created_at)),
+    ];
+    tx.insert_columns(Agent::TABLE, fixed.into_iter().chain(changing_columns(agent)), "")?;
     insert_version(tx, agent, by)
 }
 
-/// Writes the next version of an agent, a tombstone too; false when someone wrote in between.
+/// Writes the next version of an agent, or its tombstone; false when another transaction wrote in
+/// between.
 pub fn update(tx: &mut Tx<'_>, next: &Agent, by: Author) -> Result<bool> {
-    let changed = tx.execute(
-        "UPDATE agent_definitions SET version = $2, updated_at = $3, deleted_at = $4, product = $5, name = $6,
-             description = $7, visibility = $8, flow_type = $9, is_default = $10, trigger_on = $11
-         WHERE id = $1 AND version = $12",
-        &[row_params(next), vec![Param::from(next.version - 1)]].concat(),
-    )?;
+    let before = [Param::from(next.id), Param::from(next.version - 1)];
+    let changed =
+        tx.update_columns(Agent::TABLE, changing_columns(next), "id = $1 AND version = $2", before)?;
     if changed == 0 {
         return Ok(false);
     }
@@ -169,39 +168,34 @@ pub fn update(tx: &mut Tx<'_>, next: &Agent, by: Author) -> Result<bool> {
     Ok(true)
 }
 
-/// The columns that change with a version; the id first.
-fn row_params(agent: &Agent) -> Vec<Param<'_>> {
+/// The columns that change with a version.
+fn changing_columns(agent: &Agent) -> [(&'static str, Param<'_>); 10] {
     let definition = &agent.definition;
-    vec![
-        Param::from(agent.id),
-        Param::from(agent.version),
-        Param::from(agent.updated_at),
-        Param::from(agent.deleted_at),
-        Param::from(definition.product.as_deref()),
-        Param::from(&definition.name),
-        Param::from(&definition.description),
-        Param::from(definition.visibility.as_str()),
-        Param::from(definition.flow_type.as_str()),
-        Param::from(definition.is_default),
-        Param::from(definition.trigger.as_deref()),
+    [
+        ("version", Param::from(agent.version)),
+        ("updated_at", Param::from(agent.updated_at)),
+        ("deleted_at", Param::from(agent.deleted_at)),
+        ("product", Param::from(definition.product.as_deref())),
+        ("name", Param::from(&definition.name)),
+        ("description", Param::from(&definition.description)),
+        ("visibility", Param::from(definition.visibility.as_str())),
+        ("flow_type", Param::from(definition.flow_type.as_str())),
+        ("is_default", Param::from(definition.is_default)),
+        ("trigger_on", Param::from(definition.trigger.as_deref())),
     ]
 }
 
 fn insert_version(tx: &mut Tx<'_>, agent: &Agent, by: Author) -> Result<()> {
     let [token, run, tool_call] = author::params(by);
-    tx.execute(
-        "INSERT INTO agent_definition_versions
-             (agent_id, version, definition, created_at, author_token, author_run, author_tool_call)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
-        &[
-            Param::from(agent.id),
-            Param::from(agent.version),
-            to_param(&agent.definition, VERSIONS, "definition")?,
-            Param::from(agent.updated_at),
-            token,
-            run,
-            tool_call,
-        ],
-    )?;
+    let columns = [
+        ("agent_id", Param::from(agent.id)),
+        ("version", Param::from(agent.version)),
+        ("definition", to_param(&agent.definition, VERSIONS, "definition")?),
+        ("created_at", Param::from(agent.updated_at)),
+        ("author_token", token),
+        ("author_run", run),
+        ("author_tool_call", tool_call),
+    ];
+    tx.insert_columns(VERSIONS, columns, "")?;
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! Model calls and what they cost: reserved before they are made, settled when their answer is
-//! recorded, counted against every limit they are under. Whether a call fits is for the caller to
-//! say, between [`hold`] and [`reserve`], in one transaction.
+//! Model calls and their cost: reserved before they are made, settled when the answer is recorded, and
+//! counted against every limit that applies. The caller decides whether a call fits, between
+//! [`lock_counters`] and [`reserve`], in one transaction.
 //!
-//! Whoever locks both locks the run's row before any counter, and counters in the order of their
-//! names, so that two transactions do not wait for each other.
+//! A transaction locks the row of the run before any counter, and counters in the order of their names,
+//! so that two transactions do not deadlock.
 
 mod limits;
 mod spend;
@@ -28,14 +28,14 @@ use crate::{
 pub use limits::{Limits, get_day_limit, limits_for, list_day_limits, set_day_limit};
 pub use spend::{SpendShare, WorkflowSpend, day_counters, workflow_spend};
 
-/// A call to a model, as it is begun.
+/// A model call that is about to be made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewModelCall {
     pub id: Uuid,
     pub project: ProjectId,
     pub workflow: Option<WorkflowId>,
     pub task: Option<ObjectId>,
-    /// Who asks; not every asker is an agent of the project.
+    /// Who makes the call; this is not always an agent of the project.
     pub agent: String,
     /// `None` for a call outside a run.
     pub run: Option<RunId>,
@@ -76,7 +76,7 @@ impl CallStatus {
 }
 
 impl NewModelCall {
-    /// The UTC day it counts for, also when its answer comes on the next.
+    /// The UTC day it counts for, even when the answer arrives on the next day.
     pub fn day(&self) -> i64 {
         utc_day(self.at)
     }
@@ -101,7 +101,7 @@ read_row! {
     }
 }
 
-/// What a call can be counted for.
+/// What a limit applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BudgetKind {
     Workflow,
@@ -113,7 +113,7 @@ pub const BUDGET_KINDS: [BudgetKind; 3] =
     [BudgetKind::Workflow, BudgetKind::ProjectDay, BudgetKind::AgentDay];
 
 impl BudgetKind {
-    /// Its bit among those a call is counted in.
+    /// Its bit in the column `counted` of a call.
     fn bit(self) -> i64 {
         match self {
             BudgetKind::Workflow => 1,
@@ -131,7 +131,7 @@ impl BudgetKind {
     }
 }
 
-/// The counters a call is counted in, held until the transaction ends.
+/// The counters a call is counted in, locked until the transaction ends.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counters(BTreeMap<BudgetKind, Counter>);
 
@@ -147,8 +147,8 @@ impl FromIterator<(BudgetKind, Counter)> for Counters {
     }
 }
 
-/// Holds the counters of a call: those there are, and those of `limited` scopes, which are begun
-/// when they are not there yet. One that is there counts also when its limit is gone.
+/// Locks the counters of a call: those that exist, and those of the `limited` kinds, which are created
+/// when they are missing. An existing counter counts even when its limit was removed.
 pub fn lock_counters(tx: &mut Tx<'_>, call: &NewModelCall, limited: &[BudgetKind]) -> Result<Counters> {
     let mut held = lock_rows(tx, call)?;
     let missing: Vec<BudgetKind> =
@@ -163,7 +163,7 @@ pub fn lock_counters(tx: &mut Tx<'_>, call: &NewModelCall, limited: &[BudgetKind
     Ok(held)
 }
 
-/// The counters there are, as they stand.
+/// The counters that exist, without a lock.
 pub fn read_counters(tx: &mut Tx<'_>, call: &NewModelCall) -> Result<Counters> {
     select_counters(tx, call, "")
 }
@@ -179,7 +179,7 @@ fn select_counters(tx: &mut Tx<'_>, call: &NewModelCall, lock: &str) -> Result<C
         .filter_map(|scope| Some((scope, scope.name(call.workflow, call.day(), &call.agent)?)))
         .collect();
     let mut params = vec![Param::from(call.project)];
-    // Three places whether or not there is a workflow: one statement is prepared.
+    // Always three placeholders, so that one prepared statement serves calls with and without a workflow.
     params.extend(names.iter().cycle().take(BUDGET_KINDS.len()).map(|(_, name)| Param::from(name.as_str())));
     let sql = format!(
         "SELECT name, {} FROM budget_counters
@@ -195,8 +195,8 @@ fn select_counters(tx: &mut Tx<'_>, call: &NewModelCall, lock: &str) -> Result<C
     Ok(held)
 }
 
-/// Begins a counter. A workflow that gets its limit late has spent something already, which its
-/// calls know; a day counts from here on.
+/// Creates a counter. A workflow that gets its limit later starts with what its calls have spent so
+/// far; the counter of a day starts at zero.
 fn create_counter(tx: &mut Tx<'_>, call: &NewModelCall, scope: BudgetKind) -> Result<()> {
     let Some(name) = scope.name(call.workflow, call.day(), &call.agent) else { return Ok(()) };
     let made = tx.execute(
@@ -241,7 +241,7 @@ fn add_to_counter(tx: &mut Tx<'_>, project: ProjectId, name: &str, more: Counter
     Ok(())
 }
 
-/// Takes an amount out of everything that is held, and writes the call down as begun.
+/// Reserves an amount in every locked counter, and records the call.
 pub fn reserve(
     tx: &mut Tx<'_>,
     call: &NewModelCall,
@@ -252,7 +252,7 @@ pub fn reserve(
     insert(tx, call, held, Counter { reserved: amount, ..Counter::default() }, priced, CallStatus::Reserved)
 }
 
-/// Writes down a call that is over and was not reserved: nothing limits it.
+/// Records a call that has ended and was not reserved, because nothing limited it.
 pub fn insert_settled(tx: &mut Tx<'_>, call: &NewModelCall, amount: Amount, priced: bool) -> Result<()> {
     let held = lock_rows(tx, call)?;
     insert(tx, call, &held, Counter { spent: amount, ..Counter::default() }, priced, CallStatus::Settled)
@@ -325,7 +325,7 @@ impl CounterNames {
     }
 }
 
-/// Settles a reserved call at what it came to; false when it was settled before.
+/// Settles a reserved call at its real cost; false when it was settled before.
 pub fn settle(tx: &mut Tx<'_>, id: Uuid, amount: Amount) -> Result<bool> {
     let sql = format!(
         "UPDATE model_calls SET status = 'settled', microusd = $2, tokens = $3
@@ -342,13 +342,12 @@ pub fn settle(tx: &mut Tx<'_>, id: Uuid, amount: Amount) -> Result<bool> {
     Ok(any)
 }
 
-/// Settles a reserved call in full: what became of it will never be known.
+/// Settles a reserved call in full, because its outcome is unknown.
 pub fn mark_lost(tx: &mut Tx<'_>, id: Uuid) -> Result<()> {
     mark_lost_where(tx, "id = $1", &[Param::Uuid(id)])
 }
 
-/// Likewise the open calls of runs that nobody drives any more, or whoever drove them did not end
-/// well.
+/// As [`mark_lost`], for the open calls of runs that have no driver any more.
 pub fn mark_lost_for_runs(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<()> {
     for list in page::in_chunks(runs) {
         let condition = format!("run_id IN ({})", page::placeholders(1, list.len()));
@@ -358,7 +357,7 @@ pub fn mark_lost_for_runs(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<()> {
     Ok(())
 }
 
-/// Likewise the open calls outside runs that were begun before a moment.
+/// As [`mark_lost`], for the open calls outside runs that were made before a time.
 pub fn mark_lost_before(tx: &mut Tx<'_>, project: ProjectId, before: Timestamp) -> Result<()> {
     mark_lost_where(tx, "run_id IS NULL AND project_id = $1 AND at < $2", params![project, before])
 }

@@ -52,7 +52,7 @@ row! {
     }
 }
 
-/// Adds a document with its text; false when a living one of the project has the same content.
+/// Adds a document with its text; false when a live one of the project has the same content.
 pub fn insert(tx: &mut Tx<'_>, document: &Document, text: &str, author: Author) -> Result<bool> {
     let [token, run, tool_call] = author::params(author);
     let more = [
@@ -73,7 +73,7 @@ pub fn insert_chunks(tx: &mut Tx<'_>, project: ProjectId, numbers: &[i64], chunk
     Ok(())
 }
 
-/// The living document with this content.
+/// The live document with this content.
 pub fn find_by_hash(tx: &mut Tx<'_>, project: ProjectId, hash: &str) -> Result<Option<Document>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM documents WHERE project_id = $1 AND content_hash = $2 AND deleted_at IS NULL"
@@ -112,7 +112,7 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: Page) -> Result<ResultPag
     }))
 }
 
-/// Marks a document as deleted; `None` when no living one has this id.
+/// Marks a document as deleted; `None` when no live one has this id.
 pub fn delete(
     tx: &mut Tx<'_>,
     project: ProjectId,

@@ -113,7 +113,7 @@ impl RowKind {
         }
     }
 
-    /// Those of [`Kind::living`] that the model `$2` made no vector for and did not refuse.
+    /// Those of [`RowKind::live_rows_sql`] that the model `$2` made no vector for and did not refuse.
     fn missing_rows_sql(self) -> String {
         format!(
             "{} AND NOT EXISTS (SELECT 1 FROM {} AS e WHERE e.no = o.no AND e.model = $2)
@@ -186,8 +186,8 @@ pub enum EmbedOutcome {
     Deleted,
 }
 
-/// Ends the waiting of rows. A row that was queued again meanwhile, or taken off, keeps its place and its old vector. Returns how many
-/// ended.
+/// Takes embedded rows off the queue. A row that was queued again or removed in the meantime keeps its
+/// place and its old vector. Returns how many rows were taken off.
 pub fn complete(
     tx: &mut Tx<'_>,
     project: ProjectId,

@@ -1,4 +1,4 @@
-//! What can go wrong in a database, told apart by what a caller can do about it.
+//! The errors of the store, distinguished by what a caller can do about them.
 
 use crate::row;
 
@@ -22,7 +22,7 @@ pub enum Error {
         source: Box<Error>,
     },
     /// A unique index refused a row. Callers look for it by the constraint's name.
-    #[error("a row like this one is already there ({constraint})")]
+    #[error("a row with the same unique value exists already ({constraint})")]
     Duplicate { constraint: String },
     /// Two transactions conflicted. [`crate::Db::write`] retries by itself.
     #[error("the transaction conflicted with another one; retry it")]
@@ -35,8 +35,8 @@ pub enum Error {
     Pool(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("column {column} does not hold {expected}")]
     Column { column: usize, expected: &'static str },
-    /// A column holds a word or a structure that this version does not know. Nothing stands in for
-    /// it: a guess would be written back, or acted on, beside a server that knows better.
+    /// A column holds a word or a structure that this version does not know. It is not replaced by
+    /// another value, because that guess would be acted on or written back.
     #[error(
         "table `{table}`, column `{column}` holds `{value}`, which this version does not know; \
          a newer server may have written it: update this server, or correct the row"
@@ -49,7 +49,7 @@ pub enum Error {
         #[source]
         source: serde_json::Error,
     },
-    #[error("a statement of the transaction failed, so nothing of it was kept")]
+    #[error("a statement of the transaction failed, so the whole transaction was rolled back")]
     Broken,
     #[error("the database is shutting down")]
     Closed,

@@ -1,6 +1,6 @@
 //! Reading the change feed: every committed change exactly once, in an order that stays.
 //!
-//! The embedded engine has one writer, so the sequence is the order of the commits. PostgreSQL
+//! SQLite has one writer, so the sequence is the order of the commits. PostgreSQL
 //! gives out sequence numbers before a transaction commits: there, a reader goes only as far as
 //! every transaction is over, and orders by transaction first.
 
@@ -24,7 +24,8 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub struct Changes {
     pub items: Vec<Change>,
-    /// Where to go on: the last change's place, or further where nothing concerns the project.
+    /// Where to continue: the position of the last change, or a later one when no change in between
+    /// belongs to the project.
     pub position: FeedPosition,
 }
 
@@ -36,7 +37,7 @@ pub fn read_after(tx: &mut Tx<'_>, project: ProjectId, after: FeedPosition, limi
     }
 }
 
-/// The place after everything a reader could have seen by now.
+/// The position after every change that a reader can see by now.
 pub fn latest(tx: &mut Tx<'_>, project: ProjectId) -> Result<FeedPosition> {
     match tx.engine() {
         Engine::Sqlite => sqlite_latest(tx),

@@ -68,21 +68,16 @@ pub fn insert(tx: &mut Tx<'_>, product: &InstalledProduct, by: Author) -> Result
 /// Writes the next revision of a product; false when someone wrote in between.
 pub fn update(tx: &mut Tx<'_>, next: &InstalledProduct, by: Author) -> Result<bool> {
     let [token, ..] = author::params(by);
-    let changed = tx.execute(
-        "UPDATE installed_products SET version = $2, manifest = $3, source = $4, revision = $5,
-             updated_at = $6, author_token = $7
-         WHERE id = $1 AND revision = $8",
-        &[
-            Param::from(next.id),
-            Param::from(&next.version),
-            json(&next.manifest),
-            json(&next.source),
-            Param::from(next.revision),
-            Param::from(next.updated_at),
-            token,
-            Param::from(next.revision - 1),
-        ],
-    )?;
+    let columns = [
+        ("version", Param::from(&next.version)),
+        ("manifest", json(&next.manifest)),
+        ("source", json(&next.source)),
+        ("revision", Param::from(next.revision)),
+        ("updated_at", Param::from(next.updated_at)),
+        ("author_token", token),
+    ];
+    let before = [Param::from(next.id), Param::from(next.revision - 1)];
+    let changed = tx.update_columns(InstalledProduct::TABLE, columns, "id = $1 AND revision = $2", before)?;
     Ok(changed == 1)
 }
 

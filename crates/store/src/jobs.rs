@@ -1,11 +1,11 @@
 //! The job queue: what must follow a commit is a job written in it.
 //!
-//! A worker claims a job with a lease and keeps the lease alive while it works. When it dies, the
-//! lease lapses and another worker takes the job over, which counts as an attempt. Whatever a
-//! worker says about a job is compared with who holds it: one that was away too long can neither
-//! complete nor fail what is another's by now. Owners are therefore named anew for every claim.
+//! A worker claims a job with a lease and extends the lease while it works. When the worker dies, the
+//! lease expires and another worker claims the job, which counts as an attempt. Each change compares
+//! the owner of the job: a worker whose lease expired can neither complete nor fail a job that another
+//! worker has claimed. Therefore each claim uses a new owner name.
 //!
-//! Times are handed in; nothing here looks at a clock.
+//! Callers pass the time in; nothing here reads a clock.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub enum JobStatus {
     Queued,
     Running,
     Done,
-    /// Given up: out of attempts or past its age. Stays for a person to look at and revive.
+    /// Out of attempts or past its maximum age. It stays until a person looks at it or requeues it.
     Dead,
 }
 
@@ -72,7 +72,7 @@ pub struct Job {
 pub struct NewJob<'a> {
     pub queue: &'a str,
     pub project: Option<ProjectId>,
-    /// Two live jobs of one queue never share a key.
+    /// Two active jobs of one queue never share a key.
     pub key: Option<&'a str>,
     pub payload: JsonObject,
     pub created_at: Timestamp,
@@ -126,10 +126,10 @@ row! {
 
 const COLUMNS: &str = Job::COLUMNS;
 
-/// Adds a job and wakes the queue's workers; `None` when a live job has its key.
+/// Adds a job and wakes the workers of the queue; `None` when an active job has its key.
 ///
-/// With `None`, that job cannot complete before this transaction ends as long as its worker calls
-/// [`hold`] before it looks for what is left to do: what this transaction adds is then seen.
+/// With `None`, that job cannot complete before this transaction ends, as long as its worker calls
+/// [`lock_owned`] before it looks for work: it then sees what this transaction adds.
 pub fn enqueue(tx: &mut Tx<'_>, new: &NewJob<'_>) -> Result<Option<JobId>> {
     loop {
         let id = JobId::new();
@@ -157,16 +157,17 @@ pub fn enqueue(tx: &mut Tx<'_>, new: &NewJob<'_>) -> Result<Option<JobId>> {
         if lock_active_job(tx, new.queue, new.key)? {
             return Ok(None);
         }
-        // It finished between the two statements: now there is room for this one.
+        // The other job finished between the two statements, so that the key is free now.
     }
 }
 
-/// Keeps the live job with this key from finishing until this transaction ends; false when there
-/// is none. The embedded engine has one writer, and needs nothing kept.
+/// Keeps the active job with this key from finishing until this transaction ends; false when there is
+/// none. SQLite has one writer and needs no lock.
 fn lock_active_job(tx: &mut Tx<'_>, queue: &str, key: Option<&str>) -> Result<bool> {
     match tx.engine() {
         Engine::Sqlite => Ok(true),
-        // A key share stands beside other enqueuers and beside heartbeats; only `hold` waits.
+        // A key share lock conflicts neither with other enqueuers nor with heartbeats; only
+        // `lock_owned` waits for it.
         Engine::Postgres => {
             let sql = "SELECT id FROM jobs WHERE queue = $1 AND key = $2 AND status IN ('queued', 'running')
                        FOR KEY SHARE";
@@ -175,8 +176,8 @@ fn lock_active_job(tx: &mut Tx<'_>, queue: &str, key: Option<&str>) -> Result<bo
     }
 }
 
-/// Takes up to `limit` jobs that are due: first those whose worker's lease lapsed, then the
-/// oldest queued ones. Those past their age or out of attempts become dead instead.
+/// Claims up to `limit` jobs that are due: first those whose lease expired, then the oldest queued
+/// ones. Jobs past their maximum age or out of attempts become dead instead.
 pub fn claim(
     tx: &mut Tx<'_>,
     queue: &str,
@@ -186,7 +187,7 @@ pub fn claim(
     limit: usize,
 ) -> Result<Vec<Job>> {
     let mut claimed = Vec::new();
-    // Each round either fills the rest or buries some and looks again.
+    // Each round either claims the rest, or marks some jobs dead and looks again.
     while claimed.len() < limit {
         let due = select_due(tx, queue, now, limit - claimed.len())?;
         if due.is_empty() {
@@ -207,11 +208,11 @@ fn select_due(tx: &mut Tx<'_>, queue: &str, now: Timestamp, limit: usize) -> Res
         Engine::Sqlite => "",
         Engine::Postgres => "FOR UPDATE SKIP LOCKED",
     };
-    let lapsed = format!(
+    let expired = format!(
         "SELECT {COLUMNS} FROM jobs WHERE queue = $1 AND status = 'running' AND lease_until <= $2
          ORDER BY lease_until, id LIMIT $3 {lock}"
     );
-    let mut due = tx.query(&lapsed, params![queue, now, limit], Job::from_row)?;
+    let mut due = tx.query(&expired, params![queue, now, limit], Job::from_row)?;
     if due.len() < limit {
         let ready = format!(
             "SELECT {COLUMNS} FROM jobs WHERE queue = $1 AND status = 'queued' AND run_at <= $2
@@ -264,7 +265,7 @@ fn mark_dead(tx: &mut Tx<'_>, id: JobId, reason: &str, now: Timestamp) -> Result
     Ok(())
 }
 
-/// Keeps a running job's lease alive; false when it is no longer the owner's.
+/// Extends the lease of a running job; false when the caller no longer owns it.
 pub fn heartbeat(tx: &mut Tx<'_>, id: JobId, owner: &str, until: Timestamp) -> Result<bool> {
     let kept = tx.execute(
         "UPDATE jobs SET lease_until = $3 WHERE id = $1 AND lease_owner = $2 AND status = 'running'",
@@ -273,8 +274,8 @@ pub fn heartbeat(tx: &mut Tx<'_>, id: JobId, owner: &str, until: Timestamp) -> R
     Ok(kept == 1)
 }
 
-/// Locks a running job until this transaction ends; false when it is no longer the owner's.
-/// Waits for every transaction that counted on the job being live: see [`enqueue`].
+/// Locks a running job until this transaction ends; false when the caller no longer owns it. Waits for
+/// every transaction that relies on the job being active: see [`enqueue`].
 pub fn lock_owned(tx: &mut Tx<'_>, id: JobId, owner: &str) -> Result<bool> {
     let sql = format!(
         "SELECT id FROM jobs WHERE id = $1 AND lease_owner = $2 AND status = 'running'{}",
@@ -283,7 +284,7 @@ pub fn lock_owned(tx: &mut Tx<'_>, id: JobId, owner: &str) -> Result<bool> {
     Ok(tx.query_opt(&sql, params![id, owner], |row| row.get::<JobId>(0))?.is_some())
 }
 
-/// The job is done; false when it is no longer the owner's.
+/// Marks a job as done; false when the caller no longer owns it.
 pub fn complete(tx: &mut Tx<'_>, id: JobId, owner: &str, now: Timestamp) -> Result<bool> {
     let done = tx.execute(
         "UPDATE jobs SET status = 'done', finished_at = $3, lease_owner = NULL, lease_until = NULL
@@ -293,8 +294,8 @@ pub fn complete(tx: &mut Tx<'_>, id: JobId, owner: &str, now: Timestamp) -> Resu
     Ok(done == 1)
 }
 
-/// Gives a job back unfinished, for any worker to take up at once; the attempt does not count.
-/// False when it is no longer the owner's.
+/// Returns an unfinished job to the queue, where any worker can claim it at once; the attempt does not
+/// count. False when the caller no longer owns it.
 pub fn release(tx: &mut Tx<'_>, id: JobId, owner: &str, now: Timestamp) -> Result<bool> {
     let queue = tx.query_opt(
         "UPDATE jobs SET status = 'queued', attempts = attempts - 1, run_at = $3, lease_owner = NULL,
@@ -309,18 +310,18 @@ pub fn release(tx: &mut Tx<'_>, id: JobId, owner: &str, now: Timestamp) -> Resul
     Ok(queue.is_some())
 }
 
-/// What became of a job that failed.
+/// What happens to a job whose attempt failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailOutcome {
     Retry {
         at: Timestamp,
     },
     Dead,
-    /// Another worker has it by now; nothing was changed.
+    /// Another worker has claimed it; nothing was changed.
     NotYours,
 }
 
-/// The attempt failed: the job waits for the next one, or is dead when there is none.
+/// Records a failed attempt: the job is queued for the next attempt, or dead when there is none.
 pub fn fail(tx: &mut Tx<'_>, id: JobId, owner: &str, error: &str, now: Timestamp) -> Result<FailOutcome> {
     let sql = format!(
         "SELECT {COLUMNS} FROM jobs WHERE id = $1 AND lease_owner = $2 AND status = 'running'{}",
@@ -342,11 +343,11 @@ pub fn fail(tx: &mut Tx<'_>, id: JobId, owner: &str, error: &str, now: Timestamp
     Ok(FailOutcome::Retry { at })
 }
 
-/// Jobs that failed together do not come back together: each wait is up to a quarter longer.
+/// Jitter of up to a quarter, so that jobs that failed together do not retry together.
 const BACKOFF: Backoff =
     Backoff::new(Duration::from_secs(1), Duration::from_secs(300)).with_jitter(1.0, 1.25);
 
-/// How long to wait after an attempt: the same for the same job and attempt.
+/// The backoff after an attempt. It is the same for the same job and attempt.
 pub fn backoff(id: JobId, attempt: i64) -> Duration {
     let doublings = u32::try_from(attempt.saturating_sub(1)).unwrap_or(0);
     // The lower half of an id is random.
@@ -357,7 +358,7 @@ pub fn get(tx: &mut Tx<'_>, id: JobId) -> Result<Option<Job>> {
     tx.query_opt(&format!("SELECT {COLUMNS} FROM jobs WHERE id = $1"), params![id], Job::from_row)
 }
 
-/// Jobs that were given up, newest first; of every queue with `None`.
+/// Dead jobs, newest first; of every queue with `None`.
 pub fn dead_letters(tx: &mut Tx<'_>, queue: Option<&str>, page: Page) -> Result<ResultPage<Job>> {
     let mut sql = format!("SELECT {COLUMNS} FROM jobs WHERE status = 'dead'");
     let mut params: Vec<Param<'_>> = vec![(page.limit + 1).into()];
@@ -374,7 +375,7 @@ pub fn dead_letters(tx: &mut Tx<'_>, queue: Option<&str>, page: Page) -> Result<
     Ok(ResultPage::from_rows(rows, page.limit, |job| Cursor { created_at: job.created_at, id: job.id.0 }))
 }
 
-/// Gives a dead job a fresh set of attempts; false when it is not dead, or when a live job has
+/// Queues a dead job again with all its attempts; false when it is not dead, or when an active job has
 /// its key.
 pub fn requeue_dead(tx: &mut Tx<'_>, id: JobId, now: Timestamp) -> Result<bool> {
     let revived = tx.query(
@@ -392,7 +393,7 @@ pub fn requeue_dead(tx: &mut Tx<'_>, id: JobId, now: Timestamp) -> Result<bool> 
     Ok(!revived.is_empty())
 }
 
-/// Forgets jobs that finished before a moment: `Done` soon, `Dead` when nobody will look any more.
+/// Deletes jobs with a status that finished before a time.
 pub fn prune(tx: &mut Tx<'_>, status: JobStatus, before: Timestamp) -> Result<u64> {
     let sql = "DELETE FROM jobs WHERE status = $1 AND finished_at IS NOT NULL AND finished_at < $2";
     tx.execute(sql, params![status.as_str(), before])

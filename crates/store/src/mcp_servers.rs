@@ -17,7 +17,7 @@ use crate::{
     value::Param,
 };
 
-/// Woken when a server was added, changed or taken away, in any project.
+/// Woken when a server was added, changed or deleted, in any project.
 pub const CHANGED_CHANNEL: &str = "mcp";
 
 row! {
@@ -91,7 +91,7 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<Optio
     tx.query_opt(&sql, params![id, project], McpServer::from_row)
 }
 
-/// The server, held until the transaction ends.
+/// The server, locked until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<Option<McpServer>> {
     let held = tx.for_update();
     let sql = format!("SELECT {COLUMNS} FROM project_mcp_servers WHERE id = $1 AND project_id = $2{held}");
@@ -134,7 +134,7 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<ResultPa
     }))
 }
 
-/// Every server that may be connected to, in living projects: its id and version.
+/// Every server that may be connected to, in live projects: its id and version.
 pub fn list_enabled_versions(tx: &mut Tx<'_>) -> Result<Vec<(McpServerId, i64)>> {
     tx.query(
         "SELECT s.id, s.version FROM project_mcp_servers AS s JOIN projects AS p ON p.id = s.project_id
@@ -197,7 +197,7 @@ pub fn update(tx: &mut Tx<'_>, server: &McpServer) -> Result<()> {
     bump_revision(tx, server.project)
 }
 
-/// Takes a server away, with what was seen of its tools; false when it was not there.
+/// Deletes a server with its listed tools; false when there is none.
 pub fn delete(tx: &mut Tx<'_>, project: ProjectId, id: McpServerId) -> Result<bool> {
     let gone = tx
         .execute("DELETE FROM project_mcp_servers WHERE id = $1 AND project_id = $2", params![id, project])?;
@@ -250,7 +250,7 @@ pub fn upsert_for_product(
     Ok(Some(id))
 }
 
-/// Takes one of a product's servers away; false when the product has none of that name.
+/// Deletes a server of a product; false when the product has none of that name.
 pub fn delete_for_product(tx: &mut Tx<'_>, project: ProjectId, product: &str, name: &str) -> Result<bool> {
     match get_by_name(tx, project, name)? {
         Some(server) if server.product.as_deref() == Some(product) => delete(tx, project, server.id),

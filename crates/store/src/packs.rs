@@ -59,20 +59,16 @@ pub fn insert(
         None => "(name, version) WHERE deleted_at IS NULL AND project_id IS NULL",
     };
     let id = PackId::new();
-    let made = tx.execute(
-        &format!(
-            "INSERT INTO template_packs (id, project_id, name, version, pack, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT {unless_there} DO NOTHING"
-        ),
-        &[
-            Param::from(id),
-            Param::from(project),
-            Param::from(&pack.name),
-            Param::from(&pack.version),
-            to_param(pack, StoredPack::TABLE, "pack")?,
-            Param::from(now),
-        ],
-    )?;
+    let columns = [
+        ("id", Param::from(id)),
+        ("project_id", Param::from(project)),
+        ("name", Param::from(&pack.name)),
+        ("version", Param::from(&pack.version)),
+        ("pack", to_param(pack, StoredPack::TABLE, "pack")?),
+        ("created_at", Param::from(now)),
+    ];
+    let tail = format!("ON CONFLICT {unless_there} DO NOTHING");
+    let made = tx.insert_columns(StoredPack::TABLE, columns, &tail)?;
     Ok((made == 1).then_some(id))
 }
 
@@ -104,7 +100,7 @@ pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<StoredPack>> 
     tx.query(&sql, params![project], StoredPack::from_row)
 }
 
-/// Says which product a pack is of from now on.
+/// Sets the product that a pack belongs to.
 pub fn set_product(tx: &mut Tx<'_>, project: ProjectId, id: PackId, product: Option<&str>) -> Result<()> {
     tx.execute(
         "UPDATE template_packs SET product = $3 WHERE id = $2 AND project_id = $1",
@@ -165,7 +161,7 @@ pub fn assign(
     Ok(())
 }
 
-/// Says for whom a pack stays assigned from now on; none is the project itself.
+/// Sets the product that a pack is assigned for; none is the project itself.
 pub fn set_assigned_by(
     tx: &mut Tx<'_>,
     project: ProjectId,

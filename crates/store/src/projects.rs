@@ -30,7 +30,7 @@ read_row! {
 
 const COLUMNS: &str = Project::COLUMNS;
 
-/// A new project; `None` when a living one has the name.
+/// A new project; `None` when a live one has the name.
 pub fn insert(tx: &mut Tx<'_>, name: &str, strict: bool, now: Timestamp) -> Result<Option<Project>> {
     let no = match tx.engine() {
         Engine::Sqlite => "(SELECT coalesce(max(no), 0) + 1 FROM projects)",
@@ -49,7 +49,7 @@ pub fn get(tx: &mut Tx<'_>, id: ProjectId) -> Result<Option<Project>> {
     tx.query_opt(&sql, params![id], Project::from_row)
 }
 
-/// The project, held until the transaction ends.
+/// The project, locked until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, id: ProjectId) -> Result<Option<Project>> {
     let sql =
         format!("SELECT {COLUMNS} FROM projects WHERE id = $1 AND deleted_at IS NULL{}", tx.for_update());

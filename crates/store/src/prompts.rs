@@ -30,12 +30,14 @@ pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<ProductPrompt
 
 /// Writes a prompt of a product, in place of the one of that name.
 pub fn upsert_for_product(tx: &mut Tx<'_>, project: ProjectId, product: &str, prompt: &Prompt) -> Result<()> {
-    let text = to_param(prompt, ProductPrompt::TABLE, "prompt")?;
-    tx.execute(
-        "INSERT INTO product_prompts (project_id, product, name, prompt) VALUES ($1, $2, $3, $4)
-         ON CONFLICT (project_id, product, name) DO UPDATE SET prompt = excluded.prompt",
-        &[Param::from(project), Param::from(product), Param::from(&prompt.name), text],
-    )?;
+    let columns = [
+        ("project_id", Param::from(project)),
+        ("product", Param::from(product)),
+        ("name", Param::from(&prompt.name)),
+        ("prompt", to_param(prompt, ProductPrompt::TABLE, "prompt")?),
+    ];
+    let replace = "ON CONFLICT (project_id, product, name) DO UPDATE SET prompt = excluded.prompt";
+    tx.insert_columns(ProductPrompt::TABLE, columns, replace)?;
     Ok(())
 }
 

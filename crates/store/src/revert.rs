@@ -63,7 +63,7 @@ pub fn relationships(
     )
 }
 
-/// The living documents of a project that a run brought.
+/// The live documents of a project that a run brought.
 pub fn documents(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Vec<DocumentId>> {
     tx.query(
         "SELECT id FROM documents WHERE author_run = $1 AND project_id = $2 AND deleted_at IS NULL ORDER BY id",
@@ -92,7 +92,7 @@ pub fn relationship_version(
     tx.query_opt(&sql, params![id, version], Relationship::from_row)
 }
 
-/// The newest version of a relationship, a tombstone too, held until the transaction ends.
+/// The newest version of a relationship, a tombstone too, locked until the transaction ends.
 pub fn lock_relationship(
     tx: &mut Tx<'_>,
     project: ProjectId,

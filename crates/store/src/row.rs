@@ -85,6 +85,37 @@ impl Tx<'_> {
         self.execute(&format!("{head} ({}) {tail}", page::placeholders(1, params.len())), &params)
     }
 
+    /// Inserts one row of columns with their values; `tail` follows the values.
+    pub(crate) fn insert_columns<'a>(
+        &mut self,
+        table: &str,
+        columns: impl IntoIterator<Item = (&'static str, Param<'a>)>,
+        tail: &str,
+    ) -> Result<u64> {
+        let (names, params): (Vec<&str>, Vec<Param<'a>>) = columns.into_iter().unzip();
+        let (names, places) = (names.join(", "), page::placeholders(1, params.len()));
+        self.execute(&format!("INSERT INTO {table} ({names}) VALUES ({places}) {tail}"), &params)
+    }
+
+    /// Sets columns where a condition holds. `values` are the parameters of the condition, from `$1`
+    /// on.
+    pub(crate) fn update_columns<'a, const N: usize>(
+        &mut self,
+        table: &str,
+        columns: impl IntoIterator<Item = (&'static str, Param<'a>)>,
+        condition: &str,
+        values: [Param<'a>; N],
+    ) -> Result<u64> {
+        let mut params = Vec::from(values);
+        let mut sql = format!("UPDATE {table} SET ");
+        for (column, value) in columns {
+            let separator = if params.len() == N { "" } else { ", " };
+            params.push(value);
+            sql.push_str(&format!("{separator}{column} = ${}", params.len()));
+        }
+        self.execute(&format!("{sql} WHERE {condition}"), &params)
+    }
+
     /// Inserts many rows. `values` gives the values of the columns `more` for the row at an index.
     pub(crate) fn insert_rows<'a, R: InsertRow, const N: usize>(
         &mut self,
@@ -247,3 +278,50 @@ macro_rules! row_write {
 }
 
 pub(crate) use {read_row, row, row_columns, row_read, row_write};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Place {
+        x: i64,
+        y: Option<i64>,
+    }
+
+    #[derive(Debug)]
+    struct Pin {
+        name: String,
+        place: Place,
+        labels: Vec<String>,
+    }
+
+    row! {
+        Pin in "pins" {
+            name: "name",
+            place: Place { x: "x", y: "y" },
+            labels: "labels",
+        }
+    }
+
+    #[test]
+    fn columns_and_parameters_follow_the_list() {
+        assert_eq!((Pin::COLUMNS, Pin::COLUMN_COUNT), ("name, x, y, labels", 4));
+        assert_eq!(Pin::columns_of("p"), "p.name, p.x, p.y, p.labels");
+        assert_eq!(Pin::insert_head(&["no"]), "INSERT INTO pins (name, x, y, labels, no) VALUES");
+        let pin = Pin { name: "a".into(), place: Place { x: 1, y: None }, labels: vec!["l".into()] };
+        let params = pin.insert_params([Param::from(7_i64)]).expect("labels are JSON");
+        let expected = r#"[Text("a"), Int(1), Null, Json("[\"l\"]"), Int(7)]"#;
+        assert_eq!(format!("{params:?}"), expected);
+    }
+
+    #[test]
+    fn an_error_names_the_column_without_its_alias_and_shows_a_short_value() {
+        let error = Error::unreadable("pins", "p.name", &"é".repeat(200)).to_string();
+        let shown = "é".repeat(60);
+        assert!(
+            error.starts_with(&format!("table `pins`, column `name` holds `{shown}…`, which")),
+            "{error}"
+        );
+    }
+}

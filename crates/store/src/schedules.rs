@@ -1,6 +1,6 @@
-//! Schedules: products' jobs and agents' own cron triggers. A row that is due is held by whoever
-//! fires it, so that no other server does. One whose settings cannot be read is read nevertheless,
-//! with what is wrong with it: it must not keep the others from being read.
+//! Schedules: the jobs of products and the cron triggers of agents. The server that fires a due
+//! schedule locks its row, so that no other server does. A schedule whose settings cannot be read is
+//! returned with an error, because it must not keep the others from being read.
 
 use emergent_domain::{
     ids::{AgentId, ProjectId, RunId, ScheduleId},
@@ -107,28 +107,25 @@ pub fn insert(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
     Ok(())
 }
 
-/// Writes what a change of the definition or the job changes. What was wrong with it is over.
+/// Writes what a change of the definition or the job changes, and clears the error.
 pub fn update(tx: &mut Tx<'_>, schedule: &Schedule) -> Result<()> {
-    tx.execute(
-        "UPDATE schedules SET agent_id = $2, name = $3, cron = $4, time_zone = $5, missed = $6, config = $7,
-             next_at = $8, updated_at = $9, waiting_since = $10, error = NULL WHERE id = $1",
-        &[
-            Param::from(schedule.id),
-            Param::from(schedule.agent),
-            Param::from(&schedule.name),
-            Param::from(&schedule.cron),
-            Param::from(&schedule.config.time_zone),
-            Param::from(schedule.config.missed.as_str()),
-            config_param(&schedule.config)?,
-            Param::from(schedule.next_at),
-            Param::from(schedule.updated_at),
-            Param::from(schedule.waiting_since),
-        ],
-    )?;
+    let columns = [
+        ("agent_id", Param::from(schedule.agent)),
+        ("name", Param::from(&schedule.name)),
+        ("cron", Param::from(&schedule.cron)),
+        ("time_zone", Param::from(&schedule.config.time_zone)),
+        ("missed", Param::from(schedule.config.missed.as_str())),
+        ("config", config_param(&schedule.config)?),
+        ("next_at", Param::from(schedule.next_at)),
+        ("updated_at", Param::from(schedule.updated_at)),
+        ("waiting_since", Param::from(schedule.waiting_since)),
+        ("error", Param::Null),
+    ];
+    tx.update_columns(Schedule::TABLE, columns, "id = $1", [Param::from(schedule.id)])?;
     Ok(())
 }
 
-/// A product's job by its name, held until the transaction ends.
+/// A product's job by its name, locked until the transaction ends.
 pub fn lock_job(tx: &mut Tx<'_>, project: ProjectId, product: &str, name: &str) -> Result<Option<Schedule>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM schedules WHERE project_id = $1 AND product = $2 AND name = $3{}",
@@ -137,7 +134,7 @@ pub fn lock_job(tx: &mut Tx<'_>, project: ProjectId, product: &str, name: &str) 
     tx.query_opt(&sql, params![project, product, name], Schedule::from_row)
 }
 
-/// An agent's own schedule, held until the transaction ends.
+/// An agent's own schedule, locked until the transaction ends.
 pub fn lock_agent_schedule(tx: &mut Tx<'_>, agent: AgentId) -> Result<Option<Schedule>> {
     let sql =
         format!("SELECT {COLUMNS} FROM schedules WHERE agent_id = $1 AND product = ''{}", tx.for_update());
@@ -166,7 +163,7 @@ pub fn delete_jobs(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result
     tx.execute("DELETE FROM schedules WHERE project_id = $1 AND product = $2", params![project, product])
 }
 
-/// The schedules of living projects whose time has come, the longest due first, held until the
+/// The schedules of live projects whose time has come, the longest due first, held until the
 /// transaction ends. Those that another server holds are left to it.
 pub fn lock_due(tx: &mut Tx<'_>, now: Timestamp, limit: usize) -> Result<Vec<Schedule>> {
     let sql = format!(
@@ -177,7 +174,7 @@ pub fn lock_due(tx: &mut Tx<'_>, now: Timestamp, limit: usize) -> Result<Vec<Sch
     tx.query(&sql, params![now, limit], Schedule::from_row)
 }
 
-/// When the next schedule of a living project comes due.
+/// When the next schedule of a live project comes due.
 pub fn next_due_at(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
     let sql = format!(
         "SELECT next_at FROM schedules WHERE next_at IS NOT NULL AND {PROJECT_IS_LIVE} ORDER BY next_at LIMIT 1"
@@ -185,8 +182,7 @@ pub fn next_due_at(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
     tx.query_opt(&sql, &[], |row| row.get(0))
 }
 
-/// Notes that a held schedule was looked at: when it is due again and, if it fired, for which time
-/// and as which run.
+/// Records when a locked schedule is due again and, if it fired, for which time and as which run.
 pub fn advance(
     tx: &mut Tx<'_>,
     id: ScheduleId,
@@ -206,16 +202,16 @@ pub fn advance(
     Ok(())
 }
 
-/// Takes a held schedule out of the way until it is saved again, and says why.
-pub fn suspend(tx: &mut Tx<'_>, id: ScheduleId, why: &str) -> Result<()> {
+/// Suspends a locked schedule until it is saved again, and records the reason.
+pub fn suspend(tx: &mut Tx<'_>, id: ScheduleId, reason: &str) -> Result<()> {
     tx.execute(
         "UPDATE schedules SET next_at = NULL, waiting_since = NULL, error = $2 WHERE id = $1",
-        params![id, why],
+        params![id, reason],
     )?;
     Ok(())
 }
 
-/// Notes of every schedule that is due that it was seen in time and has to wait. They stay due.
+/// Records for every due schedule that it was seen in time and has to wait. The schedules stay due.
 pub fn mark_waiting(tx: &mut Tx<'_>, now: Timestamp) -> Result<u64> {
     let sql = format!(
         "UPDATE schedules SET waiting_since = $1 WHERE id IN (
@@ -226,7 +222,7 @@ pub fn mark_waiting(tx: &mut Tx<'_>, now: Timestamp) -> Result<u64> {
     tx.execute(&sql, params![now])
 }
 
-/// How many schedules of living projects are due and wait because too many runs do.
+/// How many schedules of live projects are due and wait because too many runs do.
 pub fn count_waiting(tx: &mut Tx<'_>) -> Result<i64> {
     let sql = format!(
         "SELECT count(*) FROM schedules WHERE next_at IS NOT NULL AND waiting_since IS NOT NULL AND {PROJECT_IS_LIVE}"
@@ -241,7 +237,7 @@ fn skip_locked(tx: &Tx<'_>) -> &'static str {
     }
 }
 
-/// Holds a schedule until the transaction ends; false when it is gone.
+/// Locks a schedule until the transaction ends; false when it was deleted.
 pub fn lock(tx: &mut Tx<'_>, id: ScheduleId) -> Result<bool> {
     let sql = format!("SELECT 1 FROM schedules WHERE id = $1{}", tx.for_update());
     Ok(tx.query_opt(&sql, params![id], |_| Ok(()))?.is_some())

@@ -40,7 +40,7 @@ pub enum LockMode {
     None,
     /// Seal with one of them: they stay as they are until the transaction ends.
     ForShare,
-    /// Change them: whoever seals is waited for.
+    /// Change them: waits for the transactions that seal with them.
     ForUpdate,
 }
 
@@ -79,7 +79,7 @@ pub fn keys_in_use(tx: &mut Tx<'_>) -> Result<Vec<String>> {
     tx.query("SELECT DISTINCT key_id FROM secrets", &[], |row| row.get(0))
 }
 
-/// What may be said of a secret.
+/// The public part of a secret.
 #[derive(Debug, Clone)]
 pub struct SecretRow {
     pub name: String,
@@ -99,7 +99,7 @@ read_row! {
 
 const COLUMNS: &str = SecretRow::COLUMNS;
 
-/// Keeps a sealed value, in the place of the one before.
+/// Stores a sealed value, in place of the previous one.
 pub fn upsert(
     tx: &mut Tx<'_>,
     project: ProjectId,

@@ -1,5 +1,6 @@
-//! Which passages an object or a relationship was found in, by whom. Each run that says so is kept,
-//! so that what one said can be taken back; to a reader a passage is one, however many said it.
+//! Sources: the chunks that back an object or a relationship. Each run that names a source has its own
+//! row, so that reverting a run removes only its own; a reader sees a chunk once, however many runs
+//! named it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -38,7 +39,7 @@ impl SourceOwner {
     }
 }
 
-/// A passage of a living document of the project.
+/// A passage of a live document of the project.
 pub fn find_chunk(tx: &mut Tx<'_>, project: ProjectId, chunk: ChunkId) -> Result<Option<Source>> {
     let sql = format!(
         "SELECT {} FROM document_chunks AS c JOIN documents AS d ON d.id = c.document_id
@@ -59,8 +60,8 @@ read_row! {
     }
 }
 
-/// Notes that a passage speaks of something; false when the same run has said so, or somebody who
-/// is no run has when `by` is none either.
+/// Adds a source; false when the same run named it before, or, if `by` is not a run, another author
+/// that is not a run.
 pub fn add(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -74,21 +75,18 @@ pub fn add(
         Author::Run { run_id, .. } => run_id.0,
         Author::Token { .. } | Author::System => Uuid::nil(),
     };
-    let added = tx.execute(
-        "INSERT INTO graph_sources (entity_id, chunk_id, kind, project_id, document_id, created_at, said_by,
-                                    author_tool_call)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (entity_id, chunk_id, said_by) DO NOTHING",
-        &[
-            entity.into(),
-            source.chunk.into(),
-            of.as_str().into(),
-            project.into(),
-            source.document.into(),
-            at.into(),
-            said_by.into(),
-            tool_call,
-        ],
-    )?;
+    let columns = [
+        ("entity_id", Param::from(entity)),
+        ("chunk_id", Param::from(source.chunk)),
+        ("kind", Param::from(of.as_str())),
+        ("project_id", Param::from(project)),
+        ("document_id", Param::from(source.document)),
+        ("created_at", Param::from(at)),
+        ("said_by", Param::from(said_by)),
+        ("author_tool_call", tool_call),
+    ];
+    let unless_said = "ON CONFLICT (entity_id, chunk_id, said_by) DO NOTHING";
+    let added = tx.insert_columns("graph_sources", columns, unless_said)?;
     Ok(added == 1)
 }
 
@@ -128,7 +126,7 @@ pub fn list_for(
     Ok(found)
 }
 
-/// A living object, and whether passages are noted for it: most have none, and need no second
+/// A live object, and whether passages are noted for it: most have none, and need no second
 /// question.
 pub fn get_object_with_flag(
     tx: &mut Tx<'_>,
@@ -143,7 +141,7 @@ pub fn get_object_with_flag(
     tx.query_opt(&sql, params![id, project], |row| Ok((Object::from_row_at(row, 1)?, row.get(0)?)))
 }
 
-/// As [`object`], of a living relationship.
+/// As [`object`], of a live relationship.
 pub fn get_relationship_with_flag(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -157,7 +155,7 @@ pub fn get_relationship_with_flag(
     tx.query_opt(&sql, params![id, project], |row| Ok((Relationship::from_row_at(row, 1)?, row.get(0)?)))
 }
 
-/// Whether somebody else than a run noted a passage for something.
+/// Whether an author other than this run named a source for something.
 pub fn has_other_authors(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid, run: RunId) -> Result<bool> {
     let found = tx.query_opt(
         "SELECT 1 FROM graph_sources WHERE entity_id = $1 AND project_id = $2 AND said_by <> $3 LIMIT 1",
@@ -167,7 +165,7 @@ pub fn has_other_authors(tx: &mut Tx<'_>, project: ProjectId, entity: Uuid, run:
     Ok(found.is_some())
 }
 
-/// Takes back what a run noted, except for what is kept.
+/// Deletes the sources that a run named, except those of the entities in `kept`.
 pub fn delete_for_run(tx: &mut Tx<'_>, project: ProjectId, run: RunId, kept: &HashSet<Uuid>) -> Result<()> {
     let said = "SELECT DISTINCT entity_id FROM graph_sources WHERE said_by = $1 AND project_id = $2";
     let mut entities: Vec<Uuid> = tx.query(said, params![run, project], |row| row.get(0))?;

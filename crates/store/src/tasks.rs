@@ -45,7 +45,7 @@ pub fn list(
     Ok(ResultPage::from_rows(rows, page.limit, |one| Cursor { created_at: one.created_at, id: one.id.0 }))
 }
 
-/// How [`list`] asks, for whoever wants to see the plan of it.
+/// The statement of [`list`], for tests that check its query plan.
 pub fn list_sql(project: ProjectId, wanted: &TaskFilter, page: &Page) -> (String, Vec<Param<'static>>) {
     let mut params = vec![Param::from(project)];
     let mut sql = format!(
@@ -118,7 +118,7 @@ pub fn neighbours(tx: &mut Tx<'_>, project: ProjectId, task: ObjectId) -> Result
     Ok((at("to_id", "from_id")?, at("from_id", "to_id")?))
 }
 
-/// Who blocks whom among a workflow's tasks, as (blocker, blocked), in an order that stays.
+/// The `blocks` edges among the tasks of a workflow, as (blocker, blocked), in a stable order.
 pub fn list_blocks(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -168,7 +168,7 @@ pub fn reachable_blocks(tx: &mut Tx<'_>, from: &[ObjectId]) -> Result<Vec<(Objec
     Ok(edges)
 }
 
-/// Of these objects, those that are tasks, living or dead: what people call them, and their
+/// Of these objects, those that are tasks, live or dead: what people call them, and their
 /// workflow as they say it.
 pub fn task_names(
     tx: &mut Tx<'_>,

@@ -51,7 +51,7 @@ pub fn insert(tx: &mut Tx<'_>, token: &Token, hash: &[u8]) -> Result<bool> {
     Ok(made == 1)
 }
 
-/// The token of a secret; those of a deleted project are nobody's.
+/// The token of a secret; `None` for a token of a deleted project.
 pub fn get_by_hash(tx: &mut Tx<'_>, hash: &[u8]) -> Result<Option<Token>> {
     let sql = format!(
         "SELECT {} FROM tokens AS t LEFT JOIN projects AS p ON p.id = t.project_id

@@ -23,7 +23,7 @@ use crate::{
 /// A place in an export: after the row made at this moment with this id.
 pub type ExportCursor = (Timestamp, Uuid);
 
-/// Living objects made until a moment, oldest first.
+/// Live objects made until a moment, oldest first.
 pub fn objects_after(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -48,7 +48,7 @@ pub struct ExportedEdge {
     pub to: (String, Option<String>),
 }
 
-/// Living relationships made until a moment, oldest first.
+/// Live relationships made until a moment, oldest first.
 pub fn edges_after(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -91,7 +91,7 @@ fn after_cursor_sql(
     (condition, params)
 }
 
-/// The living objects of a type with these keys.
+/// The live objects of a type with these keys.
 pub fn objects_by_key(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -111,7 +111,7 @@ pub fn objects_by_key(
     Ok(found)
 }
 
-/// The living objects of a project with these ids.
+/// The live objects of a project with these ids.
 pub fn objects_by_id(tx: &mut Tx<'_>, project: ProjectId, ids: &[ObjectId]) -> Result<Vec<Object>> {
     let mut found = Vec::with_capacity(ids.len());
     for list in page::in_chunks(ids) {
@@ -134,7 +134,7 @@ pub struct LockedEnd {
     pub updated_at: Timestamp,
 }
 
-/// The living objects of a type with these keys, held so that none is deleted before the
+/// The live objects of a type with these keys, held so that none is deleted before the
 /// transaction ends.
 pub fn lock_by_keys(
     tx: &mut Tx<'_>,
@@ -188,7 +188,7 @@ pub fn ids_in_use(tx: &mut Tx<'_>, ids: &[ObjectId]) -> Result<HashMap<ObjectId,
     Ok(found)
 }
 
-/// The living relationships with these ends and types.
+/// The live relationships with these ends and types.
 pub fn edges_between(
     tx: &mut Tx<'_>,
     places: &[(ObjectId, &str, ObjectId)],

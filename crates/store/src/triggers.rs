@@ -1,5 +1,5 @@
-//! Event triggers, and how far each project's feed was read for them. Whoever reads a project's
-//! feed or fires what it found holds the project's cursor; it is always taken before the triggers.
+//! Event triggers, and how far the feed of each project was read for them. A transaction that reads the
+//! feed of a project or fires its events locks the cursor of the project, always before the triggers.
 
 use emergent_domain::{
     change::FeedPosition,
@@ -33,7 +33,7 @@ row! {
 
 const COLUMNS: &str = EventTrigger::COLUMNS;
 /// A cursor that found nothing for its project is still moved on after this many places, so that
-/// the embedded engine does not walk other projects' changes again and again.
+/// SQLite does not walk other projects' changes again and again.
 const CURSOR_LAG_LIMIT: i64 = 1_000;
 
 /// Adds or replaces an agent's event trigger.
@@ -64,7 +64,7 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
     tx.query(&sql, params![project], EventTrigger::from_row)
 }
 
-/// As [`list`], kept from changing until the transaction ends.
+/// As [`list`], locked against changes until the transaction ends.
 pub fn lock_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM event_triggers WHERE project_id = $1 ORDER BY agent_id{}",
@@ -79,7 +79,7 @@ pub fn has_any(tx: &mut Tx<'_>, project: ProjectId) -> Result<bool> {
     Ok(tx.query_opt(sql, params![project], |_| Ok(()))?.is_some())
 }
 
-/// Holds a project's cursor, making it when there is none; waits for whoever has it.
+/// Locks the cursor of a project, and creates it when there is none. Waits for other transactions.
 pub fn lock_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
     tx.execute(
         "INSERT INTO trigger_cursors (project_id, txid, seq) VALUES ($1, 0, 0) ON CONFLICT DO NOTHING",
@@ -90,7 +90,7 @@ pub fn lock_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
     Ok(())
 }
 
-/// Holds a living project's cursor; `None` when another has it, or there is none.
+/// Holds a live project's cursor; `None` when another has it, or there is none.
 pub fn try_lock_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<FeedPosition>> {
     let lock = match tx.engine() {
         Engine::Sqlite => "",
@@ -103,7 +103,7 @@ pub fn try_lock_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<Fee
     tx.query_opt(&sql, params![project], |row| Ok(FeedPosition { txid: row.get(0)?, seq: row.get(1)? }))
 }
 
-/// Moves a cursor that is held.
+/// Moves a locked cursor.
 pub fn set_cursor(tx: &mut Tx<'_>, project: ProjectId, at: FeedPosition) -> Result<()> {
     tx.execute(
         "UPDATE trigger_cursors SET txid = $2, seq = $3 WHERE project_id = $1",
@@ -112,7 +112,7 @@ pub fn set_cursor(tx: &mut Tx<'_>, project: ProjectId, at: FeedPosition) -> Resu
     Ok(())
 }
 
-/// The living projects with event triggers whose feed has changes past their cursor.
+/// The live projects with event triggers whose feed has changes past their cursor.
 pub fn projects_with_unread_changes(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {
     let (newer, far) = match tx.engine() {
         Engine::Sqlite => (
@@ -133,7 +133,7 @@ pub fn projects_with_unread_changes(tx: &mut Tx<'_>) -> Result<Vec<ProjectId>> {
     tx.query(&sql, &[], |row| row.get(0))
 }
 
-/// The living projects with events whose moment has come.
+/// The live projects with events whose moment has come.
 pub fn projects_with_due_firings(tx: &mut Tx<'_>, now: Timestamp) -> Result<Vec<ProjectId>> {
     let sql = "SELECT DISTINCT f.project_id FROM trigger_firings AS f
                JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL

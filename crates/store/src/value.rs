@@ -1,4 +1,4 @@
-//! Values on their way into a statement and out of a row, the same for both engines.
+//! Parameters of statements and columns of rows, the same for both engines.
 
 use std::borrow::Cow;
 
@@ -331,7 +331,7 @@ impl Column for Vec<u8> {
 impl Column for Vec<f32> {
     const NAME: &'static str = "a vector";
     fn from_sqlite(value: ValueRef<'_>) -> Option<Self> {
-        value.as_blob().ok().map(vector_from_bytes)
+        value.as_blob().ok().filter(|bytes| bytes.len() % 4 == 0).map(vector_from_bytes)
     }
     fn from_postgres(raw: &RawColumn<'_>) -> Option<Self> {
         let numbers = raw.bytes?.get(4..)?;

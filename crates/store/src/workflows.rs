@@ -1,5 +1,5 @@
-//! Workflows: their rows, who walks them, what happened. Whatever decides for one begins with
-//! [`fence`], which only the dispatcher that has it in hand gets past.
+//! Workflows: their rows, their events, and which dispatcher drives them. Each transaction that decides
+//! for a workflow starts with [`fence`], which only its owner passes.
 
 use emergent_domain::{
     cursor::{Cursor, Page, ResultPage},
@@ -28,7 +28,7 @@ pub fn changed_channel(id: WorkflowId) -> String {
     format!("workflow:{id}")
 }
 
-/// The channel that is woken when something is told of a workflow.
+/// The channel that is woken when a workflow records an event.
 pub fn events_channel(id: WorkflowId) -> String {
     format!("workflow-events:{id}")
 }
@@ -68,7 +68,7 @@ read_row! {
     }
 }
 
-/// Adds a workflow as it stands, to be taken by whichever dispatcher is free.
+/// Adds a workflow as it stands, for any dispatcher to claim.
 pub fn insert(tx: &mut Tx<'_>, workflow: &Workflow) -> Result<()> {
     tx.insert_row(workflow, [("lease_until", Param::from(workflow.created_at))], "")?;
     tx.wake(CLAIMABLE_CHANNEL)
@@ -79,14 +79,14 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Option
     tx.query_opt(&sql, params![id, project], Workflow::from_row)
 }
 
-/// As [`get`], kept from changing until this transaction ends.
+/// As [`get`], and locks the row until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<Option<Workflow>> {
     let lock = tx.for_update();
     let sql = format!("SELECT {COLUMNS} FROM workflows WHERE id = $1 AND project_id = $2{lock}");
     tx.query_opt(&sql, params![id, project], Workflow::from_row)
 }
 
-/// The newest that a run started and that is not over.
+/// The newest active or escalated workflow that a run started.
 pub fn find_started_by(tx: &mut Tx<'_>, project: ProjectId, run: RunId) -> Result<Option<WorkflowId>> {
     tx.query_opt(
         "SELECT id FROM workflows WHERE author_run = $1 AND project_id = $2
@@ -120,13 +120,13 @@ pub fn list(
     Ok(ResultPage::from_rows(rows, page.limit, |one| Cursor { created_at: one.created_at, id: one.id.0 }))
 }
 
-/// Takes workflows that nobody walks, the longest waiting first.
+/// Claims workflows without a valid lease, the longest waiting first.
 pub fn claim(
     tx: &mut Tx<'_>,
     owner: &str,
     now: Timestamp,
     until: Timestamp,
-    most: usize,
+    limit: usize,
 ) -> Result<Vec<Workflow>> {
     let skip = match tx.engine() {
         Engine::Sqlite => "",
@@ -138,31 +138,31 @@ pub fn claim(
              ORDER BY lease_until LIMIT $4{skip})
          RETURNING {COLUMNS}"
     );
-    tx.query(&sql, params![owner, now, until, most], Workflow::from_row)
+    tx.query(&sql, params![owner, now, until, limit], Workflow::from_row)
 }
 
-/// Keeps what a dispatcher has in hand; which that still is. What is being written this moment is not
-/// waited for: whoever gets past the [`fence`] keeps it as well.
+/// Extends the leases of a dispatcher and returns the workflows it still owns. Skips rows that are
+/// locked right now: a transaction that passes the [`fence`] extends the lease as well.
 pub fn renew(tx: &mut Tx<'_>, owner: &str, until: Timestamp) -> Result<Vec<WorkflowId>> {
     let skip = match tx.engine() {
         Engine::Sqlite => "",
         Engine::Postgres => " FOR UPDATE SKIP LOCKED",
     };
-    let ours = "SELECT id FROM workflows WHERE owner = $1 AND status IN ('planning', 'running')";
-    let sql = format!("UPDATE workflows SET lease_until = $2 WHERE id IN ({ours}{skip})");
+    let owned = "SELECT id FROM workflows WHERE owner = $1 AND status IN ('planning', 'running')";
+    let sql = format!("UPDATE workflows SET lease_until = $2 WHERE id IN ({owned}{skip})");
     tx.execute(&sql, params![owner, until])?;
-    tx.query(ours, params![owner], |row| row.get(0))
+    tx.query(owned, params![owner], |row| row.get(0))
 }
 
-/// Gives back what a dispatcher has in hand.
+/// Releases all workflows of a dispatcher.
 pub fn release_all(tx: &mut Tx<'_>, owner: &str, now: Timestamp) -> Result<()> {
     tx.execute("UPDATE workflows SET owner = NULL, lease_until = $2 WHERE owner = $1", params![owner, now])?;
     tx.wake(CLAIMABLE_CHANNEL)
 }
 
-/// Lets only the dispatcher through that has the workflow in hand, keeps the row until the end of
-/// the transaction, and the workflow until a moment. Returns the revision and the newest event's place; `None` when it is not
-/// its any more.
+/// Passes only for the dispatcher that owns the workflow. Locks the row until the transaction ends and
+/// extends the lease. Returns the revision and the `seq` of the newest event; `None` when the
+/// dispatcher no longer owns the workflow.
 pub fn fence(tx: &mut Tx<'_>, id: WorkflowId, owner: &str, until: Timestamp) -> Result<Option<(i64, i64)>> {
     tx.query_opt(
         "UPDATE workflows SET revision = revision + 1, lease_until = $3 WHERE id = $1 AND owner = $2
@@ -173,8 +173,8 @@ pub fn fence(tx: &mut Tx<'_>, id: WorkflowId, owner: &str, until: Timestamp) -> 
     )
 }
 
-/// Says that tasks or edges of a workflow changed, and keeps its row until the end of the
-/// transaction. False when there is no such workflow in the project.
+/// Records that tasks or edges of a workflow changed, and locks its row until the transaction ends.
+/// False when the project has no such workflow.
 pub fn bump_revision(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Result<bool> {
     let touched = tx.execute(
         "UPDATE workflows SET revision = revision + 1 WHERE id = $1 AND project_id = $2",
@@ -184,50 +184,44 @@ pub fn bump_revision(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId) -> Res
     Ok(touched == 1)
 }
 
-/// Writes what moves in a workflow: status, escalation, summary, planning. A compare-and-set on
-/// the status it had. Whoever is not its dispatcher says so with [`touch`] as well.
+/// Writes status, escalation, summary and planning of a workflow, as a compare-and-set on its status.
+/// A caller that is not its dispatcher calls [`bump_revision`] as well.
 pub fn update(tx: &mut Tx<'_>, from: WorkflowStatus, workflow: &Workflow) -> Result<bool> {
-    let escalation = to_param(&workflow.escalation, Workflow::TABLE, "escalation")?;
-    let moved = tx.execute(
-        "UPDATE workflows SET status = $3, escalation = $4, summary = $5, planner_run_id = $6, plan_attempts = $7,
-             updated_at = $8, completed_at = $9
-         WHERE id = $1 AND status = $2",
-        &[
-            Param::from(workflow.id),
-            Param::from(from.as_str()),
-            Param::from(workflow.status.as_str()),
-            escalation,
-            Param::from(workflow.summary.as_deref()),
-            Param::from(workflow.planner_run),
-            Param::from(workflow.plan_attempts),
-            Param::from(workflow.updated_at),
-            Param::from(workflow.completed_at),
-        ],
-    )?;
+    let columns = [
+        ("status", Param::from(workflow.status)),
+        ("escalation", to_param(&workflow.escalation, Workflow::TABLE, "escalation")?),
+        ("summary", Param::from(workflow.summary.as_deref())),
+        ("planner_run_id", Param::from(workflow.planner_run)),
+        ("plan_attempts", Param::from(workflow.plan_attempts)),
+        ("updated_at", Param::from(workflow.updated_at)),
+        ("completed_at", Param::from(workflow.completed_at)),
+    ];
+    let before = [Param::from(workflow.id), Param::from(from)];
+    let moved = tx.update_columns(Workflow::TABLE, columns, "id = $1 AND status = $2", before)?;
     tx.wake(&changed_channel(workflow.id))?;
     Ok(moved == 1)
 }
 
-/// How a workflow is walked from now on.
+/// Replaces the settings of a workflow.
 pub fn set_settings(tx: &mut Tx<'_>, id: WorkflowId, settings: &WorkflowSettings) -> Result<()> {
     let settings = to_param(settings, Workflow::TABLE, "settings")?;
     tx.execute("UPDATE workflows SET settings = $2 WHERE id = $1", &[Param::from(id), settings])?;
     Ok(())
 }
 
-/// Lets a dispatcher take a workflow again that was over or waited for a person.
+/// Makes a workflow that had ended or was escalated claimable again.
 pub fn make_claimable(tx: &mut Tx<'_>, id: WorkflowId, now: Timestamp) -> Result<()> {
     tx.execute("UPDATE workflows SET owner = NULL, lease_until = $2 WHERE id = $1", params![id, now])?;
     tx.wake(CLAIMABLE_CHANNEL)
 }
 
-/// Adds events; their places follow the newest. The caller holds the workflow's row.
+/// Appends events after the newest. The caller has locked the row of the workflow.
 pub fn append_events(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewWorkflowEvent]) -> Result<()> {
     tx.wake(&changed_channel(id))?;
     append_own_events(tx, id, events)
 }
 
-/// As [`record`], by the workflow's dispatcher, which knows of what it did.
+/// As [`append_events`], by the dispatcher of the workflow, which needs no wake-up for its own changes.
 pub fn append_own_events(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewWorkflowEvent]) -> Result<()> {
     if events.is_empty() {
         return Ok(());
@@ -240,7 +234,7 @@ pub fn append_own_events(tx: &mut Tx<'_>, id: WorkflowId, events: &[NewWorkflowE
             |row| row.get(0),
         )?
         .unwrap_or(count);
-    // PostgreSQL has no NUL in its texts; what a model said may.
+    // PostgreSQL stores no NUL in texts, and a model can write one.
     let text = |event: &NewWorkflowEvent| event.data.to_string().replace("\\u0000", "\\ufffd");
     let texts: Vec<String> = events.iter().map(text).collect();
     let rows: Vec<Vec<Param<'_>>> = events
@@ -278,7 +272,7 @@ pub struct NewWorkflowEvent {
     pub at: Timestamp,
 }
 
-/// Events after a place, in order.
+/// Events after a `seq`, in order.
 pub fn list_events(tx: &mut Tx<'_>, id: WorkflowId, after: i64, limit: usize) -> Result<Vec<WorkflowEvent>> {
     let sql = format!(
         "SELECT {} FROM workflow_events WHERE workflow_id = $1 AND seq > $2 ORDER BY seq LIMIT $3",
@@ -287,7 +281,7 @@ pub fn list_events(tx: &mut Tx<'_>, id: WorkflowId, after: i64, limit: usize) ->
     tx.query(&sql, params![id, after, limit], WorkflowEvent::from_row)
 }
 
-/// The newest event about a task: its type and what it says.
+/// The newest event about a task: its type and its data.
 pub fn latest_task_event(tx: &mut Tx<'_>, id: WorkflowId, task: ObjectId) -> Result<Option<(String, Value)>> {
     tx.query_opt(
         "SELECT type, data FROM workflow_events WHERE workflow_id = $1 AND task_id = $2 ORDER BY seq DESC LIMIT 1",
@@ -296,7 +290,7 @@ pub fn latest_task_event(tx: &mut Tx<'_>, id: WorkflowId, task: ObjectId) -> Res
     )
 }
 
-/// The sessions of each task of a workflow that are still there, the newest last.
+/// The sessions of each task of a workflow that are not deleted, the newest last.
 pub fn list_sessions(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, ObjectId)>> {
     tx.query(
         "SELECT r.task_id, r.session_id FROM agent_runs AS r JOIN graph_objects AS o ON o.id = r.session_id
@@ -338,7 +332,7 @@ pub fn list_turns(tx: &mut Tx<'_>, discussion: ObjectId) -> Result<Vec<Run>> {
     tx.query(&sql, params![discussion], Run::from_row)
 }
 
-/// Live runs that were started for a workflow, those they spawned not among them.
+/// Active runs that were started for a workflow, without the runs that these spawned.
 pub fn list_active_runs(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<RunId>> {
     tx.query(
         "SELECT id FROM agent_runs WHERE workflow_id = $1 AND parent_run_id IS NULL
@@ -358,7 +352,7 @@ pub fn list_attempts(tx: &mut Tx<'_>, id: WorkflowId) -> Result<Vec<(ObjectId, R
     )
 }
 
-/// What a run's conversation came to: messages, tokens in, tokens out, answers of the model.
+/// Totals of a run: messages, input tokens, output tokens, messages of the model.
 pub fn conversation_stats(tx: &mut Tx<'_>, run: RunId) -> Result<(i64, i64, i64, i64)> {
     let sql = "SELECT count(*), CAST(coalesce(sum(input_tokens), 0) AS bigint),
                    CAST(coalesce(sum(output_tokens), 0) AS bigint),
@@ -368,7 +362,7 @@ pub fn conversation_stats(tx: &mut Tx<'_>, run: RunId) -> Result<(i64, i64, i64,
     Ok(tx.query_opt(sql, params![run], read)?.unwrap_or_default())
 }
 
-/// How many workflows are live, over all projects: each status that has any.
+/// How many workflows of all projects are active, by status.
 pub fn count_active(tx: &mut Tx<'_>) -> Result<Vec<(WorkflowStatus, i64)>> {
     let sql =
         "SELECT status, count(*) FROM workflows WHERE status IN ('planning', 'running') GROUP BY status";

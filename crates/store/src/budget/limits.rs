@@ -1,4 +1,4 @@
-//! What may be spent: by a workflow in all, by a project or one of its agents in a day.
+//! Limits: of a workflow in total, and of a project or one of its agents per day.
 
 use emergent_domain::{
     ids::{ProjectId, WorkflowId},
@@ -38,7 +38,7 @@ impl Limits {
         }
     }
 
-    /// The scopes that have one.
+    /// The kinds that have a limit.
     pub fn kinds(&self) -> Vec<BudgetKind> {
         BUDGET_KINDS.into_iter().filter(|scope| !self.get(*scope).is_unlimited()).collect()
     }
@@ -58,7 +58,7 @@ pub fn limits_for(
         from_row,
     )?;
     for (of, limit) in found {
-        // An agent has a name: what has none is the project.
+        // The limit of the project has an empty agent name.
         if of.is_empty() {
             limits.project_day = limit;
         } else {
@@ -86,7 +86,7 @@ pub fn get_day_limit(tx: &mut Tx<'_>, project: ProjectId, agent: Option<&str>) -
     Ok(found.map(|(_, limit)| limit).unwrap_or_default())
 }
 
-/// Sets it; a limit of nothing takes it away.
+/// Sets the limit of a day; an unlimited one deletes it.
 pub fn set_day_limit(
     tx: &mut Tx<'_>,
     project: ProjectId,

@@ -55,7 +55,7 @@ pub struct LockedObject {
     pub object: Object,
 }
 
-/// A living object.
+/// A live object.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<Object>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM graph_objects WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL"
@@ -63,7 +63,7 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<O
     tx.query_opt(&sql, params![id, project], Object::from_row)
 }
 
-/// The newest version, a tombstone too, held until the transaction ends.
+/// The newest version, a tombstone too, locked until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<LockedObject>> {
     let sql = format!(
         "SELECT no, {COLUMNS} FROM graph_objects WHERE id = $1 AND project_id = $2{}",
@@ -72,7 +72,7 @@ pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<
     tx.query_opt(&sql, params![id, project], locked_from_row)
 }
 
-/// The living object with this key, held until the transaction ends.
+/// The live object with this key, locked until the transaction ends.
 pub fn lock_by_key(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -91,7 +91,7 @@ fn locked_from_row(row: &Row<'_>) -> Result<LockedObject> {
     Ok(LockedObject { no: row.get(0)?, object: Object::from_row_at(row, 1)? })
 }
 
-/// Which living object has this key.
+/// Which live object has this key.
 pub fn id_by_key(tx: &mut Tx<'_>, project: ProjectId, type_: &str, key: &str) -> Result<Option<ObjectId>> {
     tx.query_opt(
         "SELECT id FROM graph_objects WHERE project_id = $1 AND type = $2 AND key = $3 AND deleted_at IS NULL",
@@ -100,7 +100,7 @@ pub fn id_by_key(tx: &mut Tx<'_>, project: ProjectId, type_: &str, key: &str) ->
     )
 }
 
-/// The object that had this key last: the living one, or the one deleted latest.
+/// The object that had this key last: the live one, or the one deleted latest.
 pub fn latest_id_by_key(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -125,7 +125,7 @@ pub struct EndObject {
     pub updated_at: Timestamp,
 }
 
-/// The living objects among these, held so that none is deleted before the transaction ends.
+/// The live objects among these, held so that none is deleted before the transaction ends.
 pub fn lock_live(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -135,7 +135,7 @@ pub fn lock_live(
     select_live(tx, project, ids, lock)
 }
 
-/// The living objects among these, as they are now.
+/// The live objects among these, as they are now.
 pub fn find_live(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -171,7 +171,7 @@ fn select_live(
     Ok(found)
 }
 
-/// Living objects, newest first.
+/// Live objects, newest first.
 pub fn list(
     tx: &mut Tx<'_>,
     project: ProjectId,

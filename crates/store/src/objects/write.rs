@@ -25,7 +25,7 @@ pub struct NewRow<'a> {
 }
 
 /// Writes new objects of one project and indexes their text. Returns each one's number, or `None`
-/// where another living object has the key; such a row is not written.
+/// where another live object has the key; such a row is not written.
 pub fn insert_many(tx: &mut Tx<'_>, project_no: i64, rows: &[NewRow<'_>]) -> Result<Vec<Option<i64>>> {
     let Some(first) = rows.first() else { return Ok(Vec::new()) };
     let project = first.object.project;

@@ -19,7 +19,7 @@ pub struct RelationshipFilter {
     pub to: Option<ObjectId>,
 }
 
-/// Living relationships, newest first.
+/// Live relationships, newest first.
 pub fn list(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -37,7 +37,7 @@ pub fn list(
     }
 }
 
-/// The living relationships of an object, newest first.
+/// The live relationships of an object, newest first.
 pub fn list_for_object(
     tx: &mut Tx<'_>,
     project: ProjectId,

@@ -48,7 +48,7 @@ const COLUMNS: &str = Relationship::COLUMNS;
 pub(crate) static VERSION_COLUMNS: LazyLock<String> =
     LazyLock::new(|| COLUMNS.replacen("id", "relationship_id", 1));
 
-/// The living relationship of this type between these ends.
+/// The live relationship of this type between these ends.
 pub fn find(tx: &mut Tx<'_>, from: ObjectId, type_: &str, to: ObjectId) -> Result<Option<Relationship>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM graph_relationships
@@ -57,7 +57,7 @@ pub fn find(tx: &mut Tx<'_>, from: ObjectId, type_: &str, to: ObjectId) -> Resul
     tx.query_opt(&sql, params![from, type_, to], Relationship::from_row)
 }
 
-/// A living relationship.
+/// A live relationship.
 pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<Option<Relationship>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM graph_relationships WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL"
@@ -65,7 +65,7 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<Op
     tx.query_opt(&sql, params![id, project], Relationship::from_row)
 }
 
-/// A living relationship, held until the transaction ends.
+/// A live relationship, locked until the transaction ends.
 pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<Option<Relationship>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM graph_relationships WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL{}",
@@ -75,7 +75,7 @@ pub fn lock(tx: &mut Tx<'_>, project: ProjectId, id: RelationshipId) -> Result<O
 }
 
 /// A `WITH` that finds the row numbers of the edges at `object`, a parameter. It comes first and is joined with
-/// `CROSS JOIN`, or the embedded engine would read a project's edges in the order of the page
+/// `CROSS JOIN`, or SQLite would read a project's edges in the order of the page
 /// instead; and it asks about one end at a time, since no partial index serves an `OR`.
 fn edges_of_object_sql(object: &str, direction: Direction, state: &str) -> String {
     let out = format!("SELECT no FROM graph_relationships WHERE from_id = {object} AND {state}");
@@ -90,7 +90,7 @@ fn edges_of_object_sql(object: &str, direction: Direction, state: &str) -> Strin
 const IS_LIVE: &str = "deleted_at IS NULL";
 const IS_DELETED: &str = "deleted_at IS NOT NULL";
 
-/// The living relationships of an object, held until the transaction ends. The object is held
+/// The live relationships of an object, locked until the transaction ends. The object is held
 /// already, so none can join them.
 pub fn lock_live_of(tx: &mut Tx<'_>, object: ObjectId) -> Result<Vec<Relationship>> {
     let sql = format!(

@@ -23,7 +23,7 @@ use crate::{
 
 const SKIP_DUPLICATE: &str = "ON CONFLICT (from_id, type, to_id) WHERE deleted_at IS NULL DO NOTHING";
 
-/// Writes new relationships of one project. False where a living one of the same type and ends is
+/// Writes new relationships of one project. False where a live one of the same type and ends is
 /// there already; such a row is not written. The ends are held by the caller.
 pub fn insert_many(tx: &mut Tx<'_>, project_no: i64, rows: &[Relationship]) -> Result<Vec<bool>> {
     if rows.is_empty() {

@@ -1,5 +1,5 @@
-//! Who drives a run. A runner keeps one lease for all its runs; when that lapses, its runs are
-//! anybody's, and what it still tries to write is refused.
+//! Which runner drives a run. A runner has one lease for all its runs. When the lease expires, other
+//! runners can claim its runs, and the fence refuses what it still tries to write.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -12,13 +12,13 @@ fn lease_name(owner: &str) -> String {
     format!("runner:{owner}")
 }
 
-/// Says that a runner is alive until a moment; false when its lease was taken for dead and cleaned
-/// away, so that it must start anew under another name.
+/// Extends the lease of a runner; false when the lease expired and was deleted, so that the runner
+/// has to register again under another name.
 pub fn renew_lease(tx: &mut Tx<'_>, owner: &str, until: Timestamp) -> Result<bool> {
     leases::renew(tx, &lease_name(owner), owner, until)
 }
 
-/// A runner begins. The leases of those that are long gone and have nothing left go with it.
+/// Registers a runner. Deletes the leases of runners that expired long ago and own no run.
 pub fn register(tx: &mut Tx<'_>, owner: &str, until: Timestamp, now: Timestamp) -> Result<bool> {
     tx.execute(
         "DELETE FROM leases WHERE name LIKE 'runner:%' AND until < $1
@@ -28,15 +28,15 @@ pub fn register(tx: &mut Tx<'_>, owner: &str, until: Timestamp, now: Timestamp) 
     leases::acquire(tx, &lease_name(owner), owner, until, now)
 }
 
-/// A runner that stops in good order: what it still had is anybody's at once. Its lease stays, since
-/// it says from when on nobody drove its runs, of which one may still be on its way in; who comes
-/// after it clears it away.
+/// Ends the lease of a runner that shuts down, so that others can claim its runs at once. The lease
+/// row stays: it says since when nobody drives these runs, and a commit that is still under way may
+/// add one. A later [`register`] deletes it.
 pub fn retire(tx: &mut Tx<'_>, owner: &str, now: Timestamp) -> Result<()> {
     leases::renew(tx, &lease_name(owner), owner, now)?;
     tx.wake(super::QUEUED_CHANNEL)
 }
 
-/// Takes the oldest queued runs.
+/// Claims the oldest queued runs.
 pub fn claim_queued(tx: &mut Tx<'_>, owner: &str, now: Timestamp, limit: usize) -> Result<Vec<Run>> {
     let lock = skip_locked(tx);
     let sql = format!(
@@ -49,8 +49,8 @@ pub fn claim_queued(tx: &mut Tx<'_>, owner: &str, now: Timestamp, limit: usize) 
     Ok(runs)
 }
 
-/// Takes runs whose runner is gone; never its own, whatever a clock that jumped says of its lease.
-/// The time nobody drove them does not count against them.
+/// Claims runs whose runner has lost its lease; never the runner's own, even when a clock that jumped
+/// says that its lease expired. The time without a driver does not count towards their timeout.
 pub fn claim_orphaned(
     tx: &mut Tx<'_>,
     owner: &str,
@@ -90,14 +90,14 @@ pub fn claim_orphaned(
     Ok(taken)
 }
 
-/// The runs that are a runner's to drive.
+/// The running runs that a runner owns.
 pub fn list_owned(tx: &mut Tx<'_>, owner: &str) -> Result<HashSet<RunId>> {
     let sql = "SELECT id FROM agent_runs WHERE owner = $1 AND status = 'running'";
     Ok(tx.query(sql, params![owner], |row| row.get(0))?.into_iter().collect())
 }
 
-/// Of these runs, those that were taken from a runner: cancelled, or another's. One that ended was
-/// its own to the end.
+/// Those of these runs that a runner no longer owns: cancelled, or claimed by another runner. A run
+/// that ended stays its own.
 pub fn list_lost(tx: &mut Tx<'_>, owner: &str, ids: &[RunId]) -> Result<Vec<RunId>> {
     let mut lost = Vec::new();
     for list in page::in_chunks(ids) {
@@ -112,7 +112,7 @@ pub fn list_lost(tx: &mut Tx<'_>, owner: &str, ids: &[RunId]) -> Result<Vec<RunI
     Ok(lost)
 }
 
-/// One that is.
+/// A running run that a runner owns.
 pub fn get_owned(tx: &mut Tx<'_>, owner: &str, id: RunId) -> Result<Option<Run>> {
     let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND owner = $2 AND status = 'running'");
     tx.query_opt(&sql, params![id, owner], Run::from_row)
@@ -125,7 +125,7 @@ fn skip_locked(tx: &Tx<'_>) -> &'static str {
     }
 }
 
-/// Whether there is anything to take: a queued run, or one whose runner is gone.
+/// Whether there is a run to claim: queued, or owned by a runner without a lease.
 pub fn has_claimable(tx: &mut Tx<'_>, now: Timestamp) -> Result<bool> {
     let queued = tx.query_opt("SELECT 1 FROM agent_runs WHERE status = 'queued' LIMIT 1", &[], |_| Ok(()))?;
     if queued.is_some() {

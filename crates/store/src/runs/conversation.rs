@@ -299,10 +299,8 @@ fn read_content(
     let Value::Object(mut content) = content else { return Err(content) };
     if let Some(parts) = content.remove("parts").filter(|_| role == MessageRole::Assistant) {
         let Value::Array(parts) = parts else { return Err(parts) };
-        let parts = parts.into_iter().filter(|part| calls.is_some() || part["type"] != "call");
-        return Ok(MessageContent::Parts(
-            parts.map(|part| restore_part(part, calls)).collect::<Result<_, _>>()?,
-        ));
+        let parts = parts.into_iter().map(|part| restore_part(part, calls)).filter_map(Result::transpose);
+        return Ok(MessageContent::Parts(parts.collect::<Result<_, _>>()?));
     }
     let text = match content.remove("text") {
         Some(Value::String(text)) => text,
@@ -326,15 +324,18 @@ fn read_content(
     Ok(MessageContent::Parts(iter::once(Part::text(text)).chain(made).collect()))
 }
 
-/// Fails with the part when it is not one that [`part_json`] writes, or its call has no row.
-fn restore_part(part: Value, calls: Option<&HashMap<ToolCallId, &RecordedToolCall>>) -> Result<Part, Value> {
+/// `None` for a call without a row: the run ended with that answer, before the call was decided.
+/// Fails with the part when it is not one that [`part_json`] writes.
+fn restore_part(
+    part: Value,
+    calls: Option<&HashMap<ToolCallId, &RecordedToolCall>>,
+) -> Result<Option<Part>, Value> {
     if part["type"] != "call" {
-        return Part::deserialize(&part).map_err(|_| part);
+        return Part::deserialize(&part).map(Some).map_err(|_| part);
     }
-    let call = ToolCallId::deserialize(&part["id"]).ok().and_then(|id| calls?.get(&id));
-    let Some(call) = call else { return Err(part) };
+    let Ok(id) = ToolCallId::deserialize(&part["id"]) else { return Err(part) };
     let provider = part.get("provider").filter(|provider| !provider.is_null());
-    Ok(call_part(call, provider.cloned()))
+    Ok(calls.and_then(|calls| calls.get(&id)).map(|call| call_part(call, provider.cloned())))
 }
 
 fn call_part(call: &RecordedToolCall, provider: Option<Value>) -> Part {

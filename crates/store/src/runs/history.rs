@@ -1,5 +1,5 @@
-//! Runs as people look back at them: lists, one at a glance, the tree below one. What is summed up
-//! is computed here, when it is asked for; writing a run stays one insert per message and call.
+//! Runs for people who look back at them: lists, totals, the tree below a run. Totals are computed
+//! when they are read, so that recording a run stays one insert per message and call.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use crate::{
     value::{Param, Row},
 };
 
-/// Which runs are wanted; `None` is any.
+/// Which runs to list; `None` is any.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunFilter {
     pub agent: Option<AgentId>,
@@ -190,7 +190,7 @@ pub fn child_counts(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, i6
     )
 }
 
-/// Which run resumes each of these, where one does.
+/// The run that resumes each of these, where there is one.
 pub fn resumptions(tx: &mut Tx<'_>, runs: &[RunId]) -> Result<HashMap<RunId, RunId>> {
     query_by_run(
         tx,
@@ -214,15 +214,14 @@ pub fn summarize_tool_calls(tx: &mut Tx<'_>, run: RunId) -> Result<ToolCallSumma
     })
 }
 
-/// How often an event of a kind was told in a run.
+/// How many events of a type a run recorded.
 pub fn event_count(tx: &mut Tx<'_>, run: RunId, kind: &str) -> Result<i64> {
     let sql = "SELECT count(*) FROM agent_run_events WHERE run_id = $1 AND type = $2";
     Ok(tx.query_opt(sql, params![run, kind], |row| row.get(0))?.unwrap_or(0))
 }
 
-/// The children of some runs as they were started, each parent's together in their order, `most`
-/// at most.
-pub fn list_children(tx: &mut Tx<'_>, parents: &[RunId], most: usize) -> Result<Vec<ChildRun>> {
+/// The children of some runs, in the order in which they were started, `limit` at most.
+pub fn list_children(tx: &mut Tx<'_>, parents: &[RunId], limit: usize) -> Result<Vec<ChildRun>> {
     let mut children = Vec::new();
     for list in page::in_chunks(parents) {
         let sql = format!(
@@ -230,7 +229,7 @@ pub fn list_children(tx: &mut Tx<'_>, parents: &[RunId], most: usize) -> Result<
              WHERE parent_run_id IN ({}) ORDER BY created_at, part, id LIMIT {}",
             ChildRun::COLUMNS,
             page::placeholders(1, list.len()),
-            most.saturating_sub(children.len()),
+            limit.saturating_sub(children.len()),
         );
         let params: Vec<Param<'_>> = list.into_iter().map(Param::from).collect();
         children.extend(tx.query(&sql, &params, ChildRun::from_row)?);

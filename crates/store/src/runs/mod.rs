@@ -1,5 +1,5 @@
-//! Runs: their rows, their conversation, who drives them. Only [`record`] writes what happened in
-//! a run, and only for the runner that has it in hand.
+//! Runs: their rows, their conversation, and which runner drives them. Only [`record`] writes what
+//! happens in a run, and only for the runner that owns it.
 
 pub mod claim;
 pub mod conversation;
@@ -79,14 +79,14 @@ pub fn get(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Option<Run>
     tx.query_opt(&sql, params![id, project], Run::from_row)
 }
 
-/// As [`get`], kept from changing until this transaction ends.
+/// As [`get`], and locks the row until the transaction ends.
 pub fn get_for_update(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Option<Run>> {
     let lock = tx.for_update();
     let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND project_id = $2{lock}");
     tx.query_opt(&sql, params![id, project], Run::from_row)
 }
 
-/// The children of a run, those of one tool call when it is named, by their place.
+/// The children of a run, or of one of its tool calls, by their index.
 pub fn list_children(tx: &mut Tx<'_>, parent: RunId, call: Option<ToolCallId>) -> Result<Vec<Run>> {
     let condition = if call.is_some() { " AND parent_tool_call_id = $2" } else { "" };
     let sql = format!(
@@ -102,7 +102,7 @@ pub fn resumed_as(tx: &mut Tx<'_>, id: RunId) -> Result<Option<RunId>> {
     tx.query_opt("SELECT id FROM agent_runs WHERE resumed_from = $1", params![id], |row| row.get(0))
 }
 
-/// The runs a run goes on from, the newest first; itself not included.
+/// The runs that a run resumes, the newest first, without itself.
 pub fn resume_chain(tx: &mut Tx<'_>, run: &Run) -> Result<Vec<RunId>> {
     let mut chain = Vec::new();
     let mut before = run.resumed_from;
@@ -115,8 +115,8 @@ pub fn resume_chain(tx: &mut Tx<'_>, run: &Run) -> Result<Vec<RunId>> {
     Ok(chain)
 }
 
-/// What a run handed in: the input of the last call of its tool for that which went well. `None`
-/// while there is none, and for a run that has nothing to hand in.
+/// What a run submitted: the input of its last completed call of the submit tool. `None` while there
+/// is none, and for a run without a deliverable.
 pub fn submission(tx: &mut Tx<'_>, run: RunId) -> Result<Option<Value>> {
     let sql = format!(
         "SELECT {} FROM agent_run_tool_calls
@@ -129,19 +129,19 @@ pub fn submission(tx: &mut Tx<'_>, run: RunId) -> Result<Option<Value>> {
     Ok(tx.query_opt(&sql, params![run], RecordedToolCall::from_row)?.map(|call| call.input))
 }
 
-/// How many runs set one another off before this one.
+/// How many runs triggered one another before this one.
 pub fn cause_depth(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<Option<i64>> {
     let sql = "SELECT cause_depth FROM agent_runs WHERE id = $1 AND project_id = $2";
     tx.query_opt(sql, params![id, project], |row| row.get(0))
 }
 
-/// How many wait for a runner, over all projects, as far as `most`.
-pub fn count_queued(tx: &mut Tx<'_>, most: usize) -> Result<i64> {
+/// How many runs of all projects are queued, counted up to `limit`.
+pub fn count_queued(tx: &mut Tx<'_>, limit: usize) -> Result<i64> {
     let sql = "SELECT count(*) FROM (SELECT 1 FROM agent_runs WHERE status = 'queued' LIMIT $1) AS waiting";
-    Ok(tx.query_opt(sql, params![most], |row| row.get(0))?.unwrap_or(0))
+    Ok(tx.query_opt(sql, params![limit], |row| row.get(0))?.unwrap_or(0))
 }
 
-/// The channel that is woken when a run waits for a runner.
+/// The channel that is woken when a run is queued.
 pub const QUEUED_CHANNEL: &str = "runs:queued";
 /// The channel that is woken when runs were cancelled.
 pub const CANCELLED_CHANNEL: &str = "runs:cancelled";

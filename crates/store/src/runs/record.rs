@@ -1,6 +1,6 @@
-//! What happens in a run, written as it happens. Everything begins with [`advance`], which only
-//! the runner that has the run in hand gets past: a cancelled run, or one that another runner took
-//! over, is written to no more.
+//! The record of a run, written as it happens. Each transaction starts with [`advance`], the fence
+//! that only the owner of the run passes: nothing is written any more to a run that was cancelled or
+//! that another runner claimed.
 
 use emergent_domain::{
     ids::{ProjectId, RunId, WorkflowId},
@@ -20,7 +20,7 @@ use crate::{
     workflows,
 };
 
-/// Moves a run on from `seen` to `seq`; false when it is no longer this runner's to write.
+/// Moves a run from `seen` to `seq`; false when this runner no longer owns it.
 pub fn advance(tx: &mut Tx<'_>, id: RunId, owner: &str, seen: i64, seq: i64, steps: i64) -> Result<bool> {
     let moved = tx.execute(
         "UPDATE agent_runs SET seq = $4, step_count = $5
@@ -45,16 +45,16 @@ pub fn insert_calls(tx: &mut Tx<'_>, run: RunId, calls: &[RecordedToolCall]) -> 
     Ok(())
 }
 
-/// A call that is about to leave the house; false when it was begun or ended already.
+/// Marks a call as running before it leaves the process; false when it was started or ended before.
 pub fn mark_call_started(tx: &mut Tx<'_>, run: RunId, seq: i64) -> Result<bool> {
-    let begun = tx.execute(
+    let started = tx.execute(
         "UPDATE agent_run_tool_calls SET status = 'running' WHERE run_id = $1 AND seq = $2 AND status = 'pending'",
         params![run, seq],
     )?;
-    Ok(begun == 1)
+    Ok(started == 1)
 }
 
-/// The result of a call, which it gets once; false when it had one.
+/// Writes the result of a call; false when it already had one.
 pub fn complete_call(tx: &mut Tx<'_>, run: RunId, call: &RecordedToolCall) -> Result<bool> {
     let ended = tx.execute(
         "UPDATE agent_run_tool_calls SET status = $3, output = $4, result_seq = $5, duration_ms = $6
@@ -88,8 +88,8 @@ pub fn insert_event(
     Ok(())
 }
 
-/// The end of a run by the runner that has it in hand; false when it is not its any more. Wakes
-/// whoever waits for it.
+/// Ends a run for its owner; false when the runner no longer owns it. Wakes those that wait for the
+/// run.
 pub fn end_run(
     tx: &mut Tx<'_>,
     id: RunId,
@@ -122,7 +122,7 @@ pub fn end_run(
     Ok(true)
 }
 
-/// Whom the end of a run concerns: its parent, and its workflow.
+/// The parent and the workflow of a run, which are woken when it ends.
 type RunRelations = (Option<RunId>, Option<WorkflowId>);
 
 fn notify_end(
@@ -141,7 +141,7 @@ fn notify_end(
     parent.map_or(Ok(()), |parent| tx.wake(&super::ended_channel(parent)))
 }
 
-/// Cancels a run and everything below it that has not ended; which runs that were.
+/// Cancels the active runs of a tree. Returns the runs that it cancelled.
 pub fn cancel_tree(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -152,9 +152,10 @@ pub fn cancel_tree(
     cancel_trees(tx, project, vec![id], why, now)
 }
 
-/// Cancels runs and everything below them that has not ended; which runs that were. Level by
-/// level, each parent before its children are looked for: a child that is being admitted holds its
-/// parent's row, and is seen once that is ours. What they were asking a model counts in full.
+/// Cancels the active runs of several trees. Returns the runs that it cancelled. Goes level by level,
+/// and updates each parent before it looks for children: the admission of a child locks the row of
+/// its parent, so that the child is visible once this transaction has that lock. Model calls under
+/// way count in full.
 pub fn cancel_trees(
     tx: &mut Tx<'_>,
     project: ProjectId,

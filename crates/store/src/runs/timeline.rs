@@ -1,5 +1,5 @@
-//! What was said and done in one run, a page at a time. The order is `seq`, the one count that
-//! messages, calls, results and events of a run share; moments are shared by many rows.
+//! The record of one run, page by page. Rows are ordered by `seq`, which messages, calls, results and
+//! events of a run share; timestamps are not unique.
 
 use std::collections::HashMap;
 
@@ -35,11 +35,11 @@ pub struct MessageFilter {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolCallFilter {
     pub tool_name: Option<String>,
-    /// `Running` finds what has not begun as well: that is how it is shown.
+    /// `Running` includes calls that are pending, because the API shows both as running.
     pub status: Option<ToolCallStatus>,
 }
 
-/// One line of a conversation: a message, or what a tool answered.
+/// One entry of a conversation: a message, or the result of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TimelineItem {
     /// With the calls an assistant made in it. Their inputs are left out of the message.
@@ -71,8 +71,8 @@ impl TimelineItem {
     }
 }
 
-/// A cursor of a list in the order of `seq`. It stands in the place of the id, so that a cursor of
-/// another list is told apart.
+/// A cursor of a list that is ordered by `seq`. It holds `seq` in place of the id, so that a cursor of
+/// another list is recognised.
 fn cursor(at: Timestamp, seq: i64) -> Cursor {
     Cursor { created_at: at, id: Uuid::from_u128(u128::from(seq.unsigned_abs())) }
 }
@@ -268,7 +268,7 @@ fn select_calls(
     tx.query(&sql, params![run, after, limit], RecordedToolCall::from_row)
 }
 
-/// What else was told, as it was written.
+/// An event of a run, as it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventRow {
     pub seq: i64,

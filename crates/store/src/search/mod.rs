@@ -39,7 +39,7 @@ use write::SearchIndex;
 /// Which rows a search may find.
 #[derive(Debug, Clone)]
 pub enum SearchTarget {
-    /// Living objects that pass a filter.
+    /// Live objects that pass a filter.
     Objects(ObjectFilter),
     /// Chunks, of one document or of all.
     Chunks(Option<DocumentId>),
@@ -75,7 +75,7 @@ impl SearchTarget {
         }
     }
 
-    /// What a row, called `o`, must meet; empty when every row does. The index holds living rows
+    /// What a row, called `o`, must meet; empty when every row does. The index holds live rows
     /// only, so that needs no condition.
     fn conditions(&self, engine: Engine, first_param: usize) -> (String, Vec<Param<'static>>) {
         match self {
@@ -167,7 +167,7 @@ pub struct VectorQuery<'a> {
     pub limit: usize,
 }
 
-/// The number of a living object.
+/// The number of a live object.
 pub fn object_no(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Option<i64>> {
     tx.query_opt(
         "SELECT no FROM graph_objects WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL",
@@ -176,7 +176,7 @@ pub fn object_no(tx: &mut Tx<'_>, project: ProjectId, id: ObjectId) -> Result<Op
     )
 }
 
-/// Living objects by their numbers.
+/// Live objects by their numbers.
 pub fn load_objects(tx: &mut Tx<'_>, project: ProjectId, nos: &[i64]) -> Result<HashMap<i64, Object>> {
     let sql = format!(
         "SELECT no, {} FROM graph_objects WHERE project_id = $1 AND deleted_at IS NULL AND no IN",

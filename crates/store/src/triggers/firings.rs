@@ -1,5 +1,5 @@
-//! Firings: one row for each time a trigger's moment came, unique by (schedule, time) and by
-//! (agent, object, version), so that nothing fires twice whoever errs.
+//! Firings: one row for each time a trigger fired, unique by (schedule, time) and by (agent, object,
+//! version), so that the database itself prevents firing twice.
 
 use emergent_domain::{
     change::FeedPosition,
@@ -89,7 +89,7 @@ impl CauseColumns {
     }
 }
 
-/// Adds firings; how many were new. One that is there already stays as it is.
+/// Adds firings and returns how many were new. An existing one stays as it is.
 pub fn insert(tx: &mut Tx<'_>, firings: &[Firing]) -> Result<u64> {
     tx.insert_rows(firings, [], |_| [], "ON CONFLICT DO NOTHING")
 }
@@ -123,7 +123,7 @@ pub fn list_pending(
     tx.query(&sql, &params, Firing::from_row)
 }
 
-/// When the next pending event of a living project comes due.
+/// When the next pending event of a live project comes due.
 pub fn next_due_at(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
     let sql = "SELECT min(f.due_at) FROM trigger_firings AS f
                JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
@@ -131,8 +131,8 @@ pub fn next_due_at(tx: &mut Tx<'_>) -> Result<Option<Timestamp>> {
     Ok(tx.query_opt(sql, &[], |row| row.get::<Option<Timestamp>>(0))?.flatten())
 }
 
-/// How many events of living projects wait, by the kind of event; those of which none waits are not
-/// told of.
+/// How many events of live projects wait, by the kind of event; kinds without any are left
+/// out.
 pub fn count_waiting(tx: &mut Tx<'_>) -> Result<Vec<(EventKind, i64)>> {
     let sql = "SELECT f.event, count(*) FROM trigger_firings AS f
                JOIN projects AS p ON p.id = f.project_id AND p.deleted_at IS NULL
@@ -140,7 +140,7 @@ pub fn count_waiting(tx: &mut Tx<'_>) -> Result<Vec<(EventKind, i64)>> {
     tx.query(sql, &[], |row| Ok((row.read(0, Firing::TABLE, "event")?, row.get(1)?)))
 }
 
-/// Says what became of pending firings; how many were still pending.
+/// Settles firings and returns how many were still pending.
 pub fn settle(
     tx: &mut Tx<'_>,
     ids: &[FiringId],
@@ -171,7 +171,7 @@ pub struct FiringFilter {
     pub status: Option<FiringStatus>,
 }
 
-/// A firing with the name of its agent, also of one that is gone.
+/// A firing with the name of its agent, even of a deleted one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListedFiring {
     pub firing: Firing,
@@ -212,7 +212,7 @@ pub fn list(
     }))
 }
 
-/// Forgets firings that were settled long ago; how many.
+/// Deletes firings that were settled before a time, and returns how many.
 pub fn prune(tx: &mut Tx<'_>, before: Timestamp) -> Result<u64> {
     let sql = "DELETE FROM trigger_firings WHERE settled_at IS NOT NULL AND settled_at < $1";
     tx.execute(sql, params![before])

@@ -151,7 +151,7 @@ both_engines! {
             (json!({ "text": "x", "injected": "moon" }), "moon"),
             (json!({ "text": "x", "upto": "moon" }), "moon"),
             (json!({ "parts": [{ "type": "smell" }] }), "smell"),
-            (json!({ "parts": [{ "type": "call", "id": ToolCallId::new() }] }), "call"),
+            (json!({ "parts": [{ "type": "call", "id": "moon" }] }), "moon"),
         ] {
             let bad = content.to_string();
             let assistant = if content.get("parts").is_some() { "= 'assistant'" } else { "<> 'assistant'" };
