@@ -1,5 +1,6 @@
 //! What every connection to another server needs: which addresses may be reached, TLS, HTTP clients
-//! and event streams, and how to print the error when none of it worked.
+//! and event streams, how long to wait before the next attempt, and how to print the error when none
+//! of it worked.
 //!
 //! This crate knows nothing of the other crates, so each of them may use it.
 
