@@ -2,6 +2,10 @@
 //!
 //! `selection.json` holds tasks as people write them, each with the agent that should do it. A
 //! third of them is held out: the rules were not changed by looking at those.
+//!
+//! `selection/held_out.tsv` is a second set, written by somebody who did not know the rules. Only its
+//! percentages are printed, never its misses: rules that were changed by reading them would make the
+//! set worthless.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -73,10 +77,13 @@ impl Count {
     }
 }
 
+fn read_test_file(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)).unwrap()
+}
+
 #[test]
 fn selection() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/selection.json");
-    let pairs: Vec<Pair> = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    let pairs: Vec<Pair> = serde_json::from_str(&read_test_file("selection.json")).unwrap();
     assert!(pairs.len() >= 210, "{} pairs", pairs.len());
     let mut counts: BTreeMap<String, Count> = BTreeMap::new();
     let tell = std::env::var_os("SELECTION_MISSES").is_some();
@@ -103,4 +110,60 @@ fn selection() {
     }
     assert!(counts["overall"].percent() >= 80.0, "the rules have become worse: {}", counts["overall"].told());
     assert!(counts["held out"].percent() >= 75.0, "the rules fit only what they were made for");
+}
+
+/// One line of `held_out.tsv`, which has the columns product, agents, title and description.
+struct HeldOutTask<'a> {
+    product: &'a str,
+    /// Each of them is right.
+    agents: Vec<&'a str>,
+    task: Task,
+}
+
+impl<'a> HeldOutTask<'a> {
+    fn from_line(line: &'a str) -> Option<Self> {
+        let [product, agents, title, description] = line.split('\t').collect::<Vec<_>>()[..] else {
+            return None;
+        };
+        let task = NewTask {
+            key: "task".into(),
+            title: title.to_owned(),
+            description: description.to_owned(),
+            ..NewTask::default()
+        };
+        Some(Self { product, agents: agents.split('|').collect(), task: fixtures::task(task) })
+    }
+}
+
+/// Run with `--nocapture` to see the percentages.
+#[test]
+fn held_out_set() {
+    let text = read_test_file("selection/held_out.tsv");
+    // The two counts of a product: of `selection.json`, and of the held-out set.
+    let mut counts: BTreeMap<&str, [Count; 2]> = BTreeMap::new();
+    let mut count = |product, set: usize, right| {
+        for name in [product, "overall"] {
+            let count = &mut counts.entry(name).or_default()[set];
+            count.all += 1;
+            count.right += usize::from(right);
+        }
+    };
+    let pairs: Vec<Pair> = serde_json::from_str(&read_test_file("selection.json")).unwrap();
+    for pair in &pairs {
+        let choice = select_by_rules(&pair.task(), &agents(&pair.product));
+        count(&pair.product, 0, choice.agent.as_deref() == Some(&pair.agent));
+    }
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
+        let held_out = HeldOutTask::from_line(line)
+            .unwrap_or_else(|| panic!("held_out.tsv: line {} does not have four columns", index + 1));
+        let available = agents(held_out.product);
+        let exist = held_out.agents.iter().all(|name| available.iter().any(|agent| agent.name == *name));
+        assert!(exist, "held_out.tsv: line {} names an agent that the product does not have", index + 1);
+        let choice = select_by_rules(&held_out.task, &available);
+        count(held_out.product, 1, choice.agent.is_some_and(|agent| held_out.agents.contains(&&*agent)));
+    }
+    println!("{:20} selection.json   held_out.tsv", "");
+    for (product, [selection, held_out]) in &counts {
+        println!("{product:20} {:12.1} % {:12.1} %", selection.percent(), held_out.percent());
+    }
 }
