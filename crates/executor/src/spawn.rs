@@ -6,14 +6,17 @@ use std::{
 };
 
 use async_trait::async_trait;
-use emergent_domain::run::{Origin, Run, RunStatus, ToolCallStatus};
+use emergent_domain::{
+    json::Schema,
+    run::{Origin, Run, RunStatus, ToolCallStatus},
+};
 use emergent_store::{Tx, agents, runs};
 use emergent_tools::{
     Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput,
     builtin::{
         define::parse_input,
         input::{NoInput, Uuid},
-        schema::input_schema,
+        schema::{input_schema, offered_schema},
     },
 };
 use schemars::JsonSchema;
@@ -174,11 +177,14 @@ fn spawn_result(child: Child, task: &SpawnTask) -> SpawnResult {
 }
 
 /// The tool as it is offered; the driver itself runs it.
-pub(crate) struct SpawnAgents(ToolInfo);
+pub(crate) struct SpawnAgents {
+    info: ToolInfo,
+    checked_schema: Schema,
+}
 
 impl SpawnAgents {
     pub fn new() -> Self {
-        Self(ToolInfo {
+        let info = ToolInfo {
             name: "spawn_agents".into(),
             server: None,
             description: "Starts agents on tasks and waits for all of them. Each sees only the `task` text you give it, and has \
@@ -186,17 +192,22 @@ impl SpawnAgents {
                           cancelled), summary, steps. A paused agent reached a limit: to continue it, call again with its \
                           run_id as resume_run_id and what to do next as task."
                 .into(),
-            input_schema: input_schema::<SpawnInput>().into(),
+            input_schema: offered_schema::<SpawnInput>().into(),
             effect: Effect::Coordinates,
             scope: None,
-        })
+        };
+        Self { info, checked_schema: input_schema::<SpawnInput>().into() }
     }
 }
 
 #[async_trait]
 impl Tool for SpawnAgents {
     fn info(&self) -> &ToolInfo {
-        &self.0
+        &self.info
+    }
+
+    fn checked_schema(&self) -> &Schema {
+        &self.checked_schema
     }
 
     async fn call(&self, _: &ToolContext, _: Value) -> Result<ToolOutput, ToolError> {

@@ -66,10 +66,10 @@ struct TaskDetails {
     /// Short name in the workflow; default: from the title.
     #[schemars(length(min = 1, max = 64))]
     key: Option<String>,
-    /// All its agent needs to know: it sees this and the results of `blockedBy`, not your conversation.
+    /// All its agent needs to know; it does not see your conversation.
     #[schemars(length(min = 1, max = 100_000))]
     description: Option<String>,
-    /// Kind of work, such as research, design, implement, test, review.
+    /// Such as research, design, implement, test, review.
     #[schemars(length(min = 1, max = 64))]
     kind: Option<String>,
     /// Words that help to choose an agent.
@@ -96,7 +96,7 @@ struct TaskDetails {
     #[serde(default)]
     #[schemars(length(max = 20), inner(length(min = 1, max = 128)))]
     collaborators: Vec<String>,
-    /// For a task that judges others and can send them back.
+    /// For a task that judges others.
     #[schemars(with = "Option<OneOf<VerdictKind>>")]
     verdict: Option<VerdictKind>,
     /// Tasks it judges; default: `blockedBy`.
@@ -271,6 +271,7 @@ struct SubtasksInput {
     #[schemars(length(min = 1, max = MAX_TASKS_PER_CALL))]
     tasks: Vec<TaskInput>,
     /// Task that combines the results; fields as in `tasks`.
+    #[schemars(extend("described_in" = "tasks"))]
     synthesis: Option<TaskInput>,
     /// Dependents of your own task also wait for these, or for the synthesis.
     #[serde(default)]

@@ -32,7 +32,7 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![write_tool(
         "tasks_update",
         "Changes a task, for example completes it with `status: completed` and a `summary`. Your own task completes by itself \
-         when you give your last answer. Returns the `task`.",
+         when you give your last answer.",
         update,
     )]
 }
@@ -67,7 +67,7 @@ struct UpdateInput {
     #[serde(default, deserialize_with = "deserialize_nullable")]
     #[schemars(length(min = 1, max = 128), extend("nullable" = true))]
     assigned_agent: Option<Option<String>>,
-    /// Fails at another version.
+    /// Fails if this is not its version.
     #[schemars(range(min = 1))]
     expected_version: Option<i64>,
     fields: Option<TaskFieldNames>,

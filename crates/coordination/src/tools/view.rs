@@ -26,8 +26,8 @@ impl JsonSchema for TaskFieldNames {
         json_schema!({
             "type": "array",
             "items": { "type": "string" },
-            "description": "Return only these fields. Not in the default: description, tags, complexity, collaborators, \
-                            failureContext, verdict, verifies, runId, output, version.",
+            "description": "Return only these; default: without description, tags, complexity, collaborators, failureContext, \
+                            verdict, verifies, runId, output.",
         })
     }
 }

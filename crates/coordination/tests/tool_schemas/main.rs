@@ -8,6 +8,8 @@ use emergent_llm::ToolSpec;
 use emergent_testkit::{TestDb, fixed_clock};
 use emergent_tools::{ToolPool, builtin};
 
+mod inputs;
+
 /// Bytes of name, description and input schema of all tools together. A model reads them with
 /// every call, so a tool that makes them larger has to be worth it: four bytes are about a token.
 const MAX_TOTAL_BYTES: usize = 40_000;

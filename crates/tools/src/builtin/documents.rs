@@ -30,8 +30,7 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![
         read_tool(
             "documents_list",
-            "Lists the documents of this project, newest first; documents_search finds text in them. Returns `documents`, and \
-             `nextCursor` if there are more.",
+            "Lists the documents of this project, newest first; documents_search finds text in them. Returns `documents`.",
             list,
         ),
         read_tool(

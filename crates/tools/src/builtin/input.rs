@@ -27,7 +27,7 @@ pub struct Paging {
     /// Items per page.
     #[serde(default)]
     pub limit: Count<20, 1, 100>,
-    /// `nextCursor` of the last page.
+    /// To continue: `nextCursor` of the last answer.
     #[schemars(length(min = 1, max = 2_000))]
     pub cursor: Option<String>,
 }
@@ -125,7 +125,7 @@ schema_by_hand!([const DEFAULT: usize, const MIN: usize, const MAX: usize] Count
 schema_by_hand!([] FieldSelection => json_schema!({
     "type": "array",
     "items": { "type": "string" },
-    "description": "Return only these fields or properties; default: all but author.",
+    "description": "Return only these, such as `key` or `title`; default: all.",
 }));
 schema_by_hand!([] ObjectRef => json_schema!({
     "type": "string",

@@ -25,19 +25,19 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
         read_tool(
             "schema_packs_list",
             "Lists the template packs of this project, newest first. A pack describes types, and is in effect while \
-             `assigned`. Returns `packs`, and `nextCursor` if there are more.",
+             `assigned`. Returns `packs`.",
             list,
         ),
         write_tool(
             "schema_pack_create",
             "Stores a template pack or a new version of one: JSON schemas of entity types, and what relationship types \
-             connect. It has no effect until schema_pack_assign. Returns the `pack`.",
+             connect. It has no effect until schema_pack_assign.",
             create,
         ),
         write_tool(
             "schema_pack_assign",
             "Puts a template pack into effect in place of its other versions: from then on it validates every write. \
-             Existing entities stay. Returns the `pack`.",
+             Existing entities stay.",
             assign,
         ),
     ]

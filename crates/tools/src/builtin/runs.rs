@@ -35,22 +35,21 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
         read_tool_with_scope(
             Scope::AdminRead,
             "runs_list",
-            "Lists runs of agents in this project, newest first, with their result: what was done before. Returns `runs`, \
-             and `nextCursor` if there are more.",
+            "Lists runs of agents in this project, newest first, with their result: what was done before. Returns `runs`.",
             list,
         ),
         read_tool_with_scope(
             Scope::AdminRead,
             "runs_get",
             "Shows one run: agent, status, reason, summary, steps, tokens, and its tool calls by tool. runs_messages has the \
-             conversation. Returns `run`.",
+             conversation.",
             get,
         ),
         read_tool_with_scope(
             Scope::AdminRead,
             "runs_messages",
             "Reads the conversation of a run, oldest first: input, answers, tool calls and their results. Returns \
-             `messages`, and `nextCursor` if there are more.",
+             `messages`.",
             messages,
         ),
     ]

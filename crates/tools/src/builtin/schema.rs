@@ -11,9 +11,18 @@ use serde_json::{Map, Value, json};
 /// Marks a field where null has a meaning, with `#[schemars(extend("nullable" = true))]`. Other
 /// optional fields are left out of an input, and null in their place is refused.
 const NULLABLE: &str = "nullable";
+/// Marks an object whose fields another part of the input describes, with
+/// `#[schemars(extend("described_in" = "the other field"))]`. A model is offered its required fields.
+const DESCRIBED_IN: &str = "described_in";
 
 /// Everything that an input has to satisfy, as JSON Schema 2020-12 without references.
 pub fn input_schema<I: JsonSchema>() -> Value {
+    let mut schema = marked_schema::<I>();
+    remove_marks(&mut schema);
+    schema
+}
+
+fn marked_schema<I: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
         settings.inline_subschemas = true;
@@ -33,7 +42,7 @@ pub fn input_schema<I: JsonSchema>() -> Value {
 /// patterns, examples, and repeated descriptions. It accepts every input that [`input_schema`] does.
 /// An error message gives the missing parts when they matter.
 pub fn offered_schema<I: JsonSchema>() -> Value {
-    let mut schema = input_schema::<I>();
+    let mut schema = marked_schema::<I>();
     shorten(&mut schema);
     if let Value::Object(root) = &mut schema {
         root.insert("additionalProperties".to_owned(), Value::Bool(false));
@@ -42,8 +51,22 @@ pub fn offered_schema<I: JsonSchema>() -> Value {
     schema
 }
 
+fn remove_marks(schema: &mut Value) {
+    let Value::Object(map) = schema else { return };
+    map.remove(DESCRIBED_IN);
+    children_mut(map).for_each(remove_marks);
+}
+
 fn shorten(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
+    if map.remove(DESCRIBED_IN).is_some() {
+        let required = map.get("required").cloned().unwrap_or_default();
+        let is_required =
+            |name: &str| required.as_array().is_some_and(|names| names.iter().any(|one| one == name));
+        if let Some(Value::Object(properties)) = map.get_mut("properties") {
+            properties.retain(|name, _| is_required(name));
+        }
+    }
     for keyword in ["minLength", "maxLength", "pattern", "minItems", "maxItems", "examples"] {
         map.remove(keyword);
     }
@@ -80,6 +103,10 @@ fn simplify(schema: &mut Value) {
         *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     }
     children_mut(map).for_each(simplify);
+    // The list has a description; that of its items is the doc comment of their Rust type.
+    if let Some(Value::Object(items)) = map.get_mut("items") {
+        items.remove("description");
+    }
 }
 
 fn is_empty(value: &Value) -> bool {

@@ -25,15 +25,14 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
         read_tool(
             "entities_search",
             "Finds entities by words and meaning; the first choice if you know no id or key. For exact conditions alone use \
-             entities_query. Returns `hits`, best first, with `score` and `object`.",
+             entities_query. Returns `hits`, best first.",
             |context, input: SearchInput| {
                 search(context, input.text, input.filter, input.mode, Weights::default())
             },
         ),
         read_tool(
             "search_hybrid",
-            "Finds entities by words and meaning at once, for when the wording may differ from yours. Returns `hits`, best \
-             first, with `score` and `object`.",
+            "Finds entities by words and meaning at once, for when the wording may differ from yours. Returns `hits`, best first.",
             |context, input: HybridInput| async move {
                 let HybridInput { text, filter, text_weight, vector_weight } = input;
                 let weights =
@@ -45,22 +44,21 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
         ),
         read_tool(
             "search_semantic",
-            "Finds entities by meaning only, also in other words. If `embedding` is `unavailable`, use search_fts. Returns \
-             `hits`, best first, with `score` and `object`.",
+            "Finds entities by meaning only, also in other words. If `embedding` is `unavailable`, use search_fts. Returns `hits`, best first.",
             |context, input: PlainInput| {
                 search(context, input.text, input.filter, SearchMode::Vector, Weights::default())
             },
         ),
         read_tool(
             "search_fts",
-            "Finds entities by words only: names and exact terms. Returns `hits`, best first, with `score` and `object`.",
+            "Finds entities by words only: names and exact terms. Returns `hits`, best first.",
             |context, input: PlainInput| {
                 search(context, input.text, input.filter, SearchMode::Text, Weights::default())
             },
         ),
         read_tool(
             "search_similar",
-            "Finds the entities closest in meaning to a given one. Returns `hits`, best first, with `score` and `object`.",
+            "Finds the entities closest in meaning to a given one. Returns `hits`, best first.",
             similar,
         ),
     ]

@@ -37,7 +37,7 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
         read_tool(
             "graph_neighbors",
             "Lists an entity's relationships with the entities at their other ends, newest first. Returns `neighbors` with \
-             `direction`, `relationship` and `object`, and `nextCursor` if there are more.",
+             `direction`, `relationship` and `object`.",
             neighbors,
         ),
         read_tool(
@@ -56,7 +56,7 @@ struct TraverseInput {
     /// Ids or `Type/key`.
     #[schemars(length(min = 1, max = TraverseQuery::MAX_START))]
     start_ids: Vec<ObjectRef>,
-    /// Of the relationships.
+    /// Which way edges lead.
     #[serde(default)]
     #[schemars(with = "OneOf<Direction>")]
     direction: Direction,
@@ -112,7 +112,7 @@ async fn traverse(context: ToolContext, input: TraverseInput) -> Result<Value, T
 struct NeighborsInput {
     /// Id or `Type/key`.
     id: ObjectRef,
-    /// Of the relationships.
+    /// Which way edges lead.
     #[serde(default)]
     #[schemars(with = "OneOf<Direction>")]
     direction: Direction,
@@ -166,7 +166,7 @@ struct PathInput {
     from_id: ObjectRef,
     /// Id or `Type/key`.
     to_id: ObjectRef,
-    /// Of the relationships.
+    /// Which way edges lead.
     #[serde(default)]
     #[schemars(with = "OneOf<Direction>")]
     direction: Direction,

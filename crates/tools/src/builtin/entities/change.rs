@@ -19,19 +19,17 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![
         write_tool(
             "entities_update",
-            "Changes an entity: give only what changes. The change is a new version; entities_history shows the old ones. \
-             Returns the `object`.",
+            "Changes an entity: give only what changes. The change is a new version; entities_history shows the old ones.",
             update,
         ),
         destructive_tool(
             "entities_delete",
-            "Deletes an entity and its relationships; entities_restore brings them back. Returns what was `deleted`.",
+            "Deletes an entity and its relationships; entities_restore brings them back.",
             delete,
         ),
         write_tool(
             "entities_restore",
-            "Restores a deleted entity and the relationships deleted with it. `Type/key` names the one deleted last. \
-             Returns the `object`.",
+            "Restores a deleted entity and the relationships deleted with it. `Type/key` names the one deleted last.",
             restore,
         ),
     ]
@@ -60,7 +58,7 @@ struct UpdateInput {
     labels: Option<Vec<String>>,
     /// Properties to set. Null removes one; lists and inner objects are replaced as a whole.
     properties: Option<Map<String, Value>>,
-    /// Fails at another version.
+    /// Fails if this is not its version.
     #[schemars(range(min = 1))]
     expected_version: Option<i64>,
     #[serde(default)]
@@ -87,7 +85,7 @@ async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
 struct DeleteInput {
     /// Id or `Type/key`.
     id: ObjectRef,
-    /// Fails at another version.
+    /// Fails if this is not its version.
     #[schemars(range(min = 1))]
     expected_version: Option<i64>,
 }

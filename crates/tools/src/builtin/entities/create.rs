@@ -31,8 +31,8 @@ const REF_PATTERN: &str = "^[A-Za-z0-9_.-]+$";
 const DESCRIPTION: &str = "Creates entities (objects of the graph) and their relationships, all or nothing. Give `type`, \
 `key`, `properties` of one entity, or several in `objects`. Call schema_list_types first if unsure about types. A `key` \
 names an entity as `Type/key`, unique in its type; to change an entity use entities_update. To record what a text says, give \
-`merge: true` and the chunk as `source`. Returns ids, and the id of each `ref`; with `merge` each `outcome` (created, \
-updated, unchanged), `mergedBy`, and `kept`: values that were not replaced.";
+`merge: true` and the chunk as `source`. Returns the new ids; with `merge` also each `outcome`, and \
+`kept`: values that were not replaced.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -22,7 +22,7 @@ pub(super) fn tool() -> Arc<dyn Tool> {
     read_tool(
         "entities_query",
         "Lists entities by exact conditions, such as all open tasks, in any order; by words or meaning use entities_search. \
-         Returns `objects`, and `nextCursor` if there are more.",
+         Returns `objects`.",
         query,
     )
 }

@@ -262,7 +262,7 @@ pub(super) struct UpdateInput {
     #[serde(default, deserialize_with = "deserialize_nullable")]
     #[schemars(extend("nullable" = true))]
     weight: Option<Option<f64>>,
-    /// Fails at another version.
+    /// Fails if this is not its version.
     #[schemars(range(min = 1))]
     expected_version: Option<i64>,
 }
@@ -286,7 +286,7 @@ pub(super) async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
 pub(super) struct DeleteInput {
     #[serde(flatten)]
     named: RelationshipRef,
-    /// Fails at another version.
+    /// Fails if this is not its version.
     #[schemars(range(min = 1))]
     expected_version: Option<i64>,
 }

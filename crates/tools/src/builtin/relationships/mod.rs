@@ -20,25 +20,24 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
         ),
         read_tool(
             "relationships_get",
-            "Reads one relationship, named by `id` or by `type`, `fromId` and `toId`. Returns `relationship`.",
+            "Reads one relationship, named by `id` or by `type`, `fromId` and `toId`.",
             get,
         ),
         read_tool(
             "relationships_list",
             "Lists relationships by type and ends, newest first; graph_neighbors also shows the entities. Returns \
-             `relationships`, and `nextCursor` if there are more.",
+             `relationships`.",
             list,
         ),
         write_tool(
             "relationships_update",
             "Changes properties or weight of a relationship, named by `id` or by `type`, `fromId` and `toId`, which cannot \
-             change. Returns the `relationship`.",
+             change.",
             update,
         ),
         destructive_tool(
             "relationships_delete",
-            "Deletes a relationship, named by `id` or by `type`, `fromId` and `toId`; its entities stay. Returns what was \
-             `deleted`.",
+            "Deletes a relationship, named by `id` or by `type`, `fromId` and `toId`; its entities stay.",
             delete,
         ),
     ]
