@@ -38,7 +38,7 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![
         read_tool(
             "tasks_list",
-            "Lists tasks with their status, agent and result, newest first. Returns `tasks`.",
+            "Lists tasks with status, priority, agent and summary, newest first. Returns `tasks`.",
             list,
         ),
         read_tool(
