@@ -6,9 +6,20 @@ use std::{
 };
 
 use async_trait::async_trait;
-use emergent_domain::run::{Origin, Run, RunStatus, ToolCallStatus};
+use emergent_domain::{
+    json::Schema,
+    run::{Origin, Run, RunStatus, ToolCallStatus},
+};
 use emergent_store::{Tx, agents, runs};
-use emergent_tools::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
+use emergent_tools::{
+    Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput,
+    builtin::{
+        define::parse_input,
+        input::{NoInput, Uuid},
+        schema::{input_schema, offered_schema},
+    },
+};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -20,17 +31,27 @@ use crate::{
     run_driver::{RunDriver, error_output},
 };
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct SpawnInput {
+    /// Run in parallel.
+    #[schemars(length(min = 1, max = 100))]
     tasks: Vec<SpawnTask>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct SpawnTask {
+    /// Name from list_available_agents.
     agent_name: String,
+    /// What to do, in full.
+    #[schemars(length(min = 1))]
     task: String,
-    /// Seconds.
+    /// Seconds; default: the agent's.
+    #[schemars(range(min = 1, max = 86_400))]
     timeout: Option<i64>,
+    /// Your paused run of that agent, to continue it.
+    #[schemars(with = "Option<Uuid>")]
     resume_run_id: Option<emergent_domain::ids::RunId>,
 }
 
@@ -50,8 +71,9 @@ impl RunDriver {
     pub(crate) async fn run_spawn_call(&mut self, at: usize) -> Result<()> {
         let began = Began::now();
         let Some(tool) = self.tools.get(&self.calls[at].tool).cloned() else { return Ok(()) };
-        let checked = self.executor.settings().guard.check(tool.info(), self.calls[at].input.clone());
-        let read = checked.and_then(|input| serde_json::from_value(input).map_err(|error| error.to_string()));
+        let checked = self.executor.settings().guard.check(tool.as_ref(), self.calls[at].input.clone());
+        let name = &tool.info().name;
+        let read = checked.and_then(|input| parse_input(name, input).map_err(|error| error.to_string()));
         let spawn: SpawnInput = match read {
             Ok(spawn) => spawn,
             Err(why) => return self.record_result(at, ToolCallStatus::Error, error_output(why), began).await,
@@ -155,51 +177,37 @@ fn spawn_result(child: Child, task: &SpawnTask) -> SpawnResult {
 }
 
 /// The tool as it is offered; the driver itself runs it.
-pub(crate) struct SpawnAgents(ToolInfo);
+pub(crate) struct SpawnAgents {
+    info: ToolInfo,
+    checked_schema: Schema,
+}
 
 impl SpawnAgents {
     pub fn new() -> Self {
-        Self(ToolInfo {
+        let info = ToolInfo {
             name: "spawn_agents".into(),
             server: None,
-            description: "Starts other agents on tasks and waits for all of them. Each works on its own, with its own \
-                          tools, and sees only the task text you give it: say everything it needs to know. Tasks run \
-                          side by side. Answers with one result per task, in order: run_id, status (completed, paused, \
-                          failed, cancelled), summary, steps. A paused agent hit a limit; to let it go on, call again \
-                          with its run_id as resume_run_id and what it should do next as task."
+            description: "Starts agents on tasks and waits for all of them. Each sees only the `task` text you give it, and has \
+                          its own tools. Returns one result per task, in order: run_id, status (completed, paused, failed, \
+                          cancelled), summary, steps. A paused agent reached a limit: to continue it, call again with its \
+                          run_id as resume_run_id and what to do next as task."
                 .into(),
-            input_schema: json!({
-                "type": "object",
-                "properties": {
-                    "tasks": {
-                        "type": "array", "minItems": 1, "maxItems": 100,
-                        "items": {
-                            "type": "object",
-                            "properties": {
-                                "agent_name": { "type": "string", "description": "As list_available_agents names it." },
-                                "task": { "type": "string", "minLength": 1, "description": "What to do, in full." },
-                                "timeout": { "type": "integer", "minimum": 1, "maximum": 86400, "description": "Seconds; the agent's own default otherwise." },
-                                "resume_run_id": { "type": "string", "format": "uuid", "description": "A paused run of that agent that you spawned, to go on with." }
-                            },
-                            "required": ["agent_name", "task"],
-                            "additionalProperties": false
-                        }
-                    }
-                },
-                "required": ["tasks"],
-                "additionalProperties": false
-            })
-            .into(),
+            input_schema: offered_schema::<SpawnInput>().into(),
             effect: Effect::Coordinates,
             scope: None,
-        })
+        };
+        Self { info, checked_schema: input_schema::<SpawnInput>().into() }
     }
 }
 
 #[async_trait]
 impl Tool for SpawnAgents {
     fn info(&self) -> &ToolInfo {
-        &self.0
+        &self.info
+    }
+
+    fn checked_schema(&self) -> &Schema {
+        &self.checked_schema
     }
 
     async fn call(&self, _: &ToolContext, _: Value) -> Result<ToolOutput, ToolError> {
@@ -214,11 +222,9 @@ impl ListAvailableAgents {
         Self(ToolInfo {
             name: "list_available_agents".into(),
             server: None,
-            description:
-                "Lists the agents you can start with spawn_agents: name, description, tools, flow type and \
-                          visibility of each."
-                    .into(),
-            input_schema: json!({ "type": "object", "properties": {}, "additionalProperties": false }).into(),
+            description: "Lists the agents that spawn_agents can start, with name, description, tools, flow type and visibility."
+                .into(),
+            input_schema: input_schema::<NoInput>().into(),
             effect: Effect::Reads,
             scope: None,
         })

@@ -1,21 +1,24 @@
-//! What a run for a workflow hands in: a verdict, or a vote. The tool for it is added to that run's
-//! tools whatever its definition lists, and is no other run's: it is in no pool. What was handed in
-//! is the input of the call, which its record keeps.
+//! The tools with which a run for a workflow submits its deliverable: a verdict, or a vote. Such a
+//! tool is added to the tools of that run, whatever the agent's definition lists, and is in no pool.
+//! The submission is the input of the tool call, which the run's record contains.
 
 use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
 use emergent_domain::workflow::Deliverable;
-use emergent_tools::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput, ToolSet};
+use emergent_tools::{
+    Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput, ToolSet, builtin::schema::input_schema,
+};
+use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-/// Gives a run the tool for what it has to hand in.
-pub(crate) fn add_submission_tool(tools: &mut ToolSet, hands: Option<Deliverable>) {
+/// Gives a run the tool for the deliverable it owes.
+pub(crate) fn add_submission_tool(tools: &mut ToolSet, deliverable: Option<Deliverable>) {
     static ALL: LazyLock<[Arc<dyn Tool>; 3]> = LazyLock::new(|| {
         [Arc::new(test_verdict_tool()), Arc::new(review_verdict_tool()), Arc::new(vote_tool())]
     });
     let [test, review, vote] = &*ALL;
-    match hands {
+    match deliverable {
         None => {}
         Some(Deliverable::TestVerdict) => tools.add(Arc::clone(test)),
         Some(Deliverable::ReviewVerdict) => tools.add(Arc::clone(review)),
@@ -25,89 +28,114 @@ pub(crate) fn add_submission_tool(tools: &mut ToolSet, hands: Option<Deliverable
 
 struct SubmissionTool(ToolInfo);
 
-fn submission_tool(name: &str, description: &str, input_schema: Value) -> SubmissionTool {
+fn submission_tool<I: JsonSchema>(name: &str, description: &str) -> SubmissionTool {
     SubmissionTool(ToolInfo {
         name: name.to_owned(),
         server: None,
         description: description.into(),
-        input_schema: input_schema.into(),
+        input_schema: input_schema::<I>().into(),
         effect: Effect::Reads,
         scope: None,
     })
 }
 
-fn string_array_schema(description: &str) -> Value {
-    json!({ "type": "array", "items": { "type": "string" }, "description": description })
-}
-
 fn test_verdict_tool() -> SubmissionTool {
-    let steps = json!({
-        "type": "array",
-        "description": "What was tried, in order.",
-        "items": {
-            "type": "object",
-            "properties": {
-                "step": { "type": "string" },
-                "result": { "type": "string", "description": "What came of it: PASS or FAIL, and why." },
-                "issue": { "type": "string" },
-                "suggested_fix": { "type": "string" }
-            },
-            "required": ["step", "result"]
-        }
-    });
-    let schema = json!({
-        "type": "object",
-        "properties": {
-            "verdict": { "enum": ["PASS", "FAIL", "NEEDS_CHANGES"] },
-            "issues": string_array_schema("What is wrong, each so that it can be mended without you. Empty for PASS."),
-            "steps": steps,
-            "summary": { "type": "string", "description": "The outcome in a sentence or two." }
-        },
-        "required": ["verdict"],
-        "additionalProperties": false
-    });
-    submission_tool(
+    submission_tool::<TestVerdictInput>(
         "submit_verdict",
-        "Hands in your verdict on what you tested. Call it once, when you are sure; the last call counts. With FAIL \
-         or NEEDS_CHANGES the work goes back with your issues, so say exactly what has to change.",
-        schema,
+        "Submits your verdict on what you tested. Call it once, when you are sure; the last call counts. With FAIL or \
+         NEEDS_CHANGES the work goes back with your issues, so say exactly what has to change.",
     )
 }
 
 fn review_verdict_tool() -> SubmissionTool {
-    let schema = json!({
-        "type": "object",
-        "properties": {
-            "verdict": { "enum": ["APPROVE", "REQUEST_CHANGES", "COMMENT"] },
-            "required_changes": string_array_schema("What has to change before you approve. Empty for APPROVE and COMMENT."),
-            "suggestions": string_array_schema("What could be better, without having to."),
-            "comments": string_array_schema("Remarks on particular places."),
-            "summary": { "type": "string", "description": "The outcome in a sentence or two." }
-        },
-        "required": ["verdict"],
-        "additionalProperties": false
-    });
-    submission_tool(
+    submission_tool::<ReviewVerdictInput>(
         "submit_verdict",
-        "Hands in your verdict on what you reviewed. Call it once, when you are sure; the last call counts. COMMENT \
-         approves with remarks. With REQUEST_CHANGES the work goes back with your required changes, so say exactly \
-         what has to change.",
-        schema,
+        "Submits your verdict on what you reviewed. Call it once, when you are sure; the last call counts. COMMENT approves \
+         with remarks. With REQUEST_CHANGES the work goes back with your required changes, so say exactly what has to \
+         change.",
     )
 }
 
 fn vote_tool() -> SubmissionTool {
-    let schema = json!({
-        "type": "object",
-        "properties": {
-            "option": { "type": "string", "minLength": 1, "description": "What you vote for, as it was put to you." },
-            "confidence": { "type": "number", "minimum": 0, "maximum": 1, "description": "How sure you are." },
-            "reason": { "type": "string", "description": "Why, in a sentence or two." }
-        },
-        "required": ["option"],
-        "additionalProperties": false
-    });
-    submission_tool("submit_vote", "Hands in your vote. Call it once; the last call counts.", schema)
+    submission_tool::<VoteInput>("submit_vote", "Submits your vote. Call it once; the last call counts.")
+}
+
+// Only the schemas of these are used here: the dispatcher reads the submission from the recorded
+// input of the tool call.
+
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "only the schema is used")]
+struct TestVerdictInput {
+    verdict: TestVerdict,
+    /// What is wrong, each in enough detail to fix it without you. Empty for PASS.
+    #[serde(default)]
+    issues: Vec<String>,
+    /// What was tried, in order.
+    #[serde(default)]
+    steps: Vec<TestStep>,
+    /// The outcome in a sentence or two.
+    summary: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[expect(dead_code, reason = "only the schema is used")]
+enum TestVerdict {
+    Pass,
+    Fail,
+    NeedsChanges,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema is used")]
+struct TestStep {
+    step: String,
+    /// PASS or FAIL, and the reason.
+    result: String,
+    issue: Option<String>,
+    suggested_fix: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "only the schema is used")]
+struct ReviewVerdictInput {
+    verdict: ReviewVerdict,
+    /// What has to change before you approve. Empty for APPROVE and COMMENT.
+    #[serde(default)]
+    required_changes: Vec<String>,
+    /// Optional improvements.
+    #[serde(default)]
+    suggestions: Vec<String>,
+    /// Remarks on particular parts.
+    #[serde(default)]
+    comments: Vec<String>,
+    /// The outcome in a sentence or two.
+    summary: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[expect(dead_code, reason = "only the schema is used")]
+enum ReviewVerdict {
+    Approve,
+    RequestChanges,
+    Comment,
+}
+
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "only the schema is used")]
+struct VoteInput {
+    /// The option you vote for, exactly as it was given to you.
+    #[schemars(length(min = 1))]
+    option: String,
+    /// How sure you are.
+    #[schemars(range(min = 0, max = 1))]
+    confidence: Option<f64>,
+    /// The reason in a sentence or two.
+    reason: Option<String>,
 }
 
 #[async_trait]

@@ -38,7 +38,7 @@ impl Guard {
     /// Checks the input, then calls within the timeout. A panic of a tool is an error of its call.
     pub async fn call(&self, tool: &dyn Tool, context: &ToolContext, input: Value) -> GuardedOutput {
         let info = tool.info();
-        let input = match validate::validate(info, input) {
+        let input = match validate::validate(&info.name, tool.checked_schema(), input) {
             Ok(input) => input,
             Err(why) => return GuardedOutput::Error(why),
         };
@@ -76,8 +76,8 @@ impl Guard {
     }
 
     /// The input, if it is what the tool takes; else what is wrong with it, for the model to mend.
-    pub fn check(&self, info: &ToolInfo, input: Value) -> Result<Value, String> {
-        validate::validate(info, input)
+    pub fn check(&self, tool: &dyn Tool, input: Value) -> Result<Value, String> {
+        validate::validate(&tool.info().name, tool.checked_schema(), input)
     }
 
     /// The answer, no longer than a model can use, with a note of what was cut and how to get it.

@@ -21,7 +21,7 @@ pub struct ToolInfo {
     pub server: Option<String>,
     /// Written for a model.
     pub description: Arc<str>,
-    /// JSON schema of the input. Every run that has the tool shares it.
+    /// JSON schema of the input, as a model gets it. Every run that has the tool shares it.
     pub input_schema: Schema,
     pub effect: Effect,
     /// What a caller from outside needs to use it; `None`: agents only.
@@ -87,6 +87,12 @@ impl From<emergent_graph::Error> for ToolError {
 #[async_trait]
 pub trait Tool: Send + Sync {
     fn info(&self) -> &ToolInfo;
+
+    /// The schema that inputs are checked against. It may say more than the one that the tool is
+    /// offered with, such as the length of a text: a model would pay for that with every call.
+    fn checked_schema(&self) -> &Schema {
+        &self.info().input_schema
+    }
 
     /// How long a call may take; `None`: as long as any.
     fn timeout(&self) -> Option<Duration> {

@@ -72,7 +72,7 @@ async fn an_input_that_does_not_fit_is_told_what_would() {
         (
             "graph_traverse",
             json!({ "start_ids": ["Task/a"] }),
-            vec!["did you mean `startIds`?", "`startIds`: is required (The entities to start from; 1 to 100"],
+            vec!["did you mean `startIds`?", "`startIds`: is required (Ids or `Type/key`"],
         ),
         (
             "relationships_create",
@@ -85,7 +85,7 @@ async fn an_input_that_does_not_fit_is_told_what_would() {
         (
             "entities_delete",
             json!({ "id": "login" }),
-            vec![r#"`id`: "login" is not of the right form (The entity: its id (a UUID), or `Type/key`"#],
+            vec![r#"`id`: "login" is not of the right form (Id or `Type/key`"#],
         ),
         ("entities_query", json!({ "limit": 1000 }), vec!["`limit`: 1000 is more than the maximum of 100"]),
         (
@@ -195,12 +195,21 @@ fn every_tool_has_a_schema_and_a_description_to_go_by() {
     assert!(all.len() > 25);
     for tool in &all {
         let info = tool.info();
-        assert!(jsonschema::meta::is_valid(info.input_schema.as_value()), "{}", info.name);
+        let (offered, checked) = (info.input_schema.as_value(), tool.checked_schema().as_value());
+        assert!(jsonschema::meta::is_valid(offered) && jsonschema::meta::is_valid(checked), "{}", info.name);
         assert!(info.description.len() > 60, "{}", info.name);
         assert!(info.server.is_none() && info.scope.is_some(), "{}", info.name);
-        check_schema(&info.name, info.input_schema.as_value());
-        for example in info.input_schema.as_value()["examples"].as_array().into_iter().flatten() {
-            let fits = jsonschema::validator_for(info.input_schema.as_value()).unwrap();
+        check_schema(&info.name, checked);
+        assert_eq!((&offered["type"], &offered["additionalProperties"]), (&json!("object"), &json!(false)));
+        for (name, property) in checked["properties"].as_object().unwrap() {
+            assert_eq!(
+                offered["properties"][name]["description"], property["description"],
+                "{}.{name}",
+                info.name
+            );
+        }
+        for example in checked["examples"].as_array().into_iter().flatten() {
+            let fits = jsonschema::validator_for(checked).unwrap();
             assert!(fits.is_valid(example), "the example of `{}` does not fit: {example}", info.name);
         }
     }

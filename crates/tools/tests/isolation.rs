@@ -158,7 +158,7 @@ both_engines! {
         let before = everything(&there).await;
         for tool in builtin::tools() {
             let info = tool.info();
-            let inputs = hoard.inputs(&info.name, info.input_schema.as_value());
+            let inputs = hoard.inputs(&info.name, tool.checked_schema().as_value());
             let mut works_there = 0;
             for input in &inputs {
                 // The same call from inside, undone: it shows that the names are right.

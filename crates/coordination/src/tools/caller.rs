@@ -1,4 +1,4 @@
-//! Who calls a tool, which workflow that means, and how a task is named.
+//! The run that calls a tool, the workflow that the call is about, and how an input names a task.
 
 use emergent_domain::{
     ids::{ObjectId, ProjectId, RunId, WorkflowId},
@@ -9,10 +9,10 @@ use emergent_domain::{
 };
 use emergent_graph::{Error, Result};
 use emergent_store::{Tx, objects, runs, tasks, workflows};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-/// A call's place among workflows.
+/// The run that calls a tool, and its workflow link.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Caller {
     pub run: Option<RunId>,
@@ -28,7 +28,7 @@ impl Caller {
         Ok(Self { run, duty: found.map(|run| run.workflow_link).unwrap_or_default() })
     }
 
-    /// The workflow a call means: the one it names, the run's own, or the one the run started.
+    /// The workflow of a call: the one it names, the run's own, or the one the run started.
     pub fn workflow(
         &self,
         tx: &mut Tx<'_>,
@@ -51,22 +51,13 @@ pub(super) fn not_found(what: &'static str, id: impl ToString) -> Error {
     Error::NotFound { what, id: id.to_string() }
 }
 
-/// How an input names a task.
-#[derive(Debug, Clone, Deserialize)]
+/// How an input names a task: by its key in the workflow, or by its id.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub(super) struct TaskRef(pub String);
+#[schemars(inline)]
+pub(super) struct TaskRef(#[schemars(length(min = 1, max = 700))] pub String);
 
 impl TaskRef {
-    pub fn schema(what: &str) -> Value {
-        json!({
-            "type": "string",
-            "description": format!("{what}: its key in the workflow, or its id (a UUID)."),
-            "minLength": 1,
-            "maxLength": 700,
-            "examples": ["implement"],
-        })
-    }
-
     pub fn resolve(
         &self,
         tx: &mut Tx<'_>,
@@ -103,8 +94,8 @@ impl TaskRef {
         Err(Error::Conflict { message: format!("this workflow has no task `{text}`{hint}") })
     }
 
-    /// The name in a workflow of the task that is meant. One that is not there stays as it is, to be
-    /// told with its place.
+    /// The key of the task in a workflow. A name that is not found is returned unchanged, so that the
+    /// check of the tasks reports it with its path.
     pub fn key_in_workflow(
         &self,
         tx: &mut Tx<'_>,

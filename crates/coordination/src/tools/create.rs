@@ -14,10 +14,10 @@ use emergent_tools::{
     Tool, ToolContext,
     builtin::{
         define::{CallResult, graph_change, refuse, write_tool},
-        schema,
-        view::FieldSelection,
+        input::{OneOf, Uuid},
     },
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -27,135 +27,84 @@ use super::{
 };
 use crate::create::{self, CreatedWorkflow, NewWorkflow, author_run, new_edge};
 
-/// Tasks of one call.
+/// The most tasks of one tool call.
 const MAX_TASKS_PER_CALL: usize = 200;
 
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
-    let several = |what: &str| {
-        json!({
-            "type": "array",
-            "description": what,
-            "items": schema::object(&["title"], task_schema()),
-            "minItems": 1,
-            "maxItems": MAX_TASKS_PER_CALL,
-        })
-    };
-    let mut create_input = schema::object(
-        &[],
-        schema::merge_properties(
-            task_schema(),
-            &[json!({
-                "tasks": several("Several tasks at once, instead of one; they may wait for one another by key."),
-                "workflowId": schema::uuid("A workflow to add them to, when it is not the one you work for"),
-                "workflow": schema::text("What a new workflow is for, when these tasks start one.", 4_000),
-            })],
-        ),
-    );
-    create_input["examples"] = json!([{ "tasks": [
-        { "key": "design", "title": "Design the tags", "kind": "design" },
-        { "key": "implement", "title": "Implement the tags", "kind": "implement", "blockedBy": ["design"] },
-        { "key": "test", "title": "Test the tags", "kind": "test", "verdict": "test", "blockedBy": ["implement"] },
-    ] }]);
-    let mut subtasks_input = schema::object(
-        &["tasks"],
-        json!({
-            "tasks": several("The parts, which are done side by side unless `blockedBy` says otherwise."),
-            "synthesis": schema::object(&["title"], task_schema()),
-            "blocksParent": {
-                "type": "boolean",
-                "description": "Whether what waits for your own task also waits for these (or for the synthesis, when \
-                                there is one).",
-                "default": false,
-            },
-        }),
-    );
-    subtasks_input["properties"]["synthesis"]["description"] =
-        json!("A task that puts the parts together; it waits for all of them.");
-    subtasks_input["examples"] = json!([{
-        "tasks": [{ "title": "Research tags in other tools" }, { "title": "Research how users sort" }],
-        "synthesis": { "title": "Compare what was found" },
-    }]);
     vec![
         write_tool(
             "tasks_create",
-            "Makes tasks for agents: one with `title`, or several in `tasks`, all or nothing. A dispatcher gives each to \
-             an agent as soon as everything it waits for (`blockedBy`) is completed; you need not wait. They join the \
-             workflow you work for; without one they start a workflow, and later calls of yours add to it. Returns \
-             `workflowId` and the `tasks` with `id` and `key`.",
-            create_input,
+            "Creates tasks for agents: give `title` and more of one, or several in `tasks`, all or nothing. The dispatcher starts \
+             each as soon as all of its `blockedBy` are completed; you need not wait. They are added to your workflow, or \
+             start one. Returns `workflowId`, and `tasks` with `id` and `key`.",
             create,
         ),
         write_tool(
             "create_subtasks",
-            "Splits your work: makes several tasks of your workflow that are done side by side, and on request a \
-             `synthesis` task that waits for all of them and puts them together. Returns `workflowId`, the `tasks`, and \
-             the `synthesis`.",
-            subtasks_input,
+            "Splits your work into tasks of your workflow that run in parallel, with an optional `synthesis` task that waits \
+             for all of them and combines the results. Returns `workflowId`, `tasks` and `synthesis`.",
             subtasks,
         ),
     ]
 }
 
-fn task_schema() -> Value {
-    let words = |values: &[&str], description: &str| json!({ "type": "string", "description": description, "enum": values });
-    let agents = |description: &str| {
-        json!({
-            "type": "array",
-            "description": description,
-            "items": { "type": "string", "minLength": 1, "maxLength": 128 },
-            "maxItems": 20,
-        })
-    };
-    let refs = |description: &str| json!({ "type": "array", "description": description, "items": TaskRef::schema("A task"), "maxItems": 200 });
-    let priorities: Vec<&str> = Priority::ALL.iter().map(|one| one.as_str()).collect();
-    let verdicts: Vec<&str> = VerdictKind::ALL.iter().map(|one| one.as_str()).collect();
-    json!({
-        "key": schema::text(
-            "A short name in the workflow, such as `implement`, by which others wait for it; made from the title when \
-             absent.",
-            64,
-        ),
-        "title": schema::text("What is to be done, in a few words.", 500),
-        "description": schema::text(
-            "Everything its agent needs to know: it sees this and what the tasks before it hand on, not your \
-             conversation.",
-            100_000,
-        ),
-        "kind": schema::text("A word for the kind of work: research, design, implement, test, review.", 64),
-        "tags": schema::labels("Words that help to choose an agent."),
-        "priority": words(&priorities, "`medium` when absent."),
-        "complexity": { "type": "integer", "description": "How hard it is.", "minimum": 1, "maximum": 10 },
-        "assignedAgent": schema::text("The agent that does it; chosen when absent.", 128),
-        "blockedBy": refs("Tasks that must be completed first."),
-        "requiresCollaboration": { "type": "boolean", "description": "Whether other agents discuss what comes of it." },
-        "collaborators": agents("The agents that discuss it; chosen when absent."),
-        "verdict": words(&verdicts, "`test` or `review` for a task that judges others and can send them back."),
-        "verifies": refs("With `verdict`: the tasks it judges; those in `blockedBy` when absent."),
-        "maxRetries": { "type": "integer", "description": "Attempts after the first; 2 when absent.", "minimum": 0, "maximum": 100 },
-    })
+/// One task of several.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TaskInput {
+    /// What to do, in a few words.
+    #[schemars(length(min = 1, max = 500))]
+    title: String,
+    #[serde(flatten)]
+    details: TaskDetails,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+/// What one task and each of several have in common.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct TaskInput {
+struct TaskDetails {
+    /// Short name in the workflow; default: from the title.
+    #[schemars(length(min = 1, max = 64))]
     key: Option<String>,
-    title: Option<String>,
+    /// All its agent needs to know; it does not see your conversation.
+    #[schemars(length(min = 1, max = 100_000))]
     description: Option<String>,
+    /// Such as research, design, implement, test, review.
+    #[schemars(length(min = 1, max = 64))]
     kind: Option<String>,
+    /// Words that help to choose an agent.
     #[serde(default)]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 128)))]
     tags: Vec<String>,
+    /// Default: medium.
+    #[schemars(with = "Option<OneOf<Priority>>")]
     priority: Option<Priority>,
+    /// How hard it is.
+    #[schemars(range(min = 1, max = 10))]
     complexity: Option<i64>,
+    /// Agent to do it; default: chosen.
+    #[schemars(length(min = 1, max = 128))]
     assigned_agent: Option<String>,
+    /// Keys or ids of tasks to complete first.
     #[serde(default)]
+    #[schemars(length(max = 200))]
     blocked_by: Vec<TaskRef>,
+    /// Other agents discuss its result.
     #[serde(default)]
     requires_collaboration: bool,
+    /// Agents that discuss it; default: chosen.
     #[serde(default)]
+    #[schemars(length(max = 20), inner(length(min = 1, max = 128)))]
     collaborators: Vec<String>,
+    /// For a task that judges others.
+    #[schemars(with = "Option<OneOf<VerdictKind>>")]
     verdict: Option<VerdictKind>,
+    /// Tasks it judges; default: `blockedBy`.
     #[serde(default)]
+    #[schemars(length(max = 200))]
     verifies: Vec<TaskRef>,
+    /// Retries after a failure; default: 2.
+    #[schemars(range(min = 0, max = 100))]
     max_retries: Option<i64>,
 }
 
@@ -167,32 +116,32 @@ impl TaskInput {
         workflow: Option<WorkflowId>,
         taken: &mut HashSet<String>,
     ) -> Result<NewTask> {
-        let title = self.title.clone().unwrap_or_default();
-        let key = self.key.clone().unwrap_or_else(|| unused_key(&title, taken));
+        let TaskInput { title, details } = self;
+        let key = details.key.clone().unwrap_or_else(|| unused_key(title, taken));
         taken.insert(key.clone());
         let mut keys = |refs: &[TaskRef]| -> Result<Vec<String>> {
             refs.iter().map(|one| one.key_in_workflow(tx, project, workflow)).collect()
         };
         Ok(NewTask {
             key,
-            title,
-            description: self.description.clone().unwrap_or_default(),
-            kind: self.kind.clone().unwrap_or_default(),
-            tags: self.tags.clone(),
-            priority: self.priority.unwrap_or_default(),
-            complexity: self.complexity,
-            assigned_agent: self.assigned_agent.clone(),
-            blocked_by: keys(&self.blocked_by)?,
-            requires_collaboration: self.requires_collaboration,
-            collaborators: self.collaborators.clone(),
-            verdict: self.verdict.unwrap_or_default(),
-            verifies: keys(&self.verifies)?,
-            max_retries: self.max_retries,
+            title: title.clone(),
+            description: details.description.clone().unwrap_or_default(),
+            kind: details.kind.clone().unwrap_or_default(),
+            tags: details.tags.clone(),
+            priority: details.priority.unwrap_or_default(),
+            complexity: details.complexity,
+            assigned_agent: details.assigned_agent.clone(),
+            blocked_by: keys(&details.blocked_by)?,
+            requires_collaboration: details.requires_collaboration,
+            collaborators: details.collaborators.clone(),
+            verdict: details.verdict.unwrap_or_default(),
+            verifies: keys(&details.verifies)?,
+            max_retries: details.max_retries,
         })
     }
 }
 
-/// A key made of a title that nobody has yet.
+/// A key made from a title, different from those taken.
 fn unused_key(title: &str, taken: &HashSet<String>) -> String {
     let mut key = String::new();
     for c in title.chars().flat_map(char::to_lowercase) {
@@ -216,7 +165,7 @@ fn new_tasks(
     workflow: Option<WorkflowId>,
     wanted: &[TaskInput],
 ) -> Result<Vec<NewTask>> {
-    let mut taken: HashSet<String> = wanted.iter().filter_map(|one| one.key.clone()).collect();
+    let mut taken: HashSet<String> = wanted.iter().filter_map(|task| task.details.key.clone()).collect();
     if let Some(workflow) = workflow {
         taken.extend(tasks::list_keys(tx, project, workflow)?.into_iter().map(|(key, _)| key));
     }
@@ -242,25 +191,38 @@ fn create_tasks(
     Ok((workflow.id, tasks))
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(example = json!({ "tasks": [
+    { "key": "build", "title": "Implement tags", "kind": "implement" },
+    { "title": "Test tags", "kind": "test", "verdict": "test", "blockedBy": ["build"] },
+] }))]
 struct CreateInput {
+    /// What to do, in a few words.
+    #[schemars(length(min = 1, max = 500))]
+    title: Option<String>,
     #[serde(flatten)]
-    one: TaskInput,
+    details: TaskDetails,
+    /// Several tasks, instead of one.
     #[serde(default)]
+    #[schemars(length(min = 1, max = MAX_TASKS_PER_CALL))]
     tasks: Vec<TaskInput>,
+    /// Workflow to add them to; default: yours.
+    #[schemars(with = "Option<Uuid>")]
     workflow_id: Option<WorkflowId>,
+    /// Purpose of the workflow that they start.
+    #[schemars(length(min = 1, max = 4_000))]
     workflow: Option<String>,
 }
 
 async fn create(_: ToolContext, input: CreateInput) -> CallResult {
-    let CreateInput { one, tasks: several, workflow_id, workflow: description } = input;
+    let CreateInput { title, details, tasks: several, workflow_id, workflow: description } = input;
     let alone = several.is_empty();
-    let wanted = match (one.title.is_some(), alone) {
-        (true, true) => vec![one],
-        (false, false) => several,
-        (false, true) => return Err(refuse("`title` is required, or several tasks in `tasks`")),
-        (true, false) => return Err(refuse("Give either one task or several in `tasks`, not both")),
+    let wanted = match (title, alone) {
+        (Some(title), true) => vec![TaskInput { title, details }],
+        (None, false) => several,
+        (None, true) => return Err(refuse("`title` is required, or several tasks in `tasks`")),
+        (Some(_), false) => return Err(refuse("Give either one task or several in `tasks`, not both")),
     };
     graph_change(move |tx, writer| {
         let project = writer.project.id;
@@ -279,7 +241,7 @@ async fn create(_: ToolContext, input: CreateInput) -> CallResult {
     })
 }
 
-/// What is wrong with the one task there is, told without a list that was not given.
+/// The error of a single task, without the index of a list that the input does not have.
 fn without_list_index(error: Error) -> Error {
     match error {
         Error::Invalid(mut invalid) => {
@@ -295,14 +257,23 @@ fn without_list_index(error: Error) -> Error {
 }
 
 fn view(made: &[Object]) -> Vec<Value> {
-    TaskFields::new(Some(FieldSelection::only(["key", "title", "status", "assignedAgent"]))).tasks(made)
+    TaskFields::only(["key", "title", "status", "assignedAgent"]).tasks(made)
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(example = json!({
+    "tasks": [{ "title": "Research tags in other tools" }, { "title": "Research how users sort" }],
+    "synthesis": { "title": "Compare the results" },
+}))]
 struct SubtasksInput {
+    /// The parts; they run in parallel unless `blockedBy` says otherwise.
+    #[schemars(length(min = 1, max = MAX_TASKS_PER_CALL))]
     tasks: Vec<TaskInput>,
+    /// Task that combines the results; fields as in `tasks`.
+    #[schemars(extend("described_in" = "tasks"))]
     synthesis: Option<TaskInput>,
+    /// Dependents of your own task also wait for these, or for the synthesis.
     #[serde(default)]
     blocks_parent: bool,
 }
@@ -329,7 +300,7 @@ async fn subtasks(_: ToolContext, input: SubtasksInput) -> CallResult {
         if let Some(parent) = parent.filter(|_| blocks_parent) {
             let waited_for = if last.is_empty() { of_parts } else { last };
             let (_, waiting) = tasks::neighbours(tx, project, parent)?;
-            // What has begun waits for nothing any more.
+            // A task that has started waits for nothing any more.
             let waiting = waiting.iter().filter(|one| Task::from_object(one).status == TaskStatus::Pending);
             let edges = waiting
                 .flat_map(|after| waited_for.iter().map(move |one| new_edge(BLOCKS_TYPE, one.id, after.id)));

@@ -10,42 +10,35 @@ use emergent_graph::Error;
 use emergent_store::{Tx, tasks};
 use emergent_tools::{
     Tool, ToolContext, ToolError,
-    builtin::{define::read_tool, schema, view::FieldSelection},
+    builtin::{define::read_tool, input::Uuid},
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     caller::{Caller, TaskRef},
-    view::{FIELDS, TaskFields},
+    view::{TaskFieldNames, TaskFields},
 };
 
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![read_tool(
         "tasks_dependencies",
-        "Shows what a task waits for and what waits for it. Returns the `task`, the tasks it is `blockedBy` and those it \
-         `blocks` directly, each with its status; `waitsFor`, the keys of those that are not completed yet; `canStart`; \
-         and in `waiting` how many tasks wait for it, directly or not.",
-        schema::object(
-            &[],
-            schema::merge_properties(
-                json!({
-                    "id": TaskRef::schema("The task; your own when absent"),
-                    "workflowId": schema::uuid("The workflow in which `id` is a key; yours when absent"),
-                }),
-                &[schema::fields_schema(FIELDS)],
-            ),
-        ),
+        "Shows what a task waits for and what waits for it. Returns `task`, the direct `blockedBy` and `blocks`, `waitsFor` (keys \
+         of blockers not completed), `canStart`, and `waiting`: how many tasks wait for it, directly or not.",
         dependencies,
     )]
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct DependenciesInput {
+    /// Task: key in the workflow, or id; default: your own.
     id: Option<TaskRef>,
+    /// Workflow of the key; default: yours.
+    #[schemars(with = "Option<Uuid>")]
     workflow_id: Option<WorkflowId>,
-    fields: Option<FieldSelection>,
+    fields: Option<TaskFieldNames>,
 }
 
 async fn dependencies(context: ToolContext, input: DependenciesInput) -> Result<Value, ToolError> {

@@ -18,11 +18,12 @@ use emergent_tools::{
     Tool, ToolContext, ToolError,
     builtin::{
         define::{CallResult, graph_change, read_tool, refuse, write_tool},
+        input::{OneOf, Words},
         reference::ObjectRef,
-        schema,
         view::FieldSelection,
     },
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -30,90 +31,34 @@ use super::caller::{Caller, TaskRef, not_found};
 use crate::create::{author_run, new_edge};
 
 const DISCUSSION_TYPE: &str = "Discussion";
-/// Entries of one answer; a discussion has fewer.
+/// The most entries in one answer; a discussion has fewer.
 const MAX_ENTRIES: usize = 500;
 
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
-    let kinds: Vec<&str> = DiscussionKind::ALL.iter().map(|kind| kind.as_str()).collect();
-    let mut start_schema = schema::object(
-        &["topic", "participants"],
-        json!({
-            "topic": schema::text("The question to be decided.", 2_000),
-            "kind": {
-                "type": "string",
-                "description": "How it goes; `consensus` when absent: everybody argues, then votes.",
-                "enum": kinds,
-            },
-            "participants": {
-                "type": "array",
-                "description": "Who takes part, each once: names of agents, or with a `role` (such as judge, proposer, \
-                                for, against) and the `weight` of its vote.",
-                "items": { "anyOf": [
-                    { "type": "string", "minLength": 1, "maxLength": 128 },
-                    schema::object(&["agent"], json!({
-                        "agent": schema::text("The agent.", 128),
-                        "role": schema::text("What it is in this discussion.", 64),
-                        "weight": { "type": "number", "description": "1 when absent.", "minimum": 0 },
-                    })),
-                ] },
-                "minItems": 2,
-                "maxItems": 20,
-            },
-            "context": schema::text("What everybody should know first.", 50_000),
-            "options": {
-                "type": "array",
-                "description": "What can be voted for; found by the participants when absent.",
-                "items": { "type": "string", "minLength": 1, "maxLength": 500 },
-                "maxItems": 50,
-            },
-            "criteria": {
-                "type": "array",
-                "description": "What a decision is measured by.",
-                "items": { "type": "string", "minLength": 1, "maxLength": 500 },
-                "maxItems": 20,
-            },
-            "rounds": { "type": "integer", "description": "How many rounds at most.", "minimum": 1, "maximum": 10 },
-            "task": TaskRef::schema("The task it is for; your own when absent"),
-        }),
-    );
-    start_schema["examples"] = json!([{
-        "topic": "Should tags be rows or a JSON list?", "kind": "consensus",
-        "participants": ["design-agent", "reviewer-agent"], "options": ["rows", "list"],
-    }]);
     vec![
         read_tool(
             "discussions_get",
-            "Reads a discussion: what it is about, who takes part, what was said in order, and what was decided. Returns \
-             `discussion`, with its `entries`.",
-            schema::object(
-                &[],
-                schema::merge_properties(
-                    json!({
-                        "id": schema::object_ref("The discussion; the newest one of the task when absent"),
-                        "task": TaskRef::schema("Without `id`: the task; your own when absent"),
-                    }),
-                    &[schema::fields_schema(
-                        "`topic`, `status`, `kind`, `participants`, `phase`, `consensusLevel`, `decision`, `escalation`, \
-                         `taskId`, `createdAt`, `entries`; `entries` can be long",
-                    )],
-                ),
-            ),
+            "Reads a discussion: topic, participants, entries in order, and the decision. Returns `discussion`, with its \
+             `entries`.",
             get,
         ),
         write_tool(
             "discussions_start",
-            "Starts a discussion between agents about the task you work at. They speak when your run has ended, and what \
-             is decided is handed on with your task; you need not wait. Returns the `discussion`.",
-            start_schema,
+            "Starts a discussion between agents about the task you work on. It begins when your run has ended, and its decision \
+             is passed on with your task; you need not wait. Returns the `discussion`.",
             start,
         ),
     ]
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct GetInput {
+    /// Discussion: id or `Type/key`; default: the task's newest.
     id: Option<ObjectRef>,
+    /// Key or id of the task, without `id`; default: your own.
     task: Option<TaskRef>,
+    /// Return only these fields, such as decision; default: all. `entries` can be long.
     #[serde(default)]
     fields: FieldSelection,
 }
@@ -165,7 +110,7 @@ fn resolve_task(
     Ok(Task::from_object(&task.resolve(tx, project, workflow)?))
 }
 
-/// What was said, in the order of saying.
+/// The entries of a discussion, in their order.
 fn entries(tx: &mut Tx<'_>, project: ProjectId, discussion: ObjectId) -> Result<Vec<Object>> {
     let types = ["has_entry".to_owned()];
     let page = Page::first(MAX_ENTRIES);
@@ -218,25 +163,70 @@ fn entry(entry: &Object) -> Value {
     Value::Object(shown.collect())
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = json!({
+    "topic": "Should tags be rows or a JSON list?",
+    "participants": ["design-agent", "reviewer-agent"],
+    "options": ["rows", "list"],
+}))]
 struct StartInput {
+    /// Question to decide.
+    #[schemars(length(min = 1, max = 2_000))]
     topic: String,
+    /// Default: consensus (all argue, then vote).
+    #[schemars(with = "Option<OneOf<DiscussionKind>>")]
     kind: Option<DiscussionKind>,
+    /// Names of agents, each once, or objects.
+    #[schemars(length(min = 2, max = 20))]
     participants: Vec<ParticipantInput>,
+    /// What all should know first.
+    #[schemars(length(min = 1, max = 50_000))]
     context: Option<String>,
+    /// What to vote for; default: found by the participants.
     #[serde(default)]
+    #[schemars(length(max = 50), inner(length(min = 1, max = 500)))]
     options: Vec<String>,
+    /// What a decision is measured by.
     #[serde(default)]
+    #[schemars(length(max = 20), inner(length(min = 1, max = 500)))]
     criteria: Vec<String>,
+    /// Most rounds.
+    #[schemars(range(min = 1, max = 10))]
     rounds: Option<i64>,
+    /// Key or id of the task; default: your own.
     task: Option<TaskRef>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum ParticipantInput {
-    Named(String),
-    Detailed(Participant),
+    Named(#[schemars(length(min = 1, max = 128))] String),
+    Detailed(ParticipantDetails),
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ParticipantDetails {
+    #[schemars(length(min = 1, max = 128))]
+    agent: String,
+    /// Such as judge, proposer, for, against.
+    #[schemars(length(min = 1, max = 64))]
+    role: Option<String>,
+    /// Weight of its vote.
+    #[serde(default = "default_weight")]
+    #[schemars(range(min = 0))]
+    weight: f64,
+}
+
+fn default_weight() -> f64 {
+    1.0
+}
+
+impl Words for DiscussionKind {
+    fn words() -> Vec<&'static str> {
+        Self::ALL.iter().map(|kind| kind.as_str()).collect()
+    }
 }
 
 async fn start(_: ToolContext, input: StartInput) -> CallResult {
@@ -246,7 +236,9 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
         .into_iter()
         .map(|who| match who {
             ParticipantInput::Named(name) => Participant::new(name),
-            ParticipantInput::Detailed(participant) => participant,
+            ParticipantInput::Detailed(ParticipantDetails { agent, role, weight }) => {
+                Participant { agent, weight, role }
+            }
         })
         .collect();
     settings.context = context.unwrap_or_default();
@@ -266,10 +258,10 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
                 format!("the task `{}` belongs to no workflow, and nobody would lead a discussion", task.key);
             return Err(Error::Conflict { message });
         };
-        // Held, so that the task does not come to its end meanwhile.
+        // Locks the workflow, so that the task does not end meanwhile.
         workflows::bump_revision(tx, project, workflow)?;
-        // Whoever is at it now is the one whose work is discussed. One who only speaks about it, or
-        // was called in, is of no attempt itself.
+        // The discussion is about the current attempt at the task. A run that only discusses the task
+        // is no attempt.
         let own = caller.duty.task == Some(task.id) && caller.duty.session.is_some();
         let run = if own { caller.run } else { task.run };
         let Some(run) = run.filter(|_| task.status == TaskStatus::InProgress) else {

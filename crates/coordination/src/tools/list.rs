@@ -21,78 +21,73 @@ use emergent_tools::{
     Tool, ToolContext, ToolError,
     builtin::{
         define::read_tool,
-        schema,
-        view::{FieldSelection, page_json},
+        input::{Count, OneOf, Paging, Uuid},
+        view::page_json,
     },
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     caller::Caller,
-    view::{FIELDS, TaskFields},
+    view::{TaskFieldNames, TaskFields},
 };
 
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
-    let statuses: Vec<&str> = TaskStatus::ALL.iter().map(|one| one.as_str()).collect();
-    let whose = || {
-        json!({
-            "workflowId": schema::uuid("Only tasks of this workflow; of yours when absent"),
-            "allWorkflows": {
-                "type": "boolean",
-                "description": "Tasks of every workflow of the project, and those of none. So it is anyway when you work \
-                                for no workflow.",
-                "default": false,
-            },
-        })
-    };
     vec![
         read_tool(
             "tasks_list",
-            "Lists tasks, newest first: what there is to do, who does it, and what came of it. For one task in full, name \
-             the parts you need in `fields`. Returns `tasks`, and `nextCursor` when there are more.",
-            schema::object(
-                &[],
-                schema::merge_properties(
-                    json!({
-                        "status": { "type": "string", "description": "Only tasks with this status.", "enum": statuses },
-                    }),
-                    &[whose(), schema::paging(20), schema::fields_schema(FIELDS)],
-                ),
-            ),
+            "Lists tasks with status, priority, agent and summary, newest first. Returns `tasks`.",
             list,
         ),
         read_tool(
             "tasks_available",
-            "Lists the tasks that can start now: pending, with everything they wait for completed. The most urgent come \
-             first, then those that most others wait for, then the oldest. Returns `tasks`, and how many there are in \
-             `total`.",
-            schema::object(
-                &[],
-                schema::merge_properties(
-                    json!({ "limit": schema::count("How many at most:", 1, 100, 20) }),
-                    &[whose(), schema::fields_schema(FIELDS)],
-                ),
-            ),
+            "Lists the tasks that can start now: pending, with all blockers completed. Most urgent first, then by how many \
+             tasks wait for it, then oldest. Returns `tasks` and their `total`.",
             available,
         ),
     ]
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ListInput {
+    /// Only tasks with this status.
+    #[schemars(with = "Option<OneOf<TaskStatus>>")]
     status: Option<TaskStatus>,
-    workflow_id: Option<WorkflowId>,
-    #[serde(default)]
-    all_workflows: bool,
-    limit: Option<i64>,
-    cursor: Option<String>,
-    fields: Option<FieldSelection>,
+    #[serde(flatten)]
+    workflow: WorkflowInput,
+    #[serde(flatten)]
+    paging: Paging,
+    fields: Option<TaskFieldNames>,
 }
 
-impl ListInput {
-    fn workflow(&self, tx: &mut Tx<'_>, context: &CallContext) -> Result<Option<WorkflowId>> {
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AvailableInput {
+    #[serde(flatten)]
+    workflow: WorkflowInput,
+    /// Number of tasks.
+    #[serde(default)]
+    limit: Count<20, 1, 100>,
+    fields: Option<TaskFieldNames>,
+}
+
+/// Whose tasks to list; flattened into an input.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct WorkflowInput {
+    /// Only this workflow; default: yours.
+    #[schemars(with = "Option<Uuid>")]
+    workflow_id: Option<WorkflowId>,
+    /// Tasks of all workflows and of none; default if you work for none.
+    #[serde(default)]
+    all_workflows: bool,
+}
+
+impl WorkflowInput {
+    fn resolve(&self, tx: &mut Tx<'_>, context: &CallContext) -> Result<Option<WorkflowId>> {
         if self.all_workflows {
             return Ok(None);
         }
@@ -101,7 +96,7 @@ impl ListInput {
     }
 }
 
-/// What of a call's context a read takes along.
+/// The part of a call's context that a read needs.
 #[derive(Clone, Copy)]
 struct CallContext {
     project: emergent_domain::ids::ProjectId,
@@ -115,29 +110,29 @@ impl From<&ToolContext> for CallContext {
 }
 
 async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
-    let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref()).map_err(Error::from)?;
+    let page = input.paging.page().map_err(Error::from)?;
     let asking = CallContext::from(&context);
     let read = move |tx: &mut Tx<'_>| {
-        let workflow = input.workflow(tx, &asking)?;
+        let workflow = input.workflow.resolve(tx, &asking)?;
         let which = TaskFilter { workflow, status: input.status, available: false };
-        Ok::<_, Error>((tasks::list(tx, asking.project, &which, &wanted)?, input.fields))
+        Ok::<_, Error>((tasks::list(tx, asking.project, &which, &page)?, input.fields))
     };
     let (found, fields) = context.graph.db().read(read).await?;
     Ok(page_json("tasks", TaskFields::new(fields).tasks(&found.items), found.next))
 }
 
-async fn available(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
-    let most = usize::try_from(input.limit.unwrap_or(20)).unwrap_or(20);
+async fn available(context: ToolContext, input: AvailableInput) -> Result<Value, ToolError> {
+    let limit = input.limit.get();
     let asking = CallContext::from(&context);
     let read = move |tx: &mut Tx<'_>| {
-        let workflow = input.workflow(tx, &asking)?;
+        let workflow = input.workflow.resolve(tx, &asking)?;
         let which = TaskFilter { workflow, status: None, available: true };
         let found = tasks::list(tx, asking.project, &which, &Page::first(MAX_TASKS))?.items;
         let ids: Vec<ObjectId> = found.iter().map(|one| one.id).collect();
         Ok::<_, Error>((sort_by_urgency(found, &tasks::reachable_blocks(tx, &ids)?), input.fields))
     };
     let (found, fields) = context.graph.db().snapshot(read).await?;
-    let shown = &found[..most.min(found.len())];
+    let shown = &found[..limit.min(found.len())];
     Ok(json!({ "tasks": TaskFields::new(fields).tasks(shown), "total": found.len() }))
 }
 

@@ -15,72 +15,62 @@ use emergent_tools::{
     Tool, ToolContext,
     builtin::{
         define::{CallResult, deserialize_nullable, graph_change, refuse, write_tool},
-        schema,
-        view::FieldSelection,
+        input::{OneOf, Uuid},
     },
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
     caller::{Caller, TaskRef},
-    view::{FIELDS, TaskFields},
+    view::{TaskFieldNames, TaskFields},
 };
 use crate::create::author_run;
 
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
-    let statuses: Vec<&str> = TaskStatus::ALL.iter().map(|one| one.as_str()).collect();
-    let priorities: Vec<&str> = Priority::ALL.iter().map(|one| one.as_str()).collect();
-    let mut input = schema::object(
-        &["id"],
-        schema::merge_properties(
-            json!({
-                "id": TaskRef::schema("The task"),
-                "workflowId": schema::uuid("The workflow in which `id` is a key; yours when absent"),
-                "status": {
-                    "type": "string",
-                    "description": "Another status. A task goes from pending to in_progress, completed or skipped, from \
-                                    in_progress to completed, failed, paused or back to pending.",
-                    "enum": statuses,
-                },
-                "summary": schema::text("What was done, in a few sentences.", 20_000),
-                "output": { "description": "What it hands on to the tasks that wait for it: a text or any JSON." },
-                "title": schema::text("Another title.", 500),
-                "description": schema::text("Another description.", 100_000),
-                "priority": { "type": "string", "description": "Another priority.", "enum": priorities },
-                "assignedAgent": schema::text_or_null("Another agent to do it; null lets one be chosen.", 128),
-                "expectedVersion": schema::expected_version(),
-            }),
-            &[schema::fields_schema(FIELDS)],
-        ),
-    );
-    input["examples"] =
-        json!([{ "id": "implement", "status": "completed", "summary": "Tags can be added and removed." }]);
     vec![write_tool(
         "tasks_update",
-        "Changes a task: its status, what came of it (`summary`, `output`), its words, who does it. To complete one, give \
-         `status: completed`. The task you were started for is completed by itself when you have given your last answer. \
-         Returns the `task`.",
-        input,
+        "Changes a task, for example completes it with `status: completed` and a `summary`. Your own task completes by itself \
+         when you give your last answer.",
         update,
     )]
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(example = json!({ "id": "implement", "status": "completed", "summary": "Tags can be added and removed." }))]
 struct UpdateInput {
+    /// Task: key in the workflow, or id.
     id: TaskRef,
+    /// Workflow of the key; default: yours.
+    #[schemars(with = "Option<Uuid>")]
     workflow_id: Option<WorkflowId>,
+    /// From pending to in_progress, completed or skipped; from in_progress to completed, failed, paused or pending.
+    #[schemars(with = "Option<OneOf<TaskStatus>>")]
     status: Option<TaskStatus>,
+    /// What was done, in a few sentences.
+    #[schemars(length(min = 1, max = 20_000))]
     summary: Option<String>,
+    /// Result for the tasks that wait for it: text or JSON.
     output: Option<Value>,
+    /// New title.
+    #[schemars(length(min = 1, max = 500))]
     title: Option<String>,
+    /// New description.
+    #[schemars(length(min = 1, max = 100_000))]
     description: Option<String>,
+    /// New priority.
+    #[schemars(with = "Option<OneOf<Priority>>")]
     priority: Option<Priority>,
+    /// Agent to do it. Null lets one be chosen.
     #[serde(default, deserialize_with = "deserialize_nullable")]
+    #[schemars(length(min = 1, max = 128), extend("nullable" = true))]
     assigned_agent: Option<Option<String>>,
+    /// Fails if this is not its version.
+    #[schemars(range(min = 1))]
     expected_version: Option<i64>,
-    fields: Option<FieldSelection>,
+    fields: Option<TaskFieldNames>,
 }
 
 impl UpdateInput {
@@ -127,7 +117,7 @@ async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
                 );
             }
         }
-        // The workflow before its task, as its dispatcher holds them.
+        // The workflow is locked before its task, in the same order as its dispatcher locks them.
         if let Some(workflow) = task.workflow {
             workflows::bump_revision(tx, project, workflow)?;
         }

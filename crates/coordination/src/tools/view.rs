@@ -1,15 +1,38 @@
-//! What answers show of tasks.
+//! How answers show tasks, limited to the requested fields.
+
+use std::borrow::Cow;
 
 use emergent_domain::{object::Object, task::Task};
 use emergent_tools::builtin::view::FieldSelection;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub(super) const FIELDS: &str = "`key`, `title`, `description`, `kind`, `tags`, `status`, `priority`, `complexity`, \
-     `assignedAgent`, `requiresCollaboration`, `collaborators`, `retryCount`, `maxRetries`, `failureContext`, `verdict`, \
-     `verifies`, `runId`, `summary`, `output`, `workflowId`, `version`, `createdAt`. Absent: what is needed to choose one, \
-     without `description`, `failureContext` and `output`";
+/// `fields` of an input: which fields of a task the answer shows.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(transparent)]
+pub(super) struct TaskFieldNames(pub FieldSelection);
 
-/// What is shown of a task in a list, unless more is asked for.
+impl JsonSchema for TaskFieldNames {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "TaskFieldNames".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "array",
+            "items": { "type": "string" },
+            "description": "Return only these; default: without description, tags, complexity, collaborators, failureContext, \
+                            verdict, verifies, runId, output.",
+        })
+    }
+}
+
+/// The fields that a list shows unless an input requests others.
 fn default_fields() -> FieldSelection {
     FieldSelection::only([
         "key",
@@ -24,12 +47,17 @@ fn default_fields() -> FieldSelection {
     ])
 }
 
-/// As much of tasks as was asked for.
+/// Shows tasks with some of their fields.
 pub(super) struct TaskFields(FieldSelection);
 
 impl TaskFields {
-    pub fn new(fields: Option<FieldSelection>) -> Self {
-        Self(fields.unwrap_or_else(default_fields))
+    /// The requested fields, or those that a list shows by default.
+    pub fn new(fields: Option<TaskFieldNames>) -> Self {
+        Self(fields.map_or_else(default_fields, |names| names.0))
+    }
+
+    pub fn only<const N: usize>(names: [&str; N]) -> Self {
+        Self(FieldSelection::only(names))
     }
 
     pub fn task(&self, object: &Object) -> Value {

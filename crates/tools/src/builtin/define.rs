@@ -1,43 +1,40 @@
-//! How a built-in tool is put together: what it is called and takes, and the function that does it.
+//! Defines a built-in tool from its name, its description and the function that does its work. The
+//! function's input type gives the schema.
 
 use std::{marker::PhantomData, sync::Arc};
 
 use async_trait::async_trait;
 pub use emergent_domain::patch::nullable as deserialize_nullable;
-use emergent_domain::token::Scope;
+use emergent_domain::{json::Schema, token::Scope};
 use emergent_graph::WriteContext;
 use emergent_store::Tx;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::schema::{input_schema, offered_schema};
 use crate::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
 
 pub type CallResult = Result<ToolOutput, ToolError>;
 
 /// A tool that reads the graph.
-pub fn read_tool<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
+pub fn read_tool<I, F, A>(name: &str, description: &str, call: F) -> Arc<dyn Tool>
 where
-    I: DeserializeOwned + 'static,
+    I: DeserializeOwned + JsonSchema + 'static,
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Value, ToolError>> + Send + 'static,
 {
-    read_tool_with_scope(Scope::GraphRead, name, description, schema, call)
+    read_tool_with_scope(Scope::GraphRead, name, description, call)
 }
 
-/// A tool that reads what a scope opens.
-pub fn read_tool_with_scope<I, F, A>(
-    scope: Scope,
-    name: &str,
-    description: &str,
-    schema: Value,
-    call: F,
-) -> Arc<dyn Tool>
+/// A tool that reads, and needs this scope.
+pub fn read_tool_with_scope<I, F, A>(scope: Scope, name: &str, description: &str, call: F) -> Arc<dyn Tool>
 where
-    I: DeserializeOwned + 'static,
+    I: DeserializeOwned + JsonSchema + 'static,
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Value, ToolError>> + Send + 'static,
 {
-    let info = tool_info(name, description, schema, Effect::Reads, scope);
+    let info = tool_info::<I>(name, description, Effect::Reads, scope);
     define(info, move |context, input| {
         let answer = call(context, input);
         async move { answer.await.map(ToolOutput::Answer) }
@@ -45,33 +42,33 @@ where
 }
 
 /// A tool that prepares a change of the graph.
-pub fn write_tool<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
+pub fn write_tool<I, F, A>(name: &str, description: &str, call: F) -> Arc<dyn Tool>
 where
-    I: DeserializeOwned + 'static,
+    I: DeserializeOwned + JsonSchema + 'static,
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
     A: Future<Output = CallResult> + Send + 'static,
 {
     let effect = Effect::Writes { destructive: false };
-    define(tool_info(name, description, schema, effect, Scope::GraphWrite), call)
+    define(tool_info::<I>(name, description, effect, Scope::GraphWrite), call)
 }
 
-/// As [`writes`], for what takes something away.
-pub fn destructive_tool<I, F, A>(name: &str, description: &str, schema: Value, call: F) -> Arc<dyn Tool>
+/// As [`write_tool`], for a tool that deletes something.
+pub fn destructive_tool<I, F, A>(name: &str, description: &str, call: F) -> Arc<dyn Tool>
 where
-    I: DeserializeOwned + 'static,
+    I: DeserializeOwned + JsonSchema + 'static,
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
     A: Future<Output = CallResult> + Send + 'static,
 {
     let effect = Effect::Writes { destructive: true };
-    define(tool_info(name, description, schema, effect, Scope::GraphWrite), call)
+    define(tool_info::<I>(name, description, effect, Scope::GraphWrite), call)
 }
 
-fn tool_info(name: &str, description: &str, schema: Value, effect: Effect, scope: Scope) -> ToolInfo {
+fn tool_info<I: JsonSchema>(name: &str, description: &str, effect: Effect, scope: Scope) -> ToolInfo {
     ToolInfo {
         name: name.to_owned(),
         server: None,
         description: description.into(),
-        input_schema: schema.into(),
+        input_schema: offered_schema::<I>().into(),
         effect,
         scope: Some(scope),
     }
@@ -79,11 +76,12 @@ fn tool_info(name: &str, description: &str, schema: Value, effect: Effect, scope
 
 fn define<I, F, A>(info: ToolInfo, call: F) -> Arc<dyn Tool>
 where
-    I: DeserializeOwned + 'static,
+    I: DeserializeOwned + JsonSchema + 'static,
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
     A: Future<Output = CallResult> + Send + 'static,
 {
-    Arc::new(Builtin { info, call, input: PhantomData::<fn(I)> })
+    let checked_schema = input_schema::<I>().into();
+    Arc::new(Builtin { info, checked_schema, call, input: PhantomData::<fn(I)> })
 }
 
 /// A change for the caller's transaction.
@@ -93,12 +91,25 @@ pub fn graph_change(
     Ok(ToolOutput::Change(Box::new(work)))
 }
 
-pub fn refuse(why: impl Into<String>) -> ToolError {
-    ToolError::Refused(why.into())
+pub fn refuse(reason: impl Into<String>) -> ToolError {
+    ToolError::Refused(reason.into())
+}
+
+/// Parses an input that the guard has checked against the schema. What the schema cannot express
+/// is refused here, with the path of the field.
+pub fn parse_input<I: DeserializeOwned>(tool: &str, input: Value) -> Result<I, ToolError> {
+    serde_path_to_error::deserialize(input).map_err(|error| {
+        let reason = match error.path().to_string() {
+            path if path == "." => error.inner().to_string(),
+            path => format!("`{path}`: {}", error.inner()),
+        };
+        refuse(format!("The input of `{tool}` does not fit: {reason}"))
+    })
 }
 
 struct Builtin<I, F> {
     info: ToolInfo,
+    checked_schema: Schema,
     call: F,
     input: PhantomData<fn(I)>,
 }
@@ -106,7 +117,7 @@ struct Builtin<I, F> {
 #[async_trait]
 impl<I, F, A> Tool for Builtin<I, F>
 where
-    I: DeserializeOwned + 'static,
+    I: DeserializeOwned + JsonSchema + 'static,
     F: Fn(ToolContext, I) -> A + Send + Sync + 'static,
     A: Future<Output = CallResult> + Send + 'static,
 {
@@ -114,10 +125,12 @@ where
         &self.info
     }
 
+    fn checked_schema(&self) -> &Schema {
+        &self.checked_schema
+    }
+
     async fn call(&self, context: &ToolContext, input: Value) -> CallResult {
-        // The schema has said most of it; what is left are rules it cannot say.
-        let input = serde_json::from_value(input)
-            .map_err(|error| refuse(format!("The input of `{}` does not fit: {error}", self.info.name)))?;
+        let input = parse_input(&self.info.name, input)?;
         (self.call)(context.clone(), input).await
     }
 }

@@ -1,21 +1,21 @@
-//! Documents: texts that were read, and the passages a search finds in them.
+//! Documents, and the passages that a search finds in them.
 
 use std::{collections::HashMap, sync::Arc};
 
 use emergent_domain::{
-    cursor::Page,
     document::{Chunk, NewDocument},
     ids::DocumentId,
     query::{Hit, SearchMode},
 };
 use emergent_graph::{Error, documents};
 use emergent_store::{Tx, documents as rows};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
     define::{CallResult, graph_change, read_tool, refuse, write_tool},
-    schema,
+    input::{Count, OneOf, Paging, Uuid, Words},
     search::{add_embedding_notice, hit_json},
     view::{FieldSelection, page_json},
 };
@@ -23,110 +23,68 @@ use crate::{Tool, ToolContext, ToolError};
 
 mod chunks;
 
-const FIELDS: &str = "`title`, `mimeType`, `sourceUrl`, `metadata`, `textBytes`, `chunkCount`, `createdAt`";
 const DEFAULT_PART_BYTES: usize = 20_000;
-const MAX_CONTENT_BYTES: usize = 2_000_000;
+const MAX_CONTENT_CHARS: usize = 2_000_000;
 
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![
         read_tool(
             "documents_list",
-            "Lists the documents of this project, newest first. To find something in them use documents_search. Returns \
-             `documents`, and `nextCursor` when there are more.",
-            schema::object(
-                &[],
-                schema::merge_properties(schema::paging(20), &[schema::fields_schema(FIELDS)]),
-            ),
+            "Lists the documents of this project, newest first; documents_search finds text in them. Returns `documents`.",
             list,
         ),
         read_tool(
             "documents_get",
-            "Reads a document: what is known about it, and its `text` from a place on. A long text comes in parts: go on \
-             with `offset` set to `nextOffset`. The `start` of a passage that documents_search found is such a place.",
-            schema::object(
-                &["id"],
-                schema::merge_properties(
-                    json!({
-                        "id": schema::uuid("The document's id"),
-                        "offset": { "type": "integer", "description": "The byte of the text to begin at; 0 when absent.", "minimum": 0 },
-                        "maxBytes": schema::count("How much text at most; 0 for none:", 0, 50_000, DEFAULT_PART_BYTES),
-                    }),
-                    &[schema::fields_schema(FIELDS)],
-                ),
-            ),
+            "Reads a document and its `text` from `offset` on. If `nextOffset` is returned, there is more text: continue \
+             there. `start` of a documents_search hit is an offset, too.",
             get,
         ),
         chunks::tool(),
         read_tool(
             "documents_search",
-            "Finds passages in documents by words and meaning. Use it to answer from sources. Returns `hits`, the best \
-             first, each with its `score` and the `chunk`: its `text`, `heading`, the document's `title` and \
-             `documentId`, and the offsets `start` and `end`.",
-            schema::object(
-                &["query"],
-                schema::merge_properties(
-                    json!({
-                        "query": schema::text("What to look for.", 2_500),
-                        "mode": {
-                            "type": "string",
-                            "description": "By words and meaning (when absent), by words only, or by meaning only.",
-                            "enum": ["hybrid", "text", "vector"],
-                        },
-                        "documentId": schema::uuid("Only in this document"),
-                        "limit": schema::count("How many passages at most:", 1, 100, 10),
-                    }),
-                    &[schema::fields_schema(
-                        "`documentId`, `title`, `heading`, `text`, `index`, `start`, `end`",
-                    )],
-                ),
-            ),
+            "Finds passages in documents by words and meaning, to answer from sources. Returns `hits`, best first, with \
+             `score` and `chunk`: `text`, `heading`, `title`, `documentId`, offsets `start` and `end`.",
             search,
         ),
         write_tool(
             "documents_create",
-            "Keeps a text as a document and makes it findable with documents_search. For things with properties use \
-             entities_create. The same content again returns the document that is there. Returns the `document`, and \
-             whether it was `created`.",
-            schema::object(
-                &["title", "content"],
-                json!({
-                    "title": schema::text("The title people find it by.", 1_024),
-                    "content": schema::text("The whole text: plain, Markdown or HTML.", MAX_CONTENT_BYTES),
-                    "mimeType": {
-                        "type": "string",
-                        "description": "What the content is; found out when absent.",
-                        "enum": ["text/markdown", "text/plain", "text/html"],
-                    },
-                    "sourceUrl": schema::text("Where it comes from.", 4_096),
-                    "metadata": { "type": "object", "description": "Anything else to know about it." },
-                }),
-            ),
+            "Stores a text as a document that documents_search finds; use entities_create for things with properties. The \
+             same content again returns the existing document. Returns `document` and `created`.",
             create,
         ),
     ]
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ListInput {
-    limit: Option<i64>,
-    cursor: Option<String>,
+    #[serde(flatten)]
+    paging: Paging,
+    /// Return only these fields, such as title; default: all.
     #[serde(default)]
     fields: FieldSelection,
 }
 
 async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
-    let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref()).map_err(Error::from)?;
-    let found = context.graph.list_documents(context.project, wanted).await?;
+    let page = input.paging.page().map_err(Error::from)?;
+    let found = context.graph.list_documents(context.project, page).await?;
     let documents = found.items.iter().map(|document| input.fields.document_json(document)).collect();
     Ok(page_json("documents", documents, found.next))
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct GetInput {
+    /// Id of the document.
+    #[schemars(with = "Uuid")]
     id: DocumentId,
-    offset: Option<usize>,
-    max_bytes: Option<usize>,
+    /// Byte of the text to start at.
+    #[serde(default)]
+    offset: usize,
+    /// Most bytes of text to return; 0 for none.
+    #[serde(default)]
+    max_bytes: Count<DEFAULT_PART_BYTES, 0, 50_000>,
+    /// Return only these fields, such as title; default: all.
     #[serde(default)]
     fields: FieldSelection,
 }
@@ -135,19 +93,19 @@ async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> 
     let (project, id) = (context.project, input.id);
     let document = context.graph.get_document(project, id).await?;
     let mut answer = json!({ "document": input.fields.document_json(&document) });
-    let most = input.max_bytes.unwrap_or(DEFAULT_PART_BYTES);
-    if most == 0 {
+    let max_bytes = input.max_bytes.get();
+    if max_bytes == 0 {
         return Ok(answer);
     }
     let text = context.graph.document_text(project, id).await?;
-    let offset = input.offset.unwrap_or(0);
+    let offset = input.offset;
     if offset > text.len() {
         return Err(refuse(format!("`offset`: {offset} is past the end, the text has {} bytes", text.len())));
     }
     let start = text.floor_char_boundary(offset);
-    let mut end = text.floor_char_boundary(start.saturating_add(most));
+    let mut end = text.floor_char_boundary(start.saturating_add(max_bytes));
     if end == start && start < text.len() {
-        // Room for less than a character would never get on.
+        // A limit below the size of the next character would return the same offset for ever.
         end = text.ceil_char_boundary(start + 1);
     }
     answer["text"] = Value::from(&text[start..end]);
@@ -158,14 +116,23 @@ async fn get(context: ToolContext, input: GetInput) -> Result<Value, ToolError> 
     Ok(answer)
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct SearchInput {
+    /// What to search for.
+    #[schemars(length(min = 1, max = 2_500))]
     query: String,
+    /// `text`: by words; `vector`: by meaning.
     #[serde(default)]
+    #[schemars(with = "OneOf<SearchMode>")]
     mode: SearchMode,
+    /// Only in this document.
+    #[schemars(with = "Option<Uuid>")]
     document_id: Option<DocumentId>,
-    limit: Option<usize>,
+    /// Number of hits.
+    #[serde(default)]
+    limit: Count<10, 1, 100>,
+    /// Return only these fields, such as text; default: all.
     #[serde(default)]
     fields: FieldSelection,
 }
@@ -176,7 +143,7 @@ async fn search(context: ToolContext, input: SearchInput) -> Result<Value, ToolE
     if let Some(id) = document_id {
         graph.get_document(project, id).await?;
     }
-    let found = graph.search_chunks(project, &query, mode, limit.unwrap_or(10), document_id).await?;
+    let found = graph.search_chunks(project, &query, mode, limit.get(), document_id).await?;
     let ids: Vec<DocumentId> = found.hits.iter().map(|hit| hit.item.document).collect();
     let titles = graph.db().read(move |tx| load_titles(tx, project, ids)).await?;
     let view = |hit: &Hit<Chunk>| {
@@ -197,7 +164,7 @@ async fn search(context: ToolContext, input: SearchInput) -> Result<Value, ToolE
     Ok(add_embedding_notice(json!({ "hits": hits }), found.embedding, mode))
 }
 
-/// A passage is cited by the document it stands in.
+/// The titles of these documents, for citing their passages.
 fn load_titles(
     tx: &mut Tx<'_>,
     project: emergent_domain::ids::ProjectId,
@@ -214,15 +181,33 @@ fn load_titles(
     Ok(titles)
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct CreateInput {
+    /// Title of the document.
+    #[schemars(length(min = 1, max = 1_024))]
     title: String,
+    /// The whole text.
+    #[schemars(length(min = 1, max = MAX_CONTENT_CHARS))]
     content: String,
+    /// Detected when absent.
+    #[schemars(with = "Option<OneOf<TextFormat>>")]
     mime_type: Option<String>,
+    /// Where it comes from.
+    #[schemars(length(min = 1, max = 4_096))]
     source_url: Option<String>,
+    /// Anything else about it.
     #[serde(default)]
     metadata: Map<String, Value>,
+}
+
+/// The formats that a document can be created in from a tool.
+struct TextFormat;
+
+impl Words for TextFormat {
+    fn words() -> Vec<&'static str> {
+        vec!["text/markdown", "text/plain", "text/html"]
+    }
 }
 
 async fn create(context: ToolContext, input: CreateInput) -> CallResult {

@@ -1,9 +1,9 @@
-//! The tools that every project has: one file for each family.
+//! The tools that every project has, with one file for each group of them.
 //!
-//! `define`, `schema`, `view` and `reference` are what they are put together from; tools of other
-//! crates use them, too.
+//! `define`, `input`, `reference`, `schema` and `view` are shared by all tools, also by those of
+//! other crates.
 //!
-//! Answers are objects in camelCase. Wherever an object is named, its id or `Type/key` will do.
+//! Answers are objects in camelCase. An input names an object by its id or as `Type/key`.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use crate::Tool;
 pub mod define;
 mod documents;
 mod entities;
+pub mod input;
 mod packs;
 mod project;
 pub mod reference;

@@ -1,100 +1,43 @@
-//! Template packs: what describes a project's types.
+//! Template packs, which describe the types of a project.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use emergent_domain::{
     cursor::Page,
     ids::{PackId, ProjectId},
-    pack::TemplatePack,
+    pack::{EndTypes, RelationshipTypeSchema, TemplatePack},
 };
 use emergent_graph::{Error, StoredPack, packs};
 use emergent_store::{Tx, packs as rows};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     define::{CallResult, graph_change, read_tool, write_tool},
-    schema,
+    input::Paging,
     view::{FieldSelection, page_json},
 };
 use crate::{Tool, ToolContext, ToolError};
 
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
-    let relationship = schema::object(
-        &["from", "to"],
-        json!({
-            "from": { "description": "The entity type it starts from, a list of them, or \"*\" for any.", "examples": ["Task"] },
-            "to": { "description": "The entity type it leads to, a list of them, or \"*\" for any.", "examples": ["Task"] },
-            "properties": { "type": "object", "description": "A JSON schema of its properties." },
-            "description": schema::text("What the relationship means.", 4_000),
-        }),
-    );
-    let mut create_input = schema::object(
-        &["name", "version"],
-        json!({
-            "name": schema::text("The pack's name.", 128),
-            "version": schema::text("A semantic version, such as 1.0.0. A change is a new version.", 128),
-            "description": schema::text("What the pack is for.", 4_000),
-            "objectTypeSchemas": {
-                "type": "object",
-                "description": "For each entity type, a JSON schema of its properties.",
-            },
-            "relationshipTypeSchemas": {
-                "type": "object",
-                "description": "For each relationship type, what it joins.",
-                "additionalProperties": relationship,
-            },
-            "uiConfigs": { "type": "object", "description": "Hints for showing the types." },
-            "extractionPrompts": { "type": "object", "description": "Prompts for finding such entities in texts." },
-        }),
-    );
-    create_input["examples"] = json!([{
-        "name": "tickets",
-        "version": "1.0.0",
-        "objectTypeSchemas": {
-            "Ticket": { "type": "object", "properties": { "title": { "type": "string" } }, "required": ["title"] },
-        },
-        "relationshipTypeSchemas": { "blocks": { "from": "Ticket", "to": "Ticket" } },
-    }]);
     vec![
         read_tool(
             "schema_packs_list",
-            "Lists the template packs of this project, newest first: each describes types of entities and relationships, \
-             and takes effect while it is `assigned`. Returns `packs`, and `nextCursor` when there are more.",
-            schema::object(
-                &[],
-                schema::merge_properties(
-                    schema::paging(20),
-                    &[schema::fields_schema(
-                        "`name`, `version`, `description`, `assigned`, `builtin`, `objectTypes`, \
-                         `relationshipTypes`, `createdAt`",
-                    )],
-                ),
-            ),
+            "Lists the template packs of this project, newest first. A pack describes types, and is in effect while \
+             `assigned`. Returns `packs`.",
             list,
         ),
         write_tool(
             "schema_pack_create",
-            "Keeps a new template pack, or a new version of one: types of entities with JSON schemas of their properties, \
-             and types of relationships with what they join. It describes nothing until schema_pack_assign assigns it. \
-             Returns the `pack`.",
-            create_input,
+            "Stores a template pack or a new version of one: JSON schemas of entity types, and what relationship types \
+             connect. It has no effect until schema_pack_assign.",
             create,
         ),
         write_tool(
             "schema_pack_assign",
-            "Makes a template pack count in this project, in place of any other version of it: from then on what it \
-             describes is checked on every write. What is in the graph already stays. Returns the `pack`.",
-            schema::object(
-                &["id"],
-                json!({ "id": {
-                    "type": "string",
-                    "description": "The pack: its id (a UUID), `name@version`, or its name for the newest version.",
-                    "minLength": 1,
-                    "maxLength": 300,
-                    "examples": ["tickets@1.0.0"],
-                }}),
-            ),
+            "Puts a template pack into effect in place of its other versions: from then on it validates every write. \
+             Existing entities stay.",
             assign,
         ),
     ]
@@ -115,17 +58,19 @@ fn pack_json(pack: &StoredPack, fields: &FieldSelection) -> Value {
     }))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ListInput {
-    limit: Option<i64>,
-    cursor: Option<String>,
+    #[serde(flatten)]
+    paging: Paging,
+    /// Return only these fields, such as name; default: all.
     #[serde(default)]
     fields: FieldSelection,
 }
 
 async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
-    let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref()).map_err(Error::from)?;
-    let found = context.graph.list_packs(context.project, wanted).await?;
+    let page = input.paging.page().map_err(Error::from)?;
+    let found = context.graph.list_packs(context.project, page).await?;
     Ok(page_json(
         "packs",
         found.items.iter().map(|pack| pack_json(pack, &input.fields)).collect(),
@@ -133,7 +78,89 @@ async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError
     ))
 }
 
-async fn create(_: ToolContext, pack: TemplatePack) -> CallResult {
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(example = json!({
+    "name": "tickets",
+    "version": "1.0.0",
+    "objectTypeSchemas": { "Ticket": { "type": "object", "properties": { "title": { "type": "string" } } } },
+    "relationshipTypeSchemas": { "blocks": { "from": "Ticket", "to": "Ticket" } },
+}))]
+struct CreateInput {
+    /// Name of the pack.
+    #[schemars(length(min = 1, max = 128))]
+    name: String,
+    /// Semantic version; every change needs a new one.
+    #[schemars(length(min = 1, max = 128))]
+    version: String,
+    /// What it is for.
+    #[schemars(length(min = 1, max = 4_000))]
+    description: Option<String>,
+    /// JSON schema of the properties, by entity type.
+    #[serde(default)]
+    #[schemars(with = "Map<String, Value>")]
+    object_type_schemas: BTreeMap<String, Value>,
+    /// What it connects, by relationship type.
+    #[serde(default)]
+    relationship_type_schemas: BTreeMap<String, RelationshipTypeInput>,
+    /// How user interfaces show the types.
+    ui_configs: Option<Map<String, Value>>,
+    /// Prompts that find such entities in texts.
+    extraction_prompts: Option<Map<String, Value>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RelationshipTypeInput {
+    /// Entity type, list of types, or "*".
+    #[schemars(with = "EndTypesSchema")]
+    from: EndTypes,
+    /// Entity type, list of types, or "*".
+    #[schemars(with = "EndTypesSchema")]
+    to: EndTypes,
+    /// JSON schema of its properties.
+    properties: Option<Map<String, Value>>,
+    /// What it means.
+    #[schemars(length(min = 1, max = 4_000))]
+    description: Option<String>,
+}
+
+/// The schema of [`EndTypes`].
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum EndTypesSchema {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl From<CreateInput> for TemplatePack {
+    fn from(input: CreateInput) -> Self {
+        let relationship = |(name, input): (String, RelationshipTypeInput)| {
+            let RelationshipTypeInput { from, to, properties, description } = input;
+            (
+                name,
+                RelationshipTypeSchema { from, to, properties: properties.map(Value::Object), description },
+            )
+        };
+        Self {
+            name: input.name,
+            version: input.version,
+            description: input.description,
+            object_type_schemas: input.object_type_schemas,
+            relationship_type_schemas: input
+                .relationship_type_schemas
+                .into_iter()
+                .map(relationship)
+                .collect(),
+            ui_configs: input.ui_configs.map(Value::Object),
+            extraction_prompts: input.extraction_prompts.map(Value::Object),
+        }
+    }
+}
+
+async fn create(_: ToolContext, input: CreateInput) -> CallResult {
+    let pack = TemplatePack::from(input);
     pack.check().map_err(Error::from)?;
     graph_change(move |tx, writer| {
         let made = packs::create(tx, writer.project.id, &pack, writer.now)?;
@@ -141,8 +168,12 @@ async fn create(_: ToolContext, pack: TemplatePack) -> CallResult {
     })
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "id": "tickets@1.0.0" }))]
 struct AssignInput {
+    /// Id, `name@version`, or name for the newest version.
+    #[schemars(length(min = 1, max = 300))]
     id: String,
 }
 

@@ -1,15 +1,14 @@
-//! `project_info`: where an agent finds itself.
+//! `project_info`: which project an agent works in, and what it contains.
 
 use std::sync::Arc;
 
 use emergent_graph::Error;
 use emergent_store::{Tx, counts, packs};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     define::read_tool,
-    schema,
+    input::NoInput,
     types::{get_project, pack_names},
 };
 use crate::{Tool, ToolContext, ToolError};
@@ -17,15 +16,11 @@ use crate::{Tool, ToolContext, ToolError};
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![read_tool(
         "project_info",
-        "Tells what project you work in and what it holds: its name, how many entities there are by type, relationships \
-         by type, documents, the assigned template packs, and how far embeddings are. Use it first to get an overview.",
-        schema::object(&[], json!({})),
+        "Describes this project: name, number of entities and relationships by type, documents, assigned template packs, \
+         embedding progress. Call it first for an overview.",
         info,
     )]
 }
-
-#[derive(Deserialize)]
-struct NoInput {}
 
 async fn info(context: ToolContext, _: NoInput) -> Result<Value, ToolError> {
     let id = context.project;

@@ -1,10 +1,10 @@
-//! Looking back at runs: which there were, how they ended, what was said and done in one.
+//! Tools that read past and current runs: their status, results and messages.
 
 use std::sync::Arc;
 
 use emergent_domain::{
     chat::join_text,
-    cursor::{Page, ResultPage},
+    cursor::ResultPage,
     ids::{AgentId, ProjectId, RunId},
     run::{MessageRole, Run, RunStatus},
     run_event::MessageContent,
@@ -19,102 +19,68 @@ use emergent_store::{
         timeline::{self, MessageFilter, TimelineItem},
     },
 };
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     define::{read_tool_with_scope, refuse},
-    schema,
+    input::{OneOf, Paging, Uuid},
     view::{FieldSelection, page_json},
 };
 use crate::{Tool, ToolContext, ToolError};
 
-const FIELDS: &str = "`agent`, `agentId`, `status`, `reason`, `origin`, `parentRunId`, `resumedFrom`, `depth`, `model`, \
-                      `steps`, `summary`, `error`, `tokens`, `costUsd`, `children`, `createdAt`, `startedAt`, \
-                      `completedAt`, `durationMs`";
-
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
-    let statuses: Vec<&str> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
-    let id = || schema::uuid("The run's id; your own run when absent");
     vec![
         read_tool_with_scope(
             Scope::AdminRead,
             "runs_list",
-            "Lists runs of agents in this project, newest first: which agent, how it ended, and its summary. Use it to \
-             see what was done before. Returns `runs`, and `nextCursor` when there are more.",
-            schema::object(
-                &[],
-                schema::merge_properties(
-                    json!({
-                        "agent": schema::text("Only runs of this agent: its name or its id.", 128),
-                        "status": { "type": "string", "description": "Only runs with this status.", "enum": statuses },
-                        "parentId": schema::uuid("Only runs that this run started"),
-                    }),
-                    &[schema::paging(20), schema::fields_schema(FIELDS)],
-                ),
-            ),
+            "Lists runs of agents in this project, newest first, with their result: what was done before. Returns `runs`.",
             list,
         ),
         read_tool_with_scope(
             Scope::AdminRead,
             "runs_get",
-            "Shows one run: its agent, status and reason, summary, steps, tokens, and how often it called which tool. \
-             For what was said in it use runs_messages. Returns `run`.",
-            schema::object(
-                &[],
-                schema::merge_properties(json!({ "id": id() }), &[schema::fields_schema(FIELDS)]),
-            ),
+            "Shows one run: agent, status, reason, summary, steps, tokens, and its tool calls by tool. runs_messages has the \
+             conversation.",
             get,
         ),
         read_tool_with_scope(
             Scope::AdminRead,
             "runs_messages",
-            "Reads the conversation of a run, the oldest first: what was asked, what the agent said and called, and what \
-             the tools answered. Returns `messages`, and `nextCursor` when there are more.",
-            schema::object(
-                &[],
-                schema::merge_properties(
-                    json!({
-                        "id": id(),
-                        "role": {
-                            "type": "string",
-                            "description": "Only these: what was asked, what the agent said, or what tools answered.",
-                            "enum": ["user", "assistant", "tool_result"],
-                        },
-                        "step": { "type": "integer", "description": "Only of this step.", "minimum": 0 },
-                    }),
-                    &[
-                        schema::paging(20),
-                        schema::fields_schema(
-                            "`role`, `step`, `text`, `calls`, `tool`, `status`, `output`, `at`; `output` can be long",
-                        ),
-                    ],
-                ),
-            ),
+            "Reads the conversation of a run, oldest first: input, answers, tool calls and their results. Returns \
+             `messages`.",
             messages,
         ),
     ]
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ListInput {
+    /// Name or id of the agent.
+    #[schemars(length(min = 1, max = 128))]
     agent: Option<String>,
+    /// Only runs with this status.
+    #[schemars(with = "Option<OneOf<RunStatus>>")]
     status: Option<RunStatus>,
+    /// Only children of this run.
+    #[schemars(with = "Option<Uuid>")]
     parent_id: Option<RunId>,
-    limit: Option<i64>,
-    cursor: Option<String>,
+    #[serde(flatten)]
+    paging: Paging,
+    /// Return only these fields, such as agent, status, summary; default: all.
     #[serde(default)]
     fields: FieldSelection,
 }
 
 async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
-    let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref()).map_err(Error::from)?;
+    let page = input.paging.page().map_err(Error::from)?;
     let project = context.project;
     let (agent, status, parent) = (input.agent, input.status, input.parent_id);
     let read = move |tx: &mut Tx<'_>| {
         let agent = agent.map(|agent| find_agent(tx, project, &agent)).transpose()?;
-        Ok::<_, Error>(history::list(tx, project, &RunFilter { agent, status, parent }, &wanted)?)
+        Ok::<_, Error>(history::list(tx, project, &RunFilter { agent, status, parent }, &page)?)
     };
     let found = context.graph.db().snapshot(read).await?;
     let view = |one: &history::RunSummary| {
@@ -125,7 +91,7 @@ async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError
     Ok(page_json("runs", found.items.iter().map(view).collect(), found.next))
 }
 
-/// By id also one that is gone: its runs are still there.
+/// By id also a deleted agent, since its runs still exist.
 fn find_agent(tx: &mut Tx<'_>, project: ProjectId, agent: &str) -> Result<AgentId, Error> {
     let found = match agent.parse() {
         Ok(id) => agents::get_including_deleted(tx, project, id)?,
@@ -135,9 +101,13 @@ fn find_agent(tx: &mut Tx<'_>, project: ProjectId, agent: &str) -> Result<AgentI
     found.map(|agent| agent.id).ok_or_else(|| Error::NotFound { what: "agent", id: agent.to_owned() })
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct GetInput {
+    /// Id of the run; default: your own.
+    #[schemars(with = "Option<Uuid>")]
     id: Option<RunId>,
+    /// Return only these fields, such as summary, toolCalls; default: all.
     #[serde(default)]
     fields: FieldSelection,
 }
@@ -193,40 +163,48 @@ fn run_json(run: &Run, tokens: TokenTotals) -> Value {
         "completedAt": run.completed_at,
         "durationMs": history::duration_ms(run.started_at, run.completed_at),
     });
-    // What a script said must never pass for what a model said.
+    // The answers of a script must not be mistaken for those of a model.
     if run.is_rehearsal() {
         view["rehearsal"] = json!(true);
     }
     view
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct MessagesInput {
+    /// Id of the run; default: your own.
+    #[schemars(with = "Option<Uuid>")]
     id: Option<RunId>,
+    /// Only messages of this role.
+    #[schemars(with = "Option<OneOf<MessageRole>>")]
     role: Option<MessageRole>,
+    /// Only messages of this step.
+    #[schemars(range(min = 0))]
     step: Option<i64>,
-    limit: Option<i64>,
-    cursor: Option<String>,
+    #[serde(flatten)]
+    paging: Paging,
+    /// Return only these: role, step, text, calls, tool, status, output, at.
     #[serde(default)]
     fields: FieldSelection,
 }
 
 async fn messages(context: ToolContext, input: MessagesInput) -> Result<Value, ToolError> {
     let id = this_run(&context, input.id)?;
-    let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref()).map_err(Error::from)?;
-    let after = timeline::seq_after(&wanted).map_err(Error::from)?;
+    let page = input.paging.page().map_err(Error::from)?;
+    let after = timeline::seq_after(&page).map_err(Error::from)?;
     let project = context.project;
     let filter = MessageFilter { role: input.role, step: input.step };
     let read = move |tx: &mut Tx<'_>| {
         find_run(tx, project, id)?;
-        Ok::<_, Error>(timeline::list_items(tx, id, &filter, after, wanted.limit)?)
+        Ok::<_, Error>(timeline::list_items(tx, id, &filter, after, page.limit)?)
     };
     let ResultPage { items, next } = context.graph.db().snapshot(read).await?;
     let lines = items.iter().filter_map(item_json).map(|line| input.fields.select(line)).collect();
     Ok(page_json("messages", lines, next))
 }
 
-/// `None` for a system prompt: what an agent was told to be is not for other agents to read.
+/// `None` for a system prompt, which other agents must not read.
 fn item_json(line: &TimelineItem) -> Option<Value> {
     match line {
         TimelineItem::Message(message, _) if message.role == MessageRole::System => None,

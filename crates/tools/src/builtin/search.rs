@@ -1,171 +1,161 @@
-//! Finding objects: by words, by meaning, or by both.
+//! Searching objects by words, by meaning, or by both.
 
 use std::sync::Arc;
 
 use emergent_domain::{
-    filter::Filter,
     fusion::Weights,
     object::Object,
-    query::{EmbeddingUse, Hit, ObjectFilter, SearchMode, SearchQuery, SearchResult},
+    query::{EmbeddingUse, Hit, SearchMode, SearchQuery, SearchResult},
 };
 use emergent_graph::Error;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{define::read_tool, reference::ObjectRef, schema, view::FieldSelection};
+use super::{
+    define::read_tool,
+    input::{Count, ObjectFilterInput, OneOf},
+    reference::ObjectRef,
+    view::FieldSelection,
+};
 use crate::{Tool, ToolContext, ToolError};
 
-const DEFAULT_LIMIT: usize = 10;
-const RETURNS: &str = "Returns `hits`, the best first, each with its `score` and the `object`.";
-
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
-    let query = json!({
-        "query": schema::text(
-            "What to look for. Words, \"exact phrases\", prefix* and -without are understood where words count.",
-            2_500,
-        ),
-        "limit": schema::count("How many hits at most:", 1, 100, DEFAULT_LIMIT),
-    });
-    let common = |more: Value| {
-        let mut input = schema::object(
-            &["query"],
-            schema::merge_properties(
-                query.clone(),
-                &[more, schema::object_filter(), schema::object_fields()],
-            ),
-        );
-        input["examples"] =
-            json!([{ "query": "login with a token", "limit": 5, "fields": ["key", "title"] }]);
-        input
-    };
-    let weight = |of: &str| json!({ "type": "number", "description": format!("How much {of} counts; 1 when absent."), "minimum": 0 });
     vec![
         read_tool(
             "entities_search",
-            &format!(
-                "Finds entities by what they say, the first choice when you do not know ids or keys. `mode` is `hybrid` \
-                 (words and meaning, when absent), `text` or `vector`. Narrow it with `types`, `labels`, `status` and \
-                 `filters`; for exact conditions alone use entities_query. {RETURNS}"
-            ),
-            common(json!({ "mode": {
-                "type": "string",
-                "description": "By words and meaning, by words only, or by meaning only.",
-                "enum": ["hybrid", "text", "vector"],
-            }})),
-            |context, input: SearchInput| async move {
-                let mode = input.mode;
-                search(context, input, mode).await
+            "Finds entities by words and meaning; the first choice if you know no id or key. For exact conditions alone use \
+             entities_query. Returns `hits`, best first.",
+            |context, input: SearchInput| {
+                search(context, input.text, input.filter, input.mode, Weights::default())
             },
         ),
         read_tool(
             "search_hybrid",
-            &format!(
-                "Searches entities by words and by meaning at once, and joins both rankings. Use it when the wording \
-                 may differ from yours. {RETURNS}"
-            ),
-            common(json!({
-                "textWeight": weight("the match of words"),
-                "vectorWeight": weight("the nearness in meaning"),
-            })),
-            |context, input| search(context, input, SearchMode::Hybrid),
+            "Finds entities by words and meaning at once, for when the wording may differ from yours. Returns `hits`, best first.",
+            |context, input: HybridInput| async move {
+                let HybridInput { text, filter, text_weight, vector_weight } = input;
+                let weights =
+                    Weights::new(text_weight, vector_weight, Weights::default().k()).map_err(|invalid| {
+                        ToolError::Refused(format!("`textWeight` and `vectorWeight` do not fit: {invalid}"))
+                    })?;
+                search(context, text, filter, SearchMode::Hybrid, weights).await
+            },
         ),
         read_tool(
             "search_semantic",
-            &format!(
-                "Searches entities by meaning alone: finds what says the same in other words. Without an embedding \
-                 model `embedding` is `unavailable` and there are no hits; then use search_fts. {RETURNS}"
-            ),
-            common(json!({})),
-            |context, input| search(context, input, SearchMode::Vector),
+            "Finds entities by meaning only, also in other words. If `embedding` is `unavailable`, use search_fts. Returns `hits`, best first.",
+            |context, input: PlainInput| {
+                search(context, input.text, input.filter, SearchMode::Vector, Weights::default())
+            },
         ),
         read_tool(
             "search_fts",
-            &format!(
-                "Searches entities by their words alone: names, exact terms, \"phrases\", prefix* and -without. \
-                 {RETURNS}"
-            ),
-            common(json!({})),
-            |context, input| search(context, input, SearchMode::Text),
+            "Finds entities by words only: names and exact terms. Returns `hits`, best first.",
+            |context, input: PlainInput| {
+                search(context, input.text, input.filter, SearchMode::Text, Weights::default())
+            },
         ),
         read_tool(
             "search_similar",
-            &format!(
-                "Finds the entities nearest in meaning to one that you know, itself left out. {RETURNS}"
-            ),
-            schema::object(
-                &["id"],
-                schema::merge_properties(
-                    json!({
-                        "id": schema::object_ref("The entity to compare with"),
-                        "limit": schema::count("How many hits at most:", 1, 100, DEFAULT_LIMIT),
-                    }),
-                    &[schema::object_filter(), schema::object_fields()],
-                ),
-            ),
+            "Finds the entities closest in meaning to a given one. Returns `hits`, best first.",
             similar,
         ),
     ]
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SearchInput {
+/// What to search for; flattened into the input of each search.
+#[derive(Deserialize, JsonSchema)]
+struct TextInput {
+    /// Words, "exact phrases", prefix* and -without.
+    #[schemars(length(min = 1, max = 2_500))]
     query: String,
+    /// Number of hits.
     #[serde(default)]
-    mode: SearchMode,
-    text_weight: Option<f64>,
-    vector_weight: Option<f64>,
-    limit: Option<usize>,
-    #[serde(flatten)]
-    among: FilterInput,
+    limit: Count<10, 1, 100>,
     #[serde(default)]
     fields: FieldSelection,
 }
 
-#[derive(Deserialize)]
-struct FilterInput {
-    #[serde(default)]
-    types: Vec<String>,
-    #[serde(default)]
-    labels: Vec<String>,
-    status: Option<String>,
-    #[serde(default)]
-    filters: Vec<Filter>,
-}
-
-impl From<FilterInput> for ObjectFilter {
-    fn from(among: FilterInput) -> Self {
-        let FilterInput { types, labels, status, filters } = among;
-        Self { types, labels, status, key: None, filters }
-    }
-}
-
-async fn search(context: ToolContext, input: SearchInput, mode: SearchMode) -> Result<Value, ToolError> {
-    let weights = Weights::default();
-    let (text, vector) = (input.text_weight.unwrap_or(1.0), input.vector_weight.unwrap_or(1.0));
-    let weights = Weights::new(text, vector, weights.k()).map_err(|invalid| {
-        ToolError::Refused(format!("`textWeight` and `vectorWeight` do not fit: {invalid}"))
-    })?;
-    let limit = input.limit.unwrap_or(DEFAULT_LIMIT);
-    let query = SearchQuery { query: input.query, mode, filter: input.among.into(), limit, weights };
-    let found = context.graph.search(context.project, query).await?;
-    Ok(hits_json(&found, mode, &input.fields))
-}
-
-#[derive(Deserialize)]
-struct SimilarInput {
-    id: ObjectRef,
-    limit: Option<usize>,
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = example())]
+struct SearchInput {
     #[serde(flatten)]
-    among: FilterInput,
+    text: TextInput,
+    #[serde(flatten)]
+    filter: ObjectFilterInput,
+    /// `text`: by words; `vector`: by meaning.
+    #[serde(default)]
+    #[schemars(with = "OneOf<SearchMode>")]
+    mode: SearchMode,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct HybridInput {
+    #[serde(flatten)]
+    text: TextInput,
+    #[serde(flatten)]
+    filter: ObjectFilterInput,
+    /// Weight of matching words.
+    #[serde(default = "default_weight")]
+    #[schemars(range(min = 0))]
+    text_weight: f64,
+    /// Weight of close meaning.
+    #[serde(default = "default_weight")]
+    #[schemars(range(min = 0))]
+    vector_weight: f64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = example())]
+struct PlainInput {
+    #[serde(flatten)]
+    text: TextInput,
+    #[serde(flatten)]
+    filter: ObjectFilterInput,
+}
+
+fn example() -> Value {
+    json!({ "query": "login with a token", "limit": 5, "fields": ["key", "title"] })
+}
+
+fn default_weight() -> f64 {
+    1.0
+}
+
+async fn search(
+    context: ToolContext,
+    text: TextInput,
+    filter: ObjectFilterInput,
+    mode: SearchMode,
+    weights: Weights,
+) -> Result<Value, ToolError> {
+    let TextInput { query, limit, fields } = text;
+    let query = SearchQuery { query, mode, filter: filter.into(), limit: limit.get(), weights };
+    let found = context.graph.search(context.project, query).await?;
+    Ok(hits_json(&found, mode, &fields))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SimilarInput {
+    /// Id or `Type/key`.
+    id: ObjectRef,
+    /// Number of hits.
+    #[serde(default)]
+    limit: Count<10, 1, 100>,
+    #[serde(flatten)]
+    filter: ObjectFilterInput,
     #[serde(default)]
     fields: FieldSelection,
 }
 
 async fn similar(context: ToolContext, input: SimilarInput) -> Result<Value, ToolError> {
     let id = input.id.resolve_in_read(&context).await?;
-    let limit = input.limit.unwrap_or(DEFAULT_LIMIT);
-    let found = context.graph.similar(context.project, id, input.among.into(), limit).await;
+    let found = context.graph.similar(context.project, id, input.filter.into(), input.limit.get()).await;
     let found = found.map_err(|error| match error {
         Error::NotFound { .. } => input.id.not_found(),
         other => other,
@@ -190,7 +180,7 @@ pub(super) fn hit_json<T>(hit: &Hit<T>, name: &str, item: Value) -> Value {
     json!({ "score": hit.score, "channels": channels, name: item })
 }
 
-/// Says when the meaning could not be asked for, since no hits would else look like none there are.
+/// Says that a search by meaning was not possible: otherwise an empty result would look as if nothing matched.
 pub(super) fn add_embedding_notice(mut answer: Value, embedding: EmbeddingUse, mode: SearchMode) -> Value {
     if mode == SearchMode::Text {
         return answer;

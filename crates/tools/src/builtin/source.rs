@@ -1,4 +1,4 @@
-//! `source` and `merge` of the tools that write, and how answers show what came of them.
+//! `source` of the tools that write, and how answers show sources and the outcome of a merge.
 
 use std::collections::HashMap;
 
@@ -8,31 +8,22 @@ use emergent_domain::{
 };
 use emergent_graph::{Result, UpsertOutcome, WriteContext, merge::MergeOutcome, sources};
 use emergent_store::Tx;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::schema;
+use super::input::Uuid;
 
-/// The passage that something was found in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// Names the chunk of a document that says something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SourceRef {
+    /// `id` from documents_chunks or documents_search.
+    #[schemars(with = "Uuid")]
     chunk_id: ChunkId,
 }
 
-/// `source`, of all that a call writes or of one part of it.
-pub(super) fn source_schema(description: &str) -> Value {
-    let chunk = schema::uuid("The chunk: its `id` from documents_chunks or documents_search");
-    let mut source = schema::object(&["chunkId"], json!({ "chunkId": chunk }));
-    source["description"] = Value::from(description);
-    source
-}
-
-pub(super) fn merge_schema(description: &str) -> Value {
-    json!({ "type": "boolean", "description": description, "default": false })
-}
-
-/// The passages that a call names, each read once.
+/// The chunks that a tool call names, each read once.
 pub(super) struct SourceCache {
     project: ProjectId,
     sources: HashMap<ChunkId, Source>,
@@ -43,7 +34,7 @@ impl SourceCache {
         Self { project: writer.project.id, sources: HashMap::new() }
     }
 
-    /// The passage of a part: its own, or else the call's.
+    /// The chunk of one entity or relationship: its own, or else that of the whole tool call.
     pub(super) fn get(
         &mut self,
         tx: &mut Tx<'_>,
@@ -60,7 +51,7 @@ impl SourceCache {
     }
 }
 
-/// Adds to a view what a merge did.
+/// Adds the outcome of a merge to an item of the answer.
 pub(super) fn add_merge_outcome<T>(mut view: Value, outcome: &MergeOutcome<T>) -> Value {
     view["outcome"] = json!(match outcome.written {
         UpsertOutcome::Created => "created",
@@ -83,7 +74,7 @@ fn conflict_json(conflict: &MergeConflict) -> Value {
     json!({ "field": conflict.field, "kept": conflict.kept, "offered": conflict.offered })
 }
 
-/// Passages as an answer shows them.
+/// Sources as an answer shows them.
 pub(super) fn sources_json(sources: &[Source]) -> Value {
     let view = |source: &Source| {
         let mut view = json!({

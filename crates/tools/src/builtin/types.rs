@@ -1,4 +1,4 @@
-//! The types a project knows: what its packs describe, and what its graph has.
+//! The types of a project: those its template packs describe, and those its graph uses.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,20 +9,21 @@ use emergent_domain::{
 };
 use emergent_graph::Error;
 use emergent_store::{Tx, counts, packs, projects};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
     define::{read_tool, refuse},
-    schema,
+    input::NoInput,
 };
 use crate::{Tool, ToolContext, ToolError};
 
-#[derive(Deserialize)]
-struct NoInput {}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct TypeInput {
+    /// Entity type or relationship type.
+    #[schemars(length(min = 1, max = 128))]
     name: String,
 }
 
@@ -30,31 +31,27 @@ pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![
         read_tool(
             "schema_list_types",
-            "Lists the types of entities and relationships in this project: those its schema describes, and those in use. \
-             Look here before you create anything. Returns `objectTypes` and `relationshipTypes`, each with its `name`, \
-             how many there are (`count`), whether a schema describes it (`described`), and for relationships what they \
-             join (`from`, `to`). `strict` says whether other types are refused.",
-            schema::object(&[], json!({})),
+            "Lists the entity types and relationship types of this project, described by a schema or only in use. Call it \
+             before you create anything. Returns `objectTypes` and `relationshipTypes` with `name`, `count`, \
+             `described`, for relationships `from` and `to`; `strict` is true if other types are refused.",
             list,
         ),
         read_tool(
             "schema_get_type",
-            "Shows what an entity type or a relationship type looks like: its JSON schemas, how many there are, and for an \
-             entity type which relationships it can have. Use it before you write entities of a type you do not know.",
-            schema::object(&["name"], json!({ "name": schema::type_name("The type's name.") })),
+            "Shows one type: its JSON schemas, `count`, and for an entity type its possible relationships. Call it before \
+             you write entities of a type you do not know.",
             get,
         ),
         read_tool(
             "schema_version",
-            "Tells which schema this project has: `revision` counts its changes, `packs` are the assigned template packs \
-             with their versions. Compare it to see whether the schema changed since you last looked.",
-            schema::object(&[], json!({})),
+            "Returns the schema `revision` of this project, which counts its changes, and the assigned template `packs`. \
+             Compare it to see whether the schema changed.",
             version,
         ),
     ]
 }
 
-/// What a project knows of types, at one moment.
+/// The types of a project, read in one snapshot.
 struct ProjectTypes {
     project: Project,
     packs: Vec<TemplatePack>,
@@ -85,7 +82,7 @@ impl ProjectTypes {
         Ok(Self { project, packs, objects, relationships })
     }
 
-    /// What relationships of a type may join, pack by pack.
+    /// The object types that relationships of a type may connect, one entry for each pack.
     fn ends(&self, name: &str) -> impl Iterator<Item = Map<String, Value>> {
         self.packs.iter().filter_map(move |pack| {
             let described = pack.relationship_type_schemas.get(name)?;

@@ -1,4 +1,4 @@
-//! What answers show of things, as much of it as was asked for.
+//! How answers show objects, relationships and documents, limited to the requested fields.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use emergent_domain::{cursor::Cursor, document::Document, object::Object, relati
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// The parts an answer is to have; none named is what is mostly wanted.
+/// The fields that an answer shows. An empty selection means all fields but `author`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(transparent)]
 pub struct FieldSelection(BTreeSet<String>);
 
-/// The parts of an object that are not properties.
+/// The fields of an object that are not properties.
 const OBJECT_FIELDS: [&str; 9] =
     ["key", "status", "labels", "properties", "version", "createdAt", "updatedAt", "deletedAt", "author"];
 
@@ -24,7 +24,7 @@ impl FieldSelection {
         self.0.contains(name) || (self.0.is_empty() && name != "author")
     }
 
-    /// The properties that are wanted, when not all are.
+    /// The requested properties, if not all are requested.
     fn property_names(&self) -> impl Iterator<Item = &str> {
         self.0
             .iter()
@@ -68,7 +68,7 @@ impl FieldSelection {
         objects.into_iter().map(|object| self.object_json(object)).collect()
     }
 
-    /// Of anything else: `id` and what is wanted of its parts.
+    /// For anything but an object: `id` and the requested fields.
     pub fn select(&self, whole: Value) -> Value {
         match whole {
             Value::Object(map) => Value::Object(
@@ -114,7 +114,7 @@ impl FieldSelection {
     }
 }
 
-/// A list under its name, and where the next page begins if there is one.
+/// A list under its name, and `nextCursor` if there is another page.
 pub fn page_json(name: &str, items: Vec<Value>, next: Option<Cursor>) -> Value {
     page_json_at(name, items, next.map(|cursor| cursor.encode()))
 }

@@ -1,4 +1,4 @@
-//! Whether an input fits its tool, and if not, in words that a model can mend its call by.
+//! Checks the input of a tool against its schema, with messages that let a model correct its call.
 
 use std::{
     collections::BTreeMap,
@@ -15,54 +15,52 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tracing::warn;
 
-use crate::ToolInfo;
-
-/// Compiled schemas are kept for this many tools.
+/// Compiled schemas are cached for this many tools.
 const CACHE_CAPACITY: usize = 2_000;
-/// The type under which a tool's schema stands in its set.
+/// The object type under which a tool's schema is registered in its pack set.
 const INPUT: &str = "input";
 const MAX_PROBLEMS: usize = 8;
 const MAX_EXAMPLE_BYTES: usize = 600;
 
-/// An input is checked just as the properties of an object are, so both speak the same words.
+/// An input is checked like the properties of an object, so that the messages are the same.
 type InputValidator = Option<Arc<PackSet>>;
 
 /// The input as an object, if it fits.
-pub(super) fn validate(info: &ToolInfo, input: Value) -> Result<Value, String> {
+pub(super) fn validate(tool: &str, schema: &Schema, input: Value) -> Result<Value, String> {
     let map = match input {
         Value::Object(map) => map,
-        // Models send nothing where nothing is needed.
+        // Models send null to tools that need no input.
         Value::Null => Map::new(),
-        other => return Err(not_an_object_message(info, &other)),
+        other => return Err(not_an_object_message(tool, schema, &other)),
     };
-    if let Some(check) = validator_for(info)
+    if let Some(check) = validator_for(tool, schema)
         && let Err(invalid) = check.check_object(INPUT, &map, true)
     {
-        return Err(error_message(info, &invalid.problems));
+        return Err(error_message(tool, schema, &invalid.problems));
     }
     Ok(Value::Object(map))
 }
 
-fn validator_for(info: &ToolInfo) -> InputValidator {
-    // By where the schema stands in memory, which the entry keeps from being used for another.
+fn validator_for(tool: &str, schema: &Schema) -> InputValidator {
+    // The key is the address of the schema. The entry holds the schema, so no other can get its address.
     static CHECKS: LazyLock<Mutex<LruCache<usize, (Schema, InputValidator)>>> =
         LazyLock::new(|| Mutex::new(LruCache::new(CACHE_CAPACITY)));
-    let schema = info.input_schema.address();
-    if let Some((_, check)) = CHECKS.lock().get(&schema) {
+    let address = schema.address();
+    if let Some((_, check)) = CHECKS.lock().get(&address) {
         return check.clone();
     }
-    let check = compile(info);
-    CHECKS.lock().insert(schema, (info.input_schema.clone(), check.clone()));
+    let check = compile(tool, schema);
+    CHECKS.lock().insert(address, (schema.clone(), check.clone()));
     check
 }
 
-/// `None` for a schema that cannot be used; its tool then looks at its inputs by itself.
-fn compile(info: &ToolInfo) -> InputValidator {
+/// `None` for a schema that cannot be used; the tool then has to check its inputs itself.
+fn compile(tool: &str, schema: &Schema) -> InputValidator {
     let pack = TemplatePack {
-        name: info.name.clone(),
+        name: tool.to_owned(),
         version: "1.0.0".to_owned(),
         description: None,
-        object_type_schemas: BTreeMap::from([(INPUT.to_owned(), info.input_schema.as_value().clone())]),
+        object_type_schemas: BTreeMap::from([(INPUT.to_owned(), schema.as_value().clone())]),
         relationship_type_schemas: BTreeMap::new(),
         ui_configs: None,
         extraction_prompts: None,
@@ -70,13 +68,13 @@ fn compile(info: &ToolInfo) -> InputValidator {
     match PackSet::compile([&pack]) {
         Ok(set) => Some(Arc::new(set)),
         Err(invalid) => {
-            warn!(tool = info.name, "the schema of tool `{}` cannot be used: {invalid}", info.name);
+            warn!(tool, "the schema of tool `{tool}` cannot be used: {invalid}");
             None
         }
     }
 }
 
-fn not_an_object_message(info: &ToolInfo, input: &Value) -> String {
+fn not_an_object_message(tool: &str, schema: &Schema, input: &Value) -> String {
     let was = match input {
         Value::String(text) if serde_json::from_str::<Map<String, Value>>(text).is_ok() => {
             "a string that holds JSON: send the object itself, without quotes around it"
@@ -85,22 +83,22 @@ fn not_an_object_message(info: &ToolInfo, input: &Value) -> String {
         Value::Array(_) => "a list",
         _ => "a single value",
     };
-    format!("The input of `{}` must be a JSON object, and this is {was}.{}", info.name, example(info))
+    format!("The input of `{tool}` must be a JSON object, and this is {was}.{}", example(schema))
 }
 
-fn error_message(info: &ToolInfo, problems: &[Problem]) -> String {
-    let mut told: Vec<String> = problems
+fn error_message(tool: &str, schema: &Schema, problems: &[Problem]) -> String {
+    let mut texts: Vec<String> = problems
         .iter()
         .take(MAX_PROBLEMS)
-        .map(|problem| describe_problem(info.input_schema.as_value(), problem))
+        .map(|problem| describe_problem(schema.as_value(), problem))
         .collect();
     if problems.len() > MAX_PROBLEMS {
-        told.push(format!("and {} problems more", problems.len() - MAX_PROBLEMS));
+        texts.push(format!("and {} problems more", problems.len() - MAX_PROBLEMS));
     }
-    format!("The input of `{}` does not fit: {}.{}", info.name, told.join("; "), example(info))
+    format!("The input of `{tool}` does not fit: {}.{}", texts.join("; "), example(schema))
 }
 
-/// One problem, with what the schema says about the place.
+/// One problem, with the description of the field.
 fn describe_problem(schema: &Value, problem: &Problem) -> String {
     let field = problem.field.strip_prefix("properties").unwrap_or(&problem.field);
     let field = field.strip_prefix('.').unwrap_or(field);
@@ -114,7 +112,7 @@ fn describe_problem(schema: &Value, problem: &Problem) -> String {
         };
         return format!("`{field}` is not a known property{meant}");
     }
-    // A pattern means less to a reader than what it stands for.
+    // The description says more to a reader than a pattern.
     let reason = match problem.reason.split_once(" does not match the pattern") {
         Some((value, _)) => format!("{value} is not of the right form"),
         None => problem.reason.clone(),
@@ -136,7 +134,7 @@ fn suggest_name<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
         .or_else(|| by(&|one| wanted.ends_with(one)))
 }
 
-/// The schema of a place such as `objects[3].type`.
+/// The schema of a path such as `objects[3].type`.
 fn schema_at<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
     let mut here = schema;
     for segment in path.split('.').filter(|segment| !segment.is_empty()) {
@@ -157,8 +155,8 @@ fn properties(schema: Option<&Value>) -> impl Iterator<Item = (&str, &Value)> {
     map.into_iter().flatten().map(|(name, schema)| (name.as_str(), schema))
 }
 
-fn example(info: &ToolInfo) -> String {
-    let example = example_value(info.input_schema.as_value(), 0).to_string();
+fn example(schema: &Schema) -> String {
+    let example = example_value(schema.as_value(), 0).to_string();
     if example.len() > MAX_EXAMPLE_BYTES {
         return String::new();
     }

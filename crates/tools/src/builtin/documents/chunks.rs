@@ -1,51 +1,52 @@
-//! `documents_chunks`: a document passage by passage, each with the id by which it is cited.
+//! `documents_chunks`: a document chunk by chunk, each with the id by which it is cited.
 
 use std::sync::Arc;
 
 use emergent_domain::{document::Chunk, ids::DocumentId};
 use emergent_graph::Error;
 use emergent_store::{Tx, documents as rows};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::{define::read_tool, schema};
+use super::super::{
+    define::read_tool,
+    input::{Count, Uuid},
+};
 use crate::{Tool, ToolContext, ToolError};
 
-const DEFAULT_CHUNKS: usize = 10;
-const MAX_CHUNKS: usize = 50;
-/// Bytes of text in one answer. It ends before a chunk that would not fit: a text that the guard
-/// cuts short has lost its end, while the next page has all of it.
+/// Bytes of text in one answer. The answer ends before a chunk that does not fit: the next page has
+/// the whole chunk, whereas the guard would truncate it.
 const MAX_OUTPUT_BYTES: usize = 40_000;
 
 pub(super) fn tool() -> Arc<dyn Tool> {
     read_tool(
         "documents_chunks",
-        "Reads a document passage by passage, in the order of the text. Use it to go through a whole document, as for \
-         taking entities out of it; the `id` of a chunk is what `source` of entities_create and relationships_create \
-         takes. Neighbouring chunks overlap a little. Returns `chunks`, each with `id`, `index`, `heading` and `text`, \
-         and `next`, the `from` to go on with, when there are more.",
-        schema::object(
-            &["id"],
-            json!({
-                "id": schema::uuid("The document's id"),
-                "from": { "type": "integer", "description": "The index of the chunk to begin with; 0 when absent.", "minimum": 0 },
-                "limit": schema::count("How many chunks at most:", 1, MAX_CHUNKS, DEFAULT_CHUNKS),
-            }),
-        ),
+        "Reads a whole document chunk by chunk, in order, for example to extract entities; neighbouring chunks overlap. \
+         A chunk's `id` is the `source` for entities_create and relationships_create. Returns `chunks` with `id`, \
+         `index`, `heading`, `text`; and `next`, the `from` to continue with, if there are more.",
         chunks,
     )
 }
 
-#[derive(Deserialize)]
-struct Input {
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ChunksInput {
+    /// Id of the document.
+    #[schemars(with = "Uuid")]
     id: DocumentId,
-    from: Option<i64>,
-    limit: Option<usize>,
+    /// Index of the first chunk.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    from: i64,
+    /// Number of chunks.
+    #[serde(default)]
+    limit: Count<10, 1, 50>,
 }
 
-async fn chunks(context: ToolContext, input: Input) -> Result<Value, ToolError> {
-    let Input { id, from, limit } = input;
-    let (project, from, limit) = (context.project, from.unwrap_or(0), limit.unwrap_or(DEFAULT_CHUNKS));
+async fn chunks(context: ToolContext, input: ChunksInput) -> Result<Value, ToolError> {
+    let ChunksInput { id, from, limit } = input;
+    let (project, limit) = (context.project, limit.get());
     let read = move |tx: &mut Tx<'_>| {
         let not_found = || Error::NotFound { what: "document", id: id.to_string() };
         let document = rows::get(tx, project, id)?.ok_or_else(not_found)?;
@@ -60,7 +61,7 @@ async fn chunks(context: ToolContext, input: Input) -> Result<Value, ToolError> 
     Ok(answer)
 }
 
-/// As many as one answer has room for, and at least one.
+/// As many chunks as fit into one answer, and at least one.
 fn take_fitting(chunks: &[Chunk]) -> &[Chunk] {
     let mut bytes = 0;
     let mut fits = |chunk: &&Chunk| {

@@ -4,80 +4,62 @@ use std::sync::Arc;
 
 use emergent_domain::object::ObjectPatch;
 use emergent_graph::{Error, objects};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::super::{
     define::{CallResult, deserialize_nullable, destructive_tool, graph_change, refuse, write_tool},
     reference::ObjectRef,
-    schema,
     view::FieldSelection,
 };
 use crate::{Tool, ToolContext};
 
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
-    let id = || schema::object_ref("The entity");
-    let mut update_input = schema::object(
-        &["id"],
-        schema::merge_properties(
-            json!({
-                "id": id(),
-                "type": schema::type_name("Another type for it."),
-                "key": schema::text_or_null("Another key; null takes it away.", 512),
-                "status": schema::text_or_null("Another status; null takes it away.", 128),
-                "labels": schema::labels("Its labels from now on, in place of all it has."),
-                "properties": schema::properties(
-                    "Properties to set. Those you do not name stay; null deletes one; a list or an inner object is \
-                     replaced as a whole.",
-                ),
-                "expectedVersion": schema::expected_version(),
-            }),
-            &[schema::object_fields()],
-        ),
-    );
-    update_input["examples"] =
-        json!([{ "id": "Task/login", "status": "done", "properties": { "result": "works" } }]);
     vec![
         write_tool(
             "entities_update",
-            "Changes an entity: names only what changes, the rest stays. Every change is a new version, and the old \
-             ones stay readable with entities_history. Returns the `object` as it is then; nothing is written when \
-             nothing changes.",
-            update_input,
+            "Changes an entity: give only what changes. The change is a new version; entities_history shows the old ones.",
             update,
         ),
         destructive_tool(
             "entities_delete",
-            "Deletes an entity and all its relationships. entities_restore brings both back. Returns what was \
-             `deleted`.",
-            schema::object(&["id"], json!({ "id": id(), "expectedVersion": schema::expected_version() })),
+            "Deletes an entity and its relationships; entities_restore brings them back.",
             delete,
         ),
         write_tool(
             "entities_restore",
-            "Brings a deleted entity back, with the relationships that went with it. By `Type/key`, the one deleted \
-             last. Returns the `object`; one that was not deleted is returned as it is.",
-            schema::object(
-                &["id"],
-                schema::merge_properties(json!({ "id": id() }), &[schema::object_fields()]),
-            ),
+            "Restores a deleted entity and the relationships deleted with it. `Type/key` names the one deleted last.",
             restore,
         ),
     ]
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(example = json!({ "id": "Task/login", "status": "done", "properties": { "result": "works" } }))]
 struct UpdateInput {
+    /// Id or `Type/key`.
     id: ObjectRef,
+    /// New type of the entity.
     #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 128))]
     type_: Option<String>,
+    /// New key. Null removes it.
     #[serde(default, deserialize_with = "deserialize_nullable")]
+    #[schemars(length(min = 1, max = 512), extend("nullable" = true))]
     key: Option<Option<String>>,
+    /// New status. Null removes it.
     #[serde(default, deserialize_with = "deserialize_nullable")]
+    #[schemars(length(min = 1, max = 128), extend("nullable" = true))]
     status: Option<Option<String>>,
+    /// Replaces all labels.
+    #[schemars(length(max = 64))]
     labels: Option<Vec<String>>,
+    /// Properties to set. Null removes one; lists and inner objects are replaced as a whole.
     properties: Option<Map<String, Value>>,
+    /// Fails if this is not its version.
+    #[schemars(range(min = 1))]
     expected_version: Option<i64>,
     #[serde(default)]
     fields: FieldSelection,
@@ -98,10 +80,13 @@ async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
     })
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct DeleteInput {
+    /// Id or `Type/key`.
     id: ObjectRef,
+    /// Fails if this is not its version.
+    #[schemars(range(min = 1))]
     expected_version: Option<i64>,
 }
 
@@ -113,8 +98,10 @@ async fn delete(_: ToolContext, input: DeleteInput) -> CallResult {
     })
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct RestoreInput {
+    /// Id or `Type/key`.
     id: ObjectRef,
     #[serde(default)]
     fields: FieldSelection,

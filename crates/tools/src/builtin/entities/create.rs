@@ -1,5 +1,5 @@
-//! `entities_create`: one object or many, with relationships, in one change. With `merge`, what is
-//! known already is completed instead: see `merge`.
+//! `entities_create`: one object or several, with relationships, in one change. With `merge`, objects
+//! that exist are completed instead; see the module `merge`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,6 +8,7 @@ use emergent_graph::{
     CreatedSubgraph, EdgeEnd, Error, NewSubgraph, NewSubgraphEdge, WriteContext, sources, subgraph,
 };
 use emergent_store::Tx;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -15,8 +16,7 @@ use super::{
     super::{
         define::{CallResult, graph_change, refuse, write_tool},
         reference::ObjectRef,
-        schema,
-        source::{self, SourceCache, SourceRef},
+        source::{SourceCache, SourceRef},
         view::FieldSelection,
     },
     merge::{self, MergeRequest},
@@ -25,131 +25,110 @@ use crate::{Tool, ToolContext, ToolError};
 
 const MAX_OBJECTS: usize = 200;
 const MAX_EDGES: usize = 500;
+/// What a `ref` is made of. It has no slash, so that it differs from every `Type/key`.
+const REF_PATTERN: &str = "^[A-Za-z0-9_.-]+$";
 
-const DESCRIPTION: &str = "Creates entities (objects of the knowledge graph), and relationships between them, all or \
-nothing. For one entity give `type`, `key` and `properties`; for several give `objects`. Give each entity a `ref` (a \
-name of your own) to join it in `relationships` with `fromRef`/`toRef`; entities that exist already are joined with \
-`fromId`/`toId`. A `key` makes an entity easy to find again as `Type/key` and must be free in its type; to change an \
-entity that exists, use entities_update. When you write down what a text says, give `merge: true`, so that what is \
-known already is completed and not doubled, and `source` with the chunk that says it. Look at schema_list_types first when unsure which types there are. Returns \
-the ids, and which id each `ref` got; with `merge`, for each its `outcome` (created, updated, unchanged), by what it \
-was found (`mergedBy`) and what stayed as it was although you said otherwise (`kept`).";
+const DESCRIPTION: &str = "Creates entities (objects of the graph) and their relationships, all or nothing. Give `type`, \
+`key`, `properties` of one entity, or several in `objects`. Call schema_list_types first if unsure about types. A `key` \
+names an entity as `Type/key`, unique in its type; to change an entity use entities_update. To record what a text says, give \
+`merge: true` and the chunk as `source`. Returns the new ids; with `merge` also each `outcome`, and \
+`kept`: values that were not replaced.";
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(example = json!({ "type": "Task", "key": "login", "properties": { "title": "Login" } }))]
 struct CreateInput {
-    #[serde(rename = "ref")]
-    ref_: Option<String>,
+    /// Type of the entity.
     #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 128))]
     type_: Option<String>,
-    key: Option<String>,
-    status: Option<String>,
+    #[serde(flatten)]
+    details: EntityDetails,
+    /// Several entities, instead of one.
     #[serde(default)]
-    labels: Vec<String>,
-    #[serde(default)]
-    properties: Map<String, Value>,
-    #[serde(default)]
+    #[schemars(length(min = 1, max = MAX_OBJECTS))]
     objects: Vec<ObjectInput>,
+    /// Each with `fromRef` or `fromId`, and `toRef` or `toId`.
     #[serde(default)]
+    #[schemars(length(max = MAX_EDGES))]
     relationships: Vec<EdgeInput>,
+    /// Completes entities that exist (same key, name or text): adds, never replaces.
     #[serde(default)]
     merge: bool,
+    /// Chunk that says it.
     source: Option<SourceRef>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ObjectInput {
-    #[serde(rename = "ref")]
-    ref_: Option<String>,
+    /// Type of the entity.
     #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 128))]
     type_: String,
-    key: Option<String>,
-    status: Option<String>,
-    #[serde(default)]
-    labels: Vec<String>,
-    #[serde(default)]
-    properties: Map<String, Value>,
+    #[serde(flatten)]
+    details: EntityDetails,
+    /// Chunk that says it.
     source: Option<SourceRef>,
 }
 
-#[derive(Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct EdgeInput {
-    #[serde(rename = "type")]
-    type_: String,
-    from_ref: Option<String>,
-    from_id: Option<ObjectRef>,
-    to_ref: Option<String>,
-    to_id: Option<ObjectRef>,
+/// What one entity and each of several have in common.
+#[derive(Deserialize, JsonSchema)]
+struct EntityDetails {
+    /// Your name for it in this call.
+    #[serde(rename = "ref")]
+    #[schemars(regex(pattern = REF_PATTERN), length(max = 64))]
+    ref_: Option<String>,
+    /// Unique name within its type.
+    #[schemars(length(min = 1, max = 512))]
+    key: Option<String>,
+    /// One word, such as open.
+    #[schemars(length(min = 1, max = 128))]
+    status: Option<String>,
+    /// Words to group it by.
+    #[serde(default)]
+    #[schemars(length(max = 64))]
+    labels: Vec<String>,
+    /// As the type's schema allows.
     #[serde(default)]
     properties: Map<String, Value>,
+}
+
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct EdgeInput {
+    /// Relationship type, such as `depends_on`.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 128))]
+    type_: String,
+    /// `ref` of its start.
+    #[schemars(regex(pattern = REF_PATTERN), length(max = 64))]
+    from_ref: Option<String>,
+    /// Existing one: id or `Type/key`.
+    from_id: Option<ObjectRef>,
+    /// `ref` of its end.
+    #[schemars(regex(pattern = REF_PATTERN), length(max = 64))]
+    to_ref: Option<String>,
+    /// Existing one: id or `Type/key`.
+    to_id: Option<ObjectRef>,
+    /// As the type's schema allows.
+    #[serde(default)]
+    properties: Map<String, Value>,
+    /// Strength of the relationship.
     weight: Option<f64>,
+    /// Chunk that says it.
     pub(super) source: Option<SourceRef>,
 }
 
+impl EntityDetails {
+    /// Whether nothing but perhaps a `ref` is given.
+    fn is_empty(&self) -> bool {
+        self.key.is_none() && self.status.is_none() && self.labels.is_empty() && self.properties.is_empty()
+    }
+}
+
 pub(super) fn tool() -> Arc<dyn Tool> {
-    let reference = || {
-        json!({
-            "type": "string",
-            "description": "A name of your own for a new entity, known only within this call.",
-            "pattern": "^[A-Za-z0-9_.-]+$",
-            "maxLength": 64,
-        })
-    };
-    let entity = |type_: &str| {
-        json!({
-            "ref": reference(),
-            "type": schema::type_name(type_),
-            "key": schema::text("A name that is unique in its type, to find it again as `Type/key`.", 512),
-            "status": schema::text("A word for its state.", 128),
-            "labels": schema::labels("Words to group it by."),
-            "properties": schema::properties("What it says: any JSON, as the type's schema allows."),
-        })
-    };
-    let edge = json!({
-        "type": schema::type_name("The relationship's type, such as `depends_on`."),
-        "fromRef": reference(),
-        "fromId": schema::object_ref("The entity it starts from, when that exists already"),
-        "toRef": reference(),
-        "toId": schema::object_ref("The entity it leads to, when that exists already"),
-        "properties": schema::properties("What the relationship says."),
-        "weight": { "type": "number", "description": "How strong it is." },
-        "source": source::source_schema("The passage that says so, when it is not that of the whole call."),
-    });
-    let several = schema::merge_properties(
-        entity("The entity's type."),
-        &[
-            json!({ "source": source::source_schema("The passage that speaks of it, when it is not that of the whole call.") }),
-        ],
-    );
-    let mut input = schema::object(
-        &[],
-        schema::merge_properties(
-            entity("The type of the one entity to make."),
-            &[json!({
-                "objects": {
-                    "type": "array",
-                    "description": "Several entities at once, instead of one.",
-                    "items": schema::object(&["type"], several),
-                    "minItems": 1,
-                    "maxItems": MAX_OBJECTS,
-                },
-                "relationships": {
-                    "type": "array",
-                    "description": "Relationships of the new entities, each with `fromRef` or `fromId` and `toRef` or `toId`.",
-                    "items": schema::object(&["type"], edge),
-                    "maxItems": MAX_EDGES,
-                },
-                "merge": source::merge_schema(
-                    "Completes what is there already (same key, else equal name, else nearly the same text) instead of \
-                     refusing or doubling it: fills what is missing, unites lists, replaces nothing.",
-                ),
-                "source": source::source_schema("The passage all of this was found in; it is kept with what you write."),
-            })],
-        ),
-    );
-    input["examples"] = json!([{ "type": "Task", "key": "login", "properties": { "title": "Login" } }]);
-    write_tool("entities_create", DESCRIPTION, input, create)
+    write_tool("entities_create", DESCRIPTION, create)
 }
 
 async fn create(context: ToolContext, input: CreateInput) -> CallResult {
@@ -171,7 +150,7 @@ async fn create(context: ToolContext, input: CreateInput) -> CallResult {
     })
 }
 
-/// Notes where everything was found.
+/// Records the source of every created object and relationship.
 fn add_sources(
     tx: &mut Tx<'_>,
     writer: &WriteContext,
@@ -193,7 +172,7 @@ fn add_sources(
     Ok(())
 }
 
-/// An entity of a call.
+/// An entity of a tool call.
 pub(super) struct EntityInput {
     pub(super) ref_: Option<String>,
     pub(super) source: Option<SourceRef>,
@@ -203,22 +182,21 @@ pub(super) struct EntityInput {
 pub(super) type Entities = Vec<EntityInput>;
 
 fn parse_input(input: CreateInput) -> Result<(Entities, Vec<EdgeInput>), ToolError> {
-    let CreateInput { ref_, type_, key, status, labels, properties, objects, relationships, merge, .. } =
-        input;
+    let CreateInput { type_, details, objects, relationships, merge, .. } = input;
     let one = match type_ {
         Some(_) if !objects.is_empty() => {
             return Err(refuse(
                 "Give either one entity (`type`, `key`, `properties`) or several in `objects`, not both",
             ));
         }
-        Some(type_) => Some(ObjectInput { ref_, type_, key, status, labels, properties, source: None }),
+        Some(type_) => Some(ObjectInput { type_, details, source: None }),
         None if objects.is_empty() => {
             return Err(refuse(
                 "There is nothing to create: give `type` and `properties` of one entity, or several in `objects`. \
                  Relationships between entities that exist are made with relationships_create",
             ));
         }
-        None if key.is_some() || status.is_some() || !labels.is_empty() || !properties.is_empty() => {
+        None if !details.is_empty() => {
             return Err(refuse(
                 "`key`, `status`, `labels` and `properties` belong inside each of `objects`, or give `type` beside \
                  them for one entity",
@@ -227,12 +205,12 @@ fn parse_input(input: CreateInput) -> Result<(Entities, Vec<EdgeInput>), ToolErr
         None => None,
     };
     let mut new: Entities = Vec::new();
-    for ObjectInput { ref_, type_, key, status, labels, properties, source } in objects.into_iter().chain(one)
-    {
-        // Models also name what they are just making by its key, so that is a ref as well.
+    for ObjectInput { type_, details, source } in objects.into_iter().chain(one) {
+        let EntityDetails { ref_, key, status, labels, properties } = details;
+        // Models also refer to a new entity by its key, so `Type/key` is a ref as well.
         let ref_ = ref_.or_else(|| key.as_ref().map(|key| format!("{type_}/{key}")));
         let taken = |other: &EntityInput| other.new.type_ == type_ && other.new.key == key;
-        // Twice the same is one when it is merged.
+        // With `merge`, a repeated key means the same entity.
         if key.is_some() && !merge && new.iter().any(taken) {
             return Err(refuse(format!("`objects` has the key `{}` twice", key.unwrap_or_default())));
         }
@@ -241,8 +219,8 @@ fn parse_input(input: CreateInput) -> Result<(Entities, Vec<EdgeInput>), ToolErr
     Ok((new, relationships))
 }
 
-/// The relationships with their ends. What exists is looked for in the same transaction, so it
-/// cannot go in between.
+/// The relationships with their ends. Existing objects are looked up in the same transaction, so
+/// nobody can delete them in between.
 pub(super) fn resolve_ends(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -279,7 +257,7 @@ pub(super) fn resolve_ends(
     Ok(made)
 }
 
-/// The model knows what it wrote; it needs the ids.
+/// Only ids and versions: the model has just written the rest.
 fn created_json(made: &CreatedSubgraph) -> Value {
     let objects = FieldSelection::only(["key", "status", "version"]).objects_json(&made.objects);
     let edges =

@@ -1,96 +1,75 @@
-//! `entities_query`: objects by what they are, in an order, page by page.
+//! `entities_query`: objects by exact conditions, sorted, page by page.
 
 use std::sync::Arc;
 
-use emergent_domain::{cursor::Page, filter::Filter, query::ObjectFilter};
+use emergent_domain::query::ObjectFilter;
 use emergent_graph::Error;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     super::{
         define::read_tool,
-        schema,
+        input::{ObjectFilterInput, Paging},
         view::{FieldSelection, page_json, page_json_at},
     },
-    sort::{self, Order, Sort, SortPosition},
+    sort::{self, Order, SORT_PATTERN, Sort, SortPosition},
 };
 use crate::{Tool, ToolContext, ToolError};
 
-const DESCRIPTION: &str = "Lists entities by type, labels, status and property filters, in an order of your choice, page \
-by page. Use it for exact conditions (all open tasks, everything of a type); to find by words or meaning use \
-entities_search. Returns `objects`, and `nextCursor` when there are more.";
-
 pub(super) fn tool() -> Arc<dyn Tool> {
-    let sorting = json!({
-        "type": schema::type_name("Only this object type."),
-        "sort": {
-            "type": "string",
-            "description": "What to sort by: `createdAt` (when absent), `updatedAt`, `key`, `status`, `type`, or a \
-                            property as `properties.priority`. What lacks it comes last.",
-            "pattern": "^(createdAt|updatedAt|key|status|type|properties(\\.[A-Za-z0-9_-]+)+)$",
-            "maxLength": 256,
-            "examples": ["updatedAt"],
-        },
-        "order": {
-            "type": "string",
-            "description": "`desc` (newest or largest first; when absent) or `asc`.",
-            "enum": ["desc", "asc"],
-        },
-    });
-    let mut input = schema::object(
-        &[],
-        schema::merge_properties(
-            sorting,
-            &[schema::object_filter(), schema::paging(20), schema::object_fields()],
-        ),
-    );
-    input["examples"] = json!([{
-        "type": "Task",
-        "filters": [{ "path": "priority", "op": "eq", "value": "high" }],
-        "fields": ["key", "title"],
-    }]);
-    read_tool("entities_query", DESCRIPTION, input, query)
+    read_tool(
+        "entities_query",
+        "Lists entities by exact conditions, such as all open tasks, in any order; by words or meaning use entities_search. \
+         Returns `objects`.",
+        query,
+    )
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = json!({
+    "type": "Task",
+    "filters": [{ "path": "priority", "op": "eq", "value": "high" }],
+    "fields": ["key", "title"],
+}))]
 struct QueryInput {
+    /// Only this type.
     #[serde(rename = "type")]
     type_: Option<String>,
+    #[serde(flatten)]
+    filter: ObjectFilterInput,
+    /// createdAt (default), updatedAt, key, status, type, or a property as `properties.priority`.
     #[serde(default)]
-    types: Vec<String>,
-    #[serde(default)]
-    labels: Vec<String>,
-    status: Option<String>,
-    #[serde(default)]
-    filters: Vec<Filter>,
-    #[serde(default)]
+    #[schemars(with = "Option<String>", regex(pattern = SORT_PATTERN), length(max = 256))]
     sort: Sort,
+    /// Sort order.
     #[serde(default)]
     order: Order,
-    limit: Option<i64>,
-    cursor: Option<String>,
+    #[serde(flatten)]
+    paging: Paging,
     #[serde(default)]
     fields: FieldSelection,
 }
 
 async fn query(context: ToolContext, input: QueryInput) -> Result<Value, ToolError> {
-    let QueryInput { type_, mut types, labels, status, filters, sort, order, limit, cursor, fields } = input;
-    types.extend(type_);
-    let wanted = ObjectFilter { types, labels, status, key: None, filters };
+    let QueryInput { type_, filter, sort, order, paging, fields } = input;
+    let mut filter = ObjectFilter::from(filter);
+    filter.types.extend(type_);
     let (graph, project) = (&context.graph, context.project);
     if (&sort, order) == (&Sort::CreatedAt, Order::Desc) {
-        let wanted_page = Page::new(Some(limit.unwrap_or(20)), cursor.as_deref()).map_err(Error::from)?;
-        let found = graph.list_objects(project, wanted, wanted_page).await?;
+        let page = paging.page().map_err(Error::from)?;
+        let found = graph.list_objects(project, filter, page).await?;
         return Ok(page_json("objects", fields.objects_json(&found.items), found.next));
     }
-    wanted.check().map_err(Error::from)?;
-    let limit = Page::new(Some(limit.unwrap_or(20)), None).map_err(Error::from)?.limit;
+    filter.check().map_err(Error::from)?;
+    let Paging { limit, cursor } = paging;
     let after =
         cursor.map(|text| SortPosition::decode(&text, &sort, order)).transpose().map_err(Error::from)?;
     let by = sort.clone();
     let read = move |tx: &mut emergent_store::Tx<'_>| {
-        sort::sorted_page(tx, project, &wanted, &by, order, after, limit)
+        sort::sorted_page(tx, project, &filter, &by, order, after, limit.get())
     };
     let (objects, next) = graph.db().snapshot(read).await?;
     Ok(page_json_at("objects", fields.objects_json(&objects), next.map(|place| place.encode(&sort, order))))

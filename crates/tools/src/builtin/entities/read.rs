@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use emergent_domain::{
-    cursor::Page,
     ids::{ObjectId, ProjectId},
     object::Object,
 };
@@ -12,13 +11,15 @@ use emergent_graph::{
     sources::{MAX_SOURCES, SourcesById},
 };
 use emergent_store::{Tx, objects, sources};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::{
     define::{read_tool, refuse},
+    input::Paging,
     reference::ObjectRef,
-    schema, source,
+    source,
     view::{FieldSelection, page_json},
 };
 use crate::{Tool, ToolContext, ToolError};
@@ -26,47 +27,31 @@ use crate::{Tool, ToolContext, ToolError};
 const MAX_IDS: usize = 50;
 
 pub(super) fn tools() -> Vec<Arc<dyn Tool>> {
-    let mut get_input = schema::object(
-        &[],
-        schema::merge_properties(
-            json!({
-                "id": schema::object_ref("The entity to read"),
-                "ids": schema::object_refs("Several entities to read, instead of one", 1, MAX_IDS),
-            }),
-            &[schema::object_fields()],
-        ),
-    );
-    get_input["examples"] = json!([{ "id": "Task/login" }]);
     vec![
         read_tool(
             "entities_get",
-            "Reads one entity by `id`, or up to 50 by `ids`: its type, key, status, labels, properties and version. \
-             Use it when you know the id or `Type/key`; to find entities use entities_query or entities_search. \
-             Returns `object`; for `ids`, `objects` in your order and under `missing` those that are not there. What \
-             was found in documents has `sources`: the passages that say it.",
-            get_input,
+            "Reads one entity by `id` or several by `ids`; to find entities use entities_query or entities_search. Returns \
+             `object`, or for `ids` `objects` in your order and the `missing` ones. `sources` are the document chunks that \
+             back it.",
             get,
         ),
         read_tool(
             "entities_history",
-            "Shows every version of an entity, newest first, also of a deleted one: what it said, when, and who wrote \
-             it (`author`); of a merge also the `reason`. Use it to see what changed or to find the values from \
-             before. Returns `versions`, and `sources` when it was found in documents.",
-            schema::object(
-                &["id"],
-                schema::merge_properties(
-                    json!({ "id": schema::object_ref("The entity") }),
-                    &[schema::paging(20), schema::object_fields()],
-                ),
-            ),
+            "Lists all versions of an entity, also of a deleted one, newest first, with `author`, and `reason` of a merge. \
+             Returns `versions`, and `sources` if documents back it.",
             history,
         ),
     ]
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(example = json!({ "id": "Task/login" }))]
 struct GetInput {
+    /// Id or `Type/key`.
     id: Option<ObjectRef>,
+    /// Several, instead of `id`.
+    #[schemars(length(min = 1, max = MAX_IDS))]
     ids: Option<Vec<ObjectRef>>,
     #[serde(default)]
     fields: FieldSelection,
@@ -115,7 +100,7 @@ fn find_object(tx: &mut Tx<'_>, project: ProjectId, id: &ObjectRef) -> Result<Op
     }
 }
 
-/// The passages of these, when they are to be shown.
+/// The sources of these objects, if the answer shows them.
 fn load_sources(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -134,24 +119,25 @@ fn object_json(fields: &FieldSelection, object: &Object, sources: &SourcesById) 
     view
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct HistoryInput {
+    /// Id or `Type/key`.
     id: ObjectRef,
-    limit: Option<i64>,
-    cursor: Option<String>,
+    #[serde(flatten)]
+    paging: Paging,
     #[serde(default)]
     fields: FieldSelection,
 }
 
 async fn history(context: ToolContext, input: HistoryInput) -> Result<Value, ToolError> {
-    let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref())
-        .map_err(emergent_graph::Error::from)?;
+    let page = input.paging.page().map_err(Error::from)?;
     let (project, id) = (context.project, input.id.clone());
     let id: ObjectId = context.graph.db().read(move |tx| id.resolve_any(tx, project)).await?;
-    let found = context.graph.object_history(project, id, wanted).await?;
+    let found = context.graph.object_history(project, id, page).await?;
     let author = |object: &Object| {
         let mut view = input.fields.object_json(object);
-        // Who wrote it is what a history is asked for, besides what it said.
+        // The author is what a history is read for, so it is shown whatever `fields` says.
         view["author"] = json!(object.author);
         if let Some(reason) = &object.reason {
             view["reason"] = json!(reason);

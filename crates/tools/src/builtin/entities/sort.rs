@@ -1,5 +1,6 @@
-//! Objects in another order than the one they are kept in. No index has that order, so every match
-//! is looked at and only the best are kept; how many may be looked at has a limit that is told.
+//! Objects in another order than the one they are stored in. No index has that order, so every
+//! match is read and only the first ones are retained. How many are read has a limit, which the
+//! error names.
 
 use std::cmp::Ordering;
 
@@ -14,14 +15,19 @@ use emergent_domain::{
 };
 use emergent_graph::Error;
 use emergent_store::{Tx, objects};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Matches one sorted query looks at.
+/// Matches that one sorted query reads.
 const MAX_SCANNED: usize = 20_000;
 const SCAN_BATCH: usize = 500;
 /// Characters of a text that count; the id decides between texts that begin alike.
 const MAX_COMPARED_CHARS: usize = 100;
+
+/// What [`Sort`] is written as. The parser also takes a property without `properties.`.
+pub(super) const SORT_PATTERN: &str =
+    r"^(createdAt|updatedAt|key|status|type|properties(\.[A-Za-z0-9_-]+){1,8})$";
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
@@ -35,7 +41,7 @@ pub(super) enum Sort {
     Property(Path),
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Order {
     #[default]

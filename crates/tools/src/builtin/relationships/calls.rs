@@ -1,69 +1,86 @@
-//! What the tools over relationships do.
+//! The inputs of the relationship tools, and what the tools do.
 
 use emergent_domain::{
-    cursor::Page,
     ids::{ProjectId, RelationshipId},
     merge::Source,
     relationship::{NewRelationship, Relationship, RelationshipPatch},
 };
 use emergent_graph::{Error, RelationshipFilter, UpsertOutcome, WriteContext, merge, relationships, sources};
 use emergent_store::{Tx, relationships as rows};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::super::{
     define::{CallResult, deserialize_nullable, graph_change, refuse},
+    input::{Paging, Uuid},
     reference::ObjectRef,
     source::{SourceCache, SourceRef, add_merge_outcome},
     view::{FieldSelection, page_json},
 };
 use crate::{ToolContext, ToolError};
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+const MAX_EDGES: usize = 200;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(example = json!({ "type": "depends_on", "fromId": "Task/login", "toId": "Task/users" }))]
 pub(super) struct CreateInput {
+    /// Relationship type, such as `depends_on`.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 128))]
+    type_: Option<String>,
+    /// Id or `Type/key`.
+    from_id: Option<ObjectRef>,
+    /// Id or `Type/key`.
+    to_id: Option<ObjectRef>,
     #[serde(flatten)]
-    one: EndsInput,
+    details: EdgeDetails,
+    /// Several, instead of one.
     #[serde(default)]
-    properties: Map<String, Value>,
-    weight: Option<f64>,
-    #[serde(default)]
+    #[schemars(length(min = 1, max = MAX_EDGES))]
     relationships: Vec<EdgeInput>,
+    /// Completes existing ones: adds what is missing, replaces nothing.
     #[serde(default)]
     merge: bool,
-    /// Of the one relationship, or of all that name none of their own.
-    source: Option<SourceRef>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct EndsInput {
-    #[serde(rename = "type")]
-    type_: Option<String>,
-    from_id: Option<ObjectRef>,
-    to_id: Option<ObjectRef>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EdgeInput {
+    /// Relationship type, such as `depends_on`.
     #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 128))]
     type_: String,
+    /// Id or `Type/key`.
     from_id: ObjectRef,
+    /// Id or `Type/key`.
     to_id: ObjectRef,
+    #[serde(flatten)]
+    details: EdgeDetails,
+}
+
+/// What one relationship and each of several have in common.
+#[derive(Deserialize, JsonSchema)]
+struct EdgeDetails {
+    /// Content of the relationship.
     #[serde(default)]
     properties: Map<String, Value>,
+    /// Strength of the relationship.
     weight: Option<f64>,
+    /// Document chunk that says it.
     source: Option<SourceRef>,
 }
 
 pub(super) async fn create(_: ToolContext, input: CreateInput) -> CallResult {
-    let CreateInput { one, properties, weight, relationships: several, merge, source } = input;
-    let all = match (one, several.is_empty()) {
-        (EndsInput { type_: Some(type_), from_id: Some(from_id), to_id: Some(to_id) }, true) => {
-            vec![EdgeInput { type_, from_id, to_id, properties, weight, source }]
+    let CreateInput { type_, from_id, to_id, details, relationships: several, merge } = input;
+    // Of the one relationship, or of all that name no source of their own.
+    let source = details.source;
+    let all = match ((type_, from_id, to_id), several.is_empty()) {
+        ((Some(type_), Some(from_id), Some(to_id)), true) => {
+            vec![EdgeInput { type_, from_id, to_id, details }]
         }
-        (EndsInput { type_: None, from_id: None, to_id: None }, false) => several,
+        ((None, None, None), false) => several,
         (_, true) => {
             return Err(refuse("`type`, `fromId` and `toId` are required, or several in `relationships`"));
         }
@@ -78,14 +95,14 @@ pub(super) async fn create(_: ToolContext, input: CreateInput) -> CallResult {
                 type_: new.type_.clone(),
                 from: new.from_id.resolve(tx, writer.project.id)?,
                 to: new.to_id.resolve(tx, writer.project.id)?,
-                properties: new.properties.clone(),
-                weight: new.weight,
+                properties: new.details.properties.clone(),
+                weight: new.details.weight,
             });
         }
         let mut known = SourceCache::new(writer);
         let mut passages = Vec::with_capacity(all.len());
         for new in &all {
-            passages.push(known.get(tx, new.source, source)?);
+            passages.push(known.get(tx, new.details.source, source)?);
         }
         let views = if merge {
             merge_edges(tx, writer, edges, &passages)?
@@ -119,7 +136,7 @@ fn create_edges(
     Ok(made.iter().map(|(edge, created)| edge_json(edge, *created)).collect())
 }
 
-/// As [`make`], completing those that are there.
+/// As [`create_edges`], and completes relationships that exist.
 fn merge_edges(
     tx: &mut Tx<'_>,
     writer: &WriteContext,
@@ -142,14 +159,20 @@ fn merge_edges(
     Ok(views)
 }
 
-/// Names a relationship: by its id, or by what it is between what.
-#[derive(Clone, Deserialize)]
+/// Names a relationship by its id, or by its type and ends; flattened into an input.
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct RelationshipRef {
+    /// Id of the relationship.
+    #[schemars(with = "Option<Uuid>")]
     id: Option<RelationshipId>,
+    /// Relationship type.
     #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 128))]
     type_: Option<String>,
+    /// Id or `Type/key`.
     from_id: Option<ObjectRef>,
+    /// Id or `Type/key`.
     to_id: Option<ObjectRef>,
 }
 
@@ -175,10 +198,12 @@ impl RelationshipRef {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(super) struct GetInput {
     #[serde(flatten)]
     named: RelationshipRef,
+    /// Return only these fields; default: all but author.
     #[serde(default)]
     fields: FieldSelection,
 }
@@ -195,21 +220,25 @@ pub(super) async fn get(context: ToolContext, input: GetInput) -> Result<Value, 
     Ok(json!({ "relationship": input.fields.relationship_json(&found) }))
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ListInput {
+    /// Any of these types.
     #[serde(default)]
     types: Vec<String>,
+    /// Id or `Type/key`.
     from_id: Option<ObjectRef>,
+    /// Id or `Type/key`.
     to_id: Option<ObjectRef>,
-    limit: Option<i64>,
-    cursor: Option<String>,
+    #[serde(flatten)]
+    paging: Paging,
+    /// Return only these fields; default: all but author.
     #[serde(default)]
     fields: FieldSelection,
 }
 
 pub(super) async fn list(context: ToolContext, input: ListInput) -> Result<Value, ToolError> {
-    let wanted = Page::new(Some(input.limit.unwrap_or(20)), input.cursor.as_deref()).map_err(Error::from)?;
+    let page = input.paging.page().map_err(Error::from)?;
     let mut filter = RelationshipFilter { types: input.types, from: None, to: None };
     if let Some(from) = &input.from_id {
         filter.from = Some(from.resolve_in_read(&context).await?);
@@ -217,18 +246,24 @@ pub(super) async fn list(context: ToolContext, input: ListInput) -> Result<Value
     if let Some(to) = &input.to_id {
         filter.to = Some(to.resolve_in_read(&context).await?);
     }
-    let found = context.graph.list_relationships(context.project, filter, wanted).await?;
+    let found = context.graph.list_relationships(context.project, filter, page).await?;
     Ok(page_json("relationships", input.fields.relationships_json(&found.items), found.next))
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(example = json!({ "type": "depends_on", "fromId": "Task/login", "toId": "Task/users", "weight": 0.5 }))]
 pub(super) struct UpdateInput {
     #[serde(flatten)]
     named: RelationshipRef,
+    /// Properties to set. Null removes one.
     properties: Option<Map<String, Value>>,
+    /// New weight. Null removes it.
     #[serde(default, deserialize_with = "deserialize_nullable")]
+    #[schemars(extend("nullable" = true))]
     weight: Option<Option<f64>>,
+    /// Fails if this is not its version.
+    #[schemars(range(min = 1))]
     expected_version: Option<i64>,
 }
 
@@ -246,11 +281,13 @@ pub(super) async fn update(_: ToolContext, input: UpdateInput) -> CallResult {
     })
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct DeleteInput {
     #[serde(flatten)]
     named: RelationshipRef,
+    /// Fails if this is not its version.
+    #[schemars(range(min = 1))]
     expected_version: Option<i64>,
 }
 
