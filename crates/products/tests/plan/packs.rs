@@ -66,7 +66,7 @@ fn packs_are_versioned_shared_and_never_changed_behind_their_version() {
         &at(vec![theirs], &[]),
         &wants("2.0.0", &types),
         "/template_packs/0/name",
-        "is not this product's",
+        "not by this product alone",
     );
 }
 
