@@ -1,14 +1,14 @@
-//! Packs a text into chunks for search.
+//! Splits a text into chunks for search.
 //!
-//! A chunk is as long as it may be, unless a new section or paragraph offers a better end in its
-//! second half. What precedes the cut is repeated in the next chunk, in whole sentences, so that
-//! a thought running over it can be found from either side.
+//! A chunk is as long as allowed, unless a section or paragraph starts in its second half, which is
+//! a better end. The last sentences of a chunk are repeated in the next one, so that a passage
+//! across the boundary can be found in either of them.
 
 use crate::error::Error;
 use crate::extract::{ExtractedText, Heading};
 use crate::units::{Unit, UnitStart, units};
 
-/// How long chunks are, by [`count_tokens`](crate::count_tokens).
+/// The size of chunks, measured by [`count_tokens`](crate::count_tokens).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkOptions {
     max_tokens: usize,
@@ -18,9 +18,10 @@ pub struct ChunkOptions {
 impl ChunkOptions {
     pub const MIN_TOKENS: usize = 8;
 
-    /// `max_tokens` for a whole chunk, of which at most `overlap_tokens` repeat the chunk before.
+    /// Creates options with at most `max_tokens` per chunk, of which at most `overlap_tokens`
+    /// repeat the previous chunk.
     pub fn new(max_tokens: usize, overlap_tokens: usize) -> Result<ChunkOptions, Error> {
-        // More than half would make chunks that are mostly their predecessor.
+        // With a larger overlap, chunks would consist mostly of their predecessors.
         if max_tokens < Self::MIN_TOKENS || overlap_tokens > max_tokens / 2 {
             return Err(Error::ChunkOptions { max_tokens, overlap_tokens });
         }
@@ -42,26 +43,27 @@ impl Default for ChunkOptions {
     }
 }
 
-/// A part of a text: `text[start..end]`, which begins and ends with something visible.
+/// A part of a text: `text[start..end]`. It begins and ends with a visible character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     pub index: usize,
-    /// In bytes, on a character boundary, and greater than that of the chunk before.
+    /// The byte offset of the start, on a character boundary. It is greater than that of the
+    /// previous chunk.
     pub start: usize,
     pub end: usize,
     pub tokens: usize,
-    /// The headings its own text is under, from the top: `Guide > Install`.
+    /// The path of headings above the chunk's own text: `Guide > Install`.
     pub heading: Option<String>,
 }
 
-/// Cuts a text into chunks that together have everything visible in it.
+/// Splits a text into chunks that together contain everything visible in it.
 ///
 /// No chunk has more than `max_tokens`, none is empty, and an empty text has none.
 pub fn chunk(extracted: &ExtractedText, options: &ChunkOptions) -> Vec<Chunk> {
     let units = units(extracted, options.max_tokens);
     let parents = heading_parents(&extracted.headings);
     let mut chunks = Vec::new();
-    // A chunk is `units[from..end]`, of which those before `fresh` repeat the chunk before.
+    // A chunk consists of `units[from..end]`. The units before `fresh` repeat the previous chunk.
     let (mut from, mut fresh) = (0, 0);
     while fresh < units.len() {
         let end = chunk_end(&units, from, fresh, options.max_tokens);
@@ -83,62 +85,62 @@ fn tokens(units: &[Unit]) -> usize {
     units.iter().map(|unit| unit.tokens).sum()
 }
 
-/// The first unit after a chunk that begins at `from` and has at least the one at `fresh`.
+/// Returns the end of a chunk that starts at `from` and contains at least the unit at `fresh`.
 fn chunk_end(units: &[Unit], from: usize, fresh: usize, max_tokens: usize) -> usize {
     let mut length = tokens(&units[from..=fresh]);
-    for at in fresh + 1..units.len() {
-        let full_enough = match units[at].begins {
+    for index in fresh + 1..units.len() {
+        let full_enough = match units[index].begins {
             UnitStart::TopHeading => max_tokens / 2,
             UnitStart::Heading => max_tokens * 3 / 4,
             UnitStart::Piece | UnitStart::Sentence | UnitStart::Paragraph => max_tokens,
         };
-        if length >= full_enough && !units[at - 1].is_heading() {
-            return at;
+        if length >= full_enough && !units[index - 1].is_heading() {
+            return index;
         }
-        if length + units[at].tokens > max_tokens {
-            return best_cut(units, fresh, at, length, max_tokens / 2);
+        if length + units[index].tokens > max_tokens {
+            return best_cut(units, fresh, index, length, max_tokens / 2);
         }
-        length += units[at].tokens;
+        length += units[index].tokens;
     }
     units.len()
 }
 
-/// Where best to end a chunk that must end at `at`, where it has `length` tokens: the last of the
-/// strongest cuts that leave it with `least`.
-fn best_cut(units: &[Unit], fresh: usize, at: usize, mut length: usize, least: usize) -> usize {
-    let mut best = at;
-    for cut in (fresh + 1..at).rev() {
+/// Returns the best end of a chunk that must end at `limit`, where it has `length` tokens: the last
+/// of the strongest boundaries that leave it with at least `min_tokens`.
+fn best_cut(units: &[Unit], fresh: usize, limit: usize, mut length: usize, min_tokens: usize) -> usize {
+    let mut best = limit;
+    for cut in (fresh + 1..limit).rev() {
         length -= units[cut].tokens;
-        if length < least {
+        if length < min_tokens {
             break;
         }
         if cut_strength(units, cut) > cut_strength(units, best) {
             best = cut;
         }
     }
-    // A heading goes with the text under it, even if that makes a short chunk.
+    // A heading stays with the text below it, even if the chunk becomes short.
     let text = (fresh + 1..=best).rev().find(|&cut| !units[cut - 1].is_heading());
     text.unwrap_or(best)
 }
 
-/// How good a cut before a unit is; `None`, the least, right after a heading.
+/// Returns how good a boundary before a unit is. `None` is the weakest, directly after a heading.
 fn cut_strength(units: &[Unit], cut: usize) -> Option<UnitStart> {
     (!units[cut - 1].is_heading()).then_some(units[cut].begins)
 }
 
-/// The first unit to repeat in the chunk that begins at `end`; `end` itself when there is none.
+/// Returns the first unit to repeat in the chunk that starts at `end`, or `end` if there is none.
 fn overlap(units: &[Unit], from: usize, end: usize, options: &ChunkOptions) -> usize {
     let Some(next) = units.get(end).filter(|next| next.begins != UnitStart::TopHeading) else {
         return end;
     };
-    let room = options.overlap_tokens.min(options.max_tokens - next.tokens);
+    let max_overlap = options.overlap_tokens.min(options.max_tokens - next.tokens);
     let mut length = 0;
     let mut start = end;
-    // Not the whole chunk: each begins after the one before.
+    // The whole chunk is never repeated, because each chunk must start after the previous one.
     while start > from + 1 {
         let unit = &units[start - 1];
         length += unit.tokens;
-        if length > room || !unit.whole || unit.begins == UnitStart::TopHeading {
+        if length > max_overlap || !unit.whole || unit.begins == UnitStart::TopHeading {
             break;
         }
         start -= 1;
@@ -146,13 +148,14 @@ fn overlap(units: &[Unit], from: usize, end: usize, options: &ChunkOptions) -> u
     start
 }
 
-/// The section a chunk is about: that of its first text rather than of the headings before it.
+/// Returns the section of a chunk: that of its first text, rather than that of the headings before
+/// it.
 fn section(units: &[Unit]) -> Option<usize> {
     let text = units.iter().find(|unit| !unit.is_heading());
     text.or(units.last())?.section
 }
 
-/// For each heading the one it is under.
+/// Returns the parent of each heading.
 fn heading_parents(headings: &[Heading]) -> Vec<Option<usize>> {
     let mut open: Vec<usize> = Vec::new();
     let mut parents = Vec::with_capacity(headings.len());
@@ -172,10 +175,11 @@ fn heading_path(headings: &[Heading], parents: &[Option<usize>], section: usize)
     titles.join(" > ")
 }
 
-/// A path is repeated with every chunk, so an endless title would be, too.
+/// Truncates a title. The heading path is repeated with every chunk, so a very long title would be
+/// too.
 fn truncate_title(title: &str) -> String {
-    const LONGEST: usize = 120;
-    match title.char_indices().nth(LONGEST) {
+    const MAX_TITLE_CHARS: usize = 120;
+    match title.char_indices().nth(MAX_TITLE_CHARS) {
         Some((cut, _)) => format!("{}…", &title[..cut]),
         None => title.to_owned(),
     }
@@ -186,7 +190,7 @@ mod tests {
     use super::*;
     use crate::{Mime, count_tokens, extract};
 
-    /// The chunks of a Markdown text, with the heading they are under.
+    /// Returns the chunks of a Markdown text, with their headings.
     fn chunks(markdown: &str, max_tokens: usize, overlap_tokens: usize) -> Vec<String> {
         let page = extract(Mime::MARKDOWN, markdown.as_bytes()).unwrap();
         let options = ChunkOptions::new(max_tokens, overlap_tokens).unwrap();

@@ -3,45 +3,45 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "`{given}` is not a type of document that can be read: \
+        "`{given}` is not a supported document type: \
          text/plain, text/markdown, text/html and application/pdf are"
     )]
     UnsupportedType { given: String },
-    #[error("the charset `{name}` is not known")]
+    #[error("the charset `{name}` is not supported")]
     UnknownCharset { name: String },
-    /// `offset` counts bytes of the document as it was given.
+    /// `offset` is the byte offset in the original document.
     #[error("the document is not text: {reason} at byte {offset}")]
     NotText { offset: usize, reason: &'static str },
     #[error("could not read the PDF: {0}")]
     Pdf(PdfError),
     #[error(
-        "chunks of {max_tokens} tokens with an overlap of {overlap_tokens} cannot be made: \
+        "chunks of {max_tokens} tokens with an overlap of {overlap_tokens} are not possible: \
          at least {min} tokens are needed, and at most half of them may overlap",
         min = crate::ChunkOptions::MIN_TOKENS
     )]
     ChunkOptions { max_tokens: usize, overlap_tokens: usize },
 }
 
-/// What kept a PDF from being read.
+/// The reason why the text of a PDF could not be extracted.
 #[derive(Debug, thiserror::Error)]
 pub enum PdfError {
-    #[error("it is encrypted and opens only with a password")]
+    #[error("it is encrypted and needs a password")]
     Encrypted,
-    #[error("no text in it: scanned pages need OCR first")]
+    #[error("it contains no text: run OCR on scanned pages first")]
     NoText,
-    #[error("its fonts do not say which characters they draw: it needs OCR first")]
+    #[error("its fonts do not map to characters: run OCR on it first")]
     UnreadableFonts,
-    #[error("its {bytes} bytes are more than the {max} that are read")]
+    #[error("it has {bytes} bytes, the limit is {max}")]
     TooLarge { bytes: usize, max: usize },
-    #[error("its text is more than the {max} bytes that are kept")]
+    #[error("its text exceeds the limit of {max} bytes")]
     TooMuchText { max: usize },
-    #[error("it took longer than {} seconds", .0.as_secs())]
+    #[error("reading it took longer than {} seconds", .0.as_secs())]
     TooSlow(Duration),
-    /// `what` is the reason in the words of the PDF library.
+    /// `what` is the reason as the PDF library reports it.
     #[error("it is damaged: {what}")]
     Damaged { what: String },
-    #[error("the reader crashed on it: {what}")]
+    #[error("the PDF reader crashed: {what}")]
     Crashed { what: String },
-    #[error("too many earlier PDFs are still being read")]
+    #[error("too many earlier PDFs are still being read; try again later")]
     Busy,
 }

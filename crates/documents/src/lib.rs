@@ -1,4 +1,5 @@
-//! Turns documents into text, and text into chunks that fit a search index.
+//! Extracts the text of documents (Markdown, HTML, PDF and plain text), and splits it into chunks
+//! for a search index.
 //!
 //! ```
 //! use emergent_documents::{ChunkOptions, Mime, chunk, extract};
@@ -12,9 +13,8 @@
 //! # Ok::<(), emergent_documents::Error>(())
 //! ```
 //!
-//! Everything here is a plain function from values to values: fetching the bytes, storing the
-//! chunks and embedding them is the caller's work. All of it may be slow on a large document, so
-//! an async caller runs it on a blocking thread.
+//! All functions are pure: the caller fetches the bytes, stores the chunks and embeds them. They
+//! may be slow for a large document, so an async caller must run them on a blocking thread.
 
 mod chunk;
 mod error;

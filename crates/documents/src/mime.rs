@@ -5,10 +5,10 @@ use encoding_rs::{Encoding, UTF_8};
 
 use crate::error::Error;
 
-/// A type of document this crate reads.
+/// A supported document type.
 ///
-/// Parsed from a media type with its parameters, such as `text/html; charset=utf-8`, and printed
-/// the same way.
+/// It is parsed from a media type with parameters, such as `text/html; charset=utf-8`, and
+/// displayed in the same form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mime {
     Text(Charset),
@@ -17,7 +17,7 @@ pub enum Mime {
     Pdf,
 }
 
-/// The charset a media type states; none unless it does.
+/// The charset that a media type states, if it does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Charset(pub(crate) Option<&'static Encoding>);
 
@@ -30,9 +30,10 @@ impl Mime {
     pub const MARKDOWN: Mime = Mime::Markdown(Charset::UNSTATED);
     pub const HTML: Mime = Mime::Html(Charset::UNSTATED);
 
-    /// Guesses the type of a document that came without one, from its name and its first bytes.
+    /// Guesses the type of a document from its name and its first bytes.
     ///
-    /// The name may be a file name or a title. What the bytes clearly are wins over the name.
+    /// The name may be a file name or a title. If the bytes clearly identify the type, they have
+    /// precedence over the name.
     pub fn sniff(name: &str, bytes: &[u8]) -> Result<Mime, Error> {
         let head = &bytes[..bytes.len().min(1024)];
         if head.windows(5).any(|part| part == b"%PDF-") {
@@ -56,7 +57,7 @@ impl Mime {
         Ok(Mime::TEXT)
     }
 
-    /// The media type without parameters.
+    /// Returns the media type without parameters.
     pub fn essence(self) -> &'static str {
         match self {
             Mime::Text(_) => "text/plain",
@@ -77,8 +78,8 @@ impl Mime {
 impl FromStr for Mime {
     type Err = Error;
 
-    fn from_str(given: &str) -> Result<Mime, Error> {
-        let mut parts = given.split(';');
+    fn from_str(media_type: &str) -> Result<Mime, Error> {
+        let mut parts = media_type.split(';');
         let essence = parts.next().unwrap_or_default().trim();
         let charset = match parts.find_map(charset_parameter) {
             Some(name) => Charset(Some(known_charset(name)?)),
@@ -89,9 +90,11 @@ impl FromStr for Mime {
             "text/html" | "application/xhtml+xml" => Ok(Mime::Html(charset)),
             "application/pdf" | "application/x-pdf" => Ok(Mime::Pdf),
             "text/rtf" | "text/richtext" => Err(Error::UnsupportedType { given: essence.into() }),
-            // RFC 2046, 4.1.4: an unrecognized subtype of text is read as plain text. CSV and
-            // source files arrive this way.
-            other if other.starts_with("text/") && other.len() > "text/".len() => Ok(Mime::Text(charset)),
+            // According to RFC 2046, 4.1.4, an unrecognised subtype of text is treated as plain
+            // text. This covers CSV and source files.
+            essence if essence.starts_with("text/") && essence.len() > "text/".len() => {
+                Ok(Mime::Text(charset))
+            }
             _ => Err(Error::UnsupportedType { given: essence.into() }),
         }
     }
@@ -155,7 +158,7 @@ mod tests {
     #[test]
     fn an_unknown_charset_is_named() {
         let error = "text/plain; charset=klingon".parse::<Mime>().unwrap_err();
-        assert_eq!(error.to_string(), "the charset `klingon` is not known");
+        assert_eq!(error.to_string(), "the charset `klingon` is not supported");
     }
 
     fn sniffs(name: &str, bytes: &[u8], expected: Mime) {

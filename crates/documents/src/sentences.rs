@@ -1,13 +1,13 @@
-//! Finds where sentences end, well enough to cut text between them.
+//! Finds the ends of sentences, accurately enough to split text between them.
 //!
-//! A wrong guess costs little here, a chunk that begins a little early or late, so the rules are
-//! the common ones and no language model of their own.
+//! An error has little effect, because a chunk then only starts a little early or late. The rules
+//! are therefore the common ones, without a model of any language.
 
 use std::ops::Range;
 
-/// The sentences of one paragraph, in order and without the whitespace around them.
+/// Returns the sentences of one paragraph, in order and without surrounding whitespace.
 ///
-/// Everything visible is in one of them. A list item begins a sentence of its own.
+/// All visible text belongs to one of them. A list item starts a new sentence.
 pub(crate) fn sentences(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut position = 0;
     std::iter::from_fn(move || {
@@ -22,13 +22,13 @@ pub(crate) fn sentences(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Where the first sentence of a text ends, which begins with a visible character.
+/// Returns the end of the first sentence of a text that begins with a visible character.
 fn first_end(text: &str) -> usize {
     let mut chars = text.char_indices().peekable();
-    while let Some((at, c)) = chars.next() {
-        let after = at + c.len_utf8();
+    while let Some((index, c)) = chars.next() {
+        let after = index + c.len_utf8();
         match c {
-            '\n' if begins_list_item(&text[after..]) => return at,
+            '\n' if begins_list_item(&text[after..]) => return index,
             '。' | '！' | '？' | '｡' => {
                 return after + length_while(&text[after..], |c| is_end_mark(c) || is_closing_mark(c));
             }
@@ -39,7 +39,7 @@ fn first_end(text: &str) -> usize {
                     chars.next();
                 }
                 let alone = c == '.' && dots == after;
-                if is_end(&text[..at], alone, &text[end..]) {
+                if is_end(&text[..index], alone, &text[end..]) {
                     return end;
                 }
             }
@@ -49,7 +49,8 @@ fn first_end(text: &str) -> usize {
     text.len()
 }
 
-/// Whether a sentence ends between `before` and `after`; `full_stop` when by a single dot.
+/// Returns whether a sentence ends between `before` and `after`. `full_stop` is true if a single
+/// dot separates them.
 fn is_end(before: &str, full_stop: bool, after: &str) -> bool {
     if !after.starts_with(char::is_whitespace) {
         return after.is_empty();
@@ -61,7 +62,7 @@ fn is_end(before: &str, full_stop: bool, after: &str) -> bool {
     }
 }
 
-/// Whether the dot after `before` belongs to its last word rather than to the sentence.
+/// Returns whether the dot after `before` belongs to its last word rather than to the sentence.
 fn is_abbreviation(before: &str, next: char) -> bool {
     let Some(word) = last_word(before) else {
         return false;
@@ -70,13 +71,13 @@ fn is_abbreviation(before: &str, next: char) -> bool {
     let numbered = next.is_numeric();
     let mut chars = word.chars();
     match (chars.next(), chars.next()) {
-        // Initials: J. R. R. Tolkien.
+        // An initial, as in J. R. R. Tolkien.
         (Some(letter), None) if letter.is_uppercase() => return true,
-        // The number of a list item, `12. Then rest`, is the whole sentence so far.
+        // The number of a list item, as in `12. Then rest`, is the whole sentence so far.
         (Some(digit), _) if digit.is_ascii_digit() => return before.trim_start().len() == word.len(),
         _ => {}
     }
-    // e.g. i.e. U.S. Ph.D.
+    // Words with inner dots: e.g. i.e. U.S. Ph.D.
     let dotted = word.contains('.')
         && word.split('.').all(|part| part.len() <= 2 && part.chars().all(char::is_alphabetic));
     dotted || TITLES.contains(&lower.as_str()) || numbered && NUMBER_ABBREVIATIONS.contains(&lower.as_str())
@@ -87,20 +88,20 @@ const TITLES: [&str; 22] = [
     "cf", "viz", "approx", "al", "mme", "bzw",
 ];
 
-/// Words shortened only before a number: Fig. 3, No. 5, Jan. 12.
+/// Words that are abbreviated only before a number: Fig. 3, No. 5, Jan. 12.
 const NUMBER_ABBREVIATIONS: [&str; 24] = [
     "no", "nr", "fig", "figs", "p", "pp", "vol", "ch", "sec", "eq", "art", "para", "ver", "jan", "feb",
     "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov",
 ];
 
-/// The word a text ends with, unless it is longer than any abbreviation.
+/// Returns the last word of a text, unless it is longer than any abbreviation.
 fn last_word(text: &str) -> Option<&str> {
     let mut start = text.len();
-    for (at, c) in text.char_indices().rev().take(MAX_ABBREVIATION_CHARS + 1) {
+    for (index, c) in text.char_indices().rev().take(MAX_ABBREVIATION_CHARS + 1) {
         if c.is_whitespace() || "([{\"'“‘«".contains(c) {
             return Some(&text[start..]);
         }
-        start = at;
+        start = index;
     }
     (start == 0).then_some(text)
 }
@@ -136,9 +137,9 @@ mod tests {
 
     fn check(marked: &str) {
         let text = marked.replace('|', "");
-        let found: Vec<_> = sentences(&text).map(|range| &text[range]).collect();
+        let actual: Vec<_> = sentences(&text).map(|range| &text[range]).collect();
         let expected: Vec<_> = marked.split('|').map(str::trim).collect();
-        assert_eq!(found, expected);
+        assert_eq!(actual, expected);
     }
 
     #[test]

@@ -1,37 +1,37 @@
-//! Counts tokens without a tokenizer.
+//! Estimates token counts without a tokenizer.
 //!
-//! Models count differently and their vocabularies are large downloads, so this is an estimate
-//! made to be close for prose and high rather than low for everything else:
+//! Models count differently, and their vocabularies are large downloads. The estimate is close for
+//! prose, and rather too high than too low for everything else:
 //!
-//! * an ASCII word of up to 8 characters is one token; a longer one, or one with other letters,
-//!   is one token per 4 characters begun;
-//! * a Chinese, Japanese or Korean character is one token;
-//! * every other visible character is one token, where a run of the same one (`-----`) is one
-//!   token per 4 begun;
-//! * whitespace is free.
+//! - An ASCII word of up to 8 characters is one token. A longer word, or one with other letters, is
+//!   one token per 4 characters, rounded up.
+//! - A Chinese, Japanese or Korean character is one token.
+//! - Every other visible character is one token. A run of the same character (`-----`) is one token
+//!   per 4, rounded up.
+//! - Whitespace is not counted.
 //!
-//! The count is additive: cutting a text at whitespace, or between two atoms, never changes the
-//! sum. Chunking relies on it.
+//! The count is additive: splitting a text at whitespace, or between two atoms, never changes the
+//! sum. Chunking relies on this.
 
-/// Estimates how many tokens a language model makes of a text, as described above.
+/// Estimates the number of tokens of a text, as the module documentation describes.
 pub fn count_tokens(text: &str) -> usize {
     atoms(text).map(|atom| atom.tokens).sum()
 }
 
-/// A stretch of text that is not broken unless it is longer than a whole chunk.
+/// A range of text that is only split if it is longer than a whole chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Atom {
     pub start: usize,
     pub end: usize,
     pub tokens: usize,
-    /// A line may end before it even without a space, as in Chinese.
+    /// A line may break before it even without a space, as in Chinese.
     pub breakable: bool,
 }
 
 pub(crate) const CHARS_PER_TOKEN: usize = 4;
 const SHORT_WORD: usize = 8;
 
-/// The atoms of a text in order; what is between them is whitespace.
+/// Returns the atoms of a text in order. The text between them is whitespace.
 pub(crate) fn atoms(text: &str) -> impl Iterator<Item = Atom> {
     let mut rest = text.char_indices().peekable();
     std::iter::from_fn(move || {
@@ -40,8 +40,8 @@ pub(crate) fn atoms(text: &str) -> impl Iterator<Item = Atom> {
         let mut end = start + first.len_utf8();
         let mut chars = 1;
         let mut ascii = first.is_ascii();
-        while let Some((at, c)) = rest.next_if(|&(_, c)| class.continues_with(c)) {
-            end = at + c.len_utf8();
+        while let Some((index, c)) = rest.next_if(|&(_, c)| class.continues_with(c)) {
+            end = index + c.len_utf8();
             chars += 1;
             ascii &= c.is_ascii();
         }
@@ -61,7 +61,7 @@ enum Class {
     Mark(char),
 }
 
-/// The class of a visible character.
+/// Returns the class of a visible character.
 fn class(c: char) -> Class {
     match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' => Class::Word,
@@ -71,7 +71,7 @@ fn class(c: char) -> Class {
     }
 }
 
-/// Han, kana and Hangul: the scripts written without spaces, or with a syllable a character.
+/// Han, kana and Hangul: scripts without spaces, or with one syllable per character.
 fn is_ideograph(c: char) -> bool {
     matches!(c,
         '\u{3005}'..='\u{3007}'

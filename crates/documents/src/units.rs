@@ -1,4 +1,4 @@
-//! Cuts a text into the units chunks are made of: headings, sentences, and pieces of sentences
+//! Splits a text into the units that chunks consist of: headings, sentences, and parts of sentences
 //! that are too long for one chunk.
 
 use std::ops::Range;
@@ -7,20 +7,20 @@ use crate::extract::{ExtractedText, Heading};
 use crate::sentences::sentences;
 use crate::tokens::{Atom, CHARS_PER_TOKEN, atoms};
 
-/// A stretch of text that begins and ends with something visible and fits in a chunk.
+/// A range of text that begins and ends with a visible character and fits into a chunk.
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
     pub start: usize,
     pub end: usize,
     pub tokens: usize,
     pub begins: UnitStart,
-    /// False for a piece of a sentence.
+    /// False for a part of a sentence.
     pub whole: bool,
-    /// The last heading at or before it, as an index.
+    /// The index of the last heading at or before the unit.
     pub section: Option<usize>,
 }
 
-/// What begins with a unit. The greater, the better a chunk may begin there, too.
+/// What starts with a unit. The greater the value, the better a chunk may start there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum UnitStart {
     Piece,
@@ -39,7 +39,7 @@ impl Unit {
 
 pub(crate) const TOP_LEVEL: u8 = 2;
 
-/// The units of a text in order. Together they are everything visible in it, and none is longer
+/// Returns the units of a text in order. Together they contain all visible text, and none is longer
 /// than `max_tokens`.
 pub(crate) fn units(extracted: &ExtractedText, max_tokens: usize) -> Vec<Unit> {
     let text = &extracted.text;
@@ -60,8 +60,8 @@ pub(crate) fn units(extracted: &ExtractedText, max_tokens: usize) -> Vec<Unit> {
     units
 }
 
-/// True for every heading `extract` finds; others may be made by hand, and cutting words would
-/// change how many tokens they have.
+/// True for every heading that `extract` finds. A caller may provide others, and splitting a word
+/// at a heading would change its number of tokens.
 fn begins_word(text: &str, offset: usize) -> bool {
     text.split_at_checked(offset).is_some_and(|(before, after)| {
         (before.is_empty() || before.ends_with(char::is_whitespace))
@@ -80,7 +80,7 @@ fn line_end(text: &str, start: usize) -> usize {
     text[start..].find('\n').map_or(text.len(), |n| start + n)
 }
 
-/// The text between two headings.
+/// Adds the units of the text between two headings.
 fn push_body(
     text: &str,
     range: Range<usize>,
@@ -98,26 +98,26 @@ fn push_body(
     }
 }
 
-/// Stretches of lines that are not blank.
+/// Returns the ranges of consecutive lines that are not blank.
 fn paragraphs(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let mut position = range.start;
     std::iter::from_fn(move || {
-        let mut found: Option<Range<usize>> = None;
+        let mut paragraph: Option<Range<usize>> = None;
         while position < range.end {
             let start = position;
             position = line_end(&text[..range.end], start).saturating_add(1).min(range.end);
-            match (text[start..position].trim().is_empty(), &mut found) {
+            match (text[start..position].trim().is_empty(), &mut paragraph) {
                 (true, None) => {}
                 (true, Some(_)) => break,
-                (false, None) => found = Some(start..position),
+                (false, None) => paragraph = Some(start..position),
                 (false, Some(paragraph)) => paragraph.end = position,
             }
         }
-        found
+        paragraph
     })
 }
 
-/// Adds one sentence, in pieces if it has more than `max_tokens`.
+/// Adds a sentence, in parts if it has more than `max_tokens`.
 fn push_sentence(
     text: &str,
     range: Range<usize>,
@@ -153,22 +153,22 @@ fn push_sentence(
     }
 }
 
-/// The atom itself, or pieces of it that have `max_tokens` each when it has more.
+/// Returns the atom itself, or parts of `max_tokens` each if it has more.
 fn split_atom(text: &str, atom: Atom, max_tokens: usize) -> impl Iterator<Item = Atom> {
-    let mut rest = atom.start;
+    let mut position = atom.start;
     std::iter::from_fn(move || {
-        if rest == atom.end {
+        if position == atom.end {
             return None;
         }
-        let mut part = Atom { start: rest, ..atom };
+        let mut part = Atom { start: position, ..atom };
         if atom.tokens > max_tokens {
-            let piece = &text[rest..atom.end];
+            let piece = &text[position..atom.end];
             if let Some((cut, _)) = piece.char_indices().nth(max_tokens * CHARS_PER_TOKEN) {
-                part.end = rest + cut;
+                part.end = position + cut;
             }
             part.tokens = crate::count_tokens(&text[part.start..part.end]);
         }
-        rest = part.end;
+        position = part.end;
         Some(part)
     })
 }
@@ -179,7 +179,8 @@ struct Piece {
     tokens: usize,
 }
 
-/// A place where the current piece may end: `tokens` of it are before, `next` begins the rest.
+/// A position at which the current piece may end. `tokens` counts the text before it, and `next` is
+/// the start of the text after it.
 #[derive(Clone, Copy)]
 struct Cut {
     end: usize,
@@ -187,7 +188,7 @@ struct Cut {
     tokens: usize,
 }
 
-/// Fills pieces with atoms, ending them at a line, at a space, or where it must.
+/// Fills pieces with atoms, and ends them at a line break, at a space, or wherever necessary.
 struct Splitter<'a> {
     text: &'a str,
     max_tokens: usize,
@@ -215,9 +216,9 @@ impl<'a> Splitter<'a> {
         while let Some(piece) = &self.piece
             && piece.tokens + atom.tokens > self.max_tokens
         {
-            let here = Cut { end: piece.end, next: atom.start, tokens: piece.tokens };
+            let forced = Cut { end: piece.end, next: atom.start, tokens: piece.tokens };
             let line = self.line.filter(|cut| cut.tokens >= self.max_tokens / 2);
-            self.end_piece(line.or(self.space).unwrap_or(here), push);
+            self.end_piece(line.or(self.space).unwrap_or(forced), push);
         }
         let piece = self.piece.get_or_insert(Piece { start: atom.start, end: atom.start, tokens: 0 });
         piece.end = atom.end;
@@ -231,12 +232,12 @@ impl<'a> Splitter<'a> {
             let tokens = piece.tokens - cut.tokens;
             self.piece = Some(Piece { start: cut.next, end: piece.end, tokens });
         }
-        let later = |other: Option<Cut>| {
-            let other = other.filter(|other| other.end > cut.end)?;
-            Some(Cut { tokens: other.tokens - cut.tokens, ..other })
+        let rebase = |later: Option<Cut>| {
+            let later = later.filter(|later| later.end > cut.end)?;
+            Some(Cut { tokens: later.tokens - cut.tokens, ..later })
         };
-        self.line = later(self.line);
-        self.space = later(self.space);
+        self.line = rebase(self.line);
+        self.space = rebase(self.space);
     }
 
     fn finish(mut self, push: &mut impl FnMut(Piece)) {

@@ -1,8 +1,8 @@
-//! PDFs made by hand, so that each shows one thing.
+//! Handwritten PDFs, each of which tests one feature.
 
 use emergent_documents::{Error, ExtractedText, Mime, PdfError, extract};
 
-/// A PDF of these objects, numbered from 1; the first is the catalog.
+/// Builds a PDF of these objects, numbered from 1. The first one is the catalog.
 fn pdf(objects: &[&str], trailer: &str) -> Vec<u8> {
     let mut file = String::from("%PDF-1.4\n");
     let mut offsets = Vec::new();
@@ -26,7 +26,7 @@ fn stream(dictionary: &str, content: &str) -> String {
     format!("<< {dictionary} /Length {} >>\nstream\n{content}\nendstream", content.len())
 }
 
-/// A PDF whose pages have these programs, with a font `F`.
+/// Builds a PDF whose pages have these content streams, with a font `F`.
 fn pages(contents: &[&str], font: &str, more: &[String]) -> Vec<u8> {
     let kids: Vec<_> = (0..contents.len()).map(|page| format!("{} 0 R", 4 + 2 * page)).collect();
     let mut objects = vec![
@@ -81,7 +81,8 @@ fn words_are_told_apart_by_their_distance() {
         &["BT /F 10 Tf 72 700 Td [(Kno) 20 (wledge) -300 (gra) -15 (ph)] TJ 100 0 Td (right) Tj ET"],
         "Knowledge graph right",
     );
-    // Every word set on its own, as many programs do: 47.8 units are the width of `Separate`.
+    // Every word is positioned on its own, as many programs do: 47.8 units are the width of
+    // `Separate`.
     check(
         &["BT /F 12 Tf 1 0 0 1 72 700 Tm (Separate) Tj 1 0 0 1 123 700 Tm (words) Tj ET"],
         "Separate words",
@@ -146,7 +147,7 @@ fn a_scanned_pdf_says_that_it_needs_ocr() {
     let scanned = pages(&["q 612 0 0 792 0 0 cm /X Do Q"], FONT, &[image]);
     assert_eq!(
         read(&scanned).unwrap_err().to_string(),
-        "could not read the PDF: no text in it: scanned pages need OCR first",
+        "could not read the PDF: it contains no text: run OCR on scanned pages first",
     );
 }
 
@@ -187,13 +188,13 @@ fn deep_and_circular_structures_end() {
 
 #[test]
 fn a_pdf_with_bytes_changed_never_panics() {
-    let whole = pages(&["BT /F 12 Tf 72 700 Td [(Some) -300 (text)] TJ ET"], FONT, &[]);
-    for at in (0..whole.len()).step_by(3) {
+    let original = pages(&["BT /F 12 Tf 72 700 Td [(Some) -300 (text)] TJ ET"], FONT, &[]);
+    for index in (0..original.len()).step_by(3) {
         for byte in [0, b' ', b'<', b'9', 0xff] {
-            let mut damaged = whole.clone();
-            damaged[at] = byte;
+            let mut damaged = original.clone();
+            damaged[index] = byte;
             let _ = read(&damaged);
         }
-        let _ = read(&whole[..at]);
+        let _ = read(&original[..index]);
     }
 }

@@ -1,4 +1,5 @@
-//! What holds for every document. A failing case prints its seed, and runs again with it.
+//! Properties that hold for every document. A failing case prints its seed and can be repeated with
+//! it.
 
 use std::ops::Range;
 
@@ -6,7 +7,7 @@ use emergent_documents::{ChunkOptions, ExtractedText, Heading, Mime, chunk, coun
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
-/// Runs a property on `cases` inputs from a seed that is printed, and taken from `SEED` if set.
+/// Runs a property test on `cases` inputs with a seed that is printed. `SEED` sets it.
 fn check<S: Strategy>(cases: u32, input: S, property: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     let seed = match std::env::var("SEED") {
         Ok(seed) => seed.parse().expect("SEED is a number"),
@@ -41,11 +42,11 @@ fn words() -> impl Strategy<Value = String> {
         .prop_map(|parts| parts.into_iter().flat_map(|(piece, gap)| [piece, gap.to_owned()]).collect())
 }
 
-/// A text with headings anywhere in it, even where `extract` would not put them.
+/// A text with headings at arbitrary positions, even where `extract` would not put them.
 fn documents() -> impl Strategy<Value = ExtractedText> {
     let headings = prop::collection::vec((any::<prop::sample::Index>(), 1..=6_u8), 0..8);
     (words(), headings).prop_map(|(text, headings)| {
-        let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+        let starts: Vec<usize> = text.char_indices().map(|(index, _)| index).collect();
         let mut headings: Vec<_> = headings
             .into_iter()
             .filter(|_| !starts.is_empty())
@@ -82,7 +83,8 @@ fn chunks_cover_the_text_in_order_and_within_their_size() {
                 prop_assert!(chunk.start > previous.start && chunk.end > previous.end);
                 let overlap = &text[chunk.start..previous.end.max(chunk.start)];
                 prop_assert!(count_tokens(overlap) <= options.overlap_tokens());
-                // One that is not the beginning of a word was made by hand and does not count.
+                // A heading that is not at the start of a word was added by the test, and does not
+                // count.
                 let crossed = page.headings.iter().filter(|heading| {
                     heading.level <= 2
                         && text[..heading.offset].ends_with(char::is_whitespace)
@@ -90,7 +92,7 @@ fn chunks_cover_the_text_in_order_and_within_their_size() {
                 });
                 let crossed = crossed.filter(|h| chunk.start < h.offset && h.offset < previous.end);
                 for heading in crossed {
-                    // One in the middle of another's line is not a heading of its own.
+                    // A heading in the middle of another heading's line is not a separate one.
                     prop_assert!(page.headings.iter().any(|other| other != heading
                         && other.offset <= heading.offset
                         && !text[other.offset..heading.offset].contains('\n')));

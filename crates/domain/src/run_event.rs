@@ -21,7 +21,7 @@ pub struct RunEvent {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunEventBody {
-    /// A runner started to drive the run. A later one follows if another process recovers the run.
+    /// A runner started to drive the run. `recovered` is true if another process drove it before.
     Started {
         recovered: bool,
     },

@@ -55,7 +55,7 @@ fn tour(home: &Home) {
     let nowhere = failed(&home.run(&["product", "upgrade", "acme.support"]));
     assert!(nowhere.contains("give a manifest or a source"), "{nowhere}");
     let checked = command_output(home.run(&["product", "check"]));
-    assert!(checked.contains("nowhere to look"), "{checked}");
+    assert!(checked.contains("newer versions cannot be found"), "{checked}");
     let shown = command_output(home.run(&["product", "show", "acme.support"]));
     assert!(shown.contains("triage") && shown.contains("manifest"), "{shown}");
 

@@ -163,7 +163,7 @@ both_engines! {
             mime_type: Some(mime.to_owned()),
             ..document("a file", content)
         };
-        assert!(refused(typed("image/png", b"x")).await.starts_with("mimeType: `image/png` is not a type"));
+        assert!(refused(typed("image/png", b"x")).await.starts_with("mimeType: `image/png` is not a supported document type"));
         assert!(refused(document("report.docx", b"PK\x03\x04\0\0")).await.starts_with("mimeType: "));
         assert!(refused(typed("application/pdf", b"not a PDF")).await.starts_with("content: could not read the PDF"));
         assert!(refused(typed("text/plain", b"ab\0cd")).await.starts_with("content: the document is not text"));

@@ -267,7 +267,7 @@ both_engines! {
         harness.graph.assign_pack(harness.project(), pack.id).await.unwrap();
         let (_, id, reason) = refusal(&harness, run).await;
         assert_eq!(id, note.0);
-        assert!(reason.contains("not allowed any more"), "{reason}");
+        assert!(reason.contains("no longer valid"), "{reason}");
         assert_eq!(properties(&harness, note).await, map(json!({ "a": 2 })));
     }
 }

@@ -136,7 +136,7 @@ mod tests {
             error_of("emergent.reserch")
         );
         assert!(error_of("github.com/acme").contains("github.com/owner/name"));
-        assert!(error_of("github.com/../x").contains("no source"));
+        assert!(error_of("github.com/../x").contains("is not a product source"));
         assert!(error_of("https://user:secret@host/m.json").contains("must not contain"));
         assert!(error_of("ftp://x").contains("https://"));
     }

@@ -177,7 +177,7 @@ fn agents_and_their_tools() {
         "did you mean `librarian`?",
     );
     check("/agents/0/model/temperature", json!(7), "/agents/0/model/temperature", "maximum of 2");
-    check("/agents/1/model", json!(null), "/agents/1/temperature", "names none");
+    check("/agents/1/model", json!(null), "/agents/1/temperature", "has no `model`");
     check("/agents/0/temperature", json!(0.5), "/agents/0/temperature", "set it only once");
     check("/agents/0/trigger", json!("on_documents_ingested"), "/agents/0/trigger", "on_document_ingested");
     check("/agents/0/config/trigger/typse", json!(1), "/agents/0/config/trigger", "typse");

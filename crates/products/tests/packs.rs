@@ -1,4 +1,5 @@
-//! Template packs of products: whoever assigned a pack decides whether it stays assigned.
+//! Template packs of products: a pack stays assigned as long as the product or project that
+//! assigned it is there.
 
 mod support;
 

@@ -194,7 +194,7 @@ async fn what_is_no_manifest_is_told_so() {
     };
     unreachable(install("/nothing").await, "404");
     unreachable(install("/round").await, "redirects more than");
-    unreachable(install("/file").await, "only http and https");
+    unreachable(install("/file").await, "use http or https");
     unreachable(install("/big").await, "limit of 8388608 bytes");
     let garbage = install("/garbage").await;
     assert!(

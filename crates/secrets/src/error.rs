@@ -8,14 +8,14 @@ use crate::SecretName;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the secret key in {place} is invalid: {reason}")]
-    BadKey { place: String, reason: String },
+    #[error("the secret key in {location} is invalid: {reason}")]
+    BadKey { location: String, reason: String },
     #[error(
-        "the secrets of this database are encrypted with the key `{wanted}`, but {place} has {held}. \
-         Set EMERGENT_SECRET_KEY to the key `{wanted}` (it is in the file `secret-key` of the data \
+        "the secrets of this database are encrypted with the key `{required}`, but {location} has {available}. \
+         Set EMERGENT_SECRET_KEY to the key `{required}` (it is in the file `secret-key` of the data \
          folder of the server that created it), or copy that file here"
     )]
-    WrongKey { wanted: String, place: String, held: String },
+    WrongKey { required: String, location: String, available: String },
     #[error("could not read or write the key file `{}`", path.display())]
     File {
         path: PathBuf,

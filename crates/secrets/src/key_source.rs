@@ -20,9 +20,7 @@ impl KeySource {
     /// Parses the value of `EMERGENT_SECRET_KEY`.
     pub fn from_env_value(text: &str) -> Result<Self> {
         let location = "EMERGENT_SECRET_KEY".to_owned();
-        Ok(Self::Environment(
-            Keyring::parse(text).map_err(|reason| Error::BadKey { place: location, reason })?,
-        ))
+        Ok(Self::Environment(Keyring::parse(text).map_err(|reason| Error::BadKey { location, reason })?))
     }
 
     /// Uses a file, which is created at the first start.
@@ -69,7 +67,7 @@ impl KeyFile {
             return Ok(None);
         }
         let location = format!("`{}`", self.path.display());
-        Keyring::parse(&text).map(Some).map_err(|reason| Error::BadKey { place: location, reason })
+        Keyring::parse(&text).map(Some).map_err(|reason| Error::BadKey { location, reason })
     }
 
     /// Waits until no other process that shares the folder is changing the file.

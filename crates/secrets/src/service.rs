@@ -227,8 +227,8 @@ fn load_or_create_keys(keys: &KeySource, stored_keys: &[KeyRow]) -> Result<(Keyr
     match (file.read()?, stored_keys.iter().find(|key| key.is_active())) {
         (Some(ring), _) => Ok((ring, false)),
         (None, Some(active)) => {
-            let (wanted, place, held) = (active.id.clone(), keys.location(), "none".to_owned());
-            Err(Error::WrongKey { wanted, place, held })
+            let (required, location, available) = (active.id.clone(), keys.location(), "none".to_owned());
+            Err(Error::WrongKey { required, location, available })
         }
         (None, None) => {
             let ring = Keyring::generate()?;
@@ -248,9 +248,13 @@ pub(crate) fn check_keys(ring: &Keyring, stored_keys: &[KeyRow], location: &str)
     Ok(())
 }
 
-pub(crate) fn wrong_key(ring: &Keyring, wanted: &str, location: &str) -> Error {
-    let held: Vec<_> = ring.keys().iter().map(|key| format!("`{}`", key.id())).collect();
-    Error::WrongKey { wanted: wanted.to_owned(), place: location.to_owned(), held: held.join(", ") }
+pub(crate) fn wrong_key(ring: &Keyring, required: &str, location: &str) -> Error {
+    let available: Vec<_> = ring.keys().iter().map(|key| format!("`{}`", key.id())).collect();
+    Error::WrongKey {
+        required: required.to_owned(),
+        location: location.to_owned(),
+        available: available.join(", "),
+    }
 }
 
 /// Returns the first key of the ring that is active in the database. A retired key must not encrypt

@@ -94,9 +94,9 @@ fn with_database(url: &str, name: &str) -> String {
         Some((base, query)) => (base, format!("?{query}")),
         None => (url, String::new()),
     };
-    let slash = base.rfind('/').filter(|at| *at > base.find("://").map_or(0, |start| start + 2));
+    let slash = base.rfind('/').filter(|index| *index > base.find("://").map_or(0, |start| start + 2));
     match slash {
-        Some(at) => format!("{}/{name}{query}", &base[..at]),
+        Some(index) => format!("{}/{name}{query}", &base[..index]),
         None => format!("{base}/{name}{query}"),
     }
 }

@@ -7,9 +7,8 @@
 use std::{fs, path::Path};
 
 /// The direct dependencies of each crate. A crate may use those and everything below them. A crate
-/// that is missing here is an error: whoever adds a crate decides where it belongs, here and in
-/// ARCHITECTURE.md.
-const ROOMS: &[(&str, &[&str])] = &[
+/// that is missing here is an error: add it here and to ARCHITECTURE.md.
+const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("documents", &[]),
     ("net", &[]),
@@ -36,19 +35,19 @@ const ROOMS: &[(&str, &[&str])] = &[
 #[test]
 fn every_arrow_points_down() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let mut wrong = Vec::new();
+    let mut forbidden = Vec::new();
     let mut seen = 0;
     for entry in fs::read_dir(crates).unwrap() {
         let folder = entry.unwrap().path();
         let Ok(manifest) = fs::read_to_string(folder.join("Cargo.toml")) else {
             continue;
         };
-        wrong.extend(wrong_arrows(folder.file_name().unwrap().to_str().unwrap(), &manifest));
+        forbidden.extend(forbidden_dependencies(folder.file_name().unwrap().to_str().unwrap(), &manifest));
         seen += 1;
     }
     assert!(seen > 0, "no Cargo.toml below {}", crates.display());
-    wrong.sort();
-    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+    forbidden.sort();
+    assert!(forbidden.is_empty(), "\n{}\n", forbidden.join("\n"));
 }
 
 #[test]
@@ -76,7 +75,7 @@ fn an_arrow_is_seen_however_it_is_written() {
         "[dependencies]\nweb = { path = \"../api\", package = \"emergent-api\" }",
         "[dependencies.web]\npath = \"../api\"\npackage = \"emergent-api\"",
     ] {
-        assert_eq!(wrong_arrows("llm", manifest).len(), 1, "{manifest}");
+        assert_eq!(forbidden_dependencies("llm", manifest).len(), 1, "{manifest}");
     }
     check("llm", "[dependencies]\n# emergent-api.workspace = true", &[]);
     check("llm", "[features]\nemergent-api = []", &[]);
@@ -99,58 +98,58 @@ fn a_crate_outside_the_plan_is_named() {
     check(
         "shed",
         "[dependencies]",
-        &["`shed` is not in the plan: give it a place in ARCHITECTURE.md and in ROOMS of \
+        &["`shed` has no entry: add it to ARCHITECTURE.md and to DEPENDENCIES in \
            crates/testkit/tests/architecture.rs"],
     );
 }
 
-fn check(room: &str, manifest: &str, expected: &[&str]) {
-    assert_eq!(wrong_arrows(room, manifest), expected, "in {manifest}");
+fn check(krate: &str, manifest: &str, expected: &[&str]) {
+    assert_eq!(forbidden_dependencies(krate, manifest), expected, "in {manifest}");
 }
 
 /// Returns a sentence for each dependency of this crate that the rules do not allow.
-fn wrong_arrows(room: &str, manifest: &str) -> Vec<String> {
-    let Some(allowed) = below(room) else {
+fn forbidden_dependencies(krate: &str, manifest: &str) -> Vec<String> {
+    let Some(allowed) = below(krate) else {
         return vec![format!(
-            "`{room}` is not in the plan: give it a place in ARCHITECTURE.md and in ROOMS of \
+            "`{krate}` has no entry: add it to ARCHITECTURE.md and to DEPENDENCIES in \
              crates/testkit/tests/architecture.rs"
         )];
     };
-    arrows(manifest)
+    dependencies(manifest)
         .into_iter()
-        .filter(|arrow| !allowed.contains(&arrow.to) && !is_testkit_for_tests(arrow))
-        .map(|Arrow { kind, to }| {
+        .filter(|dependency| !allowed.contains(&dependency.to) && !is_testkit_for_tests(dependency))
+        .map(|Dependency { kind, to }| {
             let rule = match (to, allowed.is_empty()) {
                 ("testkit", _) => "`testkit` is for [dev-dependencies]".to_owned(),
-                (_, true) => format!("`{room}` may use nothing"),
-                (_, false) => format!("`{room}` may use {}", allowed.join(", ")),
+                (_, true) => format!("`{krate}` may use nothing"),
+                (_, false) => format!("`{krate}` may use {}", allowed.join(", ")),
             };
-            format!("{room} → {to} in [{kind}] points the wrong way: {rule}")
+            format!("{krate} → {to} in [{kind}] points the wrong way: {rule}")
         })
         .collect()
 }
 
 /// Returns all crates that a crate may use, in the order of the rules, or `None` if it is missing.
-fn below(room: &str) -> Option<Vec<&'static str>> {
-    let (_, direct) = ROOMS.iter().find(|(name, _)| *name == room)?;
+fn below(krate: &str) -> Option<Vec<&'static str>> {
+    let (_, direct) = DEPENDENCIES.iter().find(|(name, _)| *name == krate)?;
     let reached: Vec<_> =
         direct.iter().flat_map(|name| below(name).into_iter().flatten().chain([*name])).collect();
-    let in_order = ROOMS.iter().map(|(name, _)| *name);
+    let in_order = DEPENDENCIES.iter().map(|(name, _)| *name);
     Some(in_order.filter(|name| reached.contains(name)).collect())
 }
 
-fn is_testkit_for_tests(arrow: &Arrow) -> bool {
-    arrow.to == "testkit" && arrow.kind == "dev-dependencies"
+fn is_testkit_for_tests(dependency: &Dependency) -> bool {
+    dependency.to == "testkit" && dependency.kind == "dev-dependencies"
 }
 
-struct Arrow<'a> {
+struct Dependency<'a> {
     kind: &'static str,
     to: &'a str,
 }
 
 /// Returns every dependency on a crate of this workspace, in the order of the file.
-fn arrows(manifest: &str) -> Vec<Arrow<'_>> {
-    let mut found = Vec::new();
+fn dependencies(manifest: &str) -> Vec<Dependency<'_>> {
+    let mut dependencies = Vec::new();
     let mut kind = None;
     for line in manifest.lines() {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -158,12 +157,12 @@ fn arrows(manifest: &str) -> Vec<Arrow<'_>> {
             let heading = heading.trim_end_matches(']');
             kind = kind_of(heading);
             // `[dependencies.emergent-store]` is both a heading and a name.
-            found.extend(kind.zip(emergent_crate(heading)).map(|(kind, to)| Arrow { kind, to }));
+            dependencies.extend(kind.zip(emergent_crate(heading)).map(|(kind, to)| Dependency { kind, to }));
         } else if let Some((kind, to)) = kind.zip(emergent_crate(line)) {
-            found.push(Arrow { kind, to });
+            dependencies.push(Dependency { kind, to });
         }
     }
-    found
+    dependencies
 }
 
 /// Longer headings come first, because each of them ends with the shortest.

@@ -71,7 +71,7 @@ both_engines! {
         assert_eq!(told.len(), 1);
         assert!(told[0].contains("dependency cycle: ") && told[0].matches(" → ").count() == 3, "{told:?}");
         assert_eq!(problems(world.start(vec![task("a", &["a"])], 9).await), [
-            "tasks[0].blockedBy: would let tasks wait for one another in a circle: a → a",
+            "tasks[0].blockedBy: would create a dependency cycle: a → a; remove one of these edges",
         ]);
         let none = world.read(|tx| Ok(tx.query("SELECT id FROM workflows", &[], |row| row.get::<WorkflowId>(0))?.len())).await;
         assert_eq!(none, 0, "nothing of it is left");
@@ -142,7 +142,7 @@ both_engines! {
         run.ok("create_subtasks", json!({ "tasks": [{ "key": "s", "title": "S" }], "blocksParent": true })).await;
         assert_eq!(world.shape(id).await, "both<p+q next<both+parent+s p parent q<p r s");
         let said = run.err("create_subtasks", json!({ "tasks": [{ "title": "T", "blockedBy": ["next"] }], "blocksParent": true })).await;
-        assert!(said.contains("in a circle: "), "{said}");
+        assert!(said.contains("dependency cycle: "), "{said}");
         let free = world.in_workflow(id).await;
         let said = free.err("create_subtasks", json!({ "tasks": [{ "title": "T" }], "blocksParent": true })).await;
         assert!(said.contains("works at a task"), "{said}");

@@ -1,14 +1,15 @@
-//! Reads HTML as a stream of tags.
+//! Extracts text from HTML as a stream of tags.
 //!
-//! No tree is built: what nests only counts, so that neither depth nor broken markup can hurt.
-//! Where a browser would repair the tree, the text is nearly always the same.
+//! The extractor builds no tree and only counts nested elements, so that neither deep nesting nor
+//! broken markup causes problems. Where a browser would repair the tree, the text is nearly always
+//! the same.
 
 use html5gum::{DefaultEmitter, EndTag, StartTag, Token, Tokenizer};
 
 use super::ExtractedText;
 use super::writer::{Gap, Writer};
 
-/// Reads a page into the text it shows, without its scripts, styles and navigation.
+/// Extracts the visible text of a page, without its scripts, styles and navigation.
 pub(super) fn extract(html: &str) -> ExtractedText {
     let mut writer = Writer::default();
     let title = write(html, &mut writer);
@@ -16,7 +17,7 @@ pub(super) fn extract(html: &str) -> ExtractedText {
     ExtractedText { text, headings, title }
 }
 
-/// Writes the text of a page or of a part of one, and returns its title.
+/// Writes the text of a page or of a fragment, and returns its title.
 pub(super) fn write(html: &str, writer: &mut Writer) -> Option<String> {
     let unended = unclosed_elements(html);
     let mut reader =
@@ -37,7 +38,7 @@ pub(super) fn write(html: &str, writer: &mut Writer) -> Option<String> {
 
 fn tokens(html: &str) -> impl Iterator<Item = Token> {
     let mut emitter = DefaultEmitter::default();
-    // Without it the inside of a script would be read as tags.
+    // Without this setting, the content of a script would be parsed as tags.
     emitter.naively_switch_states(true);
     Tokenizer::new_with_emitter(html, emitter).map(|token| {
         let Ok(token) = token;
@@ -45,14 +46,14 @@ fn tokens(html: &str) -> impl Iterator<Item = Token> {
     })
 }
 
-/// Elements whose inside is not text of the page, and is only text to the tokenizer.
+/// Elements whose content is not visible text, and which the tokenizer treats as raw text.
 const RAW_ELEMENTS: [&[u8]; 5] = [b"script", b"style", b"noscript", b"iframe", b"noembed"];
 
-/// Elements whose inside is markup, but not text of the page.
+/// Elements whose content is markup but not part of the page's text.
 const SKIPPED_ELEMENTS: [&[u8]; 5] = [b"nav", b"template", b"svg", b"select", b"noframes"];
 
-/// The elements of [`ASIDE`] that are begun more often than they are ended. Dropping one of these
-/// would drop the rest of the page.
+/// Returns the elements of [`SKIPPED_ELEMENTS`] that are opened more often than they are closed.
+/// Skipping one of them would skip the rest of the page.
 fn unclosed_elements(html: &str) -> Vec<&'static [u8]> {
     let mut open = [0_i64; SKIPPED_ELEMENTS.len()];
     for token in tokens(html) {
@@ -72,7 +73,7 @@ fn unclosed_elements(html: &str) -> Vec<&'static [u8]> {
 struct Reader<'a> {
     writer: &'a mut Writer,
     unended: &'a [&'static [u8]],
-    /// The element being left out, and how many of its name are open.
+    /// The element that is being skipped, and how many elements of that name are open.
     dropped: Option<(&'static [u8], usize)>,
     preformatted: usize,
     in_title: bool,
@@ -118,8 +119,8 @@ impl Reader<'_> {
             _ => match heading_level(name) {
                 Some(level) => self.writer.begin_heading(level),
                 None if is_block(name) => {
-                    // A heading can hold a div but nothing that is a text of its own: it was
-                    // never ended.
+                    // A heading may contain a div but no other block element, so its end tag is
+                    // missing.
                     if name != b"div" {
                         self.writer.end_heading();
                     }
@@ -161,7 +162,7 @@ impl Reader<'_> {
             return;
         }
         if self.in_title {
-            // The first one counts; a second is in the body by mistake.
+            // The first title counts. A second one is in the body by mistake.
             self.title.get_or_insert_default().push_str(text);
         } else if self.preformatted > 0 {
             self.writer.verbatim(text);
@@ -269,8 +270,8 @@ mod tests {
              - hot\n\nTea | Minutes\nGreen | 2\n| 5\n\nlet x = 1;\n\n  pour(x);\n\nA cup"
         );
         assert_eq!(page.title.as_deref(), Some("Brewing — Tea House"));
-        let found: Vec<_> = page.headings.iter().map(|h| (h.level, h.title.as_str())).collect();
-        assert_eq!(found, [(1, "Brewing tea"), (2, "You need")]);
+        let headings: Vec<_> = page.headings.iter().map(|h| (h.level, h.title.as_str())).collect();
+        assert_eq!(headings, [(1, "Brewing tea"), (2, "You need")]);
         for heading in &page.headings {
             assert!(page.text[heading.offset..].starts_with(&heading.title));
         }

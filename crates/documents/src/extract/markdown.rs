@@ -1,13 +1,13 @@
-//! Reads Markdown as CommonMark with the usual extensions: tables, task lists, footnotes,
-//! strikethrough and front matter.
+//! Extracts text from Markdown: CommonMark with tables, task lists, footnotes, strikethrough and
+//! front matter.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use super::writer::{Gap, Writer};
 use super::{ExtractedText, html};
 
-/// Reads Markdown into the text it shows: marks are dropped, code stays as it is, a link is its
-/// text and an image its description. Front matter stays too, as it says what the page is about.
+/// Extracts the visible text. Formatting marks are dropped, code is unchanged, a link becomes its
+/// text and an image its description. Front matter is included, because it describes the page.
 pub(super) fn extract(markdown: &str) -> ExtractedText {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
@@ -31,14 +31,14 @@ struct Reader {
     title: Option<String>,
 }
 
-/// What the text being read is part of.
+/// The kind of block that contains the current text.
 #[derive(Default)]
 enum Block {
     #[default]
     Prose,
     Code,
     FrontMatter,
-    /// Collected, since a tag may be spread over lines.
+    /// HTML is collected, because a tag may span several lines.
     Html(String),
 }
 
@@ -126,7 +126,7 @@ fn is_inline(tag: &TagEnd) -> bool {
     )
 }
 
-/// The title in a line of YAML, when it is as simple as titles are.
+/// Returns the title in a line of YAML, if it is a plain or quoted text.
 fn title_line(line: &str) -> Option<String> {
     let title = line.strip_prefix("title:")?.trim();
     let title = title.trim_matches(['"', '\'']);
@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn headings_are_found_where_they_stand() {
         let page = read("Intro\n\n# The *Guide*\n\ntext\n\nSetup\n-----\n\n### Deep `x`\n#\nend");
-        let found: Vec<_> = page.headings.iter().map(|h| (h.level, h.title.as_str())).collect();
-        assert_eq!(found, [(1, "The Guide"), (2, "Setup"), (3, "Deep x")]);
+        let headings: Vec<_> = page.headings.iter().map(|h| (h.level, h.title.as_str())).collect();
+        assert_eq!(headings, [(1, "The Guide"), (2, "Setup"), (3, "Deep x")]);
         for heading in &page.headings {
             assert!(page.text[heading.offset..].starts_with(&heading.title));
         }

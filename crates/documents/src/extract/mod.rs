@@ -1,4 +1,4 @@
-//! Turns the bytes of a document into text and the headings in it.
+//! Extracts the text of a document, and the headings in it.
 
 mod html;
 mod markdown;
@@ -12,28 +12,29 @@ use crate::mime::Mime;
 /// The text of a document, as a person would read it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtractedText {
-    /// Lines end in `\n`, and a blank line is between paragraphs. No byte is 0.
+    /// Lines end with `\n`, and paragraphs are separated by a blank line. There is no NUL
+    /// character.
     pub text: String,
-    /// In the order of the text. Plain text and PDF have none.
+    /// The headings in the order of the text. Plain text and PDF have none.
     pub headings: Vec<Heading>,
-    /// What the document calls itself, which need not be in the text.
+    /// The title of the document, which is not necessarily part of the text.
     pub title: Option<String>,
 }
 
-/// A line of the text that is a heading.
+/// A heading in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heading {
-    /// Where the title is in the text, in bytes.
+    /// The byte offset of the heading in the text.
     pub offset: usize,
-    /// 1 is the highest, 6 the lowest.
+    /// 1 is the highest level, 6 the lowest.
     pub level: u8,
     pub title: String,
 }
 
-/// Reads a document. Malformed Markdown and HTML are read as well as they can be.
+/// Extracts the text of a document. Malformed Markdown and HTML are processed as well as possible.
 ///
-/// Time grows with the length of the document, and what it nests costs no stack. A PDF is read on
-/// a thread of its own, with limits on time and memory.
+/// The time is proportional to the length of the document, and nesting needs no stack. A PDF is
+/// processed on its own thread, with limits on time and memory.
 pub fn extract(mime: Mime, bytes: &[u8]) -> Result<ExtractedText, Error> {
     match mime {
         Mime::Text(charset) => {

@@ -1,4 +1,4 @@
-//! Turns bytes into a string.
+//! Decodes bytes to a string.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,11 @@ use encoding_rs::{DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use crate::error::Error;
 use crate::mime::Charset;
 
-/// Decodes text, strictly: a byte-order mark decides, then the stated charset, then UTF-8.
+/// Decodes text strictly. A byte-order mark has precedence over the stated charset, and that over
+/// UTF-8.
 ///
-/// Guessing a charset would quietly store wrong letters, so bytes that are not UTF-8 need one
-/// stated. Line endings become `\n`.
+/// Guessing a charset could silently store wrong characters, so bytes that are not UTF-8 need a
+/// stated charset. Line endings become `\n`.
 pub(super) fn decode(bytes: &[u8], charset: Charset) -> Result<String, Error> {
     let (encoding, mark) = encoding(bytes, charset.0.unwrap_or(UTF_8));
     refuse_nul(bytes, encoding)?;
@@ -37,8 +38,8 @@ pub(super) fn decode(bytes: &[u8], charset: Charset) -> Result<String, Error> {
     }
 }
 
-/// Decodes HTML as browsers do: bytes that do not fit are replaced rather than refused, and a
-/// `<meta charset>` is a statement, too.
+/// Decodes HTML as browsers do: invalid bytes are replaced rather than rejected, and a `<meta
+/// charset>` also states the charset.
 pub(super) fn decode_html(bytes: &[u8], charset: Charset) -> Result<String, Error> {
     let stated = charset.0.or_else(|| meta_charset(bytes)).unwrap_or(UTF_8);
     let (encoding, mark) = encoding(bytes, stated);
@@ -47,12 +48,13 @@ pub(super) fn decode_html(bytes: &[u8], charset: Charset) -> Result<String, Erro
     Ok(with_unix_lines(&text))
 }
 
-/// The encoding of a text and the length of its byte-order mark.
+/// Returns the encoding of a text and the length of its byte-order mark.
 fn encoding(bytes: &[u8], stated: &'static Encoding) -> (&'static Encoding, usize) {
     Encoding::for_bom(bytes).unwrap_or((stated, 0))
 }
 
-/// Text has no NUL; a file that does is of another kind, and databases refuse it later.
+/// Rejects NUL characters. A file that contains one is not a text, and databases would reject it
+/// later.
 fn refuse_nul(bytes: &[u8], encoding: &'static Encoding) -> Result<(), Error> {
     let offset = if encoding == UTF_16LE || encoding == UTF_16BE {
         let units = bytes.chunks_exact(2);
@@ -66,7 +68,7 @@ fn refuse_nul(bytes: &[u8], encoding: &'static Encoding) -> Result<(), Error> {
     }
 }
 
-/// The charset a page states in its first kilobyte, where the HTML standard looks for it.
+/// Returns the charset that a page states in its first kilobyte, as the HTML standard defines.
 fn meta_charset(bytes: &[u8]) -> Option<&'static Encoding> {
     let head = bytes[..bytes.len().min(1024)].to_ascii_lowercase();
     let head = String::from_utf8_lossy(&head);
@@ -74,7 +76,7 @@ fn meta_charset(bytes: &[u8]) -> Option<&'static Encoding> {
     let stated = stated.trim_start_matches(['"', '\'']);
     let label = stated.split(['"', '\'', ' ', ';', '>', '/']).next()?;
     let encoding = Encoding::for_label_no_replacement(label.as_bytes())?;
-    // The statement itself was readable as ASCII, so it cannot be UTF-16.
+    // The statement itself was readable as ASCII, so the encoding cannot be UTF-16.
     let possible = encoding != UTF_16LE && encoding != UTF_16BE;
     possible.then_some(encoding)
 }

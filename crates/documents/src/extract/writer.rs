@@ -1,9 +1,9 @@
-//! Writes readable text while a document is walked: collapses whitespace, keeps one blank line
-//! between blocks, and notes where headings are.
+//! Builds the readable text during extraction: collapses whitespace, puts one blank line between
+//! blocks, and records the positions of headings.
 
 use super::Heading;
 
-/// The space before whatever is written next.
+/// The space before the text that is written next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Gap {
     #[default]
@@ -24,8 +24,8 @@ impl Gap {
     }
 }
 
-/// Gaps, list markers and cell separators are only remembered until there is text to follow
-/// them, so empty elements leave nothing behind.
+/// Builds the text. Gaps, list markers and cell separators are buffered until text follows them, so
+/// that empty elements leave no trace.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     text: String,
@@ -33,10 +33,10 @@ pub(super) struct Writer {
     heading: Option<OpenHeading>,
     gap: Gap,
     lists: Vec<List>,
-    /// The bullet or number of the item that has no text yet.
+    /// The bullet or number of an item that has no text yet.
     marker: Option<String>,
     tables: Vec<Row>,
-    /// Cells begun in this row since it last got text.
+    /// The number of cells that were started in this row since it last got text.
     empty_cells: usize,
 }
 
@@ -48,7 +48,7 @@ struct OpenHeading {
 
 #[derive(Debug)]
 struct List {
-    /// The next item's, when they are numbered.
+    /// The number of the next item, if the list is numbered.
     number: Option<u64>,
     items: usize,
 }
@@ -56,16 +56,17 @@ struct List {
 /// The current row of a table.
 #[derive(Debug, Default)]
 struct Row {
-    /// How long the text was when it began.
+    /// The length of the text at the start of the row.
     start: usize,
     index: usize,
     cells: usize,
 }
 
-/// A heading longer than this is a paragraph someone forgot to end.
+/// A longer heading is a paragraph whose end tag is missing.
 const MAX_HEADING_CHARS: usize = 300;
 
-/// Deeper lists are not indented further: the text must not grow with the square of its depth.
+/// Deeper lists are not indented further. Otherwise the text could grow with the square of the
+/// depth.
 const MAX_INDENT: usize = 6;
 
 impl Writer {
@@ -75,7 +76,7 @@ impl Writer {
         (self.text, self.headings)
     }
 
-    /// Asks for at least this much space before the next text.
+    /// Requests at least this gap before the next text.
     pub fn gap(&mut self, gap: Gap) {
         if self.marker.is_some() || self.in_fresh_cell() {
             return;
@@ -87,7 +88,7 @@ impl Writer {
         self.gap = self.gap.max(gap);
     }
 
-    /// Writes text whose whitespace means no more than one space.
+    /// Writes text in which a run of whitespace means a single space.
     pub fn words(&mut self, text: &str) {
         if text.starts_with(char::is_whitespace) {
             self.gap(Gap::Space);
@@ -95,7 +96,7 @@ impl Writer {
         let mut words = text.split_whitespace().peekable();
         while let Some(word) = words.next() {
             self.fill_gap();
-            // Soft hyphens say where a word may be broken and would keep it from being found.
+            // Soft hyphens mark where a word may be broken, and would prevent it from being found.
             self.text.extend(word.split('\u{ad}'));
             if words.peek().is_some() || text.ends_with(char::is_whitespace) {
                 self.gap(Gap::Space);
@@ -103,7 +104,7 @@ impl Writer {
         }
     }
 
-    /// Writes text whose spaces and lines mean something, such as code.
+    /// Writes text whose spaces and line breaks are significant, such as code.
     pub fn verbatim(&mut self, text: &str) {
         if self.heading.is_some() {
             return self.words(text);
@@ -156,7 +157,7 @@ impl Writer {
         self.gap(Gap::Paragraph);
     }
 
-    /// Begins a list, numbered from `first` if given.
+    /// Starts a list, numbered from `first` if it is set.
     pub fn begin_list(&mut self, first: Option<u64>) {
         self.end_heading();
         self.marker = None;
@@ -181,7 +182,7 @@ impl Writer {
             _ => marker += "- ",
         }
         if let Some(list) = self.lists.last_mut() {
-            // Items stay together even when each is a paragraph.
+            // Items stay together even if each is a paragraph.
             if list.items > 0 {
                 self.gap = self.gap.min(Gap::Line);
             }
@@ -210,7 +211,7 @@ impl Writer {
             return self.gap(Gap::Line);
         };
         *row = Row { start: self.text.len(), index: row.index + 1, cells: 0 };
-        // Rows stay together even when their cells are paragraphs.
+        // Rows stay together even if their cells are paragraphs.
         if row.index > 1 {
             self.gap = Gap::Line;
         }

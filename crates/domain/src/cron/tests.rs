@@ -12,14 +12,15 @@ fn zone(name: &str) -> Zone {
     name.parse().unwrap()
 }
 
-/// Formats the first firing times after a timestamp, each in local time with its offset.
+/// Checks the first firing times after a timestamp, each in local time with its offset.
 fn check(text: &str, name: &str, after: &str, expected: &[&str]) {
     let (cron, zone) = (cron(text), zone(name));
-    let mut at: Timestamp = after.parse().unwrap();
+    let mut time: Timestamp = after.parse().unwrap();
     for expected in expected {
-        at = cron.next(at, &zone).unwrap();
-        let told = jiff::Timestamp::from_microsecond(at.as_micros()).unwrap().to_zoned(zone.0.clone());
-        assert_eq!(told.strftime("%Y-%m-%d %H:%M%:z").to_string(), *expected, "`{text}` in {name}");
+        time = cron.next(time, &zone).unwrap();
+        let local_time =
+            jiff::Timestamp::from_microsecond(time.as_micros()).unwrap().to_zoned(zone.0.clone());
+        assert_eq!(local_time.strftime("%Y-%m-%d %H:%M%:z").to_string(), *expected, "`{text}` in {name}");
     }
 }
 
@@ -217,15 +218,15 @@ fn naive(cron: &Cron, zone: &Zone, after: jiff::Timestamp, minutes: i64) -> Opti
     None
 }
 
-fn field(least: u8, most: u8) -> impl Strategy<Value = String> {
-    let one = (least..=most).prop_map(|number| number.to_string());
-    let range = (least..=most, least..=most, 1..6_u8)
-        .prop_map(|(a, b, step)| format!("{}-{}/{step}", a.min(b), a.max(b)));
-    let step = (1..=(most - least).min(20)).prop_map(|step| format!("*/{step}"));
+fn field(min: u8, max: u8) -> impl Strategy<Value = String> {
+    let number_text = (min..=max).prop_map(|number| number.to_string());
+    let range =
+        (min..=max, min..=max, 1..6_u8).prop_map(|(a, b, step)| format!("{}-{}/{step}", a.min(b), a.max(b)));
+    let step = (1..=(max - min).min(20)).prop_map(|step| format!("*/{step}"));
     prop_oneof![
         3 => Just("*".to_owned()),
-        2 => one.clone(),
-        1 => prop::collection::vec(one, 1..4).prop_map(|list| list.join(",")),
+        2 => number_text.clone(),
+        1 => prop::collection::vec(number_text, 1..4).prop_map(|list| list.join(",")),
         1 => range,
         1 => step,
     ]
@@ -277,11 +278,11 @@ proptest! {
         let minutes = 3 * 24 * 60;
         let expected = naive(&cron, &zone, after, minutes);
         let end = after + SignedDuration::from_mins(minutes);
-        let found = cron.next(Timestamp::from_micros(after.as_microsecond()), &zone)
-            .map(|at| jiff::Timestamp::from_microsecond(at.as_micros()).unwrap());
+        let next = cron.next(Timestamp::from_micros(after.as_microsecond()), &zone)
+            .map(|time| jiff::Timestamp::from_microsecond(time.as_micros()).unwrap());
         match expected {
-            Some(expected) => prop_assert_eq!(found, Some(expected), "`{}` after {}", text, after),
-            None => prop_assert!(found.is_none_or(|at| at > end), "`{}` after {}: {:?}", text, after, found),
+            Some(expected) => prop_assert_eq!(next, Some(expected), "`{}` after {}", text, after),
+            None => prop_assert!(next.is_none_or(|time| time > end), "`{}` after {}: {:?}", text, after, next),
         }
     }
 

@@ -36,11 +36,11 @@ fn object(key: Option<&str>, properties: Value) -> Object {
 }
 
 /// Checks which object is chosen, by its index, and which rule matched it.
-fn chosen(new: &NewObject, found: &[(&Object, MatchedBy)]) -> Option<(usize, &'static str)> {
+fn chosen(new: &NewObject, objects: &[(&Object, MatchedBy)]) -> Option<(usize, &'static str)> {
     let candidates: Vec<Candidate<'_>> =
-        found.iter().map(|(object, by)| Candidate { object, by: *by }).collect();
+        objects.iter().map(|(object, by)| Candidate { object, by: *by }).collect();
     let (id, by) = choose_match(new, &candidates)?;
-    Some((found.iter().position(|(object, _)| object.id == id).expect("one of them"), by.as_str()))
+    Some((objects.iter().position(|(object, _)| object.id == id).expect("one of them"), by.as_str()))
 }
 
 #[test]
@@ -48,49 +48,56 @@ fn the_key_decides_before_the_name_and_the_name_before_similarity() {
     let by_key = object(Some("ada"), json!({ "name": "Countess" }));
     let by_name = object(Some("ada-lovelace"), json!({ "name": "ada  LOVELACE" }));
     let alike = object(None, json!({ "name": "Ada Lovelaces" }));
-    let found = [(&alike, MatchedBy::Similar(0.99)), (&by_name, MatchedBy::Name), (&by_key, MatchedBy::Key)];
-    assert_eq!(chosen(&new(Some("ada"), json!({ "name": "Ada Lovelace" })), &found), Some((2, "key")));
-    assert_eq!(chosen(&new(Some("other"), json!({ "name": "Ada-Lovelace" })), &found), Some((1, "name")));
+    let candidates =
+        [(&alike, MatchedBy::Similar(0.99)), (&by_name, MatchedBy::Name), (&by_key, MatchedBy::Key)];
+    assert_eq!(chosen(&new(Some("ada"), json!({ "name": "Ada Lovelace" })), &candidates), Some((2, "key")));
     assert_eq!(
-        chosen(&new(Some("other"), json!({ "name": "Ada Lovelac" })), &found),
+        chosen(&new(Some("other"), json!({ "name": "Ada-Lovelace" })), &candidates),
+        Some((1, "name"))
+    );
+    assert_eq!(
+        chosen(&new(Some("other"), json!({ "name": "Ada Lovelac" })), &candidates),
         Some((0, "similarity"))
     );
     assert_eq!(
-        chosen(&new(None, json!({ "name": "Ada Lovelace" })), &found),
+        chosen(&new(None, json!({ "name": "Ada Lovelace" })), &candidates),
         Some((1, "key")),
         "by its name's key"
     );
-    assert_eq!(chosen(&new(Some("x"), json!({})), &found[1..]), None);
+    assert_eq!(chosen(&new(Some("x"), json!({})), &candidates[1..]), None);
 }
 
 #[test]
 fn similarity_needs_nearness_and_distance_to_the_next() {
     let (one, two) = (object(None, json!({ "name": "One" })), object(None, json!({ "name": "Two" })));
-    let wanted = new(None, json!({ "name": "Three" }));
+    let offered = new(None, json!({ "name": "Three" }));
     let by =
-        |a: f64, b: f64| chosen(&wanted, &[(&one, MatchedBy::Similar(a)), (&two, MatchedBy::Similar(b))]);
+        |a: f64, b: f64| chosen(&offered, &[(&one, MatchedBy::Similar(a)), (&two, MatchedBy::Similar(b))]);
     assert_eq!(by(0.92, 0.5), Some((0, "similarity")));
     assert_eq!(by(0.5, 0.95), Some((1, "similarity")));
     assert_eq!(by(0.919, 0.5), None, "not near enough");
     assert_eq!(by(0.95, 0.93), None, "two fit");
     assert_eq!(by(0.95, 0.92 - 0.001), Some((0, "similarity")));
-    assert_eq!(chosen(&wanted, &[(&one, MatchedBy::Similar(0.93))]), Some((0, "similarity")));
+    assert_eq!(chosen(&offered, &[(&one, MatchedBy::Similar(0.93))]), Some((0, "similarity")));
 }
 
 #[test]
 fn what_is_counted_differently_or_named_twice_or_of_another_type_is_not_the_same() {
     let meeting = object(None, json!({ "name": "Meeting 2023" }));
-    let wanted = new(None, json!({ "name": "Meeting 2024" }));
-    assert_eq!(chosen(&wanted, &[(&meeting, MatchedBy::Similar(0.99))]), None);
+    let offered = new(None, json!({ "name": "Meeting 2024" }));
+    assert_eq!(chosen(&offered, &[(&meeting, MatchedBy::Similar(0.99))]), None);
     let (one, two) = (object(None, json!({ "name": "Ada" })), object(None, json!({ "name": "ADA" })));
-    let wanted = new(Some("k"), json!({ "name": "Ada" }));
+    let offered = new(Some("k"), json!({ "name": "Ada" }));
     assert_eq!(
-        chosen(&wanted, &[(&one, MatchedBy::Name), (&two, MatchedBy::Name)]),
+        chosen(&offered, &[(&one, MatchedBy::Name), (&two, MatchedBy::Name)]),
         None,
         "two have the name"
     );
-    let place = Object { type_: "Place".into(), ..one.clone() };
-    assert_eq!(chosen(&wanted, &[(&place, MatchedBy::Name), (&place, MatchedBy::Similar(1.0))]), None);
+    let other_type = Object { type_: "Place".into(), ..one.clone() };
+    assert_eq!(
+        chosen(&offered, &[(&other_type, MatchedBy::Name), (&other_type, MatchedBy::Similar(1.0))]),
+        None
+    );
 }
 
 #[test]
@@ -126,16 +133,16 @@ fn gaps_are_filled_lists_united_and_no_value_is_replaced() {
         }),
     );
     before.labels = vec!["person".into()];
-    let mut wanted = new(
+    let mut offered = new(
         Some("ada"),
         json!({
             "name": "Ada", "born": 1815.0, "role": "mathematician", "aliases": ["Augusta", "A.A.L."], "gone": 1,
             "home": { "city": "Ockham", "country": "England" }, "works": ["one"], "nothing": null,
         }),
     );
-    wanted.status = Some("known".into());
-    wanted.labels = vec!["british".into()];
-    let MergeResult { patch, conflicts: kept } = merge_object(&before, &wanted);
+    offered.status = Some("known".into());
+    offered.labels = vec!["british".into()];
+    let MergeResult { patch, conflicts } = merge_object(&before, &offered);
     let patch = patch.expect("something is new");
     assert_eq!((&patch.key, &patch.status), (&Some(Some("ada".into())), &Some(Some("known".into()))));
     assert_eq!(patch.labels, Some(vec!["british".into(), "person".into()]));
@@ -146,10 +153,12 @@ fn gaps_are_filled_lists_united_and_no_value_is_replaced() {
             "home": { "city": "London", "country": "England" },
         })
     );
-    let said: Vec<(&str, &Value, &Value)> =
-        kept.iter().map(|one| (one.field.as_str(), &one.kept, &one.offered)).collect();
+    let reported: Vec<(&str, &Value, &Value)> = conflicts
+        .iter()
+        .map(|conflict| (conflict.field.as_str(), &conflict.kept, &conflict.offered))
+        .collect();
     assert_eq!(
-        said,
+        reported,
         [
             ("properties.home.city", &json!("London"), &json!("Ockham")),
             ("properties.works", &json!("one"), &json!(["one"])),
@@ -165,19 +174,22 @@ fn gaps_are_filled_lists_united_and_no_value_is_replaced() {
         properties: JsonObject::from_map(&after.properties),
         ..before
     };
-    let again = merge_object(&after, &wanted);
-    assert_eq!((again.patch, again.conflicts), (None, kept));
+    let again = merge_object(&after, &offered);
+    assert_eq!((again.patch, again.conflicts), (None, conflicts));
 }
 
 #[test]
 fn a_key_or_status_that_differs_stays_and_is_told() {
     let mut before = object(Some("ada"), json!({}));
     before.status = Some("known".into());
-    let mut wanted = new(Some("lovelace"), json!({}));
-    wanted.status = Some("new".into());
-    let MergeResult { patch, conflicts: kept } = merge_object(&before, &wanted);
+    let mut offered = new(Some("lovelace"), json!({}));
+    offered.status = Some("new".into());
+    let MergeResult { patch, conflicts } = merge_object(&before, &offered);
     assert_eq!(patch, None);
-    assert_eq!(kept.iter().map(|one| one.field.as_str()).collect::<Vec<_>>(), ["key", "status"]);
+    assert_eq!(
+        conflicts.iter().map(|conflict| conflict.field.as_str()).collect::<Vec<_>>(),
+        ["key", "status"]
+    );
 }
 
 fn source() -> Source {
@@ -193,12 +205,12 @@ fn source() -> Source {
 
 #[test]
 fn a_reason_says_by_what_from_where_and_what_was_kept() {
-    let kept = [
+    let conflicts = [
         MergeConflict { field: "status".into(), kept: json!("known"), offered: json!("new") },
         MergeConflict { field: "properties.born".into(), kept: json!(1815), offered: json!(1816) },
     ];
     assert_eq!(
-        merge_reason(MatchedBy::Key, "ada", Some(&source()), &kept),
+        merge_reason(MatchedBy::Key, "ada", Some(&source()), &conflicts),
         "merged by key `ada`, from document `Notes` (0198c1f0-7e0a-7000-8000-000000000002), chunk 3 \
          (0198c1f0-7e0a-7000-8000-000000000001); kept status `known` instead of `new`, properties.born `1815` \
          instead of `1816`"
@@ -216,9 +228,9 @@ fn a_reason_stays_short_whatever_was_kept() {
     let long = "é".repeat(5_000);
     let conflict =
         MergeConflict { field: format!("properties.{long}"), kept: json!(long), offered: json!([long]) };
-    let kept = vec![conflict; 500];
+    let conflicts = vec![conflict; 500];
     let source = Source { title: long.clone(), ..source() };
-    let text = merge_reason(MatchedBy::Name, &long, Some(&source), &kept);
+    let text = merge_reason(MatchedBy::Name, &long, Some(&source), &conflicts);
     assert!(text.len() <= MAX_REASON_BYTES, "{} bytes", text.len());
     assert!(text.contains("; kept properties.é") && text.ends_with("more"), "{text}");
 }

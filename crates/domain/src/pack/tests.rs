@@ -105,10 +105,10 @@ fn every_problem_is_told_up_to_twenty() {
 
 #[test]
 fn long_values_are_cut_short_in_messages() {
-    let told = one(json!({ "enum": ["a"] }), json!("é".repeat(10_000)));
-    assert!(told.chars().count() < 200, "{told}");
-    let told = one(json!({ "not": {} }), json!("é".repeat(10_000)));
-    assert!(told.chars().count() < 400, "{told}");
+    let message = one(json!({ "enum": ["a"] }), json!("é".repeat(10_000)));
+    assert!(message.chars().count() < 200, "{message}");
+    let message = one(json!({ "not": {} }), json!("é".repeat(10_000)));
+    assert!(message.chars().count() < 400, "{message}");
 }
 
 #[test]
@@ -189,8 +189,8 @@ fn relationship_properties_are_a_schema_or_only_its_properties() {
         let pack = pack(json!({ "relationshipTypeSchemas": { "r": edge } }));
         assert_eq!(pack.check(), Ok(()), "{properties}");
         let result = PackSet::compile([&pack]).unwrap().check_relationship("r", "A", "B", &map(given), true);
-        let told = result.err().map(|invalid| invalid.to_string()).unwrap_or_default();
-        assert_eq!(told, expected, "{properties}");
+        let message = result.err().map(|invalid| invalid.to_string()).unwrap_or_default();
+        assert_eq!(message, expected, "{properties}");
     };
     let wrong = "`properties.sequence`: \"x\" is not an integer";
     let sequence = json!({ "sequence": { "type": "integer" } });
@@ -329,9 +329,9 @@ fn references_stay_inside_the_schema_and_nothing_is_fetched() {
             json!({ "properties": { "a": { "items": { "$ref": reference } } } }),
             json!({ "$defs": { "unused": { "$ref": reference } } }),
         ] {
-            let told = checked(json!({ "objectTypeSchemas": { "T": schema.clone() } }));
+            let message = checked(json!({ "objectTypeSchemas": { "T": schema.clone() } }));
             let unused_and_local = schema["$defs"] != Value::Null && reference.starts_with('#');
-            assert!(told.contains("`#/$defs/…`") || unused_and_local, "{schema}: {told}");
+            assert!(message.contains("`#/$defs/…`") || unused_and_local, "{schema}: {message}");
         }
     }
     let inside = json!({
@@ -359,15 +359,15 @@ fn schemas_that_refer_to_themselves_come_to_an_end() {
 #[test]
 fn a_pattern_that_backtracks_without_end_is_cut_off() {
     let slow = json!({ "pattern": "^(?=(a+)+$)(a|aa)+\\1$" });
-    let told = one(slow, json!(format!("{}b", "a".repeat(5_000))));
-    assert_ne!(told, "");
+    let message = one(slow, json!(format!("{}b", "a".repeat(5_000))));
+    assert_ne!(message, "");
 }
 
 #[test]
 fn names_of_types_are_plain() {
     for name in ["", "1st", "a b", "é", "a/b", "*"] {
-        let told = checked(json!({ "objectTypeSchemas": { name: {} } }));
-        assert!(told.contains("the type's name"), "{name:?}: {told}");
+        let message = checked(json!({ "objectTypeSchemas": { name: {} } }));
+        assert!(message.contains("the type's name"), "{name:?}: {message}");
     }
     let ends = checked(json!({ "relationshipTypeSchemas": { "r": { "from": "a b", "to": [] } } }));
     assert!(ends.contains("`relationshipTypeSchemas.r.from`"), "{ends}");

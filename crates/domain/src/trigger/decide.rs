@@ -122,9 +122,9 @@ pub struct ScheduleDecision {
 
 /// Decides what to do with a due schedule. `live` is true while its previous run is active.
 pub fn decide_schedule(schedule: &DueSchedule<'_>, live: bool, now: Timestamp) -> ScheduleDecision {
-    let at = schedule.cron.latest_due(schedule.next_at, now, schedule.zone);
+    let due_at = schedule.cron.latest_due(schedule.next_at, now, schedule.zone);
     // A schedule that waited for the queue was on time when it became due.
-    let late = schedule.waiting_since.unwrap_or(now).since(at).as_secs() > ON_TIME_SECONDS;
+    let late = schedule.waiting_since.unwrap_or(now).since(due_at).as_secs() > ON_TIME_SECONDS;
     let skip = if live {
         Some(SkipReason::StillRunning)
     } else if late && schedule.missed == MissedPolicy::Skip {
@@ -132,5 +132,9 @@ pub fn decide_schedule(schedule: &DueSchedule<'_>, live: bool, now: Timestamp) -
     } else {
         None
     };
-    ScheduleDecision { at, skip, next_at: schedule.cron.next(now.max(schedule.next_at), schedule.zone) }
+    ScheduleDecision {
+        at: due_at,
+        skip,
+        next_at: schedule.cron.next(now.max(schedule.next_at), schedule.zone),
+    }
 }

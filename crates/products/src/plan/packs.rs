@@ -1,6 +1,7 @@
-//! Plans the template packs of a product. An identical existing pack is used as it is, whoever
-//! created it. Only packs that the product itself created are ever deleted. A pack that is assigned
-//! by the product is unassigned with it; a pack that the project assigned itself remains assigned.
+//! Plans the template packs of a product. An identical existing pack is used as it is, regardless
+//! of who created it. Only packs that the product itself created are ever deleted. A pack that is
+//! assigned by the product is unassigned with it; a pack that the project assigned itself remains
+//! assigned.
 
 use emergent_domain::pack::{PackSet, TemplatePack};
 use emergent_store::packs::StoredPack;

@@ -58,7 +58,7 @@ fn packs_are_versioned_shared_and_never_changed_behind_their_version() {
         "/template_packs/0/version",
         "publish the change as a new version",
     );
-    // An identical existing pack is used, whoever created it.
+    // An identical existing pack is used, regardless of who created it.
     let theirs = pack("k", "1.0.0", None, true, types.clone());
     assert_eq!(told(&at(vec![theirs.clone()], &[]), &v1), Some(StepChange::Keep));
     refused(
@@ -66,7 +66,7 @@ fn packs_are_versioned_shared_and_never_changed_behind_their_version() {
         &at(vec![theirs], &[]),
         &wants("2.0.0", &types),
         "/template_packs/0/name",
-        "is not this product's",
+        "not by this product alone",
     );
 }
 

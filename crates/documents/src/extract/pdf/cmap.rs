@@ -1,15 +1,15 @@
-//! Reads the table by which a font says which characters its codes stand for.
+//! Parses the table that maps the codes of a font to characters.
 //!
-//! The PDF library has one, too, but it lists every code of a range, and a range may claim four
-//! billion of them.
+//! The PDF library can parse it too, but it expands every code of a range, and a range may contain
+//! four billion codes.
 
 use std::collections::BTreeMap;
 
 /// A `ToUnicode` map (ISO 32000-1, 9.10.3).
 #[derive(Debug, Default)]
 pub(super) struct CMap {
-    /// By first code: the last code, and what the first one stands for in UTF-16. The others
-    /// count on from it.
+    /// Maps the first code of a range to its last code and to the character of the first code in
+    /// UTF-16. The characters of the other codes follow consecutively.
     ranges: BTreeMap<u32, (u32, Vec<u16>)>,
 }
 
@@ -50,7 +50,7 @@ impl CMap {
         }
     }
 
-    /// Writes what a code stands for; false if the map does not say.
+    /// Appends the characters of a code. Returns false if the map does not contain the code.
     pub fn write(&self, code: u32, out: &mut String) -> bool {
         let Some((first, (last, target))) = self.ranges.range(..=code).next_back() else {
             return false;
@@ -83,7 +83,7 @@ enum Operand {
 }
 
 impl Section {
-    /// Uses the operands if they are complete; true when they are of no more use.
+    /// Uses the operands if they are complete. Returns true if they can be discarded.
     fn take(self, operands: &mut [Operand], map: &mut CMap) -> bool {
         match (self, operands) {
             (Section::None, _) => true,
@@ -152,7 +152,7 @@ impl<'a> Iterator for Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// Skips some bytes, then takes those that belong.
+    /// Skips some bytes, then takes those that satisfy the condition.
     fn take_while(&mut self, skip: usize, belongs: impl Fn(u8) -> bool) -> &'a [u8] {
         let rest = &self.0[skip..];
         let end = rest.iter().position(|byte| !belongs(*byte)).unwrap_or(rest.len());

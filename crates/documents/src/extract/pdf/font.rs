@@ -1,4 +1,4 @@
-//! What a font tells about its text: which characters the codes are, and how wide.
+//! Fonts: which characters the codes stand for, and how wide they are.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use super::{dictionary, number};
 pub(super) struct Font<'a> {
     decoding: Decoding<'a>,
     widths: Widths,
-    /// Type 0 fonts have codes of two bytes, others of one.
+    /// Type 0 fonts have codes of two bytes, and all others of one byte.
     composite: bool,
 }
 
 enum Decoding<'a> {
     ToUnicode(CMap),
     Table(Encoding<'a>),
-    /// The font has a table of its own, which is taken to be the standard one.
+    /// The font has a built-in encoding, which is assumed to be the standard one.
     BuiltIn(Encoding<'a>),
     Utf16,
     Unreadable,
 }
 
-/// In thousandths of the font size.
+/// The widths of glyphs, in thousandths of the font size.
 struct Widths {
-    /// By first code: the last code and its width.
+    /// Maps the first code of a range to its last code and the width.
     ranges: BTreeMap<u32, (u32, f64)>,
     otherwise: DefaultWidth,
 }
@@ -35,17 +35,17 @@ enum DefaultWidth {
     Helvetica,
 }
 
-/// One code of a string, and how wide it is drawn.
+/// One code of a string, and its width.
 pub(super) struct Glyph {
     pub code: u32,
     pub width: f64,
 }
 
-/// Codes 11 to 15 of the fonts of TeX; the standard table has nothing there, so that papers would
-/// lose the middle of `efficient`.
+/// Codes 11 to 15 of TeX fonts. The standard encoding has no characters there, so without this
+/// table `efficient` would lose its ligature.
 const TEX_LIGATURES: [&str; 5] = ["ff", "fi", "fl", "ffi", "ffl"];
 
-/// The most a table of characters may unpack to.
+/// The maximum decompressed size of a character map.
 const MAX_CMAP: usize = 4 << 20;
 
 impl<'a> Font<'a> {
@@ -73,7 +73,7 @@ impl<'a> Font<'a> {
         })
     }
 
-    /// Word spacing applies to the one-byte code of a space only.
+    /// Word spacing applies only to the one-byte code of a space.
     pub fn is_space(&self, glyph: &Glyph) -> bool {
         !self.composite && glyph.code == 32
     }
@@ -84,7 +84,7 @@ impl<'a> Font<'a> {
                 map.write(glyph.code, out);
             }
             Decoding::Table(table) => {
-                // A code the table does not have draws nothing that could be named.
+                // A code that the encoding does not contain draws nothing that could be written.
                 let _ = table.write_to_string(&[glyph.code as u8], out);
             }
             Decoding::BuiltIn(table) => match TEX_LIGATURES.get((glyph.code as usize).wrapping_sub(11)) {
@@ -114,7 +114,7 @@ impl<'a> Decoding<'a> {
                 _ => Decoding::Unreadable,
             };
         }
-        // An unusable `ToUnicode` was tried above: the library must not read it, see `cmap`.
+        // An unusable `ToUnicode` map was tried above. The library must not parse it, see `cmap`.
         if font.has(b"ToUnicode") && !font.has(b"Encoding") {
             return Decoding::Unreadable;
         }
@@ -126,7 +126,8 @@ impl<'a> Decoding<'a> {
     }
 }
 
-/// The predefined maps whose codes are Unicode: UniGB-UCS2-H, UniJIS-UTF16-V and the like.
+/// Returns whether a predefined map uses Unicode codes: UniGB-UCS2-H, UniJIS-UTF16-V and similar
+/// ones.
 fn is_utf16(name: &[u8]) -> bool {
     let name = String::from_utf8_lossy(name);
     name.starts_with("Uni") && (name.contains("UCS2") || name.contains("UTF16"))
@@ -150,7 +151,7 @@ impl Widths {
         let mut ranges = BTreeMap::new();
         let first = font.get_deref(b"FirstChar", document).and_then(Object::as_i64).unwrap_or(0);
         let list = font.get_deref(b"Widths", document).and_then(Object::as_array);
-        // A Type 3 font has a unit of its own.
+        // A Type 3 font defines its own unit.
         let unit = font.get_deref(b"FontMatrix", document).and_then(Object::as_array).ok();
         let scale = unit.and_then(|unit| number(unit.first()?)).map_or(1.0, |unit| unit * 1000.0);
         for (index, width) in (0..256).zip(list.into_iter().flatten()) {
@@ -165,7 +166,7 @@ impl Widths {
         Widths { ranges, otherwise }
     }
 
-    /// The widths of a composite font are those of its one descendant (ISO 32000-1, 9.7.4.3).
+    /// The widths of a composite font are those of its only descendant (ISO 32000-1, 9.7.4.3).
     fn composite(document: &Document, font: &Dictionary) -> Widths {
         let descendants = font.get_deref(b"DescendantFonts", document).and_then(Object::as_array);
         let descendant = descendants.ok().and_then(|fonts| dictionary(document, fonts.first()?));
@@ -199,8 +200,8 @@ fn resolved(document: &Document, object: &Object) -> Option<f64> {
     number(document.dereference(object).ok()?.1)
 }
 
-/// Widths of Helvetica from the space on. The standard fonts need not state theirs, and to find
-/// the spaces between words this one is close enough to all of them.
+/// The widths of Helvetica, starting with the space. The standard fonts need not contain widths,
+/// and those of Helvetica are close enough to find the spaces between words.
 #[rustfmt::skip]
 const HELVETICA: [u16; 95] = [
     278, 278, 355, 556, 556, 889, 667, 191, 333, 333, 389, 584, 278, 333, 278, 278,

@@ -1,29 +1,30 @@
-//! Puts the text of a page back into lines and paragraphs, from where it was drawn.
+//! Reconstructs the lines and paragraphs of a page from the positions of its text.
 
 use super::matrix::{Matrix, Point};
 
-/// The text of one page, in the order it is drawn, which is nearly always the order it is read.
+/// The text of one page in drawing order, which is nearly always the reading order.
 #[derive(Default)]
 pub(super) struct Layout {
     lines: Vec<Line>,
-    /// Where the last text ended.
+    /// The position at which the last text ended.
     end: Option<Point>,
 }
 
 struct Line {
     text: String,
     size: f64,
-    /// How far below the line before, in either direction of travel.
+    /// The distance to the previous line, in either direction.
     drop: f64,
 }
 
-/// Parts of the font size. A kern is less than this, a space between justified words more.
+/// A fraction of the font size. A kern is smaller than this, and a space between justified words is
+/// larger.
 const WORD_GAP: f64 = 0.16;
-/// A superscript is raised less than this, the next line is further away.
+/// A superscript is raised less than this, and the next line is further away.
 const LINE_GAP: f64 = 0.5;
 
 impl Layout {
-    /// Adds text drawn from `start` on, by a matrix that says which way it runs.
+    /// Adds text drawn from `start`, whose matrix defines the direction of the text.
     pub fn add(&mut self, text: &str, start: Matrix, end: Point, size: f64) {
         let begin = start.origin();
         let along = start.direction();
@@ -52,14 +53,14 @@ impl Layout {
         self.lines.push(Line { text: String::new(), size, drop });
     }
 
-    /// The paragraphs of the page, whose lines are as they were drawn.
+    /// Returns the paragraphs of the page. Their lines are those that were drawn.
     pub fn paragraphs(mut self) -> Vec<String> {
         self.lines.retain(|line| !line.text.trim().is_empty());
         let usual = self.usual_drop();
         let mut paragraphs: Vec<String> = Vec::new();
         for line in self.lines {
             let text = line.text.trim();
-            // Further down than usual, or even further than double spacing.
+            // The distance is larger than usual, or larger than double spacing.
             let far = line.drop > usual * 1.3 || line.drop > line.size * 2.6;
             match paragraphs.last_mut() {
                 Some(paragraph) if !far => join_line(paragraph, text),
@@ -77,16 +78,16 @@ impl Layout {
     }
 }
 
-/// Adds a line to a paragraph, and heals the word that was hyphenated between them.
+/// Appends a line to a paragraph, and rejoins a word that was hyphenated between them.
 fn join_line(paragraph: &mut String, line: &str) {
     let word = paragraph.strip_suffix('-').map(|text| {
         let start = text.rfind(|c: char| c.is_whitespace() || c == '-');
         (start, text.ends_with(char::is_lowercase))
     });
     match word {
-        // A word with another hyphen keeps this one: state-of-the-art.
+        // A word that contains another hyphen keeps this one: state-of-the-art.
         Some((start, true))
-            if !start.is_some_and(|at| paragraph[at..].starts_with('-'))
+            if !start.is_some_and(|offset| paragraph[offset..].starts_with('-'))
                 && line.starts_with(char::is_lowercase) =>
         {
             paragraph.pop();
@@ -96,7 +97,7 @@ fn join_line(paragraph: &mut String, line: &str) {
     paragraph.push_str(line);
 }
 
-/// Ligatures as their letters, so that words are found, and nothing that cannot be seen.
+/// Replaces ligatures by their letters so that words can be found, and drops invisible characters.
 fn plain_chars(c: char) -> impl Iterator<Item = char> {
     let letters = match c {
         '\u{fb00}' => "ff",
@@ -115,7 +116,7 @@ fn plain_chars(c: char) -> impl Iterator<Item = char> {
 mod tests {
     use super::*;
 
-    /// Lines of 10-point text at these heights, each as wide as it says.
+    /// Checks lines of 10-point text at these heights.
     fn check(lines: &[(f64, &str)], expected: &[&str]) {
         let mut layout = Layout::default();
         for (y, text) in lines {

@@ -1,4 +1,4 @@
-/// A position on the page; 72 units are an inch.
+/// A position on the page, in units of 1/72 inch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
     pub x: f64,
@@ -16,7 +16,7 @@ impl Matrix {
         Matrix([1.0, 0.0, 0.0, 1.0, x, y])
     }
 
-    /// First this transformation, then the next.
+    /// Applies this transformation first, then the next one.
     pub fn then(self, next: Matrix) -> Matrix {
         let [a, b, c, d, e, f] = self.0;
         let [na, nb, nc, nd, ne, nf] = next.0;
@@ -34,7 +34,7 @@ impl Matrix {
         Point { x: self.0[4], y: self.0[5] }
     }
 
-    /// Which way a line of text runs, as a vector of length 1.
+    /// Returns the direction of a line of text, as a unit vector.
     pub fn direction(self) -> Point {
         let [a, b, ..] = self.0;
         let length = a.hypot(b);
@@ -44,7 +44,7 @@ impl Matrix {
         }
     }
 
-    /// How much longer a vertical unit gets.
+    /// Returns the factor by which vertical distances are scaled.
     pub fn height(self) -> f64 {
         self.0[2].hypot(self.0[3])
     }

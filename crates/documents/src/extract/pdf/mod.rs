@@ -1,7 +1,7 @@
-//! Reads the text of a PDF, page by page.
+//! Extracts the text of a PDF, page by page.
 //!
-//! A PDF is a program from a stranger, so each is read on a thread of its own: deep structures get
-//! a large stack, a crash of the reader becomes an error, and one that never ends is given up on.
+//! A PDF is untrusted input, so each one is processed on its own thread. Deep structures get a
+//! large stack, a panic becomes an error, and a reader that does not finish is abandoned.
 
 mod cmap;
 mod font;
@@ -23,7 +23,7 @@ use super::writer::{Gap, Writer};
 use crate::error::PdfError;
 
 const MAX_BYTES: usize = 64 << 20;
-/// The most one compressed stream may unpack to.
+/// The maximum decompressed size of one stream.
 const MAX_STREAM: usize = 32 << 20;
 const MAX_TEXT: usize = 32 << 20;
 const MAX_TIME: Duration = Duration::from_secs(60);
@@ -33,19 +33,20 @@ pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedText, PdfError> {
     if bytes.len() > MAX_BYTES {
         return Err(PdfError::TooLarge { bytes: bytes.len(), max: MAX_BYTES });
     }
-    // Copied, as the thread may outlive this call.
+    // The bytes are copied, because the thread may outlive this call.
     let bytes = bytes.to_vec();
     on_own_thread(MAX_TIME, move |deadline| read(&bytes, deadline))
 }
 
 const THREAD_NAME: &str = "pdf-reader";
 
-/// A reader that hangs inside the PDF library cannot be stopped, only left behind. A few of those
-/// cost a core each; more are refused.
+/// A reader that hangs inside the PDF library cannot be stopped, only abandoned. A few of them
+/// occupy a core each; beyond that, further PDFs are rejected.
 static STUCK_READERS: AtomicUsize = AtomicUsize::new(0);
 const MAX_STUCK_READERS: usize = 2;
 
-/// Runs `work` with a deadline it should keep to, and returns soon after even if it does not.
+/// Runs `work` with a deadline that it should observe, and returns soon after the deadline even if
+/// it does not.
 fn on_own_thread<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce(Instant) -> Result<T, PdfError> + Send + 'static,
@@ -54,7 +55,8 @@ fn on_own_thread<T: Send + 'static>(
         return Err(PdfError::Busy);
     }
     silence_reader_panics();
-    // Without room in the channel, a result is either received here or seen to be unwanted there.
+    // The channel has no buffer, so a result is either received here or the thread notices that
+    // nobody waits for it.
     let (done, result) = mpsc::sync_channel(0);
     let reader = move || {
         let outcome = catch_unwind(AssertUnwindSafe(|| work(Instant::now() + limit)));
@@ -74,8 +76,8 @@ fn on_own_thread<T: Send + 'static>(
     })
 }
 
-/// A crash of the reader is the document's fault and is reported as an error; without this each
-/// would also be printed like a bug of the server's.
+/// Suppresses the output of panics in reader threads. They are caused by the document and reported
+/// as errors, and would otherwise look like a bug of the server.
 fn silence_reader_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -123,7 +125,7 @@ fn read(bytes: &[u8], deadline: Instant) -> Result<ExtractedText, PdfError> {
 }
 
 fn load(bytes: &[u8]) -> Result<Document, PdfError> {
-    // A PDF restricted by its owner but without a password to open it is decrypted on loading.
+    // A PDF with owner restrictions but without a user password is decrypted when it is loaded.
     let options = LoadOptions::with_max_decompressed_size(MAX_STREAM);
     match Document::load_mem_with_options(bytes, options) {
         Ok(document) if document.is_encrypted() => Err(PdfError::Encrypted),
@@ -147,7 +149,7 @@ fn title(document: &Document) -> Option<String> {
     (!title.is_empty()).then(|| title.to_owned())
 }
 
-/// The dictionary an object is or refers to.
+/// Returns the dictionary that an object is or refers to.
 fn dictionary<'a>(document: &'a Document, object: &'a Object) -> Option<&'a lopdf::Dictionary> {
     document.dereference(object).ok()?.1.as_dict().ok()
 }

@@ -1,4 +1,4 @@
-//! Runs the drawing program of a page for the text it shows.
+//! Executes the content stream of a page to extract its text.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -25,12 +25,12 @@ pub(super) struct Reader<'a> {
     shown: usize,
 }
 
-/// Forms can draw forms; more than this deep they draw themselves.
+/// Forms can draw forms. Beyond this depth, they are assumed to draw themselves.
 const MAX_FORM_DEPTH: usize = 12;
-/// Ten forms that each draw the next ten times are few bytes and no end of work.
+/// Ten forms that each draw the next one ten times need few bytes but an unbounded amount of work.
 const MAX_FORMS: usize = 50_000;
 
-/// Resources of what is drawn, then those it inherits.
+/// The resources of the current content, followed by those it inherits.
 type Resources<'a> = Vec<&'a Dictionary>;
 
 impl<'a> Reader<'a> {
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
         self.unreadable
     }
 
-    /// The paragraphs of a page. A page that is damaged has as many as could be read.
+    /// Returns the paragraphs of a page. A damaged page returns those that could be read.
     pub fn read(&mut self, page: ObjectId) -> Result<Vec<String>, PdfError> {
         self.check_limits()?;
         let Ok((own, inherited)) = self.document.get_page_resources(page) else {
@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
         };
         let inherited = inherited.into_iter().filter_map(|id| self.document.get_dictionary(id).ok());
         let resources: Resources = own.into_iter().chain(inherited).collect();
-        // Too large a page is one bomb, not a reason to lose the others.
+        // A page that is too large is skipped, and the other pages are still read.
         if let Ok(content) = self.document.get_page_content_with_limit(page, MAX_STREAM) {
             self.run(&content, &resources, Matrix::IDENTITY, 0)?;
         }
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
             if self.operations.is_multiple_of(256) {
                 self.check_limits()?;
             }
-            // What follows an operation that cannot be read is not code any more.
+            // After an operation that cannot be parsed, the rest of the stream is not valid either.
             let Ok(operation) = operation else { break };
             match operation.operator.as_str() {
                 "Tf" => text.state.font = self.font(resources, &operation),
@@ -114,8 +114,8 @@ impl<'a> Reader<'a> {
         let document = self.document;
         let font = match id {
             Some(id) => {
-                let known = self.fonts.entry(id);
-                Rc::clone(known.or_insert_with(|| Rc::new(Font::new(document, font))))
+                let entry = self.fonts.entry(id);
+                Rc::clone(entry.or_insert_with(|| Rc::new(Font::new(document, font))))
             }
             None => Rc::new(Font::new(document, font)),
         };
@@ -130,8 +130,8 @@ impl<'a> Reader<'a> {
         depth: usize,
     ) -> Result<(), PdfError> {
         let name = operation.operands.first().and_then(|name| name.as_name().ok());
-        let found = name.and_then(|name| self.resource(resources, b"XObject", name));
-        let Some(Ok(form)) = found.map(|(_, object)| object.as_stream()) else {
+        let xobject = name.and_then(|name| self.resource(resources, b"XObject", name));
+        let Some(Ok(form)) = xobject.map(|(_, object)| object.as_stream()) else {
             return Ok(());
         };
         if !form.dict.get(b"Subtype").and_then(Object::as_name).is_ok_and(|kind| kind == b"Form") {

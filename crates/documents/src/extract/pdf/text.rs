@@ -1,4 +1,4 @@
-//! Where a drawing program has come to and how it draws text (ISO 32000-1, 9.3 and 9.4).
+//! The graphics and text state of a content stream (ISO 32000-1, 9.3 and 9.4).
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use super::font::Font;
 use super::matrix::Matrix;
 use super::number;
 
-/// What a text operation shows: strings, and shifts between them.
+/// What a text operation displays: strings, and shifts between them.
 pub(super) enum Part<'o> {
     String(&'o [u8]),
     Shift(f64),
@@ -27,14 +27,14 @@ pub(super) struct TextState<'a> {
     rise: f64,
 }
 
-/// Saved states nest no deeper in any program that is not trying to fill memory.
+/// The maximum number of saved states. A program that exceeds it is trying to exhaust memory.
 const MAX_STATE_DEPTH: usize = 256;
 
-/// Where text is drawn and how.
+/// The position and the settings with which text is drawn.
 pub(super) struct Text<'a> {
     pub state: TextState<'a>,
     saved: Vec<TextState<'a>>,
-    /// States that were not saved because there are too many.
+    /// The number of states that were not saved because the limit was reached.
     unsaved: usize,
     line: Matrix,
     matrix: Matrix,
@@ -73,10 +73,10 @@ impl<'a> Text<'a> {
         self.matrix = self.line;
     }
 
-    /// Applies an operation, and returns what it shows then.
+    /// Applies an operation, and returns the text that it displays.
     pub fn apply<'o>(&mut self, operation: &'o Operation) -> Vec<Part<'o>> {
         let operands = operation.operands.as_slice();
-        let at = |index: usize| operands.get(index).and_then(number).unwrap_or(0.0);
+        let operand = |index: usize| operands.get(index).and_then(number).unwrap_or(0.0);
         match operation.operator.as_str() {
             "q" if self.saved.len() < MAX_STATE_DEPTH => self.saved.push(self.state.clone()),
             "q" => self.unsaved += 1,
@@ -97,16 +97,16 @@ impl<'a> Text<'a> {
                     self.matrix = matrix;
                 }
             }
-            "Tf" => self.state.size = at(1),
-            "Tc" => self.state.char_spacing = at(0),
-            "Tw" => self.state.word_spacing = at(0),
-            "Tz" => self.state.stretch = at(0) / 100.0,
-            "TL" => self.state.leading = at(0),
-            "Ts" => self.state.rise = at(0),
-            "Td" => self.next_line(at(0), at(1)),
+            "Tf" => self.state.size = operand(1),
+            "Tc" => self.state.char_spacing = operand(0),
+            "Tw" => self.state.word_spacing = operand(0),
+            "Tz" => self.state.stretch = operand(0) / 100.0,
+            "TL" => self.state.leading = operand(0),
+            "Ts" => self.state.rise = operand(0),
+            "Td" => self.next_line(operand(0), operand(1)),
             "TD" => {
-                self.state.leading = -at(1);
-                self.next_line(at(0), at(1));
+                self.state.leading = -operand(1);
+                self.next_line(operand(0), operand(1));
             }
             "T*" => self.next_line(0.0, -self.state.leading),
             "Tj" => return parts(operands),
@@ -115,8 +115,8 @@ impl<'a> Text<'a> {
                 return parts(operands);
             }
             "\"" => {
-                self.state.word_spacing = at(0);
-                self.state.char_spacing = at(1);
+                self.state.word_spacing = operand(0);
+                self.state.char_spacing = operand(1);
                 self.next_line(0.0, -self.state.leading);
                 return parts(operands.get(2..).unwrap_or_default());
             }
@@ -143,8 +143,8 @@ fn part(operand: &Object) -> Option<Part<'_>> {
 
 pub(super) fn matrix_of(operands: &[Object]) -> Option<Matrix> {
     let mut matrix = [0.0; 6];
-    for (index, place) in matrix.iter_mut().enumerate() {
-        *place = number(operands.get(index)?)?;
+    for (index, value) in matrix.iter_mut().enumerate() {
+        *value = number(operands.get(index)?)?;
     }
     Some(Matrix(matrix))
 }
