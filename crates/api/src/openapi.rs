@@ -1,16 +1,18 @@
 //! The OpenAPI document. Routes describe themselves; what every route shares (who may call it,
 //! how it refuses) is added here when it is registered.
 
+use std::collections::BTreeMap;
+
 use emergent_domain::token::Scope;
 use serde_json::Value;
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
-        ComponentsBuilder, ContentBuilder, Header, InfoBuilder, ObjectBuilder, OpenApi, OpenApiBuilder,
-        PathItem, Ref, RefOr, ResponseBuilder,
+        ComponentsBuilder, Content, ContentBuilder, Header, InfoBuilder, Object, ObjectBuilder, OpenApi,
+        OpenApiBuilder, PathItem, Ref, RefOr, ResponseBuilder, Schema, Server,
         extensions::ExtensionsBuilder,
         path::{Operation, ParameterBuilder, ParameterIn},
-        schema::Type,
+        schema::{AdditionalProperties, ArrayItems, SchemaType, Type},
         security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
         tag::TagBuilder,
     },
@@ -23,7 +25,109 @@ pub(crate) const SCOPE: &str = "x-required-scope";
 
 /// The document of every route there is.
 pub fn openapi() -> OpenApi {
-    routes::routes().1
+    let mut document = routes::routes().1;
+    if let Some(components) = &mut document.components {
+        reference_data_of_envelopes(&mut components.schemas);
+        components.schemas.values_mut().for_each(|schema| visit_objects(schema, &mut allow_any_property));
+    }
+    for content in document.paths.paths.values_mut().flat_map(contents) {
+        content.schema.iter_mut().for_each(|schema| visit_objects(schema, &mut allow_any_property));
+    }
+    document
+}
+
+/// The bodies of a path: what its operations read, and what they answer.
+fn contents(item: &mut PathItem) -> impl Iterator<Item = &mut Content> {
+    let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
+    operations.into_iter().flatten().flat_map(|operation| {
+        let requests = operation.request_body.iter_mut().filter_map(|body| match body {
+            RefOr::T(body) => Some(body.content.values_mut()),
+            RefOr::Ref(_) => None,
+        });
+        let responses = operation.responses.responses.values_mut().filter_map(|response| match response {
+            RefOr::T(response) => Some(response.content.values_mut()),
+            RefOr::Ref(_) => None,
+        });
+        requests.flatten().chain(responses.flatten()).filter_map(|content| match content {
+            RefOr::T(content) => Some(content),
+            RefOr::Ref(_) => None,
+        })
+    })
+}
+
+/// A generic schema repeats what it is generic over. Envelopes name it instead, so that a client
+/// that is generated from the document has one type for it. `success` has but one value.
+fn reference_data_of_envelopes(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
+    let mut found = BTreeMap::new();
+    for (name, schema) in schemas.iter_mut() {
+        let RefOr::T(Schema::Object(envelope)) = schema else { continue };
+        if name == &*Failure::name() {
+            set_success(envelope, false);
+        }
+        let Some(of) = name.strip_prefix("Envelope_") else { continue };
+        set_success(envelope, true);
+        let Some(data) = envelope.properties.get_mut("data") else { continue };
+        let (of, data) = match (of.strip_prefix("Vec_"), data) {
+            (Some(of), RefOr::T(Schema::Array(list))) => match &mut list.items {
+                ArrayItems::RefOrSchema(items) => (of, &mut **items),
+                ArrayItems::False => continue,
+            },
+            (_, data) => (of, data),
+        };
+        let written_out = std::mem::replace(data, Ref::from_schema_name(of).into());
+        found.insert(of.to_owned(), written_out);
+    }
+    for (name, mut schema) in found {
+        // Of many at once, each item is the object itself or why there is none.
+        if let (Some(of), RefOr::T(Schema::OneOf(either))) = (name.strip_prefix("BulkItem_"), &mut schema)
+            && let Some(made) = either.items.first_mut()
+        {
+            *made = Ref::from_schema_name(of).into();
+        }
+        schemas.entry(name).or_insert(schema);
+    }
+}
+
+fn set_success(envelope: &mut Object, value: bool) {
+    if let Some(RefOr::T(Schema::Object(success))) = envelope.properties.get_mut("success") {
+        success.enum_values = Some(vec![Value::Bool(value)]);
+    }
+}
+
+/// An object that names no properties may have any. Without saying so, clients that are generated
+/// from the document take it for an empty one.
+fn allow_any_property(object: &mut Object) {
+    let is_object = match &object.schema_type {
+        SchemaType::Type(of) => *of == Type::Object,
+        SchemaType::Array(any) => any.contains(&Type::Object),
+        SchemaType::AnyValue => false,
+    };
+    if is_object && object.properties.is_empty() && object.additional_properties.is_none() {
+        object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(true)));
+    }
+}
+
+/// Calls `edit` with every object that is written out in a schema.
+fn visit_objects(schema: &mut RefOr<Schema>, edit: &mut impl FnMut(&mut Object)) {
+    let RefOr::T(schema) = schema else { return };
+    match schema {
+        Schema::Object(object) => {
+            edit(object);
+            object.properties.values_mut().for_each(|property| visit_objects(property, edit));
+            if let Some(AdditionalProperties::RefOr(inner)) = object.additional_properties.as_deref_mut() {
+                visit_objects(inner, edit);
+            }
+        }
+        Schema::Array(list) => {
+            if let ArrayItems::RefOrSchema(items) = &mut list.items {
+                visit_objects(items, edit);
+            }
+        }
+        Schema::OneOf(any) => any.items.iter_mut().for_each(|one| visit_objects(one, edit)),
+        Schema::AllOf(all) => all.items.iter_mut().for_each(|one| visit_objects(one, edit)),
+        Schema::AnyOf(any) => any.items.iter_mut().for_each(|one| visit_objects(one, edit)),
+        _ => {}
+    }
 }
 
 /// What the document holds before any route.
@@ -73,6 +177,8 @@ pub(crate) fn empty() -> OpenApi {
         .build();
     OpenApiBuilder::new()
         .info(info)
+        // The document is served by the server it describes.
+        .servers(Some([Server::new("/")]))
         .components(Some(components))
         .tags(Some(tags.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build())))
         .build()

@@ -28,7 +28,7 @@ impl From<Amount> for AmountView {
     }
 }
 
-/// What may be spent; null is without end.
+/// Spending limit. Null means no limit.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Limit)]
 pub struct LimitView {
@@ -132,8 +132,7 @@ pub struct AgentDayBudgetView {
     pub budget: DayBudgetView,
 }
 
-/// A limit for a day. One that is given takes the place of the one there was; null or absent is
-/// without end.
+/// A daily limit. It replaces the current one. Null or absent means no limit.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutBudget {

@@ -1,7 +1,13 @@
 use emergent_domain::{object::Object as GraphObject, run::Run, time::Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
+use utoipa::{
+    ToSchema,
+    openapi::{
+        RefOr, Schema,
+        schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder, Type},
+    },
+};
 use uuid::Uuid;
 
 use crate::schema;
@@ -129,9 +135,26 @@ fn text(map: &Map<String, Value>, name: &str) -> Option<String> {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DecideDiscussion {
     /// In words, or an object with `text` or `option`.
-    #[schema(value_type = Object, example = "Go with the first proposal")]
+    #[schema(schema_with = decision_schema)]
     pub decision: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1)]
     pub reason: Option<String>,
+}
+
+fn decision_schema() -> RefOr<Schema> {
+    let words = |about: &str| {
+        ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).description(Some(about))
+    };
+    let object = ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property("text", words("The decision in words."))
+        .property("option", words("The option that is chosen."))
+        .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(true)));
+    OneOfBuilder::new()
+        .item(words("In words."))
+        .item(object)
+        .description(Some("In words, or an object with `text` or `option`."))
+        .examples([Value::from("Go with the first proposal")])
+        .into()
 }

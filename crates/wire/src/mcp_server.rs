@@ -158,7 +158,7 @@ pub struct McpToolView {
     pub name: String,
     #[schema(value_type = schema::McpServerToolStatus)]
     pub status: ToolStatus,
-    /// It changed, and nobody gets to use it until the change is accepted.
+    /// True if the tool changed and is blocked until you accept the change.
     pub held_back: bool,
     pub description: String,
     #[schema(value_type = Object)]

@@ -25,8 +25,9 @@ pub struct RunEventView {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+#[serde(tag = "type", rename_all = "snake_case")]
 #[schema(as = RunEventBody)]
+// `rename_all_fields` would do for serde, but the schema ignores it: each variant says it.
 pub enum BodyView {
     /// `recovered`: another process had it before.
     RunStarted {
@@ -35,12 +36,15 @@ pub enum BodyView {
     Message {
         message: RunMessageView,
     },
+    #[serde(rename_all = "camelCase")]
     ToolStarted {
         tool_call: ToolCallView,
     },
+    #[serde(rename_all = "camelCase")]
     ToolCompleted {
         tool_call: ToolCallView,
     },
+    #[serde(rename_all = "camelCase")]
     LoopDetected {
         tool_call_id: Uuid,
         tool_name: String,
@@ -56,6 +60,7 @@ pub enum BodyView {
         after: i64,
         summarised: bool,
     },
+    #[serde(rename_all = "camelCase")]
     RunEnded {
         #[schema(value_type = schema::RunStatus)]
         status: RunStatus,
@@ -64,15 +69,18 @@ pub enum BodyView {
         summary: Option<SummaryView>,
         error_message: Option<String>,
     },
+    #[serde(rename_all = "camelCase")]
     TextDelta {
         step_number: i64,
         text: String,
     },
+    #[serde(rename_all = "camelCase")]
     ThoughtDelta {
         step_number: i64,
         text: String,
     },
     /// The model is asked again: what it had said of this step is void.
+    #[serde(rename_all = "camelCase")]
     StepRestarted {
         step_number: i64,
         why: String,
