@@ -12,13 +12,16 @@ use emergent_domain::{
     relationship::NewRelationship,
     task::{self, BLOCKS_TYPE, NewTask, VerdictKind},
     workflow::{Workflow, WorkflowSettings, WorkflowStatus},
+    workflow_event::WorkflowEventBody,
 };
 use emergent_graph::{Error, Result, WriteContext, objects, relationships};
 use emergent_store::{
     Tx, agents, tasks,
     workflows::{self, NewWorkflowEvent},
 };
-use serde_json::{Map, json};
+use serde_json::Map;
+
+use crate::transactions::new_event;
 
 const MAX_KEY_CHARS: usize = 64;
 const MAX_TITLE_CHARS: usize = 500;
@@ -76,14 +79,12 @@ pub fn create_workflow(tx: &mut Tx<'_>, writer: &WriteContext, new: &NewWorkflow
         completed_at: None,
     };
     workflows::insert(tx, &workflow)?;
-    let started = NewWorkflowEvent {
-        kind: "workflow_started",
-        task: None,
-        run: started_by_run,
-        data: json!({ "description": workflow.description, "status": status.as_str(), "tasks": new.tasks.len() }),
-        at: writer.now,
+    let started = WorkflowEventBody::WorkflowStarted {
+        description: workflow.description.clone(),
+        status,
+        tasks: new.tasks.len(),
     };
-    workflows::append_events(tx, workflow.id, &[started])?;
+    workflows::append_events(tx, workflow.id, &[new_event(None, started_by_run, &started, writer.now)])?;
     let tasks = create_tasks(tx, writer, workflow.id, &new.tasks, &known)?;
     Ok(CreatedWorkflow { workflow, tasks })
 }
@@ -303,15 +304,15 @@ fn create_tasks(
     let added: Vec<NewWorkflowEvent> = new
         .iter()
         .zip(&made)
-        .map(|(one, object)| NewWorkflowEvent {
-            kind: "task_added",
-            task: Some(object.id),
-            run,
-            data: json!({
-                "key": one.key, "title": one.title, "kind": one.kind,
-                "assignedAgent": one.assigned_agent, "blockedBy": one.blocked_by,
-            }),
-            at: writer.now,
+        .map(|(task, object)| {
+            let added = WorkflowEventBody::TaskAdded {
+                key: task.key.clone(),
+                title: task.title.clone(),
+                kind: task.kind.clone(),
+                assigned_agent: task.assigned_agent.clone(),
+                blocked_by: task.blocked_by.clone(),
+            };
+            new_event(Some(object.id), run, &added, writer.now)
         })
         .collect();
     workflows::append_events(tx, workflow, &added)?;

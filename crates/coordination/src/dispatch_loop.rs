@@ -7,10 +7,10 @@ use std::sync::Arc;
 use emergent_domain::{
     ids::WorkflowId,
     workflow::{Escalation, Workflow, WorkflowStatus},
+    workflow_event::{WorkflowEventBody, WorkflowMove},
 };
 use emergent_net::backoff::Backoff;
 use emergent_store::{Engine, Tx, workflows};
-use serde_json::json;
 use tokio::{
     sync::watch,
     task::AbortHandle,
@@ -171,10 +171,15 @@ impl Dispatcher {
             workflow.status = WorkflowStatus::Escalated;
             workflow.updated_at = now;
             let reason = reason.clone();
-            let data = json!({ "status": "escalated", "reason": reason, "options": options });
+            let escalated = WorkflowEventBody::Escalated(WorkflowMove {
+                status: WorkflowStatus::Escalated,
+                reason: reason.clone(),
+                options: Some(options.clone()),
+                summary: None,
+            });
             workflow.escalation = Some(Escalation { reason, task: None, discussion: None, options, at: now });
             workflows::update(tx, from, &workflow)?;
-            workflows::append_events(tx, id, &[new_event("escalated", None, data, now)])?;
+            workflows::append_events(tx, id, &[new_event(None, None, &escalated, now)])?;
             Ok(true)
         };
         let done: Result<bool, emergent_store::Error> = self.executor().graph().db().write(work).await;

@@ -1,4 +1,4 @@
-//! Why something about workflows could not be done; each kind has one HTTP status.
+//! Errors of workflows. Each variant that leaves the crate has one HTTP status.
 
 use emergent_domain::{
     ids::{ObjectId, WorkflowId},
@@ -7,23 +7,23 @@ use emergent_domain::{
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// 404. Also for what is there, but in another project.
+    /// 404. Also if it exists in another project.
     #[error("there is no {what} `{id}`")]
     NotFound { what: &'static str, id: String },
     /// 400.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// 409: the state does not allow it; the message says what would.
+    /// 409: the current state does not allow it; the message says which state does.
     #[error("{0}")]
     Conflict(String),
-    /// The workflow is another server's by now, or is over: whoever walks it stops.
-    #[error("workflow `{0}` is no longer walked from here")]
+    /// The workflow has ended, or another server owns it: its driver stops.
+    #[error("this server no longer holds the lease of workflow `{0}`")]
     Lost(WorkflowId),
-    /// Somebody changed tasks in between: look again.
+    /// Somebody else changed tasks: the driver loads the workflow again.
     #[error("workflow `{0}` has changed")]
     Stale(WorkflowId),
-    /// A run could not be started: its task fails. A turn of a discussion, by its place there, abstains.
-    /// `budget`: what the workflow may spend is spent.
+    /// A run could not be started. Its task fails, or its turn of a discussion (by discussion and index)
+    /// abstains. `budget`: whether the workflow has spent its budget.
     #[error("{why}")]
     NotStarted { task: Option<ObjectId>, turn: Option<(ObjectId, i64)>, budget: bool, why: String },
     #[error(transparent)]

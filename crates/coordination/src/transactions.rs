@@ -1,10 +1,11 @@
 //! Small reads and writes that several transactions share.
 
 use emergent_domain::{
-    ids::{ObjectId, ProjectId, WorkflowId},
+    ids::{ObjectId, ProjectId, RunId, WorkflowId},
     object::{Object, ObjectPatch},
     time::Timestamp,
     workflow::Workflow,
+    workflow_event::WorkflowEventBody,
 };
 use emergent_graph::{WriteContext, objects};
 use emergent_store::{
@@ -23,13 +24,14 @@ pub(crate) fn lock_workflow(tx: &mut Tx<'_>, project: ProjectId, id: WorkflowId)
     workflows::lock(tx, project, id)?.ok_or_else(|| Error::not_found("workflow", id))
 }
 
+/// An event of a workflow or of one of its tasks.
 pub(crate) fn new_event(
-    kind: &'static str,
     task: Option<ObjectId>,
-    data: Value,
+    run: Option<RunId>,
+    body: &WorkflowEventBody,
     at: Timestamp,
 ) -> NewWorkflowEvent {
-    NewWorkflowEvent { kind, task, run: None, data, at }
+    NewWorkflowEvent { kind: body.kind(), task, run, data: body.data(), at }
 }
 
 pub(crate) fn update_properties(

@@ -11,6 +11,7 @@ use emergent_domain::{
     run::Run,
     task::Task,
     workflow::{Workflow, WorkflowStatus},
+    workflow_event::WorkflowEventBody,
 };
 use emergent_rules::workflow::{
     conclude::{ConcludedAttempt, conclude_attempt, fail_unstarted},
@@ -22,7 +23,7 @@ use emergent_store::{Db, Tx, budget, runs, workflows};
 use tokio::time::Duration;
 
 use crate::{
-    apply::{self, AttemptEnd, TASK_WAITING_EVENT, WorkflowWrite, WriteBatch},
+    apply::{self, AttemptEnd, WorkflowWrite, WriteBatch},
     attempts, discussion,
     dispatcher::{Dispatcher, LEASE, SlotShare},
     error::{Error, Result},
@@ -239,9 +240,11 @@ impl WorkflowDriver {
             let id = self.id;
             let read = move |tx: &mut Tx<'_>| workflows::latest_task_event(tx, id, task);
             let newest: Result<_, emergent_store::Error> = self.db().read(read).await;
-            if newest?
-                .is_some_and(|(kind, data)| kind == TASK_WAITING_EVENT && data["reason"] == why.as_str())
-            {
+            let waiting = WorkflowEventBody::TaskWaiting { reason: why.clone() };
+            let is_reported = newest?.is_some_and(|(kind, data)| {
+                WorkflowEventBody::from_stored(&kind, &data).is_ok_and(|stored| stored == waiting)
+            });
+            if is_reported {
                 self.reported_waits.insert(task, why);
             } else {
                 items.push(WorkflowWrite::ReportWait { task, why });

@@ -11,13 +11,17 @@ use emergent_domain::{
     run::Run,
     time::Timestamp,
     workflow::{Limit, Workflow, WorkflowLink},
+    workflow_event::WorkflowEventBody,
 };
 use emergent_executor::{AdmissionBatch, Executor, GraphDrafts, StartOptions};
 use emergent_graph::{WriteContext, objects, relationships};
 use emergent_store::{Tx, agents, budget, runs, workflows::NewWorkflowEvent};
 use serde_json::{Map, Value, json};
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    transactions::new_event,
+};
 
 /// What a transaction changed: the new versions of tasks, and the new revision of the workflow.
 #[derive(Debug, Default)]
@@ -99,14 +103,8 @@ impl WorkflowTx<'_, '_> {
         Ok(())
     }
 
-    pub fn push_event(
-        &mut self,
-        kind: &'static str,
-        task: Option<ObjectId>,
-        run: Option<RunId>,
-        data: Value,
-    ) {
-        self.events.push(NewWorkflowEvent { kind, task, run, data, at: self.now });
+    pub fn push_event(&mut self, task: Option<ObjectId>, run: Option<RunId>, body: &WorkflowEventBody) {
+        self.events.push(new_event(task, run, body, self.now));
     }
 
     /// A new object, written at the end.

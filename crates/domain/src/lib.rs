@@ -43,3 +43,4 @@ pub mod tool_name;
 pub mod trigger;
 pub mod verdict;
 pub mod workflow;
+pub mod workflow_event;

@@ -198,12 +198,7 @@ pub struct Escalation {
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkflowEvent {
     pub seq: i64,
-    /// `workflow_started`, `planning_started`, `plan_made`, `plan_refused`, `task_added`,
-    /// `task_started`, `task_completed`, `task_retried`, `task_verdict`, `task_asked_again`,
-    /// `task_sent_back`, `task_reopened`, `task_failed`, `task_skipped`, `task_paused`,
-    /// `task_resumed`, `discussion_started`, `discussion_entry`,
-    /// `discussion_resolved`, `discussion_escalated`, `escalated`, `workflow_resumed`,
-    /// `workflow_ended`.
+    /// One of the kinds of [`WorkflowEventBody`](crate::workflow_event::WorkflowEventBody).
     pub kind: String,
     pub task: Option<ObjectId>,
     pub run: Option<RunId>,

@@ -5,6 +5,7 @@ use emergent_domain::{
     object::ObjectPatch,
     run::RunStatus,
     task::{Task, TaskStatus},
+    workflow_event::{TaskMove, WorkflowEventBody},
 };
 use emergent_graph::{WriteContext, objects};
 use emergent_rules::workflow::{
@@ -73,11 +74,9 @@ impl WorkflowTx<'_, '_> {
                 changes["metrics"] = metrics.clone();
             }
             self.update_task(step.task, task.version, changes, &step.reason)?;
-            let mut data = json!({ "reason": step.reason });
-            if let Some(verdict) = end.verdict.as_ref().filter(|_| own) {
-                data["verdict"] = json!(verdict.word.as_str());
-            }
-            self.push_event(transition_event(step, own), Some(step.task), own.then_some(end.run), data);
+            let verdict = end.verdict.as_ref().filter(|_| own).map(|verdict| verdict.word);
+            let moved = TaskMove { verdict, ..TaskMove::new(step.reason.clone()) };
+            self.push_event(Some(step.task), own.then_some(end.run), &transition_event(step, own, moved));
         }
         Ok(())
     }
@@ -120,16 +119,19 @@ pub(super) fn transition_properties(step: &Transition, task: &Task) -> Value {
     }
 }
 
-pub(super) fn transition_event(step: &Transition, own: bool) -> &'static str {
+/// The event of a transition. `own`: whether it is the task whose attempt has ended.
+pub(super) fn transition_event(step: &Transition, own: bool, moved: TaskMove) -> WorkflowEventBody {
     match &step.to {
-        TransitionTo::Completed { .. } => "task_completed",
-        TransitionTo::Retry { .. } => "task_retried",
-        TransitionTo::SentBack { .. } | TransitionTo::FailureNoted { .. } => "task_sent_back",
-        TransitionTo::Reopened if own => "task_verdict",
-        TransitionTo::Reopened => "task_reopened",
-        TransitionTo::Failed { .. } => "task_failed",
-        TransitionTo::Skipped => "task_skipped",
-        TransitionTo::Paused => "task_paused",
-        TransitionTo::AskedAgain => "task_asked_again",
+        TransitionTo::Completed { .. } => WorkflowEventBody::TaskCompleted(moved),
+        TransitionTo::Retry { .. } => WorkflowEventBody::TaskRetried(moved),
+        TransitionTo::SentBack { .. } | TransitionTo::FailureNoted { .. } => {
+            WorkflowEventBody::TaskSentBack(moved)
+        }
+        TransitionTo::Reopened if own => WorkflowEventBody::TaskVerdict(moved),
+        TransitionTo::Reopened => WorkflowEventBody::TaskReopened(moved),
+        TransitionTo::Failed { .. } => WorkflowEventBody::TaskFailed(moved),
+        TransitionTo::Skipped => WorkflowEventBody::TaskSkipped(moved),
+        TransitionTo::Paused => WorkflowEventBody::TaskPaused(moved),
+        TransitionTo::AskedAgain => WorkflowEventBody::TaskAskedAgain(moved),
     }
 }

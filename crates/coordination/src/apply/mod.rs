@@ -16,6 +16,7 @@ use emergent_domain::{
     time::Timestamp,
     verdict::Verdict,
     workflow::{Deliverable, WorkflowStatus},
+    workflow_event::{TaskMove, WorkflowEventBody},
 };
 use emergent_executor::{AdmissionBatch, Executor, GraphDrafts};
 use emergent_graph::{Actor, objects};
@@ -24,16 +25,12 @@ use emergent_rules::workflow::{
     transition::{AttemptMode, Change, Transition},
 };
 use emergent_store::{Tx, workflows};
-use serde_json::json;
 
 use crate::{
     discussion,
     error::{Error, Result},
     workflow_tx::{CommitResult, WorkflowTx},
 };
-
-/// The event that says what a task waits for.
-pub(crate) const TASK_WAITING_EVENT: &str = "task_waiting";
 
 /// The writes that were decided on a snapshot at this revision.
 pub(crate) struct WriteBatch {
@@ -199,14 +196,16 @@ impl WorkflowTx<'_, '_> {
                     conclude_attempt::transition_properties(step, before),
                     &step.reason,
                 )?;
-                let data = json!({ "reason": step.reason, "from": before.status.as_str() });
-                self.push_event(conclude_attempt::transition_event(step, false), Some(step.task), None, data);
+                let moved = TaskMove { from: Some(before.status), ..TaskMove::new(step.reason.clone()) };
+                let event = conclude_attempt::transition_event(step, false, moved);
+                self.push_event(Some(step.task), None, &event);
                 Ok(())
             }
             WorkflowWrite::AdvanceDiscussion(step) => discussion::write_discussion(self, step),
             WorkflowWrite::StartPlanner { agent, prompt, run } => self.start_planner(*agent, prompt, *run),
             WorkflowWrite::ReportWait { task, why } => {
-                self.push_event(TASK_WAITING_EVENT, Some(*task), None, json!({ "reason": why }));
+                let waiting = WorkflowEventBody::TaskWaiting { reason: why.clone() };
+                self.push_event(Some(*task), None, &waiting);
                 Ok(())
             }
             WorkflowWrite::MoveWorkflow { to, why, summary, escalation } => {
@@ -214,7 +213,7 @@ impl WorkflowTx<'_, '_> {
             }
             WorkflowWrite::RejectPlan { why } => {
                 let run = self.workflow.planner_run;
-                self.push_event("plan_refused", None, run, json!({ "reason": why }));
+                self.push_event(None, run, &WorkflowEventBody::PlanRefused { reason: why.clone() });
                 Ok(())
             }
             WorkflowWrite::DeleteTask { task } => {

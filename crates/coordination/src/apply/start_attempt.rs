@@ -1,6 +1,10 @@
 //! Writes the start of an attempt: its task, its session with the sessions it builds on, and its run.
 
-use emergent_domain::{task::TaskStatus, workflow::WorkflowLink};
+use emergent_domain::{
+    task::TaskStatus,
+    workflow::WorkflowLink,
+    workflow_event::{AttemptStart, WorkflowEventBody},
+};
 use emergent_executor::StartOptions;
 use emergent_rules::workflow::{question::truncate, threading::newest_failure};
 use emergent_store::tasks;
@@ -72,9 +76,16 @@ impl WorkflowTx<'_, '_> {
             run,
             task: Some(task.id),
         })?;
-        let kind = if attempt.resumed_run.is_some() { "task_resumed" } else { "task_started" };
-        let data = json!({ "agent": attempt.agent_name, "attempt": number, "reason": attempt.reason });
-        self.push_event(kind, Some(task.id), Some(run), data);
+        let started = AttemptStart {
+            agent: attempt.agent_name.clone(),
+            attempt: number,
+            reason: attempt.reason.clone(),
+        };
+        let event = match attempt.resumed_run {
+            Some(_) => WorkflowEventBody::TaskResumed(started),
+            None => WorkflowEventBody::TaskStarted(started),
+        };
+        self.push_event(Some(task.id), Some(run), &event);
         Ok(())
     }
 }

@@ -3,11 +3,11 @@
 use emergent_domain::{
     ids::{AgentId, RunId},
     workflow::{Escalation, WorkflowLink, WorkflowStatus},
+    workflow_event::{WorkflowEventBody, WorkflowMove},
 };
 use emergent_executor::StartOptions;
 use emergent_rules::workflow::decide::NewEscalation;
 use emergent_store::workflows;
-use serde_json::json;
 
 use crate::{
     error::{Error, Result},
@@ -31,17 +31,17 @@ impl WorkflowTx<'_, '_> {
         self.workflow.planner_run = Some(run);
         self.workflow.plan_attempts += 1;
         self.save_workflow(from)?;
-        let data = json!({ "attempt": self.workflow.plan_attempts });
-        self.push_event("planning_started", None, Some(run), data);
+        let attempt = self.workflow.plan_attempts;
+        self.push_event(None, Some(run), &WorkflowEventBody::PlanningStarted { attempt });
         Ok(())
     }
 
-    fn escalation(&self, trouble: &NewEscalation) -> Escalation {
+    fn escalation(&self, new: &NewEscalation) -> Escalation {
         Escalation {
-            reason: trouble.reason.clone(),
-            task: trouble.task,
-            discussion: trouble.discussion,
-            options: trouble.options.clone(),
+            reason: new.reason.clone(),
+            task: new.task,
+            discussion: new.discussion,
+            options: new.options.clone(),
             at: self.now,
         }
     }
@@ -55,27 +55,29 @@ impl WorkflowTx<'_, '_> {
     ) -> Result<()> {
         let from = self.workflow.status;
         self.workflow.status = to;
-        let mut data = json!({ "status": to.as_str(), "reason": why });
-        if let Some(trouble) = escalation {
-            self.workflow.escalation = Some(self.escalation(trouble));
-            data["options"] = json!(trouble.options);
+        if let Some(escalation) = escalation {
+            self.workflow.escalation = Some(self.escalation(escalation));
         }
         if to.is_terminal() {
             self.workflow.completed_at = Some(self.now);
             self.workflow.escalation = None;
         }
+        let moved = WorkflowMove {
+            status: to,
+            reason: why.to_owned(),
+            options: escalation.map(|escalation| escalation.options.clone()),
+            summary: summary.clone(),
+        };
         if summary.is_some() {
             self.workflow.summary = summary;
-            data["summary"] = json!(self.workflow.summary);
         }
         self.save_workflow(from)?;
-        let kind = match to {
-            WorkflowStatus::Running => "plan_made",
-            WorkflowStatus::Escalated => "escalated",
-            _ => "workflow_ended",
+        let event = match to {
+            WorkflowStatus::Running => WorkflowEventBody::PlanMade(moved),
+            WorkflowStatus::Escalated => WorkflowEventBody::Escalated(moved),
+            _ => WorkflowEventBody::WorkflowEnded(moved),
         };
-        let task = escalation.and_then(|trouble| trouble.task);
-        self.push_event(kind, task, None, data);
+        self.push_event(escalation.and_then(|escalation| escalation.task), None, &event);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use emergent_domain::{
     ids::{ObjectId, RunId},
     workflow::{Deliverable, WorkflowLink},
+    workflow_event::WorkflowEventBody,
 };
 use emergent_executor::StartOptions;
 use emergent_rules::workflow::{
@@ -52,18 +53,25 @@ pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &Discussi
             let entry =
                 NewEntry { run: *run, sequence: 1, turn: first, content: proposal.clone(), vote: None };
             write_entry(writing, *id, &entry)?;
-            let data = json!({ "discussion": id, "topic": settings.topic, "participants": names });
-            writing.push_event("discussion_started", Some(*task), Some(*run), data);
+            let started = WorkflowEventBody::DiscussionStarted {
+                discussion: *id,
+                topic: settings.topic.clone(),
+                participants: settings.participants.iter().map(|one| one.agent.clone()).collect(),
+            };
+            writing.push_event(Some(*task), Some(*run), &started);
             Ok(())
         }
         DiscussionWrite::Advance { id, task, step, started } => {
             for entry in &step.entries {
                 write_entry(writing, *id, entry)?;
-                let data = json!({
-                    "discussion": id, "agent": entry.turn.agent, "entryType": entry.turn.entry_type.as_str(),
-                    "round": entry.turn.round, "text": truncate(&entry.content, 300),
-                });
-                writing.push_event("discussion_entry", Some(*task), Some(entry.run), data);
+                let event = WorkflowEventBody::DiscussionEntry {
+                    discussion: *id,
+                    agent: entry.turn.agent.clone(),
+                    entry_type: entry.turn.entry_type.as_str().to_owned(),
+                    round: entry.turn.round,
+                    text: truncate(&entry.content, 300),
+                };
+                writing.push_event(Some(*task), Some(entry.run), &event);
             }
             for StartedTurn { turn, agent, run } in started {
                 let duty = WorkflowLink {
@@ -83,8 +91,13 @@ pub(crate) fn write_discussion(writing: &mut WorkflowTx<'_, '_>, step: &Discussi
                     run: *run,
                     task: Some(*task),
                 })?;
-                let data = json!({ "discussion": id, "agent": turn.agent, "phase": turn.phase, "round": turn.round });
-                writing.push_event("discussion_turn", Some(*task), Some(*run), data);
+                let event = WorkflowEventBody::DiscussionTurn {
+                    discussion: *id,
+                    agent: turn.agent.clone(),
+                    phase: turn.phase.clone(),
+                    round: turn.round,
+                };
+                writing.push_event(Some(*task), Some(*run), &event);
             }
             update_discussion(writing, *id, *task, step)
         }
@@ -131,18 +144,24 @@ fn update_discussion(
             properties["status"] = json!("resolved");
             properties["consensus_level"] = json!(outcome.consensus_level.clamp(0.0, 1.0));
             properties["final_decision"] = decision_json(outcome);
-            let data = json!({
-                "discussion": id, "consensusLevel": outcome.consensus_level, "text": truncate(&outcome.text, 300),
-            });
-            writing.push_event("discussion_resolved", Some(task), None, data);
+            let resolved = WorkflowEventBody::DiscussionResolved {
+                discussion: id,
+                consensus_level: outcome.consensus_level,
+                text: truncate(&outcome.text, 300),
+            };
+            writing.push_event(Some(task), None, &resolved);
         }
         Some(DiscussionEnd::Escalated { reason, options, so_far }) => {
             properties["status"] = json!("escalated");
             properties["consensus_level"] = json!(so_far.consensus_level.clamp(0.0, 1.0));
             properties["escalation"] =
                 json!({ "reason": reason, "options": options, "so_far": decision_json(so_far) });
-            let data = json!({ "discussion": id, "reason": reason, "options": options });
-            writing.push_event("discussion_escalated", Some(task), None, data);
+            let escalated = WorkflowEventBody::DiscussionEscalated {
+                discussion: id,
+                reason: reason.clone(),
+                options: options.clone(),
+            };
+            writing.push_event(Some(task), None, &escalated);
         }
     }
     update_properties(writing.tx, &writing.writer, id, properties)?;
@@ -204,12 +223,13 @@ fn create_follow_up_tasks(
         Ok(made) => made,
         // They are checked before anything is written, so the decision stands without the tasks.
         Err(emergent_graph::Error::Invalid(invalid)) => {
-            let data = json!({ "discussion": discussion, "reason": invalid.to_string() });
-            writing.push_event("tasks_refused", None, None, data);
+            let refused = WorkflowEventBody::TasksRefused { discussion, reason: invalid.to_string() };
+            writing.push_event(None, None, &refused);
             return Ok(());
         }
         Err(error) => return Err(error.into()),
     };
-    let edges: Vec<_> = made.iter().map(|task| NewEdge::new("resulted_in_task", discussion, task.id)).collect();
+    let edges: Vec<_> =
+        made.iter().map(|task| NewEdge::new("resulted_in_task", discussion, task.id)).collect();
     writing.draft_edges(writing.writer.author, &edges)
 }

@@ -5,6 +5,7 @@ use emergent_domain::{
     invalid::Invalid,
     task::{Task, TaskStatus},
     workflow::{Workflow, WorkflowStatus},
+    workflow_event::{EventActor, WorkflowEventBody},
 };
 use emergent_graph::WriteContext;
 use emergent_rules::workflow::threading::append_failure;
@@ -92,10 +93,11 @@ pub(super) fn resume_workflow(
     workflows::bump_revision(tx, workflow.project, id)?;
     workflows::make_claimable(tx, id, now)?;
     let by = match writer.author {
-        Author::Run { run_id, .. } => json!(run_id),
-        _ => json!("person"),
+        Author::Run { run_id, .. } => EventActor::Run(run_id),
+        _ => EventActor::Person,
     };
-    let data = json!({ "reason": note.unwrap_or("resumed by request"), "by": by });
-    workflows::append_events(tx, id, &[new_event("workflow_resumed", None, data, now)])?;
+    let reason = note.unwrap_or("resumed by request").to_owned();
+    let resumed = WorkflowEventBody::WorkflowResumed { reason, by };
+    workflows::append_events(tx, id, &[new_event(None, None, &resumed, now)])?;
     Ok(workflow)
 }

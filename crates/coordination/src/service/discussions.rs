@@ -8,6 +8,7 @@ use emergent_domain::{
     run::Run,
     task::Task,
     workflow::WorkflowStatus,
+    workflow_event::{EventActor, WorkflowEventBody},
 };
 use emergent_graph::Actor;
 use emergent_store::{Tx, objects, relationships, workflows};
@@ -75,19 +76,20 @@ impl Dispatcher {
             let mut changes =
                 json!({ "decided_by_person": { "decision": decision, "reason": words, "by": by } });
             if workflow.is_none() {
-                // Nobody walks it: the decision is all there is to do.
+                // No workflow drives it, so the decision is also its end.
                 changes["status"] = json!("resolved");
                 changes["final_decision"] = json!({ "decision": decision, "reason": words, "by": "person" });
             }
             update_properties(tx, &writer, id, changes)?;
             if let Some(workflow) = workflow {
                 let task = string_property(&discussion, "task_id").and_then(|id| id.parse().ok());
-                let data = json!({ "discussion": id, "decision": decision, "reason": words, "by": "person" });
-                workflows::append_events(
-                    tx,
-                    workflow.id,
-                    &[new_event("discussion_decided", task, data, writer.now)],
-                )?;
+                let decided = WorkflowEventBody::DiscussionDecided {
+                    discussion: id,
+                    decision: decision.clone(),
+                    reason: words,
+                    by: EventActor::Person,
+                };
+                workflows::append_events(tx, workflow.id, &[new_event(task, None, &decided, writer.now)])?;
                 if workflow.status == WorkflowStatus::Escalated {
                     resume_workflow(tx, &writer, workflow, reason.as_deref())?;
                 } else {

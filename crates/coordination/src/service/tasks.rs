@@ -5,6 +5,7 @@ use emergent_domain::{
     invalid::Invalid,
     task::{TASK_TYPE, Task, TaskStatus},
     workflow::{Workflow, WorkflowStatus},
+    workflow_event::{EventActor, TaskMove, WorkflowEventBody},
 };
 use emergent_graph::Actor;
 use emergent_store::{Tx, agents, objects as rows, runs, workflows};
@@ -60,12 +61,12 @@ impl Dispatcher {
             }
             if let Some(workflow) = workflow {
                 let now = graph.clock().now();
-                let kind = match command {
-                    TaskCommand::Skip { .. } => "task_skipped",
-                    _ => "task_retried",
+                let moved = TaskMove { by: Some(EventActor::Person), ..TaskMove::new(why) };
+                let event = match command {
+                    TaskCommand::Skip { .. } => WorkflowEventBody::TaskSkipped(moved),
+                    _ => WorkflowEventBody::TaskRetried(moved),
                 };
-                let data = json!({ "reason": why, "by": "person" });
-                workflows::append_events(tx, workflow.id, &[new_event(kind, Some(task), data, now)])?;
+                workflows::append_events(tx, workflow.id, &[new_event(Some(task), None, &event, now)])?;
                 match workflow.status {
                     WorkflowStatus::Escalated | WorkflowStatus::Failed => {
                         resume_workflow(tx, &writer, workflow, None)?;

@@ -8,6 +8,7 @@ use emergent_domain::{
     object::Object,
     task::{Task, TaskStatus},
     workflow::{Limit, Workflow, WorkflowEvent, WorkflowStatus},
+    workflow_event::{WorkflowEventBody, WorkflowMove},
 };
 use emergent_graph::Actor;
 use emergent_rules::workflow::foreign_blockers::{ForeignBlocker, describe_wait};
@@ -113,8 +114,13 @@ impl Dispatcher {
                 update_properties(tx, &writer, task.id, json!({ "status": to.as_str() }))?;
             }
             workflows::bump_revision(tx, actor.project, id)?;
-            let data = json!({ "status": "cancelled", "reason": "cancelled by request" });
-            workflows::append_events(tx, id, &[new_event("workflow_ended", None, data, now)])?;
+            let ended = WorkflowEventBody::WorkflowEnded(WorkflowMove {
+                status: WorkflowStatus::Cancelled,
+                reason: "cancelled by request".to_owned(),
+                options: None,
+                summary: None,
+            });
+            workflows::append_events(tx, id, &[new_event(None, None, &ended, now)])?;
             Ok((workflow, cancelled))
         };
         let (workflow, cancelled) = self.executor().graph().db().write(work).await?;

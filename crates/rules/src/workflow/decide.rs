@@ -1,5 +1,4 @@
-//! What a dispatcher does next with a workflow, as a value. It knows no clock, model or database:
-//! the same snapshot gives the same plan on every server.
+//! The next actions for a workflow. The same snapshot gives the same actions on every server.
 
 use emergent_domain::{
     ids::ObjectId,
@@ -15,21 +14,21 @@ use crate::workflow::{
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// The run of this task has ended: settle it.
+    /// The run of this task has ended: conclude the attempt.
     ConcludeAttempt(ObjectId),
-    /// The attempt went well and the task wants others to look at it.
+    /// The attempt succeeded and the task requires a review.
     OpenReview(ObjectId),
-    /// The discussion of this task may have something to do.
+    /// A discussion of this task may have to record entries, start turns or end.
     AdvanceDiscussions(ObjectId),
     /// Choose an agent and start an attempt.
     StartAttempt(ObjectId),
-    /// Go on with the run that ended at a limit.
+    /// Resume the run that ended at a limit, or without its verdict.
     ResumeAttempt(ObjectId),
     SkipTask {
         task: ObjectId,
         why: String,
     },
-    /// Nothing goes on by itself any more.
+    /// Ask a person, because nothing can continue without a decision.
     Escalate(NewEscalation),
     EndWorkflow {
         status: WorkflowStatus,
@@ -37,7 +36,7 @@ pub enum Action {
     },
 }
 
-/// Why a person is asked, and what can be done.
+/// Why a person is asked, and what the person can do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewEscalation {
     pub reason: String,
@@ -48,16 +47,16 @@ pub struct NewEscalation {
 
 /// What a person can do about a task that failed.
 pub const TASK_OPTIONS: &[&str] = &["retry", "reassign", "skip", "cancel"];
-/// What a person can do about a task that could not be paid: go on with more budget, or do without.
+/// What a person can do about a task that the budget stopped: resume with more budget, or skip it.
 pub const BUDGET_OPTIONS: &[&str] = &["resume", "skip", "cancel"];
-/// What a person can do about a task that waits in vain for another workflow: look again once that is
-/// mended, or do without.
+/// What a person can do about a task whose blocker in another workflow will not complete: check again
+/// once that is fixed, or skip the task.
 pub const WAIT_OPTIONS: &[&str] = &["retry", "skip", "cancel"];
-/// What a person can do about a discussion that did not come to an end.
+/// What a person can do about a discussion without an outcome.
 pub const DISCUSSION_OPTIONS: &[&str] = &["decide", "cancel"];
 
-/// That a person has to look at a task that failed. It is kept on the task until somebody has, so that
-/// each is asked about, one after the other.
+/// Marks a failed task as needing a person. The mark stays on the task until a person has decided, so
+/// that a workflow with several such tasks asks about each of them, one after the other.
 pub fn person_needed(task: &Task, why: &str, options: &[&str]) -> NeedsPerson {
     NeedsPerson { reason: format!("task `{}` failed: {why}", task.key), options: to_strings(options) }
 }
@@ -66,7 +65,7 @@ fn to_strings(options: &[&str]) -> Vec<String> {
     options.iter().map(|&option| option.to_owned()).collect()
 }
 
-/// What ended, before anything new is started: it may change what can be.
+/// Actions for runs that have ended. They come before new attempts, because they change what can start.
 pub fn after_ended_runs(snapshot: &Snapshot) -> Vec<Action> {
     let in_progress = snapshot.tasks().iter().filter(|task| task.status == TaskStatus::InProgress);
     in_progress.filter_map(|task| after_ended_run(snapshot, task)).collect()
@@ -77,7 +76,7 @@ fn after_ended_run(snapshot: &Snapshot, task: &Task) -> Option<Action> {
     if !attempt.status.is_terminal() {
         return None;
     }
-    // What failed is not worth talking about.
+    // A failed attempt is not discussed.
     if attempt.status != RunStatus::Completed {
         return Some(Action::ConcludeAttempt(task.id));
     }
@@ -85,7 +84,7 @@ fn after_ended_run(snapshot: &Snapshot, task: &Task) -> Option<Action> {
         Some(DiscussionProgress::Open) => Some(Action::AdvanceDiscussions(task.id)),
         Some(DiscussionProgress::Escalated) => None,
         Some(DiscussionProgress::Reviewed) => Some(Action::ConcludeAttempt(task.id)),
-        // What its agent had discussed is not the review that the task wants.
+        // A discussion that the agent started does not replace the review that the task requires.
         Some(DiscussionProgress::Resolved) | None if task.requires_collaboration => {
             Some(Action::OpenReview(task.id))
         }
@@ -93,7 +92,7 @@ fn after_ended_run(snapshot: &Snapshot, task: &Task) -> Option<Action> {
     }
 }
 
-/// What can start, in order, within the slots that are free here.
+/// Attempts that can start, in order, within the limit of the workflow and the free slots of this server.
 pub fn startable(snapshot: &Snapshot, free_here: usize) -> Vec<Action> {
     let slots =
         snapshot.workflow.settings.max_concurrent.saturating_sub(snapshot.running_attempts()).min(free_here);
@@ -103,8 +102,8 @@ pub fn startable(snapshot: &Snapshot, free_here: usize) -> Vec<Action> {
     resumed.chain(started).take(slots).collect()
 }
 
-/// What waits for something that nobody walks here, and for what: worth telling once. A blocker that
-/// is in vain is told when a person is asked.
+/// Tasks that wait for something this workflow does not drive, with a description. A blocker that will
+/// not complete is left out: it is reported when a person is asked.
 pub fn foreign_waits(snapshot: &Snapshot) -> Vec<(ObjectId, String)> {
     let is_next = |task: &Task| match task.status {
         TaskStatus::Pending => {
@@ -117,8 +116,8 @@ pub fn foreign_waits(snapshot: &Snapshot) -> Vec<(ObjectId, String)> {
     snapshot.tasks().iter().filter(|task| is_next(task)).filter_map(waiting).collect()
 }
 
-/// What follows when nothing is under way and nothing can start. A task that somebody took by hand is
-/// under way, however long that takes.
+/// Actions when no attempt is running and none can start. A task that somebody took by hand counts as
+/// running, however long that takes.
 pub fn when_idle(snapshot: &Snapshot) -> Vec<Action> {
     let skipped = unreachable_tasks(snapshot);
     if !skipped.is_empty() {
@@ -134,10 +133,10 @@ pub fn when_idle(snapshot: &Snapshot) -> Vec<Action> {
     if tasks.iter().any(|task| can_move(&task)) {
         return Vec::new();
     }
-    if let Some(trouble) = needed_escalation(snapshot) {
-        return vec![Action::Escalate(trouble)];
+    if let Some(escalation) = needed_escalation(snapshot) {
+        return vec![Action::Escalate(escalation)];
     }
-    // Held up from another workflow, where it may still be done: time will tell.
+    // A blocker in another workflow may still complete, so this workflow waits.
     if tasks.iter().any(|task| task.status == TaskStatus::Pending) {
         return Vec::new();
     }
@@ -149,18 +148,18 @@ pub fn when_idle(snapshot: &Snapshot) -> Vec<Action> {
     }]
 }
 
-/// What is skipped with what it waits for. Skipping one is skipping what waits for it; a failure is
-/// only where that is wanted, and no person is asked about it.
+/// Tasks to skip, because a blocker will not complete. A skipped blocker always skips its dependents. A
+/// failed one does so only if the workflow says so and no person is asked about it.
 fn unreachable_tasks(snapshot: &Snapshot) -> Vec<Action> {
     let skips = snapshot.workflow.settings.on_failure == OnFailure::Skip;
-    let is_in_vain = |blocker: &&Task| match blocker.status {
+    let will_not_complete = |blocker: &&Task| match blocker.status {
         TaskStatus::Skipped => true,
         TaskStatus::Failed => skips && blocker.needs_person.is_none(),
         _ => false,
     };
     let skip = |task: &Task| {
-        let beside = snapshot.blockers(task.id).find(is_in_vain);
-        let why = match beside {
+        let blocker = snapshot.blockers(task.id).find(will_not_complete);
+        let why = match blocker {
             Some(blocker) => format!("`{}`, which it waits for, is {}", blocker.key, blocker.status),
             None => dead_blocker_reason(snapshot, task).filter(|_| skips)?,
         };
@@ -170,14 +169,14 @@ fn unreachable_tasks(snapshot: &Snapshot) -> Vec<Action> {
     pending.filter_map(skip).collect()
 }
 
-/// Why a task waits in vain for one of another workflow.
+/// Why a blocker in another workflow will not complete, if there is one.
 fn dead_blocker_reason(snapshot: &Snapshot, task: &Task) -> Option<String> {
     let blocker = snapshot.foreign_blockers(task.id).iter().find(|one| one.dead_reason.is_some())?;
     let why = blocker.dead_reason.as_deref().unwrap_or_default();
     Some(format!("`{}` waits for {}, which {why}", task.key, blocker.name))
 }
 
-/// What a person is asked, if anything.
+/// The escalation that is needed, if any.
 fn needed_escalation(snapshot: &Snapshot) -> Option<NewEscalation> {
     let tasks = snapshot.tasks();
     let about = |task: &Task, reason: String, options: &[&str]| {
@@ -209,7 +208,7 @@ fn needed_escalation(snapshot: &Snapshot) -> Option<NewEscalation> {
     about(task, reason, WAIT_OPTIONS)
 }
 
-/// Why a workflow that asks nobody has failed, if it has.
+/// Why a workflow has failed, if it has and no person is asked.
 fn failure_reason(snapshot: &Snapshot) -> Option<String> {
     let of = |status: TaskStatus| snapshot.tasks().iter().filter(move |task| task.status == status);
     if let Some(first) = of(TaskStatus::Failed).next() {
@@ -219,7 +218,7 @@ fn failure_reason(snapshot: &Snapshot) -> Option<String> {
         });
     }
     if snapshot.workflow.settings.on_failure == OnFailure::Escalate {
-        // A person was asked, and wanted it so.
+        // A person was asked, and decided to skip the task.
         return None;
     }
     of(TaskStatus::Skipped).find_map(|task| dead_blocker_reason(snapshot, task))

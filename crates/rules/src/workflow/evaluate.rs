@@ -1,4 +1,4 @@
-//! Whether what a task brought is what was asked for, before it counts as done.
+//! Evaluates the result of a task before the task completes.
 
 use emergent_domain::task::Task;
 use serde_json::{Value, json};
@@ -8,13 +8,13 @@ use crate::workflow::question::{Question, find_json_object, truncate};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evaluation {
     Accept,
-    /// Once more, and this is why.
+    /// The task is done again, for this reason.
     Redo {
         why: String,
     },
 }
 
-/// By code alone: nothing is not a result. Whether something is a good one, code cannot say.
+/// Evaluates by rules: an empty result is none. Rules cannot say whether a result is good.
 pub fn evaluate_by_rules(output: &str) -> Evaluation {
     match output.trim() {
         "" => Evaluation::Redo { why: "it ended without a result".to_owned() },
@@ -47,13 +47,13 @@ pub fn evaluation_question(task: &Task, output: &str) -> Question {
     }
 }
 
-/// `None`: the answer cannot be read, and [`fallback`] decides.
+/// Reads the answer of the judge. `None` if it cannot be read; [`evaluate_by_rules`] decides then.
 pub fn parse_evaluation(answer: &str) -> Option<Evaluation> {
     let value = find_json_object(answer, "verdict")?;
     let why = value.get("why").and_then(Value::as_str).unwrap_or_default();
     match value.get("verdict")?.as_str()?.trim().to_lowercase().as_str() {
         "accept" => Some(Evaluation::Accept),
-        // An attempt that is not told why would be the same again.
+        // Without a reason the next attempt would be the same again.
         "redo" if why.trim().is_empty() => None,
         "redo" => Some(Evaluation::Redo { why: truncate(why, 2_000) }),
         _ => None,

@@ -1,5 +1,5 @@
-//! What a task waits for that nobody walks here: blockers of another workflow or of none, and tasks
-//! that somebody took by hand.
+//! What a task waits for that its workflow does not drive: blockers of another workflow or of none, and
+//! tasks that somebody took by hand.
 
 use emergent_domain::{
     ids::ObjectId,
@@ -7,21 +7,21 @@ use emergent_domain::{
     workflow::WorkflowStatus,
 };
 
-/// What is said of a task that is in progress without a run of the dispatcher.
+/// Describes a task that is in progress without a run of the dispatcher.
 pub const TAKEN_MANUALLY: &str = "it was taken by hand, and is waited for until somebody finishes it";
 
 /// A blocker of another workflow, or of none, that is not completed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForeignBlocker {
     pub id: ObjectId,
-    /// What people call it, with its workflow.
+    /// The name for messages, with its workflow.
     pub name: String,
-    /// Why it will not be completed by itself any more; `None` while it may be.
+    /// Why it will not complete any more; `None` while it may.
     pub dead_reason: Option<String>,
 }
 
 impl ForeignBlocker {
-    /// `workflow`: how the blocker's own one stands, `None` when it has none or that is gone.
+    /// `workflow` is the status of the blocker's own workflow; `None` if it has none or it was deleted.
     pub fn new(blocker: &Task, workflow: Option<WorkflowStatus>) -> Self {
         let dead_reason = match (blocker.status, blocker.workflow, workflow) {
             (TaskStatus::Failed, ..) => Some("has failed".to_owned()),
@@ -57,8 +57,8 @@ fn task_name(task: &Task) -> String {
     name
 }
 
-/// What a task waits for, in words; `None` when it waits for nothing, or only for tasks beside it.
-/// `attempted`: whether a run of the dispatcher is at it.
+/// Describes what a task waits for; `None` if it waits for nothing, or only for tasks of its workflow.
+/// `attempted`: whether a run of the dispatcher works on it.
 pub fn describe_wait(task: &Task, attempted: bool, outside: &[ForeignBlocker]) -> Option<String> {
     match task.status {
         TaskStatus::InProgress if !attempted => Some(TAKEN_MANUALLY.to_owned()),

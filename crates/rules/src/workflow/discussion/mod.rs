@@ -1,12 +1,12 @@
 //! Discussions: several agents come to one decision, in turns.
 //!
-//! One engine for every kind. It knows no clock, model or database: [`next`] is told what was said
-//! so far and says who is asked next, or what came of it. A turn is a run; its place is its index
-//! in the order of asking. The same turns always give the same answer, so a discussion that is
-//! taken up again after a restart asks nobody twice and goes on where it was.
+//! One engine conducts every kind. [`next_action`] receives the turns so far and returns who is asked
+//! next, or the outcome. A turn is a run with an index in the order of asking. The same turns always
+//! give the same action, so a discussion that continues after a restart asks nobody twice.
 //!
-//! `settings` is what a discussion is about, `kinds` how each kind goes, `walk` how a phase is
-//! gone through, `tally` and `read` how votes are counted and found, `prompt` the wording.
+//! `settings` says what a discussion is about, `kinds` how each kind proceeds, `replay` how a phase is
+//! replayed, `votes` and `tally` how votes are read and counted, `prompt` the wording of a turn, `state`
+//! what is stored, and `advance` the next step of a stored discussion.
 
 mod advance;
 mod kinds;
@@ -31,7 +31,7 @@ pub use state::{
 
 use replay::Replay;
 
-/// One turn: a run that was started for a place.
+/// One turn: a run that was started for an index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiscussionTurn {
     pub index: i64,
@@ -47,7 +47,7 @@ pub struct TurnResult {
     /// False for one that failed, timed out or was cancelled: it abstains.
     pub ok: bool,
     pub text: String,
-    /// What it gave to `submit_vote`.
+    /// What it submitted with `submit_vote`.
     pub vote: Option<Vote>,
 }
 
@@ -78,30 +78,30 @@ pub struct NewTurn {
     pub prompt: String,
     /// Whether it is given `submit_vote`.
     pub expects_vote: bool,
-    /// As what its answer is kept.
+    /// The type of the entry that its answer becomes.
     pub entry_type: EntryType,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum DiscussionAction {
-    /// Start these, side by side. Other turns may still be running.
+    /// Start these turns concurrently. Other turns may still be running.
     StartTurns(Vec<NewTurn>),
-    /// Turns are running, and nobody else is to be asked before they end.
+    /// Turns are running, and nobody else is asked before they end.
     Wait,
-    /// It is over. Turns that are still running change nothing any more.
+    /// The discussion is decided. Turns that are still running change nothing any more.
     Resolve(Box<DiscussionOutcome>),
-    /// A person has to decide; `so_far` is what there is to go by.
+    /// A person has to decide; `so_far` is the state of the discussion.
     Escalate { reason: String, options: Vec<String>, so_far: Box<DiscussionOutcome> },
 }
 
-/// What is next in a discussion. `turns` are all that were started, in any order.
+/// Returns the next action of a discussion. `turns` are all that were started, in any order.
 pub fn next_action(
     settings: &DiscussionSettings,
     turns: &[DiscussionTurn],
     decided_by_person: Option<&PersonDecision>,
 ) -> DiscussionAction {
-    let mut walk = Replay::new(settings, turns);
-    let next = match kinds::run_kind(&mut walk) {
+    let mut replay = Replay::new(settings, turns);
+    let next = match kinds::run_kind(&mut replay) {
         Ok(outcome) => DiscussionAction::Resolve(Box::new(outcome)),
         Err(next) => next,
     };
@@ -109,17 +109,17 @@ pub fn next_action(
     let before = match next {
         DiscussionAction::Resolve(outcome) => *outcome,
         DiscussionAction::Escalate { so_far, .. } => *so_far,
-        DiscussionAction::StartTurns(_) | DiscussionAction::Wait => DiscussionOutcome::partial(&walk),
+        DiscussionAction::StartTurns(_) | DiscussionAction::Wait => DiscussionOutcome::partial(&replay),
     };
     DiscussionAction::Resolve(Box::new(before.with_person_decision(decision)))
 }
 
-/// Every turn that was or has to be asked up to here, in the order of places: for whoever has a
-/// run's place only and needs to know its phase, round and type again.
+/// Returns every turn that was or has to be asked so far, in order. The database stores only the index
+/// of a run; its phase, round and type are found here again.
 pub fn expected_turns(settings: &DiscussionSettings, turns: &[DiscussionTurn]) -> Vec<NewTurn> {
-    let mut walk = Replay::new(settings, turns);
-    let _ = kinds::run_kind(&mut walk);
-    walk.expected
+    let mut replay = Replay::new(settings, turns);
+    let _ = kinds::run_kind(&mut replay);
+    replay.expected
 }
 
 /// No discussion with these settings has more turns, whatever its participants do.

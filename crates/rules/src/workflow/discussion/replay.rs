@@ -1,9 +1,9 @@
-//! Goes through the phases of a discussion, over what is already there.
+//! Replays the phases of a discussion over the turns that exist.
 //!
-//! A kind is written as a straight line: ask these, then those. Where the turns end, the walk
-//! stops with what has to happen first ([`Stop`]). Places are handed out in the order of asking,
-//! and a phase begins only when everybody of the one before has ended, so a place always means
-//! the same turn, and its prompt depends on nothing that is still to come.
+//! A kind is written as straight code: ask these, then those. Where a turn is missing or still runs, the
+//! replay stops with the action that has to happen first. Indexes are assigned in the order of asking,
+//! and a phase starts only when every turn of the phase before has ended. Therefore an index always
+//! means the same turn, and its prompt depends on nothing that is still to come.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,7 +16,7 @@ use super::{
     votes::VoteOptions,
 };
 
-/// Why a walk does not go on: turns are missing, running, or a person is needed.
+/// Why a replay stops: turns are missing or running, or a person is needed.
 pub(super) type ReplayResult<T> = Result<T, DiscussionAction>;
 
 pub(super) struct Replay<'a> {

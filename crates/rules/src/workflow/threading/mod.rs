@@ -1,9 +1,9 @@
-//! What a task is told: itself, what came before it, and what went wrong so far.
+//! Builds the prompt of a task: the task, prior results, and what went wrong so far.
 //!
-//! In this order, each with its source named: the task; the outputs of its direct blockers; the
-//! outcomes of their discussions; the failure context; outputs of indirect blockers, nearest first.
-//! All of it fits a budget of tokens, except that the task, its failures and some of each that it has
-//! to judge are never left out.
+//! The parts come in this order, each with its source: the task; the outputs of its direct blockers; the
+//! outcomes of their discussions; the failure context; outputs of indirect blockers, nearest first. The
+//! prompt fits a number of tokens, except that the task, its failures and a part of each result that it
+//! verifies are always included.
 
 use std::{collections::HashMap, fmt::Write};
 
@@ -24,36 +24,36 @@ mod narrow;
 pub use collect::collect_results;
 pub use narrow::{PriorResults, narrowing_question, parse_narrowing};
 
-/// Something that was done or decided before.
+/// A result of an earlier task, or the outcome of a discussion.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriorResult {
-    /// Of the task or discussion.
+    /// The id of the task or discussion.
     pub id: ObjectId,
     pub title: String,
     /// The kind of task, or of discussion.
     pub kind: String,
-    /// Who did it.
+    /// The agent that did the task.
     pub agent: Option<String>,
     pub text: String,
-    /// Whether the task this is for has to judge it.
+    /// True if the task that reads this verifies it.
     pub verified: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskPrompt {
     pub prompt: String,
-    /// Sources whose text is in the prompt, in its order.
+    /// Results whose text is in the prompt, in its order.
     pub used: Vec<ObjectId>,
-    /// Sources that did not fit.
+    /// Results that did not fit.
     pub dropped: Vec<ObjectId>,
 }
 
-/// Less of a source than this says nothing.
+/// A shorter part of a result is not worth including.
 const MIN_RESULT_TOKENS: usize = 40;
-/// Each attempt in a failure context.
+/// The limit for each attempt in a failure context.
 const MAX_FAILURE_CHARS: usize = 2_000;
 
-/// Puts together the prompt of a task. `indirect` has the nearest first.
+/// Builds the prompt of a task. `indirect` has the nearest result first.
 pub fn build_prompt(
     budget_tokens: usize,
     task: &Task,
@@ -69,7 +69,7 @@ pub fn build_prompt(
         budget_tokens.saturating_sub(count_tokens(&head) + count_tokens(&failures) + count_tokens(&tail));
     let mut threaded = TaskPrompt { prompt: head, used: Vec::new(), dropped: Vec::new() };
     let mut parts: HashMap<ObjectId, String> = HashMap::new();
-    // What it has to judge gets its room before anything else does.
+    // Results that the task verifies get their tokens before all others.
     for verified in [true, false] {
         let [direct, discussions] = [direct, discussions].map(|rank| -> Vec<&PriorResult> {
             rank.iter().filter(|source| source.verified == verified).collect()
@@ -112,8 +112,8 @@ fn result_label(task: &Task, source: &PriorResult) -> &'static str {
     }
 }
 
-/// Shares what is left among sources of one rank: the short ones are taken whole, and what they
-/// leave goes to the long ones.
+/// Shares the remaining tokens among results of one rank: short results are included whole, and the
+/// tokens they leave go to the long ones.
 fn share_tokens(
     task: &Task,
     sources: &[&PriorResult],
@@ -158,14 +158,14 @@ fn result_heading(label: &str, source: &PriorResult) -> String {
 
 const TRUNCATION_MARK: &str = "\n[… cut; the rest is in the graph]";
 
-/// As much of a text as so many tokens hold, with a note where it was cut.
+/// The beginning of a text with at most this many tokens, with a mark if something was left out.
 fn truncate_to_tokens(text: &str, tokens: usize) -> String {
     let text = text.trim();
     if count_tokens(text) <= tokens {
         return text.to_owned();
     }
     let room = tokens.saturating_sub(count_tokens(TRUNCATION_MARK));
-    // Tokens only grow with a text, so its longest beginning that fits is found by halving.
+    // A longer beginning never has fewer tokens, so the longest that fits is found by bisection.
     let (mut fits, mut too_long) = (0, text.len());
     while too_long - fits > 1 {
         let middle = text.floor_char_boundary(fits + (too_long - fits) / 2);
@@ -198,7 +198,7 @@ fn failures_section(context: &str) -> String {
     }
 }
 
-/// What is wanted in the end.
+/// The last part of the prompt: what the agent has to deliver.
 fn closing_section(task: &Task) -> String {
     let verified = match task.verifies.is_empty() {
         true => "what is handed to you above".to_owned(),
@@ -259,7 +259,7 @@ pub fn verdict_reminder(kind: VerdictKind) -> String {
     )
 }
 
-/// The failure context with one more attempt in it, the newest last.
+/// Appends an attempt to a failure context, which has the newest last.
 pub fn append_failure(previous: &str, attempt: i64, text: &str) -> String {
     let text = match text.trim() {
         "" => "it ended without saying why",
