@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Each letter of an answer is a call of that name.
+/// Each letter of `names` is a tool call of that name.
 fn calls(names: &str) -> Vec<ToolCall> {
     names
         .chars()
@@ -55,7 +55,7 @@ fn n_steps_with_tools_are_allowed_and_then_one_answer_without() {
     let NextAction::End { end, refused } = answer(&mut machine, "so far", "") else { panic!() };
     assert_eq!(end, RunEnd::Paused { reason: Reason::StepLimit, summary: "so far".into() });
     assert!(refused.is_empty());
-    assert_eq!(machine.steps(), 2, "the summary is no step");
+    assert_eq!(machine.steps(), 2, "the summary does not count as a step");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_call_in_the_summary_is_refused() {
     answer(&mut machine, "thinking", "a");
     machine.on_tool_results();
     let NextAction::End { end, refused } = answer(&mut machine, "", "ab") else { panic!() };
-    assert_eq!(end.summary(), "thinking", "the newest text there is");
+    assert_eq!(end.summary(), "thinking", "the newest text");
     assert_eq!(refused.len(), 2);
     assert!(refused.iter().all(|one| matches!(one, CallDecision::Refuse { .. })));
 }
@@ -138,7 +138,7 @@ fn the_third_identical_call_is_refused_and_the_fourth_ends_the_run() {
     let [CallDecision::Refuse { text, looped: Some(3), .. }] = &verdicts[..] else { panic!("{verdicts:?}") };
     assert!(text.starts_with("LOOP DETECTED: You have called a with identical arguments 3 times."));
     let mut other = machine.clone();
-    assert_eq!(made(&answer(&mut other, "", "ba")), 2, "something else in between starts afresh");
+    assert_eq!(made(&answer(&mut other, "", "ba")), 2, "another call in between resets the count");
     let NextAction::End { end, refused } = answer(&mut machine, "", "a") else { panic!() };
     assert_eq!((end.status(), end.reason()), (RunStatus::Failed, Some(Reason::DoomLoop)));
     assert_eq!(refused.len(), 1);
@@ -169,7 +169,7 @@ fn a_provider_that_refuses_is_a_failure_with_its_word() {
     assert!(end.error().unwrap().contains("SAFETY"));
 }
 
-/// What a model may do in one answer.
+/// What the model does in one answer.
 #[derive(Debug, Clone)]
 enum Whim {
     Answer { text: bool, calls: Vec<u8> },
@@ -230,7 +230,7 @@ proptest! {
                             let text = if *text { "text" } else { "" };
                             let said = AnswerView { text, calls: calls.iter().collect(), stop: &StopReason::End };
                             let next = machine.on_answer(&said);
-                            // Every call has a verdict, in its order.
+                            // Every call has a decision, in order.
                             let verdicts = match &next {
                                 NextAction::CallTools(verdicts) => verdicts.clone(),
                                 NextAction::End { refused, .. } => refused.clone(),
@@ -251,7 +251,8 @@ proptest! {
         prop_assert!(machine.steps() <= allowed);
         prop_assert!(asked <= allowed + 2);
         prop_assert!(end.status().is_terminal());
-        // The limit that was reached first is the reason; only money cannot be had by resuming.
+        // The limit that was reached first is the reason; resuming helps against every limit except the
+        // budget.
         if let Some(limit) = limit {
             prop_assert_eq!(end.reason(), Some(limit));
             let status = if limit == Reason::Budget { RunStatus::Failed } else { RunStatus::Paused };
@@ -282,7 +283,7 @@ proptest! {
         for answer in &history[..cut] {
             again.replay_answer(&AnswerView { text: "", calls: answer.iter().collect(), stop: &StopReason::ToolCalls });
         }
-        // The one that was never interrupted is asked what is next after every answer.
+        // The uninterrupted machine is asked for its next action after every answer.
         let mut first = Machine::new(max_steps, 0);
         let mut next = first.next_action();
         for answer in &history[..cut] {
@@ -290,7 +291,7 @@ proptest! {
             next = first.on_tool_results();
         }
         prop_assert_eq!(again.next_action(), next);
-        // On to the end, past the warning, the limit or whatever comes first.
+        // The remaining answers lead to the end, past the warning or a limit.
         for answer in &answers[cut..] {
             let said = AnswerView { text: "", calls: answer.iter().collect(), stop: &StopReason::ToolCalls };
             let next = first.on_answer(&said);

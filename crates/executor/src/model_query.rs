@@ -1,5 +1,5 @@
-//! One question to a model outside any run: who should do a task, whether what came will do. It is
-//! counted like a run's, for the workflow and the task it is asked about.
+//! A single model call outside any run, for example to select an agent for a task or to evaluate a
+//! result. Its cost is recorded for the workflow and the task it is about.
 
 use std::time::Duration;
 
@@ -20,29 +20,29 @@ use crate::{
     telemetry::ModelCall,
 };
 
-/// A question, and what it is asked for.
+/// A model call outside a run, and what it is made for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelQuery {
     pub project: ProjectId,
     pub workflow: Option<WorkflowId>,
     pub task: Option<ObjectId>,
-    /// Who asks, as spending is told apart: `selector`, `evaluator`.
+    /// The name under which the cost is reported: `selector`, `evaluator`.
     pub agent: String,
     pub model: ModelConfig,
     pub system: String,
     pub prompt: String,
-    /// What the answer has to be an instance of.
+    /// The JSON schema that the answer has to match.
     pub output_schema: Option<Value>,
     pub max_tokens: u32,
     pub timeout: Duration,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelQueryError {
     #[error("{0}")]
     Budget(String),
-    #[error("no answer in the time there was")]
+    #[error("the model did not answer in time")]
     TimedOut,
     #[error(transparent)]
     Model(#[from] emergent_llm::Error),
@@ -57,45 +57,45 @@ impl From<emergent_store::Error> for ModelQueryError {
 }
 
 impl Executor {
-    /// Asks, and answers with the text. Whoever stops waiting does not stop the call, which is paid
-    /// for anyway and has to be settled.
-    pub async fn query_model(&self, ask: ModelQuery) -> Result<String, ModelQueryError> {
+    /// Calls the model and returns the text of its answer. A caller that stops waiting does not stop the
+    /// call, which costs money anyway and has to be settled.
+    pub async fn query_model(&self, query: ModelQuery) -> Result<String, ModelQueryError> {
         let executor = self.clone();
-        match tokio::spawn(async move { executor.run_query(ask).await }).await {
+        match tokio::spawn(async move { executor.run_query(query).await }).await {
             Ok(answer) => answer,
             Err(_) => Err(ModelQueryError::TimedOut),
         }
     }
 
-    async fn run_query(&self, ask: ModelQuery) -> Result<String, ModelQueryError> {
-        let model = self.models().choose(Some(&ask.model))?;
-        let end = Instant::now() + ask.timeout.min(budget::MAX_QUERY_TIME);
-        let turns = [Turn::user(&ask.prompt)];
-        let output = model.max_tokens.map_or(ask.max_tokens, |most| most.min(ask.max_tokens));
-        let wish = CallEstimate {
-            input: budget::estimate_tokens(&ask.system, &[], &turns),
+    async fn run_query(&self, query: ModelQuery) -> Result<String, ModelQueryError> {
+        let model = self.models().choose(Some(&query.model))?;
+        let end = Instant::now() + query.timeout.min(budget::MAX_QUERY_TIME);
+        let turns = [Turn::user(&query.prompt)];
+        let output = model.max_tokens.map_or(query.max_tokens, |limit| limit.min(query.max_tokens));
+        let estimate = CallEstimate {
+            input: budget::estimate_tokens(&query.system, &[], &turns),
             max_output: output,
             min_output: output,
         };
-        let bill = self.reserve_query(&ask, &model, wish, end).await?;
+        let reservation = self.reserve_query(&query, &model, estimate, end).await?;
         let request = ChatRequest {
             model: &model.name,
-            system: &ask.system,
+            system: &query.system,
             turns: &turns,
             tools: &[],
             temperature: model.temperature,
             max_tokens: Some(output),
-            output_schema: ask.output_schema.as_ref(),
+            output_schema: query.output_schema.as_ref(),
             cache: None,
-            meta: RequestMeta { agent: &ask.agent, step: 1, run: None },
+            meta: RequestMeta { agent: &query.agent, step: 1, run: None },
         };
-        let (began, mut heard) = (Instant::now(), StreamMeter::default());
-        let answer = self.models().chat(&model, request, end, &mut |delta| heard.record(&delta)).await;
+        let (started_at, mut meter) = (Instant::now(), StreamMeter::default());
+        let answer = self.models().chat(&model, request, end, &mut |delta| meter.record(&delta)).await;
         let late = Instant::now() >= end;
         let usage = answer.as_ref().ok().map(|answer| answer.usage);
         self.telemetry().record_model_call(&ModelCall {
             model: &model,
-            took: began.elapsed(),
+            took: started_at.elapsed(),
             error: answer.is_err().then_some(if late { "timeout" } else { "failed" }),
             usage,
             cost: usage.and_then(|usage| self.models().cost(&model, &usage)),
@@ -105,7 +105,8 @@ impl Executor {
             Err(_) if late => CallOutcome::Abandoned,
             Err(error) => CallOutcome::Failed(error),
         };
-        let settlement = bill.settle(CallPrices { models: self.models(), model: &model }, &outcome, &heard);
+        let settlement =
+            reservation.settle(CallPrices { models: self.models(), model: &model }, &outcome, &meter);
         self.db().write(move |tx| settlement.write(tx)).await?;
         match answer {
             Ok(answer) => Ok(answer.text()),
@@ -116,29 +117,29 @@ impl Executor {
 
     async fn reserve_query(
         &self,
-        ask: &ModelQuery,
+        query: &ModelQuery,
         model: &ModelConfig,
-        wish: CallEstimate,
+        estimate: CallEstimate,
         end: Instant,
     ) -> Result<Reservation, ModelQueryError> {
         let mut pause = Duration::from_millis(20);
         loop {
             let call = NewModelCall {
                 id: Uuid::now_v7(),
-                project: ask.project,
-                workflow: ask.workflow,
-                task: ask.task,
-                agent: ask.agent.clone(),
+                project: query.project,
+                workflow: query.workflow,
+                task: query.task,
+                agent: query.agent.clone(),
                 run: None,
                 at: self.clock().now(),
             };
             let (models, model) = (self.models().clone(), model.clone());
             let work = move |tx: &mut Tx<'_>| {
-                budget::reserve(tx, CallPrices { models: &models, model: &model }, &call, wish)
+                budget::reserve(tx, CallPrices { models: &models, model: &model }, &call, estimate)
             };
             match self.db().write(work).await? {
-                ReserveOutcome::Reserved(bill) => return Ok(bill),
-                ReserveOutcome::Refused(why) => return Err(ModelQueryError::Budget(why)),
+                ReserveOutcome::Reserved(reservation) => return Ok(reservation),
+                ReserveOutcome::Refused(reason) => return Err(ModelQueryError::Budget(reason)),
                 ReserveOutcome::Retry if Instant::now() + pause >= end => {
                     return Err(ModelQueryError::TimedOut);
                 }

@@ -1,4 +1,4 @@
-//! A run's side of its budget: whether the next question can be afforded, and what it came to.
+//! The budget of a run: whether the next model call is affordable, and what it cost.
 
 use emergent_domain::{
     agent::ModelConfig,
@@ -21,14 +21,15 @@ use crate::{
     run_driver::RunDriver,
 };
 
-/// For how long it holds that no limit concerns a run: one that is set meanwhile is found then.
+/// How long a run may assume that no budget limits it. A limit set in the meantime is noticed after
+/// this time.
 const RECHECK_AFTER: Duration = Duration::from_secs(2);
 
-/// What a run knows of its budget.
+/// The budget state that a run remembers between its model calls.
 pub(crate) struct RunBudget {
     limited: bool,
     checked_at: Instant,
-    /// Why the last question was refused.
+    /// The reason why the last model call was refused.
     refused: Option<String>,
 }
 
@@ -38,58 +39,59 @@ impl RunBudget {
     }
 }
 
-/// Whether a question can be asked.
+/// Whether a model call may be made.
 pub(crate) enum BudgetCheck {
-    /// With a bill, if the call has to be written down.
+    /// Contains a reservation if the call has to be recorded.
     Granted(Option<Reservation>),
     Denied,
-    /// The time was up before others had settled.
+    /// The deadline passed before other calls had settled.
     TimedOut,
 }
 
 impl RunDriver {
-    /// What the next answer may be: less once the run only sums up.
+    /// Estimates the next call. Its answer is shorter once the run only writes a summary.
     pub fn estimate_call(&self, tools: bool) -> CallEstimate {
         let specs = if tools { self.specs.as_slice() } else { &[] };
         let system = &self.definition.system_prompt;
         let input = match self.context.uncounted() {
-            (Some(known), rest) => known + budget::estimate_tokens("", &[], rest),
+            (Some(counted), rest) => counted + budget::estimate_tokens("", &[], rest),
             (None, all) => budget::estimate_tokens(system, specs, all),
         };
-        let wish = CallEstimate::for_answer(input, &self.run.model);
+        let estimate = CallEstimate::for_answer(input, &self.run.model);
         match self.machine.wrap_up_reason() {
-            None => wish,
-            Some(Reason::Budget) => wish.for_final_summary(),
-            Some(_) => wish.for_summary(),
+            None => estimate,
+            Some(Reason::Budget) => estimate.for_final_summary(),
+            Some(_) => estimate.for_summary(),
         }
     }
 
-    /// Reserves the next call, waiting for others to settle when it has to.
+    /// Reserves the next call, and waits for other calls to settle if it has to.
     pub async fn reserve_call(
         &mut self,
-        wish: impl Fn(&Self) -> CallEstimate,
+        estimate: impl Fn(&Self) -> CallEstimate,
         until: Instant,
     ) -> Result<BudgetCheck> {
         if !self.is_limited().await? {
             let workflow = self.run.workflow_link.workflow;
-            let bill = workflow.map(|_| Reservation::unlimited(self.new_model_call(), wish(self).input));
-            return Ok(BudgetCheck::Granted(bill));
+            let reservation =
+                workflow.map(|_| Reservation::unlimited(self.new_model_call(), estimate(self).input));
+            return Ok(BudgetCheck::Granted(reservation));
         }
-        let (wish, mut pause, mut waited) = (wish(self), Duration::from_millis(10), false);
-        let afforded = loop {
+        let (estimate, mut pause, mut waited) = (estimate(self), Duration::from_millis(10), false);
+        let check = loop {
             let call = self.new_model_call();
             let reserved =
-                self.recorder.reserve(call, self.run.model.clone(), wish, self.machine.steps()).await?;
+                self.recorder.reserve(call, self.run.model.clone(), estimate, self.machine.steps()).await?;
             match reserved {
-                ReserveOutcome::Reserved(bill) => break BudgetCheck::Granted(Some(bill)),
-                ReserveOutcome::Refused(why) => {
-                    self.budget.refused = Some(why);
+                ReserveOutcome::Reserved(reservation) => break BudgetCheck::Granted(Some(reservation)),
+                ReserveOutcome::Refused(reason) => {
+                    self.budget.refused = Some(reason);
                     break BudgetCheck::Denied;
                 }
                 ReserveOutcome::Retry if Instant::now() >= until => break BudgetCheck::TimedOut,
                 ReserveOutcome::Retry => {}
             }
-            // Whoever waits gives its place to those who are waited for.
+            // While it waits, the run leaves its slot to the runs whose calls it waits for.
             self.slot.release();
             waited = true;
             sleep(pause.min(until.saturating_duration_since(Instant::now()))).await;
@@ -98,7 +100,7 @@ impl RunDriver {
         if waited {
             self.slot.acquire().await;
         }
-        Ok(afforded)
+        Ok(check)
     }
 
     async fn is_limited(&mut self) -> Result<bool> {
@@ -124,25 +126,25 @@ impl RunDriver {
         }
     }
 
-    /// What a call came to, to be written with its answer.
+    /// Returns the settlement of a call, which is written together with its answer.
     pub fn settlement(
         &self,
-        bill: &Reservation,
+        reservation: &Reservation,
         outcome: &CallOutcome<'_>,
-        heard: &StreamMeter,
+        meter: &StreamMeter,
     ) -> Settlement {
-        bill.settle(call_prices(self.executor.models(), &self.run.model), outcome, heard)
+        reservation.settle(call_prices(self.executor.models(), &self.run.model), outcome, meter)
     }
 
-    /// Settles a call that brought nothing to record.
+    /// Settles a call that produced nothing to record.
     pub async fn settle_without_answer(
         &mut self,
-        bill: Option<&Reservation>,
+        reservation: Option<&Reservation>,
         outcome: &CallOutcome<'_>,
-        heard: &StreamMeter,
+        meter: &StreamMeter,
     ) -> Result<()> {
-        let Some(bill) = bill else { return Ok(()) };
-        let settlement = self.settlement(bill, outcome, heard);
+        let Some(reservation) = reservation else { return Ok(()) };
+        let settlement = self.settlement(reservation, outcome, meter);
         if settlement.is_empty() {
             return Ok(());
         }
@@ -151,14 +153,14 @@ impl RunDriver {
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
-    /// Says of an end by the budget which one it was, and what was done when the model could not
-    /// say so itself.
+    /// Adds to an end by the budget which limit it was, and a summary of the progress if the model could
+    /// not write one.
     pub fn explain_budget_end(&self, end: RunEnd) -> RunEnd {
         match end {
             RunEnd::Failed { reason: Reason::Budget, error, summary } => {
-                let why = self.budget.refused.clone().filter(|_| error == BUDGET_EXHAUSTED);
+                let reason = self.budget.refused.clone().filter(|_| error == BUDGET_EXHAUSTED);
                 let summary = if summary.trim().is_empty() { self.progress_summary() } else { summary };
-                RunEnd::Failed { reason: Reason::Budget, error: why.unwrap_or(error), summary }
+                RunEnd::Failed { reason: Reason::Budget, error: reason.unwrap_or(error), summary }
             }
             other => other,
         }
@@ -194,8 +196,9 @@ pub(crate) fn call_prices<'a>(models: &'a emergent_llm::Models, model: &'a Model
     CallPrices { models, model }
 }
 
-/// Whether the budget cut an answer short: it was allowed less than it would have been otherwise,
-/// and used all of that.
-pub(crate) fn is_truncated_by_budget(bill: Option<&Reservation>, answer: &Answer) -> bool {
-    bill.is_some_and(|bill| bill.truncated) && answer.stop == emergent_domain::chat::StopReason::MaxTokens
+/// Whether the budget truncated an answer: the answer was allowed fewer tokens than usual, and used all
+/// of them.
+pub(crate) fn is_truncated_by_budget(reservation: Option<&Reservation>, answer: &Answer) -> bool {
+    reservation.is_some_and(|reservation| reservation.truncated)
+        && answer.stop == emergent_domain::chat::StopReason::MaxTokens
 }

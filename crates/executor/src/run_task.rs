@@ -1,4 +1,4 @@
-//! Drives a run that this runner has in hand, from its record to its end.
+//! The task that drives one run this runner owns, from its record to its end.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -19,86 +19,92 @@ use tracing::{Instrument, error, warn};
 use crate::{
     Error, Executor, Result,
     flow::{self, Flow},
-    place::RunSlot,
     recorder::{RecordBatch, Recorder},
     run_driver::RunDriver,
+    slots::RunSlot,
     spans, submission,
 };
 
-/// Failures of the database in a row before a run is given up.
+/// After this many database failures in a row, the driver gives the run up.
 const MAX_STORE_FAILURES: u32 = 20;
 
-/// What a run goes on from.
+/// The state from which a run continues.
 pub(crate) struct LoadedRun {
     pub definition: AgentDefinition,
-    /// Of the runs it resumes, the oldest first.
+    /// The conversations of the runs it resumes, oldest first.
     pub earlier: Vec<Conversation>,
     pub own: Conversation,
-    /// Whether a budget concerns it.
+    /// Whether a budget limits the run.
     pub limited: bool,
 }
 
-/// Drives a run beside everything else. One that is `ready` was started when it was admitted.
-pub(crate) fn spawn(executor: &Executor, run: Run, owner: Arc<str>, slot: RunSlot, ready: Option<LoadedRun>) {
+/// Drives a run in its own task. `loaded` is set for a run that was started when it was admitted.
+pub(crate) fn spawn(
+    executor: &Executor,
+    run: Run,
+    owner: Arc<str>,
+    slot: RunSlot,
+    loaded: Option<LoadedRun>,
+) {
     let (id, driver) = (run.id, executor.clone());
-    // Held until the handle is in the map, so that the task cannot take itself out before.
-    let mut live = executor.driven().lock();
+    // The map stays locked until the handle is in it, so that the task cannot remove itself before that.
+    let mut driven = executor.driven().lock();
     let task = tokio::spawn(async move {
         let _gone = DrivenRunGuard(driver.clone(), id, tokio::task::id());
-        drive_until_end(driver, run, owner, slot, ready).await;
+        drive_until_end(driver, run, owner, slot, loaded).await;
     });
-    if let Some(before) = live.insert(id, task.abort_handle()) {
-        // It was driven under a name that is nobody's any more.
+    if let Some(before) = driven.insert(id, task.abort_handle()) {
+        // The old task drove the run under an owner name that is no longer valid.
         before.abort();
     }
 }
 
-/// Takes a run out of the map when its task ends, however it does.
+/// Removes a run from the map of driven runs when its task ends, in whatever way.
 struct DrivenRunGuard(Executor, RunId, tokio::task::Id);
 
 impl Drop for DrivenRunGuard {
     fn drop(&mut self) {
-        let mut live = self.0.driven().lock();
-        // Another may be at it by now.
-        if live.get(&self.1).is_some_and(|handle| handle.id() == self.2) {
-            live.remove(&self.1);
+        let mut driven = self.0.driven().lock();
+        // Another task may drive the run by now, and its entry must stay.
+        if driven.get(&self.1).is_some_and(|handle| handle.id() == self.2) {
+            driven.remove(&self.1);
         }
     }
 }
 
-/// Drives a run until it ends or is lost. When the database fails, the run is taken up again from
-/// the record, as after a crash.
+/// Drives a run until it ends or another runner owns it. After a database failure the run continues
+/// from its record, as after a crash.
 async fn drive_until_end(
     executor: Executor,
     run: Run,
     owner: Arc<str>,
     slot: RunSlot,
-    mut ready: Option<LoadedRun>,
+    mut loaded: Option<LoadedRun>,
 ) {
     let (id, project) = (run.id, run.project);
     let (next, mut run, mut slot) = (slot.unacquired(), run, Some(slot));
     for failures in 0.. {
-        let mut place = slot.take().unwrap_or_else(|| next.unacquired());
-        place.acquire().await;
+        let mut run_slot = slot.take().unwrap_or_else(|| next.unacquired());
+        run_slot.acquire().await;
         let span = spans::run_span(&executor, &run);
-        let driven =
-            drive(&executor, run.clone(), Arc::clone(&owner), place, ready.take()).instrument(span.span());
+        let driven = drive(&executor, run.clone(), Arc::clone(&owner), run_slot, loaded.take())
+            .instrument(span.span());
         let driven = AssertUnwindSafe(driven).catch_unwind().await;
         let failed = match driven {
             Ok(Ok(()) | Err(Error::Lost(_))) => return,
             Ok(Err(error)) => with_causes(&error),
             Err(panic) => {
-                let said = panic.downcast_ref::<&str>().copied().map(str::to_owned);
-                let said = said.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-                error!(run.id = %id, "run `{id}` met a defect of the server: {said}");
-                let why = "the server met a defect of its own while driving this run";
-                fail_run(&executor, &run, &owner, why).instrument(span.span()).await;
+                let message = panic.downcast_ref::<&str>().copied().map(str::to_owned);
+                let message = message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+                error!(run.id = %id, "the driver of run `{id}` panicked: {message}");
+                let reason = "internal error while driving this run; see the server log";
+                fail_run(&executor, &run, &owner, reason).instrument(span.span()).await;
                 return;
             }
         };
         spans::mark_interrupted(&span);
         drop(span);
-        warn!(run.id = %id, error = failed, "run `{id}` was interrupted, taking it up again from its record");
+        warn!(run.id = %id, error = failed, "run `{id}` was interrupted; it continues from its record");
         sleep(Duration::from_millis(100 << failures.min(8))).await;
         let who = Arc::clone(&owner);
         match executor.db().read(move |tx| runs::get(tx, project, id)).await {
@@ -108,7 +114,7 @@ async fn drive_until_end(
             Ok(_) => return,
             Err(error) => {
                 let error: emergent_store::Error = error;
-                warn!(run.id = %id, error = %error, "run `{id}` could not be read");
+                warn!(run.id = %id, error = %error, "could not load run `{id}`");
             }
         }
         if failures >= MAX_STORE_FAILURES {
@@ -118,18 +124,18 @@ async fn drive_until_end(
     }
 }
 
-/// An error with everything that led to it, for the log.
+/// Formats an error with all its causes, for the log.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
-    while let Some(one) = cause {
-        text.push_str(&format!(": {one}"));
-        cause = one.source();
+    while let Some(source) = cause {
+        text.push_str(&format!(": {source}"));
+        cause = source.source();
     }
     text
 }
 
-async fn fail_run(executor: &Executor, run: &Run, owner: &Arc<str>, why: &str) {
+async fn fail_run(executor: &Executor, run: &Run, owner: &Arc<str>, reason: &str) {
     let project = run.project;
     let id = run.id;
     let newest = executor.db().read(move |tx| runs::get(tx, project, id)).await;
@@ -138,7 +144,7 @@ async fn fail_run(executor: &Executor, run: &Run, owner: &Arc<str>, why: &str) {
     let mut recorder = Recorder::new(executor, &run, Arc::clone(owner));
     let mut batch = RecordBatch::default();
     Recorder::mark_open_calls_lost(&mut batch);
-    Recorder::set_end(&mut batch, RunEnd::failed(Reason::Error, why));
+    Recorder::set_end(&mut batch, RunEnd::failed(Reason::Error, reason));
     if let Err(error) = recorder.commit(batch, run.step_count - run.steps_before).await {
         warn!(run.id = %run.id, error = %error, "could not record that run `{}` failed", run.id);
     }
@@ -149,18 +155,21 @@ async fn drive(
     run: Run,
     owner: Arc<str>,
     slot: RunSlot,
-    ready: Option<LoadedRun>,
+    loaded: Option<LoadedRun>,
 ) -> Result<()> {
-    let started = ready.is_some();
-    let (loaded, parent) = match ready {
-        Some(ready) => (Some(ready), None),
+    let started = loaded.is_some();
+    let (loaded, parent) = match loaded {
+        Some(loaded) => (Some(loaded), None),
         None => load(executor, &run).await?,
     };
     let Some(loaded) = loaded else {
         let mut recorder = Recorder::new(executor, &run, owner);
         let mut batch = RecordBatch::default();
         Recorder::mark_open_calls_lost(&mut batch);
-        Recorder::set_end(&mut batch, RunEnd::failed(Reason::Definition, "the agent's definition is gone"));
+        Recorder::set_end(
+            &mut batch,
+            RunEnd::failed(Reason::Definition, "the agent's definition was deleted"),
+        );
         return recorder.commit(batch, 0).await;
     };
     if flow::is_flow(&run, &loaded.definition, parent.as_ref()) {
@@ -174,7 +183,7 @@ async fn drive(
         .tools()
         .resolve(run.project, &definition.tools, run.depth, definition.allows_delegation())
         .await;
-    // A pool that grew in the meantime gives a run that is taken up again nothing new.
+    // A recovered run keeps its tools, even if more of the pool match its patterns by now.
     if let Some(names) = &loaded.own.tools {
         tools.retain(names);
     }
@@ -187,7 +196,7 @@ async fn drive(
     RunDriver::new(executor, run, owner, loaded, tools, slot).drive(&own, started).await
 }
 
-/// Everything a run goes on from; `None` when its definition is not there any more.
+/// Loads the state from which a run continues. The state is `None` if its definition was deleted.
 async fn load(executor: &Executor, run: &Run) -> Result<(Option<LoadedRun>, Option<Run>)> {
     let run = run.clone();
     let work = move |tx: &mut emergent_store::Tx<'_>| {

@@ -1,4 +1,4 @@
-//! Agents of a project: names, versions, the default one.
+//! Agents of a project: names, versions, and the default agent.
 
 use emergent_domain::{
     agent::{Agent, AgentDefinition, Visibility},
@@ -61,7 +61,7 @@ fn default_one(name: &str, visibility: Visibility) -> AgentDefinition {
     AgentDefinition { is_default: true, visibility, ..named(name) }
 }
 
-/// What a refusal says, if it is a conflict.
+/// Returns the message of a conflict, or an empty text for any other outcome.
 fn conflict<T: std::fmt::Debug>(outcome: Result<T, Error>) -> String {
     match outcome {
         Err(Error::Conflict(message)) => message,
@@ -234,7 +234,7 @@ both_engines! {
         let office = Office::new(&db).await;
         let agent = office.create(named("a")).await;
         let elsewhere = project(&office.executor, "elsewhere").await;
-        // A name that looks like an id of another project finds its own agent.
+        // An agent whose name looks like the id of an agent in another project is found by that name.
         let twin = office.executor.create_agent(elsewhere, named(&agent.id.to_string())).await.unwrap();
         let find = async |project, text: &str| office.executor.find_agent(project, text).await.ok().map(|a| a.id);
         let here = office.actor.project;

@@ -1,5 +1,5 @@
-//! Budgets: no call is begun that could exceed one, everything that was spent is counted once, and
-//! a run that may spend no more says what it did.
+//! Budgets: no model call starts that could exceed a limit, all spending is counted exactly once, and a
+//! run whose budget is exhausted summarises its work.
 
 mod support;
 
@@ -32,7 +32,7 @@ fn tokens(tokens: i64) -> Limit {
     Limit { microusd: None, tokens: Some(tokens) }
 }
 
-/// An agent whose answers are at most this long.
+/// An agent whose answers are limited to `max_tokens`.
 fn brief(mut definition: AgentDefinition, max_tokens: u32) -> AgentDefinition {
     definition.model = definition.model.map(|model| ModelConfig { max_tokens: Some(max_tokens), ..model });
     definition
@@ -84,7 +84,7 @@ both_engines! {
     }
 
     async fn an_answer_gets_what_is_left_and_one_that_was_cut_by_it_is_no_result(db: TestDb) {
-        // Without a limit an answer may be as long as the provider likes; here, as there is budget.
+        // Without a limit, the provider decides how long an answer is; with one, the budget does.
         for (limit, reason) in [(2_000, Some(Reason::Budget)), (20_000, None)] {
             let house = House::with(&db, Plan { models: Some(Endless::models()), ..Plan::new(ScriptedModel::default()) }).await;
             let model = Some(Endless::MODEL.parse().unwrap());
@@ -103,7 +103,7 @@ both_engines! {
     async fn a_run_that_sums_up_before_it_ever_answered_is_taken_up_again_like_any_other(db: TestDb) {
         let server = Server::open(&db, Plan::new(ScriptedModel::new([hangs()]))).await;
         let worker = server.house.agent(agent("worker")).await;
-        // Room for a short summary, but for no answer.
+        // The budget allows a short summary, but no answer.
         let flow = workflow(&server.house, tokens(500)).await;
         let run = dispatched(&server.house, &worker, WorkflowLink { workflow: Some(flow), ..WorkflowLink::default() }, 0).await.unwrap();
         until("it is asked to sum up", async || server.house.model.open() == 1).await;
@@ -187,7 +187,7 @@ both_engines! {
         let lines = (0..6).map(|_| says("Done.").with_delay(Duration::from_millis(60)));
         let house = House::open(&db, ScriptedModel::new(lines)).await;
         let worker = house.agent(brief(agent("worker"), 1_000)).await;
-        // Room for one reservation at a time, and for all that is really spent.
+        // The budget allows one reservation at a time, and the real cost of all calls.
         let flow = workflow(&house, tokens(1_700)).await;
         let duty = WorkflowLink { workflow: Some(flow), ..WorkflowLink::default() };
         let mut runs = Vec::new();
@@ -211,7 +211,7 @@ both_engines! {
         let failed = dispatched(&house, &worker, duty, 0).await.unwrap();
         assert_ended(&house.ended(failed.id).await, RunStatus::Failed, Some(Reason::Provider));
         assert_eq!(check_books(&db, house.project, flow, "").await.spent, Amount::default(), "nothing came");
-        // One that is cancelled while it is asked.
+        // This run is cancelled during its model call.
         let cancelled = dispatched(&house, &worker, duty, 0).await.unwrap();
         until("it is asked", async || house.model.open() == 1).await;
         let open = spent(&db, house.project, flow).await;

@@ -1,4 +1,4 @@
-//! Ending a run by request.
+//! Cancelling a run.
 
 mod support;
 
@@ -30,8 +30,8 @@ fn spawn(agent: &str, count: usize) -> ScriptedReply {
     calls("spawn_agents", json!({ "tasks": tasks }))
 }
 
-/// Cancels a run and checks that everything below it has stopped within a second, and that nothing
-/// is written afterwards.
+/// Cancels a run and checks that its whole tree stops within a second and that nothing is written
+/// afterwards.
 async fn stops_for_good(db: &TestDb, house: &House, run: &Run, at_work: impl Fn() -> usize) {
     let began = Instant::now();
     let cancelled = house.executor.cancel(house.actor(), run.id).await.unwrap();
@@ -166,7 +166,7 @@ both_engines! {
         until("the model is asked", async || house.model.open() == 1).await;
         let cancelled = house.executor.cancel(house.actor(), run.id).await.unwrap();
         let owner = cancelled.owner.clone().unwrap();
-        // Whoever drove it tries to end it after all, and another runner to take it up.
+        // The old driver tries to end the run after all, and another runner tries to claim it.
         let (id, now, seq) = (cancelled.id, cancelled.created_at, cancelled.seq);
         let late = db.write(move |tx| {
             let end = emergent_domain::run::RunEnd::Completed { summary: "Too late.".into() };
@@ -203,7 +203,7 @@ both_engines! {
 
     async fn a_run_that_another_server_drives_is_stopped_there(db: TestDb) {
         if db.engine() == Engine::Sqlite {
-            // An embedded database has one server.
+            // SQLite supports only one server.
             return;
         }
         let model = ScriptedModel::new([hangs()]);

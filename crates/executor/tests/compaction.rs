@@ -1,5 +1,5 @@
-//! Conversations that outgrow what the model can read: what it sees is shortened, the record is
-//! whole.
+//! Conversations that outgrow the context window: the model sees a shortened version, while the record
+//! stays complete.
 
 mod support;
 
@@ -17,10 +17,11 @@ use emergent_tools::Effect;
 use serde_json::json;
 use support::{House, Plan, agent, assert_ended, server::Server, tools::Probe, until, with_tools};
 
-/// Tokens the model of these stories can read; a conversation is shortened at three quarters.
+/// The context window of the models in these tests; a conversation is shortened at three quarters of
+/// it.
 const WINDOW: u64 = 4_000;
 
-/// A provider that counts nothing, so that lengths decide.
+/// A reply of a provider that counts no tokens, so that the length of the text decides.
 fn uncounted(say: ScriptedReply) -> ScriptedReply {
     say.with_usage(Usage::default())
 }
@@ -46,7 +47,7 @@ async fn house(
     (house, reader)
 }
 
-/// Bytes of results the model was shown.
+/// Returns how many bytes of tool results the model was shown.
 fn shown(asked: &ModelRequest) -> usize {
     let parts = asked.turns.iter().flat_map(|turn| &turn.parts);
     parts.map(|part| if let Part::Result(result) = part { result.output.to_string().len() } else { 0 }).sum()
@@ -74,7 +75,7 @@ both_engines! {
     }
 
     async fn then_everything_but_the_newest_turns_is_summed_up(db: TestDb) {
-        // Calls themselves are long: leaving out results does not help.
+        // The calls themselves are long, so dropping results does not help.
         let said = |n: usize| uncounted(says(format!("{n} ").repeat(1_500)).and(calls("read", json!({ "page": n }))));
         let lines = vec![said(0), said(1), said(2), said(3), says("What was read so far."), says("Done.")];
         let (house, reader) = house(&db, lines, 10).await;
@@ -105,7 +106,7 @@ both_engines! {
     }
 
     async fn a_provider_that_counts_less_than_there_is_is_believed_only_so_far(db: TestDb) {
-        // The usual count of the scripted model is 110 tokens, whatever was said.
+        // The scripted model always reports 110 tokens, whatever the text.
         let lines = vec![calls("read", json!({ "page": 0 })), calls("read", json!({ "page": 1 })),
             calls("read", json!({ "page": 2 })), calls("read", json!({ "page": 3 })), too_long(), says("Done.")];
         let (house, reader) = house(&db, lines, 1_500).await;
@@ -141,7 +142,7 @@ both_engines! {
 
     async fn what_was_left_out_before_a_summary_stays_left_out_after_a_crash(db: TestDb) {
         let long = |n: usize| uncounted(says(format!("{n} ").repeat(700)).and(calls("read", json!({ "page": n }))));
-        // Whether a line is an answer or a summary is the run's to decide: each can be either.
+        // The run decides whether it uses a reply as an answer or as a summary; each works as either.
         let model = ScriptedModel::new((0..14).map(long).chain([hangs()]));
         let server = Server::open(&db, plan(&model, 1_200)).await;
         let reader = server.house.agent(with_tools("reader", &["read"])).await;

@@ -1,4 +1,4 @@
-//! What a tool writes and the record of its call are one: both are there, or neither.
+//! A tool's writes and the record of its call are committed together, or not at all.
 
 mod support;
 
@@ -26,7 +26,7 @@ use support::{
     with_tools,
 };
 
-/// Makes one object, then does what the test says.
+/// Creates one object, then does what the test asks for.
 fn writes_then(
     after: impl Fn(&mut Tx<'_>) -> emergent_graph::Result<Value> + Clone + Send + Sync + 'static,
 ) -> Probe {

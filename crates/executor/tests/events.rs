@@ -1,4 +1,4 @@
-//! Following a run while it goes on, and afterwards.
+//! Following a run while it is active, and after its end.
 
 mod support;
 
@@ -15,7 +15,7 @@ use futures_util::{Stream, StreamExt};
 use serde_json::json;
 use support::{House, Plan, agent, server::Server, until, with_tools};
 
-/// A conversation with some of everything.
+/// A conversation with every kind of event.
 fn lines() -> Vec<ScriptedReply> {
     let pause = Duration::from_millis(20);
     let look = |n: usize| calls("entities_query", json!({ "type": format!("T{n}") })).with_delay(pause);
@@ -31,7 +31,7 @@ async fn house(db: &TestDb) -> (House, emergent_domain::agent::Agent) {
     (house, looker)
 }
 
-/// Everything that is told until the stream ends.
+/// Collects all events until the stream closes.
 async fn all(stream: impl Stream<Item = Result<RunEvent, Error>>) -> Vec<RunEvent> {
     let told = tokio::time::timeout(Duration::from_secs(20), stream.collect::<Vec<_>>()).await;
     told.expect("the stream ends").into_iter().map(Result::unwrap).collect()
@@ -41,7 +41,7 @@ fn lasting(events: &[RunEvent]) -> Vec<i64> {
     events.iter().filter_map(|event| event.seq).collect()
 }
 
-/// Each place once, in order, none left out, the end last.
+/// Checks that each `seq` occurs once, in order and without gaps, and that the end comes last.
 #[track_caller]
 fn assert_whole(events: &[RunEvent], after: i64) {
     let seqs = lasting(events);
@@ -83,7 +83,7 @@ both_engines! {
         let run = house.start(&looker, "Go.").await;
         let mut last = 0;
         let mut heard = Vec::new();
-        // It reads two events, loses its connection, and comes back with the last id it saw.
+        // The client reads two events, loses its connection, and reconnects with the last id it received.
         loop {
             let mut stream = pin!(house.executor.follow(house.project, run.id, last));
             let mut read = 0;
@@ -153,7 +153,7 @@ both_engines! {
     }
 
     async fn a_follower_that_is_slow_catches_up_from_the_record(db: TestDb) {
-        // More words than are kept for whoever lags behind.
+        // There are more deltas than the channel buffers for a slow subscriber.
         let words = says("word ".repeat(2_000)).and(calls("project_info", json!({})));
         let house = House::open(&db, ScriptedModel::new([words, says("Done.")])).await;
         let talker = house.agent(with_tools("talker", &["project_info"])).await;
@@ -178,7 +178,7 @@ both_engines! {
 
     async fn another_servers_run_is_followed_as_well(db: TestDb) {
         if db.engine() == Engine::Sqlite {
-            // An embedded database has one server.
+            // SQLite supports only one server.
             return;
         }
         let there = Server::open(&db, Plan::new(ScriptedModel::new(lines()))).await;

@@ -1,4 +1,4 @@
-//! Agents that work through others: in order, again and again, side by side.
+//! Flows: agents that work through other agents in sequence, in a loop, or in parallel.
 
 mod support;
 

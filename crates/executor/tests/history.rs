@@ -1,4 +1,4 @@
-//! Looking back at runs, written here the way a runner records them.
+//! Reading past runs. The tests write the records as a runner would.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -101,14 +101,15 @@ impl Archive {
         self.executor.graph().db().write(work).await.unwrap();
     }
 
-    /// Two steps: two calls in the first, of which one fails and one answers last; an answer.
+    /// Records two steps: the first has two calls, of which one fails and the other finishes last; the
+    /// second is an answer.
     async fn conversation(&self, run: RunId) -> [ToolCallId; 2] {
         let (good, bad) = (ToolCallId::new(), ToolCallId::new());
         let answer = MessageId::new();
         let usage =
             |input, output| Some(Usage { input, output, reasoning: 1, cache_read: 2, cache_write: 3 });
         let message = |id, seq, role, step, content, usage, cost| {
-            // All of it at one moment, as a fast model would have it.
+            // All entries have the same timestamp, as they would with a fast model.
             RecordedMessage { id, seq, role, step, content, usage, cost, at: at(1) }
         };
         let text = |text: &str| MessageContent::Text { text: text.into(), injected: None };
@@ -203,7 +204,7 @@ async fn walk<T>(limit: usize, mut get: impl AsyncFnMut(Page) -> Result<ResultPa
         let found = get(page).await.unwrap();
         assert!(found.items.len() <= limit);
         items.extend(found.items);
-        // As a client would send it back.
+        // The cursor takes the same form as in a client's next request.
         let Some(next) = found.next else { return items };
         page.after = Some(next.encode().parse().unwrap());
     }
@@ -302,7 +303,7 @@ both_engines! {
         let expected = [(good, "search_hybrid", ToolCallStatus::Completed), (bad, "entities_get", ToolCallStatus::Error)];
         assert_eq!(calls, expected);
         assert_eq!(whole.items[2].usage.unwrap().input, 100);
-        // The failed call answered first.
+        // The failed call has its result first.
         assert_eq!(whole.items[3].id, bad.0);
         let RunMessageContent::Result { output, is_error, .. } = &whole.items[3].content else { panic!() };
         assert_eq!((output, *is_error), (&json!("no such object"), true));
@@ -389,7 +390,7 @@ both_engines! {
             (node, depth) = (child, depth + 1);
         }
         assert_eq!((depth, node.truncated), (5, true));
-        // Of a run in the middle, the tree begins there.
+        // The tree of a run in the middle starts at that run.
         let middle = archive.executor.run_tree(archive.project(), tree.children[0].id).await.unwrap();
         assert_eq!(middle.agent_name, "depth1");
     }

@@ -1,5 +1,5 @@
-//! What an agent was not given it cannot reach: by no name, no pattern, no other agent, and in no
-//! other project.
+//! An agent cannot reach tools or data it was not given: not by name, by pattern, through another
+//! agent, or in another project.
 
 mod support;
 
@@ -15,7 +15,7 @@ use emergent_testkit::{
 use serde_json::json;
 use support::{House, agent, server::content, with_tools};
 
-/// Every built-in tool and every other spelling of one.
+/// Returns the names and aliases of all built-in tools.
 async fn every_name(house: &House) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for tool in house.executor.tools().project_tools(house.project).await {
@@ -26,7 +26,7 @@ async fn every_name(house: &House) -> BTreeSet<String> {
     names
 }
 
-/// Spellings someone might try to get around a list of names.
+/// Returns spellings that might circumvent a list of names.
 fn disguises(name: &str) -> Vec<String> {
     let upper = name.to_uppercase();
     vec![

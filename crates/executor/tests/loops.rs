@@ -1,4 +1,4 @@
-//! Runs that go in circles.
+//! Runs that repeat themselves.
 
 mod support;
 
@@ -21,7 +21,8 @@ fn warning(tool: &str) -> String {
     )
 }
 
-/// Runs the lines with the tools `a` and `b`; the run, how often `a` was really called, the house.
+/// Runs the replies with the tools `a` and `b`. Returns the run, how often `a` was called, and the
+/// harness.
 async fn play(db: &TestDb, lines: Vec<ScriptedReply>) -> (Run, usize, House) {
     let a = Probe::new("a", Effect::Reads).build();
     let b = Probe::new("b", Effect::Reads).build();

@@ -1,4 +1,4 @@
-//! Whatever a run wrote says so, and can be undone.
+//! Everything a run writes carries its provenance and can be reverted.
 
 mod support;
 
@@ -20,7 +20,7 @@ use emergent_testkit::{
 use serde_json::{Map, json};
 use support::{House, assert_ended, until, with_tools};
 
-/// The objects of a type that live.
+/// Returns the live objects of a type.
 async fn objects(house: &House, type_: &str) -> Vec<Object> {
     let query = ObjectFilter { types: vec![type_.to_owned()], ..ObjectFilter::default() };
     house.executor.graph().list_objects(house.project, query, Page::first(100)).await.unwrap().items

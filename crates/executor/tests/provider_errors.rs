@@ -1,4 +1,4 @@
-//! Providers that fail: told apart by what kind of failure it is.
+//! Providers that fail: the kind of failure decides how the run ends.
 
 mod support;
 
@@ -21,7 +21,7 @@ fn rate_limited(retry_after: Option<Duration>) -> ScriptedReply {
     fails(Error::RateLimited { model: model(), message: "slow down".into(), retry_after })
 }
 
-/// A failure that asking again does not mend: the run ends at once, and the model was asked once.
+/// Checks a failure that a retry cannot fix: the run ends at once, after a single model call.
 async fn ends_at_once(db: &TestDb, error: Error, says: &str) {
     let house = House::open(db, ScriptedModel::new([fails(error)])).await;
     let worker = house.agent(agent("worker")).await;

@@ -1,5 +1,5 @@
-//! A server that dies, and another that goes on with its runs. The server has threads and
-//! connections of its own here, and is ended without a word.
+//! A server crashes, and another one recovers its runs. The first server has its own threads and
+//! connections here, and is killed without a shutdown.
 
 mod support;
 
@@ -34,7 +34,7 @@ fn look(n: usize) -> ScriptedReply {
     calls("entities_query", json!({ "type": format!("T{n}") }))
 }
 
-/// What a story needs of its first server.
+/// What a test needs of its first server.
 struct First {
     agents: Vec<AgentDefinition>,
     model: ScriptedModel,
@@ -58,8 +58,8 @@ impl First {
     }
 }
 
-/// Starts the last agent on a server that is killed once `dies` holds, some time ago; then lets
-/// another server with lines of its own go on to the end.
+/// Starts the last agent on a server that is killed as soon as `dies` holds, with its lease expired.
+/// Another server with its own replies then drives the run to its end.
 async fn taken_over(
     db: &TestDb,
     first: First,
@@ -81,7 +81,7 @@ async fn taken_over(
     (house, ended)
 }
 
-/// What a model was asked, without the ids of calls, which no two runs share.
+/// Returns a model request without the ids of tool calls, which differ between runs.
 fn without_ids(asked: ModelRequest) -> ModelRequest {
     let none = emergent_domain::ids::ToolCallId(Default::default());
     let mut asked = asked;
@@ -98,7 +98,7 @@ fn without_ids(asked: ModelRequest) -> ModelRequest {
     asked
 }
 
-/// Ids and moments differ from run to run.
+/// Replaces ids and timestamps, which differ between runs.
 fn forget(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -136,7 +136,7 @@ both_engines! {
         let interrupted: Vec<ModelRequest> = house.model.requests().into_iter().map(without_ids).collect();
         house.close().await;
 
-        // The same story without an interruption, in a database of its own.
+        // The same test without an interruption, in its own database.
         let other = TestDb::new(db.engine()).await;
         let [one, two, _] = before();
         let house = House::open(&other, ScriptedModel::new([one, two, create("three"), says("Three notes.")])).await;
@@ -176,7 +176,7 @@ both_engines! {
         let mut first = First::new(vec![with_tools("sender", &["send", "slow"])], ScriptedModel::new([message]));
         first.tools = vec![slow.clone(), send.clone()];
         let second = ScriptedModel::new([says("Sent.")]);
-        // The answer is in the record a moment after its first call has begun.
+        // The answer is recorded shortly after its first call has started.
         let recorded = async |house: &House, run: &Run| {
             slow.at_work() == 1 && house.timeline(run.id).await.contains("call send")
         };
@@ -204,7 +204,7 @@ both_engines! {
         let message = |n: usize| (0..10).fold(says(format!("Message {n}.")), |say, m| say.and(create(&format!("{n}-{m}"))));
         let first = First::new(vec![with_tools("writer", &["entities_create"])], ScriptedModel::new((0..4).map(message)));
         let second = ScriptedModel::new([says("All written."), says("All written.")]);
-        // Somewhere in the middle of forty writes, whichever moment that is.
+        // The server is killed at an arbitrary point during forty writes.
         let (house, run) = taken_over(
             &db, first, async |house, run| house.calls(run.id).await.len() > 12, Duration::ZERO, second,
         ).await;
@@ -305,7 +305,7 @@ both_engines! {
         assert_ended(&house.ended(run.id).await, RunStatus::Completed, None);
         assert_eq!(house.model.requests()[0].tools, ["entities_query"]);
         assert!(house.model.requests()[1].last_text().contains("tool not found"));
-        // A run that starts now has what there is now.
+        // A run that starts now gets the tools that exist now.
         let fresh = house.start(&looker, "Go.").await;
         house.ended(fresh.id).await;
         assert_eq!(house.model.requests()[2].tools, ["entities_query", "probe"]);
@@ -318,7 +318,7 @@ both_engines! {
         let writer = house.agent(with_tools("writer", &["entities_create"])).await;
         let run = house.start(&writer, "Go.").await;
         until("it is asked", async || house.model.open() == 1).await;
-        // Another that is alive: the run of a dead one would be taken back at once.
+        // The other runner is alive, because the run of an expired one would be claimed back at once.
         let now = Timestamp::now();
         let taken = db.write(move |tx| {
             claim::register(tx, "another", now + Duration::from_secs(3600), now)?;

@@ -1,5 +1,5 @@
-//! What comes back from outside is recorded without the secrets of its project, and the model sees
-//! what is recorded. What is in the graph is the user's own and is read as it is.
+//! The output of external tools is recorded without the project's secrets, and the model sees the
+//! recorded output. Values in the graph belong to the user and are not redacted.
 
 mod support;
 
@@ -18,7 +18,7 @@ use support::{
 
 const SECRET: &str = "S3cr3t-\"of the run\"";
 
-/// A house with a tool `whoami`, which leaves it and comes back with this.
+/// Opens a harness with an external tool `whoami` that returns `answer`.
 async fn open(db: &Db, answer: Value) -> (House, Redactor) {
     let plan =
         Plan::new(ScriptedModel::default()).tool(Probe::new("whoami", EXTERNAL).answers(answer).build());

@@ -1,6 +1,6 @@
-//! The research scenario: a parent finds out which agents there are, gives each part of a question
-//! to the kind that fits, goes on although one of them fails, and keeps what it made of their
-//! answers together with where it comes from.
+//! The research scenario: a parent lists the available agents, delegates each part of a question to a
+//! suitable one, continues although one of them fails, and stores its conclusions together with their
+//! sources.
 
 mod support;
 
@@ -41,7 +41,7 @@ both_engines! {
             .agent("research-assistant", [
                 calls("list_available_agents", json!({})),
                 calls("spawn_agents", tasks),
-                // Only what came back goes into the report.
+                // The report contains only what the children returned.
                 replies(move |asked| report(asked.last_text())),
                 says("Kept as `tagging`, with two sources; one of four could not be asked."),
             ])

@@ -1,4 +1,4 @@
-//! Going on with a paused run.
+//! Resuming a paused run.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn look(n: usize) -> ScriptedReply {
     calls("entities_query", json!({ "type": format!("T{n}") }))
 }
 
-/// A run that is paused after two steps, with more lines for later.
+/// Returns a run that is paused after two steps; `more` are the replies for later runs.
 async fn paused(db: &TestDb, more: Vec<ScriptedReply>) -> (House, Agent, Run) {
     let lines = vec![look(0), look(1), says("Two so far.")];
     let house = House::open(db, ScriptedModel::new(lines.into_iter().chain(more))).await;

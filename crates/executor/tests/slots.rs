@@ -1,5 +1,5 @@
-//! Places on a server: a run that finds one is driven by it from the transaction that admits it on,
-//! and one that does not waits in the queue.
+//! Run slots: a run that gets a slot is owned by this server from the transaction that admits it;
+//! without one, it waits in the queue.
 
 mod support;
 
@@ -72,7 +72,7 @@ both_engines! {
         let (executor, places) = (house.executor.clone(), house.executor.try_acquire_slots(1));
         let id = emergent_domain::ids::RunId::new();
         let work = move |tx: &mut Tx<'_>, doorman: &mut AdmissionBatch| {
-            // Long enough to be given up on.
+            // The caller gives up waiting within this time.
             std::thread::sleep(Duration::from_millis(100));
             let start = StartOptions { input: "Work.".into(), ..StartOptions::default() };
             admit_workflow_run(tx, &executor, doorman, &worker, start, WorkflowLink::default(), 0, id, None)
@@ -104,7 +104,7 @@ both_engines! {
         let sits = house.start(&sitter, "Sit.").await;
         until("the place is taken", async || house.model.open() == 1).await;
         let waits = house.start(&worker, "Work.").await;
-        // As after a commit whose answer was lost on the way.
+        // This is the state after a commit whose reply was lost.
         let commit = move |tx: &mut Tx<'_>| {
             let owner = "(SELECT owner FROM agent_runs WHERE id = $2)";
             let sql = format!("UPDATE agent_runs SET status = 'running', owner = {owner}, started_at = created_at, clock_from = created_at WHERE id = $1");

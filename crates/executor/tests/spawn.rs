@@ -33,7 +33,7 @@ fn delegating(name: &str, tools: &[&str]) -> AgentDefinition {
     AgentDefinition { config, ..with_tools(name, tools) }
 }
 
-/// Runs the agent `parent`, which may spawn, with others; its run and what its first call gave.
+/// Runs the agent `parent`, which may spawn `others`. Returns its run and the result of its first call.
 async fn parent(db: &TestDb, model: ScriptedModel, others: Vec<AgentDefinition>) -> (House, Run, Vec<Value>) {
     let house = House::open(db, model).await;
     for other in others {

@@ -1,4 +1,4 @@
-//! How many steps a run may take, and what becomes of it then.
+//! The step limit of a run, and what happens when it is reached.
 
 mod support;
 
@@ -12,7 +12,7 @@ use emergent_testkit::{
 use serde_json::json;
 use support::{House, agent, assert_ended, with_tools};
 
-/// The words of the rule, to the letter.
+/// The exact text that the model is sent at the limit.
 const STEPS_REACHED: &str = "CRITICAL - MAXIMUM STEPS REACHED
 
 Tools are disabled. Respond with text only.
@@ -22,7 +22,7 @@ Your response MUST include:
 - List of any remaining tasks that were not completed
 - Recommendations for what should be done next";
 
-/// Steps that differ, so that none is a loop.
+/// Steps that differ from each other, so that none counts as a loop.
 fn steps(from: usize, to: usize) -> impl Iterator<Item = ScriptedReply> {
     (from..to).map(|step| calls("entities_query", json!({ "type": format!("T{step}") })))
 }
@@ -31,7 +31,7 @@ fn limited(max_steps: i64) -> StartOptions {
     StartOptions { input: "Go.".into(), max_steps: Some(max_steps), ..StartOptions::default() }
 }
 
-/// As if the runs so far had taken this many steps.
+/// Sets the step count of all existing runs.
 async fn pretend_steps(db: &Db, steps: i64) {
     let work = move |tx: &mut Tx<'_>| tx.execute("UPDATE agent_runs SET step_count = $1", &[steps.into()]);
     let done: Result<u64, emergent_store::Error> = db.write(work).await;
@@ -136,7 +136,7 @@ both_engines! {
         pretend_steps(&db, 498).await;
         let second = house.executor.resume(house.actor(), first.id, None).await.unwrap();
         let second = house.ended(second.id).await;
-        // It may take one step, of the two that are left in total.
+        // The run may take one step of its own, although two are left in total.
         assert_eq!((second.step_count, second.status), (499, RunStatus::Paused));
         house.close().await;
     }

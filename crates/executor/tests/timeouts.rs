@@ -1,5 +1,5 @@
-//! How long a run may take, and what becomes of it then. Timeouts are whole seconds, so these
-//! stories take one.
+//! The deadline of a run, and what happens when it passes. Timeouts are whole seconds, so each of these
+//! tests takes at least one.
 
 mod support;
 
@@ -32,7 +32,7 @@ async fn house(db: &TestDb, lines: Vec<ScriptedReply>) -> House {
     House::with(db, Plan::new(ScriptedModel::new(lines)).grace(GRACE)).await
 }
 
-/// Runs an agent for a second; the run, and how long that took.
+/// Runs an agent with a timeout of one second. Returns the run, and how long it took.
 async fn a_second(house: &House, agent: &Agent) -> (Run, Duration) {
     let began = Instant::now();
     let run = house.run_with(agent, one_second()).await;

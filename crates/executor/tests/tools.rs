@@ -1,4 +1,5 @@
-//! What an agent's tools do in a run: who has which, what goes wrong, what runs beside what.
+//! The tools of an agent in a run: which it has, how failures are reported, and which calls run
+//! concurrently.
 
 mod support;
 
@@ -77,7 +78,7 @@ both_engines! {
     async fn an_alias_is_recorded_by_the_tools_own_name(db: TestDb) {
         let model = ScriptedModel::new([calls("query_entities", json!({ "type": "T" })), says("None.")]);
         let house = House::open(&db, model).await;
-        // The alias grants the tool, too.
+        // The alias grants the tool as well.
         let agent = house.agent(with_tools("looker", &["list_objects"])).await;
         let run = house.run(&agent, "Go.").await;
         let call = house.calls(run.id).await.remove(0);

@@ -1,4 +1,4 @@
-//! Agents whose trigger was saved before there were tables of schedules and event triggers.
+//! Agents whose trigger was saved before the tables for schedules and event triggers existed.
 
 mod support;
 
@@ -16,12 +16,12 @@ async fn house(db: &emergent_store::Db) -> House {
     House::build(db, Plan::new(ScriptedModel::new([]))).await
 }
 
-/// What the database was before the third migration: definitions, and nothing that fires them.
+/// Restores the state before the third migration: definitions without schedules and event triggers.
 async fn forget(db: &TestDb) {
     let forget = |tx: &mut Tx<'_>| {
         tx.execute("DELETE FROM schedules", params![])?;
         tx.execute("DELETE FROM event_triggers", params![])?;
-        // Nobody would let such definitions in today.
+        // Current validation would reject such definitions.
         let name = |tx: &mut Tx<'_>, name: &str, field: &str, value: &str| {
             let sql = match tx.engine() {
                 emergent_store::Engine::Sqlite => "UPDATE agent_definition_versions SET definition = json_set(definition, '$.' || $2, $3)

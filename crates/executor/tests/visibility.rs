@@ -1,4 +1,4 @@
-//! Who may start and see which agents: the matrix, one surface after the other.
+//! Who may start and list which agents, for each interface.
 
 mod support;
 
@@ -18,7 +18,7 @@ use support::{House, agent, assert_ended, with_tools};
 const LEVELS: [(&str, Visibility); 3] =
     [("outside", Visibility::External), ("project", Visibility::Project), ("inside", Visibility::Internal)];
 
-/// A house with an agent of each level, each with a line to say.
+/// Opens a harness with an agent of each visibility, each with one reply.
 async fn levels(db: &TestDb) -> (House, Vec<Agent>) {
     let mut model = ScriptedModel::default();
     for (name, _) in LEVELS {

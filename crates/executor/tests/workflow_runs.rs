@@ -1,4 +1,4 @@
-//! Runs for a workflow: how they come in, what they hand in, and the session that is kept of them.
+//! Runs of a workflow: their admission, what they submit, and their session in the graph.
 
 mod support;
 
@@ -127,7 +127,7 @@ both_engines! {
         let last = last.properties.to_map();
         assert_eq!(last["content"].as_str().unwrap(), &long[..1_000]);
         assert_eq!((&last["truncated"], &last["run_id"]), (&json!(true), &json!(run.id)));
-        // Undoing the run undoes what its calls did; what was said was said.
+        // Reverting the run reverts the changes of its calls, while the messages of its session stay.
         let report = house.executor.revert_run(house.actor(), run.id).await.unwrap();
         assert_eq!(report.undone.len(), 1, "{report:?}");
         assert_eq!(told(&house, kept).await, lines);

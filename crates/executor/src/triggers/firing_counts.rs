@@ -1,14 +1,14 @@
-//! What became of firings, for the figures. A transaction may run more than once, so it is counted
-//! in a value that only a commit hands on.
+//! Counts the outcomes of firings for the metrics. A transaction may run more than once, so it counts
+//! in a value that is added to the metrics only after the commit.
 
 use std::collections::BTreeMap;
 
 use emergent_domain::trigger::FiringCause;
 
-/// By kind (`schedule`, or the event) and outcome.
+/// The counts by kind (`schedule`, or the event) and outcome.
 pub type FiringTotals = BTreeMap<(&'static str, &'static str), u64>;
 
-/// The kind of those that are no events.
+/// The kind of firings by schedules.
 pub const SCHEDULE: &str = "schedule";
 
 #[derive(Debug, Default)]
@@ -16,13 +16,13 @@ pub(crate) struct FiringCounts(FiringTotals);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FiringOutcomeKind {
-    /// Started a run.
+    /// The firing started a run.
     Fired,
-    /// Shares the run that another started.
+    /// The firing shares the run that another one started.
     Coalesced,
-    /// Was known already.
+    /// The firing existed already.
     Deduplicated,
-    /// A rule said no.
+    /// A rule skipped the firing.
     Dropped,
     /// The run was not admitted.
     Refused,

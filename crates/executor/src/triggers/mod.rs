@@ -1,12 +1,12 @@
-//! What starts agents without anybody asking: schedules and events. The rules are the domain's;
-//! here they are looked up, applied and written.
+//! Triggers: schedules and events that start agents. The rules are in `domain`; this module loads them,
+//! applies them and writes the results.
 //!
-//! Every server does this. A schedule is claimed, its firing noted and its run admitted in one
-//! transaction. Events go by a cursor per project: reading them writes firings and moves the cursor
-//! in one transaction, and firing admits the run and settles the firing in another, so a server
-//! that dies at any point leaves what the next pass of any server goes on with. Nothing is kept in
-//! memory, so a change of a trigger counts from its commit, everywhere. No more is started than may
-//! wait for a runner: the rest stays due.
+//! Every server does this. A schedule is claimed, its firing inserted and its run admitted in one
+//! transaction. Events have a cursor per project: reading them inserts firings and moves the cursor in
+//! one transaction, and firing admits the run and settles the firing in another. A server that crashes
+//! at any point therefore leaves a state from which the next pass of any server continues. Nothing is
+//! cached in memory, so a change of a trigger takes effect with its commit, on all servers. No more
+//! runs are started than fit into the run queue; the other firings stay due.
 
 mod backoff;
 mod event_context;
@@ -40,43 +40,43 @@ pub use emergent_store::triggers::firings::{FiringFilter, ListedFiring};
 pub use save::{JobRow, delete_job, delete_jobs, save_job};
 pub(crate) use save::{resave, save};
 
-/// How often to look without being woken.
+/// How often triggers are polled when no wake-up arrives.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How soon to look again when a wake came before its change could be read.
+/// The delay until the next poll when a wake-up arrived before its change could be read.
 const REPOLL_DELAY: Duration = Duration::from_millis(5);
-/// Between two passes: what comes in a burst is read together.
+/// The minimum time between two passes, so that a burst of changes is read together.
 const PASS_INTERVAL: Duration = Duration::from_millis(20);
-/// Started in one transaction.
+/// The maximum number of firings per transaction.
 const BATCH_SIZE: usize = 50;
-/// An agent that cannot be started is told of once in this time.
+/// How often the log repeats that an agent cannot be started.
 const WARN_INTERVAL: Duration = Duration::from_secs(3_600);
 
-/// What this process remembers: which agents it has warned about.
+/// When this process last warned about each agent.
 #[derive(Default)]
 pub(crate) struct TriggerWarnings(Mutex<HashMap<AgentId, Instant>>);
 
-/// An agent that a trigger wanted to start, and why it could not.
+/// An agent that a trigger could not start, and the reason.
 pub(crate) struct RefusedStart {
     pub agent: AgentId,
     pub name: String,
     pub reason: String,
 }
 
-/// A schedule that nobody can go by, and what is wrong with it.
+/// A schedule that cannot be read, and the reason.
 pub(crate) struct SuspendedSchedule {
     pub id: ScheduleId,
     pub name: String,
     pub reason: String,
 }
 
-/// What one transaction of firing came to.
+/// The result of one transaction that fires triggers.
 #[derive(Default)]
 pub(crate) struct FiringOutcome {
-    /// Firings settled, or schedules looked at.
+    /// The number of firings settled, or of schedules checked.
     pub count: usize,
-    /// Runs queued.
+    /// The number of runs queued.
     pub admitted: usize,
-    /// Something is still due, and too many runs wait already.
+    /// True if something is still due, but the run queue is full.
     pub full: bool,
     pub refusals: Vec<RefusedStart>,
     pub suspended: Vec<SuspendedSchedule>,
@@ -88,15 +88,15 @@ pub(crate) struct FiringOutcome {
 pub struct Triggers {
     pub schedules: Vec<Schedule>,
     pub events: Vec<EventTrigger>,
-    /// The names of the agents.
+    /// The names of the agents, by id.
     pub agents: HashMap<AgentId, String>,
 }
 
 impl Executor {
-    /// Fires triggers until told to stop.
+    /// Fires triggers until `stop` becomes true.
     pub async fn run_triggers(&self, mut stop: watch::Receiver<bool>) {
         let mut changed = self.db().waiter(schedule_rows::CHANGED_CHANNEL);
-        let mut told = self.db().waiter(feed_wake::ANY_FEED_CHANNEL);
+        let mut feed_changes = self.db().waiter(feed_wake::ANY_FEED_CHANNEL);
         let mut empty_looks = 0_u32;
         let mut backoff = Backoff::default();
         while !*stop.borrow() {
@@ -107,7 +107,7 @@ impl Executor {
                 biased;
                 _ = stop.changed() => false,
                 () = changed.wait(POLL_INTERVAL * 60), if !did => true,
-                () = told.wait(POLL_INTERVAL * 60), if !did => true,
+                () = feed_changes.wait(POLL_INTERVAL * 60), if !did => true,
                 () = sleep(pause) => false,
             };
             if woken {
@@ -117,8 +117,8 @@ impl Executor {
         }
     }
 
-    /// How long nothing will happen, unless somebody wakes us. On PostgreSQL a commit wakes before
-    /// its change can be read, if an older transaction is still open.
+    /// Returns how long to wait unless a wake-up arrives. On PostgreSQL, a wake-up may arrive before its
+    /// change can be read, if an older transaction is still open.
     fn next_wait(&self, next: Option<Timestamp>, empty_looks: u32) -> Duration {
         let due =
             next.map_or(POLL_INTERVAL, |next| next.since(self.clock().now()).max(Duration::from_millis(1)));
@@ -129,20 +129,21 @@ impl Executor {
         POLL_INTERVAL.min(due).min(soon)
     }
 
-    /// One pass over everything; whether there was anything to do, and when there will be.
+    /// Makes one pass over all triggers. Returns whether there was anything to do, and when the next
+    /// schedule is due.
     async fn fire_due(&self, backoff: &mut Backoff) -> (bool, Option<Timestamp>) {
         let mut did = false;
         match self.poll_once(&mut did, backoff).await {
             Ok(next) => (did, next),
             Err(error) => {
-                warn!(error = %error, "could not look for triggers, trying again");
+                warn!(error = %error, "could not load due triggers, trying again");
                 (did, None)
             }
         }
     }
 
     async fn poll_once(&self, did: &mut bool, backoff: &mut Backoff) -> Result<Option<Timestamp>> {
-        // A look first: a transaction that writes is only for what was seen.
+        // The read comes first, because a write transaction is needed only if something is due.
         let seen = self.db().read(|tx| {
             Ok::<_, Error>((schedule_rows::next_due_at(tx)?, rows::projects_with_unread_changes(tx)?))
         });
@@ -172,7 +173,7 @@ impl Executor {
         Ok(next.await?.into_iter().flatten().filter(|next| *next > now).min())
     }
 
-    /// The schedules and event triggers of a project.
+    /// Returns the schedules and event triggers of a project.
     pub async fn list_triggers(&self, project: ProjectId) -> Result<Triggers> {
         self.db()
             .snapshot(move |tx| {
@@ -186,7 +187,7 @@ impl Executor {
             .await
     }
 
-    /// What fired and what became of it, newest first. Settled firings are kept for 30 days.
+    /// Lists firings with their outcomes, newest first. Settled firings are stored for 30 days.
     pub async fn list_firings(
         &self,
         project: ProjectId,
@@ -196,14 +197,14 @@ impl Executor {
         Ok(self.db().read(move |tx| rows::firings::list(tx, project, &filter, &page)).await?)
     }
 
-    /// What follows a committed transaction of firing; how much it settled. With nothing settled for
-    /// want of room, that is an error: whoever asked comes back later.
+    /// Reports a committed transaction, and returns how many firings it settled. If it settled none because
+    /// the run queue is full, that is an error, so that the caller retries later.
     fn report_outcome(&self, done: FiringOutcome) -> Result<usize> {
         self.queue().add(done.admitted);
         self.telemetry().record_firings(done.tally);
         self.warn_refused(done.refusals);
-        for SuspendedSchedule { id, name, reason: why } in done.suspended {
-            warn!(schedule.id = %id, schedule.name = %name, "set the schedule `{name}` aside until it is saved again: {why}");
+        for SuspendedSchedule { id, name, reason } in done.suspended {
+            warn!(schedule.id = %id, schedule.name = %name, "suspended the schedule `{name}` until it is saved again: {reason}");
         }
         match done.count {
             0 if done.full => {
@@ -214,13 +215,13 @@ impl Executor {
         }
     }
 
-    /// Nobody watches a trigger, so the log says what it could not start; once an hour each.
+    /// Logs refused starts, once an hour for each agent, because nobody waits for the result of a trigger.
     fn warn_refused(&self, refusals: Vec<RefusedStart>) {
         let mut warned = self.trigger_warnings().0.lock();
-        for RefusedStart { agent, name, reason: why } in refusals {
+        for RefusedStart { agent, name, reason } in refusals {
             if warned.get(&agent).is_none_or(|at| at.elapsed() > WARN_INTERVAL) {
                 warned.insert(agent, Instant::now());
-                warn!(agent.id = %agent, agent.name = %name, "a trigger could not start agent `{name}`: {why}");
+                warn!(agent.id = %agent, agent.name = %name, "a trigger could not start agent `{name}`: {reason}");
             }
         }
     }
@@ -230,9 +231,9 @@ impl Executor {
 fn did_any(done: Result<usize>) -> bool {
     match done {
         Ok(count) => count > 0,
-        // What waits is kept; it is taken up when there is room.
+        // Due triggers stay due, and are fired when the queue has capacity.
         Err(Error::Overloaded { .. }) => false,
-        // One project's trouble is not the others'.
+        // A failure in one project must not stop the others.
         Err(error) => {
             warn!(error = %error, "could not fire triggers, trying again");
             false

@@ -1,4 +1,4 @@
-//! What has to hold of the record once every run has ended, beside what the desk heard.
+//! Checks of the records after all runs have ended, against what the observer received.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ use crate::{
     wire::Asked,
 };
 
-/// A run as it is recorded.
+/// A run with its record.
 pub struct Recorded {
     pub run: Run,
     pub task: Task,
@@ -32,14 +32,14 @@ pub struct Recorded {
     events: Vec<EventRow>,
 }
 
-/// Whether a server that was thought dead may have been alive.
+/// Whether a server that was presumed dead may still have been alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Servers {
     OneAfterTheOther,
     BesideEachOther,
 }
 
-/// What a story came to.
+/// The counts of a test.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub runs: usize,
@@ -68,7 +68,7 @@ pub async fn load(db: &Db) -> Vec<Recorded> {
     all.expect("the record")
 }
 
-/// The text of a message by the system or a user.
+/// Returns the text of a system or user message.
 fn plain(message: &RecordedMessage) -> String {
     match &message.content {
         MessageContent::Text { text, .. } => text.clone(),
@@ -76,7 +76,7 @@ fn plain(message: &RecordedMessage) -> String {
     }
 }
 
-/// Checks every run, and that there are exactly those there should be.
+/// Checks every run, and that exactly the expected runs exist.
 pub fn check(book: &Book, all: &[Recorded], servers: Servers) -> Tally {
     let mut tally = Tally { runs: all.len(), ..Tally::default() };
     let by_id: BTreeMap<RunId, &Recorded> = all.iter().map(|one| (one.run.id, one)).collect();
@@ -106,8 +106,8 @@ pub fn check(book: &Book, all: &[Recorded], servers: Servers) -> Tally {
     tally
 }
 
-/// The requests of each run, by how many answers the conversation had; the newest last. Of two
-/// servers one after the other, what the dead one said may be heard late.
+/// Returns the requests of each run by the number of answers in the conversation, newest last. With two
+/// successive servers, a request of the dead one may be received late.
 fn asked_by_answer(book: &Book) -> BTreeMap<(RunId, usize), Vec<u64>> {
     let mut by_answer: BTreeMap<(RunId, usize), Vec<u64>> = BTreeMap::new();
     for (number, asked) in (0..).zip(&book.asked) {
@@ -151,7 +151,7 @@ impl Recorded {
         self.talk.calls.iter().filter(|call| call.message == message.id)
     }
 
-    /// Messages, calls, results and events have each place once, and none is empty.
+    /// Checks that messages, calls, results and events use each `seq` once, without gaps.
     fn places(&self) {
         let messages = self.talk.messages.iter().map(|message| message.seq);
         let calls = self.talk.calls.iter().flat_map(|call| [Some(call.seq), call.result_seq]);
@@ -166,7 +166,7 @@ impl Recorded {
         assert_eq!(ends, 1, "{}", self.name());
     }
 
-    /// It came to the end that its plan leads to, in as many steps.
+    /// Checks that the run ended as planned, with the planned number of steps.
     fn end(&self) {
         let (run, agent) = (&self.run, self.run.agent_name.as_str());
         let told = format!("{}: {:?} {:?}", self.name(), run.reason, run.error);
@@ -184,8 +184,8 @@ impl Recorded {
         assert_eq!(run.error, None, "{told}");
     }
 
-    /// Each answer is the one to the newest request of its step, and that request was the record
-    /// up to there, word for word.
+    /// Checks that each answer belongs to the newest request of its step, and that this request contained
+    /// the record up to that point, word for word.
     fn conversation(&self, book: &Book, asked: &BTreeMap<(RunId, usize), Vec<u64>>, servers: Servers) {
         let system = self.talk.messages.iter().find(|message| message.role == MessageRole::System);
         let system = plain(system.expect("a system prompt"));
@@ -210,7 +210,7 @@ impl Recorded {
         assert_eq!(beyond.count(), 0, "{} was asked after its end", self.name());
     }
 
-    /// The calls of an answer are those of the plan, as the model made them.
+    /// Checks that the calls of an answer are the planned ones, as the model made them.
     fn planned(&self, at: usize, message: &RecordedMessage, parts: &[Part], heard: &Asked, request: u64) {
         let told = format!("answer {at} of {}", self.name());
         let wanted = match heard.with_tools {
@@ -230,7 +230,7 @@ impl Recorded {
         }
     }
 
-    /// The conversation before a place, as a model has to see it.
+    /// Returns the turns before a `seq`, as a model has to see them.
     fn turns_before(&self, place: i64) -> Vec<Turn> {
         let mut turns = Vec::new();
         for message in self.talk.messages.iter().filter(|message| message.seq < place) {
@@ -261,7 +261,7 @@ impl Recorded {
         }
     }
 
-    /// Each run below it is there once, and what it came to is what this one heard.
+    /// Checks that each planned child exists once, and that its outcome is the one its parent received.
     fn children(&self, all: &[Recorded]) {
         let mut below: Vec<&Recorded> =
             all.iter().filter(|one| one.run.parent == Some(self.run.id)).collect();
@@ -294,7 +294,8 @@ impl Recorded {
         }
     }
 
-    /// Every call has its result. What cannot be repeated was called once, or is in doubt.
+    /// Checks that every call has a result. A call that cannot be repeated was made once, or its outcome is
+    /// recorded as unknown.
     fn outside(&self, book: &Book, tally: &mut Tally) {
         for call in &self.talk.calls {
             let told = format!("{} {:?} of {}", call.tool, call.input, self.name());
@@ -322,8 +323,7 @@ impl Recorded {
         }
     }
 
-    /// Whatever tells who wrote it was written by one server after the other: none that lost the
-    /// run ever wrote again.
+    /// Checks that servers wrote strictly one after the other: none that lost a run ever wrote to it again.
     fn drivers(&self, book: &Book, servers: Servers) {
         let said = self.answers().map(|(message, parts)| {
             let request = Task::read(&join_text(parts)).request.expect("its request");
@@ -342,7 +342,7 @@ impl Recorded {
         if servers == Servers::OneAfterTheOther {
             assert!(drivers.is_sorted(), "{} was driven by {drivers:?}", self.name());
         }
-        // Each one that takes it up says so first.
+        // Each server that recovers a run records that first.
         let starts = self.events.iter().filter(|event| event.kind == "run_started").count();
         assert!(starts >= drivers.len().max(1), "{} was driven by {drivers:?}", self.name());
     }

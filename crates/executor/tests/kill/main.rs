@@ -26,7 +26,7 @@ async fn every_run_ends_and_each_effect_happens_once_on_sqlite() {
     story(&mut House::sqlite(), kills(25)).await;
 }
 
-/// The database survives here; what dies with the server are its transactions half way.
+/// The database survives here; only the open transactions of the server are lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_run_ends_and_each_effect_happens_once_on_postgres() {
     story(&mut House::postgres().await, kills(8)).await;
@@ -37,7 +37,8 @@ async fn a_server_takes_over_from_one_that_died() {
     takeover::story(&mut House::postgres().await, Away::Killed, takeovers()).await;
 }
 
-/// It comes back after its lease has lapsed, and must not touch what is no longer its.
+/// The stalled server returns after its lease has expired, and must not write to runs it no longer
+/// owns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_takes_over_from_one_that_stalls() {
     takeover::story(&mut House::postgres().await, Away::Stalled, takeovers()).await;
@@ -52,7 +53,7 @@ fn kills(usual: usize) -> usize {
     soak().unwrap_or(usual)
 }
 
-/// They wait for a lease to lapse, so there are fewer.
+/// Each takeover waits for a lease to expire, so there are fewer of them.
 fn takeovers() -> usize {
     soak().map_or(1, |kills| (kills / 50).max(1))
 }
@@ -60,7 +61,7 @@ fn takeovers() -> usize {
 async fn story(house: &mut House, kills: usize) {
     while house.kills < kills {
         if house.dice.random_bool(0.15) {
-            // A start is a moment like any other.
+            // A server is also killed while it starts.
             let starting = house.launch(true);
             tokio::time::sleep(Duration::from_micros(house.dice.random_range(0..150_000))).await;
             house.kill(starting);
@@ -74,7 +75,7 @@ async fn story(house: &mut House, kills: usize) {
         some_moment(house).await;
         house.kill(server);
     }
-    // Nobody ends the leases of the dead by hand here. On one's own there is nobody to wait for.
+    // Nobody expires leases by hand here. A server that is alone has nobody to wait for.
     let postgres = house.is_shared();
     let server = house.open(!postgres).await;
     house.all_ended(&server, Duration::from_secs(90)).await;
@@ -89,8 +90,8 @@ async fn story(house: &mut House, kills: usize) {
     assert!(tally.runs >= kills && tally.taken_up_again > 0, "the kills hardly hit anything: {tally:?}");
 }
 
-/// After something happened, and at any point of what comes next: while a model is asked, while
-/// a call is outside, in the middle of a commit.
+/// Waits for some event and then for a random time, so that the kill hits any point: during a model
+/// call, an external call, or a commit.
 async fn some_moment(house: &mut House) {
     let (events, tickets) = {
         let book = house.desk.book();

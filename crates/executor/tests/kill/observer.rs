@@ -1,5 +1,5 @@
-//! Where servers report to: counts what happens outside, keeps what models were asked, hands out
-//! runs to start. It outlives every server.
+//! The observer that servers report to: it counts external effects, stores the requests to models, and
+//! hands out runs to start. It outlives all servers.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -23,25 +23,25 @@ use tokio::{
 
 use crate::wire::{Asked, Start, Ticket, Told};
 
-/// Everything servers said.
+/// Everything that servers reported.
 #[derive(Default)]
 pub struct Book {
-    /// By the number of the request.
+    /// The requests to models, by their number.
     pub asked: Vec<Asked>,
-    /// By tool and key.
+    /// The calls of external tools, by tool and key.
     pub called: BTreeMap<(String, String), Vec<Ticket>>,
     pub tickets: u64,
-    /// By the key of the task.
+    /// The accepted runs, by the key of the task.
     pub accepted: BTreeMap<String, RunId>,
-    /// Whatever was handed out, accepted or not.
+    /// All start requests that were handed out, accepted or not.
     pub started: BTreeMap<String, Start>,
     pub ready: u64,
-    /// By process.
+    /// The number of unfinished runs that each process reported.
     pub left: BTreeMap<usize, i64>,
 }
 
 impl Book {
-    /// How much has happened: grows with everything a kill could fall on.
+    /// Returns how much has happened: the count grows with everything that a kill could interrupt.
     pub fn events(&self) -> u64 {
         self.asked.len() as u64 + self.tickets + self.accepted.len() as u64
     }
@@ -56,7 +56,7 @@ struct Inside {
     book: Mutex<Book>,
     waiting: Mutex<VecDeque<Start>>,
     more: Notify,
-    /// The longest an answer takes, in microseconds.
+    /// The maximum delay of an answer, in microseconds.
     slowest: AtomicU64,
     dice: Mutex<StdRng>,
 }
@@ -76,7 +76,7 @@ impl Desk {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let at = Arc::clone(&at);
-                // One that breaks off was killed.
+                // A connection that breaks off belongs to a killed server.
                 tokio::spawn(async move { at.hear(stream).await });
             }
         });
@@ -93,18 +93,18 @@ impl Desk {
         self.inside.more.notify_one();
     }
 
-    /// Takes back what nobody has fetched.
+    /// Withdraws start requests that no server has fetched.
     pub fn take_back(&self) {
         self.inside.waiting.lock().expect("no panic in here").clear();
     }
 
-    /// Models and tools outside take as long as this at most.
+    /// Sets the maximum delay of models and external tools.
     pub fn pace(&self, slowest: Duration) {
         let micros = u64::try_from(slowest.as_micros()).expect("not that long");
         self.inside.slowest.store(micros, Ordering::Relaxed);
     }
 
-    /// Looks into the book until it says so; false when it did not in time.
+    /// Polls the observations until `until` holds; returns false after `limit`.
     pub async fn wait(&self, limit: Duration, mut until: impl FnMut(&Book) -> bool) -> bool {
         let begun = Instant::now();
         while !until(&self.book()) {
@@ -125,7 +125,7 @@ impl Inside {
         read.read_line(&mut line).await.ok()?;
         match serde_json::from_str(&line).ok()? {
             Told::Next => {
-                // Nothing more comes from a server that waits, unless it is dead.
+                // A waiting server sends nothing more, so a read returns only if the server is dead.
                 let start = tokio::select! { start = self.next() => Some(start), _ = read.read_u8() => None };
                 answer(&mut write, &start?).await
             }
@@ -167,7 +167,7 @@ impl Inside {
             if let Some(start) = self.waiting.lock().expect("no panic in here").pop_front() {
                 return start;
             }
-            // Whoever is woken may be dead; the others look by themselves.
+            // The woken server may be dead, so the others poll as well.
             let _ = tokio::time::timeout(Duration::from_millis(20), self.more.notified()).await;
         }
     }

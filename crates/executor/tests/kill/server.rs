@@ -1,5 +1,5 @@
-//! The server under test: this same binary, started again. It drives runs with the executor as the
-//! real one does; its model answers from the plan, and tells the test first what it was asked.
+//! The server under test: this test binary, started again. It drives runs with the real executor; its
+//! model answers from the scripts, and reports each request to the test first.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -35,7 +35,7 @@ async fn server() {
     let project = executor.graph().ensure_default_project().await.expect("a project").id;
     for agent in agent_scripts::agents() {
         if executor.find_agent(project, &agent.name).await.is_err() {
-            // Another server may be quicker.
+            // Another server may have created the agent first.
             let _ = executor.create_agent(actor(project), agent).await;
         }
     }
@@ -84,7 +84,7 @@ fn actor(project: ProjectId) -> Actor {
     Actor { project, author: Author::System }
 }
 
-/// What is told as accepted is committed.
+/// Starts one requested run. A run is reported as accepted only after its commit.
 async fn start_one(executor: &Executor, project: ProjectId, role: &Role) {
     let Start { agent, task } = say(&role.desk, &Told::Next).await;
     let agent = executor.find_agent(project, &agent).await.expect("an agent of the plan");
@@ -106,7 +106,7 @@ async fn count_what_is_left(executor: Executor, role: Role) {
     }
 }
 
-/// Says what the plan says next. What that is depends on the conversation alone.
+/// A model that follows the scripts. Its answer depends only on the conversation.
 struct Planned {
     process: usize,
     desk: PathBuf,
@@ -141,7 +141,7 @@ impl Provider for Planned {
         let stop = if wanted.is_empty() { StopReason::End } else { StopReason::ToolCalls };
         let mut parts = vec![Part::text(task.text())];
         parts.extend(wanted.into_iter().enumerate().map(|(at, wanted)| {
-            // Something a provider wants to see again as it was.
+            // Provider data that the provider expects back unchanged.
             let provider = Some(json!({ "signature": format!("{number}-{at}") }));
             Part::Call(ToolCall {
                 id: ToolCallId::new(),
@@ -175,7 +175,7 @@ fn key_of(input: &Value) -> String {
     input["key"].as_str().expect("the schema requires it").to_owned()
 }
 
-/// Something that happens outside: at the test, which counts.
+/// An external effect: the test counts the calls.
 struct Outside {
     info: ToolInfo,
     process: usize,
@@ -195,8 +195,8 @@ impl Tool for Outside {
     }
 }
 
-/// Adds one to a thing: whoever does it twice has one too many. It takes its time to prepare, so
-/// that servers often stop just before they would write.
+/// Increments a counter object, so that a repeated call is visible in its value. The preparation takes
+/// time, so that servers often die just before the write.
 struct Increment {
     info: ToolInfo,
     process: usize,

@@ -1,5 +1,5 @@
-//! Two servers on one database: what one can no longer drive, the other goes on with, soon, and
-//! alone.
+//! Two servers on one database: when one stops driving its runs, the other takes them over soon, and no
+//! run is driven by both.
 
 use std::{
     collections::BTreeMap,
@@ -15,12 +15,12 @@ use crate::{
     environment::{House, Server},
 };
 
-/// Once a server is gone, its runs are another's within this.
+/// The maximum time until the runs of a lost server are taken over.
 const SOON: Duration = Duration::from_secs(15);
-/// How long a stalled server is away: its lease lapses, and it knows of nothing.
+/// How long a stalled server is stopped: its lease expires without its noticing.
 const STALL: Duration = Duration::from_secs(20);
 
-/// How a server goes away.
+/// How a server is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Away {
     Killed,
@@ -28,14 +28,14 @@ pub enum Away {
 }
 
 pub async fn story(house: &mut House, away: Away, rounds: usize) {
-    // Whoever is left has room for everything.
+    // The remaining server has slots for all runs.
     house.places = 64;
     let db = house.db().await;
     let mut servers = [house.open(false).await, house.open(false).await];
     let mut slowest = Duration::ZERO;
     for _ in 0..rounds {
         house.desk.pace(Duration::from_millis(250));
-        // Whoever stalls has to find them still going on.
+        // The stalled server has to return while the runs are still active.
         let long = if away == Away::Stalled { 90 } else { 30 };
         for (agent, steps) in [("writer", long), ("caller", long), ("relay", 30)].repeat(4) {
             house.start(agent, steps);
@@ -60,7 +60,7 @@ pub async fn story(house: &mut House, away: Away, rounds: usize) {
                 stalled
             }
         };
-        // Both are there again, and each has something to do.
+        // Both servers run again, and each has runs to drive.
         house.start_some(10);
         tokio::time::sleep(Duration::from_secs(2)).await;
         house.desk.pace(Duration::from_millis(2));
@@ -88,7 +88,7 @@ fn leave(house: &mut House, server: Server, away: Away) -> Option<Server> {
     }
 }
 
-/// Runs that are driven, with their owner and the place of the newest thing in them.
+/// Returns the driven runs with their owner and last `seq`.
 async fn running(db: &Db) -> BTreeMap<RunId, (String, i64)> {
     let rows = db.read(|tx| {
         let sql = "SELECT id, owner, seq FROM agent_runs WHERE status = 'running'";
@@ -98,7 +98,7 @@ async fn running(db: &Db) -> BTreeMap<RunId, (String, i64)> {
     rows.expect("the runs").into_iter().collect()
 }
 
-/// Which process asked last for each of these runs.
+/// Returns the process that last called a model for the run.
 fn asker(house: &House, run: RunId) -> Option<usize> {
     house.desk.book().asked.iter().rev().find(|asked| asked.run == run).map(|asked| asked.process)
 }
@@ -109,7 +109,7 @@ async fn most_busy(house: &House, db: &Db, processes: [usize; 2]) -> usize {
     if first * 2 >= running.len() { processes[0] } else { processes[1] }
 }
 
-/// Waits until every run that a server had in hand is gone on with; how long that took.
+/// Waits until all runs of a process have been taken over, and returns how long that took.
 async fn taken_over(house: &House, db: &Db, process: usize, gone: Instant) -> Duration {
     let before = running(db).await;
     let owner =

@@ -1,4 +1,4 @@
-//! Workflows and what is dispatched for them, as the dispatcher would.
+//! Workflows and their runs, started the way the dispatcher does.
 
 use emergent_domain::{
     agent::Agent,
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::House;
 
-/// A workflow that may spend this much.
+/// Creates a workflow with this budget.
 pub async fn workflow(house: &House, budget: Limit) -> WorkflowId {
     let settings = WorkflowSettings { budget, ..WorkflowSettings::default() };
     let workflow = fixtures::workflow(house.project, settings, Timestamp::now());
@@ -50,7 +50,7 @@ pub async fn dispatched(house: &House, agent: &Agent, duty: WorkflowLink, part: 
     .await
 }
 
-/// Admits into a place, with the session's first lines.
+/// Admits a run into a slot, together with its first session messages.
 pub async fn at_the_door(
     house: &House,
     work: impl Fn(&mut Tx<'_>, &mut AdmissionBatch) -> Result<Run, Error> + Send + 'static,
@@ -66,7 +66,7 @@ pub async fn at_the_door(
     house.executor.commit_and_drive(house.executor.try_acquire_slots(1), work).await
 }
 
-/// What a session holds, in order: its sequence and the message.
+/// Returns the messages of a session in order, each with its sequence number.
 pub async fn session(house: &House, session: ObjectId) -> Vec<(i64, Object)> {
     let filter = RelationshipFilter {
         types: vec!["has_message".into()],
@@ -84,7 +84,7 @@ pub async fn session(house: &House, session: ObjectId) -> Vec<(i64, Object)> {
     found
 }
 
-/// A line for each message of a session.
+/// Renders each message of a session as one line.
 pub async fn told(house: &House, id: ObjectId) -> Vec<String> {
     let line = |(sequence, object): (i64, Object)| {
         let of = object.properties.to_map();

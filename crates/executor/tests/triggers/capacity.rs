@@ -1,5 +1,5 @@
-//! Too many runs wait already: firings wait as well, none is lost, and no more is started than there
-//! is room for, whoever fires.
+//! A full run queue: firings wait, none is lost, and no more runs are started than fit, whichever
+//! server fires.
 
 use emergent_executor::Error as ExecutorError;
 use emergent_testkit::both_engines;
@@ -45,7 +45,7 @@ both_engines! {
 
     async fn servers_that_fire_at_once_share_the_room_there_is(db: TestDb) {
         let two = Two::with(&db, at_most(5)).await;
-        // Two projects: neither waits for the other's cursor.
+        // With two projects, neither server waits for the other's cursor.
         let other = two.here.executor.graph().create_project("other", false).await.unwrap().id;
         let actor = emergent_graph::Actor { project: other, ..two.here.actor() };
         made(&two.here, "notes", "on_entity_created", json!({})).await;
@@ -109,7 +109,7 @@ both_engines! {
 }
 
 impl Two {
-    /// Both look at the schedules at once, although there may be no room.
+    /// Fires the schedules on both servers at once, and accepts that the queue may be full.
     async fn look_full(&self) {
         let looks =
             tokio::join!(self.here.executor.fire_schedules(50), self.there.executor.fire_schedules(50));

@@ -1,4 +1,4 @@
-//! Triggers at work by themselves: agents that set one another off, and how soon they are heard.
+//! Triggers that run by themselves: agents that trigger one another, and how quickly a trigger fires.
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ impl Firing {
     }
 }
 
-/// An agent that writes another of what it waits for.
+/// The replies of an agent that creates another object of the type it is triggered by.
 fn echo(lines: usize) -> Vec<ScriptedReply> {
     let write = || calls("entities_create", json!({ "type": "Note", "properties": {} }));
     (0..lines).flat_map(|_| [write(), says("Written.")]).collect()
@@ -49,7 +49,7 @@ both_engines! {
         tokio::time::sleep(Duration::from_millis(200)).await;
         let runs = runs(&house).await;
         assert_eq!(runs.iter().map(|run| run.cause_depth).collect::<Vec<_>>(), [0, 1, 2, 3]);
-        // Each names the one before it, and says so to the agent.
+        // Each run names the previous one as its cause, also to the agent.
         let causes: Vec<_> = runs.iter().map(|run| run.cause).collect();
         assert_eq!(causes, [None, Some(runs[0].id), Some(runs[1].id), Some(runs[2].id)]);
         assert_eq!(context(&house, &runs[1]).await["causedByRun"], json!(runs[0].id));
@@ -81,7 +81,7 @@ both_engines! {
         let model = ScriptedModel::default().agent("notes", [says("Seen.")]);
         let house = House::open(&db, model).await;
         let firing = Firing::at(&house);
-        // The trigger is made while they look: nobody has to start anew for it.
+        // The trigger is created while the servers poll, so none has to restart for it.
         made(&house, "notes", "on_entity_created", json!({})).await;
         let began = Instant::now();
         create(&house, "Note", json!({})).await;

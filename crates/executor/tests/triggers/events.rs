@@ -1,4 +1,4 @@
-//! Events: each once, on the version they tell of, with what they are about and who wrote it.
+//! Events: each fires once, for the version it describes, with its content and its author.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ both_engines! {
         let fired: BTreeSet<RunId> = firings.iter().map(|one| one.firing.run.unwrap()).collect();
         assert_eq!(fired.len(), runs.len(), "one run each");
         assert!(runs.iter().all(|run| run.origin == Origin::Event && run.cause.is_none() && run.cause_depth == 0));
-        // Nothing is left for later, and the feed is not read twice.
+        // Nothing is left to fire, and the feed is not read twice.
         two.pass(3_600);
         two.settle().await;
         assert_eq!(two.runs().await.len(), runs.len());
@@ -57,7 +57,8 @@ both_engines! {
         let settings = json!({ "types": ["Task"], "conditions": urgent, "coalesce_seconds": 0 });
         made(&two.here, "created", "on_entity_created", settings.clone()).await;
         let updated = made(&two.here, "updated", "on_entity_updated", settings).await;
-        // Below the bar when it was made, above it by the time anybody looks, below it again.
+        // The priority is below the threshold at creation, above it when the event is read, and below it
+        // again later.
         let task = two.create("Task", json!({ "priority": 1 })).await;
         two.update(task.id, json!({ "priority": 7 })).await;
         two.update(task.id, json!({ "priority": 2 })).await;
@@ -121,7 +122,7 @@ both_engines! {
         }
         let first = made(&two.here, "first", "on_entity_created", json!({})).await;
         two.create("Note", json!({ "n": 5 })).await;
-        // Not read yet, and the second trigger comes: it is still only the first one's.
+        // The change is not read yet when the second trigger is created, and counts only for the first one.
         made(&two.here, "second", "on_entity_created", json!({})).await;
         two.settle().await;
         let runs = two.runs().await;
@@ -136,7 +137,7 @@ both_engines! {
         two.there.executor.update_agent(two.there.actor(), agent.id, None, off).await.unwrap();
         two.settle().await;
         assert!(two.firings().await.is_empty());
-        // Switched on again, it begins anew.
+        // A trigger that is switched on again starts at the current position of the feed.
         let on = |definition| AgentDefinition { trigger: Some("on_entity_created".into()), ..definition };
         two.there.executor.update_agent(two.there.actor(), agent.id, None, on).await.unwrap();
         two.create("Note", json!({})).await;
@@ -194,7 +195,7 @@ both_engines! {
         let firings = two.firings().await;
         assert_eq!(firings.len(), 101, "each firing says what became of it");
         assert!(firings.iter().all(|one| one.firing.run.is_some()));
-        // What comes after is another run.
+        // Later changes start another run.
         two.update(busy.id, json!({ "n": 101 })).await;
         two.settle().await;
         two.pass(5);

@@ -1,5 +1,5 @@
-//! Triggers: two servers on one database look at the same schedules and the same events, and each
-//! fires once. The clock is the test's, and so is who looks when.
+//! Triggers: two servers on one database poll the same schedules and events, and each of them fires
+//! once. The test controls the clock and which server polls when.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 use support::{House, Plan, agent, until};
 use uuid::Uuid;
 
-/// Two servers with nobody at work: runs stay queued until the test ends them.
+/// Two servers without a runner: runs stay queued until the test ends them.
 struct Two {
     here: House,
     there: House,
@@ -62,7 +62,7 @@ impl Two {
         self.clock.advance(Duration::from_secs(seconds));
     }
 
-    /// Changes what an agent says, on the other server.
+    /// Changes the definition of an agent on the other server.
     async fn change(
         &self,
         agent: &Agent,
@@ -81,14 +81,14 @@ impl Two {
         self.change(agent, set).await;
     }
 
-    /// Both look at the schedules at once; how many either fired or skipped.
+    /// Fires the schedules on both servers at once. Returns how many were fired or skipped.
     async fn look(&self) -> usize {
         let (here, there) =
             tokio::join!(self.here.executor.fire_schedules(50), self.there.executor.fire_schedules(50));
         here.unwrap() + there.unwrap()
     }
 
-    /// Both read the feed and fire, in each other's way, until nothing is left that is due.
+    /// Reads the feed and fires events on both servers concurrently, until nothing is due.
     async fn settle(&self) {
         let project = self.here.project;
         let work = async |house: &House| {
@@ -154,7 +154,7 @@ async fn create(house: &House, type_: &str, properties: Value) -> Object {
     object
 }
 
-/// On PostgreSQL a change can be read once every transaction before it is over, anywhere.
+/// Waits until a change can be read: on PostgreSQL, only after every earlier transaction has ended.
 async fn readable(house: &House, entity: Uuid, version: i64) {
     let graph = house.executor.graph();
     until("the change can be read", async || {
@@ -164,7 +164,7 @@ async fn readable(house: &House, entity: Uuid, version: i64) {
     .await;
 }
 
-/// Oldest first.
+/// Returns the firings, oldest first.
 async fn firings(house: &House) -> Vec<ListedFiring> {
     let (mut all, mut page) = (Vec::new(), Page::first(100));
     loop {
@@ -180,7 +180,7 @@ async fn firings(house: &House) -> Vec<ListedFiring> {
     all
 }
 
-/// Oldest first.
+/// Returns the runs, oldest first.
 async fn runs(house: &House) -> Vec<Run> {
     let (mut all, mut page) = (Vec::new(), Page::first(100));
     loop {
@@ -195,7 +195,7 @@ async fn runs(house: &House) -> Vec<Run> {
     all
 }
 
-/// Ends every run, as `status`.
+/// Ends all runs with `status`.
 async fn end_runs(house: &House, status: &'static str) {
     let end = move |tx: &mut Tx<'_>| {
         tx.execute(
@@ -217,7 +217,7 @@ async fn made(house: &House, name: &str, trigger: &str, settings: Value) -> Agen
     house.agent(triggered(name, trigger, settings)).await
 }
 
-/// What became of each firing, oldest first: `admitted`, or `skipped missed` and the like.
+/// Renders the outcome of each firing, oldest first, for example `admitted` or `skipped missed`.
 fn outcomes(firings: &[ListedFiring]) -> Vec<String> {
     let outcome = |one: &ListedFiring| match &one.firing.reason {
         Some(reason) => format!("{} {reason}", one.firing.status),
@@ -226,7 +226,7 @@ fn outcomes(firings: &[ListedFiring]) -> Vec<String> {
     firings.iter().map(outcome).collect()
 }
 
-/// The context the agent was given, out of its first message.
+/// Returns the context that the agent was given, from its first message.
 async fn context(house: &House, run: &Run) -> Value {
     let timeline = house.timeline(run.id).await;
     let text = timeline.split("Context:\n").nth(1).unwrap_or_else(|| panic!("no context: {timeline}"));

@@ -1,4 +1,4 @@
-//! What became of firings is counted, by kind.
+//! The outcomes of firings are counted by kind.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use emergent_testkit::both_engines;
 
 use crate::*;
 
-/// What both servers counted, as `kind outcome`.
+/// Returns the sum of both servers' counts by `kind outcome`.
 fn counted(two: &Two) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for house in [&two.here, &two.there] {

@@ -1,4 +1,4 @@
-//! What waits is held against what its trigger says when its moment has come.
+//! A pending firing is checked against the settings its trigger has when the firing is due.
 
 use emergent_domain::{
     author::Author,
@@ -10,7 +10,7 @@ use emergent_testkit::both_engines;
 
 use crate::*;
 
-/// What became of the firings about an object, oldest first.
+/// Returns the outcomes of the firings about an object, oldest first.
 async fn outcomes_of(two: &Two, id: ObjectId) -> Vec<String> {
     let about =
         |one: &ListedFiring| matches!(one.firing.fired, FiringCause::Event { entity, .. } if entity == id.0);
@@ -46,7 +46,7 @@ both_engines! {
         for (agent, settings) in agents {
             two.set(&agent, settings).await;
         }
-        // It is the version the event tells of that counts, not what became of it.
+        // The version of the event counts, not the current state of the object.
         two.update(other.id, json!({ "priority": 9 })).await;
         two.pass(30);
         two.settle().await;

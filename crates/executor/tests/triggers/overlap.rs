@@ -1,5 +1,5 @@
-//! Writes that are under way while a trigger is saved. Only PostgreSQL has them: the embedded engine
-//! writes one thing after the other.
+//! Transactions that are open while a trigger is saved. Only PostgreSQL has them, because SQLite runs
+//! one write transaction at a time.
 
 use std::sync::mpsc;
 
@@ -7,7 +7,7 @@ use emergent_graph::{Error as GraphError, objects};
 
 use crate::*;
 
-/// A write that is committed when it is told to.
+/// A write that is committed on request.
 struct Slow {
     go: mpsc::Sender<()>,
     done: tokio::task::JoinHandle<ObjectId>,
@@ -56,10 +56,11 @@ fn entities(firings: &[ListedFiring]) -> Vec<Uuid> {
 async fn a_write_that_began_before_a_trigger_and_ends_after_it_fires() {
     let db = TestDb::postgres().await;
     let two = Two::open(&db).await;
-    // One trigger is there, so that the feed is read all along.
+    // One trigger exists from the start, so that the feed is read all the time.
     made(&two.here, "first", "on_document_ingested", json!({})).await;
     let (slow, slower) = (Slow::begin(&two.here).await, Slow::begin(&two.here).await);
-    // Committed while another is open: it cannot be read yet, and is from before the trigger.
+    // This change is committed while an older transaction is open: it cannot be read yet, and precedes the
+    // trigger.
     let new = NewObject { type_: "Note".into(), ..NewObject::default() };
     let early = two.there.executor.graph().create_object(two.there.actor(), new).await.unwrap();
     made(&two.there, "notes", "on_entity_created", json!({})).await;

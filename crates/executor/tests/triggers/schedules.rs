@@ -1,4 +1,4 @@
-//! Schedules: once for each of their times, never two runs at once, missed or not.
+//! Schedules: each time fires once, runs never overlap, and missed times follow the policy.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn config(settings: Value) -> ScheduleConfig {
     serde_json::from_value(settings).unwrap()
 }
 
-/// A transaction of a product's.
+/// Runs a transaction of a product.
 async fn product<F>(executor: &Executor, house: &House, work: F) -> Result<(), Error>
 where
     F: Fn(&mut Tx<'_>, &emergent_graph::WriteContext) -> Result<(), Error> + Send + 'static,
@@ -68,7 +68,7 @@ both_engines! {
         two.look().await;
         assert_eq!(outcomes(&two.firings().await), ["admitted", "skipped still_running"]);
         assert_eq!(two.runs().await.len(), 1);
-        // What was skipped is not made up for.
+        // A skipped time is not made up for.
         end_runs(&two.here, "completed").await;
         assert_eq!(two.look().await, 0);
         two.pass(60);
@@ -109,7 +109,7 @@ both_engines! {
         assert_eq!(told[0].1, "admitted");
         assert_eq!(told[1].1, "skipped missed");
         for (_, _, fired) in told {
-            // 08:00 was not one of its times yet, 13:00 is the newest that came.
+            // 08:00 was not one of its times yet, so 13:00 is the latest time that passed.
             assert!(matches!(fired, FiringCause::Schedule { at, .. } if at.to_string() == "2026-01-31T13:00:00.000000Z"), "{fired:?}");
         }
         end_runs(&two.here, "completed").await;
@@ -122,7 +122,7 @@ both_engines! {
         let two = Two::open(&db).await;
         made(&two.here, "berliner", "30 2 * * *", json!({ "time_zone": "Europe/Berlin" })).await;
         assert_eq!(two.schedule().await.next_at.unwrap().to_string(), "2026-02-01T01:30:00.000000Z");
-        // To the evening before the clocks are put forward: 02:30 will not be.
+        // The clock moves to the evening before daylight saving time starts, when 02:30 does not exist.
         two.pass(56 * 86_400 + 10 * 3_600);
         two.look().await;
         assert_eq!(two.schedule().await.next_at.unwrap().to_string(), "2026-03-29T01:00:00.000000Z");
@@ -230,7 +230,7 @@ both_engines! {
         let wrong = job.clone();
         let refused = product(&two.here.executor, &two.here, move |tx, writer| save_job(tx, writer, "p", &wrong)).await.unwrap_err();
         assert!(refused.to_string().contains("internal"), "{refused}");
-        // One that becomes internal later is not started either.
+        // An agent that becomes internal later is not started either.
         let later = two.here.agent(agent("later")).await;
         let job = JobRow { agent: later.id, ..job };
         product(&two.here.executor, &two.here, move |tx, writer| save_job(tx, writer, "p", &job)).await.unwrap();

@@ -1,12 +1,12 @@
-//! A schedule that nobody can go by is set aside and says why; the others go on, and saving it again
-//! takes it up.
+//! A schedule that cannot be read is suspended with the reason. The others continue, and saving it
+//! again activates it.
 
 use emergent_executor::triggers::{JobRow, save_job};
 use emergent_testkit::both_engines;
 
 use crate::*;
 
-/// Writes into a schedule what no server of this version would.
+/// Writes a value into a schedule that no server of this version would write.
 async fn spoil(two: &Two, agent: &Agent, sql: &'static str) {
     let id = agent.id;
     let spoilt: Result<u64, Error> =
