@@ -38,31 +38,31 @@ impl Task {
 
 /// A tool call that a script plans.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
+pub struct PlannedCall {
     pub tool: &'static str,
     pub input: Value,
 }
 
-fn call(tool: &'static str, input: Value) -> Wanted {
-    Wanted { tool, input }
+fn call(tool: &'static str, input: Value) -> PlannedCall {
+    PlannedCall { tool, input }
 }
 
-fn thing(key: &str) -> Wanted {
+fn thing(key: &str) -> PlannedCall {
     call("entities_create", json!({ "type": "Thing", "key": key, "properties": { "n": 0 } }))
 }
 
 /// A call without a natural key: only the executor prevents it from happening twice.
-fn note(mark: String) -> Wanted {
+fn note(mark: String) -> PlannedCall {
     call("entities_create", json!({ "type": "Note", "properties": { "mark": mark } }))
 }
 
-fn increment(key: &str, step: usize) -> Wanted {
+fn increment(key: &str, step: usize) -> PlannedCall {
     call("increment", json!({ "key": key, "step": step }))
 }
 
 /// Returns the calls of an agent's answer number `answer`, counted from 0. With none, the answer is the
 /// last one.
-pub fn calls(agent: &str, task: &Task, answer: usize) -> Vec<Wanted> {
+pub fn calls(agent: &str, task: &Task, answer: usize) -> Vec<PlannedCall> {
     let Task { key, steps, .. } = task;
     match agent {
         "endless" => vec![note(format!("{key}-{answer}"))],
@@ -77,7 +77,7 @@ pub fn calls(agent: &str, task: &Task, answer: usize) -> Vec<Wanted> {
     }
 }
 
-fn writes(key: &str, answer: usize) -> Vec<Wanted> {
+fn writes(key: &str, answer: usize) -> Vec<PlannedCall> {
     let (id, other) = (format!("Thing/{key}"), format!("{key}-{answer}"));
     match answer {
         0 => vec![thing(key)],
@@ -96,7 +96,7 @@ fn writes(key: &str, answer: usize) -> Vec<Wanted> {
     }
 }
 
-fn rings(key: &str, answer: usize) -> Vec<Wanted> {
+fn rings(key: &str, answer: usize) -> Vec<PlannedCall> {
     let outside = |tool, n: usize| call(tool, json!({ "key": format!("{key}-{answer}-{n}") }));
     match answer % 3 {
         0 => vec![outside("ring", 0)],
@@ -105,7 +105,7 @@ fn rings(key: &str, answer: usize) -> Vec<Wanted> {
     }
 }
 
-fn spawn(key: &str) -> Wanted {
+fn spawn(key: &str) -> PlannedCall {
     let tasks = children("boss", &Task::new(key, 0)).into_iter();
     let tasks = tasks.map(|(agent, task)| json!({ "agent_name": agent, "task": task.text() }));
     call("spawn_agents", json!({ "tasks": tasks.collect::<Vec<_>>() }))

@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 
 use crate::{
     agent_scripts::{self, CAP, Task},
-    observer::Book,
-    wire::Asked,
+    observer::Observations,
+    wire::ObservedRequest,
 };
 
 /// A run with its record.
@@ -59,7 +59,7 @@ pub async fn load(db: &Db) -> Vec<Recorded> {
                 let talk = conversation::load(tx, id)?;
                 let events = timeline::list_events(tx, id, 0, 10_000)?;
                 let input = talk.messages.iter().find(|message| message.role == MessageRole::User);
-                let task = Task::read(&plain(input.expect("every run is told something")));
+                let task = Task::read(&plain(input.expect("every run is message something")));
                 all.push(Recorded { run, task, talk, events });
             }
             Ok(all)
@@ -77,60 +77,60 @@ fn plain(message: &RecordedMessage) -> String {
 }
 
 /// Checks every run, and that exactly the expected runs exist.
-pub fn check(book: &Book, all: &[Recorded], servers: Servers) -> Tally {
+pub fn check(observations: &Observations, all: &[Recorded], servers: Servers) -> Tally {
     let mut tally = Tally { runs: all.len(), ..Tally::default() };
     let by_id: BTreeMap<RunId, &Recorded> = all.iter().map(|one| (one.run.id, one)).collect();
-    for (key, run) in &book.accepted {
+    for (key, run) in &observations.accepted {
         let one = by_id.get(run).unwrap_or_else(|| panic!("the run of `{key}` was accepted and is gone"));
         assert_eq!((&one.task.key, one.run.parent), (key, None));
     }
     let mut top = BTreeSet::new();
     for one in all.iter().filter(|one| one.run.parent.is_none()) {
         let wanted =
-            book.started.get(&one.task.key).unwrap_or_else(|| panic!("nobody started {:?}", one.run));
+            observations.started.get(&one.task.key).unwrap_or_else(|| panic!("nobody started {:?}", one.run));
         assert_eq!((&one.run.agent_name, &one.task), (&wanted.agent, &wanted.task));
         assert!(top.insert(&one.task.key), "`{}` was started twice", one.task.key);
     }
-    let asked = asked_by_answer(book);
+    let asked = asked_by_answer(observations);
     for one in all {
-        one.places();
+        one.check_seqs();
         one.end();
-        one.conversation(book, &asked, servers);
+        one.conversation(observations, &asked, servers);
         one.children(all);
-        one.outside(book, &mut tally);
-        one.drivers(book, servers);
+        one.outside(observations, &mut tally);
+        one.drivers(observations, servers);
         let again = one.events.iter().filter(|event| event.data["recovered"] == true).count();
         tally.taken_up_again += again;
     }
-    nothing_else_was_called(book, all);
+    nothing_else_was_called(observations, all);
     tally
 }
 
 /// Returns the requests of each run by the number of answers in the conversation, newest last. With two
 /// successive servers, a request of the dead one may be received late.
-fn asked_by_answer(book: &Book) -> BTreeMap<(RunId, usize), Vec<u64>> {
+fn asked_by_answer(observations: &Observations) -> BTreeMap<(RunId, usize), Vec<u64>> {
     let mut by_answer: BTreeMap<(RunId, usize), Vec<u64>> = BTreeMap::new();
-    for (number, asked) in (0..).zip(&book.asked) {
+    for (number, asked) in (0..).zip(&observations.asked) {
         by_answer.entry((asked.run, answers_in(asked))).or_default().push(number);
     }
     for numbers in by_answer.values_mut() {
-        numbers.sort_by_key(|number| (book.asked[*number as usize].process, *number));
+        numbers.sort_by_key(|number| (observations.asked[*number as usize].process, *number));
     }
     by_answer
 }
 
-fn answers_in(asked: &Asked) -> usize {
+fn answers_in(asked: &ObservedRequest) -> usize {
     let turns = asked.turns.as_array().expect("turns");
     turns.iter().filter(|turn| turn["speaker"] == "assistant").count()
 }
 
-fn nothing_else_was_called(book: &Book, all: &[Recorded]) {
+fn nothing_else_was_called(observations: &Observations, all: &[Recorded]) {
     let recorded: BTreeSet<(&str, &str)> = all
         .iter()
         .flat_map(|one| &one.talk.calls)
         .map(|call| (call.tool.as_str(), call.input["key"].as_str().unwrap_or_default()))
         .collect();
-    for (tool, key) in book.called.keys() {
+    for (tool, key) in observations.called.keys() {
         assert!(recorded.contains(&(tool.as_str(), key.as_str())), "{tool} of `{key}` is in no record");
     }
 }
@@ -152,14 +152,14 @@ impl Recorded {
     }
 
     /// Checks that messages, calls, results and events use each `seq` once, without gaps.
-    fn places(&self) {
+    fn check_seqs(&self) {
         let messages = self.talk.messages.iter().map(|message| message.seq);
         let calls = self.talk.calls.iter().flat_map(|call| [Some(call.seq), call.result_seq]);
-        let mut places: Vec<i64> =
+        let mut seqs: Vec<i64> =
             messages.chain(calls.flatten()).chain(self.events.iter().map(|event| event.seq)).collect();
-        places.sort_unstable();
+        seqs.sort_unstable();
         let whole: Vec<i64> = (1..=self.run.seq).collect();
-        assert_eq!(places, whole, "the places of {}", self.name());
+        assert_eq!(seqs, whole, "the `seq` numbers of {}", self.name());
         let last = self.events.last().map(|event| (event.seq, event.kind.as_str()));
         assert_eq!(last, Some((self.run.seq, "run_ended")), "{}", self.name());
         let ends = self.events.iter().filter(|event| event.kind == "run_ended").count();
@@ -169,64 +169,76 @@ impl Recorded {
     /// Checks that the run ended as planned, with the planned number of steps.
     fn end(&self) {
         let (run, agent) = (&self.run, self.run.agent_name.as_str());
-        let told = format!("{}: {:?} {:?}", self.name(), run.reason, run.error);
+        let message = format!("{}: {:?} {:?}", self.name(), run.reason, run.error);
         let endless = agent == "endless";
         let ended = if endless { RunStatus::Paused } else { RunStatus::Completed };
-        assert_eq!(run.status, ended, "{told}");
-        assert_eq!(run.reason, endless.then_some(Reason::StepLimit), "{told}");
+        assert_eq!(run.status, ended, "{message}");
+        assert_eq!(run.reason, endless.then_some(Reason::StepLimit), "{message}");
         let answers = agent_scripts::answers(agent, &self.task);
-        assert_eq!(self.answers().count(), answers, "the answers of {told}");
+        assert_eq!(self.answers().count(), answers, "the answers of {message}");
         let steps = if endless { CAP as usize } else { answers };
-        assert_eq!(usize::try_from(run.step_count), Ok(steps), "the steps of {told}");
+        assert_eq!(usize::try_from(run.step_count), Ok(steps), "the steps of {message}");
         if let Some((_, last)) = self.answers().last() {
-            assert_eq!(run.summary, Some(join_text(last)), "{told}");
+            assert_eq!(run.summary, Some(join_text(last)), "{message}");
         }
-        assert_eq!(run.error, None, "{told}");
+        assert_eq!(run.error, None, "{message}");
     }
 
     /// Checks that each answer belongs to the newest request of its step, and that this request contained
     /// the record up to that point, word for word.
-    fn conversation(&self, book: &Book, asked: &BTreeMap<(RunId, usize), Vec<u64>>, servers: Servers) {
+    fn conversation(
+        &self,
+        observations: &Observations,
+        asked: &BTreeMap<(RunId, usize), Vec<u64>>,
+        servers: Servers,
+    ) {
         let system = self.talk.messages.iter().find(|message| message.role == MessageRole::System);
         let system = plain(system.expect("a system prompt"));
         for (at, (message, parts)) in self.answers().enumerate() {
             let request = Task::read(&join_text(parts)).request.expect("its request");
-            let heard = &book.asked[request as usize];
-            let told = format!("answer {at} of {}", self.name());
+            let received = &observations.asked[request as usize];
+            let label = format!("answer {at} of {}", self.name());
             assert_eq!(
-                (heard.run, heard.step, &heard.system),
+                (received.run, received.step, &received.system),
                 (self.run.id, message.step, &system),
-                "{told}"
+                "{label}"
             );
             let seen = serde_json::to_value(self.turns_before(message.seq)).expect("turns are JSON");
-            assert_eq!(heard.turns, seen, "what the model saw before {told}, and what is recorded");
+            assert_eq!(received.turns, seen, "what the model saw before {label}, and what is recorded");
             if servers == Servers::OneAfterTheOther {
                 let newest = asked[&(self.run.id, at)].last();
-                assert_eq!(newest, Some(&request), "{told} was recorded, and asked for again");
+                assert_eq!(newest, Some(&request), "{label} was recorded, and asked for again");
             }
-            self.planned(at, message, parts, heard, request);
+            self.planned(at, message, parts, received, request);
         }
         let beyond = asked.keys().filter(|(run, at)| *run == self.run.id && *at >= self.answers().count());
         assert_eq!(beyond.count(), 0, "{} was asked after its end", self.name());
     }
 
     /// Checks that the calls of an answer are the planned ones, as the model made them.
-    fn planned(&self, at: usize, message: &RecordedMessage, parts: &[Part], heard: &Asked, request: u64) {
-        let told = format!("answer {at} of {}", self.name());
-        let wanted = match heard.with_tools {
+    fn planned(
+        &self,
+        at: usize,
+        message: &RecordedMessage,
+        parts: &[Part],
+        received: &ObservedRequest,
+        request: u64,
+    ) {
+        let label = format!("answer {at} of {}", self.name());
+        let wanted = match received.with_tools {
             true => agent_scripts::calls(&self.run.agent_name, &self.task, at),
             false => Vec::new(),
         };
         let made: Vec<(&str, &Value)> =
             self.calls_of(message).map(|call| (call.tool.as_str(), &call.input)).collect();
         let wanted: Vec<_> = wanted.iter().map(|one| (one.tool, &one.input)).collect();
-        assert_eq!(made, wanted, "{told}");
+        assert_eq!(made, wanted, "{label}");
         let ids: Vec<_> = self.calls_of(message).map(|call| call.id).collect();
         let said =
             parts.iter().filter_map(|part| if let Part::Call(call) = part { Some(call) } else { None });
         for (place, (call, id)) in said.zip(&ids).enumerate() {
             let provider = json!({ "signature": format!("{request}-{place}") });
-            assert_eq!((call.id, &call.provider), (*id, &Some(provider)), "{told}");
+            assert_eq!((call.id, &call.provider), (*id, &Some(provider)), "{label}");
         }
     }
 
@@ -268,14 +280,18 @@ impl Recorded {
         below.sort_by_key(|one| one.run.child_index);
         let spawning = self.talk.calls.iter().find(|call| call.tool == "spawn_agents");
         let wanted = agent_scripts::children(&self.run.agent_name, &self.task);
-        let told =
+        let message =
             |agent: &str, task: &Task, part: usize| (agent.to_owned(), task.key.clone(), task.steps, part);
         let wanted: Vec<_> =
-            wanted.iter().enumerate().map(|(part, (agent, task))| told(agent, task, part)).collect();
+            wanted.iter().enumerate().map(|(part, (agent, task))| message(agent, task, part)).collect();
         let found: Vec<_> = below
             .iter()
             .map(|one| {
-                told(&one.run.agent_name, &one.task, usize::try_from(one.run.child_index).expect("a place"))
+                message(
+                    &one.run.agent_name,
+                    &one.task,
+                    usize::try_from(one.run.child_index).expect("a place"),
+                )
             })
             .collect();
         assert_eq!(found, wanted, "the runs below {}", self.name());
@@ -283,12 +299,12 @@ impl Recorded {
             assert_eq!(one.run.parent_call, spawning.map(|call| call.id), "{}", one.name());
         }
         if let Some(call) = spawning {
-            let heard = call.output.as_ref().and_then(Value::as_array).expect("a list of results");
+            let received = call.output.as_ref().and_then(Value::as_array).expect("a list of results");
             let came = below.iter().map(|one| {
                 json!({ "run_id": one.run.id, "agent_name": one.run.agent_name, "status": "completed",
                         "summary": one.run.summary, "steps": one.run.step_count })
             });
-            assert_eq!(*heard, came.collect::<Vec<_>>(), "what {} heard of its children", self.name());
+            assert_eq!(*received, came.collect::<Vec<_>>(), "what {} received of its children", self.name());
         } else if let Some(last) = below.last() {
             assert_eq!(self.run.summary, last.run.summary, "the end of {}", self.name());
         }
@@ -296,26 +312,26 @@ impl Recorded {
 
     /// Checks that every call has a result. A call that cannot be repeated was made once, or its outcome is
     /// recorded as unknown.
-    fn outside(&self, book: &Book, tally: &mut Tally) {
+    fn outside(&self, observations: &Observations, tally: &mut Tally) {
         for call in &self.talk.calls {
-            let told = format!("{} {:?} of {}", call.tool, call.input, self.name());
-            let output = call.output.clone().unwrap_or_else(|| panic!("no result: {told}"));
+            let message = format!("{} {:?} of {}", call.tool, call.input, self.name());
+            let output = call.output.clone().unwrap_or_else(|| panic!("no result: {message}"));
             let key = (call.tool.clone(), call.input["key"].as_str().unwrap_or_default().to_owned());
-            let tickets = book.called.get(&key).map_or(&[][..], Vec::as_slice);
+            let tickets = observations.called.get(&key).map_or(&[][..], Vec::as_slice);
             match (call.tool.as_str(), call.status) {
                 ("ring", ToolCallStatus::Completed) => {
-                    let heard: Vec<_> = tickets.iter().map(|ticket| json!(ticket)).collect();
-                    assert_eq!(heard, [output], "{told}");
+                    let received: Vec<_> = tickets.iter().map(|ticket| json!(ticket)).collect();
+                    assert_eq!(received, [output], "{message}");
                 }
                 ("ring", _) => {
-                    assert!(output["error"].to_string().contains("not known"), "{told}: {output}");
-                    assert!(tickets.len() <= 1, "{told} was called {} times", tickets.len());
+                    assert!(output["error"].to_string().contains("not known"), "{message}: {output}");
+                    assert!(tickets.len() <= 1, "{message} was called {} times", tickets.len());
                     tally.in_doubt += 1;
                 }
                 (tool, status) => {
-                    assert_eq!(status, ToolCallStatus::Completed, "{told}: {output}");
+                    assert_eq!(status, ToolCallStatus::Completed, "{message}: {output}");
                     if tool == "poke" {
-                        assert!(tickets.iter().any(|ticket| json!(ticket) == output), "{told}: {output}");
+                        assert!(tickets.iter().any(|ticket| json!(ticket) == output), "{message}: {output}");
                         tally.repeated += usize::from(tickets.len() > 1);
                     }
                 }
@@ -324,10 +340,10 @@ impl Recorded {
     }
 
     /// Checks that servers wrote strictly one after the other: none that lost a run ever wrote to it again.
-    fn drivers(&self, book: &Book, servers: Servers) {
+    fn drivers(&self, observations: &Observations, servers: Servers) {
         let said = self.answers().map(|(message, parts)| {
             let request = Task::read(&join_text(parts)).request.expect("its request");
-            (message.seq, book.asked[request as usize].process)
+            (message.seq, observations.asked[request as usize].process)
         });
         let done = self.talk.calls.iter().filter_map(|call| {
             let process = call.output.as_ref()?["process"].as_u64()?;

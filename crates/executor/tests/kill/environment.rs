@@ -12,16 +12,16 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
     agent_scripts::Task,
-    observer::Desk,
+    observer::Observer,
     wire::{Database, ROLE, Role, Start},
 };
 
-pub struct House {
-    pub desk: Desk,
+pub struct Environment {
+    pub observer: Observer,
     pub dice: StdRng,
     pub kills: usize,
     /// How many runs a server drives concurrently.
-    pub places: usize,
+    pub slots: usize,
     database: Database,
     /// Dropped together with the environment; `None` on SQLite.
     _postgres: Option<emergent_testkit::PostgresDatabase>,
@@ -30,7 +30,7 @@ pub struct House {
     folder: tempfile::TempDir,
 }
 
-impl House {
+impl Environment {
     pub fn sqlite() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("emergent.db");
@@ -40,17 +40,17 @@ impl House {
     pub async fn postgres() -> Self {
         let postgres = emergent_testkit::new_postgres_database().await;
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let house = Self::on(Database::Postgres(postgres.url()), folder);
-        Self { _postgres: Some(postgres), ..house }
+        let env = Self::on(Database::Postgres(postgres.url()), folder);
+        Self { _postgres: Some(postgres), ..env }
     }
 
     fn on(database: Database, folder: tempfile::TempDir) -> Self {
         let seed = seed();
-        let desk = Desk::open(folder.path(), seed);
+        let observer = Observer::open(folder.path(), seed);
         let dice = StdRng::seed_from_u64(seed);
         // There are fewer slots than runs, so that some runs wait in the queue and parents release their
         // slots.
-        Self { desk, dice, kills: 0, places: 8, database, _postgres: None, servers: 0, tasks: 0, folder }
+        Self { observer, dice, kills: 0, slots: 8, database, _postgres: None, servers: 0, tasks: 0, folder }
     }
 
     /// Whether several servers can use the database.
@@ -63,8 +63,8 @@ impl House {
     pub fn launch(&mut self, alone: bool) -> Server {
         self.servers += 1;
         let process = self.servers;
-        let (desk, database) = (self.desk.path.clone(), self.database.clone());
-        let role = Role { process, desk, database, alone, places: self.places };
+        let (observer, database) = (self.observer.path.clone(), self.database.clone());
+        let role = Role { process, observer, database, alone, slots: self.slots };
         let path = self.folder.path().join("log");
         let log = OpenOptions::new().create(true).append(true).open(&path).expect("a log file");
         let child = Command::new(std::env::current_exe().expect("this binary"))
@@ -80,9 +80,10 @@ impl House {
 
     /// Starts a server; it drives runs when this returns.
     pub async fn open(&mut self, alone: bool) -> Server {
-        let before = self.desk.book().ready;
+        let before = self.observer.observations().ready;
         let server = self.launch(alone);
-        let ready = self.desk.wait(Duration::from_secs(30), |book| book.ready > before).await;
+        let ready =
+            self.observer.wait(Duration::from_secs(30), |observations| observations.ready > before).await;
         assert!(ready, "the server did not start: {}", server.log());
         server
     }
@@ -96,7 +97,7 @@ impl House {
     pub fn start(&mut self, agent: &str, steps: usize) {
         self.tasks += 1;
         let task = Task::new(format!("r{}", self.tasks), steps);
-        self.desk.start(Start { agent: agent.to_owned(), task });
+        self.observer.start(Start { agent: agent.to_owned(), task });
     }
 
     /// Requests the start of a few agents of all kinds.
@@ -116,12 +117,15 @@ impl House {
 
     /// Waits until no run is queued or running any more.
     pub async fn all_ended(&mut self, server: &Server, limit: Duration) {
-        self.desk.take_back();
+        self.observer.take_back();
         // A start request that was fetched last may not be committed yet.
         tokio::time::sleep(Duration::from_millis(200)).await;
-        self.desk.book().left.clear();
-        let ended = self.desk.wait(limit, |book| book.left.get(&server.process) == Some(&0)).await;
-        let left = self.desk.book().left.get(&server.process).copied();
+        self.observer.observations().left.clear();
+        let ended = self
+            .observer
+            .wait(limit, |observations| observations.left.get(&server.process) == Some(&0))
+            .await;
+        let left = self.observer.observations().left.get(&server.process).copied();
         assert!(ended, "{left:?} runs did not end within {limit:?}: {}", server.log());
     }
 

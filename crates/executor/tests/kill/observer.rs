@@ -21,13 +21,13 @@ use tokio::{
     sync::Notify,
 };
 
-use crate::wire::{Asked, Start, Ticket, Told};
+use crate::wire::{ObservedRequest, ServerMessage, Start, Ticket};
 
 /// Everything that servers reported.
 #[derive(Default)]
-pub struct Book {
+pub struct Observations {
     /// The requests to models, by their number.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<ObservedRequest>,
     /// The calls of external tools, by tool and key.
     pub called: BTreeMap<(String, String), Vec<Ticket>>,
     pub tickets: u64,
@@ -40,20 +40,20 @@ pub struct Book {
     pub left: BTreeMap<usize, i64>,
 }
 
-impl Book {
+impl Observations {
     /// Returns how much has happened: the count grows with everything that a kill could interrupt.
     pub fn events(&self) -> u64 {
         self.asked.len() as u64 + self.tickets + self.accepted.len() as u64
     }
 }
 
-pub struct Desk {
+pub struct Observer {
     pub path: PathBuf,
     inside: Arc<Inside>,
 }
 
 struct Inside {
-    book: Mutex<Book>,
+    observations: Mutex<Observations>,
     waiting: Mutex<VecDeque<Start>>,
     more: Notify,
     /// The maximum delay of an answer, in microseconds.
@@ -61,12 +61,12 @@ struct Inside {
     dice: Mutex<StdRng>,
 }
 
-impl Desk {
+impl Observer {
     pub fn open(folder: &Path, seed: u64) -> Self {
-        let path = folder.join("desk");
+        let path = folder.join("observer");
         let listener = UnixListener::bind(&path).expect("a socket");
         let inside = Arc::new(Inside {
-            book: Mutex::default(),
+            observations: Mutex::default(),
             waiting: Mutex::default(),
             more: Notify::new(),
             slowest: AtomicU64::new(20_000),
@@ -83,12 +83,12 @@ impl Desk {
         Self { path, inside }
     }
 
-    pub fn book(&self) -> MutexGuard<'_, Book> {
-        self.inside.book.lock().expect("no panic in here")
+    pub fn observations(&self) -> MutexGuard<'_, Observations> {
+        self.inside.observations.lock().expect("no panic in here")
     }
 
     pub fn start(&self, start: Start) {
-        self.book().started.insert(start.task.key.clone(), start.clone());
+        self.observations().started.insert(start.task.key.clone(), start.clone());
         self.inside.waiting.lock().expect("no panic in here").push_back(start);
         self.inside.more.notify_one();
     }
@@ -105,9 +105,9 @@ impl Desk {
     }
 
     /// Polls the observations until `until` holds; returns false after `limit`.
-    pub async fn wait(&self, limit: Duration, mut until: impl FnMut(&Book) -> bool) -> bool {
+    pub async fn wait(&self, limit: Duration, mut until: impl FnMut(&Observations) -> bool) -> bool {
         let begun = Instant::now();
-        while !until(&self.book()) {
+        while !until(&self.observations()) {
             if begun.elapsed() > limit {
                 return false;
             }
@@ -124,39 +124,39 @@ impl Inside {
         let mut line = String::new();
         read.read_line(&mut line).await.ok()?;
         match serde_json::from_str(&line).ok()? {
-            Told::Next => {
+            ServerMessage::Next => {
                 // A waiting server sends nothing more, so a read returns only if the server is dead.
                 let start = tokio::select! { start = self.next() => Some(start), _ = read.read_u8() => None };
                 answer(&mut write, &start?).await
             }
-            Told::Asked(asked) => {
-                let number = self.note(|book| {
-                    book.asked.push(asked);
-                    book.asked.len() - 1
+            ServerMessage::ObservedRequest(asked) => {
+                let number = self.note(|observations| {
+                    observations.asked.push(asked);
+                    observations.asked.len() - 1
                 });
                 self.take_time().await;
                 answer(&mut write, &number).await
             }
-            Told::Called { process, tool, key } => {
-                let ticket = self.note(|book| {
-                    let ticket = Ticket { process, number: book.tickets };
-                    book.tickets += 1;
-                    book.called.entry((tool, key)).or_default().push(ticket.clone());
+            ServerMessage::Called { process, tool, key } => {
+                let ticket = self.note(|observations| {
+                    let ticket = Ticket { process, number: observations.tickets };
+                    observations.tickets += 1;
+                    observations.called.entry((tool, key)).or_default().push(ticket.clone());
                     ticket
                 });
                 self.take_time().await;
                 answer(&mut write, &ticket).await
             }
-            Told::Ready => {
-                self.note(|book| book.ready += 1);
+            ServerMessage::Ready => {
+                self.note(|observations| observations.ready += 1);
                 answer(&mut write, &json!(null)).await
             }
-            Told::Accepted { key, run } => {
-                self.note(|book| book.accepted.insert(key, run));
+            ServerMessage::Accepted { key, run } => {
+                self.note(|observations| observations.accepted.insert(key, run));
                 answer(&mut write, &json!(null)).await
             }
-            Told::Left { process, runs } => {
-                self.note(|book| book.left.insert(process, runs));
+            ServerMessage::Left { process, runs } => {
+                self.note(|observations| observations.left.insert(process, runs));
                 answer(&mut write, &json!(null)).await
             }
         }
@@ -172,8 +172,8 @@ impl Inside {
         }
     }
 
-    fn note<T>(&self, write: impl FnOnce(&mut Book) -> T) -> T {
-        write(&mut self.book.lock().expect("no panic in here"))
+    fn note<T>(&self, write: impl FnOnce(&mut Observations) -> T) -> T {
+        write(&mut self.observations.lock().expect("no panic in here"))
     }
 
     async fn take_time(&self) {

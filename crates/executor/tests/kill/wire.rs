@@ -21,12 +21,12 @@ pub const ROLE: &str = "EMERGENT_KILL_TEST_SERVER";
 pub struct Role {
     /// The number of the server; a later server has a higher one.
     pub process: usize,
-    pub desk: PathBuf,
+    pub observer: PathBuf,
     pub database: Database,
     /// Whether no other server uses the database, so that leases of dead servers need not expire first.
     pub alone: bool,
     /// How many runs the server drives concurrently.
-    pub places: usize,
+    pub slots: usize,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -37,11 +37,11 @@ pub enum Database {
 
 /// The requests of a server, and their replies.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Told {
+pub enum ServerMessage {
     /// The server drives runs from now on.
     Ready,
     /// The model is called. The reply is the number of the request.
-    Asked(Asked),
+    ObservedRequest(ObservedRequest),
     /// An external tool is called. The reply is a ticket.
     Called {
         process: usize,
@@ -70,7 +70,7 @@ pub struct Start {
 
 /// A request as the model received it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Asked {
+pub struct ObservedRequest {
     pub process: usize,
     pub run: RunId,
     pub step: i64,
@@ -87,10 +87,10 @@ pub struct Ticket {
 }
 
 /// Sends a message and waits for the reply.
-pub async fn say<T: DeserializeOwned>(desk: &Path, told: &Told) -> T {
+pub async fn say<T: DeserializeOwned>(observer: &Path, message: &ServerMessage) -> T {
     let answer = async {
-        let mut stream = UnixStream::connect(desk).await?;
-        let mut line = serde_json::to_string(told)?;
+        let mut stream = UnixStream::connect(observer).await?;
+        let mut line = serde_json::to_string(message)?;
         line.push('\n');
         stream.write_all(line.as_bytes()).await?;
         let mut answer = String::new();

@@ -26,7 +26,7 @@ use emergent_tools::{Tool, ToolPool, remote::McpServers};
 use serde_json::Value;
 use tokio::{sync::watch, task::JoinHandle};
 
-pub struct House {
+pub struct Harness {
     pub executor: Executor,
     pub project: ProjectId,
     pub model: ScriptedModel,
@@ -34,7 +34,7 @@ pub struct House {
     runner: Option<JoinHandle<()>>,
 }
 
-pub struct Plan {
+pub struct HarnessOptions {
     pub model: ScriptedModel,
     pub models: Option<Models>,
     pub settings: Settings,
@@ -44,7 +44,7 @@ pub struct Plan {
     pub clock: Clock,
 }
 
-impl Plan {
+impl HarnessOptions {
     pub fn new(model: ScriptedModel) -> Self {
         let settings = Settings::default();
         Self { model, models: None, settings, tools: Vec::new(), remote: None, clock: Clock::system() }
@@ -66,19 +66,19 @@ impl Plan {
     }
 }
 
-impl House {
+impl Harness {
     /// Opens the harness and starts its runner.
     pub async fn open(db: &Db, model: ScriptedModel) -> Self {
-        Self::build(db, Plan::new(model)).await.staffed()
+        Self::build(db, HarnessOptions::new(model)).await.staffed()
     }
 
     /// Opens the harness with more than a model, and starts its runner.
-    pub async fn with(db: &Db, plan: Plan) -> Self {
+    pub async fn with(db: &Db, plan: HarnessOptions) -> Self {
         Self::build(db, plan).await.staffed()
     }
 
     /// Opens the harness without a runner.
-    pub async fn build(db: &Db, plan: Plan) -> Self {
+    pub async fn build(db: &Db, plan: HarnessOptions) -> Self {
         let graph = Graph::new(db.clone(), plan.clock, None);
         let project = graph.ensure_default_project().await.unwrap().id;
         let pool = plan

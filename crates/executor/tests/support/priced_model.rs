@@ -19,9 +19,9 @@ use tokio::time::{Duration, sleep};
 
 /// Answers at random, and reports its usage like a provider: the tokens of its input and output.
 #[derive(Clone)]
-pub struct Bursar(Arc<Mutex<StdRng>>);
+pub struct PricedModel(Arc<Mutex<StdRng>>);
 
-impl Bursar {
+impl PricedModel {
     /// The price table contains this model.
     pub const MODEL: &str = "openai/gpt-4o-mini";
 
@@ -47,7 +47,7 @@ fn size(part: &Part) -> usize {
 }
 
 #[async_trait]
-impl Provider for Bursar {
+impl Provider for PricedModel {
     fn name(&self) -> &str {
         "openai"
     }
@@ -122,7 +122,7 @@ impl Provider for Endless {
 }
 
 fn refused(message: &str) -> Error {
-    Error::BadRequest { model: Bursar::MODEL.into(), status: 400, message: message.into() }
+    Error::BadRequest { model: PricedModel::MODEL.into(), status: 400, message: message.into() }
 }
 
 /// Returns all budget counters of a project by name.

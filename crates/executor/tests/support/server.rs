@@ -8,23 +8,23 @@ use emergent_store::{Db, Engine, Error, Tx};
 use emergent_testkit::TestDb;
 use tokio::runtime::{Builder, Runtime};
 
-use super::{House, Plan};
+use super::{Harness, HarnessOptions};
 
 pub struct Server {
-    pub house: House,
+    pub harness: Harness,
     threads: Option<Runtime>,
 }
 
 impl Server {
-    pub async fn open(db: &TestDb, plan: Plan) -> Self {
+    pub async fn open(db: &TestDb, plan: HarnessOptions) -> Self {
         let threads = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         // All connections belong to the threads of this server, and close with them.
         let config = db.config().clone();
-        let house = threads.spawn(async move {
+        let harness = threads.spawn(async move {
             let db = Db::open(config).await.unwrap();
-            House::build(&db, plan).await.staffed()
+            Harness::build(&db, plan).await.staffed()
         });
-        Self { house: house.await.unwrap(), threads: Some(threads) }
+        Self { harness: harness.await.unwrap(), threads: Some(threads) }
     }
 
     /// Kills the server without a shutdown, and expires its lease so that its runs can be claimed.

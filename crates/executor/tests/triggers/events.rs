@@ -13,12 +13,12 @@ use crate::*;
 both_engines! {
     async fn each_event_fires_once_whoever_reads_and_whoever_fires(db: TestDb) {
         const OBJECTS: usize = 60;
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let notes = made(&two.here, "notes", "on_entity_created", json!({ "types": ["Note"] })).await;
         let all = made(&two.there, "all", "on_entity_created", json!({})).await;
-        let write = async |house: &House, from: usize| for n in from..from + OBJECTS / 2 {
-            create(house, if n % 2 == 0 { "Note" } else { "Task" }, json!({ "n": n })).await;
-            house.executor.read_events(house.project).await.unwrap();
+        let write = async |harness: &Harness, from: usize| for n in from..from + OBJECTS / 2 {
+            create(harness, if n % 2 == 0 { "Note" } else { "Task" }, json!({ "n": n })).await;
+            harness.executor.read_events(harness.project).await.unwrap();
         };
         tokio::join!(write(&two.here, 0), write(&two.there, OBJECTS / 2));
         two.settle().await;
@@ -37,7 +37,7 @@ both_engines! {
     }
 
     async fn a_feed_that_is_read_again_fires_nothing_twice(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         made(&two.here, "notes", "on_entity_created", json!({})).await;
         for n in 0..5 {
             two.create("Note", json!({ "n": n })).await;
@@ -52,7 +52,7 @@ both_engines! {
     }
 
     async fn conditions_are_asked_of_the_version_the_event_tells_of(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let urgent = json!([{ "path": "priority", "op": "gte", "value": 5 }]);
         let settings = json!({ "types": ["Task"], "conditions": urgent, "coalesce_seconds": 0 });
         made(&two.here, "created", "on_entity_created", settings.clone()).await;
@@ -72,7 +72,7 @@ both_engines! {
     }
 
     async fn labels_are_asked_for_as_well(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         made(&two.here, "urgent", "on_entity_created", json!({ "labels": ["urgent"] })).await;
         let graph = two.here.executor.graph();
         for labels in [vec!["urgent".to_owned(), "red".into()], vec!["red".into()], vec![]] {
@@ -85,7 +85,7 @@ both_engines! {
     }
 
     async fn relationships_and_documents_set_agents_off_with_what_they_are(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let edges = made(&two.here, "edges", "on_relationship_created", json!({ "types": ["knows"] })).await;
         let docs = made(&two.here, "docs", "on_document_ingested", json!({})).await;
         let (ada, bob) = (two.create("Person", json!({})).await, two.create("Person", json!({})).await);
@@ -95,7 +95,7 @@ both_engines! {
         graph.create_relationship(two.here.actor(), knows("knows")).await.unwrap();
         graph.create_relationship(two.here.actor(), knows("likes")).await.unwrap();
         let text = NewDocument {
-            title: "Letters".into(), content: b"# One\n\nDear Bob.\n\n# Two\n\nYours, Ada.".to_vec(),
+            title: "Letters".into(), content: b"# One\n\nDear Bob.\n\n# TwoServers\n\nYours, Ada.".to_vec(),
             mime_type: Some("text/markdown".into()), source_url: None, metadata: Map::new(),
         };
         let (document, _) = graph.create_document(two.here.actor(), text.clone()).await.unwrap();
@@ -116,7 +116,7 @@ both_engines! {
     }
 
     async fn what_was_written_before_the_trigger_is_not_its_business(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         for n in 0..5 {
             two.create("Note", json!({ "n": n })).await;
         }
@@ -130,7 +130,7 @@ both_engines! {
     }
 
     async fn a_trigger_that_goes_before_its_event_is_read_does_not_fire(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let agent = made(&two.here, "notes", "on_entity_created", json!({})).await;
         two.create("Note", json!({})).await;
         let off = |definition| AgentDefinition { trigger: None, ..definition };
@@ -146,7 +146,7 @@ both_engines! {
     }
 
     async fn a_firing_whose_trigger_agent_or_object_went_meanwhile_is_skipped(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let settings = json!({ "coalesce_seconds": 30 });
         let changed = made(&two.here, "changed", "on_entity_created", settings.clone()).await;
         let gone = made(&two.here, "gone", "on_entity_created", settings.clone()).await;
@@ -174,7 +174,7 @@ both_engines! {
     }
 
     async fn a_burst_of_updates_is_one_run_about_the_newest(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         made(&two.here, "watcher", "on_entity_updated", json!({})).await;
         let (busy, calm) = (two.create("Task", json!({ "n": 0 })).await, two.create("Task", json!({ "n": 0 })).await);
         for n in 1..=100 {
@@ -204,7 +204,7 @@ both_engines! {
     }
 
     async fn everything_an_agent_waits_for_can_share_a_run(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         made(&two.here, "digest", "on_entity_created", json!({ "coalesce_seconds": 60, "coalesce_by": "agent" })).await;
         let mut ids = BTreeSet::new();
         for n in 0..20 {
@@ -222,7 +222,7 @@ both_engines! {
     }
 
     async fn a_run_that_cannot_be_admitted_is_noted_once(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let modelless = AgentDefinition { model: Some("openai/none".parse().unwrap()), ..triggered("poor", "on_entity_created", json!({})) };
         two.here.agent(modelless).await;
         made(&two.here, "rich", "on_entity_created", json!({})).await;
@@ -234,7 +234,7 @@ both_engines! {
     }
 
     async fn no_other_projects_events_are_heard(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         made(&two.here, "notes", "on_entity_created", json!({})).await;
         let graph = two.here.executor.graph();
         let other = graph.create_project("other", false).await.unwrap().id;

@@ -33,17 +33,17 @@ use emergent_executor::{
 use emergent_store::{Error, Tx};
 use emergent_testkit::{TestDb, fixed_clock, scripted::ScriptedModel};
 use serde_json::{Value, json};
-use support::{House, Plan, agent, until};
+use support::{Harness, HarnessOptions, agent, until};
 use uuid::Uuid;
 
-/// Two servers without a runner: runs stay queued until the test ends them.
-struct Two {
-    here: House,
-    there: House,
+/// TwoServers servers without a runner: runs stay queued until the test ends them.
+struct TwoServers {
+    here: Harness,
+    there: Harness,
     clock: Clock,
 }
 
-impl Two {
+impl TwoServers {
     async fn open(db: &TestDb) -> Self {
         Self::with(db, Settings::default()).await
     }
@@ -52,10 +52,10 @@ impl Two {
         let clock = fixed_clock();
         let plan = || {
             let settings = settings.clone();
-            Plan { clock: clock.clone(), settings, ..Plan::new(ScriptedModel::default()) }
+            HarnessOptions { clock: clock.clone(), settings, ..HarnessOptions::new(ScriptedModel::default()) }
         };
         let second = db.second_connection().await;
-        Self { here: House::build(db, plan()).await, there: House::build(&second, plan()).await, clock }
+        Self { here: Harness::build(db, plan()).await, there: Harness::build(&second, plan()).await, clock }
     }
 
     fn pass(&self, seconds: u64) {
@@ -91,10 +91,10 @@ impl Two {
     /// Reads the feed and fires events on both servers concurrently, until nothing is due.
     async fn settle(&self) {
         let project = self.here.project;
-        let work = async |house: &House| {
+        let work = async |harness: &Harness| {
             for _ in 0..3 {
-                house.executor.read_events(project).await.unwrap();
-                house.executor.fire_events(project, 7).await.unwrap();
+                harness.executor.read_events(project).await.unwrap();
+                harness.executor.fire_events(project, 7).await.unwrap();
             }
         };
         loop {
@@ -146,30 +146,30 @@ impl Two {
     }
 }
 
-async fn create(house: &House, type_: &str, properties: Value) -> Object {
+async fn create(harness: &Harness, type_: &str, properties: Value) -> Object {
     let properties = properties.as_object().cloned().unwrap_or_default();
     let new = NewObject { type_: type_.into(), properties, ..NewObject::default() };
-    let object = house.executor.graph().create_object(house.actor(), new).await.unwrap();
-    readable(house, object.id.0, 1).await;
+    let object = harness.executor.graph().create_object(harness.actor(), new).await.unwrap();
+    readable(harness, object.id.0, 1).await;
     object
 }
 
 /// Waits until a change can be read: on PostgreSQL, only after every earlier transaction has ended.
-async fn readable(house: &House, entity: Uuid, version: i64) {
-    let graph = house.executor.graph();
+async fn readable(harness: &Harness, entity: Uuid, version: i64) {
+    let graph = harness.executor.graph();
     until("the change can be read", async || {
-        let all = graph.changes(house.project, FeedPosition::default(), 10_000).await.unwrap();
+        let all = graph.changes(harness.project, FeedPosition::default(), 10_000).await.unwrap();
         all.iter().any(|change| (change.entity, change.version) == (entity, version))
     })
     .await;
 }
 
 /// Returns the firings, oldest first.
-async fn firings(house: &House) -> Vec<ListedFiring> {
+async fn firings(harness: &Harness) -> Vec<ListedFiring> {
     let (mut all, mut page) = (Vec::new(), Page::first(100));
     loop {
         let filter = FiringFilter::default();
-        let paged = house.executor.list_firings(house.project, filter, page).await.unwrap();
+        let paged = harness.executor.list_firings(harness.project, filter, page).await.unwrap();
         all.extend(paged.items);
         match paged.next {
             Some(next) => page.after = Some(next),
@@ -181,10 +181,10 @@ async fn firings(house: &House) -> Vec<ListedFiring> {
 }
 
 /// Returns the runs, oldest first.
-async fn runs(house: &House) -> Vec<Run> {
+async fn runs(harness: &Harness) -> Vec<Run> {
     let (mut all, mut page) = (Vec::new(), Page::first(100));
     loop {
-        let paged = house.executor.list_runs(house.project, RunFilter::default(), page).await.unwrap();
+        let paged = harness.executor.list_runs(harness.project, RunFilter::default(), page).await.unwrap();
         all.extend(paged.items.into_iter().map(|one| one.run));
         match paged.next {
             Some(next) => page.after = Some(next),
@@ -196,14 +196,14 @@ async fn runs(house: &House) -> Vec<Run> {
 }
 
 /// Ends all runs with `status`.
-async fn end_runs(house: &House, status: &'static str) {
+async fn end_runs(harness: &Harness, status: &'static str) {
     let end = move |tx: &mut Tx<'_>| {
         tx.execute(
             "UPDATE agent_runs SET status = $1 WHERE status IN ('queued', 'running')",
             &[status.into()],
         )
     };
-    let ended: Result<u64, Error> = house.executor.graph().db().write(end).await;
+    let ended: Result<u64, Error> = harness.executor.graph().db().write(end).await;
     ended.unwrap();
 }
 
@@ -213,8 +213,8 @@ fn triggered(name: &str, trigger: &str, settings: Value) -> AgentDefinition {
     definition
 }
 
-async fn made(house: &House, name: &str, trigger: &str, settings: Value) -> Agent {
-    house.agent(triggered(name, trigger, settings)).await
+async fn made(harness: &Harness, name: &str, trigger: &str, settings: Value) -> Agent {
+    harness.agent(triggered(name, trigger, settings)).await
 }
 
 /// Renders the outcome of each firing, oldest first, for example `admitted` or `skipped missed`.
@@ -227,8 +227,8 @@ fn outcomes(firings: &[ListedFiring]) -> Vec<String> {
 }
 
 /// Returns the context that the agent was given, from its first message.
-async fn context(house: &House, run: &Run) -> Value {
-    let timeline = house.timeline(run.id).await;
+async fn context(harness: &Harness, run: &Run) -> Value {
+    let timeline = harness.timeline(run.id).await;
     let text = timeline.split("Context:\n").nth(1).unwrap_or_else(|| panic!("no context: {timeline}"));
     serde_json::Deserializer::from_str(text).into_iter::<Value>().next().unwrap().unwrap_or(json!(null))
 }

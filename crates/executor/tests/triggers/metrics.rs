@@ -7,10 +7,10 @@ use emergent_testkit::both_engines;
 use crate::*;
 
 /// Returns the sum of both servers' counts by `kind outcome`.
-fn counted(two: &Two) -> BTreeMap<String, u64> {
+fn counted(two: &TwoServers) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
-    for house in [&two.here, &two.there] {
-        for ((kind, outcome), count) in house.executor.telemetry().metrics().triggers {
+    for harness in [&two.here, &two.there] {
+        for ((kind, outcome), count) in harness.executor.telemetry().metrics().triggers {
             *all.entry(format!("{kind} {outcome}")).or_default() += count;
         }
     }
@@ -19,7 +19,7 @@ fn counted(two: &Two) -> BTreeMap<String, u64> {
 
 both_engines! {
     async fn firings_are_counted_by_kind_and_by_what_became_of_them(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         made(&two.here, "each", "on_entity_created", json!({ "types": ["Note"] })).await;
         let together = json!({ "coalesce_seconds": 30, "coalesce_by": "agent" });
         made(&two.here, "all", "on_entity_updated", together.clone()).await;

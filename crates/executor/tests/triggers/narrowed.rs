@@ -11,7 +11,7 @@ use emergent_testkit::both_engines;
 use crate::*;
 
 /// Returns the outcomes of the firings about an object, oldest first.
-async fn outcomes_of(two: &Two, id: ObjectId) -> Vec<String> {
+async fn outcomes_of(two: &TwoServers, id: ObjectId) -> Vec<String> {
     let about =
         |one: &ListedFiring| matches!(one.firing.fired, FiringCause::Event { entity, .. } if entity == id.0);
     let found: Vec<_> = two.firings().await.into_iter().filter(about).collect();
@@ -20,7 +20,7 @@ async fn outcomes_of(two: &Two, id: ObjectId) -> Vec<String> {
 
 both_engines! {
     async fn types_labels_and_conditions_that_were_narrowed_drop_what_no_longer_fits(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let urgent = json!([{ "path": "priority", "op": "gte", "value": 5 }]);
         let narrower = [
             ("typed", json!({ "types": ["Task"], "coalesce_seconds": 30 })),
@@ -56,7 +56,7 @@ both_engines! {
     }
 
     async fn a_shorter_chain_drops_what_is_too_deep_by_now(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let agent = made(&two.here, "notes", "on_entity_created", json!({ "coalesce_seconds": 30 })).await;
         let author = Author::Run { run_id: RunId::new(), tool_call_id: None };
         let new = NewObject { type_: "Note".into(), ..NewObject::default() };
@@ -73,7 +73,7 @@ both_engines! {
     }
 
     async fn of_those_that_share_a_run_only_the_misfits_are_dropped(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let together = json!({ "coalesce_seconds": 60, "coalesce_by": "agent" });
         let agent = made(&two.here, "digest", "on_entity_created", together).await;
         let task = two.create("Task", json!({})).await;
@@ -92,7 +92,7 @@ both_engines! {
     }
 
     async fn a_trigger_that_was_off_for_a_while_fires_nothing_from_before(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let agent = made(&two.here, "notes", "on_entity_created", json!({ "coalesce_seconds": 30 })).await;
         let before = two.create("Note", json!({})).await;
         two.settle().await;
@@ -108,7 +108,7 @@ both_engines! {
     }
 
     async fn a_trigger_that_was_widened_keeps_what_waits(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let narrow = json!({ "types": ["Note"], "coalesce_seconds": 30 });
         let agent = made(&two.here, "notes", "on_entity_created", narrow).await;
         let note = two.create("Note", json!({})).await;

@@ -14,11 +14,11 @@ struct Slow {
 }
 
 impl Slow {
-    async fn begin(house: &House) -> Self {
+    async fn begin(harness: &Harness) -> Self {
         let (go, wait) = mpsc::channel::<()>();
         let (begun, has_begun) = mpsc::channel();
         let (wait, graph, actor) =
-            (parking_lot::Mutex::new(wait), house.executor.graph().clone(), house.actor());
+            (parking_lot::Mutex::new(wait), harness.executor.graph().clone(), harness.actor());
         let new = NewObject { type_: "Note".into(), ..NewObject::default() };
         let draft = objects::ObjectDraft::new(new).unwrap();
         let done = tokio::spawn(async move {
@@ -55,7 +55,7 @@ fn entities(firings: &[ListedFiring]) -> Vec<Uuid> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_that_began_before_a_trigger_and_ends_after_it_fires() {
     let db = TestDb::postgres().await;
-    let two = Two::open(&db).await;
+    let two = TwoServers::open(&db).await;
     // One trigger exists from the start, so that the feed is read all the time.
     made(&two.here, "first", "on_document_ingested", json!({})).await;
     let (slow, slower) = (Slow::begin(&two.here).await, Slow::begin(&two.here).await);
@@ -80,7 +80,7 @@ async fn a_write_that_began_before_a_trigger_and_ends_after_it_fires() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_trigger_of_a_project_hears_of_what_is_under_way() {
     let db = TestDb::postgres().await;
-    let two = Two::open(&db).await;
+    let two = TwoServers::open(&db).await;
     let slow = Slow::begin(&two.here).await;
     made(&two.there, "notes", "on_entity_created", json!({})).await;
     two.settle().await;
