@@ -1,5 +1,5 @@
-//! Streamable HTTP: every request is a POST, answered by JSON or by a stream of events. In the old
-//! era there is a session besides, and a stream of its own for what the server has to say.
+//! Streamable HTTP: every request is a POST whose response is JSON or an event stream. The legacy era
+//! adds a session and a separate stream for messages of the server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,23 +23,23 @@ use crate::message::{Kind, Message};
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-/// How often a broken stream is taken up again before its call is given up.
+/// A broken stream is resumed at most this often before its call fails.
 const MAX_RESUMES: usize = 5;
 const DEFAULT_RETRY: Duration = Duration::from_secs(1);
-/// A stream that ends at once is not asked for more often than this, whatever its server wishes.
+/// The minimum delay between attempts to resume a stream, whatever the server asks for.
 const MIN_RETRY: Duration = Duration::from_millis(500);
 const MAX_RETRY: Duration = Duration::from_secs(30);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a connection waits for the stream of what the server has to say.
+/// How long connecting waits for the stream of server messages to open.
 const STREAM_OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A server's address and what goes with every request to it.
+/// The address of a server, with the headers of every request.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// Set up by the caller, who also says which addresses may be reached.
+    /// The caller configures the client, including which addresses it may connect to.
     pub http: Client,
     pub url: Url,
-    /// Values may be secret, and are marked so.
+    /// Values may be secret, and are marked as sensitive.
     pub headers: HeaderMap,
 }
 
@@ -78,7 +78,7 @@ impl Shared {
         self.at.http.request(method, self.at.url.clone()).headers(self.at.headers.clone())
     }
 
-    /// With what the session asks for; `None`: the version is agreed on later.
+    /// Adds the session headers. `version` is `None` before a version is agreed on.
     fn with_session(&self, mut request: RequestBuilder, version: Option<&str>) -> RequestBuilder {
         let session = self.session.read();
         if let Some(version) = version.or(session.version.as_deref()) {
@@ -123,14 +123,14 @@ impl Shared {
         }
         let body = body::read_all(response, self.limit).await?;
         if body.is_empty() {
-            return Err(Error::InvalidMessage(format!("an empty answer to `{}`", request.method)));
+            return Err(Error::InvalidMessage(format!("an empty response to `{}`", request.method)));
         }
         let message = Message::parse(&body).map_err(|error| Error::InvalidMessage(error.message))?;
         reply_from(&message, Some(status))
     }
 
-    /// Reads until the answer to `id`. A stream of the old era that breaks off is taken up again
-    /// where it was, if the server gave it places.
+    /// Reads until the response to `id`. A legacy stream that breaks off is resumed at its last event if
+    /// the server sent event ids.
     async fn read_reply_stream(
         self: &Arc<Self>,
         response: Response,
@@ -151,7 +151,7 @@ impl Shared {
                             return Ok(reply);
                         }
                     }
-                    Ok(None) => break Error::Lost("the stream ended before the answer".into()),
+                    Ok(None) => break Error::Lost("the stream ended before the response".into()),
                     Err(lost @ Error::Lost(_)) => break lost,
                     Err(other) => return Err(other),
                 }
@@ -169,10 +169,10 @@ impl Shared {
             }
             events = Events::new(response, self.limit);
         }
-        Err(Error::Lost("the stream broke off again and again".into()))
+        Err(Error::Lost("the stream kept breaking off".into()))
     }
 
-    /// One event: the reply to `id` is returned, everything else is dealt with.
+    /// Handles one event: the reply to `id` is returned, every other message is processed here.
     fn handle_event(self: &Arc<Self>, data: &str, id: Option<u64>) -> Result<Option<Reply>, Error> {
         if data.is_empty() {
             return Ok(None);
@@ -181,29 +181,29 @@ impl Shared {
             Message::parse(data.as_bytes()).map_err(|error| Error::InvalidMessage(error.message))?;
         if message.kind() == Kind::Response {
             let of = message.id.and_then(|id| id.get().parse::<u64>().ok());
-            // An error without an id can only mean the request this stream belongs to.
+            // An error without an id can only refer to the request of this stream.
             let ours = id.is_some() && (of == id || (message.id.is_none() && message.error.is_some()));
             return ours.then(|| reply_from(&message, Some(200))).transpose();
         }
         if let Some(answer) = self.inbox.handle(&message)?
-            && let Some(place) = self.inbox.try_reply_permit()
+            && let Some(permit) = self.inbox.try_reply_permit()
         {
             let shared = Arc::clone(self);
             tokio::spawn(async move {
                 let sent = shared.post(answer.into(), None).timeout(Duration::from_secs(30)).send().await;
                 if let Err(error) = sent {
                     tracing::debug!(
-                        "an answer to a server's question was not sent: {}",
+                        "could not send the response to a request of the server: {}",
                         body::error_chain(error)
                     );
                 }
-                drop(place);
+                drop(permit);
             });
         }
         Ok(None)
     }
 
-    /// The old era's stream for what the server says by itself. Many have none, which is fine.
+    /// Opens the legacy stream for messages of the server. Many servers have none, which is not an error.
     async fn listen(self: Arc<Self>, opened: oneshot::Sender<()>) {
         let (mut last_id, mut retry) = (None::<String>, DEFAULT_RETRY);
         let mut opened = Some(opened);
@@ -250,7 +250,7 @@ impl Shared {
     }
 }
 
-/// What an error's status and body say.
+/// Converts an error response with its status and body.
 async fn error_reply(response: Response) -> Result<Reply, Error> {
     let status = response.status().as_u16();
     let body = body::read_error(response).await;
@@ -289,8 +289,8 @@ impl Transport for HttpTransport {
         if let Some(old) = self.0.listening.lock().replace(listening) {
             old.abort();
         }
-        // What a server asks in the middle of a call comes by this stream: a call that is quicker
-        // than it would never hear the question.
+        // A server sends requests during a call over this stream. A call that is faster than the stream would
+        // miss them.
         let _ = tokio::time::timeout(STREAM_OPEN_TIMEOUT, open).await;
     }
 
@@ -312,7 +312,7 @@ impl Transport for HttpTransport {
         if session.id.is_some() {
             let goodbye =
                 self.0.with_session(self.0.new_request(Method::DELETE), None).timeout(CLOSE_TIMEOUT);
-            // The server may not care for goodbyes (405), or be gone.
+            // The server may not support ending a session (405), or may be down.
             let _ = goodbye.send().await;
         }
         self.reset_session();
