@@ -1,4 +1,4 @@
-//! What every request shares.
+//! The state that all requests share.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
     ttl_cache::TtlCache,
 };
 
-/// A handle on the running API; clones share it.
+/// The running API. Clones share the same state.
 #[derive(Clone)]
 pub struct App(Arc<Inner>);
 
@@ -51,7 +51,7 @@ impl App {
         Self::with_request_limit(executor, secrets, limits::CONCURRENT)
     }
 
-    /// As [`App::new`], answering at most `concurrent` requests at once and 429 to the rest.
+    /// Like [`App::new`], but handles at most `concurrent` requests at once and refuses the rest with 429.
     pub fn with_request_limit(executor: Executor, secrets: Secrets, concurrent: usize) -> Self {
         Self(Arc::new(Inner {
             graph: executor.graph().clone(),
@@ -70,7 +70,7 @@ impl App {
         }))
     }
 
-    /// With products under other settings. For an app that nobody shares yet.
+    /// Replaces the products. Only for an app that is not shared yet.
     #[must_use]
     pub fn with_products(mut self, products: Products) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
@@ -79,7 +79,7 @@ impl App {
         self
     }
 
-    /// With a dispatcher under other settings. For an app that nobody shares yet.
+    /// Replaces the dispatcher. Only for an app that is not shared yet.
     #[must_use]
     pub fn with_dispatcher(mut self, dispatcher: Dispatcher) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
@@ -88,17 +88,16 @@ impl App {
         self
     }
 
-    /// With at most `most` event streams open at once. For an app that nobody shares yet.
+    /// Limits the number of open event streams. Only for an app that is not shared yet.
     #[must_use]
-    pub fn with_stream_limit(mut self, most: usize) -> Self {
+    pub fn with_stream_limit(mut self, max_streams: usize) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
-            inner.streams = StreamLimit::new(most);
+            inner.streams = StreamLimit::new(max_streams);
         }
         self
     }
 
-    /// With another host behind `/mcp` than the project's own. For an app that nobody shares yet:
-    /// one that is in use stays as it is.
+    /// Replaces the host behind `/mcp`. An app that is already shared stays unchanged.
     #[must_use]
     pub fn with_mcp_host(mut self, host: Arc<dyn Host<Caller = McpCaller>>) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
@@ -107,7 +106,7 @@ impl App {
         self
     }
 
-    /// Ends every open event stream, so that a server that stops does not wait for them.
+    /// Closes all open event streams, so that a server that shuts down does not wait for them.
     pub fn close(&self) {
         self.closing.send_replace(true);
     }
@@ -116,7 +115,7 @@ impl App {
     pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut closing = self.closing.subscribe();
         async move {
-            // The sender lives as long as the app: an error means that it is gone, too.
+            // The sender exists as long as the app, so an error means that the app was dropped.
             let _ = closing.wait_for(|closing| *closing).await;
         }
     }

@@ -1,4 +1,5 @@
-//! Every refusal, in the envelope: a stable code, what to do, and the details a program needs.
+//! All error responses, in the common envelope: a stable code, a message that says what to do, and
+//! details for programs.
 
 use std::fmt::Display;
 
@@ -22,7 +23,7 @@ use utoipa::ToSchema;
 
 use crate::views::product;
 
-/// What every answer that did not work looks like.
+/// The body of every failed response.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Failure {
     /// Always false.
@@ -32,7 +33,7 @@ pub(crate) struct Failure {
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct FailureBody {
-    /// A stable word for programs, such as `version_conflict`.
+    /// A stable code for programs, such as `version_conflict`.
     #[schema(example = "invalid")]
     pub code: &'static str,
     /// What is wrong and what to do about it, for people.
@@ -65,7 +66,7 @@ impl ApiError {
     }
 
     pub(crate) fn unknown_token() -> Self {
-        let message = "this token is not known here, was revoked or has expired";
+        let message = "this token is unknown, was revoked or has expired";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     }
 
@@ -90,7 +91,7 @@ impl ApiError {
         Invalid::new(field, reason).into()
     }
 
-    /// What is not even JSON, or not even a form.
+    /// The body is not valid JSON, or not a valid form.
     pub(crate) fn malformed(message: impl Into<String>) -> Self {
         Self::malformed_at(Invalid::new("", message))
     }
@@ -113,33 +114,35 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "conflict", "this server was set up without external MCP servers")
     }
 
-    /// Whoever asks may be anybody, and what they ask anything: nothing of it is cited.
+    /// The caller may be anonymous and may send anything, so the message quotes nothing of the request.
     pub(crate) fn no_route() -> Self {
-        let message = "there is nothing at this path; `/api/docs` lists what there is";
+        let message = "there is no route at this path; `/api/docs` lists all routes";
         Self::new(StatusCode::NOT_FOUND, "no_route", message)
     }
 
-    /// As [`ApiError::no_route`], nothing is cited.
+    /// Like [`ApiError::no_route`], the message quotes nothing of the request.
     pub(crate) fn wrong_method() -> Self {
-        let message = "this method is not answered here; the header `Allow` names those that are";
+        let message = "this path does not support this method; the header `Allow` lists the supported ones";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
     }
 
     pub(crate) fn overloaded(limit: usize) -> Self {
-        let message = format!("more than {limit} requests are being answered; try again in a second");
+        let message = format!("this server handles at most {limit} requests at once; try again in a second");
         Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
             .with_details(json!({ "limit": limit }))
     }
 
     pub(crate) fn too_many_streams(limit: usize) -> Self {
-        let message = format!("{limit} event streams are open, which is the limit; close one, or try again");
+        let message = format!(
+            "this server has {limit} open event streams, which is the limit; close one, or try again later"
+        );
         Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", message)
             .with_details(json!({ "limit": limit }))
     }
 
     pub(crate) fn timed_out(seconds: u64) -> Self {
         let message =
-            format!("the answer took longer than the limit of {seconds} seconds; ask for less at once");
+            format!("the request took longer than the limit of {seconds} seconds; request less at once");
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "timeout", message)
             .with_details(json!({ "limitSeconds": seconds }))
     }
@@ -148,7 +151,7 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 
-    /// Logs what happened with every cause, and tells the caller nothing of it.
+    /// Logs the failure with all its causes, and reveals none of them to the caller.
     pub(crate) fn internal(failure: &(dyn std::error::Error + 'static)) -> Self {
         let mut text = failure.to_string();
         let mut cause = failure.source();
@@ -162,11 +165,11 @@ impl ApiError {
 
     pub(crate) fn internal_text(text: &str) -> Self {
         error!(cause = text, "a request failed");
-        let message = "something went wrong here; the server's log has the reason under this request's id";
+        let message = "internal error; see the server log for the id of this request";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
 
-    /// The part that also stands for one item of a bulk answer.
+    /// Returns the body, which is also used for one item of a bulk response.
     pub(crate) fn into_body(self) -> FailureBody {
         FailureBody { code: self.code, message: self.message, details: self.details }
     }
@@ -271,7 +274,7 @@ impl From<products::Error> for ApiError {
             products::Error::NameMismatch { .. } => new(StatusCode::CONFLICT, "name_mismatch"),
             products::Error::Conflict(_) => new(StatusCode::CONFLICT, "conflict"),
             products::Error::Source(why) => Self::invalid("source", why),
-            // The caller named it, so it is the caller's to mend.
+            // The caller named the source, so the caller can fix it.
             products::Error::Unreachable(_) => new(StatusCode::BAD_REQUEST, "source_unreachable"),
             products::Error::Executor(failure) => failure.into(),
             products::Error::Graph(failure) => failure.into(),
@@ -288,9 +291,9 @@ impl From<secrets::Error> for ApiError {
             secrets::Error::NoProject(id) => Self::not_found("project", id),
             secrets::Error::Invalid(invalid) => invalid.into(),
             secrets::Error::Conflict(_) => Self::new(StatusCode::CONFLICT, "conflict", message),
-            // Another server changed the key: whoever runs this one has to bring it here.
+            // Another server changed the key, and an operator has to provide it to this one.
             secrets::Error::WrongKey { .. } => {
-                error!(cause = message, "the key of the secrets is not here");
+                error!(cause = message, "this server does not have the current key of the secrets");
                 Self::new(StatusCode::CONFLICT, "wrong_key", message)
             }
             secrets::Error::Store(failure) => failure.into(),

@@ -1,4 +1,4 @@
-//! How an answer is written: one envelope, serialised once, straight into bytes.
+//! Successful responses: one envelope, serialised once, directly into bytes.
 
 use axum::{
     body::Body,
@@ -13,7 +13,7 @@ use crate::error::ApiError;
 
 pub(crate) const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
 
-/// What every answer that worked looks like.
+/// The body of every successful response.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Envelope<T> {
     /// Always true.
@@ -37,17 +37,17 @@ pub(crate) fn created<T>(data: impl Into<T>) -> Result<T> {
     Ok(ApiResponse { status: StatusCode::CREATED, next: None, data: data.into() })
 }
 
-/// It will be done, and is not done yet.
+/// 202: the request is accepted, but not completed yet.
 pub(crate) fn accepted<T>(data: impl Into<T>) -> Result<T> {
     Ok(ApiResponse { status: StatusCode::ACCEPTED, next: None, data: data.into() })
 }
 
-/// 201 for what was made now, 200 for what was there.
-pub(crate) fn created_if<T>(made_now: bool, data: impl Into<T>) -> Result<T> {
-    if made_now { created(data) } else { ok(data) }
+/// 201 if the entity was created by this request, 200 if it existed before.
+pub(crate) fn created_if<T>(is_new: bool, data: impl Into<T>) -> Result<T> {
+    if is_new { created(data) } else { ok(data) }
 }
 
-/// One page, with the place of the next in `x-next-cursor`.
+/// Returns one page, with the cursor of the next one in `x-next-cursor`.
 pub(crate) fn page<T: From<U>, U>(page: ResultPage<U>) -> Result<Vec<T>> {
     let next = page.next;
     Ok(ApiResponse { status: StatusCode::OK, next, data: page.items.into_iter().map(T::from).collect() })
@@ -66,7 +66,7 @@ impl<T: Serialize> IntoResponse for ApiResponse<T> {
         let mut response = Response::new(Body::from(bytes));
         *response.status_mut() = self.status;
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        // A cursor is base64, which is always a header's value.
+        // A cursor is base64, which is always a valid header value.
         let next = self.next.and_then(|cursor| HeaderValue::from_str(&cursor.encode()).ok());
         if let Some(next) = next {
             response.headers_mut().insert(NEXT_CURSOR, next);

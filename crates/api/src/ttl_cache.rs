@@ -1,6 +1,6 @@
-//! What was read a moment ago. Every request asks who its token is and which project is meant;
-//! both change rarely, so the answer of the last second is used again. A change made through this
-//! server is seen at once, one made through another server within that second.
+//! Caches reads for one second. Every request looks up its token and its project, and both change
+//! rarely. A change through this server is visible at once, a change through another server within that
+//! second.
 
 use std::{
     borrow::Borrow,
@@ -12,18 +12,18 @@ use std::{
 use parking_lot::Mutex;
 
 const TTL: Duration = Duration::from_secs(1);
-/// More than this many callers within a second, and what is known is dropped.
+/// If more callers than this appear within a second, the cache is cleared.
 const MAX_ENTRIES: usize = 10_000;
 
 pub(crate) struct TtlCache<K, V>(Mutex<Entries<K, V>>);
 
 struct Entries<K, V> {
     values: HashMap<K, (V, Instant)>,
-    /// Counts what was forgotten: a read that began before must not bring it back.
+    /// Incremented by every invalidation: a read that started before must not restore the old value.
     generation: u64,
 }
 
-/// A read that has begun. Its age counts from here, not from when its answer comes.
+/// A read in progress. The age of its result counts from its start.
 pub(crate) struct PendingRead {
     since: Instant,
     generation: u64,

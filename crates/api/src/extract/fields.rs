@@ -1,5 +1,5 @@
-//! A JSON object and nothing else. Serde's structs also read lists, field by field, which would
-//! let `["Task", "key"]` pass for an object.
+//! Deserialises JSON objects only. Serde's structs also accept arrays, so `["Task", "key"]` would pass
+//! for an object.
 
 use std::{collections::BTreeMap, fmt, marker::PhantomData};
 

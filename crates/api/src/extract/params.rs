@@ -1,4 +1,4 @@
-//! `a=1&b=2&b=3` for serde: each name once, with every value it was given.
+//! Deserialises `a=1&b=2&b=3`: each name once, with all its values.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-/// Names in the order they appear, each with its values.
+/// Returns the names in order of appearance, each with its values.
 pub(super) fn parse_params(text: &str) -> Result<Vec<(String, ParamValues)>, Invalid> {
     let mut all: Vec<(String, ParamValues)> = Vec::new();
     for pair in text.split('&').filter(|pair| !pair.is_empty()) {

@@ -1,4 +1,4 @@
-//! The API without a network: requests go straight into the router.
+//! The API without a network: requests go directly into the router.
 #![allow(dead_code, reason = "each story uses its part")]
 
 use axum::{
@@ -26,7 +26,7 @@ pub struct Server {
     pub graph: Graph,
     pub executor: Executor,
     pub app: App,
-    /// A token that may do everything, everywhere.
+    /// A token with all scopes that spans projects.
     pub admin: String,
     pub default_project: ProjectId,
 }
@@ -51,12 +51,12 @@ impl Server {
         Self::with_places(db, 1_024).await
     }
 
-    pub async fn with_places(db: &TestDb, places: usize) -> Self {
-        Self::with_models(db, places, Models::default()).await
+    pub async fn with_places(db: &TestDb, slots: usize) -> Self {
+        Self::with_models(db, slots, Models::default()).await
     }
 
-    /// A server whose agents can use these models. Nobody drives runs until [`Server::drive`].
-    pub async fn with_models(db: &TestDb, places: usize, models: Models) -> Self {
+    /// A server whose agents can use these models. Runs are driven only after [`Server::drive`].
+    pub async fn with_models(db: &TestDb, slots: usize, models: Models) -> Self {
         let graph = Graph::new(db.db.clone(), emergent_domain::time::Clock::system(), None);
         let default_project = graph.ensure_default_project().await.expect("a default project").id;
         graph.ensure_builtin_packs().await.expect("built-in packs");
@@ -71,12 +71,12 @@ impl Server {
             emergent_tools::builtin::tools().into_iter().chain(emergent_coordination::tools::tools());
         let tools = ToolPool::new(builtin.collect::<Vec<_>>()).with_remote(servers);
         let executor = Executor::new(graph.clone(), models, tools, Settings::default());
-        let app = App::with_request_limit(executor.clone(), secrets, places);
+        let app = App::with_request_limit(executor.clone(), secrets, slots);
         let router = emergent_api::router(app.clone());
         Self { router, graph, executor, app, admin, default_project }
     }
 
-    /// Drives runs until the answer is dropped.
+    /// Drives runs until the returned value is dropped.
     pub fn drive(&self) -> watch::Sender<bool> {
         let (stop, stopping) = watch::channel(false);
         let executor = self.executor.clone();
@@ -84,7 +84,7 @@ impl Server {
         stop
     }
 
-    /// Drives runs and walks workflows until the answer is dropped.
+    /// Drives runs and workflows until the returned value is dropped.
     pub fn dispatch(&self) -> watch::Sender<bool> {
         let (stop, stopping) = watch::channel(false);
         let (executor, dispatcher) = (self.executor.clone(), self.app.dispatcher.clone());
@@ -101,7 +101,7 @@ impl Server {
         Client { router: self.router.clone(), token: token.map(str::to_owned), project: None }
     }
 
-    /// A token with these scopes, bound to a project or not.
+    /// Creates a token with these scopes, bound to a project or not.
     pub async fn token(&self, scopes: &[Scope], project: Option<ProjectId>) -> String {
         let scopes = scopes.iter().copied().collect();
         self.graph.create_token("test", scopes, project, None).await.expect("a token").1
@@ -137,7 +137,7 @@ impl Client {
         Answer { status: parts.status, headers: parts.headers, body, text }
     }
 
-    /// The response itself, for streams.
+    /// Returns the response itself, for streams.
     pub async fn open(&self, request: Request<Body>) -> axum::response::Response {
         self.router.clone().oneshot(request).await.expect("the router always answers")
     }
@@ -171,7 +171,7 @@ impl Client {
         self.json(Method::PATCH, path, body).await
     }
 
-    /// Makes an object and returns its id.
+    /// Creates an object and returns its id.
     pub async fn object(&self, type_: &str, key: &str, properties: Value) -> String {
         let made = self
             .post("/api/graph/objects", json!({ "type": type_, "key": key, "properties": properties }))
@@ -179,7 +179,7 @@ impl Client {
         made.is(201)["id"].as_str().expect("an id").to_owned()
     }
 
-    /// Makes an agent that speaks the lines of the test, and returns its id.
+    /// Creates an agent that uses the scripted replies of the test, and returns its id.
     pub async fn agent(&self, name: &str, more: Value) -> String {
         let mut body = json!({ "name": name, "model": { "provider": "scripted", "name": "lines" } });
         for (field, value) in more.as_object().expect("fields") {
@@ -189,14 +189,14 @@ impl Client {
         made.is(201)["id"].as_str().expect("an id").to_owned()
     }
 
-    /// Starts an agent and returns the run's id.
+    /// Starts an agent and returns the id of the run.
     pub async fn trigger(&self, agent: &str, input: &str) -> String {
         let path = format!("/api/admin/agents/{agent}/trigger");
         let started = self.post(&path, json!({ "input": input })).await;
         started.is(202)["runId"].as_str().expect("an id").to_owned()
     }
 
-    /// Waits until a run has ended, and returns it at a glance.
+    /// Waits until a run has ended, and returns its detail.
     pub async fn ended(&self, run: &str) -> Value {
         for _ in 0..1_000 {
             let found = self.get(&format!("/api/admin/runs/{run}")).await;
@@ -213,7 +213,7 @@ impl Client {
         self.ended(&run).await
     }
 
-    /// Joins two objects and returns the edge's id.
+    /// Creates a relationship between two objects and returns its id.
     pub async fn edge(&self, type_: &str, from: &str, to: &str) -> String {
         let made =
             self.post("/api/graph/relationships", json!({ "type": type_, "fromId": from, "toId": to })).await;
@@ -232,13 +232,13 @@ impl Answer {
         &self.body["data"]
     }
 
-    /// Expects any answer that worked, streams included.
+    /// Expects any successful response, including streams.
     #[track_caller]
     pub fn found(&self) {
         assert!(self.status.is_success(), "{}", self.text);
     }
 
-    /// Expects a refusal in the envelope, and returns `error`.
+    /// Expects an error in the envelope, and returns `error`.
     #[track_caller]
     pub fn refused(&self, status: u16, code: &str) -> &Value {
         assert_eq!(self.status.as_u16(), status, "{}", self.text);
@@ -248,7 +248,7 @@ impl Answer {
         &self.body["error"]
     }
 
-    /// The first field that `details` name.
+    /// Returns the first field that `details` name.
     pub fn field(&self) -> &str {
         self.body["error"]["details"][0]["field"].as_str().unwrap_or_default()
     }

@@ -1,6 +1,6 @@
-//! The official conformance suite against `/mcp`, for both eras. The endpoint, its authentication
-//! and its limits are the product's; behind it stands a host of the suite's fixtures. The suite
-//! sends no token, so one is added on the way in.
+//! Runs the official conformance suite against `/mcp`, for both eras. The endpoint, its authentication
+//! and its limits are those of the product; the host behind it provides the fixtures of the suite. The
+//! suite sends no token, so one is added to each request.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -18,10 +18,10 @@ use common::Server;
 use emergent_testkit::TestDb;
 use fixtures::Fixtures;
 
-/// A server on a free port, for as long as the test runs.
+/// Starts a server on a free port for the duration of the test.
 async fn serve(db: &TestDb) -> String {
     let Server { router, app, admin, .. } = Server::start(db).await;
-    // The fixtures go in while nobody else holds the app.
+    // The fixtures are installed while nothing else shares the app.
     drop(router);
     let app = app.with_mcp_host(Arc::new(Fixtures::default()));
     let bearer: axum::http::HeaderValue = format!("Bearer {admin}").parse().expect("a header");
@@ -46,7 +46,7 @@ async fn passes(revision: &str) {
     let text =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{text}");
-    // One that ran nothing must not pass for one that passed.
+    // A suite that ran nothing must not pass.
     assert!(text.contains("scored scenarios passed"), "{text}");
 }
 

@@ -22,15 +22,15 @@ use crate::{
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ChangesQuery {
-    /// Changes after this `id:`; `0-0` is the beginning. Without it, changes from now on. The
-    /// header `Last-Event-ID` of a client that reconnects goes before it.
+    /// Only changes after this `id:`; `0-0` is the beginning. Without it, only changes from now on. The
+    /// header `Last-Event-ID` of a client that reconnects takes precedence.
     #[param(pattern = "^[0-9]{1,18}-[0-9]{1,18}$")]
     after: Option<String>,
 }
 
-/// Every committed change, as it happens. The first frame is `ready`, with the place the stream
-/// begins at; each change carries its place as `id:`, so a client that reconnects misses nothing
-/// and sees nothing twice.
+/// Streams all committed changes as they happen. The first frame is `ready`, with the position at which
+/// the stream starts. Each change has its position as `id:`, so a client that reconnects misses nothing
+/// and receives nothing twice.
 #[utoipa::path(
     get, path = "/api/graph/changes", tag = "graph", operation_id = "followChanges",
     params(ChangesQuery, ("Last-Event-ID" = Option<String>, Header, description = "The last `id:` seen.")),
@@ -54,10 +54,10 @@ pub(super) async fn follow(
 }
 
 fn last_seen(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
-    let wrong = || Invalid::new("Last-Event-ID", "is not a place in the feed");
+    let wrong = || Invalid::new("Last-Event-ID", "is not a position in the feed");
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let text = value.to_str().map_err(|_| wrong())?;
-    // Browsers send an empty one when they have seen none.
+    // Browsers send an empty header if they have received no event.
     if text.is_empty() {
         return Ok(None);
     }
@@ -71,7 +71,7 @@ fn frame(change: graph::Result<emergent_domain::change::Change>) -> Event {
             let id = change.position.to_string();
             sse::frame(Some(id), &ChangeView::from(change))
         }
-        // The stream ends here; a client that reconnects goes on after the last id it has.
+        // The stream closes here; a client that reconnects continues after the last id it received.
         Err(failure) => {
             sse::frame(None, &json!({ "type": "error", "error": ApiError::from(failure).into_body() }))
         }

@@ -1,4 +1,5 @@
-//! Whole graphs in and out, as NDJSON and as streams: a file of any length takes the same memory.
+//! Imports and exports whole graphs as streams of NDJSON: the memory use does not depend on the length
+//! of the file.
 
 use axum::{
     body::{Body, Bytes},
@@ -26,10 +27,10 @@ const NDJSON: &str = "application/x-ndjson";
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum OnLineError {
-    /// A batch with a wrong line is not written, and no later one.
+    /// A batch with an invalid line is not written, and no later one.
     #[default]
     Stop,
-    /// Wrong lines are told and left out.
+    /// Invalid lines are reported and skipped.
     Skip,
 }
 
@@ -37,15 +38,15 @@ pub(super) enum OnLineError {
 #[into_params(parameter_in = Query)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ImportQuery {
-    /// What wrong lines do: `stop` the import, which is usual, or be left out with `skip`.
+    /// What happens at invalid lines: `stop` the import (the default), or `skip` the line.
     #[serde(default)]
     #[param(value_type = Option<OnLineError>, inline)]
     on_error: OnLineError,
 }
 
-/// Imports NDJSON as it arrives, and tells how far it is as NDJSON: a line per batch, the last
-/// with `done`. Objects are found again by type and key, so importing again goes on from what is
-/// there.
+/// Imports NDJSON as it arrives, and reports the progress as NDJSON: one line per batch, the last one
+/// with `done`. Objects are identified by type and key, so you can repeat an import: it updates what is
+/// already there.
 #[utoipa::path(
     post, path = "/api/graph/import", tag = "graph", operation_id = "importGraph", params(ImportQuery),
     request_body(
@@ -53,7 +54,7 @@ pub(super) struct ImportQuery {
         description = "`{\"kind\":\"object\",\"type\":…,\"key\":…,\"properties\":…}` and \
                        `{\"kind\":\"relationship\",\"type\":…,\"from\":{\"type\":…,\"key\":…},\"to\":{\"id\":…}}`",
     ),
-    responses((status = 200, description = "A line per batch", body = ImportView, content_type = "application/x-ndjson")),
+    responses((status = 200, description = "One line per batch", body = ImportView, content_type = "application/x-ndjson")),
 )]
 pub(super) async fn import(
     State(app): State<App>,
@@ -73,13 +74,13 @@ pub(super) async fn import(
     };
     let input = request.into_body().into_data_stream();
     let progress = app.graph.import(actor, input, ImportOptions { on_error });
-    Ok(stream(progress.map(|told| progress_line(told).map(Bytes::from))))
+    Ok(stream(progress.map(|progress| progress_line(progress).map(Bytes::from))))
 }
 
-/// The project's living objects, then its relationships, as NDJSON that an import reads.
+/// Exports the project's live objects and then its relationships as NDJSON, which an import accepts.
 #[utoipa::path(
     get, path = "/api/graph/export", tag = "graph", operation_id = "exportGraph",
-    responses((status = 200, description = "A line for each", body = String, content_type = "application/x-ndjson")),
+    responses((status = 200, description = "One line per object and relationship", body = String, content_type = "application/x-ndjson")),
 )]
 pub(super) async fn export(
     State(app): State<App>,
@@ -88,14 +89,14 @@ pub(super) async fn export(
     Ok(stream(app.graph.export(project)))
 }
 
-/// An import that failed half way says so in its last line: its status is long gone.
-fn progress_line(told: graph::Result<ImportProgress>) -> graph::Result<Vec<u8>> {
+/// An import that fails half way reports it in its last line, because the status has already been sent.
+fn progress_line(progress: graph::Result<ImportProgress>) -> graph::Result<Vec<u8>> {
     #[derive(Serialize)]
     struct Failed {
         done: bool,
         error: crate::error::FailureBody,
     }
-    let text = match told {
+    let text = match progress {
         Ok(progress) => serde_json::to_vec(&ImportView::from(progress)),
         Err(failure) => {
             serde_json::to_vec(&Failed { done: true, error: ApiError::from(failure).into_body() })
@@ -107,7 +108,8 @@ fn progress_line(told: graph::Result<ImportProgress>) -> graph::Result<Vec<u8>> 
 }
 
 fn stream(lines: impl Stream<Item = graph::Result<Bytes>> + Send + 'static) -> Response {
-    // An error here breaks the connection off, so that half an export is not taken for a whole one.
+    // An error here breaks the connection off, so that an incomplete export is not mistaken for a complete
+    // one.
     let lines =
         lines.map(|line| line.inspect_err(|failure| tracing::error!(cause = %failure, "a stream broke off")));
     let mut response = Response::new(Body::from_stream(lines));

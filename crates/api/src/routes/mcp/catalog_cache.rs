@@ -1,6 +1,6 @@
-//! What was offered a moment ago, to be offered again: lists are written out once a second, not
-//! once a request. A server of others that does not answer must not hold up what has nothing to do
-//! with it, so nobody waits long for a list that is being read anew.
+//! Caches catalogs: lists are serialised once a second, not once per request. An external server that
+//! does not respond must not delay unrelated tools, so a request waits only briefly for a list that is
+//! being refreshed.
 
 use std::{
     collections::HashMap,
@@ -19,10 +19,10 @@ use super::{
 };
 
 pub(super) const TTL: Duration = Duration::from_secs(1);
-/// How long to wait for a newer list when there is an old one, and when there is none.
+/// How long a request waits for a newer list if there is an old one, and if there is none.
 const REFRESH_WAIT: Duration = Duration::from_millis(200);
 const FIRST_WAIT: Duration = Duration::from_secs(2);
-/// More kinds of tokens than this, and what is known is dropped.
+/// If there are more kinds of tokens than this, the cache is cleared.
 const MAX_ENTRIES: usize = 1_000;
 
 type Key = (ProjectId, ScopeSet);
@@ -57,7 +57,8 @@ impl CatalogCache {
             None => None,
         };
         let (shelf, reader) = (self.clone(), who.clone());
-        // A task of its own: what takes longer than this request waits is there for the next.
+        // The refresh runs in its own task: if it takes longer than this request waits, the next request gets
+        // its result.
         let reading = tokio::spawn(async move { shelf.refresh(key, &reader).await });
         let patience = if old.is_some() { REFRESH_WAIT } else { FIRST_WAIT };
         match (tokio::time::timeout(patience, reading).await, old) {
@@ -73,7 +74,7 @@ impl CatalogCache {
         let since = Instant::now();
         let _over = RefreshGuard { entries: &self.entries, key };
         let read = Catalog::load(&self.executor, who, ToolSelection::All).await.map(Arc::new);
-        // One that failed is tried again; the old one stays for those who ask meanwhile.
+        // A failed refresh is repeated; until then the old catalog is used.
         if let Ok(offering) = &read {
             let mut all = self.entries.lock();
             if all.len() >= MAX_ENTRIES {
@@ -85,7 +86,7 @@ impl CatalogCache {
     }
 }
 
-/// However a reading ends, by a panic too, the next one may begin.
+/// Allows the next refresh however this one ends, also after a panic.
 struct RefreshGuard<'a> {
     entries: &'a Mutex<HashMap<Key, CachedCatalog>>,
     key: Key,

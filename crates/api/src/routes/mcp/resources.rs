@@ -1,4 +1,4 @@
-//! What can be read: the schema and the objects as resources, and the products' prompts.
+//! Resources: the schema and the objects of the project. Also the prompts of its products.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +34,8 @@ pub(super) async fn list(
     }
     let page =
         Page::new(Some(Page::MAX as i64), cursor).map_err(|wrong| Fault::invalid(wrong.to_string()))?;
-    let found = executor.graph().list_objects(who.project, ObjectFilter::default(), page).await;
-    let found = found.map_err(Fault::internal)?;
+    let prompt = executor.graph().list_objects(who.project, ObjectFilter::default(), page).await;
+    let prompt = prompt.map_err(Fault::internal)?;
     let mut resources = Vec::new();
     if cursor.is_none() {
         resources.push(json!({
@@ -43,9 +43,9 @@ pub(super) async fn list(
             "description": "The types of entities and relationships of this project.",
         }));
     }
-    resources.extend(found.items.iter().map(resource_json));
+    resources.extend(prompt.items.iter().map(resource_json));
     let mut result = json!({ "resources": resources });
-    if let Some(next) = found.next {
+    if let Some(next) = prompt.next {
         result["nextCursor"] = next.encode().into();
     }
     JsonFields::from_object(&result)
@@ -64,7 +64,7 @@ pub(super) fn templates(who: &McpCaller) -> Result<JsonFields, Fault> {
     if who.has_scope(Scope::GraphRead) {
         let template = |uri: &str, name: &str, about: &str| json!({ "uriTemplate": uri, "name": name, "description": about, "mimeType": JSON });
         templates = vec![
-            template(TYPE_TEMPLATE, "type", "What a type of entity or relationship looks like."),
+            template(TYPE_TEMPLATE, "type", "The definition of a type of entity or relationship."),
             template(ID_TEMPLATE, "object", "An entity by its id, with its properties."),
             template(KEY_TEMPLATE, "object-by-key", "An entity by its type and key."),
         ];
@@ -89,10 +89,10 @@ pub(super) async fn read(executor: &Executor, who: &McpCaller, uri: &str) -> Res
     JsonFields::from_object(&json!({ "contents": [content] }))
 }
 
-/// The tools read the same things for agents; a resource is one of their answers.
+/// Tools provide the same data to agents; a resource is the output of one of them.
 async fn call_read_tool(executor: &Executor, who: &McpCaller, tool: &str, input: Value) -> Option<Value> {
-    let known = executor.tools().project_tools(who.project).await;
-    let tool = known.iter().find(|one| one.info().server.is_none() && one.info().name == tool)?;
+    let types_output = executor.tools().project_tools(who.project).await;
+    let tool = types_output.iter().find(|one| one.info().server.is_none() && one.info().name == tool)?;
     let context = ToolContext { graph: executor.graph().clone(), project: who.project, run: None };
     match executor.settings().guard.call(tool.as_ref(), &context, input).await {
         GuardedOutput::Answer(answer) => Some(answer),
@@ -100,20 +100,21 @@ async fn call_read_tool(executor: &Executor, who: &McpCaller, tool: &str, input:
     }
 }
 
-/// The names of the project's types; those of relationships come after those of objects.
+/// Returns the names of the project's types, first those of objects, then those of relationships.
 pub(super) async fn types(
     executor: &Executor,
     who: &McpCaller,
     only_objects: bool,
 ) -> Result<Vec<String>, Fault> {
-    let known = call_read_tool(executor, who, "schema_list_types", json!({})).await;
-    let known = known.ok_or_else(|| Fault::internal("the types of a project could not be read"))?;
+    let types_output = call_read_tool(executor, who, "schema_list_types", json!({})).await;
+    let types_output =
+        types_output.ok_or_else(|| Fault::internal("could not load the types of the project"))?;
     let lists: &[&str] = if only_objects { &["objectTypes"] } else { &["objectTypes", "relationshipTypes"] };
-    let all = lists.iter().flat_map(|list| known[*list].as_array().into_iter().flatten());
+    let all = lists.iter().flat_map(|list| types_output[*list].as_array().into_iter().flatten());
     Ok(all.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect())
 }
 
-/// A part of a URI as it is meant; `None` when it is no text.
+/// Decodes a part of a URI; `None` if it is not valid text.
 fn percent_decode(part: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.bytes();
@@ -128,8 +129,8 @@ fn percent_decode(part: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The prompts of installed products. Two products may have one of the same name: each is then
-/// called by its product as well.
+/// Returns the prompts of installed products. If two products have a prompt of the same name, each is
+/// also prefixed with its product.
 async fn project_prompts(executor: &Executor, who: &McpCaller) -> Result<Vec<(String, Prompt)>, Fault> {
     let project = who.project;
     let all =
@@ -165,11 +166,11 @@ pub(super) async fn prompts(executor: &Executor, who: &McpCaller) -> Result<Json
     JsonFields::from_object(&json!({ "prompts": listed.collect::<Vec<_>>() }))
 }
 
-/// A prompt by the name it is listed with.
+/// Returns the prompt with the name under which it is listed.
 pub(super) async fn prompt_named(executor: &Executor, who: &McpCaller, name: &str) -> Result<Prompt, Fault> {
     let all = project_prompts(executor, who).await?;
-    let found = all.into_iter().find(|(listed, _)| listed == name).map(|(_, prompt)| prompt);
-    found.ok_or_else(|| Fault::invalid(format!("there is no prompt `{name}`")))
+    let prompt = all.into_iter().find(|(listed, _)| listed == name).map(|(_, prompt)| prompt);
+    prompt.ok_or_else(|| Fault::invalid(format!("there is no prompt `{name}`")))
 }
 
 pub(super) async fn prompt(executor: &Executor, call: &HostCall<McpCaller>) -> Result<CallOutcome, Fault> {
@@ -178,7 +179,7 @@ pub(super) async fn prompt(executor: &Executor, call: &HostCall<McpCaller>) -> R
     let given: BTreeMap<String, String> = match &call.arguments {
         Value::Null => BTreeMap::new(),
         given => serde_json::from_value(given.clone())
-            .map_err(|_| Fault::invalid("the arguments of a prompt are texts"))?,
+            .map_err(|_| Fault::invalid("the arguments of a prompt must be strings"))?,
     };
     let messages = prompt.render(&given).map_err(|wrong| Fault::invalid(wrong.to_string()))?;
     let said = |message: &PromptMessage| json!({ "role": message.role, "content": { "type": "text", "text": message.content } });

@@ -22,7 +22,7 @@ pub(super) struct HealthView {
 
 const FINE: HealthView = HealthView { status: "ok", version: env!("CARGO_PKG_VERSION") };
 
-/// Whether the process runs.
+/// Reports whether the process is running.
 #[utoipa::path(
     get, path = "/health", tag = "server", operation_id = "health",
     responses((status = 200, description = "It does", body = Envelope<HealthView>)),
@@ -31,7 +31,7 @@ pub(super) async fn health() -> Result<HealthView> {
     ok(FINE)
 }
 
-/// Whether requests can be answered: the database is reached and set up.
+/// Reports whether the server can handle requests: the database is reachable and migrated.
 #[utoipa::path(
     get, path = "/ready", tag = "server", operation_id = "ready",
     responses((status = 200, description = "They can", body = Envelope<HealthView>)),
@@ -47,7 +47,7 @@ pub(super) async fn ready(State(app): State<App>) -> Result<HealthView> {
     }
 }
 
-/// Figures for Prometheus.
+/// Returns metrics in the Prometheus format.
 #[utoipa::path(
     get, path = "/metrics", tag = "server", operation_id = "metrics",
     responses((status = 200, description = "Prometheus text", body = String, content_type = "text/plain")),

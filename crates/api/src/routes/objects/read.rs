@@ -22,25 +22,25 @@ use crate::{
     },
 };
 
-/// Which objects, and which page of them.
+/// The filter and page of a list of objects.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ObjectListQuery {
-    /// Any of these types.
+    /// Only objects of one of these types.
     #[serde(default, rename = "type")]
     types: Vec<String>,
-    /// All of these labels.
+    /// Only objects with all of these labels.
     #[serde(default, rename = "label")]
     labels: Vec<String>,
     status: Option<String>,
     key: Option<String>,
-    /// Conditions on properties, as the JSON of `filters` in a search.
+    /// Conditions on properties, in the JSON format of `filters` in a search.
     filters: Option<String>,
-    /// How many at most, 50 when not said.
+    /// The maximum number of results; the default is 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
-    /// Where to go on: the `x-next-cursor` of the page before.
+    /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
 }
 
@@ -60,7 +60,7 @@ impl ObjectListQuery {
     }
 }
 
-/// The project's objects, newest first.
+/// Lists the project's objects, newest first.
 #[utoipa::path(
     get, path = "/api/graph/objects", tag = "objects", operation_id = "listObjects",
     params(ObjectListQuery),
@@ -75,7 +75,7 @@ pub(super) async fn list(
     page(app.graph.list_objects(project, filter, wanted).await?)
 }
 
-/// One object.
+/// Returns one object.
 #[utoipa::path(
     get, path = "/api/graph/objects/{id}", tag = "objects", operation_id = "getObject",
     params(("id" = Uuid, Path)),
@@ -89,7 +89,7 @@ pub(super) async fn get(
     ok(app.graph.object_with_sources(project, id).await?)
 }
 
-/// Every version of an object, newest first, also of a deleted one.
+/// Lists all versions of an object, newest first, also of a deleted one.
 #[utoipa::path(
     get, path = "/api/graph/objects/{id}/history", tag = "objects", operation_id = "getObjectHistory",
     params(("id" = Uuid, Path), Paging),
@@ -111,17 +111,17 @@ pub(super) struct EdgeListQuery {
     #[serde(default)]
     #[param(value_type = Option<DirectionView>, inline)]
     direction: Direction,
-    /// Any of these types.
+    /// Only relationships of one of these types.
     #[serde(default, rename = "type")]
     types: Vec<String>,
-    /// How many at most, 50 when not said.
+    /// The maximum number of results; the default is 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
-    /// Where to go on: the `x-next-cursor` of the page before.
+    /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
 }
 
-/// The relationships at an object, newest first.
+/// Lists the relationships of an object, newest first.
 #[utoipa::path(
     get, path = "/api/graph/objects/{id}/edges", tag = "objects", operation_id = "listObjectEdges",
     params(("id" = Uuid, Path), EdgeListQuery),
@@ -141,19 +141,19 @@ pub(super) async fn edges(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SimilarQuery {
-    /// Any of these types.
+    /// Only objects of one of these types.
     #[serde(default, rename = "type")]
     types: Vec<String>,
-    /// All of these labels.
+    /// Only objects with all of these labels.
     #[serde(default, rename = "label")]
     labels: Vec<String>,
     status: Option<String>,
-    /// How many at most, 10 when not said.
+    /// The maximum number of results; the default is 10.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
 }
 
-/// The objects whose vectors are nearest to this one's.
+/// Finds the objects whose vectors are nearest to the vector of this one.
 #[utoipa::path(
     get, path = "/api/graph/objects/{id}/similar", tag = "objects", operation_id = "listSimilarObjects",
     params(("id" = Uuid, Path), SimilarQuery),

@@ -10,7 +10,7 @@ use crate::{
     views::project::ProjectView,
 };
 
-/// The projects this token may see, newest first.
+/// Lists the projects that this token can access, newest first.
 #[utoipa::path(
     get, path = "/api/projects", tag = "projects", operation_id = "listProjects", params(Paging),
     responses((status = 200, description = "A page of projects", body = Envelope<Vec<ProjectView>>)),
@@ -27,7 +27,7 @@ pub(super) async fn list(
     }
 }
 
-/// One project.
+/// Returns one project.
 #[utoipa::path(
     get, path = "/api/projects/{id}", tag = "projects", operation_id = "getProject",
     params(("id" = Uuid, Path)),

@@ -27,17 +27,18 @@ use crate::{
 pub(super) struct MessageListQuery {
     #[param(value_type = Option<RoleView>, inline)]
     role: Option<MessageRole>,
-    /// Only of this step.
+    /// Only messages of this step.
     #[param(minimum = 0)]
     step: Option<i64>,
-    /// How many at most, 50 when not said.
+    /// The maximum number of results; the default is 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
-    /// Where to go on: the `x-next-cursor` of the page before.
+    /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
 }
 
-/// What was said in a run, the oldest first. Calls are only named; `tool-calls` has them whole.
+/// Lists the messages of a run, oldest first. Tool calls are only referenced; `tool-calls` has their
+/// inputs and outputs.
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs/{runId}/messages", tag = "runs",
     operation_id = "listRunMessages",
@@ -63,18 +64,18 @@ pub(super) async fn messages(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ToolCallListQuery {
-    /// Only of this tool.
+    /// Only calls of this tool.
     tool_name: Option<String>,
     #[param(value_type = Option<CallStatusView>, inline)]
     status: Option<CallStatusView>,
-    /// How many at most, 50 when not said.
+    /// The maximum number of results; the default is 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
-    /// Where to go on: the `x-next-cursor` of the page before.
+    /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
 }
 
-/// The tool calls of a run, whole, the oldest first.
+/// Lists the tool calls of a run with their inputs and outputs, oldest first.
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs/{runId}/tool-calls", tag = "runs",
     operation_id = "listRunToolCalls",
@@ -101,7 +102,7 @@ pub(super) async fn tool_calls(
     })
 }
 
-/// One tool call, with what it was given and what it gave.
+/// Returns one tool call with its input and output.
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs/{runId}/tool-calls/{toolCallId}", tag = "runs",
     operation_id = "getRunToolCall",
