@@ -148,9 +148,9 @@ impl FromRequestParts<App> for AsActor {
 impl App {
     /// Returns the valid token with this secret.
     async fn token(&self, secret: &str) -> Result<Option<Arc<Token>>, ApiError> {
-        let known = self.tokens.get(secret).filter(|token| token.is_valid(self.graph.clock().now()));
-        if known.is_some() {
-            return Ok(known);
+        let cached = self.tokens.get(secret).filter(|token| token.is_valid(self.graph.clock().now()));
+        if cached.is_some() {
+            return Ok(cached);
         }
         let reading = self.tokens.start_read();
         let Some(token) = self.graph.authenticate(secret).await?.map(Arc::new) else { return Ok(None) };
@@ -160,15 +160,15 @@ impl App {
 
     /// Returns the project with this id or name.
     pub(crate) async fn project(&self, named: &str) -> Result<ProjectId, ApiError> {
-        if let Some(known) = self.projects.get(named) {
-            return Ok(known);
+        if let Some(cached) = self.projects.get(named) {
+            return Ok(cached);
         }
         let reading = self.projects.start_read();
-        let found = match self.graph.find_project(named).await {
+        let project = match self.graph.find_project(named).await {
             Err(emergent_graph::Error::NotFound { .. }) => return Err(ApiError::unknown_project(named)),
-            found => found?.id,
+            project => project?.id,
         };
-        self.projects.insert(named.to_owned(), found, reading);
-        Ok(found)
+        self.projects.insert(named.to_owned(), project, reading);
+        Ok(project)
     }
 }

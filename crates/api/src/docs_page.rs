@@ -48,16 +48,16 @@ impl Page<'_> {
 
     /// Returns the operations of a tag: path, method, operation.
     fn operations(&self, tag: &str) -> Vec<(String, String, Value)> {
-        let mut found = Vec::new();
+        let mut operations = Vec::new();
         for (path, item) in self.document["paths"].as_object().into_iter().flatten() {
             for method in ["get", "post", "put", "patch", "delete"] {
                 let operation = &item[method];
                 if operation["tags"].as_array().is_some_and(|tags| tags.iter().any(|one| one == tag)) {
-                    found.push((path.clone(), method.to_owned(), operation.clone()));
+                    operations.push((path.clone(), method.to_owned(), operation.clone()));
                 }
             }
         }
-        found
+        operations
     }
 
     fn contents(&mut self, tag: &str) -> std::fmt::Result {

@@ -30,8 +30,8 @@ pub(crate) enum Audience {
 }
 
 impl RequestContext {
-    pub(crate) fn new(place: OwnedSemaphorePermit) -> Self {
-        Self(Arc::new(Inner { permit: Some(place), audience: Mutex::default() }))
+    pub(crate) fn new(permit: OwnedSemaphorePermit) -> Self {
+        Self(Arc::new(Inner { permit: Some(permit), audience: Mutex::default() }))
     }
 
     pub(crate) fn set_audience(&self, project: Option<ProjectId>) {

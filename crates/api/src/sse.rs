@@ -63,12 +63,12 @@ pub(crate) fn stream(
     caller: &Caller,
     frames: impl Stream<Item = Event> + Send + 'static,
 ) -> Response {
-    let place = match app.streams.acquire() {
-        Ok(place) => place,
+    let permit = match app.streams.acquire() {
+        Ok(permit) => permit,
         Err(full) => return full.into_response(),
     };
     let end = select(Box::pin(app.closed()), Box::pin(caller.token_ended(app)));
-    let frames = with_guard(frames.map(Ok::<_, Infallible>).take_until(end), place);
+    let frames = with_guard(frames.map(Ok::<_, Infallible>).take_until(end), permit);
     let mut response = Sse::new(frames).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
     // Proxies that buffer would delay events.
     let unbuffered = HeaderName::from_static("x-accel-buffering");

@@ -23,8 +23,8 @@ impl StreamLimit {
 
     /// Returns a permit for one more stream, or the error that names the limit.
     pub(crate) fn acquire(&self) -> Result<StreamPermit, ApiError> {
-        let place = Arc::clone(&self.permits).try_acquire_owned();
-        place.map(StreamPermit).map_err(|_| ApiError::too_many_streams(self.max))
+        let permit = Arc::clone(&self.permits).try_acquire_owned();
+        permit.map(StreamPermit).map_err(|_| ApiError::too_many_streams(self.max))
     }
 
     pub(crate) fn open_count(&self) -> usize {

@@ -41,8 +41,8 @@ impl<K: Eq + Hash, V: Clone> TtlCache<K, V> {
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
     {
-        let known = self.0.lock();
-        let (value, read) = known.values.get(key)?;
+        let entries = self.0.lock();
+        let (value, read) = entries.values.get(key)?;
         (read.elapsed() < TTL).then(|| value.clone())
     }
 
@@ -51,23 +51,23 @@ impl<K: Eq + Hash, V: Clone> TtlCache<K, V> {
     }
 
     pub(crate) fn insert(&self, key: K, value: V, reading: PendingRead) {
-        let mut known = self.0.lock();
-        if known.generation != reading.generation {
+        let mut entries = self.0.lock();
+        if entries.generation != reading.generation {
             return;
         }
-        if known.values.len() >= MAX_ENTRIES {
-            known.values.retain(|_, (_, read)| read.elapsed() < TTL);
+        if entries.values.len() >= MAX_ENTRIES {
+            entries.values.retain(|_, (_, read)| read.elapsed() < TTL);
         }
-        if known.values.len() >= MAX_ENTRIES {
-            known.values.clear();
+        if entries.values.len() >= MAX_ENTRIES {
+            entries.values.clear();
         }
-        known.values.insert(key, (value, reading.since));
+        entries.values.insert(key, (value, reading.since));
     }
 
     pub(crate) fn clear(&self) {
-        let mut known = self.0.lock();
-        known.values.clear();
-        known.generation += 1;
+        let mut entries = self.0.lock();
+        entries.values.clear();
+        entries.generation += 1;
     }
 }
 

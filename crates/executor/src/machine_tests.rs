@@ -123,8 +123,8 @@ fn a_limit_that_was_reached_before_the_budget_stays_the_reason() {
 #[test]
 fn an_answer_that_the_budget_cut_is_a_failure_with_its_text() {
     let mut machine = Machine::new(None, 0);
-    let said = AnswerView { text: "half of a", calls: vec![], stop: &StopReason::MaxTokens };
-    machine.on_answer(&said);
+    let answer_view = AnswerView { text: "half of a", calls: vec![], stop: &StopReason::MaxTokens };
+    machine.on_answer(&answer_view);
     let NextAction::End { end, .. } = machine.on_truncated_answer() else { panic!() };
     assert_eq!((end.reason(), end.summary()), (Some(Reason::Budget), "half of a"));
 }
@@ -228,8 +228,8 @@ proptest! {
                                 id: ToolCallId::new(), name: n.to_string(), input: json!({ "n": n % 3 }), provider: None,
                             }).collect();
                             let text = if *text { "text" } else { "" };
-                            let said = AnswerView { text, calls: calls.iter().collect(), stop: &StopReason::End };
-                            let next = machine.on_answer(&said);
+                            let answer_view = AnswerView { text, calls: calls.iter().collect(), stop: &StopReason::End };
+                            let next = machine.on_answer(&answer_view);
                             // Every call has a decision, in order.
                             let verdicts = match &next {
                                 NextAction::CallTools(verdicts) => verdicts.clone(),
@@ -272,8 +272,8 @@ proptest! {
         let mut whole = Machine::new(max_steps, 0);
         let mut history = Vec::new();
         for answer in &answers {
-            let said = AnswerView { text: "", calls: answer.iter().collect(), stop: &StopReason::ToolCalls };
-            if !matches!(whole.on_answer(&said), NextAction::CallTools(_)) || !matches!(whole.on_tool_results(), NextAction::CallModel { tools: true }) {
+            let answer_view = AnswerView { text: "", calls: answer.iter().collect(), stop: &StopReason::ToolCalls };
+            if !matches!(whole.on_answer(&answer_view), NextAction::CallTools(_)) || !matches!(whole.on_tool_results(), NextAction::CallModel { tools: true }) {
                 break;
             }
             history.push(answer);
@@ -293,9 +293,9 @@ proptest! {
         prop_assert_eq!(again.next_action(), next);
         // The remaining answers lead to the end, past the warning or a limit.
         for answer in &answers[cut..] {
-            let said = AnswerView { text: "", calls: answer.iter().collect(), stop: &StopReason::ToolCalls };
-            let next = first.on_answer(&said);
-            prop_assert_eq!(again.on_answer(&said), next.clone());
+            let answer_view = AnswerView { text: "", calls: answer.iter().collect(), stop: &StopReason::ToolCalls };
+            let next = first.on_answer(&answer_view);
+            prop_assert_eq!(again.on_answer(&answer_view), next.clone());
             if matches!(next, NextAction::End { .. }) {
                 break;
             }

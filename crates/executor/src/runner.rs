@@ -186,13 +186,13 @@ impl Runner {
     async fn reconcile(&self, unknown: &mut HashMap<RunId, Instant>) {
         let before: HashSet<RunId> = self.executor.driven().lock().keys().copied().collect();
         let owner = Arc::clone(&self.runner.owner);
-        let looked = self.executor.db().read(move |tx| {
+        let owned_and_lost = self.executor.db().read(move |tx| {
             let owned = claim::list_owned(tx, &owner)?;
             let gone: Vec<RunId> = before.difference(&owned).copied().collect();
             Ok((owned, claim::list_lost(tx, &owner, &gone)?))
         });
-        let (owned, lost) = match looked.await {
-            Ok(looked) => looked,
+        let (owned, lost) = match owned_and_lost.await {
+            Ok(owned_and_lost) => owned_and_lost,
             Err(error) => {
                 let error: emergent_store::Error = error;
                 warn!(error = %error, "could not reconcile the owned runs");

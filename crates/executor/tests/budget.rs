@@ -48,8 +48,8 @@ fn counting(say: ScriptedReply, input: u64, output: u64) -> ScriptedReply {
 
 both_engines! {
     async fn a_run_whose_workflow_may_spend_no_more_sums_up_and_fails(db: TestDb) {
-        let lines = [counting(look(1), 3_000, 500), counting(look(2), 4_000, 900), says("TwoServers of three.")];
-        let harness = Harness::open(&db, ScriptedModel::new(lines)).await;
+        let script = [counting(look(1), 3_000, 500), counting(look(2), 4_000, 900), says("Two of three.")];
+        let harness = Harness::open(&db, ScriptedModel::new(script)).await;
         let worker = harness.agent(brief(with_tools("worker", &["entities_query"]), 2_000)).await;
         let flow = workflow(&harness, tokens(13_800)).await;
         let task = object(&harness, "SpecTask").await;
@@ -57,10 +57,10 @@ both_engines! {
         let run = dispatched(&harness, &worker, workflow_link, 0).await.unwrap();
         let run = harness.ended(run.id).await;
         assert_ended(&run, RunStatus::Failed, Some(Reason::Budget));
-        assert_eq!(run.summary.as_deref(), Some("TwoServers of three."));
+        assert_eq!(run.summary.as_deref(), Some("Two of three."));
         assert_eq!(run.error.as_deref(), Some("the workflow's budget (13800 tokens) does not allow another model call"));
-        let asked = harness.model.requests().pop().unwrap();
-        assert!(asked.tools.is_empty() && asked.last_text().starts_with("CRITICAL - BUDGET REACHED"));
+        let request = harness.model.requests().pop().unwrap();
+        assert!(request.tools.is_empty() && request.last_text().starts_with("CRITICAL - BUDGET REACHED"));
         let books = check_books(&db, harness.project, flow, "").await;
         assert_eq!(books.spent.tokens, 3_500 + 4_900 + 110);
         assert_eq!(books.unpriced, 3, "nobody knows what a scripted model costs");
@@ -70,8 +70,8 @@ both_engines! {
     }
 
     async fn a_run_that_may_not_even_sum_up_says_what_it_did(db: TestDb) {
-        let lines = [counting(look(1), 5_000, 900)];
-        let harness = Harness::open(&db, ScriptedModel::new(lines)).await;
+        let script = [counting(look(1), 5_000, 900)];
+        let harness = Harness::open(&db, ScriptedModel::new(script)).await;
         let worker = harness.agent(with_tools("worker", &["entities_query"])).await;
         let flow = workflow(&harness, tokens(6_000)).await;
         let run = dispatched(&harness, &worker, WorkflowLink { workflow: Some(flow), ..WorkflowLink::default() }, 0).await.unwrap();
@@ -107,8 +107,8 @@ both_engines! {
         let flow = workflow(&server.harness, tokens(500)).await;
         let run = dispatched(&server.harness, &worker, WorkflowLink { workflow: Some(flow), ..WorkflowLink::default() }, 0).await.unwrap();
         until("it is asked to sum up", async || server.harness.model.open() == 1).await;
-        let asked = server.harness.model.requests().remove(0);
-        assert!(asked.last_text().starts_with("CRITICAL - BUDGET REACHED"), "{}", asked.last_text());
+        let request = server.harness.model.requests().remove(0);
+        assert!(request.last_text().starts_with("CRITICAL - BUDGET REACHED"), "{}", request.last_text());
         server.kill(&db, Duration::ZERO).await;
         let harness = Harness::open(&db, ScriptedModel::new([says("Nothing yet.")])).await;
         let run = harness.ended(run.id).await;
@@ -133,8 +133,8 @@ both_engines! {
     }
 
     async fn a_day_ends_for_an_agent_and_for_its_project(db: TestDb) {
-        let lines = (0..4).map(|_| says("Done."));
-        let harness = Harness::open(&db, ScriptedModel::new(lines)).await;
+        let script = (0..4).map(|_| says("Done."));
+        let harness = Harness::open(&db, ScriptedModel::new(script)).await;
         let small = harness.agent(brief(agent("small"), 100)).await;
         let other = harness.agent(brief(agent("other"), 100)).await;
         limit_day(&db, harness.project, Some("small"), tokens(250)).await;
@@ -172,8 +172,8 @@ both_engines! {
     }
 
     async fn a_limit_that_is_set_while_a_run_is_under_way_counts_for_it(db: TestDb) {
-        let lines = [look(1).with_delay(Duration::from_millis(2_300)), says("Too much."), says("Too much.")];
-        let harness = Harness::open(&db, ScriptedModel::new(lines)).await;
+        let script = [look(1).with_delay(Duration::from_millis(2_300)), says("Too much."), says("Too much.")];
+        let harness = Harness::open(&db, ScriptedModel::new(script)).await;
         let worker = harness.agent(with_tools("worker", &["entities_query"])).await;
         let run = harness.start(&worker, "Go.").await;
         until("it is asked", async || harness.model.open() == 1).await;
@@ -184,8 +184,8 @@ both_engines! {
     }
 
     async fn a_call_waits_for_others_that_hold_what_it_needs(db: TestDb) {
-        let lines = (0..6).map(|_| says("Done.").with_delay(Duration::from_millis(60)));
-        let harness = Harness::open(&db, ScriptedModel::new(lines)).await;
+        let script = (0..6).map(|_| says("Done.").with_delay(Duration::from_millis(60)));
+        let harness = Harness::open(&db, ScriptedModel::new(script)).await;
         let worker = harness.agent(brief(agent("worker"), 1_000)).await;
         // The budget allows one reservation at a time, and the real cost of all calls.
         let flow = workflow(&harness, tokens(1_700)).await;
@@ -239,8 +239,8 @@ both_engines! {
 
     async fn a_question_outside_a_run_is_counted_for_its_task(db: TestDb) {
         let refused = emergent_llm::Error::BadRequest { model: "m".into(), status: 400, message: "no".into() };
-        let lines = [says("worker"), fails(refused), hangs()];
-        let harness = Harness::open(&db, ScriptedModel::default().agent("selector", lines)).await;
+        let script = [says("worker"), fails(refused), hangs()];
+        let harness = Harness::open(&db, ScriptedModel::default().agent("selector", script)).await;
         let flow = workflow(&harness, tokens(1_600)).await;
         let task = object(&harness, "SpecTask").await;
         let ask = |max_tokens| ModelQuery {
@@ -264,9 +264,9 @@ both_engines! {
 
     async fn summing_up_a_conversation_that_grew_too_long_is_counted_too(db: TestDb) {
         let long = |n: i64| says("word ".repeat(500)).and(look(n));
-        let lines = (1..6).map(long).chain((0..6).map(|_| says("Summary.")));
-        let lines = (1..).zip(lines).map(|(n, say)| counting(say, 1_000 * n, 10));
-        let model = ScriptedModel::new(lines);
+        let script = (1..6).map(long).chain((0..6).map(|_| says("Summary.")));
+        let script = (1..).zip(script).map(|(n, say)| counting(say, 1_000 * n, 10));
+        let model = ScriptedModel::new(script);
         let models = model.models().with_window(ScriptedModel::MODEL, 4_000);
         let harness = Harness::with(&db, HarnessOptions { models: Some(models), ..HarnessOptions::new(model) }).await;
         let worker = harness.agent(brief(with_tools("worker", &["entities_query"]), 500)).await;
@@ -275,8 +275,8 @@ both_engines! {
         harness.ended(run.id).await;
         assert!(harness.timeline(run.id).await.contains("compacted summarised=true"));
         let books = check_books(&db, harness.project, flow, "").await;
-        let asked = i64::try_from(harness.model.requests().len()).unwrap();
-        assert_eq!(books.spent.tokens, (1..=asked).map(|n| 1_000 * n + 10).sum::<i64>());
+        let request = i64::try_from(harness.model.requests().len()).unwrap();
+        assert_eq!(books.spent.tokens, (1..=request).map(|n| 1_000 * n + 10).sum::<i64>());
         harness.close().await;
     }
 

@@ -33,11 +33,11 @@ fn spawn(agent: &str, count: usize) -> ScriptedReply {
 /// Cancels a run and checks that its whole tree stops within a second and that nothing is written
 /// afterwards.
 async fn stops_for_good(db: &TestDb, harness: &Harness, run: &Run, at_work: impl Fn() -> usize) {
-    let began = Instant::now();
+    let started_at = Instant::now();
     let cancelled = harness.executor.cancel(harness.actor(), run.id).await.unwrap();
     assert_ended(&cancelled, RunStatus::Cancelled, None);
     until("nothing is at work", async || at_work() == 0 && harness.executor.driven_count() == 0).await;
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(started_at.elapsed() < Duration::from_secs(1), "{:?}", started_at.elapsed());
     let before = content(db).await;
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     assert_eq!(content(db).await, before);
@@ -212,10 +212,10 @@ both_engines! {
         let worker = here.agent(agent("worker")).await;
         let run = here.start(&worker, "Go.").await;
         until("the model is asked there", async || model.open() == 1).await;
-        let began = Instant::now();
+        let started_at = Instant::now();
         here.executor.cancel(here.actor(), run.id).await.unwrap();
         until("it stops there", async || model.open() == 0).await;
-        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        assert!(started_at.elapsed() < Duration::from_secs(1), "{:?}", started_at.elapsed());
         drop(there);
     }
 }

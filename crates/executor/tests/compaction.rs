@@ -42,17 +42,17 @@ fn plan(model: &ScriptedModel, page_bytes: usize) -> HarnessOptions {
 
 async fn harness(
     db: &TestDb,
-    lines: Vec<ScriptedReply>,
+    script: Vec<ScriptedReply>,
     page_bytes: usize,
 ) -> (Harness, emergent_domain::agent::Agent) {
-    let harness = Harness::with(db, plan(&ScriptedModel::new(lines), page_bytes)).await;
+    let harness = Harness::with(db, plan(&ScriptedModel::new(script), page_bytes)).await;
     let reader = harness.agent(with_tools("reader", &["read"])).await;
     (harness, reader)
 }
 
 /// Returns how many bytes of tool results the model was shown.
-fn shown(asked: &ModelRequest) -> usize {
-    let parts = asked.turns.iter().flat_map(|turn| &turn.parts);
+fn shown(request: &ModelRequest) -> usize {
+    let parts = request.turns.iter().flat_map(|turn| &turn.parts);
     parts.map(|part| if let Part::Result(result) = part { result.output.to_string().len() } else { 0 }).sum()
 }
 
@@ -62,8 +62,8 @@ fn too_long() -> ScriptedReply {
 
 both_engines! {
     async fn old_results_are_left_out_first_and_the_record_keeps_them(db: TestDb) {
-        let lines = (0..8).map(read).chain([says("Read.")]).collect();
-        let (harness, reader) = harness(&db, lines, 2_000).await;
+        let script = (0..8).map(read).chain([says("Read.")]).collect();
+        let (harness, reader) = harness(&db, script, 2_000).await;
         let run = harness.run(&reader, "Read it all.").await;
         assert_ended(&run, RunStatus::Completed, None);
         let timeline = harness.timeline(run.id).await;
@@ -79,16 +79,16 @@ both_engines! {
 
     async fn then_everything_but_the_newest_turns_is_summed_up(db: TestDb) {
         // The calls themselves are long, so dropping results does not help.
-        let said = |n: usize| uncounted(says(format!("{n} ").repeat(1_500)).and(calls("read", json!({ "page": n }))));
-        let lines = vec![said(0), said(1), said(2), said(3), says("What was read so far."), says("Done.")];
-        let (harness, reader) = harness(&db, lines, 10).await;
+        let long_reply = |n: usize| uncounted(says(format!("{n} ").repeat(1_500)).and(calls("read", json!({ "page": n }))));
+        let script = vec![long_reply(0), long_reply(1), long_reply(2), long_reply(3), says("What was read so far."), says("Done.")];
+        let (harness, reader) = harness(&db, script, 10).await;
         let run = harness.run(&reader, "Read it all.").await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!(run.summary.as_deref(), Some("Done."));
-        let asked = harness.model.requests();
-        let request = asked.iter().find(|asked| asked.last_text().starts_with("The conversation so far")).unwrap();
+        let requests = harness.model.requests();
+        let request = requests.iter().find(|request| request.last_text().starts_with("The conversation so far")).unwrap();
         assert!(request.tools.is_empty());
-        let last = asked.last().unwrap();
+        let last = requests.last().unwrap();
         assert!(last.turns[0].text().contains("What was read so far."), "{}", last.turns[0].text());
         assert!(last.turns.len() < request.turns.len() + 4);
         let timeline = harness.timeline(run.id).await;
@@ -99,20 +99,20 @@ both_engines! {
     }
 
     async fn a_provider_that_says_it_is_too_long_is_asked_again_with_less(db: TestDb) {
-        let lines = vec![read(0), read(1), read(2), read(3), too_long(), says("Done.")];
-        let (harness, reader) = harness(&db, lines, 1_500).await;
+        let script = vec![read(0), read(1), read(2), read(3), too_long(), says("Done.")];
+        let (harness, reader) = harness(&db, script, 1_500).await;
         let run = harness.run(&reader, "Read.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        let asked = harness.model.requests();
-        assert!(shown(&asked[5]) < shown(&asked[4]), "{} {}", shown(&asked[5]), shown(&asked[4]));
+        let requests = harness.model.requests();
+        assert!(shown(&requests[5]) < shown(&requests[4]), "{} {}", shown(&requests[5]), shown(&requests[4]));
         harness.close().await;
     }
 
     async fn a_provider_that_counts_less_than_there_is_is_believed_only_so_far(db: TestDb) {
         // The scripted model always reports 110 tokens, whatever the text.
-        let lines = vec![calls("read", json!({ "page": 0 })), calls("read", json!({ "page": 1 })),
+        let script = vec![calls("read", json!({ "page": 0 })), calls("read", json!({ "page": 1 })),
             calls("read", json!({ "page": 2 })), calls("read", json!({ "page": 3 })), too_long(), says("Done.")];
-        let (harness, reader) = harness(&db, lines, 1_500).await;
+        let (harness, reader) = harness(&db, script, 1_500).await;
         assert_ended(&harness.run(&reader, "Read.").await, RunStatus::Completed, None);
         harness.close().await;
     }
@@ -126,8 +126,8 @@ both_engines! {
     }
 
     async fn a_provider_that_always_says_too_long_is_not_asked_for_ever(db: TestDb) {
-        let lines = (0..6).map(read).chain((0..30).map(|_| too_long())).collect();
-        let (harness, reader) = harness(&db, lines, 400).await;
+        let script = (0..6).map(read).chain((0..30).map(|_| too_long())).collect();
+        let (harness, reader) = harness(&db, script, 400).await;
         let run = harness.run(&reader, "Read.").await;
         assert_ended(&run, RunStatus::Failed, Some(Reason::Provider));
         assert!(harness.model.requests().len() < 14, "{}", harness.model.requests().len());
@@ -135,10 +135,10 @@ both_engines! {
     }
 
     async fn a_summary_that_does_not_come_leaves_the_conversation_as_it_is(db: TestDb) {
-        let said = |n: usize| uncounted(says(format!("{n} ").repeat(1_500)).and(calls("read", json!({ "page": n }))));
+        let long_reply = |n: usize| uncounted(says(format!("{n} ").repeat(1_500)).and(calls("read", json!({ "page": n }))));
         let refused = fails(Error::BadRequest { model: ScriptedModel::MODEL.into(), status: 400, message: "no".into() });
-        let lines = vec![said(0), said(1), said(2), said(3), refused, says("Done.")];
-        let (harness, reader) = harness(&db, lines, 10).await;
+        let script = vec![long_reply(0), long_reply(1), long_reply(2), long_reply(3), refused, says("Done.")];
+        let (harness, reader) = harness(&db, script, 10).await;
         assert_ended(&harness.run(&reader, "Read.").await, RunStatus::Completed, None);
         harness.close().await;
     }

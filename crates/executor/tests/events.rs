@@ -16,25 +16,25 @@ use serde_json::json;
 use support::{Harness, HarnessOptions, agent, server::Server, until, with_tools};
 
 /// A conversation with every kind of event.
-fn lines() -> Vec<ScriptedReply> {
+fn script() -> Vec<ScriptedReply> {
     let pause = Duration::from_millis(20);
     let look = |n: usize| calls("entities_query", json!({ "type": format!("T{n}") })).with_delay(pause);
-    let mut lines: Vec<ScriptedReply> =
+    let mut script: Vec<ScriptedReply> =
         (0..5).map(|n| look(n).and(calls("project_info", json!({ "n": n })))).collect();
-    lines.push(says("All of it is done.").with_delay(pause));
-    lines
+    script.push(says("All of it is done.").with_delay(pause));
+    script
 }
 
 async fn harness(db: &TestDb) -> (Harness, emergent_domain::agent::Agent) {
-    let harness = Harness::open(db, ScriptedModel::new(lines())).await;
+    let harness = Harness::open(db, ScriptedModel::new(script())).await;
     let looker = harness.agent(with_tools("looker", &["entities_query", "project_info"])).await;
     (harness, looker)
 }
 
 /// Collects all events until the stream closes.
 async fn all(stream: impl Stream<Item = Result<RunEvent, Error>>) -> Vec<RunEvent> {
-    let told = tokio::time::timeout(Duration::from_secs(20), stream.collect::<Vec<_>>()).await;
-    told.expect("the stream ends").into_iter().map(Result::unwrap).collect()
+    let collected = tokio::time::timeout(Duration::from_secs(20), stream.collect::<Vec<_>>()).await;
+    collected.expect("the stream ends").into_iter().map(Result::unwrap).collect()
 }
 
 fn lasting(events: &[RunEvent]) -> Vec<i64> {
@@ -54,27 +54,27 @@ both_engines! {
     async fn a_follower_hears_everything_in_order_and_once_and_the_stream_ends_with_the_run(db: TestDb) {
         let (harness, looker) = harness(&db).await;
         let run = harness.start(&looker, "Go.").await;
-        let heard = all(harness.executor.follow(harness.project, run.id, 0)).await;
-        assert_whole(&heard, 0);
+        let events = all(harness.executor.follow(harness.project, run.id, 0)).await;
+        assert_whole(&events, 0);
         let recorded = harness.events(run.id).await;
         let bodies = |events: &[RunEvent]| events.iter().filter(|event| event.seq.is_some())
             .map(|event| (event.seq, event.body.kind())).collect::<Vec<_>>();
-        assert_eq!(bodies(&heard), bodies(&recorded), "live and recorded are the same");
+        assert_eq!(bodies(&events), bodies(&recorded), "live and recorded are the same");
         harness.close().await;
     }
 
     async fn what_the_model_says_is_heard_while_it_speaks(db: TestDb) {
         let (harness, looker) = harness(&db).await;
         let run = harness.start(&looker, "Go.").await;
-        let heard = all(harness.executor.follow(harness.project, run.id, 0)).await;
-        let spoken: String = heard.iter().filter_map(|event| match &event.body {
+        let events = all(harness.executor.follow(harness.project, run.id, 0)).await;
+        let spoken: String = events.iter().filter_map(|event| match &event.body {
             RunEventBody::TextDelta { text, step: 6 } => Some(text.as_str()),
             _ => None,
         }).collect();
         assert_eq!(spoken, "All of it is done.");
-        let first_delta = heard.iter().position(|event| matches!(event.body, RunEventBody::TextDelta { .. })).unwrap();
-        assert!(heard[first_delta + 1..].iter().any(|event| matches!(event.body, RunEventBody::Message(_))), "before the message");
-        assert!(heard[first_delta].seq.is_none(), "what is only live has no place");
+        let first_delta = events.iter().position(|event| matches!(event.body, RunEventBody::TextDelta { .. })).unwrap();
+        assert!(events[first_delta + 1..].iter().any(|event| matches!(event.body, RunEventBody::Message(_))), "before the message");
+        assert!(events[first_delta].seq.is_none(), "what is only live has no place");
         harness.close().await;
     }
 
@@ -82,7 +82,7 @@ both_engines! {
         let (harness, looker) = harness(&db).await;
         let run = harness.start(&looker, "Go.").await;
         let mut last = 0;
-        let mut heard = Vec::new();
+        let mut events = Vec::new();
         // The client reads two events, loses its connection, and reconnects with the last id it received.
         loop {
             let mut stream = pin!(harness.executor.follow(harness.project, run.id, last));
@@ -91,7 +91,7 @@ both_engines! {
                 let event = event.unwrap();
                 if let Some(seq) = event.seq {
                     (last, read) = (seq, read + 1);
-                    heard.push(event);
+                    events.push(event);
                 }
                 if read == 2 {
                     break;
@@ -101,16 +101,16 @@ both_engines! {
                 break;
             }
         }
-        assert_whole(&heard, 0);
-        assert_eq!(heard.len(), harness.events(run.id).await.len());
+        assert_whole(&events, 0);
+        assert_eq!(events.len(), harness.events(run.id).await.len());
         harness.close().await;
     }
 
     async fn of_a_run_that_has_ended_everything_is_told_and_then_the_stream_ends(db: TestDb) {
         let (harness, looker) = harness(&db).await;
         let run = harness.run(&looker, "Go.").await;
-        let heard = all(harness.executor.follow(harness.project, run.id, 0)).await;
-        assert_whole(&heard, 0);
+        let events = all(harness.executor.follow(harness.project, run.id, 0)).await;
+        assert_whole(&events, 0);
         let later = all(harness.executor.follow(harness.project, run.id, 5)).await;
         assert_whole(&later, 5);
         assert!(all(harness.executor.follow(harness.project, run.id, run.seq)).await.is_empty(), "nothing is left");
@@ -123,11 +123,11 @@ both_engines! {
         let run = harness.start(&worker, "Go.").await;
         until("it is asked", async || harness.model.open() == 1).await;
         let following = tokio::spawn(all(harness.executor.follow(harness.project, run.id, 0)));
-        let began = std::time::Instant::now();
+        let started_at = std::time::Instant::now();
         harness.executor.cancel(harness.actor(), run.id).await.unwrap();
-        let heard = following.await.unwrap();
-        assert_whole(&heard, 0);
-        assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
+        let events = following.await.unwrap();
+        assert_whole(&events, 0);
+        assert!(started_at.elapsed() < Duration::from_millis(900), "{:?}", started_at.elapsed());
         harness.close().await;
     }
 
@@ -146,8 +146,8 @@ both_engines! {
         let run = harness.start(&looker, "Go.").await;
         let follow = |executor: Executor| tokio::spawn(all(executor.follow(harness.project, run.id, 0)));
         let following: Vec<_> = (0..20).map(|_| follow(harness.executor.clone())).collect();
-        for heard in following {
-            assert_whole(&heard.await.unwrap(), 0);
+        for events in following {
+            assert_whole(&events.await.unwrap(), 0);
         }
         harness.close().await;
     }
@@ -159,10 +159,10 @@ both_engines! {
         let talker = harness.agent(with_tools("talker", &["project_info"])).await;
         let run = harness.start(&talker, "Go.").await;
         let mut stream = pin!(harness.executor.follow(harness.project, run.id, 0));
-        let mut heard = vec![stream.next().await.unwrap().unwrap()];
+        let mut events = vec![stream.next().await.unwrap().unwrap()];
         harness.ended(run.id).await;
-        heard.extend(all(stream).await);
-        assert_whole(&heard, 0);
+        events.extend(all(stream).await);
+        assert_whole(&events, 0);
         harness.close().await;
     }
 
@@ -181,13 +181,13 @@ both_engines! {
             // SQLite supports only one server.
             return;
         }
-        let there = Server::open(&db, HarnessOptions::new(ScriptedModel::new(lines()))).await;
+        let there = Server::open(&db, HarnessOptions::new(ScriptedModel::new(script()))).await;
         let here = Harness::build(&db, HarnessOptions::new(ScriptedModel::new([]))).await;
         let looker = here.agent(with_tools("looker", &["entities_query", "project_info"])).await;
         let run = here.start(&looker, "Go.").await;
-        let heard = all(here.executor.follow(here.project, run.id, 0)).await;
-        assert_whole(&heard, 0);
-        assert_eq!(heard.len(), here.events(run.id).await.len());
+        let events = all(here.executor.follow(here.project, run.id, 0)).await;
+        assert_whole(&events, 0);
+        assert_eq!(events.len(), here.events(run.id).await.len());
         drop(there);
     }
 }

@@ -42,8 +42,8 @@ both_engines! {
         let run = harness.run(&desk, "About rain.").await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!(run.summary.as_deref(), Some("A text."));
-        let told: Vec<String> = harness.model.requests().iter().map(|asked| asked.last_text()).collect();
-        assert_eq!(told, ["About rain.", "A draft."]);
+        let prompts: Vec<String> = harness.model.requests().iter().map(|request| request.last_text()).collect();
+        assert_eq!(prompts, ["About rain.", "A draft."]);
         let children = harness.children(run.id).await;
         let parts: Vec<_> = children.iter().map(|part| (part.agent_name.as_str(), part.child_index, part.origin, part.depth)).collect();
         assert_eq!(parts, [("writer", 0, Origin::Flow, 1), ("editor", 1, Origin::Flow, 1)]);
@@ -71,10 +71,10 @@ both_engines! {
         let run = harness.run(&polish, "Polish it.").await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!(run.summary.as_deref(), Some("It is DONE."));
-        let told: Vec<String> = harness.model.requests().iter().map(|asked| asked.last_text()).collect();
-        assert_eq!(told.len(), 3);
-        assert_eq!(told[0], "Polish it.");
-        assert!(told[2].starts_with("Polish it.") && told[2].ends_with("Even better."), "{}", told[2]);
+        let prompts: Vec<String> = harness.model.requests().iter().map(|request| request.last_text()).collect();
+        assert_eq!(prompts.len(), 3);
+        assert_eq!(prompts[0], "Polish it.");
+        assert!(prompts[2].starts_with("Polish it.") && prompts[2].ends_with("Even better."), "{}", prompts[2]);
         assert_eq!(harness.children(run.id).await.len(), 3);
         harness.close().await;
     }
@@ -96,7 +96,7 @@ both_engines! {
 
     async fn a_loop_over_a_sequence_goes_through_all_of_it_each_round(db: TestDb) {
         let model = ScriptedModel::default()
-            .agent("writer", [says("One."), says("TwoServers.")])
+            .agent("writer", [says("One."), says("Two.")])
             .agent("critic", [says("Again."), says("GOOD.")]);
         let harness = Harness::open(&db, model).await;
         harness.agent(agent("writer")).await;
@@ -125,7 +125,7 @@ both_engines! {
         let summary = run.summary.unwrap();
         assert!(summary.starts_with("## east\n\nSunrise.\n\n## west\n\nSunset.\n\n## north\n\n(failed"), "{summary}");
         assert!(harness.model.max_open() >= 2);
-        assert!(harness.model.requests().iter().all(|asked| asked.last_text() == "Look."));
+        assert!(harness.model.requests().iter().all(|request| request.last_text() == "Look."));
         harness.close().await;
     }
 

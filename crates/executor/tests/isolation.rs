@@ -52,9 +52,9 @@ both_engines! {
         harness.model.add("", [all_in_one(tries.clone()), says("None.")]);
         let bare = harness.agent(agent("bare")).await;
         let run = harness.run(&bare, "Go.").await;
-        let made = harness.calls(run.id).await;
-        assert_eq!(made.len(), tries.len());
-        for call in made {
+        let recorded_calls = harness.calls(run.id).await;
+        assert_eq!(recorded_calls.len(), tries.len());
+        for call in recorded_calls {
             assert_eq!(call.status, ToolCallStatus::Error, "{call:?}");
             assert!(call.output.as_ref().unwrap()["error"].as_str().unwrap().starts_with("tool not found"), "{call:?}");
         }

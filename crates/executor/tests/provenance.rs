@@ -40,8 +40,8 @@ both_engines! {
         let writer = harness.agent(with_tools("writer", &["entities_*"])).await;
         let run = harness.run(&writer, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        let made = harness.calls(run.id).await;
-        let by = |call: usize| Author::Run { run_id: run.id, tool_call_id: Some(made[call].id) };
+        let recorded_calls = harness.calls(run.id).await;
+        let by = |call: usize| Author::Run { run_id: run.id, tool_call_id: Some(recorded_calls[call].id) };
         let notes = objects(&harness, "Note").await;
         let find = |key: &str| notes.iter().find(|note| note.key.as_deref() == Some(key)).unwrap();
         assert_eq!((find("a").author, find("b").author), (by(1), by(0)));

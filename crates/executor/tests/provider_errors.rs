@@ -37,10 +37,10 @@ both_engines! {
         let asked_to_wait = Duration::from_millis(700);
         let harness = Harness::open(&db, ScriptedModel::new([rate_limited(Some(asked_to_wait)), says("Here.")])).await;
         let worker = harness.agent(agent("worker")).await;
-        let began = Instant::now();
+        let started_at = Instant::now();
         let run = harness.run(&worker, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        assert!(began.elapsed() >= asked_to_wait, "{:?}", began.elapsed());
+        assert!(started_at.elapsed() >= asked_to_wait, "{:?}", started_at.elapsed());
         assert_eq!((harness.model.requests().len(), run.step_count), (2, 1), "a second try is no second step");
         harness.close().await;
     }
@@ -96,9 +96,9 @@ both_engines! {
         let elsewhere = harness.agent(definition).await;
         let start = emergent_executor::StartOptions { input: "Go.".into(), ..Default::default() };
         let refused = harness.executor.trigger(harness.actor(), elsewhere.id, start).await.unwrap_err();
-        let said = refused.to_string();
-        assert!(matches!(refused, emergent_executor::Error::NoModel(_)), "{said}");
-        assert!(said.contains("ANTHROPIC_API_KEY") && said.contains("EMERGENT_MODEL"), "both ways to fix it: {said}");
+        let message = refused.to_string();
+        assert!(matches!(refused, emergent_executor::Error::NoModel(_)), "{message}");
+        assert!(message.contains("ANTHROPIC_API_KEY") && message.contains("EMERGENT_MODEL"), "both ways to fix it: {message}");
         harness.close().await;
     }
 }

@@ -82,10 +82,10 @@ async fn taken_over(
 }
 
 /// Returns a model request without the ids of tool calls, which differ between runs.
-fn without_ids(asked: ModelRequest) -> ModelRequest {
+fn without_ids(request: ModelRequest) -> ModelRequest {
     let none = emergent_domain::ids::ToolCallId(Default::default());
-    let mut asked = asked;
-    for part in asked.turns.iter_mut().flat_map(|turn| &mut turn.parts) {
+    let mut request = request;
+    for part in request.turns.iter_mut().flat_map(|turn| &mut turn.parts) {
         match part {
             Part::Call(call) => call.id = none,
             Part::Result(result) => {
@@ -95,7 +95,7 @@ fn without_ids(asked: ModelRequest) -> ModelRequest {
             _ => {}
         }
     }
-    asked
+    request
 }
 
 /// Replaces ids and timestamps, which differ between runs.
@@ -126,10 +126,10 @@ both_engines! {
     async fn another_server_goes_on_with_the_same_run_as_if_nothing_had_happened(db: TestDb) {
         let agents = || vec![with_tools("writer", &["entities_create", "entities_query"])];
         let before = || [says("First.").and(create("one")), look(1).and(look(2)).and(create("two")), hangs()];
-        let asked = |harness: &Harness| harness.model.open() == 1 && harness.model.requests().len() == 3;
+        let request = |harness: &Harness| harness.model.open() == 1 && harness.model.requests().len() == 3;
         let first = First::new(agents(), ScriptedModel::new(before()));
         let second = ScriptedModel::new([create("three"), says("Three notes.")]);
-        let (harness, run) = taken_over(&db, first, async |harness, _| asked(harness), Duration::ZERO, second).await;
+        let (harness, run) = taken_over(&db, first, async |harness, _| request(harness), Duration::ZERO, second).await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!((run.step_count, run.summary.as_deref()), (4, Some("Three notes.")));
         assert!(harness.timeline(run.id).await.contains("\nstarted again\n"));
@@ -223,7 +223,7 @@ both_engines! {
             .agent("parent", [calls("spawn_agents", json!({ "tasks": tasks }))])
             .agent("worker", [says("One."), hangs(), hangs()]);
         let first = First::new(vec![agent("worker"), with_tools("parent", &["spawn_agents"])], model);
-        let second = ScriptedModel::default().agent("worker", [says("TwoServers."), says("Three.")]).agent("parent", [says("All.")]);
+        let second = ScriptedModel::default().agent("worker", [says("Two."), says("Three.")]).agent("parent", [says("All.")]);
         let (harness, run) = taken_over(&db, first, async |harness, run| {
             let children = harness.children(run.id).await;
             harness.model.open() == 2 && children.iter().filter(|child| child.status == RunStatus::Completed).count() == 1
@@ -269,8 +269,8 @@ both_engines! {
         let (harness, run) = taken_over(&db, first, async |harness, _| harness.model.requests().len() == 2, Duration::ZERO, second).await;
         assert_ended(&run, RunStatus::Paused, Some(Reason::StepLimit));
         assert_eq!(run.summary.as_deref(), Some("One type."));
-        let asked = harness.model.requests().remove(0);
-        assert!(asked.tools.is_empty() && asked.last_text().starts_with("CRITICAL - MAXIMUM STEPS"));
+        let request = harness.model.requests().remove(0);
+        assert!(request.tools.is_empty() && request.last_text().starts_with("CRITICAL - MAXIMUM STEPS"));
         harness.close().await;
     }
 

@@ -36,12 +36,12 @@ both_engines! {
         let run = harness.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
 
-        let told = harness.answers(run.id).await;
+        let outputs = harness.answers(run.id).await;
         let name = "[secret API_KEY]";
-        assert_eq!(told[0], json!({ "env": { "API_KEY": name }, name: [format!("Bearer {name}")] }));
+        assert_eq!(outputs[0], json!({ "env": { "API_KEY": name }, name: [format!("Bearer {name}")] }));
         let record = harness.timeline(run.id).await;
         assert!(record.matches(name).count() >= 3 && !record.contains("of the run"), "{record}");
-        let seen: String = harness.model.requests().iter().map(|asked| format!("{:?}", asked.turns)).collect();
+        let seen: String = harness.model.requests().iter().map(|request| format!("{:?}", request.turns)).collect();
         assert!(seen.contains(name) && !seen.contains("of the run"), "{seen}");
         harness.close().await;
     }

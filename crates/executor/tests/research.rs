@@ -42,7 +42,7 @@ both_engines! {
                 calls("list_available_agents", json!({})),
                 calls("spawn_agents", tasks),
                 // The report contains only what the children returned.
-                replies(move |asked| report(asked.last_text())),
+                replies(move |request| report(request.last_text())),
                 says("Kept as `tagging`, with two sources; one of four could not be asked."),
             ])
             .agent("web-browser", [says("Wikis use flat tags."), says("Shops use facets.")])
@@ -68,18 +68,18 @@ both_engines! {
 
         let graph = harness.executor.graph();
         let filter = emergent_domain::query::ObjectFilter { types: vec!["ResearchReport".into()], ..Default::default() };
-        let found = graph.list_objects(harness.project, filter, Page::first(10)).await.unwrap().items;
-        assert_eq!(found.len(), 1);
-        let findings = found[0].properties.to_map()["findings"].to_string();
+        let reports = graph.list_objects(harness.project, filter, Page::first(10)).await.unwrap().items;
+        assert_eq!(reports.len(), 1);
+        let findings = reports[0].properties.to_map()["findings"].to_string();
         for said in ["Wikis use flat tags.", "Shops use facets.", "Folksonomies grow by use."] {
             assert!(findings.contains(said), "{findings}");
         }
         let cites = graph
-            .object_edges(harness.project, found[0].id, Direction::Out, vec!["cites".into()], Page::first(10))
+            .object_edges(harness.project, reports[0].id, Direction::Out, vec!["cites".into()], Page::first(10))
             .await
             .unwrap();
         assert_eq!(cites.items.len(), 2);
-        let author = serde_json::to_value(found[0].author).unwrap();
+        let author = serde_json::to_value(reports[0].author).unwrap();
         assert_eq!(author["runId"], Value::from(run.id.to_string()), "the report knows who wrote it");
         harness.close().await;
     }

@@ -20,8 +20,8 @@ fn look(n: usize) -> ScriptedReply {
 
 /// Returns a run that is paused after two steps; `more` are the replies for later runs.
 async fn paused(db: &TestDb, more: Vec<ScriptedReply>) -> (Harness, Agent, Run) {
-    let lines = vec![look(0), look(1), says("TwoServers so far.")];
-    let harness = Harness::open(db, ScriptedModel::new(lines.into_iter().chain(more))).await;
+    let script = vec![look(0), look(1), says("Two so far.")];
+    let harness = Harness::open(db, ScriptedModel::new(script.into_iter().chain(more))).await;
     let agent = harness.agent(with_tools("looker", &["entities_query"])).await;
     let start =
         StartOptions { input: "Look at everything.".into(), max_steps: Some(2), ..StartOptions::default() };
@@ -41,7 +41,7 @@ both_engines! {
         let after = harness.model.requests().pop().unwrap();
         assert_eq!(after.turns[..before.turns.len()], before.turns, "what was said before is unchanged");
         let new: Vec<String> = after.turns[before.turns.len()..].iter().map(|turn| turn.text()).collect();
-        assert_eq!(new, ["TwoServers so far.", "Continue your work."]);
+        assert_eq!(new, ["Two so far.", "Continue your work."]);
         assert_eq!(after.system, before.system);
         assert_eq!(harness.ended(first.id).await, first, "the paused run stays as it was");
         harness.close().await;
@@ -51,8 +51,8 @@ both_engines! {
         let (harness, _, first) = paused(&db, vec![says("Seen.")]).await;
         let second = harness.executor.resume(harness.actor(), first.id, Some("Look at T9 too.".into())).await.unwrap();
         harness.ended(second.id).await;
-        let told = harness.model.requests().pop().unwrap().last_text();
-        assert_eq!(told, "Continue your work. Here is additional context: Look at T9 too.");
+        let prompt = harness.model.requests().pop().unwrap().last_text();
+        assert_eq!(prompt, "Continue your work. Here is additional context: Look at T9 too.");
         harness.close().await;
     }
 

@@ -57,7 +57,7 @@ both_engines! {
         let harness = Harness::build(&db, plan).await;
         let adder = harness.agent(agent("adder")).await;
         harness.start(&adder, "One.").await;
-        harness.start(&adder, "TwoServers.").await;
+        harness.start(&adder, "Two.").await;
         let start = StartOptions { input: "Three.".into(), ..StartOptions::default() };
         let refused = harness.executor.trigger(harness.actor(), adder.id, start).await.unwrap_err();
         assert!(matches!(refused, Error::Overloaded { limit: "max_queued", .. }), "{refused}");
@@ -73,8 +73,8 @@ both_engines! {
         harness.executor.update_agent(harness.actor(), worker.id, None, change).await.unwrap();
         let run = harness.ended(run.id).await;
         assert_eq!((run.agent_version, run.status), (1, RunStatus::Completed));
-        let asked = harness.model.requests();
-        assert!(asked.iter().all(|asked| asked.system == "You are worker." && asked.tools == ["project_info"]));
+        let request = harness.model.requests();
+        assert!(request.iter().all(|request| request.system == "You are worker." && request.tools == ["project_info"]));
         harness.close().await;
     }
 }

@@ -56,10 +56,10 @@ both_engines! {
     async fn a_place_that_was_not_used_is_free_again(db: TestDb) {
         let harness = Harness::with(&db, HarnessOptions::new(ScriptedModel::new([says("Done.")])).max_runs(2)).await;
         until("a runner is at work", async || harness.executor.try_acquire_slots(2).len() == 2).await;
-        let kept = harness.executor.try_acquire_slots(5);
-        assert_eq!((kept.len(), harness.executor.try_acquire_slots(1).len()), (2, 0));
+        let slots = harness.executor.try_acquire_slots(5);
+        assert_eq!((slots.len(), harness.executor.try_acquire_slots(1).len()), (2, 0));
         let refused: Result<Run, Error> =
-            harness.executor.commit_and_drive(kept, |_, _| Err(Error::Conflict("no".into()))).await;
+            harness.executor.commit_and_drive(slots, |_, _| Err(Error::Conflict("no".into()))).await;
         assert!(refused.is_err());
         assert_eq!(harness.executor.try_acquire_slots(5).len(), 2);
         harness.close().await;

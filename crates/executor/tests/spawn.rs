@@ -75,12 +75,12 @@ both_engines! {
     }
 
     async fn the_call_fails_only_when_every_task_failed(db: TestDb) {
-        let lines = [
+        let script = [
             spawn(vec![task("nobody"), task("worker")]),
             spawn(vec![task("nobody"), task("no-one")]),
             says("Some worked."),
         ];
-        let model = ScriptedModel::default().agent("parent", lines).agent("worker", [says("Worked.")]);
+        let model = ScriptedModel::default().agent("parent", script).agent("worker", [says("Worked.")]);
         let (harness, run, answers) = parent(&db, model, vec![agent("worker")]).await;
         let statuses: Vec<ToolCallStatus> = harness.calls(run.id).await.iter().map(|call| call.status).collect();
         assert_eq!(statuses, [ToolCallStatus::Completed, ToolCallStatus::Error]);
@@ -179,7 +179,7 @@ both_engines! {
     }
 
     async fn the_list_of_agents_leaves_out_the_caller_and_every_system_prompt(db: TestDb) {
-        let model = ScriptedModel::default().agent("parent", [calls("list_available_agents", json!({})), says("TwoServers.")]);
+        let model = ScriptedModel::default().agent("parent", [calls("list_available_agents", json!({})), says("Two.")]);
         let mut inner = agent("inner");
         inner.visibility = emergent_domain::agent::Visibility::Internal;
         inner.description = "Works inside.".into();
@@ -195,9 +195,9 @@ both_engines! {
         let model = ScriptedModel::default()
             .agent("parent", [
                 spawn(vec![task("worker")]),
-                replies(|asked| {
-                    let told: Value = serde_json::from_str(&asked.last_text()).unwrap();
-                    let run = told[0]["output"][0]["run_id"].as_str().unwrap();
+                replies(|request| {
+                    let results: Value = serde_json::from_str(&request.last_text()).unwrap();
+                    let run = results[0]["output"][0]["run_id"].as_str().unwrap();
                     again("worker", run.parse().unwrap())
                 }),
                 says("Now it is done."),
@@ -211,9 +211,9 @@ both_engines! {
         assert_eq!(children[1].resumed_from, Some(children[0].id));
         let second = &answers[1][0];
         assert_eq!((&second["status"], &second["summary"], &second["steps"]), (&json!("completed"), &json!("Whole."), &json!(2)));
-        let asked = harness.model.requests_of("worker").pop().unwrap();
-        assert_eq!(asked.last_text(), "Continue your work. Here is additional context: Go on.");
-        assert_eq!(asked.turns[0].text(), "Work, worker.", "the conversation is the chain's");
+        let request = harness.model.requests_of("worker").pop().unwrap();
+        assert_eq!(request.last_text(), "Continue your work. Here is additional context: Go on.");
+        assert_eq!(request.turns[0].text(), "Work, worker.", "the conversation is the chain's");
         harness.close().await;
     }
 
@@ -254,8 +254,8 @@ both_engines! {
     }
 
     async fn no_more_runs_are_driven_at_once_than_there_are_places(db: TestDb) {
-        let lines = (0..8).map(|_| says("Done.").with_delay(Duration::from_millis(50)));
-        let harness = Harness::with(&db, HarnessOptions::new(ScriptedModel::new(lines)).max_runs(3)).await;
+        let script = (0..8).map(|_| says("Done.").with_delay(Duration::from_millis(50)));
+        let harness = Harness::with(&db, HarnessOptions::new(ScriptedModel::new(script)).max_runs(3)).await;
         let worker = harness.agent(agent("worker")).await;
         let mut runs = Vec::new();
         for _ in 0..8 {

@@ -40,18 +40,18 @@ async fn pretend_steps(db: &Db, steps: i64) {
 
 both_engines! {
     async fn n_steps_have_tools_and_the_summary_after_them_has_none(db: TestDb) {
-        let harness = Harness::open(&db, ScriptedModel::new(steps(0, 2).chain([says("TwoServers types looked at.")]))).await;
+        let harness = Harness::open(&db, ScriptedModel::new(steps(0, 2).chain([says("Two types looked at.")]))).await;
         let agent = harness.agent(with_tools("looker", &["entities_query"])).await;
         let run = harness.run_with(&agent, limited(2)).await;
         assert_ended(&run, RunStatus::Paused, Some(Reason::StepLimit));
-        assert_eq!(run.summary.as_deref(), Some("TwoServers types looked at."));
+        assert_eq!(run.summary.as_deref(), Some("Two types looked at."));
         assert_eq!(run.step_count, 2, "the summary is no step");
         let asked = harness.model.requests();
         let tools: Vec<usize> = asked.iter().map(|asked| asked.tools.len()).collect();
         assert_eq!(tools, [1, 1, 0]);
         assert_eq!(asked[2].last_text(), STEPS_REACHED);
         let timeline = harness.timeline(run.id).await;
-        assert!(timeline.contains("limit step_limit\n2 user: [step_limit]\n2 assistant: TwoServers types"), "{timeline}");
+        assert!(timeline.contains("limit step_limit\n2 user: [step_limit]\n2 assistant: Two types"), "{timeline}");
         harness.close().await;
     }
 

@@ -28,15 +28,15 @@ fn one_second() -> StartOptions {
     StartOptions { input: "Go.".into(), timeout_seconds: Some(1), ..StartOptions::default() }
 }
 
-async fn harness(db: &TestDb, lines: Vec<ScriptedReply>) -> Harness {
-    Harness::with(db, HarnessOptions::new(ScriptedModel::new(lines)).grace(GRACE)).await
+async fn harness(db: &TestDb, script: Vec<ScriptedReply>) -> Harness {
+    Harness::with(db, HarnessOptions::new(ScriptedModel::new(script)).grace(GRACE)).await
 }
 
 /// Runs an agent with a timeout of one second. Returns the run, and how long it took.
 async fn a_second(harness: &Harness, agent: &Agent) -> (Run, Duration) {
-    let began = Instant::now();
+    let started_at = Instant::now();
     let run = harness.run_with(agent, one_second()).await;
-    (run, began.elapsed())
+    (run, started_at.elapsed())
 }
 
 async fn interrupted(db: &TestDb, effect: Effect, hears: &str) {
@@ -73,8 +73,8 @@ both_engines! {
         let mut named = task("patient");
         named["timeout"] = json!(40);
         let tasks = json!({ "tasks": [named, task("patient"), task("usual")] });
-        let lines = [calls("spawn_agents", tasks), says("Done.")];
-        let model = ScriptedModel::default().agent("parent", lines).agent("", [says("a"), says("b"), says("c")]);
+        let script = [calls("spawn_agents", tasks), says("Done.")];
+        let model = ScriptedModel::default().agent("parent", script).agent("", [says("a"), says("b"), says("c")]);
         let harness = Harness::with(&db, HarnessOptions::new(model)).await;
         let mut definition = agent("patient");
         definition.default_timeout = Some(60);
@@ -141,10 +141,10 @@ both_engines! {
     async fn a_summary_for_too_many_steps_is_bounded_by_the_deadline_and_the_grace(db: TestDb) {
         let harness = harness(&db, vec![calls("entities_query", json!({ "type": "T" })), hangs()]).await;
         let slow = harness.agent(with_tools("slow", &["entities_query"])).await;
-        let began = Instant::now();
+        let started_at = Instant::now();
         let run = harness.run_with(&slow, StartOptions { max_steps: Some(1), ..one_second() }).await;
         assert_ended(&run, RunStatus::Paused, Some(Reason::StepLimit));
-        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        assert!(started_at.elapsed() < Duration::from_secs(2), "{:?}", started_at.elapsed());
         harness.close().await;
     }
 

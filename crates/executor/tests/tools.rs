@@ -38,8 +38,8 @@ both_engines! {
         let run = harness.run(&bare, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
         assert!(harness.model.requests().iter().all(|asked| asked.tools.is_empty()));
-        let told = harness.answers(run.id).await;
-        assert!(error(&told[0]).starts_with("tool not found"), "{told:?}");
+        let outputs = harness.answers(run.id).await;
+        assert!(error(&outputs[0]).starts_with("tool not found"), "{outputs:?}");
         harness.close().await;
     }
 
@@ -120,7 +120,7 @@ both_engines! {
         let run = harness.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!(tool.most_at_work(), 8);
-        let order: Vec<i64> = harness.answers(run.id).await.iter().map(|told| told["got"]["n"].as_i64().unwrap()).collect();
+        let order: Vec<i64> = harness.answers(run.id).await.iter().map(|outputs| outputs["got"]["n"].as_i64().unwrap()).collect();
         assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7], "the model reads the results in the order of its calls");
         harness.close().await;
     }
@@ -150,8 +150,8 @@ both_engines! {
         let agent = harness.agent(with_tools("waiter", &["endless"])).await;
         let run = harness.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        let told = harness.answers(run.id).await;
-        assert!(error(&told[0]).contains("no answer within"), "{told:?}");
+        let outputs = harness.answers(run.id).await;
+        assert!(error(&outputs[0]).contains("no answer within"), "{outputs:?}");
         harness.close().await;
     }
 
@@ -163,9 +163,9 @@ both_engines! {
         let agent = harness.agent(with_tools("listener", &["talk"])).await;
         let run = harness.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        let told = harness.answers(run.id).await.remove(0).to_string();
-        assert!(told.len() < 6_000, "{}", told.len());
-        assert_ne!(told, json!({ "text": "word ".repeat(100_000) }).to_string());
+        let outputs = harness.answers(run.id).await.remove(0).to_string();
+        assert!(outputs.len() < 6_000, "{}", outputs.len());
+        assert_ne!(outputs, json!({ "text": "word ".repeat(100_000) }).to_string());
         harness.close().await;
     }
 

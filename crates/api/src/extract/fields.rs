@@ -32,7 +32,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for OnlyMap<T> {
 
 /// For `#[serde(deserialize_with)]`: a list of objects.
 pub(crate) fn map_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
-    Ok(Vec::<JsonMap<T>>::deserialize(from)?.into_iter().map(|one| one.0).collect())
+    Ok(Vec::<JsonMap<T>>::deserialize(from)?.into_iter().map(|map| map.0).collect())
 }
 
 /// For `#[serde(deserialize_with)]`: a list of objects, or null.
@@ -40,14 +40,14 @@ pub(crate) fn optional_map_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
     let list = Option::<Vec<JsonMap<T>>>::deserialize(from)?;
-    Ok(list.map(|list| list.into_iter().map(|one| one.0).collect()))
+    Ok(list.map(|list| list.into_iter().map(|map| map.0).collect()))
 }
 
 /// For `#[serde(deserialize_with)]`: an object, or null.
 pub(crate) fn optional_map<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
-    Ok(Option::<JsonMap<T>>::deserialize(from)?.map(|one| one.0))
+    Ok(Option::<JsonMap<T>>::deserialize(from)?.map(|map| map.0))
 }
 
 /// For `#[serde(deserialize_with)]`: objects by name.
@@ -56,6 +56,6 @@ pub(crate) fn map_by_name<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 ) -> Result<BTreeMap<String, T>, D::Error> {
     Ok(BTreeMap::<String, JsonMap<T>>::deserialize(from)?
         .into_iter()
-        .map(|(name, one)| (name, one.0))
+        .map(|(name, map)| (name, map.0))
         .collect())
 }

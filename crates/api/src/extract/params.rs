@@ -16,7 +16,7 @@ pub(super) fn parse_params(text: &str) -> Result<Vec<(String, ParamValues)>, Inv
         let name = decode(name)
             .ok_or_else(|| Invalid::new("", "a parameter's name is not UTF-8 in percent encoding"))?;
         let value = decode(value).ok_or_else(|| Invalid::new(&name, "is not UTF-8 in percent encoding"))?;
-        match all.iter_mut().find(|(known, _)| *known == name) {
+        match all.iter_mut().find(|(existing, _)| *existing == name) {
             Some((_, words)) => words.0.push(value),
             None => all.push((name, ParamValues(vec![value]))),
         }

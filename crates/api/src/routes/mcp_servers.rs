@@ -56,10 +56,10 @@ async fn list(
     Query(paging): Query<Paging>,
 ) -> Result<Vec<McpServerView>> {
     let servers = servers(&app)?;
-    let found = servers.list(project, paging.page()?).await?;
+    let servers_page = servers.list(project, paging.page()?).await?;
     page(ResultPage {
-        items: found.items.into_iter().map(|one| server_view(servers, one)).collect(),
-        next: found.next,
+        items: servers_page.items.into_iter().map(|one| server_view(servers, one)).collect(),
+        next: servers_page.next,
     })
 }
 
@@ -142,9 +142,9 @@ async fn inspect(
     Path(id): Path<McpServerId>,
 ) -> Result<InspectionView> {
     let servers = servers(&app)?;
-    let found = tokio::time::timeout(INSPECT_TIMEOUT, servers.inspect(project, id)).await;
-    let found = match found {
-        Ok(found) => found?,
+    let inspected = tokio::time::timeout(INSPECT_TIMEOUT, servers.inspect(project, id)).await;
+    let inspected = match inspected {
+        Ok(inspected) => inspected?,
         Err(_) => emergent_tools::remote::Inspection {
             protocol: None,
             tools: Vec::new(),
@@ -153,7 +153,7 @@ async fn inspect(
         },
     };
     let (server, ..) = servers.get(project, id).await?;
-    ok((server, found))
+    ok((server, inspected))
 }
 
 /// Lists the tools of a server as they were last listed; changed tools include the accepted definition.

@@ -17,7 +17,7 @@ async fn waiting(two: &TwoServers) -> usize {
 both_engines! {
     async fn events_fill_the_queue_to_its_limit_and_the_rest_waits_in_order(db: TestDb) {
         let two = TwoServers::with(&db, at_most(3)).await;
-        made(&two.here, "notes", "on_entity_created", json!({})).await;
+        triggered_agent(&two.here, "notes", "on_entity_created", json!({})).await;
         let mut ids = Vec::new();
         for n in 0..8 {
             ids.push(two.create("Note", json!({ "n": n })).await.id);
@@ -48,7 +48,7 @@ both_engines! {
         // With two projects, neither server waits for the other's cursor.
         let other = two.here.executor.graph().create_project("other", false).await.unwrap().id;
         let actor = emergent_graph::Actor { project: other, ..two.here.actor() };
-        made(&two.here, "notes", "on_entity_created", json!({})).await;
+        triggered_agent(&two.here, "notes", "on_entity_created", json!({})).await;
         two.here.executor.create_agent(actor, triggered("theirs", "on_entity_created", json!({}))).await.unwrap();
         for n in 0..10 {
             let properties = json!({ "n": n }).as_object().cloned().unwrap();
@@ -70,7 +70,7 @@ both_engines! {
     async fn schedules_wait_for_room_and_are_not_missed_for_it(db: TestDb) {
         let two = TwoServers::with(&db, at_most(2)).await;
         for name in ["a", "b", "c", "d", "e"] {
-            made(&two.here, name, "0 * * * *", json!({ "missed": "skip" })).await;
+            triggered_agent(&two.here, name, "0 * * * *", json!({ "missed": "skip" })).await;
         }
         two.pass(3_600);
         two.look_full().await;
@@ -96,7 +96,7 @@ both_engines! {
         let model = ScriptedModel::default().agent("notes", (0..4).map(|_| emergent_testkit::scripted::says("Seen.")));
         let harness = Harness::with(&db, HarnessOptions { settings, ..HarnessOptions::new(model) }).await;
         let firing = chains::Firing::at(&harness);
-        made(&harness, "notes", "on_entity_created", json!({})).await;
+        triggered_agent(&harness, "notes", "on_entity_created", json!({})).await;
         for n in 0..4 {
             create(&harness, "Note", json!({ "n": n })).await;
         }

@@ -70,9 +70,9 @@ both_engines! {
         let firing = Firing::at(&harness);
         create(&harness, "Note", json!({})).await;
         until("the chain has ended", async || outcomes(&firings(&harness).await).contains(&"skipped depth".to_owned())).await;
-        let told: Vec<_> = runs(&harness).await.iter().map(|run| (run.agent_name.clone(), run.cause_depth)).collect();
-        let told: Vec<_> = told.iter().map(|(name, depth)| (name.as_str(), *depth)).collect();
-        assert_eq!(told, [("head", 0), ("hand", 0), ("head", 1), ("hand", 1)]);
+        let depths: Vec<_> = runs(&harness).await.iter().map(|run| (run.agent_name.clone(), run.cause_depth)).collect();
+        let depths: Vec<_> = depths.iter().map(|(name, depth)| (name.as_str(), *depth)).collect();
+        assert_eq!(depths, [("head", 0), ("hand", 0), ("head", 1), ("hand", 1)]);
         firing.stop().await;
         harness.close().await;
     }
@@ -82,7 +82,7 @@ both_engines! {
         let harness = Harness::open(&db, model).await;
         let firing = Firing::at(&harness);
         // The trigger is created while the servers poll, so none has to restart for it.
-        made(&harness, "notes", "on_entity_created", json!({})).await;
+        triggered_agent(&harness, "notes", "on_entity_created", json!({})).await;
         let began = Instant::now();
         create(&harness, "Note", json!({})).await;
         until("it has run", async || runs(&harness).await.iter().any(|run| run.status == RunStatus::Completed)).await;

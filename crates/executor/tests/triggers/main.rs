@@ -213,7 +213,7 @@ fn triggered(name: &str, trigger: &str, settings: Value) -> AgentDefinition {
     definition
 }
 
-async fn made(harness: &Harness, name: &str, trigger: &str, settings: Value) -> Agent {
+async fn triggered_agent(harness: &Harness, name: &str, trigger: &str, settings: Value) -> Agent {
     harness.agent(triggered(name, trigger, settings)).await
 }
 

@@ -20,10 +20,10 @@ fn counted(two: &TwoServers) -> BTreeMap<String, u64> {
 both_engines! {
     async fn firings_are_counted_by_kind_and_by_what_became_of_them(db: TestDb) {
         let two = TwoServers::open(&db).await;
-        made(&two.here, "each", "on_entity_created", json!({ "types": ["Note"] })).await;
+        triggered_agent(&two.here, "each", "on_entity_created", json!({ "types": ["Note"] })).await;
         let together = json!({ "coalesce_seconds": 30, "coalesce_by": "agent" });
-        made(&two.here, "all", "on_entity_updated", together.clone()).await;
-        made(&two.here, "every", "* * * * *", json!({})).await;
+        triggered_agent(&two.here, "all", "on_entity_updated", together.clone()).await;
+        triggered_agent(&two.here, "every", "* * * * *", json!({})).await;
         let modelless = AgentDefinition { model: Some("openai/none".parse().unwrap()), ..triggered("poor", "on_entity_created", json!({ "types": ["Task"] })) };
         two.here.agent(modelless).await;
         let note = two.create("Note", json!({ "n": 0 })).await;

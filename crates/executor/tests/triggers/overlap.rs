@@ -57,13 +57,13 @@ async fn a_write_that_began_before_a_trigger_and_ends_after_it_fires() {
     let db = TestDb::postgres().await;
     let two = TwoServers::open(&db).await;
     // One trigger exists from the start, so that the feed is read all the time.
-    made(&two.here, "first", "on_document_ingested", json!({})).await;
+    triggered_agent(&two.here, "first", "on_document_ingested", json!({})).await;
     let (slow, slower) = (Slow::begin(&two.here).await, Slow::begin(&two.here).await);
     // This change is committed while an older transaction is open: it cannot be read yet, and precedes the
     // trigger.
     let new = NewObject { type_: "Note".into(), ..NewObject::default() };
     let early = two.there.executor.graph().create_object(two.there.actor(), new).await.unwrap();
-    made(&two.there, "notes", "on_entity_created", json!({})).await;
+    triggered_agent(&two.there, "notes", "on_entity_created", json!({})).await;
     let slow = slow.commit().await;
     let slower = slower.commit().await;
     let late = two.create("Note", json!({})).await;
@@ -82,7 +82,7 @@ async fn the_first_trigger_of_a_project_hears_of_what_is_under_way() {
     let db = TestDb::postgres().await;
     let two = TwoServers::open(&db).await;
     let slow = Slow::begin(&two.here).await;
-    made(&two.there, "notes", "on_entity_created", json!({})).await;
+    triggered_agent(&two.there, "notes", "on_entity_created", json!({})).await;
     two.settle().await;
     let slow = slow.commit().await;
     readable(&two.here, slow.0, 1).await;

@@ -41,7 +41,7 @@ both_engines! {
         const ROUNDS: usize = 50;
         let two = TwoServers::open(&db).await;
         for at in 0..AGENTS {
-            made(&two.here, &format!("every-{at}"), "* * * * *", json!({})).await;
+            triggered_agent(&two.here, &format!("every-{at}"), "* * * * *", json!({})).await;
         }
         for _ in 0..ROUNDS {
             two.pass(60);
@@ -61,7 +61,7 @@ both_engines! {
 
     async fn a_schedule_never_has_two_live_runs(db: TestDb) {
         let two = TwoServers::open(&db).await;
-        made(&two.here, "slow", "* * * * *", json!({})).await;
+        triggered_agent(&two.here, "slow", "* * * * *", json!({})).await;
         two.pass(60);
         two.look().await;
         two.pass(60);
@@ -79,7 +79,7 @@ both_engines! {
 
     async fn a_resumed_run_is_its_schedules_live_run(db: TestDb) {
         let two = TwoServers::open(&db).await;
-        made(&two.here, "slow", "* * * * *", json!({})).await;
+        triggered_agent(&two.here, "slow", "* * * * *", json!({})).await;
         two.pass(60);
         two.look().await;
         end_runs(&two.here, "paused").await;
@@ -98,17 +98,17 @@ both_engines! {
 
     async fn times_that_passed_while_no_server_ran_are_run_once_or_not_at_all(db: TestDb) {
         let two = TwoServers::open(&db).await;
-        let once = made(&two.here, "once", "0 * * * *", json!({ "missed": "once" })).await;
-        let skip = made(&two.here, "skip", "0 * * * *", json!({ "missed": "skip" })).await;
+        let once = triggered_agent(&two.here, "once", "0 * * * *", json!({ "missed": "once" })).await;
+        let skip = triggered_agent(&two.here, "skip", "0 * * * *", json!({ "missed": "skip" })).await;
         two.pass(5 * 3_600 + 1_800);
         two.look().await;
         let runs = two.runs().await;
         assert_eq!(runs.iter().map(|run| run.agent).collect::<Vec<_>>(), [once.id]);
-        let mut told: Vec<_> = two.firings().await.into_iter().map(|one| (one.firing.agent == skip.id, outcomes(std::slice::from_ref(&one)).remove(0), one.firing.fired)).collect();
-        told.sort_by_key(|one| one.0);
-        assert_eq!(told[0].1, "admitted");
-        assert_eq!(told[1].1, "skipped missed");
-        for (_, _, fired) in told {
+        let mut outcomes_by_agent: Vec<_> = two.firings().await.into_iter().map(|one| (one.firing.agent == skip.id, outcomes(std::slice::from_ref(&one)).remove(0), one.firing.fired)).collect();
+        outcomes_by_agent.sort_by_key(|one| one.0);
+        assert_eq!(outcomes_by_agent[0].1, "admitted");
+        assert_eq!(outcomes_by_agent[1].1, "skipped missed");
+        for (_, _, fired) in outcomes_by_agent {
             // 08:00 was not one of its times yet, so 13:00 is the latest time that passed.
             assert!(matches!(fired, FiringCause::Schedule { at, .. } if at.to_string() == "2026-01-31T13:00:00.000000Z"), "{fired:?}");
         }
@@ -120,7 +120,7 @@ both_engines! {
 
     async fn a_schedule_goes_by_its_own_time_zone(db: TestDb) {
         let two = TwoServers::open(&db).await;
-        made(&two.here, "berliner", "30 2 * * *", json!({ "time_zone": "Europe/Berlin" })).await;
+        triggered_agent(&two.here, "berliner", "30 2 * * *", json!({ "time_zone": "Europe/Berlin" })).await;
         assert_eq!(two.schedule().await.next_at.unwrap().to_string(), "2026-02-01T01:30:00.000000Z");
         // The clock moves to the evening before daylight saving time starts, when 02:30 does not exist.
         two.pass(56 * 86_400 + 10 * 3_600);
@@ -130,7 +130,7 @@ both_engines! {
 
     async fn a_change_counts_from_its_commit_on_every_server(db: TestDb) {
         let two = TwoServers::open(&db).await;
-        let agent = made(&two.here, "worker", "* * * * *", json!({})).await;
+        let agent = triggered_agent(&two.here, "worker", "* * * * *", json!({})).await;
         let before = two.schedule().await;
         let change = |trigger: Option<&'static str>| two.there.executor.update_agent(two.there.actor(), agent.id, None, move |definition| {
             AgentDefinition { trigger: trigger.map(str::to_owned), ..definition }
@@ -155,7 +155,7 @@ both_engines! {
 
     async fn a_change_of_something_else_loses_no_time_that_has_come(db: TestDb) {
         let two = TwoServers::open(&db).await;
-        let agent = made(&two.here, "worker", "* * * * *", json!({})).await;
+        let agent = triggered_agent(&two.here, "worker", "* * * * *", json!({})).await;
         two.pass(60);
         let rename = |definition| AgentDefinition { name: "renamed".into(), system_prompt: "New.".into(), ..definition };
         two.here.executor.update_agent(two.here.actor(), agent.id, None, rename).await.unwrap();
@@ -167,7 +167,7 @@ both_engines! {
     async fn the_agent_is_told_what_the_settings_say(db: TestDb) {
         let two = TwoServers::open(&db).await;
         let settings = json!({ "input": "Write the digest.", "context": { "days": 1 }, "max_steps": 3, "timeout_seconds": 60 });
-        made(&two.here, "digest", "0 9 * * *", settings).await;
+        triggered_agent(&two.here, "digest", "0 9 * * *", settings).await;
         two.pass(3_600);
         two.look().await;
         let run = two.runs().await.remove(0);
@@ -183,7 +183,7 @@ both_engines! {
         let two = TwoServers::open(&db).await;
         let modelless = AgentDefinition { model: Some("openai/none".parse().unwrap()), ..triggered("poor", "* * * * *", json!({})) };
         two.here.agent(modelless).await;
-        made(&two.here, "rich", "* * * * *", json!({})).await;
+        triggered_agent(&two.here, "rich", "* * * * *", json!({})).await;
         two.pass(60);
         two.look().await;
         let outcomes = outcomes(&two.firings().await);
@@ -264,7 +264,7 @@ both_engines! {
         let model = ScriptedModel::default().agent("worker", [emergent_testkit::scripted::says("Done.")]);
         let clock = fixed_clock();
         let harness = Harness::with(&db, HarnessOptions { clock: clock.clone(), ..HarnessOptions::new(model) }).await;
-        made(&harness, "worker", "* * * * *", json!({})).await;
+        triggered_agent(&harness, "worker", "* * * * *", json!({})).await;
         clock.advance(Duration::from_secs(60));
         harness.executor.fire_schedules(1).await.unwrap();
         let run = runs(&harness).await.remove(0);

@@ -24,10 +24,10 @@ async fn schedule_of(two: &TwoServers, agent: &Agent) -> Schedule {
 both_engines! {
     async fn one_that_cannot_be_read_is_set_aside_and_the_others_go_on(db: TestDb) {
         let two = TwoServers::open(&db).await;
-        let lunar = made(&two.here, "lunar", "* * * * *", json!({})).await;
-        let crooked = made(&two.here, "crooked", "* * * * *", json!({})).await;
-        let nowhere = made(&two.here, "nowhere", "* * * * *", json!({})).await;
-        let fine = made(&two.here, "fine", "* * * * *", json!({})).await;
+        let lunar = triggered_agent(&two.here, "lunar", "* * * * *", json!({})).await;
+        let crooked = triggered_agent(&two.here, "crooked", "* * * * *", json!({})).await;
+        let nowhere = triggered_agent(&two.here, "nowhere", "* * * * *", json!({})).await;
+        let fine = triggered_agent(&two.here, "fine", "* * * * *", json!({})).await;
         spoil(&two, &lunar, FROM_THE_FUTURE).await;
         spoil(&two, &crooked, "UPDATE schedules SET cron = 'whenever' WHERE agent_id = $1").await;
         spoil(&two, &nowhere, "UPDATE schedules SET config = '{\"time_zone\":\"Mars/Base\"}' WHERE agent_id = $1").await;
@@ -48,9 +48,9 @@ both_engines! {
 
     async fn saving_the_agent_again_takes_its_schedule_up(db: TestDb) {
         let two = TwoServers::open(&db).await;
-        let as_it_is = made(&two.here, "same", "* * * * *", json!({})).await;
-        let changed = made(&two.here, "changed", "* * * * *", json!({})).await;
-        let parked = made(&two.here, "parked", "* * * * *", json!({})).await;
+        let as_it_is = triggered_agent(&two.here, "same", "* * * * *", json!({})).await;
+        let changed = triggered_agent(&two.here, "changed", "* * * * *", json!({})).await;
+        let parked = triggered_agent(&two.here, "parked", "* * * * *", json!({})).await;
         spoil(&two, &as_it_is, FROM_THE_FUTURE).await;
         spoil(&two, &changed, FROM_THE_FUTURE).await;
         spoil(&two, &parked, "UPDATE schedules SET next_at = NULL WHERE agent_id = $1").await;

@@ -171,12 +171,12 @@ impl<C: Eq + Hash> Sessions<C> {
         if own >= MAX_PER_CALLER || total >= MAX_TOTAL {
             let idle = all.get_mut(&caller).and_then(take_idle);
             let Some(idle) = idle else {
-                let why = if own >= MAX_PER_CALLER {
+                let reason = if own >= MAX_PER_CALLER {
                     format!("all {MAX_PER_CALLER} sessions of this token are busy: end one first")
                 } else {
                     "this server has too many sessions; try again later".to_owned()
                 };
-                return Err(Fault::LimitReached { why });
+                return Err(Fault::LimitReached { why: reason });
             };
             idle.end();
         }

@@ -26,8 +26,8 @@ impl<C: Clone + Eq + Hash + Send + 'static> StreamCounts<C> {
         let mut counts = self.0.lock();
         let count = counts.entry(caller.clone()).or_default();
         if *count >= MAX_PER_CALLER {
-            let why = format!("this token has {MAX_PER_CALLER} subscriptions open: close one first");
-            return Err(Fault::LimitReached { why });
+            let reason = format!("this token has {MAX_PER_CALLER} subscriptions open: close one first");
+            return Err(Fault::LimitReached { why: reason });
         }
         *count += 1;
         Ok(OpenStream { counts: Arc::clone(&self.0), caller: caller.clone() })

@@ -35,8 +35,8 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(which): Query<AgentListQuery>,
 ) -> Result<Vec<AgentView>> {
-    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
-    page(app.executor.list_agents(project, which.include_internal, wanted).await?)
+    let requested = Page::new(which.limit, which.cursor.as_deref())?;
+    page(app.executor.list_agents(project, which.include_internal, requested).await?)
 }
 
 /// Returns one agent, internal or not.

@@ -46,9 +46,9 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(which): Query<TaskListQuery>,
 ) -> Result<Vec<TaskView>> {
-    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
+    let requested = Page::new(which.limit, which.cursor.as_deref())?;
     let filter = TaskFilter { workflow: which.workflow, status: which.status, available: which.available };
-    page(app.dispatcher.tasks(project, filter, wanted).await?)
+    page(app.dispatcher.tasks(project, filter, requested).await?)
 }
 
 /// Adds a task to a workflow that has not ended. Without a workflow, the task stands alone and any

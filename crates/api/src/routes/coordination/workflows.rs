@@ -42,8 +42,8 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(which): Query<WorkflowListQuery>,
 ) -> Result<Vec<WorkflowSummaryView>> {
-    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
-    page(app.dispatcher.workflows(project, which.status, wanted).await?)
+    let requested = Page::new(which.limit, which.cursor.as_deref())?;
+    page(app.dispatcher.workflows(project, which.status, requested).await?)
 }
 
 /// Returns a workflow with the status of its tasks and its cost.

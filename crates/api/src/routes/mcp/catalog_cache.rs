@@ -47,12 +47,12 @@ impl CatalogCache {
     pub async fn get(&self, who: &McpCaller) -> Result<Arc<Catalog>, Fault> {
         let key = (who.project, ScopeSet::from_scopes(&who.token.scopes));
         let old = match self.entries.lock().get_mut(&key) {
-            Some(kept) if kept.refreshing || kept.since.elapsed() < TTL => {
-                return Ok(Arc::clone(&kept.offering));
+            Some(cached) if cached.refreshing || cached.since.elapsed() < TTL => {
+                return Ok(Arc::clone(&cached.offering));
             }
-            Some(kept) => {
-                kept.refreshing = true;
-                Some(Arc::clone(&kept.offering))
+            Some(cached) => {
+                cached.refreshing = true;
+                Some(Arc::clone(&cached.offering))
             }
             None => None,
         };
@@ -94,8 +94,8 @@ struct RefreshGuard<'a> {
 
 impl Drop for RefreshGuard<'_> {
     fn drop(&mut self) {
-        if let Some(kept) = self.entries.lock().get_mut(&self.key) {
-            kept.refreshing = false;
+        if let Some(cached) = self.entries.lock().get_mut(&self.key) {
+            cached.refreshing = false;
         }
     }
 }

@@ -151,10 +151,10 @@ async fn objects(
     for _ in 0..MAX_PAGES {
         let page = Page::new(Some(Page::MAX as i64), cursor.as_deref());
         let page = page.map_err(|wrong| Fault::invalid(wrong.to_string()))?;
-        let found = executor.graph().list_objects(who.project, filter.clone(), page).await;
-        let found = found.map_err(Fault::internal)?;
-        values.extend(found.items.iter().filter_map(&value).filter(|one| known.insert(one.clone())));
-        match found.next {
+        let objects = executor.graph().list_objects(who.project, filter.clone(), page).await;
+        let objects = objects.map_err(Fault::internal)?;
+        values.extend(objects.items.iter().filter_map(&value).filter(|one| known.insert(one.clone())));
+        match objects.next {
             Some(next) if values.len() <= MAX_VALUES => cursor = Some(next.encode()),
             next => return Ok((values, next.is_some())),
         }

@@ -77,7 +77,7 @@ async fn post(
     let body = read_limited(&headers, body, limits::BODY, "the body").await?;
     let who = McpCaller { project, token: Arc::clone(&caller.token) };
     let reply = app.mcp.post(&who, &headers, &body).await;
-    let held = match &reply.body {
+    let hold = match &reply.body {
         // A call in progress must not fail because the stream limit is reached: it then stays counted as a
         // request.
         ReplyBody::Events(_) => {
@@ -86,7 +86,7 @@ async fn post(
         ReplyBody::Changes(_) => Some(StreamHold::Stream(app.streams.acquire()?)),
         ReplyBody::Empty | ReplyBody::Json(_) => None,
     };
-    Ok(to_response(&app, &caller, reply, held))
+    Ok(to_response(&app, &caller, reply, hold))
 }
 
 /// Streams change notifications to a client with a session.
@@ -142,7 +142,7 @@ enum StreamHold {
     Request(#[allow(dead_code, reason = "held, not used")] RequestContext),
 }
 
-fn to_response(app: &App, caller: &Caller, reply: Reply, held: Option<StreamHold>) -> Response {
+fn to_response(app: &App, caller: &Caller, reply: Reply, hold: Option<StreamHold>) -> Response {
     let Ok(status) = StatusCode::from_u16(reply.status) else {
         return ApiError::internal_text("an MCP reply has an invalid status").into_response();
     };
@@ -151,7 +151,7 @@ fn to_response(app: &App, caller: &Caller, reply: Reply, held: Option<StreamHold
         ReplyBody::Json(text) => (Body::from(text), Some("application/json")),
         ReplyBody::Events(frames) | ReplyBody::Changes(frames) => {
             let end = select(Box::pin(app.closed()), Box::pin(caller.token_ended(app)));
-            let frames = with_guard(frames.map(Ok::<_, Infallible>).take_until(end), held);
+            let frames = with_guard(frames.map(Ok::<_, Infallible>).take_until(end), hold);
             (Body::from_stream(frames), Some("text/event-stream"))
         }
     };

@@ -70,9 +70,9 @@ impl ResourceWatch {
     }
 
     async fn poll(&mut self) {
-        let wanted = self.subscribed.borrow_and_update().clone();
-        self.seen.retain(|uri, _| wanted.contains_key(uri));
-        for (uri, first) in wanted {
+        let subscribed = self.subscribed.borrow_and_update().clone();
+        self.seen.retain(|uri, _| subscribed.contains_key(uri));
+        for (uri, first) in subscribed {
             let now = match resources::read(&self.executor, &self.caller, &uri).await {
                 Ok(fields) => hash_text(fields.as_bytes()),
                 Err(Fault::ResourceNotFound { .. }) => MISSING_HASH,

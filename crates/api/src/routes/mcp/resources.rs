@@ -91,8 +91,9 @@ pub(super) async fn read(executor: &Executor, who: &McpCaller, uri: &str) -> Res
 
 /// Tools provide the same data to agents; a resource is the output of one of them.
 async fn call_read_tool(executor: &Executor, who: &McpCaller, tool: &str, input: Value) -> Option<Value> {
-    let types_output = executor.tools().project_tools(who.project).await;
-    let tool = types_output.iter().find(|one| one.info().server.is_none() && one.info().name == tool)?;
+    let tools = executor.tools().project_tools(who.project).await;
+    let tool =
+        tools.iter().find(|candidate| candidate.info().server.is_none() && candidate.info().name == tool)?;
     let context = ToolContext { graph: executor.graph().clone(), project: who.project, run: None };
     match executor.settings().guard.call(tool.as_ref(), &context, input).await {
         GuardedOutput::Answer(answer) => Some(answer),
@@ -182,8 +183,8 @@ pub(super) async fn prompt(executor: &Executor, call: &HostCall<McpCaller>) -> R
             .map_err(|_| Fault::invalid("the arguments of a prompt must be strings"))?,
     };
     let messages = prompt.render(&given).map_err(|wrong| Fault::invalid(wrong.to_string()))?;
-    let said = |message: &PromptMessage| json!({ "role": message.role, "content": { "type": "text", "text": message.content } });
-    let mut result = json!({ "messages": messages.iter().map(said).collect::<Vec<_>>() });
+    let message_json = |message: &PromptMessage| json!({ "role": message.role, "content": { "type": "text", "text": message.content } });
+    let mut result = json!({ "messages": messages.iter().map(message_json).collect::<Vec<_>>() });
     if let Some(description) = &prompt.description {
         result["description"] = description.as_str().into();
     }

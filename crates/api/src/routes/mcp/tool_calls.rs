@@ -46,8 +46,8 @@ pub(super) async fn call(
 async fn commit(executor: &Executor, who: &McpCaller, change: GraphChange) -> graph::Result<Value> {
     let (graph, actor) = (executor.graph().clone(), who.to_actor());
     let work = move |tx: &mut Tx<'_>| {
-        let writer = graph.write_context(tx, actor)?;
-        change(tx, &writer)
+        let ctx = graph.write_context(tx, actor)?;
+        change(tx, &ctx)
     };
     executor.graph().db().write(work).await
 }

@@ -53,11 +53,11 @@ pub(super) async fn ready(State(app): State<App>) -> Result<HealthView> {
     responses((status = 200, description = "Prometheus text", body = String, content_type = "text/plain")),
 )]
 pub(super) async fn metrics(State(app): State<App>) -> std::result::Result<impl IntoResponse, ApiError> {
-    let most = app.executor.settings().max_queued;
+    let max_queued = app.executor.settings().max_queued;
     let count = move |tx: &mut Tx<'_>| -> store::Result<_> {
         let triggered =
             WaitingFirings { events: firings::count_waiting(tx)?, schedules: schedules::count_waiting(tx)? };
-        let (queued, live) = (runs::count_queued(tx, most)?, workflows::count_active(tx)?);
+        let (queued, live) = (runs::count_queued(tx, max_queued)?, workflows::count_active(tx)?);
         Ok((jobs::counts(tx)?, embedding_queue::len(tx)?, queued, live, triggered))
     };
     let (jobs, vectors, queued, live, waiting) = app.graph.db().read(count).await?;

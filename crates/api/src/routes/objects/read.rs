@@ -46,7 +46,7 @@ pub(super) struct ObjectListQuery {
 
 impl ObjectListQuery {
     fn into_filter(self) -> std::result::Result<(ObjectFilter, Page), Invalid> {
-        let page = Page::new(self.limit, self.cursor.as_deref())?;
+        let requested = Page::new(self.limit, self.cursor.as_deref())?;
         let filters = match &self.filters {
             Some(text) => serde_json::from_str::<Vec<JsonMap<Filter>>>(text)
                 .map(|filters| filters.into_iter().map(|one| one.0).collect())
@@ -56,7 +56,7 @@ impl ObjectListQuery {
         let Self { types, labels, status, key, .. } = self;
         let filter = ObjectFilter { types, labels, status, key, filters };
         filter.check()?;
-        Ok((filter, page))
+        Ok((filter, requested))
     }
 }
 
@@ -71,8 +71,8 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(which): Query<ObjectListQuery>,
 ) -> Result<Vec<ObjectView>> {
-    let (filter, wanted) = which.into_filter()?;
-    page(app.graph.list_objects(project, filter, wanted).await?)
+    let (filter, requested) = which.into_filter()?;
+    page(app.graph.list_objects(project, filter, requested).await?)
 }
 
 /// Returns one object.
@@ -133,8 +133,8 @@ pub(super) async fn edges(
     Path(id): Path<ObjectId>,
     Query(which): Query<EdgeListQuery>,
 ) -> Result<Vec<RelationshipView>> {
-    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
-    page(app.graph.object_edges(project, id, which.direction, which.types, wanted).await?)
+    let requested = Page::new(which.limit, which.cursor.as_deref())?;
+    page(app.graph.object_edges(project, id, which.direction, which.types, requested).await?)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

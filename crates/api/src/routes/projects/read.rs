@@ -20,9 +20,9 @@ pub(super) async fn list(
     caller: Caller,
     Query(paging): Query<Paging>,
 ) -> Result<Vec<ProjectView>> {
-    let wanted = paging.page()?;
+    let requested = paging.page()?;
     match caller.bound_project() {
-        None => page(app.graph.list_projects(wanted).await?),
+        None => page(app.graph.list_projects(requested).await?),
         Some(own) => page(ResultPage { items: vec![app.graph.get_project(own).await?], next: None }),
     }
 }

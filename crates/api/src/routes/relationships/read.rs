@@ -44,13 +44,13 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(which): Query<RelationshipListQuery>,
 ) -> Result<Vec<RelationshipView>> {
-    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
+    let requested = Page::new(which.limit, which.cursor.as_deref())?;
     let filter = RelationshipFilter {
         types: which.types,
         from: which.from_id.map(ObjectId),
         to: which.to_id.map(ObjectId),
     };
-    page(app.graph.list_relationships(project, filter, wanted).await?)
+    page(app.graph.list_relationships(project, filter, requested).await?)
 }
 
 /// Returns one relationship.

@@ -51,13 +51,13 @@ pub(super) async fn messages(
     Path((agent, run)): Path<(AgentId, RunId)>,
     Query(which): Query<MessageListQuery>,
 ) -> Result<Vec<RunMessageView>> {
-    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
+    let requested = Page::new(which.limit, which.cursor.as_deref())?;
     if which.step.is_some_and(|step| step < 0) {
         return Err(Invalid::new("step", "must be 0 or more").into());
     }
     get_agent_run(&app, project, agent, run).await?;
     let filter = MessageFilter { role: which.role, step: which.step };
-    page(app.executor.run_messages(project, run, filter, wanted).await?)
+    page(app.executor.run_messages(project, run, filter, requested).await?)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -88,14 +88,14 @@ pub(super) async fn tool_calls(
     Path((agent, run)): Path<(AgentId, RunId)>,
     Query(which): Query<ToolCallListQuery>,
 ) -> Result<Vec<ToolCallView>> {
-    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
+    let requested = Page::new(which.limit, which.cursor.as_deref())?;
     if let Some(name) = &which.tool_name {
         emergent_domain::object::check_chars("tool_name", name)?;
     }
     get_agent_run(&app, project, agent, run).await?;
     let filter =
         ToolCallFilter { tool_name: which.tool_name, status: which.status.map(ToolCallStatus::from) };
-    let ResultPage { items, next } = app.executor.run_tool_calls(project, run, filter, wanted).await?;
+    let ResultPage { items, next } = app.executor.run_tool_calls(project, run, filter, requested).await?;
     page(ResultPage {
         items: items.into_iter().map(|call| ToolCallView::new(run, call)).collect::<Vec<_>>(),
         next,

@@ -34,6 +34,6 @@ pub(super) fn routes() -> Routes {
 /// Returns the run if it belongs to this agent. A run of another agent is not found here, just as a run
 /// of another project is not found anywhere.
 async fn get_agent_run(app: &App, project: ProjectId, agent: AgentId, run: RunId) -> Result<Run, ApiError> {
-    let found = app.executor.get_run(project, run).await?;
-    if found.agent == agent { Ok(found) } else { Err(ApiError::not_found("run", run)) }
+    let detail = app.executor.get_run(project, run).await?;
+    if detail.agent == agent { Ok(detail) } else { Err(ApiError::not_found("run", run)) }
 }

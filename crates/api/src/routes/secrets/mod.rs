@@ -52,8 +52,8 @@ async fn put(
     Path(name): Path<String>,
     SecretBody(value): SecretBody,
 ) -> Result<SecretView> {
-    let kept = app.secrets.put(project, Some(caller.token.id), &parse_name(&name)?, value).await?;
-    created_if(kept.version == 1, kept)
+    let secret = app.secrets.put(project, Some(caller.token.id), &parse_name(&name)?, value).await?;
+    created_if(secret.version == 1, secret)
 }
 
 /// Deletes a secret. Servers that use it cannot be connected to any more.
