@@ -1,5 +1,5 @@
-//! Who may call a route: said once, where the route is registered. The same word is enforced on
-//! every request and written into the OpenAPI document, so the two cannot disagree.
+//! The access rule of a route is declared once, where the route is registered. The same rule is
+//! enforced on every request and written into the OpenAPI document, so the two cannot disagree.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::{App, auth, limits, openapi};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Public,
-    /// Any token that is alive.
+    /// Any valid token.
     Token,
     /// A token with this scope.
     Scope(Scope),
 }
 
-/// How long a route may take.
+/// The timeout of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TimeLimit {
     Default,
@@ -34,7 +34,7 @@ impl TimeLimit {
     }
 }
 
-/// Routes with their access; there is no way to add one without.
+/// Routes with their access rules; a route cannot be added without one.
 pub(crate) struct Routes(OpenApiRouter<App>);
 
 impl Routes {
@@ -54,12 +54,12 @@ impl Routes {
         self.add(Access::Scope(scope), TimeLimit::Default, route)
     }
 
-    /// A route that receives a file, which takes as long as the caller's line is slow.
+    /// Adds a route that receives a file, whose duration depends on the caller's connection.
     pub(crate) fn upload(self, scope: Scope, route: UtoipaMethodRouter<App>) -> Self {
         self.add(Access::Scope(scope), TimeLimit::Upload, route)
     }
 
-    /// Something around every route so far, outside of who may call it.
+    /// Adds a layer to all routes so far, outside of their access check.
     pub(crate) fn layer<F, A>(self, layer: F) -> Self
     where
         F: Fn(axum::extract::Request, middleware::Next) -> A + Clone + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Who is calling, and in which project: the token, its scopes, `X-Project-ID`.
+//! Authentication: the token of a request, its scopes, and the project (`X-Project-ID`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,10 +18,10 @@ use emergent_graph::Actor;
 use crate::{ApiError, App, access::Access, request_context::RequestContext};
 
 const PROJECT_HEADER: &str = "x-project-id";
-/// The project of a token that spans projects when the request names none.
+/// The project of a token that spans projects, if the request names none.
 const DEFAULT_PROJECT: &str = "default";
 
-/// The holder of a live token that has the route's scope. Only [`guard`] makes one.
+/// The holder of a valid token with the scope of the route. Only [`authorize`] creates one.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub token: Arc<Token>,
@@ -29,33 +29,33 @@ pub(crate) struct Caller {
     secret: Arc<str>,
 }
 
-/// How soon what outlasts its request notices that its token has ended.
+/// How often a long-lived response checks that its token is still valid.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Caller {
-    /// `None` for a token that spans projects.
+    /// Returns the project a token is bound to; `None` for a token that spans projects.
     pub(crate) fn bound_project(&self) -> Option<ProjectId> {
         self.token.project
     }
 
-    /// The token's project, or the one `X-Project-ID` names; `None` when neither says one.
+    /// Returns the token's project, or the one that `X-Project-ID` names; `None` if there is neither.
     pub(crate) fn named_project(&self) -> Option<ProjectId> {
         self.project
     }
 
-    /// Comes when the token is revoked or at its end, or its project is gone: for answers that go
-    /// on after the request was let through.
+    /// Resolves when the token expires or is revoked, or its project is deleted. Used for responses that
+    /// continue after the request was authorised.
     pub(crate) fn token_ended(&self, app: &App) -> impl Future<Output = ()> + Send + 'static {
         let (app, secret) = (app.clone(), Arc::clone(&self.secret));
         async move {
-            // A database that does not answer is no reason to end what was allowed.
+            // A database failure must not end a response that was authorised.
             while !matches!(app.token(&secret).await, Ok(None)) {
                 tokio::time::sleep(RECHECK_INTERVAL).await;
             }
         }
     }
 
-    /// Refuses what only a token that spans projects may do.
+    /// Refuses an action that needs a token that spans projects.
     pub(crate) fn require_all_projects(&self, what: &str) -> Result<(), ApiError> {
         match self.token.project {
             None => Ok(()),
@@ -70,13 +70,13 @@ impl Caller {
     }
 }
 
-/// The one place where a request is let through or not.
+/// Authorises a request. There is no other place that does.
 pub(crate) async fn authorize(
     State(access): State<Access>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    // Without the app there is nobody to ask, and nobody is let in.
+    // Without the app no token can be checked, so the request is refused.
     let Some(app) = request.extensions().get::<App>().cloned() else {
         return Err(ApiError::internal_text("the router was built without its app"));
     };
@@ -119,7 +119,7 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// The project a request is about.
+/// The project of a request.
 pub(crate) struct InProject(pub ProjectId);
 
 impl FromRequestParts<App> for InProject {
@@ -133,7 +133,7 @@ impl FromRequestParts<App> for InProject {
     }
 }
 
-/// Who writes, and where.
+/// The author and the project of a write.
 pub(crate) struct AsActor(pub Actor);
 
 impl FromRequestParts<App> for AsActor {
@@ -146,11 +146,11 @@ impl FromRequestParts<App> for AsActor {
 }
 
 impl App {
-    /// The live token with this secret.
+    /// Returns the valid token with this secret.
     async fn token(&self, secret: &str) -> Result<Option<Arc<Token>>, ApiError> {
-        let known = self.tokens.get(secret).filter(|token| token.is_valid(self.graph.clock().now()));
-        if known.is_some() {
-            return Ok(known);
+        let cached = self.tokens.get(secret).filter(|token| token.is_valid(self.graph.clock().now()));
+        if cached.is_some() {
+            return Ok(cached);
         }
         let reading = self.tokens.start_read();
         let Some(token) = self.graph.authenticate(secret).await?.map(Arc::new) else { return Ok(None) };
@@ -158,17 +158,17 @@ impl App {
         Ok(Some(token))
     }
 
-    /// The project with this id or name.
+    /// Returns the project with this id or name.
     pub(crate) async fn project(&self, named: &str) -> Result<ProjectId, ApiError> {
-        if let Some(known) = self.projects.get(named) {
-            return Ok(known);
+        if let Some(cached) = self.projects.get(named) {
+            return Ok(cached);
         }
         let reading = self.projects.start_read();
-        let found = match self.graph.find_project(named).await {
+        let project = match self.graph.find_project(named).await {
             Err(emergent_graph::Error::NotFound { .. }) => return Err(ApiError::unknown_project(named)),
-            found => found?.id,
+            project => project?.id,
         };
-        self.projects.insert(named.to_owned(), found, reading);
-        Ok(found)
+        self.projects.insert(named.to_owned(), project, reading);
+        Ok(project)
     }
 }

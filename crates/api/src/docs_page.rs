@@ -1,5 +1,5 @@
-//! The OpenAPI document as a page for people: made here, from the document alone, with nothing to
-//! download.
+//! The OpenAPI document as an HTML page. The page is generated from the document alone and loads
+//! nothing else.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ const STYLE: &str = include_str!("docs_page.css");
 pub(crate) fn render(document: &OpenApi) -> String {
     let document = serde_json::to_value(document).unwrap_or_default();
     let mut page = Page { document: &document, html: String::with_capacity(256 << 10) };
-    // Writing into a string cannot fail.
+    // Writing to a string cannot fail.
     let _ = page.write_page();
     page.html
 }
@@ -46,18 +46,18 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// Every operation of a tag: path, method, operation.
+    /// Returns the operations of a tag: path, method, operation.
     fn operations(&self, tag: &str) -> Vec<(String, String, Value)> {
-        let mut found = Vec::new();
+        let mut operations = Vec::new();
         for (path, item) in self.document["paths"].as_object().into_iter().flatten() {
             for method in ["get", "post", "put", "patch", "delete"] {
                 let operation = &item[method];
                 if operation["tags"].as_array().is_some_and(|tags| tags.iter().any(|one| one == tag)) {
-                    found.push((path.clone(), method.to_owned(), operation.clone()));
+                    operations.push((path.clone(), method.to_owned(), operation.clone()));
                 }
             }
         }
-        found
+        operations
     }
 
     fn contents(&mut self, tag: &str) -> std::fmt::Result {
@@ -185,7 +185,7 @@ impl Page<'_> {
     }
 }
 
-/// What a caller needs to be let in.
+/// Renders the access rule of an operation.
 fn access_badge(operation: &Value) -> String {
     match (&operation["x-required-scope"], operation["security"].as_array()) {
         (Value::String(scope), _) => format!("<em>{}</em>", escape(scope)),
@@ -194,7 +194,7 @@ fn access_badge(operation: &Value) -> String {
     }
 }
 
-/// A schema in a few words, with links to the types it names.
+/// Summarises a schema, with links to the types it names.
 fn schema_summary(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
         let name = escape(name);
@@ -232,7 +232,7 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Text in which `code` is code.
+/// Renders text with inline code.
 fn prose(text: &str) -> String {
     let mut html = String::new();
     for (at, part) in text.split('`').enumerate() {

@@ -1,7 +1,11 @@
-//! The HTTP side of Emergent: what can be asked, by whom, and how the answer is written.
+//! The HTTP API of Emergent.
 //!
-//! A handler reads as a sentence: extractors check, one call of the graph works, a view answers.
-//! Who may call a route is said where the route is registered (`access`), and nowhere else.
+//! `routes` has one handler per endpoint. A handler reads as a sentence: extractors validate the
+//! request, one call of `graph`, `executor`, `coordination` or `products` does the work, and a view
+//! from `views` is the response. Who may call a route is declared where the route is registered
+//! (`access`), and nowhere else. All responses share one envelope (`response`, `error`), and the
+//! OpenAPI document is generated from the handlers. `/mcp` serves the same project to clients of the
+//! Model Context Protocol. The crate contains no SQL and no business rules.
 
 mod access;
 mod app;
@@ -25,24 +29,24 @@ pub use error::ApiError;
 pub use openapi::openapi;
 pub use routes::mcp::McpCaller;
 
-/// The whole API over one graph.
+/// Returns the router of the whole API.
 pub fn router(app: App) -> axum::Router {
     middleware::wrap(routes::routes().0, app)
 }
 
-/// Limits of every request; each is named in the error that enforces it.
+/// The limits of requests. An error that enforces a limit names it.
 pub mod limits {
     use std::time::Duration;
 
-    /// Bytes of a JSON body.
+    /// The maximum size of a JSON body in bytes.
     pub const BODY: usize = 8 << 20;
-    /// Bytes of an uploaded document.
+    /// The maximum size of an uploaded document in bytes.
     pub const UPLOAD: usize = 64 << 20;
-    /// Objects, or relationships, in one bulk request.
+    /// The maximum number of objects, or relationships, in one bulk request.
     pub const BULK: usize = 1_000;
-    /// Requests being answered at once.
+    /// The maximum number of requests that are handled concurrently.
     pub const CONCURRENT: usize = 1_024;
-    /// Event streams open at once.
+    /// The maximum number of open event streams.
     pub const STREAMS: usize = 4_096;
     pub const TIME: Duration = Duration::from_secs(60);
     pub const UPLOAD_TIME: Duration = Duration::from_secs(600);

@@ -1,5 +1,5 @@
-//! What happens around every request: an id, a place among those being answered, a measurement,
-//! and a net under panics.
+//! The middleware of every request: a request id, the limit of concurrent requests, metrics, and a
+//! handler for panics.
 
 use std::{
     any::Any,
@@ -31,7 +31,7 @@ pub(crate) fn wrap(routes: Router<App>, app: App) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(Extension(app.clone()))
-        // Each extractor has a limit of its own.
+        // Each extractor has its own limit.
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(app.clone(), observe))
         .with_state(app)
@@ -52,7 +52,7 @@ async fn observe(State(app): State<App>, mut request: Request, next: Next) -> Re
     let route = request.extensions().get::<MatchedPath>().cloned();
     let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default(), %method, path = request.uri().path());
 
-    // A busy server is alive: whoever watches it must not restart it for that.
+    // A busy server is alive, and a health check must not restart it.
     let watched = matches!(request.uri().path(), "/health" | "/ready");
     let passage = match Arc::clone(&app.request_permits).try_acquire_owned() {
         Ok(place) => Some(RequestContext::new(place)),
@@ -82,7 +82,7 @@ async fn observe(State(app): State<App>, mut request: Request, next: Next) -> Re
 
 async fn redact_errors(response: Response, passage: &RequestContext, redactor: &Redactor) -> Response {
     let (head, body) = response.into_parts();
-    // Refusals are never streamed: their bytes are there.
+    // Error responses are never streamed, so their bytes are already there.
     let bytes = axum::body::to_bytes(body, crate::limits::BODY).await.unwrap_or_default();
     let body = match passage.redact(&bytes, redactor) {
         Cow::Borrowed(_) => Body::from(bytes),
@@ -91,7 +91,7 @@ async fn redact_errors(response: Response, passage: &RequestContext, redactor: &
     Response::from_parts(head, body)
 }
 
-/// The caller's id for this request when it is a plain one, so that logs of both sides meet.
+/// Returns the caller's request id if it is plain text, so that the logs of both sides can be joined.
 fn request_id(request: &Request) -> HeaderValue {
     let plain = |value: &&HeaderValue| {
         let bytes = value.as_bytes();
@@ -103,7 +103,7 @@ fn request_id(request: &Request) -> HeaderValue {
         None => {
             let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
             let text = Uuid::now_v7().hyphenated().encode_lower(&mut text);
-            // A UUID is hexadecimal digits and hyphens.
+            // A UUID consists of hexadecimal digits and hyphens, so it is a valid header value.
             HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("none"))
         }
     }
@@ -115,7 +115,7 @@ fn panic_response(panic: &(dyn Any + Send)) -> Response {
     ApiError::internal_text(&format!("a handler panicked: {text}")).into_response()
 }
 
-/// Gives up on an answer after a while. A stream has answered once it begins.
+/// Times out a response. A stream counts as answered once it starts.
 pub(crate) async fn limit_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,

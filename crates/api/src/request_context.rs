@@ -1,4 +1,4 @@
-//! What goes along with a request on its way in, for what happens around it on the way out.
+//! Data that accompanies a request from the outer middleware to its response.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -6,7 +6,7 @@ use emergent_domain::{ids::ProjectId, redact::Redactor};
 use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Clones share it. Whoever keeps one keeps the request's place among those being answered.
+/// Clones share it. A clone keeps the request counted as in progress.
 #[derive(Clone, Default)]
 pub(crate) struct RequestContext(Arc<Inner>);
 
@@ -17,30 +17,30 @@ struct Inner {
     audience: Mutex<Audience>,
 }
 
-/// Who gets to read the answer.
+/// Who reads the response.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Audience {
-    /// No token, or none that is known.
+    /// A request without a valid token.
     #[default]
     Anonymous,
     /// A token in a project.
     Project(ProjectId),
-    /// A token that spans projects, and named none.
+    /// A token that spans projects, in a request that names none.
     AllProjects,
 }
 
 impl RequestContext {
-    pub(crate) fn new(place: OwnedSemaphorePermit) -> Self {
-        Self(Arc::new(Inner { permit: Some(place), audience: Mutex::default() }))
+    pub(crate) fn new(permit: OwnedSemaphorePermit) -> Self {
+        Self(Arc::new(Inner { permit: Some(permit), audience: Mutex::default() }))
     }
 
     pub(crate) fn set_audience(&self, project: Option<ProjectId>) {
         *self.0.audience.lock() = project.map_or(Audience::AllProjects, Audience::Project);
     }
 
-    /// A refusal cites what it was sent, wherever that was. Of a secret of the reader's own project the
-    /// name is enough; what others call theirs is nobody's business. A stranger is cited nothing, and
-    /// so learns nothing from what is left out.
+    /// Redacts an error response, which may quote the request. A caller in a project sees the names of that
+    /// project's secrets instead of their values; a token that spans projects sees no names. An
+    /// unauthenticated caller is never quoted anything, so redaction cannot confirm a guess.
     pub(crate) fn redact<'a>(&self, refusal: &'a [u8], redactor: &Redactor) -> Cow<'a, [u8]> {
         let reader = *self.0.audience.lock();
         match reader {

@@ -1,5 +1,5 @@
-//! How many event streams are open. A stream is answered once it begins, so it is no longer among
-//! the requests being answered; it is looked after for as long as it stays all the same.
+//! Limits the number of open event streams. A stream counts as answered once it starts, so it is no
+//! longer among the concurrent requests; but it uses resources as long as it is open.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(crate) struct StreamLimit {
     max: usize,
 }
 
-/// A stream that counts, until it is dropped.
+/// Counts one stream as open until it is dropped.
 pub(crate) struct StreamPermit(#[allow(dead_code, reason = "held, not used")] OwnedSemaphorePermit);
 
 impl StreamLimit {
@@ -21,10 +21,10 @@ impl StreamLimit {
         Self { permits: Arc::new(Semaphore::new(max)), max }
     }
 
-    /// A place for one more, or the refusal that names the limit.
+    /// Returns a permit for one more stream, or the error that names the limit.
     pub(crate) fn acquire(&self) -> Result<StreamPermit, ApiError> {
-        let place = Arc::clone(&self.permits).try_acquire_owned();
-        place.map(StreamPermit).map_err(|_| ApiError::too_many_streams(self.max))
+        let permit = Arc::clone(&self.permits).try_acquire_owned();
+        permit.map(StreamPermit).map_err(|_| ApiError::too_many_streams(self.max))
     }
 
     pub(crate) fn open_count(&self) -> usize {
@@ -32,9 +32,9 @@ impl StreamLimit {
     }
 }
 
-/// The same stream; what is held counts for as long as it is there.
-pub(crate) fn with_guard<S: Stream>(stream: S, held: impl Send + 'static) -> impl Stream<Item = S::Item> {
+/// Returns the same stream, which keeps `guard` until it is dropped.
+pub(crate) fn with_guard<S: Stream>(stream: S, guard: impl Send + 'static) -> impl Stream<Item = S::Item> {
     stream.inspect(move |_| {
-        let _held = &held;
+        let _held = &guard;
     })
 }

@@ -1,4 +1,4 @@
-//! Agents as their authors meet them: defined, changed, listed, started.
+//! Agents over HTTP: they are created, changed, listed and started.
 
 mod common;
 
@@ -51,7 +51,7 @@ both_engines! {
         let changed = client.patch(&path, change).await.is(200).clone();
         assert_eq!((&changed["version"], &changed["maxSteps"], &changed["model"], &changed["trigger"]), (&json!(2), &Value::Null, &Value::Null, &Value::Null));
         assert_eq!((&changed["description"], &changed["tools"]), (&json!("Writes"), &json!(["project_info"])));
-        // Nothing new is no version.
+        // A change without effect creates no version.
         assert_eq!(client.patch(&path, json!({ "description": "Writes" })).await.is(200)["version"], 2);
         let late = client.patch(&path, json!({ "name": "late", "expectedVersion": 1 })).await;
         assert_eq!(late.refused(409, "version_conflict")["details"], json!({ "expected": 1, "current": 2 }));
@@ -97,7 +97,7 @@ both_engines! {
         wrong.refused(400, "invalid");
         assert_eq!(wrong.field(), "tools[1]");
         assert!(wrong.text.contains("entities_search"), "{}", wrong.text);
-        // Aliases and globs are fine.
+        // Aliases and globs are accepted.
         client.agent("b", json!({ "tools": ["create_entity", "search_*"] })).await;
     }
 

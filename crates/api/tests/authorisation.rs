@@ -1,5 +1,5 @@
-//! Every route of the OpenAPI document, with no token, a wrong one, one without the scope, and one
-//! of another project. A route that is added later is walked as well.
+//! Calls every route of the OpenAPI document without a token, with an invalid one, with one that lacks
+//! the scope, and with one of another project. Routes that are added later are covered automatically.
 
 mod common;
 
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 struct Operation {
     method: Method,
-    /// With placeholders.
+    /// The path with placeholders.
     path: String,
     /// `None` for a public route, `Some(None)` for any token.
     needs: Option<Option<Scope>>,
@@ -56,7 +56,7 @@ impl Operation {
         self.call_at(client, &self.path_with(|_| id.to_owned()), body).await
     }
 
-    /// The path with each placeholder filled by its name.
+    /// Returns the path with each placeholder filled by its name.
     fn path_with(&self, value: impl Fn(&str) -> String) -> String {
         let filled = self.path.split('/').map(|part| match part.strip_prefix('{') {
             Some(name) => value(name.trim_end_matches('}')),
@@ -94,13 +94,13 @@ both_engines! {
         let expired = server.graph.create_token("old", Scope::ALL.iter().copied().collect(), None, Some(past)).await;
         for operation in operations().iter().filter(|one| one.needs.is_some()) {
             let mut strangers = vec![server.client(None), server.client(Some("wrong")), server.client(Some(&revoked.1))];
-            // A token may also be refused at birth when it is already over.
+            // Creating a token that has already expired may be refused.
             strangers.extend(expired.as_ref().ok().map(|(_, secret)| server.client(Some(secret))));
             for stranger in strangers {
                 let answer = operation.call(&stranger, NOBODY).await;
                 answer.refused(401, "unauthorized");
                 let challenge = answer.headers[header::WWW_AUTHENTICATE].to_str().unwrap();
-                // A client of MCP is also told where to read what is wanted.
+                // The response to an MCP client also names the address of the metadata.
                 let right = if operation.path == "/mcp" { challenge.starts_with("Bearer ") } else { challenge == "Bearer" };
                 assert!(right, "{}: {challenge}", operation.name());
             }
@@ -116,7 +116,7 @@ both_engines! {
             let answer = operation.call(&client, NOBODY).await;
             let error = answer.refused(403, "missing_scope");
             assert!(error["message"].as_str().unwrap().contains(scope.as_str()), "{}: {error}", operation.name());
-            // And with the scope alone, it is let through.
+            // With the scope alone, the request is authorised.
             let client = server.client(Some(&server.token(&[scope], None).await));
             if operation.path != "/api/graph/changes" {
                 let status = operation.call(&client, NOBODY).await.status.as_u16();
@@ -188,7 +188,7 @@ both_engines! {
                         _ => "{}",
                     };
                     operation.call_at(&outsider, &operation.path_with(of_work), body).await.refused(404, "not_found");
-                    // A workflow that is under way is told without an end.
+                    // The event stream of an active workflow would not end.
                     if operation.method == Method::GET && !path.ends_with("/events") {
                         operation.call_at(&admin, &operation.path_with(of_work), body).await.found();
                     }
@@ -198,21 +198,21 @@ both_engines! {
                 path if path.starts_with("/api/admin/agents/") || path.starts_with("/api/admin/runs/") => {
                     let body = if path.ends_with("/trigger") { r#"{"input":"x"}"# } else { "{}" };
                     operation.call_at(&outsider, &operation.path_with(of_runs), body).await.refused(404, "not_found");
-                    // And here it is found, though not for every body and state.
+                    // Here the entity is found, although not every body and state is accepted.
                     if operation.method == Method::GET {
                         operation.call_at(&admin, &operation.path_with(of_runs), body).await.found();
                     }
                     walked += 1;
                     continue;
                 }
-                // The tool's name says nothing: the server is another project's.
+                // The name of the tool does not matter, because the server belongs to another project.
                 path if path.starts_with("/api/admin/mcp-servers/") => mcp.clone(),
                 path if path.starts_with("/api/graph/objects/{id}/restore") => gone.clone(),
                 path if path.starts_with("/api/graph/objects/") => mine.clone(),
                 path if path.starts_with("/api/graph/relationships/") => edge.clone(),
                 path if path.starts_with("/api/template-packs/") => pack.as_str().unwrap().to_owned(),
                 path if path.starts_with("/api/documents/") => document.as_str().unwrap().to_owned(),
-                // What an outsider puts under a name is its own: tests/secrets.rs.
+                // Another project may use the same name for its own secret: see tests/secrets.rs.
                 "/api/admin/secrets/{name}" if operation.method == Method::PUT => continue,
                 "/api/admin/secrets/{name}" => "API_KEY".to_owned(),
                 path if path.starts_with("/api/tokens/") => token.as_str().unwrap().to_owned(),
@@ -226,7 +226,7 @@ both_engines! {
         }
         assert!(walked > 15, "{walked}");
 
-        // Ids inside bodies and parameters are no way in, either.
+        // Ids in bodies and parameters give no access either.
         assert_eq!(outsider.get(&format!("/api/coordination/tasks?workflowId={workflow}")).await.is(200), &json!([]));
         let more = json!({ "workflowId": workflow, "key": "two", "title": "Two" });
         outsider.post("/api/coordination/tasks", more).await.refused(404, "not_found");
@@ -298,7 +298,7 @@ both_engines! {
     }
 }
 
-/// 404, or a refusal that names the end that is not there.
+/// Expects a 404, or an error that names the missing end.
 fn refused_as_absent(answer: &Answer) {
     assert!([400, 404].contains(&answer.status.as_u16()), "{}", answer.text);
 }

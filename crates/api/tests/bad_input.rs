@@ -1,4 +1,4 @@
-//! Whatever is sent: a clear 4xx that names the field, never a 5xx, and nothing written.
+//! Invalid input always leads to a clear 4xx that names the field, never to a 5xx, and writes nothing.
 
 mod common;
 
@@ -7,7 +7,7 @@ use common::{Answer, Client, Server};
 use emergent_testkit::both_engines;
 use serde_json::{Value, json};
 
-/// A refusal in the envelope, with words for people.
+/// Expects an error in the envelope, with a message for people.
 #[track_caller]
 fn is_clear(answer: &Answer, what: &str) {
     let what: String = what.chars().take(200).collect();
@@ -27,7 +27,7 @@ fn names(answer: &Answer, field: &str, what: &str) {
     assert!(answer.field().starts_with(field), "{what}: {} does not name `{field}`", answer.body["error"]);
 }
 
-/// What a project holds, to see that nothing was written.
+/// Returns the contents of a project as counts, to check that nothing was written.
 async fn counts(client: &Client) -> Vec<usize> {
     let mut counts = Vec::new();
     for path in [
@@ -50,7 +50,7 @@ fn deep(levels: usize) -> String {
     format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels))
 }
 
-/// Every route that takes JSON.
+/// All routes that accept JSON.
 const WRITES: [(&str, &str); 21] = [
     ("POST", "/api/coordination/dispatch"),
     ("POST", "/api/coordination/tasks"),
@@ -245,7 +245,7 @@ both_engines! {
                 let path = format!("{list}?{query}");
                 names(&client.get(&path).await, field, &path);
             }
-            // A cursor that looks right but comes from nowhere is an empty page, or one from there on.
+            // A well-formed cursor that was never issued gives an empty page, or the page from there on.
             let path = format!("{list}?cursor={}", "_".repeat(32));
             assert!(client.get(&path).await.status.as_u16() < 500, "{path}");
         }
@@ -265,7 +265,7 @@ both_engines! {
         ] {
             names(&client.get(path).await, field, path);
         }
-        // A cursor of another list is no cursor of this one.
+        // The cursor of another list is invalid here.
         let foreign = client.get(&format!("{run}/messages?cursor={}", "_".repeat(32))).await;
         names(&foreign, "cursor", "a foreign cursor");
         names(&client.get("/api/graph/relationships?fromId=x").await, "fromId", "fromId");

@@ -1,5 +1,5 @@
-//! Workflows over HTTP: started, walked to their end by the real dispatcher, followed, steered, and
-//! refused by name when they make no sense.
+//! Workflows over HTTP: they are started, driven to their end by the real dispatcher, followed,
+//! controlled, and refused with the name of the invalid field.
 
 mod common;
 
@@ -13,7 +13,7 @@ use emergent_testkit::{TestDb, both_engines};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-/// What the agents say: most do as they are told, one cannot.
+/// The replies of the agents: most do their task, one always fails.
 const SCRIPT: &str = r#"
 rules:
   - when: { agent: broken }
@@ -127,7 +127,7 @@ both_engines! {
         let sum: i64 = done["budget"]["byAgent"].as_array().unwrap().iter().map(|one| one["spent"]["tokens"].as_i64().unwrap()).sum();
         assert_eq!(done["budget"]["spent"]["tokens"], sum);
 
-        // The run of the task that came after was told what the one before brought.
+        // The run of the dependent task got the result of its blocker.
         let run = find(&done, "write")["runIds"][0].as_str().unwrap();
         let run = client.get(&format!("/api/admin/runs/{run}")).await.is(200).clone();
         assert_eq!(run["origin"], "dispatch");
@@ -148,7 +148,7 @@ both_engines! {
         let server = server(&db).await;
         let client = server.admin();
         let id = client.start(json!({ "tasks": [task("a", "writer", &[]), task("b", "writer", &["a"])] })).await;
-        // Followed from before anything happens.
+        // The follower starts before anything happens.
         let (follower, followed) = (client.clone(), id.clone());
         let live = tokio::spawn(async move { follower.events(&followed, None).await });
         let _stop = server.dispatch();
@@ -193,7 +193,7 @@ both_engines! {
         client.post(&format!("/api/coordination/workflows/{id}/cancel"), json!({})).await.refused(409, "conflict");
         client.post(&format!("/api/coordination/workflows/{id}/resume"), json!({})).await.refused(409, "conflict");
 
-        // Done without, another is over; cancelled, a third is.
+        // One workflow ends by skipping its task, another by cancelling it.
         let id = client.start(json!({ "tasks": [task("bad", "broken", &[])] })).await;
         let waits = client.reaches(&id, "escalated").await;
         let bad = find(&waits, "bad")["id"].as_str().unwrap();
@@ -210,7 +210,7 @@ both_engines! {
         assert_eq!(client.ended(&run).await["status"], "cancelled");
         assert_eq!(kinds(&client.events(&id, None).await).last(), Some(&"workflow_ended"));
 
-        // What failed is tried again as a whole, with a budget that is new.
+        // The failed tasks are retried together, with a new budget.
         let id = client.start(json!({ "tasks": [task("bad", "broken", &[])], "onFailure": "skip" })).await;
         client.reaches(&id, "failed").await;
         let resumed = client.post(&format!("/api/coordination/workflows/{id}/resume"), json!({ "note": "again", "budgetUsd": 1.5 })).await;
@@ -318,7 +318,7 @@ both_engines! {
             answer.refused(400, "invalid");
             assert!(answer.field().starts_with(field), "{body} names `{}` instead of `{field}`: {}", answer.field(), answer.text);
         }
-        // Everything that is wrong is told at once.
+        // All errors are reported at once.
         let two = client.post(DISPATCH, json!({ "tasks": [task("a", "nobody", &["zz"])] })).await;
         assert_eq!(two.refused(400, "invalid")["details"].as_array().unwrap().len(), 2, "{}", two.text);
         for (path, field) in [
@@ -363,7 +363,7 @@ both_engines! {
         let mut lost = task("c", "writer", &["zz"]);
         lost["workflowId"] = json!(id);
         assert_eq!(add(lost).await.field(), "blockedBy[0]");
-        // Only what waits for nothing can start.
+        // Only tasks without open blockers can start.
         let free = client.get(&format!("/api/coordination/tasks?available=true&workflowId={id}")).await;
         assert_eq!(free.is(200).as_array().unwrap().iter().map(|one| one["key"].clone()).collect::<Vec<_>>(), [json!("a")]);
         let alone = add(json!({ "key": "alone", "title": "For whoever takes it" })).await;
@@ -453,7 +453,7 @@ both_engines! {
         assert_eq!(client.in_project(other).get("/api/coordination/budgets").await.is(200)["project"]["limit"]["usd"], Value::Null);
         let gone = put(json!({ "usd": null })).await;
         assert_eq!(gone["project"]["limit"]["usd"], Value::Null);
-        // One who may look may not set.
+        // A token with read access may not set budgets.
         let reader = server.client(Some(&server.token(&[Scope::AgentsRead, Scope::AgentsInvoke], None::<ProjectId>).await));
         reader.get("/api/coordination/budgets").await.is(200);
         reader.put("/api/coordination/budgets", json!({ "usd": 1 })).await.refused(403, "missing_scope");

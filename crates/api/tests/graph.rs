@@ -1,4 +1,5 @@
-//! Objects and relationships over HTTP: made, changed, deleted, restored, found and walked.
+//! Objects and relationships over HTTP: they are created, changed, deleted, restored, searched and
+//! traversed.
 
 mod common;
 
@@ -24,7 +25,7 @@ both_engines! {
         let path = format!("/api/graph/objects/{}", object["id"].as_str().unwrap());
         assert_eq!(client.get(&path).await.is(200), object);
 
-        // A null property goes, null takes the status away, and nothing else changes.
+        // A null property is removed, a null status is removed, and nothing else changes.
         let change = json!({ "properties": { "title": null, "m": { "deep": [1, 2] } }, "status": null, "expectedVersion": 1 });
         let changed = client.patch(&path, change.clone()).await;
         assert_eq!(changed.is(200)["properties"], json!({ "n": 1, "m": { "deep": [1, 2] } }));

@@ -1,4 +1,5 @@
-//! External MCP servers over HTTP: added, changed, looked at, and kept apart from other projects.
+//! External MCP servers over HTTP: they are added, changed, inspected, and isolated from other
+//! projects.
 
 mod common;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 const PATH: &str = "/api/admin/mcp-servers";
 
-/// A server of one tool, whose description is what a file says.
+/// A server with one tool, whose description comes from a file.
 const PROGRAM: &str = r#"
 while read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
@@ -143,7 +144,7 @@ both_engines! {
         assert_eq!(admin.delete(&at).await.status, StatusCode::CONFLICT);
         let changed = admin.patch(&at, json!({ "enabled": false, "pinPolicy": "off" })).await;
         assert_eq!(changed.body["data"]["pinPolicy"], "off", "{}", changed.text);
-        // An upgrade keeps what people decided.
+        // An upgrade keeps the decisions of users.
         let next: ServerSpec =
             serde_json::from_value(json!({ "name": "p", "transport": "http", "url": "https://x.example.com/mcp" })).unwrap();
         let put = db.db.write(move |tx| mcp_servers::upsert_for_product(tx, project, "acme.tools", &next, &["*".into()], now));

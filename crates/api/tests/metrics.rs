@@ -1,4 +1,4 @@
-//! What Prometheus reads after agents have worked.
+//! The Prometheus metrics after agents have run.
 
 mod common;
 
@@ -130,7 +130,7 @@ async fn workflows_attempts_and_decisions_are_counted() {
         assert!(text.contains(&format!("{line}\n")), "{line} in\n{text}");
     }
     let _stop = server.dispatch();
-    // What ended is counted a moment after it can be seen.
+    // The end of a run is counted shortly after it is visible.
     let metrics_with = async |line: &str| {
         for _ in 0..2_000 {
             let text = client.get("/metrics").await.text;

@@ -1,4 +1,4 @@
-//! The OpenAPI document is part of the contract: a change of it is seen in review.
+//! The OpenAPI document is part of the contract: a change of it is visible in review.
 
 use std::{collections::HashSet, path::Path};
 
@@ -80,7 +80,7 @@ fn every_operation_documents_how_it_refuses() {
         if operation["requestBody"].is_object() {
             needed.extend(["400", "413", "415"]);
         }
-        // What is wrong with a message is said in the message's own words there.
+        // `/mcp` reports errors in the format of its own protocol.
         if path == "/mcp" {
             needed
                 .retain(|status| !matches!((*status, method.as_str()), ("400" | "404", _) | ("429", "post")));

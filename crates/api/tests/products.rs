@@ -1,4 +1,4 @@
-//! `/api/products`: what it answers, and how it refuses.
+//! `/api/products`: its responses and its errors.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Projects, tokens and template packs, and what the server says about itself.
+//! Projects, tokens, template packs, and the server's information about itself.
 
 mod common;
 

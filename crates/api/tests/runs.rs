@@ -1,5 +1,4 @@
-//! Runs as people look at them: started, followed, listed, read to the last detail, ended, resumed
-//! and undone.
+//! Runs over HTTP: they are started, followed, listed, read in detail, cancelled, resumed and reverted.
 
 mod common;
 
@@ -32,7 +31,7 @@ fn has(value: &Value, fields: &str) {
     }
 }
 
-/// Every event of a run, each with the `id:` of its frame.
+/// Returns all events of a run, each with the `id:` of its frame.
 async fn events(client: &Client, path: &str, last_seen: Option<&str>) -> Vec<(Option<String>, Value)> {
     let mut request = client.request(Method::GET, path);
     if let Some(seen) = last_seen {
@@ -55,7 +54,7 @@ async fn read(mut stream: BodyDataStream) -> Vec<(Option<String>, Value)> {
         .filter_map(|frame| {
             let line = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
             let mut event: Value = serde_json::from_str(&line("data: ")?).unwrap();
-            // The moment something is told, and the one it is recorded with, may differ by a little.
+            // The time of a live event may differ slightly from the recorded one.
             assert!(event.as_object_mut().unwrap().remove("at").is_some_and(|at| at.is_string()), "{event}");
             Some((line("id: "), event))
         })
@@ -118,7 +117,7 @@ both_engines! {
         let tree = client.get(&format!("{path}/tree")).await.is(200).clone();
         has(&tree, "id agentName status stepCount durationMs children");
 
-        // The note says who wrote it, and reverting takes it away.
+        // The note names its author, and reverting the run deletes it.
         let note = client.get("/api/graph/objects?type=Note").await.is(200)[0].clone();
         assert_eq!((&note["author"]["runId"], &note["author"]["toolCallId"]), (&json!(run), &call["id"]));
         let undone = client.post(&format!("{path}/revert"), json!({})).await.is(200).clone();
@@ -159,7 +158,7 @@ both_engines! {
         let count = async |query: &str| client.get(&format!("{run}/messages?{query}")).await.is(200).as_array().unwrap().len();
         assert_eq!((count("role=tool_result").await, count("role=assistant&step=2").await, count("step=1").await), (1, 1, 3));
 
-        // A run is found below its own agent only.
+        // A run is found only under its own agent.
         let astray = format!("/api/admin/agents/{other}/runs/{}", ids[2].as_str().unwrap());
         for rest in ["", "/messages", "/tool-calls", "/tree", "/events"] {
             client.get(&format!("{astray}{rest}")).await.refused(404, "not_found");
@@ -192,7 +191,7 @@ both_engines! {
         assert_eq!((&started["status"], &started["output"]), (&json!("running"), &Value::Null));
         assert_eq!(durable[5].1["toolCall"]["status"], "completed");
 
-        // Afterwards the same events are there, and a client that reconnects gets the rest of them.
+        // After the end, the same events are available, and a client that reconnects gets the rest of them.
         assert_eq!(events(&client, &path, None).await, durable);
         let seen = durable[4].0.as_deref().unwrap();
         assert_eq!(events(&client, &path, Some(seen)).await, durable[5..]);
@@ -226,7 +225,7 @@ both_engines! {
         let paused = client.run_to_end(&steps, "go").await;
         assert_eq!((&paused["status"], &paused["reason"], &paused["summary"]["text"]), (&json!("paused"), &json!("step_limit"), &json!("Half done.")));
         let path = format!("/api/admin/agents/{steps}/runs/{}", paused["id"].as_str().unwrap());
-        // No body is as good as an empty one.
+        // A missing body equals an empty one.
         let request = client.request(Method::POST, &format!("{path}/resume")).body(Body::empty()).unwrap();
         let answer = client.send(request).await;
         let resumed = client.ended(answer.is(202)["runId"].as_str().unwrap()).await;

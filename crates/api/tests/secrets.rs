@@ -1,4 +1,4 @@
-//! Secrets over HTTP: values go in, never out, and only where they belong.
+//! Secrets over HTTP: values can be set but never read, and only in their own project.
 
 mod common;
 
@@ -83,7 +83,7 @@ both_engines! {
         admin.raw(Method::PUT, PATH, "application/json", long).await.refused(413, "too_large");
         admin.raw(Method::PUT, PATH, "text/plain", VALUE).await.refused(415, "unsupported_media_type");
         assert_eq!(admin.get("/api/admin/secrets").await.is(200), &json!([]));
-        // The key of this server is given to it: it cannot make another.
+        // The key of this server comes from its configuration, so it cannot create another one.
         admin.post("/api/admin/secrets/rotate", json!({})).await.refused(409, "conflict");
     }
 
@@ -119,11 +119,11 @@ both_engines! {
             elsewhere.refused(404, "not_found");
             assert!(!elsewhere.text.contains("THEIR_KEY"), "{}", elsewhere.text);
         }
-        // Who is of no one project is not told whose it is, nor what it is called.
+        // A token that spans projects sees neither the project nor the name of a secret.
         let spanning = server.client(Some(&server.token(&[GraphRead], None).await));
         let text = spanning.get(&format!("/api/graph/objects/{VALUE}")).await.text;
         assert!(text.contains("[secret]") && !text.contains("THEIR_KEY") && !text.contains(VALUE), "{text}");
-        // A stranger learns nothing, not even whether it is a secret.
+        // An unauthenticated caller learns nothing, not even whether the text is a secret.
         let stranger = server.client(None);
         for path in ["/nowhere/", "/api/graph/objects/"] {
             let (known, unknown) = (stranger.get(&format!("{path}{VALUE}")).await, stranger.get(&format!("{path}x")).await);

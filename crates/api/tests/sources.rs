@@ -1,4 +1,4 @@
-//! Passages are shown where one thing is read: an object or a relationship.
+//! Sources are shown when a single object or relationship is read.
 
 mod common;
 
@@ -14,7 +14,7 @@ use emergent_store::Tx;
 use emergent_testkit::both_engines;
 use serde_json::{Map, Value, json};
 
-/// A document; its first passage speaks of an object and of a relationship.
+/// Creates a document; its first chunk is a source of an object and of a relationship.
 async fn document(server: &Server, object: ObjectId, edge: RelationshipId) -> (Value, Value) {
     let (graph, actor) = (&server.graph, Actor { project: server.default_project, author: Author::System });
     let new = NewDocument {
@@ -51,7 +51,7 @@ both_engines! {
         assert_eq!((&edge["id"], &edge["type"], &edge["fromId"]), (&json!(knows), &json!("knows"), &json!(ada)));
         assert_eq!(edge["sources"], expected, "{edge}");
         assert_eq!(client.get(&format!("/api/graph/objects/{ada}")).await.is(200)["sources"], expected);
-        // Only where there are any, and only of one.
+        // Sources are included only if there are any, and only for a single entity.
         assert_eq!(client.get(&format!("/api/graph/relationships/{likes}")).await.is(200).get("sources"), None);
         assert_eq!(client.get("/api/graph/relationships?type=knows").await.is(200)[0].get("sources"), None);
 

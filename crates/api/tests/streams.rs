@@ -32,7 +32,7 @@ async fn import(client: &Client, query: &str, lines: &str) -> Vec<Value> {
     answer.text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
-/// A stream of frames: each as its `id:` and its JSON.
+/// A stream of frames, each with its `id:` and its JSON.
 struct Frames {
     body: axum::body::BodyDataStream,
     rest: String,
@@ -167,7 +167,8 @@ both_engines! {
         assert_eq!(live.next().await.unwrap().1["type"], "ready");
         let first = client.object("Task", "first", json!({})).await;
         let (mut id, mut change) = live.next().await.unwrap();
-        // PostgreSQL shows a change once nothing older is open anywhere, so this one may still come.
+        // PostgreSQL shows a change only after all older transactions have ended, so this one may still
+        // arrive.
         if change["entityId"] == before.as_str() {
             (id, change) = live.next().await.unwrap();
         }
@@ -175,7 +176,7 @@ both_engines! {
         assert_eq!(change["position"], id.as_str());
         drop(live);
 
-        // Away while two things happen, one of them in another project.
+        // The client is disconnected while two changes happen, one of them in another project.
         client.delete(&format!("/api/graph/objects/{first}")).await.is(200);
         server.project("elsewhere").await;
         client.in_project("elsewhere").object("Task", "x", json!({})).await;
@@ -188,7 +189,7 @@ both_engines! {
         let mut all = Frames::open(&reader, "/api/graph/changes?after=0-0", None).await;
         assert_eq!(all.next().await.unwrap().1["type"], "ready");
         assert_eq!(all.next().await.unwrap().1["entityId"], before.as_str());
-        // A server that closes ends its streams.
+        // A server that closes also closes its streams.
         server.app.close();
         while all.next().await.is_some() {}
     }
@@ -212,7 +213,7 @@ both_engines! {
         let writer = server.client(Some(made["token"].as_str().unwrap()));
         let (lines, sent) = tokio::sync::mpsc::unbounded_channel::<String>();
         let sent = stream::unfold(sent, async |mut sent| Some((Ok::<_, Infallible>(sent.recv().await?), sent)));
-        // As many as make a batch.
+        // Exactly one batch.
         let batch = |name: &str| (0..2_000).map(|n| format!("{{\"kind\":\"object\",\"type\":\"T\",\"key\":\"{name}{n}\"}}\n")).collect::<String>();
         let request = writer.request(Method::POST, "/api/graph/import").header(header::CONTENT_TYPE, "application/x-ndjson");
         let response = writer.open(request.body(Body::from_stream(sent)).unwrap()).await;
@@ -224,7 +225,7 @@ both_engines! {
         lines.send(batch("a")).unwrap();
         lines.send(batch("b")).unwrap();
         assert_eq!(next().await["objects"]["created"], 2_000);
-        // The second one is being written; the token ends after it.
+        // The second batch is being written; the token is revoked after it.
         while server.admin().get("/api/graph/objects?key=b1999").await.is(200) == &json!([]) {}
         server.admin().delete(&format!("/api/tokens/{}", made["id"].as_str().unwrap())).await.is(200);
         lines.send(batch("c")).unwrap();

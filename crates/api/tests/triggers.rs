@@ -1,4 +1,4 @@
-//! Triggers as their authors meet them: what is refused, what is listed, what is told of a run.
+//! Triggers over HTTP: validation, listing, and the cause of a run.
 
 mod common;
 

@@ -1,7 +1,7 @@
-//! The baseline: SQLite from Rust with no layer above it, the same tables, indexes and pragmas.
+//! The baseline: SQLite from Rust without any layer, with the same tables, indexes and pragmas.
 //!
-//! It keeps no history, feeds no followers, validates nothing and queues no embeddings: what it
-//! does is what any program would have to do to keep and find the same data.
+//! It keeps no history, has no change feed, validates nothing and queues no embeddings: it does only
+//! what any program would have to do to store and find the same data.
 
 use std::{collections::HashMap, fs, time::Instant};
 
@@ -77,7 +77,7 @@ pub fn insert_object(conn: &Connection, project: Uuid, object: &data::Object, ke
 }
 
 impl Baseline {
-    /// Reads the same file and writes the same rows, a thousand to a transaction.
+    /// Reads the same file and writes the same rows, a thousand per transaction.
     pub fn import(data: &Data) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let conn = open(dir.path());
@@ -122,7 +122,8 @@ impl Baseline {
             .expect("the object")
     }
 
-    /// Breadth first, both directions, a statement per level and direction, rows read whole.
+    /// Traverses breadth first in both directions, with one statement per level and direction, and reads
+    /// whole rows.
     pub fn traverse(&self, start: &[u8], depth: usize, max_nodes: usize) -> (usize, usize) {
         let mut nodes: HashMap<Vec<u8>, usize> = HashMap::from([(start.to_vec(), 0)]);
         let mut frontier = vec![start.to_vec()];
@@ -137,8 +138,8 @@ impl Baseline {
                         placeholders(part.len())
                     );
                     let mut statement = self.conn.prepare_cached(&sql).expect("a statement");
-                    let mut found = statement.query(rusqlite::params_from_iter(part)).expect("edges");
-                    while let Some(row) = found.next().expect("an edge") {
+                    let mut query_rows = statement.query(rusqlite::params_from_iter(part)).expect("edges");
+                    while let Some(row) = query_rows.next().expect("an edge") {
                         next.push(row.get(0).expect("an id"));
                     }
                 }
@@ -154,7 +155,7 @@ impl Baseline {
             frontier = next;
         }
         let mut edges = 0;
-        let mut kept: Vec<(Vec<u8>, String, String)> = Vec::new();
+        let mut edge_rows: Vec<(Vec<u8>, String, String)> = Vec::new();
         let all: Vec<Vec<u8>> = nodes.keys().cloned().collect();
         for part in all.chunks(500) {
             let sql = format!(
@@ -162,11 +163,11 @@ impl Baseline {
                 placeholders(part.len())
             );
             let mut statement = self.conn.prepare_cached(&sql).expect("a statement");
-            let mut found = statement.query(rusqlite::params_from_iter(part)).expect("edges");
-            while let Some(row) = found.next().expect("an edge") {
+            let mut query_rows = statement.query(rusqlite::params_from_iter(part)).expect("edges");
+            while let Some(row) = query_rows.next().expect("an edge") {
                 let to: Vec<u8> = row.get(2).expect("an id");
                 if nodes.contains_key(&to) {
-                    kept.push((
+                    edge_rows.push((
                         row.get(0).expect("an id"),
                         row.get(1).expect("a type"),
                         row.get(3).expect("properties"),
@@ -185,8 +186,8 @@ impl Baseline {
                 placeholders(part.len())
             );
             let mut statement = self.conn.prepare_cached(&sql).expect("a statement");
-            let mut found = statement.query(rusqlite::params_from_iter(part)).expect("objects");
-            while let Some(row) = found.next().expect("an object") {
+            let mut query_rows = statement.query(rusqlite::params_from_iter(part)).expect("objects");
+            while let Some(row) = query_rows.next().expect("an object") {
                 rows.push((
                     row.get(0).expect("id"),
                     row.get(1).expect("type"),
@@ -197,7 +198,7 @@ impl Baseline {
         }
     }
 
-    /// Ten best by BM25, with their objects.
+    /// Returns the ten best hits by BM25, with their objects.
     pub fn full_text(&self, words: &str) -> usize {
         let query: Vec<String> = words.split_whitespace().map(|word| format!("\"{word}\"")).collect();
         let mut statement = self
@@ -208,9 +209,9 @@ impl Baseline {
                  JOIN objects o ON o.no = f.rowid ORDER BY f.score",
             )
             .expect("a statement");
-        let mut found = statement.query([query.join(" AND ")]).expect("a search");
+        let mut query_rows = statement.query([query.join(" AND ")]).expect("a search");
         let mut count = 0;
-        while let Some(row) = found.next().expect("a hit") {
+        while let Some(row) = query_rows.next().expect("a hit") {
             let _: (Vec<u8>, String) = (row.get(0).expect("id"), row.get(4).expect("properties"));
             count += 1;
         }

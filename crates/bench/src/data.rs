@@ -29,7 +29,7 @@ pub struct Edge {
 
 pub fn read(path: &Path) -> Data {
     let text = fs::read_to_string(path).unwrap_or_else(|error| {
-        panic!("{}: {error}; `make bench` makes it with scripts/debian-graph", path.display())
+        panic!("{}: {error}; `make bench` creates it with scripts/debian-graph", path.display())
     });
     let mut data = Data { path: path.to_owned(), objects: Vec::new(), edges: Vec::new() };
     for line in text.lines() {
@@ -38,7 +38,7 @@ pub fn read(path: &Path) -> Data {
     data
 }
 
-/// One line; the raw import does the same, so that both pay for reading JSON.
+/// Parses one line. The raw import calls this too, so that both sides pay for parsing JSON.
 pub fn parse(line: &str, data: &mut Data) {
     let mut value: Value = serde_json::from_str(line).expect("a line of NDJSON");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

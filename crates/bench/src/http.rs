@@ -1,4 +1,5 @@
-//! The smallest HTTP/1.1 client that keeps its connection: what is measured is the server.
+//! A minimal HTTP/1.1 client with a persistent connection, so that the measurements are about the
+//! server.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -32,7 +33,7 @@ impl Http {
         self.send("POST", path, "", body)
     }
 
-    /// With more headers, each with its line's end.
+    /// Posts with additional headers, each with its line break.
     pub fn post_with(&mut self, path: &str, headers: &str, body: &str) -> &[u8] {
         self.send("POST", path, headers, body)
     }

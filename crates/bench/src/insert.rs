@@ -1,4 +1,4 @@
-//! Durable single inserts: one client, and sixty-four that share commits.
+//! Durable single inserts: by one client, and by sixty-four that share commits.
 
 use std::{sync::Arc, time::Instant};
 
@@ -27,16 +27,16 @@ pub fn measure(report: &mut Report, data: &Data) {
     let (graph, actor) = runtime.block_on(open(dir.path()));
     let project = uuid::Uuid::now_v7();
 
-    // Turn about, so that a busy moment of the machine falls on both.
+    // Both sides alternate, so that a busy moment of the machine affects both.
     let (mut raw_times, mut times) = (Vec::new(), Vec::new());
-    for at in 0..SINGLE {
-        let object = &data.objects[at % data.objects.len()];
+    for index in 0..SINGLE {
+        let object = &data.objects[index % data.objects.len()];
         let start = Instant::now();
         conn.execute_batch("BEGIN IMMEDIATE").expect("begin");
-        baseline::insert_object(&conn, project, object, &format!("k{at}"));
+        baseline::insert_object(&conn, project, object, &format!("k{index}"));
         conn.execute_batch("COMMIT").expect("commit");
         raw_times.push(start.elapsed().as_secs_f64() * 1e6);
-        let new = new_object(object, format!("k{at}"));
+        let new = new_object(object, format!("k{index}"));
         let start = Instant::now();
         runtime.block_on(graph.create_object(actor, new)).expect("an object");
         times.push(start.elapsed().as_secs_f64() * 1e6);
@@ -60,9 +60,9 @@ pub fn measure(report: &mut Report, data: &Data) {
             .map(|client| {
                 let (graph, objects) = (graph.clone(), Arc::clone(&objects));
                 tokio::spawn(async move {
-                    for at in 0..EACH {
-                        let mut new = objects[(client * EACH + at) % objects.len()].clone();
-                        new.key = Some(format!("c{client}-{at}"));
+                    for index in 0..EACH {
+                        let mut new = objects[(client * EACH + index) % objects.len()].clone();
+                        new.key = Some(format!("c{client}-{index}"));
                         graph.create_object(actor, new).await.expect("an object");
                     }
                 })

@@ -1,8 +1,8 @@
-//! The figures of `docs/performance.md`, each beside a baseline that does the same work on raw
+//! Measures the numbers of `docs/performance.md`, each beside a baseline that does the same work on raw
 //! SQLite from Rust in the same run: machines differ, ratios differ less.
 //!
-//! `make bench` builds everything, makes the dataset and runs this. JSON lines go to standard
-//! output as they are measured; the table follows on standard error.
+//! `make bench` builds everything, creates the dataset and runs this program. JSON lines are written to
+//! standard output as they are measured; the table follows on standard error.
 
 mod baseline;
 mod data;
@@ -23,11 +23,11 @@ use report::Report;
 struct Options {
     dataset: PathBuf,
     binary: PathBuf,
-    /// PostgreSQL to measure as well.
+    /// A PostgreSQL database to measure as well.
     postgres: Option<String>,
-    /// Only rows whose name contains this.
+    /// Only rows whose name contains this text.
     only: Option<String>,
-    /// At most this many tasks in a workflow: to see that it works, not to measure.
+    /// The maximum number of tasks in a workflow, for a quick check instead of a measurement.
     tasks: Option<usize>,
 }
 

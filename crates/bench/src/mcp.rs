@@ -1,5 +1,5 @@
-//! MCP both ways: how many requests the endpoint answers, what a call of a program costs beyond the
-//! program, how fast a large pool of external tools is resolved.
+//! MCP in both directions: how many requests the endpoint handles, what the client adds to a call of a
+//! program, and how fast a large pool of external tools is resolved.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +32,7 @@ use crate::{
 const CLIENTS: usize = 50;
 const MEASURE_TIME: Duration = Duration::from_secs(4);
 
-/// Whether any row about MCP is asked for.
+/// Whether any row about MCP is selected.
 pub fn is_selected(report: &Report) -> bool {
     ["tool list over /mcp", "tool call over /mcp", "stdio tool call", "500 external tools"]
         .iter()
@@ -92,7 +92,7 @@ fn endpoint(report: &mut Report, options: &Options) {
     }
 }
 
-/// A call through the client beside the same line through a pipe.
+/// Measures a call through the client beside the same line through a pipe.
 async fn program(report: &mut Report, options: &Options) {
     let binary = options.binary.with_file_name("emergent-stdio-server");
     let mut child = Command::new(&binary)
@@ -136,7 +136,7 @@ async fn program(report: &mut Report, options: &Options) {
     report.add(name, "none", p50(times) - raw, "ms", Some(raw), &Goal::Below(0.5));
 }
 
-/// What the start of a run pays for a project with many external tools.
+/// Measures what the start of a run costs in a project with many external tools.
 async fn pool(report: &mut Report, options: &Options) {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("emergent.db");

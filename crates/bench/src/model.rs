@@ -1,5 +1,5 @@
-//! The model that agents of the bench talk to: a process of its own that speaks a provider's wire
-//! format, and what a call of it takes without any layer.
+//! The model of the benchmark's agents: a separate process with a provider's wire format, and the time
+//! of a call without any layer.
 
 use std::{
     io::{BufRead, BufReader},
@@ -40,8 +40,8 @@ impl Model {
         Self { child, address: address.trim().to_owned() }
     }
 
-    /// One call without any layer: the request as a run of `steps` steps would send it, to the last
-    /// byte of the answer.
+    /// Measures one call without any layer: the request that a run of `steps` steps would send, up to the
+    /// last byte of the answer.
     pub fn raw_call_us(&self, steps: usize) -> f64 {
         let mut http = Http::connect(&self.address, "none");
         let turn = json!([
@@ -59,8 +59,8 @@ impl Model {
         });
         p50(times.collect())
     }
-    /// So many calls without any layer, each as the run of one task sends it, this many at once: how
-    /// many seconds they take together.
+    /// Makes `calls` calls without any layer, `at_once` of them concurrently, each like the run of one
+    /// task. Returns the seconds they take together.
     pub fn raw_calls_seconds(&self, calls: usize, at_once: usize) -> f64 {
         let body = json!({ "model": "s0-l0-read", "stream": true, "messages": [
             { "role": "system", "content": "Look at the facts one after the other and report." },

@@ -13,7 +13,7 @@ use crate::{
     server::Server,
 };
 
-/// What people would ask of these descriptions: two to four words, common and rare.
+/// Queries that people would send to these descriptions: two to four words, common and rare.
 const QUERIES: [&str; 24] = [
     "web server",
     "image viewer",
@@ -57,7 +57,7 @@ pub fn measure(report: &mut Report, server: &Server, data: &Data, raw: &Baseline
     report.add("get by id, p50", server.engine, p50(times), "µs", None, &goal(Goal::Below(200.0)));
 
     for depth in [2, 3] {
-        // A hundred starts: walks that reach the cap cost the most, and many do.
+        // A hundred starting points: traversals that reach the limit cost the most, and many do.
         let some: Vec<(&String, Vec<u8>)> =
             ids.iter().zip(&keys).step_by(5).map(|(id, key)| (id, raw.id_of(key))).collect();
         let raw_times = time_each(&some, 1e3, |(_, id)| {
@@ -80,7 +80,7 @@ pub fn measure(report: &mut Report, server: &Server, data: &Data, raw: &Baseline
     }
 
     let queries: Vec<&str> = QUERIES.iter().copied().cycle().take(QUERIES.len() * 10).collect();
-    // Turn about, round by round, so that a busy moment of the machine falls on both.
+    // Both sides alternate round by round, so that a busy moment of the machine affects both.
     let (mut raw_times, mut times) = (Vec::new(), Vec::new());
     for round in queries.chunks(QUERIES.len()) {
         raw_times.extend(time_each(round, 1e3, |query| {
@@ -134,8 +134,8 @@ fn search(http: &mut Http, query: &str, mode: &str) -> Vec<String> {
     hits.iter().filter_map(|hit| hit["object"]["id"].as_str().map(str::to_owned)).collect()
 }
 
-/// The share of the exact ten nearest that the server found, over all queries: by the similarity
-/// of the tenth, so that equally near ones count as found.
+/// Returns the share of the exact ten nearest objects that the server found, over all queries. Objects
+/// count by the similarity of the tenth, so that equally near ones count as found.
 fn recall(http: &mut Http, database: &std::path::Path) -> f64 {
     let conn = Connection::open_with_flags(database, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)
         .expect("the database");
@@ -160,7 +160,7 @@ fn recall(http: &mut Http, database: &std::path::Path) -> f64 {
             .expect("the built-in embedder")
             .expect("an embedder");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let (mut found, mut wanted) = (0, 0);
+    let (mut hits_found, mut expected) = (0, 0);
     for query in QUERIES {
         let vector = runtime
             .block_on(embedder.embed(&[query.to_owned()], emergent_llm::EmbedTask::Query))
@@ -175,8 +175,8 @@ fn recall(http: &mut Http, database: &std::path::Path) -> f64 {
         let near: HashSet<&str> =
             scores.iter().take_while(|(score, _)| *score >= tenth).map(|(_, id)| *id).collect();
         let hits = search(http, query, "vector");
-        found += hits.iter().filter(|id| near.contains(id.as_str())).count().min(10);
-        wanted += 10;
+        hits_found += hits.iter().filter(|id| near.contains(id.as_str())).count().min(10);
+        expected += 10;
     }
-    f64::from(found as u32) / f64::from(wanted as u32)
+    f64::from(hits_found as u32) / f64::from(expected as u32)
 }

@@ -1,4 +1,4 @@
-//! Figures as they come, and together at the end.
+//! Reports the measurements as they are made, and all together at the end.
 
 use serde_json::json;
 
@@ -17,13 +17,13 @@ struct Row {
     met: Option<bool>,
 }
 
-/// What a figure is held against.
+/// The goal of a measurement.
 pub enum Goal {
     Below(f64),
     AtMostTimes(f64),
     AtLeastTimes(f64),
     AtLeast(f64),
-    /// Known, not judged.
+    /// The measurement is reported without a goal.
     None,
 }
 
@@ -80,7 +80,7 @@ impl Report {
     }
 }
 
-/// Three digits that matter.
+/// Rounds to three significant digits.
 fn round(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
@@ -94,7 +94,8 @@ pub fn p50(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// Times `work` for each input, in the unit of `scale` per second, after a warm-up over a tenth.
+/// Measures `work` for each input, in the unit of `scale` per second, after a warm-up with a tenth of
+/// the inputs.
 pub fn time_each<T>(inputs: &[T], scale: f64, mut work: impl FnMut(&T)) -> Vec<f64> {
     inputs.iter().take(inputs.len() / 10).for_each(&mut work);
     inputs

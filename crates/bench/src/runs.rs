@@ -1,5 +1,5 @@
-//! Runs: what the executor costs beside the model calls it makes. The model is a process of its
-//! own that speaks a provider's wire format; how fast it answers alone is the baseline.
+//! Runs: what the executor costs besides its model calls. The model is a separate process with a
+//! provider's wire format; its speed alone is the baseline.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use crate::{
     server::{Server, TOKEN},
 };
 
-/// Whether any row about runs is asked for; `--only` takes the beginning of its name.
+/// Whether any row about runs is selected; `--only` takes the beginning of its name.
 pub fn is_selected(report: &Report) -> bool {
     ["run step", "1,000 runs", "10,000 runs", "first byte", "bytes stored"]
         .iter()
@@ -46,7 +46,7 @@ pub fn measure(report: &mut Report, options: &Options) {
     }
 }
 
-/// A server whose agents talk to the model.
+/// Starts a server whose agents use the model.
 pub fn start(options: &Options, model: &Model, postgres: Option<&str>) -> Server {
     let settings = [
         ("EMERGENT_OPENAI_BASE_URL", format!("http://{}", model.address)),
@@ -58,7 +58,7 @@ pub fn start(options: &Options, model: &Model, postgres: Option<&str>) -> Server
     Server::start_with(&options.binary, dir, postgres, "off", &settings)
 }
 
-/// Sixty objects of about a kilobyte for the agents to read.
+/// Creates sixty objects of about a kilobyte for the agents to read.
 fn prepare(server: &Server) {
     let objects: Vec<Value> = (0..60)
         .map(|n| {
@@ -69,7 +69,7 @@ fn prepare(server: &Server) {
     server.http().post("/api/graph/objects/bulk", &json!({ "objects": objects }).to_string());
 }
 
-/// An agent on a plan of the model; its id.
+/// Creates an agent that uses a plan of the model, and returns its id.
 fn agent(server: &Server, plan: &str) -> String {
     let body = json!({
         "name": format!("agent-{plan}"), "systemPrompt": "Look at the facts one after the other and report.",
@@ -77,16 +77,17 @@ fn agent(server: &Server, plan: &str) -> String {
         "defaultTimeout": 3_600,
     });
     let mut http = server.http();
-    let made: Value =
+    let response: Value =
         serde_json::from_slice(http.post("/api/admin/agents", &body.to_string())).expect("JSON");
-    made["data"]["id"].as_str().expect("an id").to_owned()
+    response["data"]["id"].as_str().expect("an id").to_owned()
 }
 
 fn trigger(http: &mut Http, agent: &str) -> String {
     let body = json!({ "input": "Look at the facts." }).to_string();
-    let made: Value = serde_json::from_slice(http.post(&format!("/api/admin/agents/{agent}/trigger"), &body))
-        .expect("JSON");
-    made["data"]["runId"].as_str().expect("an id").to_owned()
+    let response: Value =
+        serde_json::from_slice(http.post(&format!("/api/admin/agents/{agent}/trigger"), &body))
+            .expect("JSON");
+    response["data"]["runId"].as_str().expect("an id").to_owned()
 }
 
 fn run_detail(http: &mut Http, agent: &str, run: &str) -> Value {
@@ -121,7 +122,7 @@ fn steps(report: &mut Report, server: &Server, model: &Model) {
         for _ in 0..10 {
             let before = server.cpu_ms();
             let run = trigger(&mut http, &agent);
-            // Asking meanwhile would be counted as the run's own work.
+            // Polling in the meantime would count as work of the run.
             std::thread::sleep(Duration::from_millis(300));
             wait(&mut http, &agent, &run);
             cpus.push((server.cpu_ms() - before) / 51.0);
@@ -141,7 +142,7 @@ fn steps(report: &mut Report, server: &Server, model: &Model) {
     }
 }
 
-/// RFC 3339 of one day to microseconds of that day: runs do not last past midnight for long.
+/// Converts an RFC 3339 time to microseconds of its day. The measured runs rarely pass midnight.
 fn micros(time: &Value) -> f64 {
     let text = time.as_str().expect("a time");
     let clock = &text[11..text.len() - 1];
@@ -150,9 +151,9 @@ fn micros(time: &Value) -> f64 {
     (next() * 3600.0 + next() * 60.0 + next()) * 1e6
 }
 
-/// From the moment the model begins to speak to the moment its words are at the client, with a
-/// hundred runs followed at once. The model begins with one after the other, ten milliseconds apart:
-/// what is measured is the way, not a queue of a hundred at the same moment.
+/// Measures the time from the first output of the model to its arrival at the client, with a hundred
+/// followed runs. The answers start ten milliseconds apart, so that the latency is measured and not a
+/// queue of a hundred simultaneous starts.
 fn first_byte(report: &mut Report, server: &Server) {
     let name = "first byte of the model to first byte at the client, p99 of 100 streams";
     if !report.wants(name) {
@@ -176,8 +177,9 @@ fn first_byte(report: &mut Report, server: &Server) {
                     let Some(event) = line.strip_prefix("data:") else { continue };
                     let event: Value = serde_json::from_str(event).expect("JSON");
                     if event["type"] == "text_delta" {
-                        let began: f64 = event["text"].as_str().expect("a text").parse().expect("a stamp");
-                        return (now - began) / 1e3;
+                        let started_at: f64 =
+                            event["text"].as_str().expect("a text").parse().expect("a stamp");
+                        return (now - started_at) / 1e3;
                     }
                 }
                 panic!("the stream ended without a word");
@@ -190,7 +192,7 @@ fn first_byte(report: &mut Report, server: &Server) {
     report.add("… p50", server.engine, times[49], "ms", None, &Goal::None);
 }
 
-/// What the database grows by, beside what was said and answered.
+/// Measures how much the database grows besides the payload.
 fn measure_stored_bytes(report: &mut Report, server: &Server) {
     let name = "bytes stored per run, beside its payload";
     if !report.wants(name) {
@@ -213,7 +215,7 @@ fn measure_stored_bytes(report: &mut Report, server: &Server) {
     report.add(name, server.engine, grown / 100.0, "bytes", Some(payload / 100.0), &Goal::AtMostTimes(1.3));
 }
 
-/// What was said in a run, called and answered: texts, names of tools, inputs and outputs.
+/// Returns the payload of a run: texts, names of tools, inputs and outputs.
 fn payload(http: &mut Http, agent: &str, run: &str) -> f64 {
     let mut bytes = 0;
     let path = format!("/api/admin/agents/{agent}/runs/{run}");
@@ -231,7 +233,7 @@ fn payload(http: &mut Http, agent: &str, run: &str) -> f64 {
     bytes as f64
 }
 
-/// A hundred runs to their end; how many bytes one of ten steps says.
+/// Completes a hundred runs, and returns the payload of one with ten steps.
 fn warm_up(server: &Server) -> f64 {
     let agent = agent(server, "s10-l0-read");
     let mut http = server.http();
@@ -242,7 +244,7 @@ fn warm_up(server: &Server) -> f64 {
     payload(&mut http, &agent, &runs[0])
 }
 
-/// Many runs at once, each of a few steps with a model that takes its time.
+/// Measures many concurrent runs, each of a few steps with a slow model.
 fn measure_concurrent_runs(
     report: &mut Report,
     options: &Options,
@@ -259,9 +261,9 @@ fn measure_concurrent_runs(
     let server = start(options, model, None);
     prepare(&server);
     let agent = agent(&server, &format!("s{steps}-l{latency_ms}-read"));
-    // What the server keeps for good (caches of the database, threads) is not the runs' own, and what
-    // was said is not overhead.
-    let said = warm_up(&server);
+    // Memory that the server keeps permanently (caches of the database, threads) does not belong to the
+    // runs, and the conversation is not overhead.
+    let payload_bytes = warm_up(&server);
     let idle = server.memory_mb();
     let start = Instant::now();
     let threads: Vec<_> = (0..8)
@@ -276,9 +278,9 @@ fn measure_concurrent_runs(
     threads.into_iter().for_each(|thread| thread.join().expect("triggers"));
     let triggered = start.elapsed();
     let mut http = server.http();
-    let mut most: f64 = 0.0;
+    let mut peak: f64 = 0.0;
     loop {
-        most = most.max(server.memory_mb());
+        peak = peak.max(server.memory_mb());
         let open = |status: &str, http: &mut Http| {
             let answer = http.get(&format!("/api/admin/agents/{agent}/runs?status={status}&limit=1"));
             let answer: Value = serde_json::from_slice(answer).expect("JSON");
@@ -296,12 +298,12 @@ fn measure_concurrent_runs(
     let failed = failed["data"].as_array().map_or(0, Vec::len);
     let ideal = (steps + 1) as f64 * latency_ms as f64 / 1e3;
     eprintln!("{name}: triggered within {triggered:.2?}, {failed} failed");
-    // The ideal: every model call beside all others, nothing else takes time.
+    // The ideal: all model calls run concurrently, and nothing else takes time.
     let goal = if runs == 1_000 { Goal::AtMostTimes(1.25) } else { Goal::None };
     report.add(&name, "sqlite", wall.as_secs_f64(), "s", Some(ideal), &goal);
     let goal = if runs == 1_000 { Goal::Below(64.0) } else { Goal::None };
-    let conversation = if steps == 0 { 0.0 } else { said };
-    let per_run = (most - idle) * 1024.0 / runs as f64 - conversation / 1024.0;
+    let conversation = if steps == 0 { 0.0 } else { payload_bytes };
+    let per_run = (peak - idle) * 1024.0 / runs as f64 - conversation / 1024.0;
     let memory = format!("{label} runs at once: memory per run beyond the conversation");
     report.add(&memory, "sqlite", per_run, "KB", None, &goal);
     report.add(

@@ -1,4 +1,4 @@
-//! The real binary: how fast it starts, what it takes in, how much memory it keeps.
+//! The real binary: its start time, its import speed and its memory.
 
 use std::{
     fs,
@@ -40,7 +40,7 @@ impl Server {
         Self::start_with(binary, dir, postgres, embeddings, &[])
     }
 
-    /// As [`Server::start`], with more settings from the environment.
+    /// Like [`Server::start`], with additional environment variables.
     pub fn start_with(
         binary: &Path,
         dir: tempfile::TempDir,
@@ -58,7 +58,7 @@ impl Server {
             .args(["serve", "--listen", &address, "--data-dir"])
             .arg(dir.path())
             .env("EMERGENT_ADMIN_TOKEN", TOKEN)
-            // One database, a folder for each server.
+            // All servers share one database, and each has its own folder.
             .env("EMERGENT_SECRET_KEY", "dGhlIGtleSBvZiB0aGUgYmVuY2ggb2YgdGhlIEFQSSE=")
             .env("EMERGENT_EMBEDDINGS", embeddings)
             .env("EMERGENT_LOG", "error")
@@ -90,16 +90,16 @@ impl Server {
         Http::connect(&self.address, TOKEN)
     }
 
-    /// Resident memory in megabytes.
+    /// Returns the resident memory in megabytes.
     pub fn memory_mb(&self) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap_or("VmRSS: 0 kB");
         line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0
     }
 
-    /// Processor time used so far, in milliseconds.
+    /// Returns the processor time used so far, in milliseconds.
     pub fn cpu_ms(&self) -> f64 {
-        // Nanoseconds of each thread; the sum of the process counts in ticks of ten milliseconds.
+        // The threads report nanoseconds; the process total counts in ticks of ten milliseconds.
         let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
         let spent = threads.filter_map(|thread| {
             let stat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
@@ -108,7 +108,7 @@ impl Server {
         spent.sum::<f64>() / 1e6
     }
 
-    /// The embedded database with its log, in bytes.
+    /// Returns the size of the embedded database with its log, in bytes.
     pub fn database_bytes(&self) -> f64 {
         let connection =
             rusqlite::Connection::open(self.dir.path().join("emergent.db")).expect("the database");
@@ -132,12 +132,13 @@ fn healthy(address: &str) -> bool {
     stream.read_to_string(&mut answer).is_ok() && answer.starts_with("HTTP/1.1 200")
 }
 
-/// From `exec` to the first answer, on an empty folder; and what it keeps while nothing happens.
+/// Measures the time from `exec` to the first response with an empty folder, and the memory of the idle
+/// server.
 pub fn measure_start(report: &mut Report, binary: &Path, postgres: Option<&str>) {
     if !report.wants("start") && !report.wants("memory") {
         return;
     }
-    // The first run in a folder makes the schema; the later ones are the usual start.
+    // The first start in a folder creates the schema; the later ones are the usual start.
     let mut times = Vec::new();
     let mut memory = 0.0;
     for _ in 0..7 {
@@ -150,14 +151,14 @@ pub fn measure_start(report: &mut Report, binary: &Path, postgres: Option<&str>)
     report.add("memory, idle", "sqlite", memory, "MB", None, &Goal::Below(30.0));
 }
 
-/// Imports the dataset over HTTP, text index included, then embeds it.
+/// Imports the dataset over HTTP, including the full-text index, then embeds it.
 pub fn import(report: &mut Report, options: &Options, raw: &Baseline, postgres: Option<&str>) -> Server {
     let dir = tempfile::tempdir().expect("a folder");
     let server = Server::start(&options.binary, dir, postgres, "off");
     let start = Instant::now();
     let answer = upload(&server, &options.dataset);
     let seconds = start.elapsed().as_secs_f64();
-    assert!(answer.contains("\"done\":true"), "the import ended badly: {answer}");
+    assert!(answer.contains("\"done\":true"), "the import failed: {answer}");
     let goal = if postgres.is_none() { Goal::AtMostTimes(2.0) } else { Goal::None };
     report.add("bulk import, indexed for text", server.engine, seconds, "s", Some(raw.import_seconds), &goal);
 
@@ -183,7 +184,7 @@ pub fn import(report: &mut Report, options: &Options, raw: &Baseline, postgres: 
     server
 }
 
-/// Streams the file as one request and returns the last line of the answer.
+/// Streams the file as one request and returns the last line of the response.
 fn upload(server: &Server, file: &Path) -> String {
     let body = fs::read(file).expect("the dataset");
     let mut stream = TcpStream::connect(&server.address).expect("the server listens");
@@ -206,7 +207,7 @@ fn upload(server: &Server, file: &Path) -> String {
     last
 }
 
-/// Start and memory with the dataset, after the queries have warmed it.
+/// Measures start and memory with the dataset, after the queries have warmed it up.
 pub fn measure_loaded_start(report: &mut Report, server: Server) {
     report.add(
         "memory, dataset loaded and warm",

@@ -1,6 +1,6 @@
-//! Workflows: what coordination costs beside the model calls of its tasks. Everything goes over HTTP
-//! to the real server; each task is one call of a model that answers at once, and every step on the
-//! way is durable.
+//! Workflows: what coordination costs besides the model calls of the tasks. Everything goes over HTTP
+//! to the real server. Each task is one call of a model that answers at once, and every step is
+//! durable.
 
 use std::time::{Duration, Instant};
 
@@ -19,32 +19,32 @@ use crate::{
 const LAYERS: usize = 10;
 const BLOCKERS: usize = 3;
 const MAX_CONCURRENT: usize = 64;
-/// Each figure of a single workflow is the median of so many.
+/// Each number of a single workflow is the median of this many rounds.
 const ROUNDS: usize = 3;
 
-/// How much is measured; less with `--tasks`, and the rows' names say so.
+/// The sizes of the measurement; smaller with `--tasks`, which the names of the rows show.
 struct Sizes {
     layered: usize,
     independent: usize,
     chain: usize,
     workflows: usize,
     each: usize,
-    /// Goals are for the whole measure.
+    /// Whether the sizes are complete; goals apply only then.
     whole: bool,
 }
 
 impl Sizes {
     fn from_options(options: &Options) -> Self {
-        let most = options.tasks.unwrap_or(1_000);
-        // A layer has to hold the blockers of the next one.
+        let max_tasks = options.tasks.unwrap_or(1_000);
+        // A layer needs at least as many tasks as the next one has blockers.
         let layered = |tasks: usize| (tasks / LAYERS).max(BLOCKERS) * LAYERS;
         Self {
-            layered: layered(most.min(1_000)),
-            independent: most.clamp(1, 400),
-            chain: most.clamp(2, 300),
-            workflows: most.clamp(1, 100),
-            each: layered(most.min(100)),
-            whole: most >= 1_000,
+            layered: layered(max_tasks.min(1_000)),
+            independent: max_tasks.clamp(1, 400),
+            chain: max_tasks.clamp(2, 300),
+            workflows: max_tasks.clamp(1, 100),
+            each: layered(max_tasks.min(100)),
+            whole: max_tasks >= 1_000,
         }
     }
 
@@ -79,7 +79,7 @@ fn thousands(number: usize) -> String {
     }
 }
 
-/// Whether any row about workflows is asked for; `--only workflow` asks for all of them.
+/// Whether any row about workflows is selected; `--only workflow` selects all of them.
 pub fn is_selected(report: &Report, options: &Options) -> bool {
     let sizes = Sizes::from_options(options);
     let names = [sizes.layered_name(), sizes.independent_name(), sizes.many_name(ONE), sizes.many_name(TWO)];
@@ -106,7 +106,8 @@ pub fn measure(report: &mut Report, options: &Options) {
     }
 }
 
-/// An agent that answers with one call of the model; its name, which no other has in this database.
+/// Creates an agent that answers with one model call. Returns its name, which is unique in this
+/// database.
 fn agent(server: &Server) -> String {
     let name = format!("bench-{}", uuid::Uuid::now_v7().simple());
     let body = json!({
@@ -124,28 +125,28 @@ fn task(agent: &str, key: &str, blocked_by: &[String]) -> Value {
     })
 }
 
-/// Each task waits for three of the layer before.
+/// Each task waits for three tasks of the previous layer.
 fn in_layers(agent: &str, tasks: usize) -> Vec<Value> {
     let width = tasks / LAYERS;
-    let key = |layer: usize, at: usize| format!("t{layer}-{}", at % width);
+    let key = |layer: usize, index: usize| format!("t{layer}-{}", index % width);
     let of_layer = |layer: usize| {
-        (0..width).map(move |at| {
+        (0..width).map(move |index| {
             let blockers = if layer == 0 { 0 } else { BLOCKERS };
             let blocked_by: Vec<String> =
-                (0..blockers).map(|one| key(layer - 1, at * BLOCKERS + one)).collect();
-            task(agent, &key(layer, at), &blocked_by)
+                (0..blockers).map(|blocker| key(layer - 1, index * BLOCKERS + blocker)).collect();
+            task(agent, &key(layer, index), &blocked_by)
         })
     };
     (0..LAYERS).flat_map(of_layer).collect()
 }
 
 fn without_order(agent: &str, tasks: usize) -> Vec<Value> {
-    (0..tasks).map(|at| task(agent, &format!("t{at}"), &[])).collect()
+    (0..tasks).map(|index| task(agent, &format!("t{index}"), &[])).collect()
 }
 
 fn in_a_row(agent: &str, tasks: usize) -> Vec<Value> {
-    let before = |at: usize| if at == 0 { Vec::new() } else { vec![format!("t{}", at - 1)] };
-    (0..tasks).map(|at| task(agent, &format!("t{at}"), &before(at))).collect()
+    let before = |index: usize| if index == 0 { Vec::new() } else { vec![format!("t{}", index - 1)] };
+    (0..tasks).map(|index| task(agent, &format!("t{index}"), &before(index))).collect()
 }
 
 fn body(tasks: &[Value], at_once: usize) -> String {
@@ -153,11 +154,13 @@ fn body(tasks: &[Value], at_once: usize) -> String {
 }
 
 fn dispatch(http: &mut Http, body: &str) -> String {
-    let made: Value = serde_json::from_slice(http.post("/api/coordination/dispatch", body)).expect("JSON");
-    made["data"]["workflowId"].as_str().expect("an id").to_owned()
+    let response: Value =
+        serde_json::from_slice(http.post("/api/coordination/dispatch", body)).expect("JSON");
+    response["data"]["workflowId"].as_str().expect("an id").to_owned()
 }
 
-/// Until no workflow is under way. Asks for as little as can be: it is the server's work as well.
+/// Waits until no workflow is active. It polls as little as possible, because polling is work for the
+/// server as well.
 fn wait(http: &mut Http, every: Duration) {
     let start = Instant::now();
     loop {
@@ -176,14 +179,14 @@ fn get_workflow(http: &mut Http, workflow: &str) -> Value {
     serde_json::from_slice::<Value>(answer).expect("JSON")["data"].clone()
 }
 
-/// Tasks of a workflow that were not done, or not with exactly one attempt.
+/// Counts the tasks of a workflow that were not completed with exactly one attempt.
 fn not_done_once(workflow: &Value) -> usize {
     let tasks = workflow["tasks"].as_array().expect("tasks");
     let once = |task: &&Value| task["status"] == "completed" && task["attempts"] == 1;
     tasks.len() - tasks.iter().filter(once).count()
 }
 
-/// What one workflow took, from the request that starts it to its end.
+/// The duration of one workflow, from the request that starts it to its end.
 struct WorkflowTiming {
     id: String,
     seconds: f64,
@@ -194,17 +197,20 @@ fn run_workflow(server: &Server, tasks: &[Value], at_once: usize, every: Duratio
     let (mut http, body) = (server.http(), body(tasks, at_once));
     let (cpu, start) = (server.cpu_ms(), Instant::now());
     let id = dispatch(&mut http, &body);
-    let made = start.elapsed();
+    let created = start.elapsed();
     wait(&mut http, every);
     let (seconds, cpu_ms) = (start.elapsed().as_secs_f64(), server.cpu_ms() - cpu);
     let workflow = get_workflow(&mut http, &id);
     assert_eq!(workflow["status"], "completed", "{}: {}", workflow["summary"], workflow["escalation"]);
     assert_eq!(not_done_once(&workflow), 0, "tasks were lost or done twice");
-    eprintln!("{} tasks, {at_once} at once: {seconds:.3} s, of it {made:.2?} to make them", tasks.len());
+    eprintln!(
+        "{} tasks, {at_once} at once: {seconds:.3} s, of which {created:.2?} to create them",
+        tasks.len()
+    );
     WorkflowTiming { id, seconds, cpu_ms }
 }
 
-/// Caches, threads, connections to the model.
+/// Fills caches, and starts threads and connections to the model.
 fn warm_up(server: &Server, agent: &str) {
     run_workflow(server, &in_layers(agent, 100), MAX_CONCURRENT, Duration::from_millis(5));
 }
@@ -217,25 +223,25 @@ fn layered(report: &mut Report, server: &Server, model: &Model, agent: &str, siz
     let tasks = in_layers(agent, sizes.layered);
     let count = tasks.len() as f64;
     let (mut took, mut raw, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
-    // Turn about, so that a busy moment of the machine falls on both.
+    // Both sides alternate, so that a busy moment of the machine affects both.
     for _ in 0..ROUNDS {
         raw.push(model.raw_calls_seconds(tasks.len(), MAX_CONCURRENT));
-        let one = run_workflow(server, &tasks, MAX_CONCURRENT, Duration::from_millis(5));
-        took.push(one.seconds);
-        cpu.push(one.cpu_ms / count);
+        let timing = run_workflow(server, &tasks, MAX_CONCURRENT, Duration::from_millis(5));
+        took.push(timing.seconds);
+        cpu.push(timing.cpu_ms / count);
     }
     let (seconds, raw) = (p50(took), p50(raw));
     let goal = if server.engine == "sqlite" { sizes.goal(Goal::AtLeast(1_000.0)) } else { Goal::None };
-    // Beside it, how many calls the model answers alone, as many at once.
+    // The baseline is the number of calls that the model answers alone with the same concurrency.
     report.add(&name, server.engine, count / seconds, "tasks/s", Some(count / raw), &goal);
     let overhead = (seconds - raw) / count * 1e3;
     let commit = Some(commit_ms());
-    // Beside it, one durable commit of raw SQLite.
+    // The baseline is one durable commit of raw SQLite.
     report.add("… overhead per task of the workflow", server.engine, overhead, "ms", commit, &Goal::None);
     report.add("… server's CPU per task of the workflow", server.engine, p50(cpu), "ms", None, &Goal::None);
 }
 
-/// One row of a task's size, committed to the disk.
+/// Measures the commit of one row of a task's size.
 fn commit_ms() -> f64 {
     let dir = tempfile::tempdir().expect("a folder");
     let conn = baseline::open(dir.path());
@@ -259,18 +265,17 @@ fn independent(report: &mut Report, server: &Server, model: &Model, agent: &str,
     let raw = model.raw_calls_seconds(tasks.len(), 1);
     let took =
         (0..ROUNDS).map(|_| run_workflow(server, &tasks, 1, Duration::from_millis(5)).seconds).collect();
-    // Published for as many light tasks with one worker: Windmill 19.7 s, Hatchet 35.8 s,
-    // Temporal 39.0 s.
+    // Published for as many light tasks with one worker: Windmill 19.7 s, Hatchet 35.8 s, Temporal 39.0 s.
     report.add(&name, server.engine, p50(took), "s", Some(raw), &sizes.goal(Goal::Below(1.0)));
 }
 
-/// From the end of a task's run to the start of the run of the one that waited for it, over a chain
-/// on a server that does nothing else.
+/// Measures the time from the end of a task's run to the start of its dependent's run, over a chain on
+/// an otherwise idle server.
 fn measure_next_start(report: &mut Report, server: &Server, agent: &str, sizes: &Sizes) {
     if !report.wants(NEXT_START_ROW) {
         return;
     }
-    // Asking often would be work beside the chain.
+    // Frequent polling would be additional work for the server.
     let chain = run_workflow(server, &in_a_row(agent, sizes.chain), 1, Duration::from_millis(200));
     let mut http = server.http();
     let workflow = get_workflow(&mut http, &chain.id);
@@ -300,7 +305,7 @@ fn micros(time: &Value) -> i64 {
     time.as_str().and_then(|text| text.parse::<Timestamp>().ok()).expect("a time").as_micros()
 }
 
-/// Many workflows, on two servers that share the database where the engine allows it.
+/// Runs many workflows, on two servers that share the database if the engine allows it.
 fn measure_many(
     report: &mut Report,
     options: &Options,
@@ -331,7 +336,7 @@ fn measure_many(
         .collect();
     let ids: Vec<String> =
         clients.into_iter().flat_map(|client| client.join().expect("dispatches")).collect();
-    let made = start.elapsed();
+    let created = start.elapsed();
     let mut http = servers[0].http();
     wait(&mut http, Duration::from_millis(20));
     let seconds = start.elapsed().as_secs_f64();
@@ -340,7 +345,7 @@ fn measure_many(
         .zip(cpus)
         .map(|(server, before)| format!("{:.1} s", (server.cpu_ms() - before) / 1e3))
         .collect();
-    eprintln!("{name}: dispatched within {made:.2?}; CPU of each server: {}", spent.join(", "));
+    eprintln!("{name}: dispatched within {created:.2?}; CPU of each server: {}", spent.join(", "));
     let (mut lost, mut incomplete) = (0, 0);
     for id in &ids {
         let workflow = get_workflow(&mut http, id);
@@ -349,7 +354,7 @@ fn measure_many(
     }
     let engine = servers[0].engine;
     let all = sizes.workflows * sizes.each;
-    // Beside it, the model alone with as many calls.
+    // The baseline is the model alone with as many calls.
     let raw = model.raw_calls_seconds(all, MAX_CONCURRENT);
     report.add(&name, engine, seconds, "s", Some(raw), &Goal::None);
     report.add("… together", engine, all as f64 / seconds, "tasks/s", None, &Goal::None);

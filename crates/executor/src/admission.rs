@@ -1,5 +1,5 @@
-//! The one way in: every run, however it is started, is checked and queued here, in the
-//! transaction of whatever started it.
+//! Admission: every run, however it is started, is checked and queued here, inside the transaction of
+//! its caller.
 
 use std::sync::Arc;
 
@@ -25,53 +25,54 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::{
-    Error, Executor, Result, budget, flow,
-    place::{AdmissionBatch, AdmittedRun},
-    resume,
+    Error, Executor, Result,
+    admission_batch::{AdmissionBatch, AdmittedRun},
+    budget, flow, resume,
     run_driver::has_tool_globs,
     run_task::LoadedRun,
     sessions::SessionMessages,
 };
 
 const MAX_INPUT_BYTES: usize = 1 << 20;
-/// A day: longer work is a workflow.
+/// Work that takes longer than a day should be a workflow.
 const MAX_TIMEOUT_SECONDS: i64 = 86_400;
 
-/// What a run is started with.
+/// The input and the limits of a new run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StartOptions {
     pub input: String,
-    /// Told to the agent below the input, as JSON.
+    /// This JSON is shown to the agent below the input.
     pub context: Option<Value>,
-    /// Instead of what the definition says.
+    /// Overrides the model of the agent's definition.
     pub model: Option<ModelConfig>,
     pub max_steps: Option<i64>,
     pub timeout_seconds: Option<i64>,
 }
 
-/// How a run comes in.
+/// How a run is started, and its relation to other runs.
 pub(crate) struct Admission<'a> {
     pub origin: Origin,
-    /// Set by whoever has to know it before.
+    /// Set when the caller has to know the id before the run exists.
     pub id: Option<RunId>,
     pub parent: Option<&'a Run>,
     pub parent_call: Option<ToolCallId>,
-    pub part: i64,
+    pub child_index: i64,
     pub resumed: Option<&'a Run>,
     pub started_by: Option<TokenId>,
-    /// The caller holds it, and has seen that no run of it is live.
+    /// The caller has locked this schedule and has checked that it has no active run.
     pub schedule: Option<ScheduleId>,
     pub cause: Option<TriggerCause>,
-    /// Set by the dispatcher; what a run starts has its workflow and task otherwise.
+    /// Set by the dispatcher. Without it, a run inherits the workflow and the task of its parent or of the
+    /// run it resumes.
     pub workflow_link: Option<WorkflowLink>,
 }
 
-/// What set a run off, when other runs did.
+/// What triggered a run, if other runs did.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct TriggerCause {
-    /// The run that wrote what it was triggered by.
+    /// The run that wrote the change that triggered this one.
     pub run: Option<RunId>,
-    /// How many runs set one another off before.
+    /// How many runs triggered one another before this one.
     pub depth: i64,
 }
 
@@ -82,7 +83,7 @@ impl<'a> Admission<'a> {
             id: None,
             parent: None,
             parent_call: None,
-            part: 0,
+            child_index: 0,
             resumed: None,
             started_by: None,
             schedule: None,
@@ -91,176 +92,181 @@ impl<'a> Admission<'a> {
         }
     }
 
-    /// A child of a run, at a place among those of one call or of a flow.
-    pub fn child_of(origin: Origin, parent: &'a Run, call: Option<ToolCallId>, part: i64) -> Self {
+    /// Admits a child of a run. `child_index` is its index among the children of one tool call or one flow.
+    pub fn child_of(origin: Origin, parent: &'a Run, call: Option<ToolCallId>, child_index: i64) -> Self {
         Self {
             parent: Some(parent),
             parent_call: call,
-            part,
+            child_index,
             started_by: parent.started_by,
             ..Self::new(origin)
         }
     }
 }
 
-/// Checks everything and queues the run with its first messages.
+/// Checks the request, and inserts the run as queued together with its first messages.
 pub(crate) fn admit(
     tx: &mut Tx<'_>,
     executor: &Executor,
     agent: &Agent,
-    door: &Admission<'_>,
+    admission: &Admission<'_>,
     start: &StartOptions,
 ) -> Result<Run> {
-    let AdmittedRun { run, session_messages: lines, .. } = admit_run(tx, executor, agent, door, start, None)?;
-    if let Some(lines) = lines {
-        lines.write(tx, executor.graph(), run.project)?;
+    let AdmittedRun { run, session_messages, .. } = admit_run(tx, executor, agent, admission, start, None)?;
+    if let Some(session_messages) = session_messages {
+        session_messages.write(tx, executor.graph(), run.project)?;
     }
     Ok(run)
 }
 
-/// As [`admit`], into the next place on this server; without one, into the queue. Its first lines are
-/// the doorman's to write.
+/// Like [`admit`], but the run gets the next free slot of this server if there is one. `admissions`
+/// buffers its session messages, which the caller writes.
 pub(crate) fn admit_in_batch(
     tx: &mut Tx<'_>,
     executor: &Executor,
-    doorman: &mut AdmissionBatch,
+    admissions: &mut AdmissionBatch,
     agent: &Agent,
-    door: &Admission<'_>,
+    admission: &Admission<'_>,
     start: &StartOptions,
 ) -> Result<Run> {
-    let admitted = admit_run(tx, executor, agent, door, start, doorman.next_owner())?;
+    let admitted = admit_run(tx, executor, agent, admission, start, admissions.next_owner())?;
     let run = admitted.run.clone();
-    doorman.push(admitted);
+    admissions.push(admitted);
     Ok(run)
 }
 
-/// `here`: the runner that drives it at once.
+/// `owner` is the runner that drives the run at once; without one, the run is queued.
 fn admit_run(
     tx: &mut Tx<'_>,
     executor: &Executor,
     agent: &Agent,
-    door: &Admission<'_>,
+    admission: &Admission<'_>,
     start: &StartOptions,
-    here: Option<Arc<str>>,
+    owner: Option<Arc<str>>,
 ) -> Result<AdmittedRun> {
     check_options(start)?;
-    check_visibility(agent, door.origin)?;
-    // What goes on from a child stays as deep as it was: it must not gain tools by being resumed.
-    let depth = match door.parent {
+    check_visibility(agent, admission.origin)?;
+    // A resumed child keeps its depth: a resumption must not give it more tools.
+    let depth = match admission.parent {
         Some(parent) => parent.depth + 1,
-        None => door.resumed.map_or(0, |run| run.depth),
+        None => admission.resumed.map_or(0, |run| run.depth),
     };
     if depth > MAX_DEPTH {
-        return Err(Error::Conflict(format!("agents delegate at most {MAX_DEPTH} levels deep")));
-    }
-    let before = door.resumed.map_or(0, |run| run.step_count);
-    if before >= MAX_STEPS {
         return Err(Error::Conflict(format!(
-            "the run and those it goes on from took {before} steps, and {MAX_STEPS} in total is the limit"
+            "delegation is too deep: agents may delegate at most {MAX_DEPTH} levels deep"
         )));
     }
-    // A chain that passes through children or resumptions is no shorter for it.
-    let from =
-        door.parent.or(door.resumed).map(|run| TriggerCause { run: run.cause, depth: run.cause_depth });
-    let cause = door.cause.or(from).unwrap_or_default();
-    let duty = door.workflow_link.unwrap_or_else(|| {
-        let from = door.parent.or(door.resumed).map(|run| run.workflow_link).unwrap_or_default();
-        WorkflowLink { workflow: from.workflow, task: from.task, ..WorkflowLink::default() }
+    let before = admission.resumed.map_or(0, |run| run.step_count);
+    if before >= MAX_STEPS {
+        return Err(Error::Conflict(format!(
+            "step limit reached: this run and the runs it resumes took {before} of {MAX_STEPS} steps; start a new run"
+        )));
+    }
+    // Children and resumptions count towards the length of a trigger chain.
+    let inherited = admission
+        .parent
+        .or(admission.resumed)
+        .map(|run| TriggerCause { run: run.cause, depth: run.cause_depth });
+    let cause = admission.cause.or(inherited).unwrap_or_default();
+    let workflow_link = admission.workflow_link.unwrap_or_else(|| {
+        let inherited =
+            admission.parent.or(admission.resumed).map(|run| run.workflow_link).unwrap_or_default();
+        WorkflowLink { workflow: inherited.workflow, task: inherited.task, ..WorkflowLink::default() }
     });
     let definition = &agent.definition;
-    let wanted = start.model.as_ref().or(definition.model.as_ref());
-    let model = executor.models().choose(wanted).map_err(|error| Error::NoModel(error.to_string()))?;
+    let requested = start.model.as_ref().or(definition.model.as_ref());
+    let model = executor.models().choose(requested).map_err(|error| Error::NoModel(error.to_string()))?;
     let now = executor.clock().now();
     let call = NewModelCall {
         id: Uuid::nil(),
         project: agent.project,
-        workflow: duty.workflow,
-        task: duty.task,
+        workflow: workflow_link.workflow,
+        task: workflow_link.task,
         agent: definition.name.clone(),
         run: None,
         at: now,
     };
-    let standing = budget::budget_status(tx, &call)?;
-    if let Some(why) = standing.exhausted {
-        return Err(Error::Conflict(format!("agent `{}` is not started: {why}", definition.name)));
+    let budget_status = budget::budget_status(tx, &call)?;
+    if let Some(reason) = budget_status.exhausted {
+        return Err(Error::Conflict(format!("agent `{}` is not started: {reason}", definition.name)));
     }
-    let (status, since) = match here {
+    let (status, started_at) = match owner {
         Some(_) => (RunStatus::Running, Some(now)),
         None => (RunStatus::Queued, None),
     };
     let run = Run {
-        id: door.id.unwrap_or_else(RunId::new),
+        id: admission.id.unwrap_or_else(RunId::new),
         project: agent.project,
         agent: agent.id,
         agent_version: agent.version,
         agent_name: definition.name.clone(),
         status,
         reason: None,
-        origin: door.origin,
-        parent: door.parent.map(|run| run.id),
-        parent_call: door.parent_call,
-        child_index: door.part,
+        origin: admission.origin,
+        parent: admission.parent.map(|run| run.id),
+        parent_call: admission.parent_call,
+        child_index: admission.child_index,
         depth,
-        resumed_from: door.resumed.map(|run| run.id),
-        schedule: door.schedule,
+        resumed_from: admission.resumed.map(|run| run.id),
+        schedule: admission.schedule,
         cause: cause.run,
         cause_depth: cause.depth,
-        workflow_link: duty,
+        workflow_link: workflow_link,
         model,
         step_count: before,
         steps_before: before,
         max_steps: start
             .max_steps
             .or(definition.max_steps.map(i64::from))
-            .or(door.parent.map(|_| DEFAULT_SPAWNED_STEPS)),
+            .or(admission.parent.map(|_| DEFAULT_SPAWNED_STEPS)),
         timeout_seconds: start
             .timeout_seconds
             .or(definition.default_timeout.map(i64::from))
             .unwrap_or(DEFAULT_TIMEOUT_SECONDS),
-        deadline_base: since,
-        owner: here.as_deref().map(str::to_owned),
+        deadline_base: started_at,
+        owner: owner.as_deref().map(str::to_owned),
         seq: 0,
         summary: None,
         error: None,
-        started_by: door.started_by,
+        started_by: admission.started_by,
         created_at: now,
-        started_at: since,
+        started_at: started_at,
         completed_at: None,
     };
-    let (mut run, first) = first_messages(run, agent, door, start);
-    // What is known already need not be read again by whoever drives it.
-    let starts = here.is_some()
-        && door.resumed.is_none()
+    let (mut run, first) = first_messages(run, agent, admission, start);
+    // A simple run is started here, so its driver does not have to read the same data again.
+    let starts = owner.is_some()
+        && admission.resumed.is_none()
         && !has_tool_globs(definition)
-        && !flow::is_flow(&run, definition, door.parent);
+        && !flow::is_flow(&run, definition, admission.parent);
     run.seq += i64::from(starts);
     runs::insert(tx, &run)?;
     runs::record::insert_messages(tx, run.id, &first)?;
-    let lines = run.workflow_link.session.map(|session| {
-        let mut lines = SessionMessages::new(session, run.id);
-        first.iter().for_each(|message| lines.push_message(message));
-        lines
+    let session_messages = run.workflow_link.session.map(|session| {
+        let mut session_messages = SessionMessages::new(session, run.id);
+        first.iter().for_each(|message| session_messages.push_message(message));
+        session_messages
     });
-    if here.is_none() {
+    if owner.is_none() {
         tx.wake(runs::QUEUED_CHANNEL)?;
     }
     if !starts {
-        return Ok(AdmittedRun { run, session_messages: lines, loaded: None });
+        return Ok(AdmittedRun { run, session_messages, loaded: None });
     }
     runs::record::insert_event(tx, run.id, run.seq, "run_started", &json!({ "recovered": false }), now)?;
-    let ready = LoadedRun {
+    let loaded = LoadedRun {
         definition: definition.clone(),
         earlier: Vec::new(),
         own: Conversation { messages: first, ..Conversation::default() },
-        limited: standing.limited,
+        limited: budget_status.limited,
     };
-    Ok(AdmittedRun { run, session_messages: lines, loaded: Some(ready) })
+    Ok(AdmittedRun { run, session_messages, loaded: Some(loaded) })
 }
 
 fn first_messages(
     mut run: Run,
     agent: &Agent,
-    door: &Admission<'_>,
+    admission: &Admission<'_>,
     start: &StartOptions,
 ) -> (Run, Vec<RecordedMessage>) {
     let message = |seq, role, step, text| RecordedMessage {
@@ -274,12 +280,12 @@ fn first_messages(
         at: run.created_at,
     };
     let mut first = Vec::with_capacity(2);
-    // What resumes a conversation has its system prompt, unless that is another by now.
-    if door.resumed.is_none_or(|before| before.agent_version != agent.version) {
+    // A resumed conversation contains the system prompt already, unless the agent has changed since.
+    if admission.resumed.is_none_or(|before| before.agent_version != agent.version) {
         first.push(message(1, MessageRole::System, 0, agent.definition.system_prompt.clone()));
     }
     let seq = i64::try_from(first.len()).unwrap_or(0) + 1;
-    let text = match door.resumed {
+    let text = match admission.resumed {
         None => user_message(start),
         Some(_) if start.input.is_empty() => "Continue your work.".to_owned(),
         Some(_) => resume::resume_message(&user_message(start)),
@@ -316,17 +322,18 @@ fn check_options(start: &StartOptions) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// The matrix of who may start what: visibility bounds the ways in from outside, never delegation.
+/// Checks who may start the agent. Visibility restricts starts from outside, never delegation between
+/// agents.
 fn check_visibility(agent: &Agent, origin: Origin) -> Result<()> {
     let name = &agent.definition.name;
     let visibility = agent.definition.visibility;
     match origin {
         Origin::Spawn | Origin::Flow | Origin::Dispatch | Origin::Resume => Ok(()),
-        Origin::Invoke if visibility != Visibility::External => {
-            Err(Error::Forbidden(format!("agent `{name}` is not open to the outside")))
-        }
+        Origin::Invoke if visibility != Visibility::External => Err(Error::Forbidden(format!(
+            "agent `{name}` cannot be started from outside: its visibility is not `external`"
+        ))),
         _ if visibility == Visibility::Internal => Err(Error::Forbidden(format!(
-            "agent `{name}` is internal: only other agents start it, by `spawn_agents`"
+            "agent `{name}` is internal: only other agents can start it, with `spawn_agents`"
         ))),
         _ => Ok(()),
     }
@@ -340,10 +347,10 @@ pub(crate) fn author_token(actor: Actor) -> Option<TokenId> {
 }
 
 impl Executor {
-    /// Starts an agent by hand; returns at once with the queued run.
+    /// Starts an agent on request, and returns at once with the queued run.
     pub async fn trigger(&self, actor: Actor, agent: AgentId, start: StartOptions) -> Result<Run> {
         if start.input.trim().is_empty() {
-            return Err(Invalid::new("input", "is required: what the agent is to do").into());
+            return Err(Invalid::new("input", "is required: it tells the agent what to do").into());
         }
         self.check_queue_capacity().await?;
         let executor = self.clone();
@@ -351,27 +358,30 @@ impl Executor {
             let agent = agents::get(tx, actor.project, agent)?
                 .filter(|agent| agent.deleted_at.is_none())
                 .ok_or_else(|| Error::not_found("agent", agent))?;
-            let door = Admission { started_by: author_token(actor), ..Admission::new(Origin::Trigger) };
-            admit(tx, &executor, &agent, &door, &start)
+            let admission = Admission { started_by: author_token(actor), ..Admission::new(Origin::Trigger) };
+            admit(tx, &executor, &agent, &admission, &start)
         };
         self.db().write(work).await
     }
 
-    /// Ends a run and everything below it.
+    /// Cancels a run and all its descendants.
     pub async fn cancel(&self, actor: Actor, run: RunId) -> Result<Run> {
         let now = self.clock().now();
         let work = move |tx: &mut Tx<'_>| {
-            let found = runs::get_for_update(tx, actor.project, run)?;
-            let found = found.ok_or_else(|| Error::not_found("run", run))?;
-            if found.status.is_terminal() {
-                return Err(Error::Conflict(format!("run `{run}` has ended: it is {}", found.status)));
+            let run_row = runs::get_for_update(tx, actor.project, run)?;
+            let run_row = run_row.ok_or_else(|| Error::not_found("run", run))?;
+            if run_row.status.is_terminal() {
+                return Err(Error::Conflict(format!(
+                    "run `{run}` has already ended: it is {}",
+                    run_row.status
+                )));
             }
             let cancelled = runs::record::cancel_tree(tx, actor.project, run, "cancelled by request", now)?;
-            let found = runs::get(tx, actor.project, run)?.ok_or_else(|| Error::not_found("run", run))?;
-            Ok((found, cancelled))
+            let run_row = runs::get(tx, actor.project, run)?.ok_or_else(|| Error::not_found("run", run))?;
+            Ok((run_row, cancelled))
         };
-        let (found, cancelled) = self.db().write(work).await?;
+        let (run_row, cancelled) = self.db().write(work).await?;
         self.stop_driving(&cancelled);
-        Ok(found)
+        Ok(run_row)
     }
 }

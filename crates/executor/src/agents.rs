@@ -1,5 +1,5 @@
-//! Agents of a project: made, changed, taken away, each change a version. A run keeps the version
-//! it started with, so nothing here reaches a run that is under way.
+//! The agents of a project: create, change and delete them, each change as a new version. A run keeps
+//! the version it started with, so a change never affects an active run.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use crate::{Error, Executor, Result, triggers};
 
 impl Executor {
     pub async fn create_agent(&self, actor: Actor, definition: AgentDefinition) -> Result<Agent> {
-        let around = self.tools().available_names(actor.project, Vec::new()).await;
-        self.change_agents(actor, move |tx, writer| create(tx, writer, &definition, &around)).await
+        let available = self.tools().available_names(actor.project, Vec::new()).await;
+        self.change_agents(actor, move |tx, ctx| create(tx, ctx, &definition, &available)).await
     }
 
-    /// When nothing would change, the agent is returned as it is.
+    /// Returns the agent unchanged if the change has no effect.
     pub async fn update_agent(
         &self,
         actor: Actor,
@@ -28,35 +28,33 @@ impl Executor {
         expected_version: Option<i64>,
         change: impl Fn(AgentDefinition) -> AgentDefinition + Send + 'static,
     ) -> Result<Agent> {
-        let around = self.tools().available_names(actor.project, Vec::new()).await;
-        self.change_agents(actor, move |tx, writer| {
-            update(tx, writer, id, expected_version, &change, &around)
-        })
-        .await
+        let available = self.tools().available_names(actor.project, Vec::new()).await;
+        self.change_agents(actor, move |tx, ctx| update(tx, ctx, id, expected_version, &change, &available))
+            .await
     }
 
-    /// Returns the tombstone. Its runs stay readable, and those that wait go on with the version
-    /// they were admitted with. An agent that a product's job starts is not taken from it.
+    /// Deletes an agent and returns its tombstone. Its runs stay readable, and queued runs continue with
+    /// the version they were admitted with. An agent that a product's job starts cannot be deleted.
     pub async fn delete_agent(&self, actor: Actor, id: AgentId) -> Result<Agent> {
-        self.change_agents(actor, move |tx, writer| delete(tx, writer, id, None)).await
+        self.change_agents(actor, move |tx, ctx| delete(tx, ctx, id, None)).await
     }
 
-    /// Gives agents that were saved before there were schedules and event triggers (up to schema
-    /// version 2) what their definitions say. It counts from now; asked again, and by servers that
-    /// start together, it changes nothing.
+    /// Creates the schedules and event triggers of agents that were saved before triggers existed (up to
+    /// schema version 2). Their times count from now. Calling it again, or on several servers at once,
+    /// changes nothing.
     pub async fn backfill_triggers(&self) -> Result<()> {
         let projects = self.db().read(rows::projects_missing_triggers).await?;
         for project in projects {
             let (graph, actor) = (self.graph().clone(), Actor { project, author: Author::System });
             let adopt = move |tx: &mut Tx<'_>| {
-                // Who waited here finds nothing left to do.
+                // A server that waited for this lock finds nothing left to do.
                 if projects::lock(tx, project)?.is_none() {
                     return Ok(());
                 }
-                let writer = graph.write_context(tx, actor)?;
+                let ctx = graph.write_context(tx, actor)?;
                 for agent in rows::list_missing_triggers(tx, project)? {
                     if agent.definition.visibility != Visibility::Internal {
-                        triggers::resave(tx, &writer, &agent)?;
+                        triggers::resave(tx, &ctx, &agent)?;
                     }
                 }
                 Ok::<_, Error>(())
@@ -66,26 +64,26 @@ impl Executor {
         Ok(())
     }
 
-    /// A living agent.
+    /// Returns an agent that is not deleted.
     pub async fn get_agent(&self, project: ProjectId, id: AgentId) -> Result<Agent> {
-        let found = self.db().read(move |tx| rows::get(tx, project, id)).await?;
-        found.ok_or_else(|| Error::not_found("agent", id))
+        let agent = self.db().read(move |tx| rows::get(tx, project, id)).await?;
+        agent.ok_or_else(|| Error::not_found("agent", id))
     }
 
-    /// A living agent, or the tombstone of one whose runs are still asked for.
+    /// Returns an agent, or the tombstone of a deleted one whose runs are still readable.
     pub async fn get_agent_including_deleted(&self, project: ProjectId, id: AgentId) -> Result<Agent> {
-        let found = self.db().read(move |tx| rows::get_including_deleted(tx, project, id)).await?;
-        found.ok_or_else(|| Error::not_found("agent", id))
+        let agent = self.db().read(move |tx| rows::get_including_deleted(tx, project, id)).await?;
+        agent.ok_or_else(|| Error::not_found("agent", id))
     }
 
-    /// A living agent by its id or its name. A name may look like an id, so ids go first.
+    /// Finds a live agent by its id or its name. A name may look like an id, so ids are tried first.
     pub async fn find_agent(&self, project: ProjectId, name_or_id: &str) -> Result<Agent> {
-        let wanted = name_or_id.to_owned();
-        let found = self.db().read(move |tx| find(tx, project, &wanted)).await?;
-        found.ok_or_else(|| Error::not_found("agent", name_or_id))
+        let key = name_or_id.to_owned();
+        let agent = self.db().read(move |tx| find(tx, project, &key)).await?;
+        agent.ok_or_else(|| Error::not_found("agent", name_or_id))
     }
 
-    /// Newest first; internal ones only when they are asked for.
+    /// Lists agents, newest first; internal agents are included only on request.
     pub async fn list_agents(
         &self,
         project: ProjectId,
@@ -95,7 +93,7 @@ impl Executor {
         Ok(self.db().read(move |tx| rows::list(tx, project, include_internal, &page)).await?)
     }
 
-    /// The agent that answers when none is named.
+    /// Returns the agent that is used when a request names none.
     pub async fn default_agent(&self, project: ProjectId) -> Result<Option<Agent>> {
         let agents = self.db().read(move |tx| rows::list_defaults(tx, project)).await?;
         Ok(default_agent(&agents).cloned())
@@ -108,77 +106,77 @@ impl Executor {
         let graph = self.graph().clone();
         self.db()
             .write(move |tx| {
-                let writer = graph.write_context(tx, actor)?;
-                work(tx, &writer)
+                let ctx = graph.write_context(tx, actor)?;
+                work(tx, &ctx)
             })
             .await
     }
 }
 
-/// Makes an agent. `around` has the tools of the project; its agents are those that the caller
-/// is about to make in the same transaction, the others are looked up here.
+/// Creates an agent. `available` has the tools of the project and the agents that the caller creates in
+/// the same transaction; existing agents are looked up here.
 pub fn create(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     definition: &AgentDefinition,
-    around: &AvailableNames,
+    available: &AvailableNames,
 ) -> Result<Agent> {
-    lock_agents(tx, writer)?;
-    check(tx, writer, definition, around)?;
+    lock_agents(tx, ctx)?;
+    check(tx, ctx, definition, available)?;
     let id = AgentId::new();
-    check_name_free(tx, writer, id, &definition.name)?;
+    check_name_free(tx, ctx, id, &definition.name)?;
     if definition.is_default {
-        clear_other_defaults(tx, writer, id, definition)?;
+        clear_other_defaults(tx, ctx, id, definition)?;
     }
     let agent = Agent {
         id,
-        project: writer.project.id,
+        project: ctx.project.id,
         version: 1,
         definition: definition.clone(),
-        created_at: writer.now,
-        updated_at: writer.now,
+        created_at: ctx.now,
+        updated_at: ctx.now,
         deleted_at: None,
     };
-    rows::insert(tx, &agent, writer.author)?;
-    triggers::save(tx, writer, &agent)?;
+    rows::insert(tx, &agent, ctx.author)?;
+    triggers::save(tx, ctx, &agent)?;
     Ok(agent)
 }
 
-/// Changes an agent; when nothing would change, it is returned as it is.
+/// Changes an agent. Returns it unchanged if the change has no effect.
 pub fn update(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     id: AgentId,
     expected_version: Option<i64>,
     change: impl Fn(AgentDefinition) -> AgentDefinition,
-    around: &AvailableNames,
+    available: &AvailableNames,
 ) -> Result<Agent> {
-    lock_agents(tx, writer)?;
-    let before = get(tx, writer, id)?;
+    lock_agents(tx, ctx)?;
+    let before = get(tx, ctx, id)?;
     if let Some(expected) = expected_version.filter(|expected| *expected != before.version) {
         let (name, current) = (before.definition.name, before.version);
         return Err(Error::VersionConflict { name, expected, current });
     }
     let definition = change(before.definition.clone());
     if definition == before.definition {
-        triggers::resave(tx, writer, &before)?;
+        triggers::resave(tx, ctx, &before)?;
         return Ok(before);
     }
-    check(tx, writer, &definition, around)?;
-    check_name_free(tx, writer, id, &definition.name)?;
+    check(tx, ctx, &definition, available)?;
+    check_name_free(tx, ctx, id, &definition.name)?;
     if definition.is_default {
-        clear_other_defaults(tx, writer, id, &definition)?;
+        clear_other_defaults(tx, ctx, id, &definition)?;
     }
-    next_version(tx, writer, before, |agent| agent.definition = definition)
+    next_version(tx, ctx, before, |agent| agent.definition = definition)
 }
 
-/// Takes an agent away; returns the tombstone, which is a version with an author as well. Not while
-/// a job starts it: only a product that takes its own agent away sees to its own jobs by itself,
-/// before or after, in the same transaction.
-pub fn delete(tx: &mut Tx<'_>, writer: &WriteContext, id: AgentId, product: Option<&str>) -> Result<Agent> {
-    lock_agents(tx, writer)?;
-    let before = get(tx, writer, id)?;
-    let jobs = schedules::list(tx, writer.project.id)?.into_iter().filter(|job| job.agent == id);
+/// Deletes an agent and returns its tombstone, which is a version with an author as well. An agent that
+/// a job starts cannot be deleted, except by the product that owns the job: the product removes the job
+/// in the same transaction.
+pub fn delete(tx: &mut Tx<'_>, ctx: &WriteContext, id: AgentId, product: Option<&str>) -> Result<Agent> {
+    lock_agents(tx, ctx)?;
+    let before = get(tx, ctx, id)?;
+    let jobs = schedules::list(tx, ctx.project.id)?.into_iter().filter(|job| job.agent == id);
     let of_others = jobs.filter_map(|job| Some((job.product?, job.name)));
     let of_others: Vec<String> = of_others
         .filter(|(owner, _)| Some(owner.as_str()) != product)
@@ -191,17 +189,17 @@ pub fn delete(tx: &mut Tx<'_>, writer: &WriteContext, id: AgentId, product: Opti
             of_others.join(" and ")
         )));
     }
-    next_version(tx, writer, before, |agent| agent.deleted_at = Some(agent.updated_at))
+    next_version(tx, ctx, before, |agent| agent.deleted_at = Some(agent.updated_at))
 }
 
-/// What an agent was at a version, whether it still lives or not.
+/// Returns an agent at a version, also if it is deleted by now.
 pub fn get_version(tx: &mut Tx<'_>, id: AgentId, version: i64) -> Result<Option<AgentDefinition>> {
     Ok(rows::get_version(tx, id, version)?)
 }
 
-/// A living agent by its id or its name.
+/// Finds a live agent by its id or its name.
 pub fn find(tx: &mut Tx<'_>, project: ProjectId, name_or_id: &str) -> emergent_store::Result<Option<Agent>> {
-    // No name has it, and PostgreSQL would not even take the question.
+    // No agent name contains NUL, and PostgreSQL rejects such a parameter.
     if name_or_id.contains('\0') {
         return Ok(None);
     }
@@ -213,29 +211,29 @@ pub fn find(tx: &mut Tx<'_>, project: ProjectId, name_or_id: &str) -> emergent_s
     rows::get_by_name(tx, project, name_or_id)
 }
 
-fn get(tx: &mut Tx<'_>, writer: &WriteContext, id: AgentId) -> Result<Agent> {
-    rows::get(tx, writer.project.id, id)?.ok_or_else(|| Error::not_found("agent", id))
+fn get(tx: &mut Tx<'_>, ctx: &WriteContext, id: AgentId) -> Result<Agent> {
+    rows::get(tx, ctx.project.id, id)?.ok_or_else(|| Error::not_found("agent", id))
 }
 
-/// Decisions about a project's agents (who has a name, who is the default) wait for one another.
-fn lock_agents(tx: &mut Tx<'_>, writer: &WriteContext) -> Result<()> {
-    let project = writer.project.id;
+/// Serialises decisions about the agents of a project, such as who has a name and who is the default.
+fn lock_agents(tx: &mut Tx<'_>, ctx: &WriteContext) -> Result<()> {
+    let project = ctx.project.id;
     projects::lock(tx, project)?.map(|_| ()).ok_or_else(|| Error::not_found("project", project))
 }
 
 fn check(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     definition: &AgentDefinition,
-    around: &AvailableNames,
+    available: &AvailableNames,
 ) -> Result<()> {
-    let mut around = around.clone();
-    around.agents.extend(rows::list_names(tx, writer.project.id)?);
-    Ok(definition.check(&around)?)
+    let mut available = available.clone();
+    available.agents.extend(rows::list_names(tx, ctx.project.id)?);
+    Ok(definition.check(&available)?)
 }
 
-fn check_name_free(tx: &mut Tx<'_>, writer: &WriteContext, id: AgentId, name: &str) -> Result<()> {
-    match rows::get_by_name(tx, writer.project.id, name)? {
+fn check_name_free(tx: &mut Tx<'_>, ctx: &WriteContext, id: AgentId, name: &str) -> Result<()> {
+    match rows::get_by_name(tx, ctx.project.id, name)? {
         Some(holder) if holder.id != id => Err(Error::Conflict(format!(
             "the name `{name}` belongs to the agent `{}`: change that one, or choose another name",
             holder.id
@@ -244,43 +242,43 @@ fn check_name_free(tx: &mut Tx<'_>, writer: &WriteContext, id: AgentId, name: &s
     }
 }
 
-/// A project has one default agent: the flag is taken from whoever has it.
+/// A project has one default agent: this removes the flag from the current one.
 fn clear_other_defaults(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     id: AgentId,
     definition: &AgentDefinition,
 ) -> Result<()> {
-    for holder in rows::list_defaults(tx, writer.project.id)? {
+    for holder in rows::list_defaults(tx, ctx.project.id)? {
         if holder.id == id {
             continue;
         }
         let theirs = holder.definition.visibility;
         if theirs == Visibility::External && definition.visibility != Visibility::External {
             return Err(Error::Conflict(format!(
-                "the external agent `{}` is the default agent, and only another external one can take its place: \
+                "the external agent `{}` is the default agent, and only another external agent can replace it: \
                  change the visibility of `{}` to `external`, or clear `isDefault` of `{}` first",
                 holder.definition.name, definition.name, holder.definition.name
             )));
         }
-        next_version(tx, writer, holder, |agent| agent.definition.is_default = false)?;
+        next_version(tx, ctx, holder, |agent| agent.definition.is_default = false)?;
     }
     Ok(())
 }
 
 fn next_version(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     before: Agent,
     change: impl FnOnce(&mut Agent),
 ) -> Result<Agent> {
-    // Two versions never share a moment, whatever the clocks of several servers say.
-    let now = writer.now.max(before.updated_at + Duration::from_micros(1));
+    // Two versions never share a timestamp, even if the clocks of several servers differ.
+    let now = ctx.now.max(before.updated_at + Duration::from_micros(1));
     let mut next = Agent { version: before.version + 1, updated_at: now, ..before };
     change(&mut next);
-    if !rows::update(tx, &next, writer.author)? {
-        return Err(tx.retry_error("the agent changed although its project was held").into());
+    if !rows::update(tx, &next, ctx.author)? {
+        return Err(tx.retry_error("the agent changed although its project was locked").into());
     }
-    triggers::save(tx, writer, &next)?;
+    triggers::save(tx, ctx, &next)?;
     Ok(next)
 }

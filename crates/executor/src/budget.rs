@@ -1,8 +1,9 @@
-//! What a model call may cost: worked out before it is made, held against every limit it is under,
-//! settled at what it came to.
+//! The cost of model calls: it is estimated before a call, reserved against every limit that applies,
+//! and settled at the real cost afterwards.
 //!
-//! A call that does not fit because others are under way waits for them: most settle at far less
-//! than they reserved. One that would not fit even then is given what there is, or refused.
+//! A call that does not fit only because other calls hold reservations waits for them: most calls
+//! settle for far less than they reserved. If it would not fit even then, it gets a shorter answer or
+//! is refused.
 
 use std::time::Duration;
 
@@ -19,24 +20,25 @@ use emergent_store::{
 
 use crate::{Result, context};
 
-/// What an answer may be long under a limit, when neither the definition nor whoever started the
-/// run says: an answer without end could not be reserved.
+/// The maximum length of an answer under a limit, if neither the definition nor the start request sets
+/// one. An unlimited answer could not be reserved.
 pub(crate) const DEFAULT_MAX_OUTPUT: u32 = 8_192;
-/// A shorter answer than this is not worth asking for.
+/// A call that can afford less output than this is refused.
 const MIN_OUTPUT: u32 = 512;
-/// What a summary may be long once the budget is used up, and what it must be.
+/// The maximum and minimum length of the final summary once the budget is exhausted.
 const MAX_SUMMARY_OUTPUT: u32 = 1_024;
 const MIN_SUMMARY_OUTPUT: u32 = 64;
-/// A question outside a run takes at most this long, so that one which is still open some time later
-/// is known to be nobody's.
+/// The maximum time of a model call outside a run. A call that is still open some time later therefore
+/// belongs to a server that crashed.
 pub(crate) const MAX_QUERY_TIME: Duration = Duration::from_secs(600);
 const ABANDONED_AFTER: Duration = Duration::from_secs(660);
-/// How long to wait at most before looking again whether others have settled.
+/// The maximum delay between two attempts to reserve.
 pub(crate) const MAX_RETRY_DELAY: Duration = Duration::from_millis(500);
-/// Text that no provider has counted yet: ids and other scripts have few bytes to a token.
+/// A pessimistic ratio for text that no provider has counted yet: ids and non-Latin scripts have few
+/// bytes per token.
 const BYTES_PER_TOKEN: usize = 2;
 
-/// What a call is to be given: tokens in, as estimated, and out.
+/// The estimated input tokens of a call, and the output tokens it may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CallEstimate {
     pub input: u64,
@@ -50,18 +52,18 @@ impl CallEstimate {
         Self { input, max_output, min_output: MIN_OUTPUT.min(max_output) }
     }
 
-    /// A summary is worth having at any length.
+    /// A summary is useful at any length, so one token of output is enough to try.
     pub fn for_summary(self) -> Self {
         Self { min_output: MIN_SUMMARY_OUTPUT.min(self.max_output), ..self }
     }
 
-    /// The last words of a run whose budget is used up.
+    /// The final summary of a run whose budget is exhausted.
     pub fn for_final_summary(self) -> Self {
         Self { max_output: self.max_output.min(MAX_SUMMARY_OUTPUT), ..self.for_summary() }
     }
 }
 
-/// About how many tokens this is, rather too many.
+/// Estimates the tokens of a request, rather too high than too low.
 pub(crate) fn estimate_tokens(system: &str, tools: &[ToolSpec], turns: &[Turn]) -> u64 {
     let tools =
         tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.input_schema.as_str().len());
@@ -70,7 +72,7 @@ pub(crate) fn estimate_tokens(system: &str, tools: &[ToolSpec], turns: &[Turn]) 
     bytes.div_ceil(BYTES_PER_TOKEN) as u64
 }
 
-/// What tokens of a model cost; without a price that is no money.
+/// The prices of a model. The cost of a model without a known price is counted as zero dollars.
 #[derive(Clone, Copy)]
 pub(crate) struct CallPrices<'a> {
     pub models: &'a Models,
@@ -88,7 +90,7 @@ impl CallPrices<'_> {
         Amount { microusd: to_microusd(dollars), tokens: i64::try_from(tokens).unwrap_or(i64::MAX) }
     }
 
-    /// The most that many tokens can cost, whatever the provider's cache does with them.
+    /// Returns the highest possible cost of the tokens, whatever the provider's cache does.
     pub fn max_cost(&self, input: u64, output: u64) -> Amount {
         let plain = Usage { input, output, ..Usage::default() };
         let (plain, cached) = (self.cost(&plain), self.cost(&Usage { cache_write: input, ..plain }));
@@ -96,56 +98,58 @@ impl CallPrices<'_> {
     }
 }
 
-/// Whole micro-dollars, rounded up; what is smaller than floating point is exact is not a part.
+/// Converts dollars to whole micro-dollars, rounded up. Floating point noise is not rounded up to
+/// another micro-dollar.
 fn to_microusd(dollars: f64) -> i64 {
     (dollars * 1e6 - 1e-6).ceil().max(0.0) as i64
 }
 
-/// Whether there is room for a call.
+/// Whether the budget allows a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BudgetFit {
-    /// For an answer of this length.
+    /// The call fits with an answer of this length.
     Fits(u32),
-    /// Not before calls that are under way have settled.
+    /// The call fits only after calls in progress have settled.
     AfterSettlement,
-    /// The limit that stands against it.
+    /// The call does not fit because of this limit.
     Exceeds(BudgetKind),
 }
 
 pub(crate) fn fit_call(
     limits: &Limits,
-    held: &Counters,
-    wish: CallEstimate,
+    counters: &Counters,
+    estimate: CallEstimate,
     cost: &dyn Fn(u64, u64) -> Amount,
 ) -> BudgetFit {
     let over = |output: u32, with_reserved: bool| {
-        let amount = cost(wish.input, output.into());
+        let amount = cost(estimate.input, output.into());
         BUDGET_KINDS.into_iter().find(|scope| {
-            let used = held.get(*scope);
+            let used = counters.get(*scope);
             let used = if with_reserved { used.spent + used.reserved } else { used.spent };
             !limits.get(*scope).allows(used + amount)
         })
     };
-    if over(wish.max_output, true).is_none() {
-        return BudgetFit::Fits(wish.max_output);
+    if over(estimate.max_output, true).is_none() {
+        return BudgetFit::Fits(estimate.max_output);
     }
-    if let Some(scope) = over(wish.min_output, false) {
+    if let Some(scope) = over(estimate.min_output, false) {
         return BudgetFit::Exceeds(scope);
     }
-    let now = max_fitting_output(wish, |output| over(output, true).is_none());
-    let alone = max_fitting_output(wish, |output| over(output, false).is_none());
+    let now = max_fitting_output(estimate, |output| over(output, true).is_none());
+    let alone = max_fitting_output(estimate, |output| over(output, false).is_none());
     match now {
         Some(output) if now == alone => BudgetFit::Fits(output),
         _ => BudgetFit::AfterSettlement,
     }
 }
 
-/// The longest answer that fits; more never fits where less does not.
-fn max_fitting_output(wish: CallEstimate, fits: impl Fn(u32) -> bool) -> Option<u32> {
-    if !fits(wish.min_output) {
+/// Finds the longest answer that fits by binary search: if a length does not fit, no greater length
+/// does.
+fn max_fitting_output(estimate: CallEstimate, fits: impl Fn(u32) -> bool) -> Option<u32> {
+    if !fits(estimate.min_output) {
         return None;
     }
-    let (mut fitting, mut over) = (wish.min_output, wish.max_output.saturating_add(1));
+    let (mut fitting, mut over) = (estimate.min_output, estimate.max_output.saturating_add(1));
     while over - fitting > 1 {
         let middle = fitting + (over - fitting) / 2;
         if fits(middle) { fitting = middle } else { over = middle }
@@ -153,18 +157,18 @@ fn max_fitting_output(wish: CallEstimate, fits: impl Fn(u32) -> bool) -> Option<
     Some(fitting)
 }
 
-/// A call that is being made and has to be paid for.
+/// A model call in progress whose cost has to be recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reservation {
     call: NewModelCall,
     input: u64,
-    /// What was reserved, and how long the answer may be for it; `None` where nothing limits it.
+    /// The reserved amount and the length of answer it pays for; `None` if no limit applies.
     reserved: Option<(Amount, u32)>,
-    /// Whether the answer would have been allowed to be longer, had there been the budget.
+    /// Whether the budget made the answer shorter than it would otherwise be allowed to be.
     pub truncated: bool,
 }
 
-/// What came of asking for a reservation.
+/// The result of an attempt to reserve.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ReserveOutcome {
     Reserved(Reservation),
@@ -172,23 +176,23 @@ pub(crate) enum ReserveOutcome {
     Refused(String),
 }
 
-/// Reserves a call under every limit there is now, or says why not. Without a limit it is only
-/// noted that the call has to be written down.
+/// Reserves a call under every limit that applies now, or says why it cannot. Without a limit nothing
+/// is reserved, but the call is still recorded.
 pub(crate) fn reserve(
     tx: &mut Tx<'_>,
     prices: CallPrices<'_>,
     call: &NewModelCall,
-    wish: CallEstimate,
+    estimate: CallEstimate,
 ) -> Result<ReserveOutcome, emergent_store::Error> {
     let limits = budget::limits_for(tx, call.project, call.workflow, &call.agent)?;
     let scopes = limits.kinds();
     if scopes.is_empty() {
-        return Ok(ReserveOutcome::Reserved(Reservation::unlimited(call.clone(), wish.input)));
+        return Ok(ReserveOutcome::Reserved(Reservation::unlimited(call.clone(), estimate.input)));
     }
-    let held = budget::lock_counters(tx, call, &scopes)?;
-    Ok(match fit_call(&limits, &held, wish, &|input, output| prices.max_cost(input, output)) {
+    let counters = budget::lock_counters(tx, call, &scopes)?;
+    Ok(match fit_call(&limits, &counters, estimate, &|input, output| prices.max_cost(input, output)) {
         BudgetFit::AfterSettlement => {
-            // What a server that is gone left open outside a run is nobody's to settle.
+            // Calls outside a run that a crashed server left open have no owner that could settle them.
             budget::mark_lost_before(tx, call.project, call.at - ABANDONED_AFTER)?;
             ReserveOutcome::Retry
         }
@@ -196,26 +200,26 @@ pub(crate) fn reserve(
             ReserveOutcome::Refused(limit_message(scope, limits.get(scope), &call.agent))
         }
         BudgetFit::Fits(output) => {
-            let amount = prices.max_cost(wish.input, output.into());
-            budget::reserve(tx, call, &held, amount, prices.is_priced())?;
-            let (call, input) = (call.clone(), wish.input);
+            let amount = prices.max_cost(estimate.input, output.into());
+            budget::reserve(tx, call, &counters, amount, prices.is_priced())?;
+            let (call, input) = (call.clone(), estimate.input);
             ReserveOutcome::Reserved(Reservation {
                 call,
                 input,
                 reserved: Some((amount, output)),
-                truncated: output < wish.max_output,
+                truncated: output < estimate.max_output,
             })
         }
     })
 }
 
-/// How a run stands towards the budgets it would be under.
+/// Whether budgets apply to a run, and whether one of them is exhausted.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct BudgetStatus {
-    /// Whether any concerns it.
+    /// Whether any limit applies to the run.
     pub limited: bool,
-    /// Why it is not admitted. A limit that only does not hold another answer is for the run to find
-    /// out, which can still say something.
+    /// The reason why the run is not admitted. A limit that is merely too low for another answer does not
+    /// prevent admission: the run detects it later and can still write a summary.
     pub exhausted: Option<String>,
 }
 
@@ -231,7 +235,8 @@ pub(crate) fn budget_status(
     let used = budget::read_counters(tx, call)?;
     let over = |scope: &BudgetKind| {
         let (Limit { microusd, tokens }, spent) = (limits.get(*scope), used.get(*scope).spent);
-        microusd.is_some_and(|most| spent.microusd >= most) || tokens.is_some_and(|most| spent.tokens >= most)
+        microusd.is_some_and(|limit| spent.microusd >= limit)
+            || tokens.is_some_and(|limit| spent.tokens >= limit)
     };
     let over = scopes.into_iter().find(over);
     let used_up = over.map(|scope| limit_message(scope, limits.get(scope), &call.agent));
@@ -242,29 +247,28 @@ fn limit_message(scope: BudgetKind, limit: Limit, agent: &str) -> String {
     let money = limit.microusd.map(|micros| format!("${:.6}", micros as f64 / 1e6));
     let tokens = limit.tokens.map(|tokens| format!("{tokens} tokens"));
     let limit = [money, tokens].into_iter().flatten().collect::<Vec<_>>().join(" and ");
-    let whose = match scope {
+    let budget_name = match scope {
         BudgetKind::Workflow => "the workflow's budget".to_owned(),
         BudgetKind::ProjectDay => "the project's budget for the day".to_owned(),
         BudgetKind::AgentDay => format!("the budget of agent `{agent}` for the day"),
     };
-    format!("{whose} ({limit}) does not allow another model call")
+    format!("{budget_name} ({limit}) does not allow another model call")
 }
 
-/// How a call ended.
 pub(crate) enum CallOutcome<'a> {
     Answered(&'a Usage),
     Failed(&'a Error),
-    /// Given up while the provider was still at it.
+    /// The caller stopped waiting while the provider was still working.
     Abandoned,
 }
 
-/// A bill as it is to be written, in the transaction that records what came of the call.
+/// The final cost of a call. It is written in the transaction that records the result of the call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settlement {
     call: NewModelCall,
     reserved: bool,
     priced: bool,
-    /// `None`: in full.
+    /// `None` settles the full reserved amount.
     amount: Option<Amount>,
 }
 
@@ -273,40 +277,40 @@ impl Reservation {
         Self { call, input, reserved: None, truncated: false }
     }
 
-    /// How long the answer may be, where that is limited.
+    /// Returns the maximum length of the answer, if it is limited.
     pub fn max_output(&self) -> Option<u32> {
         self.reserved.map(|(_, output)| output)
     }
 
-    /// What the call came to. The provider's count is taken as it is, even if it is more than was
-    /// reserved. What was said in attempts that broke off is known only roughly, and counts as far
-    /// as the reservation goes. One that failed without a word costs nothing.
+    /// Returns the final cost of the call. The provider's own count is used even if it exceeds the
+    /// reservation. Output of attempts that broke off is known only roughly, and counts at most up to the
+    /// reservation. A call that failed before any output costs nothing.
     pub fn settle(
         &self,
         prices: CallPrices<'_>,
         outcome: &CallOutcome<'_>,
-        heard: &StreamMeter,
+        meter: &StreamMeter,
     ) -> Settlement {
         let answered = match outcome {
             CallOutcome::Answered(usage) => prices.cost(usage),
             _ => Amount::default(),
         };
         let broken = match outcome {
-            CallOutcome::Answered(_) => heard.uncounted_tokens(self.input, false),
-            // An answer came, only not one that can be read.
-            CallOutcome::Failed(Error::Malformed { .. }) => heard.uncounted_tokens(self.input, true),
+            CallOutcome::Answered(_) => meter.uncounted_tokens(self.input, false),
+            // The provider sent an answer, although it could not be parsed.
+            CallOutcome::Failed(Error::Malformed { .. }) => meter.uncounted_tokens(self.input, true),
             CallOutcome::Failed(_) | CallOutcome::Abandoned => {
-                heard.uncounted_tokens(self.input, heard.bytes > 0)
+                meter.uncounted_tokens(self.input, meter.bytes > 0)
             }
         };
-        let known = answered + prices.max_cost(broken.0, broken.1);
+        let total = answered + prices.max_cost(broken.0, broken.1);
         let amount = match (self.reserved, outcome) {
             (Some(_), CallOutcome::Abandoned) => None,
             (Some((reserved, _)), _) => Some(Amount {
-                microusd: known.microusd.min(reserved.microusd).max(answered.microusd),
-                tokens: known.tokens.min(reserved.tokens).max(answered.tokens),
+                microusd: total.microusd.min(reserved.microusd).max(answered.microusd),
+                tokens: total.tokens.min(reserved.tokens).max(answered.tokens),
             }),
-            (None, _) => Some(known),
+            (None, _) => Some(total),
         };
         Settlement {
             call: self.call.clone(),
@@ -318,7 +322,7 @@ impl Reservation {
 }
 
 impl Settlement {
-    /// A call that nothing limits and that came to nothing is no line in anybody's book.
+    /// An unlimited call without any cost needs no ledger entry.
     pub fn is_empty(&self) -> bool {
         !self.reserved && self.amount.is_none_or(|amount| amount == Amount::default())
     }
@@ -335,11 +339,11 @@ impl Settlement {
     }
 }
 
-/// What was heard of an answer while it was spoken, in bytes.
+/// Counts the bytes of an answer while it is streamed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct StreamMeter {
     bytes: u64,
-    /// Of attempts that broke off and were begun anew.
+    /// The bytes of attempts that broke off and were restarted.
     discarded_bytes: u64,
     attempts: u64,
 }
@@ -356,8 +360,8 @@ impl StreamMeter {
         }
     }
 
-    /// Tokens in and out of what no provider counted: the attempts before, and the last one too
-    /// when it `failed` as well.
+    /// Estimates input and output tokens that no provider counted: those of earlier attempts, and of the
+    /// last attempt if it `failed` too.
     fn uncounted_tokens(&self, input: u64, failed: bool) -> (u64, u64) {
         let (attempts, bytes) = if failed {
             (self.attempts + 1, self.discarded_bytes + self.bytes)

@@ -15,7 +15,7 @@ fn tokens(tokens: i64) -> Amount {
     Amount { microusd: 0, tokens }
 }
 
-/// A token is a token, and costs nothing.
+/// Each token counts as one token and costs no money.
 fn free(input: u64, output: u64) -> Amount {
     tokens((input + output) as i64)
 }
@@ -28,9 +28,9 @@ fn under(limit: i64, spent: i64, reserved: i64) -> (Limits, Counters) {
 
 #[track_caller]
 fn check(limit: i64, spent: i64, reserved: i64, estimate: (u64, u32, u32), expected: BudgetFit) {
-    let (limits, held) = under(limit, spent, reserved);
+    let (limits, counters) = under(limit, spent, reserved);
     let (input, max_output, min_output) = estimate;
-    assert_eq!(fit_call(&limits, &held, CallEstimate { input, max_output, min_output }, &free), expected);
+    assert_eq!(fit_call(&limits, &counters, CallEstimate { input, max_output, min_output }, &free), expected);
 }
 
 #[test]
@@ -63,7 +63,7 @@ proptest! {
     fn what_is_given_always_fits_and_is_all_that_does(
         limits in prop::array::uniform3((prop::option::of(0i64..5_000), prop::option::of(0i64..5_000))),
         used in prop::array::uniform3((0i64..2_000, 0i64..2_000, 0i64..2_000, 0i64..2_000)),
-        input in 0u64..2_000, least in 1u32..500, more in 0u32..2_000, price in 0i64..4,
+        input in 0u64..2_000, min_output in 1u32..500, more in 0u32..2_000, price in 0i64..4,
     ) {
         let cost = |input: u64, output: u64| {
             let tokens = (input + output) as i64;
@@ -74,21 +74,21 @@ proptest! {
         let counter = |(a, b, c, d)| Counter {
             spent: Amount { microusd: a, tokens: b }, reserved: Amount { microusd: c, tokens: d },
         };
-        let held: Counters = BUDGET_KINDS.into_iter().zip(used.map(counter)).collect();
-        let wish = CallEstimate { input, max_output: least + more, min_output: least };
+        let counters: Counters = BUDGET_KINDS.into_iter().zip(used.map(counter)).collect();
+        let estimate = CallEstimate { input, max_output: min_output + more, min_output: min_output };
         let fits = |output: u32, reserved: bool| BUDGET_KINDS.into_iter().all(|scope| {
-            let used = held.get(scope);
+            let used = counters.get(scope);
             let used = if reserved { used.spent + used.reserved } else { used.spent };
             limits.get(scope).allows(used + cost(input, output.into()))
         });
-        match fit_call(&limits, &held, wish, &cost) {
+        match fit_call(&limits, &counters, estimate, &cost) {
             BudgetFit::Fits(output) => {
-                prop_assert!((least..=wish.max_output).contains(&output) && fits(output, true));
-                prop_assert!(output == wish.max_output || !fits(output + 1, false), "nobody could have had more");
+                prop_assert!((min_output..=estimate.max_output).contains(&output) && fits(output, true));
+                prop_assert!(output == estimate.max_output || !fits(output + 1, false), "no longer answer would have fit");
             }
-            BudgetFit::AfterSettlement => prop_assert!(fits(least, false) && !fits(wish.max_output, true)),
+            BudgetFit::AfterSettlement => prop_assert!(fits(min_output, false) && !fits(estimate.max_output, true)),
             BudgetFit::Exceeds(scope) => {
-                let used = held.get(scope).spent + cost(input, least.into());
+                let used = counters.get(scope).spent + cost(input, min_output.into());
                 prop_assert!(!limits.get(scope).allows(used));
             }
         }
@@ -101,10 +101,10 @@ fn money_is_whole_micro_dollars_rounded_up() {
     assert_eq!(to_microusd(0.000_001), 1);
     assert_eq!(to_microusd(0.000_001_2), 2);
     assert_eq!(to_microusd(3.0 * 0.1 / 1e6), 1);
-    assert_eq!(to_microusd(0.3), 300_000, "what floating point adds is no part of a micro-dollar");
+    assert_eq!(to_microusd(0.3), 300_000, "floating point noise must not add a micro-dollar");
 }
 
-fn bill(reserved: Option<Amount>) -> Reservation {
+fn reservation(reserved: Option<Amount>) -> Reservation {
     let call = NewModelCall {
         id: Uuid::now_v7(),
         project: ProjectId::new(),
@@ -117,13 +117,16 @@ fn bill(reserved: Option<Amount>) -> Reservation {
     Reservation { call, input: 100, reserved: reserved.map(|amount| (amount, 400)), truncated: false }
 }
 
-/// What a call comes to that was answered, failed or was given up after this was heard.
-fn comes_to(reserved: Option<i64>, outcome: &CallOutcome<'_>, heard: &[Delta]) -> Option<i64> {
+/// Returns the settled tokens of a call with this outcome, after these deltas were received.
+fn settled_tokens(reserved: Option<i64>, outcome: &CallOutcome<'_>, deltas: &[Delta]) -> Option<i64> {
     let (models, model) = (Models::default(), "rehearsal/echo".parse().unwrap());
     let mut all = StreamMeter::default();
-    heard.iter().for_each(|delta| all.record(delta));
-    let settled =
-        bill(reserved.map(tokens)).settle(CallPrices { models: &models, model: &model }, outcome, &all);
+    deltas.iter().for_each(|delta| all.record(delta));
+    let settled = reservation(reserved.map(tokens)).settle(
+        CallPrices { models: &models, model: &model },
+        outcome,
+        &all,
+    );
     settled.amount.map(|amount| amount.tokens)
 }
 
@@ -134,37 +137,45 @@ fn text(bytes: usize) -> Delta {
 #[test]
 fn the_providers_count_is_what_an_answer_costs() {
     let usage = Usage { input: 90, output: 20, ..Usage::default() };
-    assert_eq!(comes_to(Some(500), &CallOutcome::Answered(&usage), &[text(80)]), Some(110));
-    assert_eq!(comes_to(Some(50), &CallOutcome::Answered(&usage), &[]), Some(110), "also when it is more");
+    assert_eq!(settled_tokens(Some(500), &CallOutcome::Answered(&usage), &[text(80)]), Some(110));
+    assert_eq!(
+        settled_tokens(Some(50), &CallOutcome::Answered(&usage), &[]),
+        Some(110),
+        "also if it exceeds the reservation"
+    );
 }
 
 #[test]
 fn attempts_that_broke_off_count_as_far_as_the_reservation_goes() {
     let usage = Usage { input: 90, output: 20, ..Usage::default() };
-    let heard = [text(40), Delta::Restart { why: "cut".into() }, text(80)];
-    assert_eq!(comes_to(Some(500), &CallOutcome::Answered(&usage), &heard), Some(220));
-    assert_eq!(comes_to(Some(150), &CallOutcome::Answered(&usage), &heard), Some(150));
-    assert_eq!(comes_to(None, &CallOutcome::Answered(&usage), &heard), Some(220));
+    let deltas = [text(40), Delta::Restart { why: "cut".into() }, text(80)];
+    assert_eq!(settled_tokens(Some(500), &CallOutcome::Answered(&usage), &deltas), Some(220));
+    assert_eq!(settled_tokens(Some(150), &CallOutcome::Answered(&usage), &deltas), Some(150));
+    assert_eq!(settled_tokens(None, &CallOutcome::Answered(&usage), &deltas), Some(220));
 }
 
 #[test]
 fn a_call_that_failed_costs_what_was_heard_of_it() {
     let error = Error::Overloaded { model: "m".into(), message: "gone".into(), source: None };
-    assert_eq!(comes_to(Some(500), &CallOutcome::Failed(&error), &[]), Some(0));
-    assert_eq!(comes_to(Some(500), &CallOutcome::Failed(&error), &[text(40)]), Some(110));
+    assert_eq!(settled_tokens(Some(500), &CallOutcome::Failed(&error), &[]), Some(0));
+    assert_eq!(settled_tokens(Some(500), &CallOutcome::Failed(&error), &[text(40)]), Some(110));
     let error = Error::Malformed { model: "m".into(), message: "no JSON".into() };
-    assert_eq!(comes_to(Some(500), &CallOutcome::Failed(&error), &[]), Some(100), "something came");
+    assert_eq!(settled_tokens(Some(500), &CallOutcome::Failed(&error), &[]), Some(100), "something came");
 }
 
 #[test]
 fn a_call_that_was_given_up_costs_all_that_was_reserved() {
-    assert_eq!(comes_to(Some(500), &CallOutcome::Abandoned, &[text(40)]), None);
-    assert_eq!(comes_to(None, &CallOutcome::Abandoned, &[text(40)]), Some(110), "or what was heard");
+    assert_eq!(settled_tokens(Some(500), &CallOutcome::Abandoned, &[text(40)]), None);
+    assert_eq!(
+        settled_tokens(None, &CallOutcome::Abandoned, &[text(40)]),
+        Some(110),
+        "or the received output"
+    );
 }
 
 #[test]
 fn an_estimate_is_rather_too_high() {
     let turns = [Turn::user("019b7c1e-8c1e-7a52-b1a5-6f5d2f0c9a11")];
-    assert!(estimate_tokens("", &[], &turns) >= 23, "an id has many tokens");
+    assert!(estimate_tokens("", &[], &turns) >= 23, "an id consists of many tokens");
     assert_eq!(estimate_tokens("four", &[], &[]), 2);
 }

@@ -1,6 +1,6 @@
-//! Makes room when a conversation outgrows the model's window: old results first, then a summary
-//! of everything but the newest turns. It cannot go on for ever: each way is taken only while it
-//! makes the conversation smaller, and again only once it has grown.
+//! Shortens a conversation that outgrows the model's context window: old tool results are dropped
+//! first, then everything but the newest turns is summarised. It cannot loop forever: each step is
+//! taken only if it makes the conversation smaller, and again only after the conversation has grown.
 
 use emergent_domain::{
     chat::Turn,
@@ -24,8 +24,8 @@ const SUMMARY_PROMPT: &str = "The conversation so far no longer fits. Write a su
                       Answer with the summary only.";
 
 impl RunDriver {
-    /// Shortens what the model sees when it is too long, or `forced` because the provider said so.
-    /// False when nothing could be done.
+    /// Shortens the turns for the model if they are too long, or if `forced` because the provider refused
+    /// them. Returns false if nothing could be shortened.
     pub async fn compact(&mut self, forced: bool) -> Result<bool> {
         let window = self.executor.models().window(&self.run.model);
         let before = self.context.estimated_tokens();
@@ -58,18 +58,19 @@ impl RunDriver {
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
-    /// Asks the model to sum up all but the newest turns. When it cannot, the run goes on as it is.
+    /// Asks the model for a summary of all but the newest turns. If that fails, the run continues with the
+    /// full conversation.
     async fn summarize_history(&mut self, window: u64) -> Result<bool> {
         let Some((turns, upto)) = self.context.summary_split(window) else { return Ok(false) };
         let before = self.context.estimated_tokens();
         let mut old: Vec<Turn> = self.context.turns()[..turns].to_vec();
         old.push(Turn::user(SUMMARY_PROMPT));
         let input = budget::estimate_tokens(&self.definition.system_prompt, &[], &old);
-        let wish = |driver: &RunDriver| CallEstimate::for_answer(input, &driver.run.model);
-        let BudgetCheck::Granted(bill) = self.reserve_call(wish, self.deadline).await? else {
+        let estimate = |driver: &RunDriver| CallEstimate::for_answer(input, &driver.run.model);
+        let BudgetCheck::Granted(reservation) = self.reserve_call(estimate, self.deadline).await? else {
             return Ok(false);
         };
-        let mut heard = StreamMeter::default();
+        let mut meter = StreamMeter::default();
         let step = self.run.steps_before + self.machine.step();
         let request = ChatRequest {
             model: &self.run.model.name,
@@ -77,33 +78,34 @@ impl RunDriver {
             turns: &old,
             tools: &[],
             temperature: self.run.model.temperature,
-            max_tokens: bill.as_ref().and_then(Reservation::max_output).or(self.run.model.max_tokens),
+            max_tokens: reservation.as_ref().and_then(Reservation::max_output).or(self.run.model.max_tokens),
             output_schema: None,
             cache: None,
             meta: RequestMeta { agent: &self.run.agent_name, step, run: Some(self.run.id) },
         };
-        let answer = match self.chat(request, self.deadline, &mut |delta| heard.record(&delta)).await {
+        let answer = match self.chat(request, self.deadline, &mut |delta| meter.record(&delta)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
-                warn!(run.id = %self.run.id, error = %error, "could not sum up the conversation, going on with all of it");
-                self.settle_without_answer(bill.as_ref(), &CallOutcome::Failed(&error), &heard).await?;
+                warn!(run.id = %self.run.id, error = %error, "could not summarise the conversation, continuing with all of it");
+                self.settle_without_answer(reservation.as_ref(), &CallOutcome::Failed(&error), &meter)
+                    .await?;
                 return Ok(false);
             }
             Err(_) => {
-                self.settle_without_answer(bill.as_ref(), &CallOutcome::Abandoned, &heard).await?;
+                self.settle_without_answer(reservation.as_ref(), &CallOutcome::Abandoned, &meter).await?;
                 return Ok(false);
             }
         };
         let outcome = CallOutcome::Answered(&answer.usage);
-        if answer.text().trim().is_empty() || is_truncated_by_budget(bill.as_ref(), &answer) {
-            self.settle_without_answer(bill.as_ref(), &outcome, &heard).await?;
+        if answer.text().trim().is_empty() || is_truncated_by_budget(reservation.as_ref(), &answer) {
+            self.settle_without_answer(reservation.as_ref(), &outcome, &meter).await?;
             return Ok(false);
         }
         let mut text = answer.text();
         crate::scrub::scrub_text(&mut text);
         let mut batch = RecordBatch::default();
-        if let Some(bill) = &bill {
-            batch.set_settlement(self.settlement(bill, &outcome, &heard));
+        if let Some(reservation) = &reservation {
+            batch.set_settlement(self.settlement(reservation, &outcome, &meter));
         }
         let message = RecordedMessage {
             id: MessageId::new(),

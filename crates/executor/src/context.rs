@@ -1,6 +1,6 @@
-//! What the model sees: the conversation as turns, shortened when it outgrows the model's window.
-//! The record is whole whatever is left out here, and says what was left out, so that a run that is
-//! taken up again shows the model the same.
+//! The conversation as the model sees it: turns, shortened when they outgrow the model's context
+//! window. The record stays complete whatever is dropped here. It also records what was dropped, so a
+//! recovered run shows the model the same turns.
 
 use emergent_domain::{
     chat::{Part, Speaker, ToolResult, Turn},
@@ -11,33 +11,33 @@ use emergent_llm::RequestCache;
 use emergent_store::runs::conversation::Conversation;
 use serde_json::{Value, json};
 
-/// Of the window, what a conversation may fill before it is shortened.
+/// The share of the context window that a conversation may fill before it is shortened.
 const COMPACT_AT: f64 = 0.75;
-/// Newest turns whose results are never left out.
+/// The results of this many newest turns are never dropped.
 const KEEP_TURNS: usize = 6;
-/// A result shorter than this is not worth leaving out.
+/// Dropping a shorter result would not save enough.
 const MIN_DROPPED_BYTES: usize = 400;
 
 #[derive(Debug, Default)]
 pub struct Context {
     turns: Vec<Turn>,
-    /// For each turn, the place in this run of the last thing in it; 0 for turns of earlier runs.
+    /// For each turn, the `seq` of its last entry in this run's record; 0 for turns of earlier runs.
     seqs: Vec<i64>,
-    /// Tokens as the provider counted them last, and how many turns that covers.
+    /// The provider's last token count, and how many turns it covers.
     counted: Option<(u64, usize)>,
-    /// The turns as they were sent last.
+    /// The turns as they were last sent, in the provider's format.
     request_cache: RequestCache,
 }
 
 impl Context {
-    /// Adds the conversation of a run that came before.
+    /// Adds the conversation of a run that this one resumes.
     pub fn append_earlier_run(&mut self, conversation: &Conversation) {
         self.append_own_run(conversation);
-        self.seqs.iter_mut().for_each(|place| *place = 0);
+        self.seqs.iter_mut().for_each(|seq| *seq = 0);
         self.counted = None;
     }
 
-    /// Adds the conversation of the run itself, up to calls that have no results yet.
+    /// Adds the conversation of the run itself, up to tool calls that have no results yet.
     pub fn append_own_run(&mut self, conversation: &Conversation) {
         for message in &conversation.messages {
             if let MessageContent::Summary { text, upto } = &message.content {
@@ -62,9 +62,9 @@ impl Context {
         }
     }
 
-    pub fn push(&mut self, turn: Turn, place: i64) {
+    pub fn push(&mut self, turn: Turn, seq: i64) {
         self.turns.push(turn);
-        self.seqs.push(place);
+        self.seqs.push(seq);
     }
 
     pub fn turns(&self) -> &[Turn] {
@@ -75,32 +75,37 @@ impl Context {
         &self.request_cache
     }
 
-    /// A turn that was sent is another now: nothing that was counted or kept holds.
+    /// A turn that was already sent has changed, so neither the token count nor the cached request is
+    /// valid.
     fn invalidate_counts(&mut self) {
         self.counted = None;
         self.request_cache = RequestCache::default();
     }
 
-    /// Notes what the provider counted for everything up to the newest turn; some count nothing.
+    /// Records the provider's token count for everything up to the newest turn. Some providers count
+    /// nothing.
     pub fn set_counted_tokens(&mut self, tokens: u64) {
         self.counted = (tokens > 0).then_some((tokens, self.turns.len()));
     }
 
-    /// How long all of it is, counted the same way before and after it is shortened.
+    /// Returns the estimated length of all turns. It is computed the same way before and after shortening,
+    /// so both can be compared.
     pub fn byte_length(&self) -> u64 {
         self.turns.iter().map(estimate_tokens).sum()
     }
 
-    /// About how many tokens the next request has.
+    /// Estimates the tokens of the next request.
     pub fn estimated_tokens(&self) -> u64 {
-        let (known, covered) = self.counted.unwrap_or((0, 0));
-        known + self.turns[covered.min(self.turns.len())..].iter().map(estimate_tokens).sum::<u64>()
+        let (counted_tokens, covered) = self.counted.unwrap_or((0, 0));
+        counted_tokens + self.turns[covered.min(self.turns.len())..].iter().map(estimate_tokens).sum::<u64>()
     }
 
-    /// What the provider counted, with everything it was sent, and the turns it has not seen yet.
+    /// Returns the provider's count of everything sent so far, and the turns that it does not cover.
     pub fn uncounted(&self) -> (Option<u64>, &[Turn]) {
         match self.counted {
-            Some((known, covered)) => (Some(known), &self.turns[covered.min(self.turns.len())..]),
+            Some((counted_tokens, covered)) => {
+                (Some(counted_tokens), &self.turns[covered.min(self.turns.len())..])
+            }
             None => (None, &self.turns),
         }
     }
@@ -109,39 +114,39 @@ impl Context {
         self.estimated_tokens() as f64 > window as f64 * COMPACT_AT
     }
 
-    /// The place up to which results could be left out, if that would save something.
+    /// Returns the `seq` up to which results could be dropped, if dropping them would save anything.
     pub fn compactable_results(&self) -> Option<i64> {
         let end = self.turns.len().saturating_sub(KEEP_TURNS);
         let old = self.turns[..end].iter().zip(&self.seqs);
-        let worth =
-            old.filter(|(turn, _)| turn.parts.iter().any(is_long_result)).map(|(_, place)| *place).max()?;
-        Some(worth)
+        let last_long =
+            old.filter(|(turn, _)| turn.parts.iter().any(is_long_result)).map(|(_, seq)| *seq).max()?;
+        Some(last_long)
     }
 
-    pub fn drop_results(&mut self, upto: i64) {
-        for (turn, place) in self.turns.iter_mut().zip(&self.seqs) {
-            if *place <= upto && turn.speaker == Speaker::Tools {
+    pub fn drop_results(&mut self, up_to: i64) {
+        for (turn, seq) in self.turns.iter_mut().zip(&self.seqs) {
+            if *seq <= up_to && turn.speaker == Speaker::Tools {
                 turn.parts.iter_mut().for_each(drop_result);
             }
         }
         self.invalidate_counts();
     }
 
-    /// Where a summary could cut: everything before the newest turns, never between calls and
-    /// their results. `None` when there is too little to sum up.
+    /// Returns where a summary could split the conversation: before the newest turns, and never between
+    /// tool calls and their results. `None` if there is too little to summarise.
     pub fn summary_split(&self, window: u64) -> Option<(usize, i64)> {
-        let room = (window as f64 * COMPACT_AT / 3.0) as u64;
-        let mut kept = 0;
+        let limit = (window as f64 * COMPACT_AT / 3.0) as u64;
+        let mut kept_tokens = 0;
         let mut at = self.turns.len();
         while at > 0 {
-            kept += estimate_tokens(&self.turns[at - 1]);
-            if kept > room && at < self.turns.len() {
+            kept_tokens += estimate_tokens(&self.turns[at - 1]);
+            if kept_tokens > limit && at < self.turns.len() {
                 break;
             }
             at -= 1;
         }
-        // Forward to a place where the model speaks next: a user's turn or an assistant's. What came
-        // before this run has one place, and goes as a whole.
+        // The split moves forward to a turn of the user or the assistant. All turns of earlier runs have the
+        // same `seq`, so they are summarised together.
         let inside = |at: usize| {
             self.turns[at].speaker == Speaker::Tools || (at > 0 && self.seqs[at] == self.seqs[at - 1])
         };
@@ -151,13 +156,14 @@ impl Context {
         (at >= 2 && at < self.turns.len()).then(|| (at, self.seqs[at - 1]))
     }
 
-    pub fn replace_with_summary(&mut self, text: &str, upto: i64) {
-        let gone = self.seqs.iter().take_while(|place| **place <= upto).count();
-        self.turns.drain(..gone);
-        self.seqs.drain(..gone);
-        let told = format!("Summary of the conversation so far, which is no longer shown in full:\n\n{text}");
-        self.turns.insert(0, Turn::user(told));
-        self.seqs.insert(0, upto);
+    pub fn replace_with_summary(&mut self, text: &str, up_to: i64) {
+        let summarized = self.seqs.iter().take_while(|seq| **seq <= up_to).count();
+        self.turns.drain(..summarized);
+        self.seqs.drain(..summarized);
+        let summary =
+            format!("Summary of the conversation so far, which is no longer shown in full:\n\n{text}");
+        self.turns.insert(0, Turn::user(summary));
+        self.seqs.insert(0, up_to);
         self.invalidate_counts();
     }
 }
@@ -194,7 +200,7 @@ fn drop_result(part: &mut Part) {
     }
 }
 
-/// About how long a value is as JSON, without writing it.
+/// Estimates the length of a value as JSON without serialising it.
 fn json_length(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 5,
@@ -207,7 +213,7 @@ fn json_length(value: &Value) -> usize {
     }
 }
 
-/// About how many bytes a part is.
+/// Estimates the length of a part in bytes.
 pub fn part_bytes(part: &Part) -> usize {
     match part {
         Part::Text { text, .. } | Part::Thought { text, .. } => text.len(),
@@ -216,7 +222,7 @@ pub fn part_bytes(part: &Part) -> usize {
     }
 }
 
-/// Four bytes make a token, about; a little too many rather than too few.
+/// A token has about four bytes. The estimate is rather too high than too low.
 fn estimate_tokens(turn: &Turn) -> u64 {
     turn.parts.iter().map(part_bytes).sum::<usize>() as u64 / 4 + 4
 }

@@ -1,5 +1,6 @@
-//! Who walks a workflow hears of the end of its runs as this process commits it, with what there is to
-//! know. What other servers drove, and what was lost, it finds in the database.
+//! Notifies the driver of a workflow when one of its runs ends, as soon as this process has committed
+//! the end. The notification contains the whole run. Runs that other servers drove, and lost
+//! notifications, are found in the database.
 
 use emergent_domain::{
     ids::WorkflowId,
@@ -10,7 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::Executor;
 
-/// Runs of one workflow that ended, as they did.
+/// Receives the runs of one workflow that end in this process.
 pub struct EndedRuns {
     executor: Executor,
     workflow: WorkflowId,
@@ -18,7 +19,7 @@ pub struct EndedRuns {
 }
 
 impl EndedRuns {
-    /// The next that has ended since it was asked last.
+    /// Returns the next run that has ended, if there is one.
     pub fn try_next(&mut self) -> Option<Run> {
         self.runs.try_recv().ok()
     }
@@ -27,7 +28,7 @@ impl EndedRuns {
 impl Drop for EndedRuns {
     fn drop(&mut self) {
         self.runs.close();
-        // Another may listen by now.
+        // Another receiver may have replaced this one by now, and must stay registered.
         let mut listeners = self.executor.ended_run_senders().lock();
         if listeners.get(&self.workflow).is_some_and(mpsc::UnboundedSender::is_closed) {
             listeners.remove(&self.workflow);
@@ -36,7 +37,8 @@ impl Drop for EndedRuns {
 }
 
 impl Executor {
-    /// Hears of the runs of a workflow that end here from now on. There is one who does.
+    /// Receives the runs of a workflow that end in this process from now on. A workflow has one receiver; a
+    /// new one replaces it.
     pub fn subscribe_ended_runs(&self, workflow: WorkflowId) -> EndedRuns {
         let (sender, runs) = mpsc::unbounded_channel();
         self.ended_run_senders().lock().insert(workflow, sender);
@@ -46,13 +48,13 @@ impl Executor {
     pub(crate) fn publish_ended_run(&self, run: Run) {
         let Some(workflow) = run.workflow_link.workflow else { return };
         if let Some(listener) = self.ended_run_senders().lock().get(&workflow) {
-            // Who has left finds it in the database.
+            // A receiver that was dropped finds the run in the database.
             let _ = listener.send(run);
         }
     }
 }
 
-/// A run as its end leaves it.
+/// Returns the run with its end applied.
 pub(crate) fn apply_end(run: &Run, end: &RunEnd, steps: i64, seq: i64, now: Timestamp) -> Run {
     Run {
         status: end.status(),

@@ -1,32 +1,32 @@
-//! Why something about agents and runs could not be done; each kind has one HTTP status.
+//! The errors of agents and runs. Each kind has one HTTP status.
 
 use emergent_domain::{ids::RunId, invalid::Invalid};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// 404. Also for what is there, but in another project.
+    /// 404. Also returned for an object of another project, so that its existence is not revealed.
     #[error("there is no {what} `{id}`")]
     NotFound { what: &'static str, id: String },
     /// 400.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// 409: the state does not allow it; the message says what would.
+    /// 409: the current state does not allow the request; the message says which state would.
     #[error("{0}")]
     Conflict(String),
-    /// 409: someone wrote in between.
+    /// 409: someone else changed the agent in the meantime.
     #[error("agent `{name}` is at version {current}, not {expected}: read it again and repeat the change")]
     VersionConflict { name: String, expected: i64, current: i64 },
-    /// 403: the agent is not to be started from here.
+    /// 403: the caller may not start this agent.
     #[error("{0}")]
     Forbidden(String),
-    /// 409: no provider of models is set up for it; the message names the ways to fix it.
+    /// 409: no model provider is configured for it; the message says how to configure one.
     #[error("{0}")]
     NoModel(String),
     /// 429.
-    #[error("{waiting} runs wait for their turn already, which is the limit `{limit}`; try again later")]
+    #[error("the run queue is full: {waiting} runs are queued, the limit is `{limit}`; try again later")]
     Overloaded { limit: &'static str, waiting: i64 },
-    /// The run is another's by now, or has ended: whoever drives it stops.
-    #[error("run `{0}` is no longer driven from here")]
+    /// Another runner owns the run, or it has ended: its driver stops.
+    #[error("this server no longer owns run `{0}`")]
     Lost(RunId),
     #[error(transparent)]
     Graph(#[from] emergent_graph::Error),

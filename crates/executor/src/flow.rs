@@ -1,6 +1,6 @@
-//! Agents that work through others: in order, again and again, or side by side. A flow asks no
-//! model itself; each of its parts is a child run, visible in the tree. Which parts there are is in
-//! the database, so a flow that is taken up again goes on where it was.
+//! Flows: agents that work through other agents in sequence, in a loop, or in parallel. A flow calls no
+//! model itself; each of its parts is a child run. The parts are recorded in the database, so a
+//! recovered flow continues where it was.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -18,16 +18,16 @@ use crate::{
     Error, Executor, Result,
     admission::{self, Admission, StartOptions},
     child_runs::{self, Child, ChildBatch},
-    place::RunSlot,
     recorder::{RecordBatch, Recorder},
     resume,
     run_task::LoadedRun,
+    slots::RunSlot,
 };
 
-/// Rounds of a loop whose definition does not say.
+/// The number of rounds of a loop whose definition sets none.
 const DEFAULT_ITERATIONS: u32 = 10;
 
-/// Whether a run works through others. A part of a flow that is the flow's own agent works itself.
+/// Whether a run is a flow. If the flow names its own agent as a part, that part is an ordinary run.
 pub(crate) fn is_flow(run: &Run, definition: &AgentDefinition, parent: Option<&Run>) -> bool {
     let own_part = run.origin == Origin::Flow && parent.is_some_and(|parent| parent.agent == run.agent);
     let alone = definition.flow_type == FlowType::Sequential && flow_agents(definition).is_empty();
@@ -44,18 +44,18 @@ pub(crate) struct Flow {
     pub recorder: Recorder,
     pub deadline: Instant,
     pub slot: RunSlot,
-    /// The names of the parts of one round.
+    /// The names of the agents of one round.
     parts: Arc<Vec<String>>,
-    /// The parts of the runs it goes on from, the newest at each place.
+    /// The parts of the runs that this flow resumes; at each index, the newest one.
     finished_parts: HashMap<i64, Run>,
-    /// What was said when it was resumed: told to the part that goes on.
+    /// The input of the resumption. It is passed to the part that continues.
     resume_input: String,
 }
 
-/// What a part came to.
+/// How a part ended.
 enum PartOutcome {
     Output(String),
-    /// It did not complete: the flow ends likewise.
+    /// The part did not complete, so the flow ends in the same way.
     Stopped(RunEnd),
 }
 
@@ -98,14 +98,14 @@ impl Flow {
             self.finished_parts = self.load_finished_parts().await?;
         }
         let input = first_user_text(before.first().unwrap_or(own));
-        // A flow only waits: its place is for those who work.
+        // A flow only waits, so it leaves its slot to runs that work.
         self.slot.release();
         let end = match definition.flow_type {
             FlowType::Single | FlowType::Sequential => self.run_sequence(0, &input).await?.into_end(),
             FlowType::Parallel => self.run_parallel(&input).await?,
             FlowType::Loop => {
                 let flow = definition.flow_config.clone().unwrap_or_default();
-                // A loop that is resumed has its rounds anew.
+                // A resumed loop gets its full number of rounds again.
                 let done = u32::try_from(self.finished_parts.len() / self.parts.len()).unwrap_or(0);
                 let rounds = done + flow.max_iterations.unwrap_or(DEFAULT_ITERATIONS);
                 self.run_loop(&input, flow.until.as_ref(), rounds).await?
@@ -116,7 +116,7 @@ impl Flow {
         self.recorder.commit(batch, 0).await
     }
 
-    /// The parts of the runs it goes on from; of several at one place, the newest.
+    /// Loads the parts of the runs that this flow resumes; of several at one index, the newest.
     async fn load_finished_parts(&self) -> Result<HashMap<i64, Run>> {
         let run = Arc::clone(&self.run);
         let work = move |tx: &mut Tx<'_>| {
@@ -131,7 +131,7 @@ impl Flow {
         Ok(self.executor.db().read(work).await?)
     }
 
-    /// Each part in order, with the output of the one before.
+    /// Runs the parts in order, each with the output of the previous one as its input.
     async fn run_sequence(&mut self, round: u32, input: &str) -> Result<PartOutcome> {
         let mut text = input.to_owned();
         for (index, _) in self.parts.clone().iter().enumerate() {
@@ -150,11 +150,11 @@ impl Flow {
     async fn run_loop(&mut self, input: &str, until: Option<&Until>, rounds: u32) -> Result<RunEnd> {
         let mut last = String::new();
         for round in 0..rounds {
-            let told = match round {
+            let round_input = match round {
                 0 => input.to_owned(),
                 _ => format!("{input}\n\nThe result of the round before:\n{last}"),
             };
-            match self.run_sequence(round, &told).await? {
+            match self.run_sequence(round, &round_input).await? {
                 PartOutcome::Output(output) => last = output,
                 PartOutcome::Stopped(end) => return Ok(end),
             }
@@ -195,39 +195,45 @@ impl Flow {
     }
 
     async fn run_parts(&mut self, first: i64, inputs: Vec<(usize, String)>) -> Result<Vec<Child>> {
-        let part_at = move |place: usize| first + i64::try_from(place).unwrap_or(0);
+        let part_at = move |index: usize| first + i64::try_from(index).unwrap_or(0);
         let before: Vec<Option<Run>> =
-            (0..inputs.len()).map(|place| self.finished_parts.get(&part_at(place)).cloned()).collect();
+            (0..inputs.len()).map(|index| self.finished_parts.get(&part_at(index)).cloned()).collect();
         let done = |run: &Run| run.status == RunStatus::Completed;
-        let had = before.iter().map(|run| run.clone().filter(done)).collect();
-        let (executor, parent, names, said) = (
+        let existing = before.iter().map(|run| run.clone().filter(done)).collect();
+        let (executor, parent, names, resume_input) = (
             self.executor.clone(),
             Arc::clone(&self.run),
             Arc::clone(&self.parts),
             self.resume_input.clone(),
         );
-        let admit: child_runs::AdmitChild = Arc::new(move |tx: &mut Tx<'_>, place: usize| {
-            let door = Admission::child_of(Origin::Flow, &parent, None, part_at(place));
-            if let Some(paused) = before[place].as_ref().filter(|run| run.status == RunStatus::Paused) {
-                let start = StartOptions { input: said.clone(), ..StartOptions::default() };
-                return resume::resume(tx, &executor, paused, door, &start);
+        let admit: child_runs::AdmitChild = Arc::new(move |tx: &mut Tx<'_>, index: usize| {
+            let admission = Admission::child_of(Origin::Flow, &parent, None, part_at(index));
+            if let Some(paused) = before[index].as_ref().filter(|run| run.status == RunStatus::Paused) {
+                let start = StartOptions { input: resume_input.clone(), ..StartOptions::default() };
+                return resume::resume(tx, &executor, paused, admission, &start);
             }
-            let (index, input) = &inputs[place];
-            let name = &names[*index];
+            let (part_index, input) = &inputs[index];
+            let name = &names[*part_index];
             let agent = agents::get_by_name(tx, parent.project, name)?
                 .ok_or_else(|| Error::not_found("agent", name))?;
             let start = StartOptions { input: input.clone(), ..StartOptions::default() };
-            admission::admit(tx, &executor, &agent, &door, &start)
+            admission::admit(tx, &executor, &agent, &admission, &start)
         });
-        let at = self.recorder.position(0);
-        let wanted =
-            ChildBatch { call: None, first_part: first, existing: had, at, deadline: self.deadline, admit };
-        child_runs::run_children(&self.executor, &self.run, wanted).await
+        let position = self.recorder.position(0);
+        let batch = ChildBatch {
+            call: None,
+            first_part: first,
+            existing,
+            at: position,
+            deadline: self.deadline,
+            admit,
+        };
+        child_runs::run_children(&self.executor, &self.run, batch).await
     }
 
     fn part_outcome(&self, child: Child) -> PartOutcome {
         match child {
-            Child::Refused(why) => PartOutcome::Stopped(RunEnd::failed(Reason::Flow, why)),
+            Child::Refused(reason) => PartOutcome::Stopped(RunEnd::failed(Reason::Flow, reason)),
             Child::Run(run) => {
                 let summary = run.summary.clone().unwrap_or_default();
                 match run.status {
@@ -255,7 +261,7 @@ impl Flow {
     }
 }
 
-/// What a run was started with.
+/// Returns the text of the last message that the run was admitted with.
 fn first_user_text(conversation: &Conversation) -> String {
     let text = conversation.messages.last().map(|message| match &message.content {
         emergent_domain::run_event::MessageContent::Text { text, .. } => text.clone(),

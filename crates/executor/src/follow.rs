@@ -1,6 +1,6 @@
-//! Following a run: what lasts is read from the database, what is only told live comes from the
-//! process that drives it. A follower that reconnects after its last event misses nothing and sees
-//! nothing twice.
+//! Follows a run: durable events are read from the database, live ones come from the process that
+//! drives the run. A follower that reconnects after its last event misses nothing and gets nothing
+//! twice.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -14,7 +14,7 @@ use tokio::{sync::broadcast, time::Duration};
 
 use crate::{Executor, Result};
 
-/// How often to look for what another server recorded.
+/// How often the database is polled for events that another server recorded.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const PAGE_SIZE: usize = 200;
 
@@ -22,7 +22,7 @@ struct Follower {
     executor: Executor,
     project: ProjectId,
     run: RunId,
-    /// The place of the last event that was passed on.
+    /// The `seq` of the last event that was returned.
     last: i64,
     live: broadcast::Receiver<Arc<RunEvent>>,
     ended: Waiter,
@@ -32,14 +32,14 @@ struct Follower {
 
 #[derive(PartialEq)]
 enum FollowState {
-    /// The database has to be read before anything live is passed on.
+    /// The database has to be read before any live event is returned.
     CatchingUp,
     Streaming,
     Ended,
 }
 
 impl Executor {
-    /// Every event of a run after a place, as it happens; ends after `run_ended`.
+    /// Streams all events of a run after a `seq`, as they happen; the stream closes after `run_ended`.
     pub fn follow(
         &self,
         project: ProjectId,
@@ -51,7 +51,7 @@ impl Executor {
             project,
             run,
             last: after,
-            // Before the first look, so that nothing falls between looking and listening.
+            // The subscription starts before the first read, so that no event is lost in between.
             live: self.hub().subscribe(run),
             ended: self.db().waiter(&runs::ended_channel(run)),
             ready: VecDeque::new(),
@@ -95,7 +95,7 @@ impl Follower {
             self.state = FollowState::Streaming;
         }
         if events.is_empty() {
-            // Also for a client that had seen the end already.
+            // This also covers a client that had received the last event before.
             let run = self.executor.get_run(self.project, self.run).await?;
             if run.status.is_terminal() && run.seq <= self.last {
                 self.state = FollowState::Ended;
@@ -108,7 +108,7 @@ impl Follower {
     async fn wait_for_live_event(&mut self) {
         tokio::select! {
             biased;
-            heard = self.live.recv() => match heard {
+            received = self.live.recv() => match received {
                 Ok(event) => match event.seq {
                     None => self.ready.push_back(event.as_ref().clone()),
                     Some(seq) if seq <= self.last => {}

@@ -1,5 +1,5 @@
-//! Looking back at runs: lists, one at a glance, and the tree of what it spawned. What was said
-//! and done in one is in [`crate::timeline`].
+//! Lists of runs, the detail of one run, and the tree of runs it spawned. The events of a single run
+//! are in [`crate::timeline`].
 
 use std::collections::HashMap;
 
@@ -17,29 +17,29 @@ pub use emergent_store::runs::history::{
 pub use crate::timeline::{MessageFilter, RunMessage, RunMessageContent, ToolCallFilter, ToolCallRef};
 use crate::{Error, Executor, Result};
 
-/// Levels below the run a tree begins at. Runs do not spawn that deep; a tree shows what is there
-/// all the same, and ends.
+/// The maximum depth of a tree. Runs do not spawn this deep, but the limit makes sure that loading a
+/// tree always ends.
 const MAX_TREE_DEPTH: usize = 5;
 const MAX_TREE_NODES: usize = 1_000;
 const MAX_CHILDREN: usize = 1_000;
 
-/// A run at a glance.
+/// The summary of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunDetail {
     pub run: Run,
-    /// The runs it goes on from, the newest first.
+    /// The runs that it resumes, newest first.
     pub resume_chain: Vec<RunId>,
     pub resumed_as: Option<RunId>,
-    /// Of this run alone.
+    /// The tokens of this run alone, without its children.
     pub tokens: TokenTotals,
     pub tool_calls: ToolCallSummary,
-    /// As they were started.
+    /// The children in the order in which they were started.
     pub children: Vec<ChildRun>,
-    /// How often it was told that it repeats itself.
+    /// How often the run was warned that it repeats itself.
     pub loops: i64,
 }
 
-/// A run and what it spawned.
+/// A run and the runs it spawned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunTree {
     pub id: RunId,
@@ -48,15 +48,15 @@ pub struct RunTree {
     pub step_count: i64,
     pub duration_ms: Option<i64>,
     pub resumed_as: Option<RunId>,
-    /// As they were started.
+    /// The children in the order in which they were started.
     pub children: Vec<RunTree>,
-    /// There are children that are not shown: the tree is too deep or too large.
+    /// True if some children are not shown, because the tree is too deep or too large.
     pub truncated: bool,
 }
 
 impl Executor {
-    /// Newest first. An agent that was taken away still has its runs; one that never was is not
-    /// found.
+    /// Lists runs, newest first. The runs of a deleted agent are listed too; an agent that never existed is
+    /// an error.
     pub async fn list_runs(
         &self,
         project: ProjectId,
@@ -95,7 +95,7 @@ impl Executor {
             .await
     }
 
-    /// At most five levels and a thousand runs.
+    /// Returns at most five levels and a thousand runs.
     pub async fn run_tree(&self, project: ProjectId, id: RunId) -> Result<RunTree> {
         self.db()
             .snapshot(move |tx| {
@@ -122,7 +122,7 @@ pub(crate) fn get_run(tx: &mut Tx<'_>, project: ProjectId, id: RunId) -> Result<
     runs::get(tx, project, id)?.ok_or_else(|| Error::not_found("run", id))
 }
 
-/// Every run of a tree, each after its parent, as far as there is room.
+/// Loads the runs of a tree, each after its parent, up to the limits.
 fn load_levels(tx: &mut Tx<'_>, root: ChildRun) -> Result<Vec<ChildRun>> {
     let mut level = vec![root.id];
     let mut nodes = vec![root];
@@ -137,8 +137,8 @@ fn load_levels(tx: &mut Tx<'_>, root: ChildRun) -> Result<Vec<ChildRun>> {
     Ok(nodes)
 }
 
-/// Puts each run below its parent. Parents come before their children, so that from the last to
-/// the first every run is whole when it is handed up.
+/// Attaches each run to its parent. Parents come before their children, so going from the last run to
+/// the first, each subtree is complete when it is attached.
 fn build_tree(
     nodes: Vec<ChildRun>,
     resumed: &HashMap<RunId, RunId>,

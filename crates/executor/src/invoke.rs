@@ -1,4 +1,5 @@
-//! Started from outside, by somebody who waits for the answer: only what is open to the outside.
+//! Starts agents for external callers that wait for the result. Only agents with external visibility
+//! can be started this way.
 
 use emergent_domain::{
     author::Author,
@@ -15,10 +16,10 @@ use crate::{
 };
 
 impl Executor {
-    /// Starts an external agent; returns at once with the queued run. Any other is refused.
+    /// Starts an external agent and returns at once with the queued run. Any other agent is refused.
     pub async fn invoke(&self, actor: Actor, agent: AgentId, start: StartOptions) -> Result<Run> {
         if start.input.trim().is_empty() {
-            return Err(Invalid::new("input", "is required: what the agent is to do").into());
+            return Err(Invalid::new("input", "is required: it tells the agent what to do").into());
         }
         self.check_queue_capacity().await?;
         let started_by = match actor.author {
@@ -30,8 +31,8 @@ impl Executor {
             let agent = agents::get(tx, actor.project, agent)?
                 .filter(|agent| agent.deleted_at.is_none())
                 .ok_or_else(|| Error::not_found("agent", agent))?;
-            let door = Admission { started_by, ..Admission::new(Origin::Invoke) };
-            admit(tx, &executor, &agent, &door, &start)
+            let admission = Admission { started_by, ..Admission::new(Origin::Invoke) };
+            admit(tx, &executor, &agent, &admission, &start)
         };
         self.db().write(work).await
     }

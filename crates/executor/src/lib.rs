@@ -1,10 +1,15 @@
-//! Running agents: admission, driving a run, its record, and its end.
+//! Runs agents: admission, the loop of model and tool calls, the record of every run, and how a run
+//! ends.
 //!
-//! Every run starts with `admit`. A `runner` claims queued runs and drives them: the state machine of
-//! `emergent_rules::run` decides, the driver calls models and tools, and the recorder writes what
-//! happened. SQL is in `store`, HTTP in `api`.
+//! `admission` is the only way to start a run: it checks the request and inserts the run in the
+//! caller's transaction. A `runner` claims queued runs and starts a driver for each. The machine of
+//! `emergent_rules::run` decides, as a pure function of values, what a run does next; the driver calls models and tools; the
+//! recorder writes everything in transactions that check the runner's lease. A run can therefore
+//! continue from its record after a crash, on any server. The crate contains no SQL, which is in
+//! `store`, and no HTTP, which is in `api`.
 
 mod admission;
+mod admission_batch;
 pub mod agents;
 mod budget;
 mod child_runs;
@@ -18,7 +23,6 @@ mod follow;
 pub mod history;
 mod invoke;
 mod model_query;
-mod place;
 mod queue;
 mod recorder;
 mod resume;
@@ -29,6 +33,7 @@ mod run_task;
 mod runner;
 mod scrub;
 mod sessions;
+mod slots;
 pub mod spans;
 mod spawn;
 mod submission;
@@ -54,22 +59,23 @@ use parking_lot::Mutex;
 use tokio::{sync::mpsc, task::AbortHandle};
 
 use crate::{
-    place::RunnerHandle,
     queue::QueueGauge,
+    slots::RunnerHandle,
     spawn::{ListAvailableAgents, SpawnAgents},
     telemetry::Telemetry,
 };
 
 pub use admission::StartOptions;
+pub use admission_batch::AdmissionBatch;
 pub use ended_runs::EndedRuns;
 pub use error::{Error, Result};
 pub use event_hub::EventHub;
 pub use model_query::{ModelQuery, ModelQueryError};
-pub use place::{AdmissionBatch, OwnedSlot};
 pub use sessions::GraphDrafts;
+pub use slots::OwnedSlot;
 pub use workflow_runs::{admit_resumed_workflow_run, admit_workflow_run};
 
-/// A handle on agents and runs of every project; clones share it.
+/// Gives access to the agents and runs of all projects. Clones share the same state.
 #[derive(Clone)]
 pub struct Executor(Arc<Inner>);
 
@@ -81,9 +87,9 @@ struct Inner {
     hub: EventHub,
     /// The runs this process drives.
     driven: Mutex<HashMap<RunId, AbortHandle>>,
-    /// The runner of this process, while it has its lease.
+    /// The runner of this process, while it holds its lease.
     runner: Mutex<Option<RunnerHandle>>,
-    /// Who waits for the runs of a workflow.
+    /// The channels to the drivers of workflows, which wait for the ends of runs.
     ended_run_senders: Mutex<HashMap<WorkflowId, mpsc::UnboundedSender<Run>>>,
     queue: QueueGauge,
     telemetry: Telemetry,
@@ -92,17 +98,17 @@ struct Inner {
 
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Runs driven at once by this server; the rest wait. A run that waits for its children does
-    /// not count.
+    /// The maximum number of runs that this server drives concurrently; other runs stay queued. A run that
+    /// waits for its children does not count.
     pub max_runs: usize,
-    /// Runs that may wait for their turn, over all projects, before more are refused.
+    /// The maximum number of queued runs over all projects. Beyond it, new runs are refused.
     pub max_queued: usize,
-    /// What the model has to answer in once time is up.
+    /// The time the model has for a final summary after the deadline of its run.
     pub grace: Duration,
     pub guard: Guard,
-    /// Whether spans carry what was said and what tools were given and answered.
+    /// Whether spans contain messages and the inputs and outputs of tools.
     pub capture_content: bool,
-    /// Keeps secrets out of what external tools answered, before it is recorded or the model sees it.
+    /// Redacts secrets in the output of external tools before it is recorded or shown to the model.
     pub redactor: Redactor,
 }
 

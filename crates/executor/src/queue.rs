@@ -1,4 +1,4 @@
-//! How many runs wait, roughly: counted now and then rather than at every admission.
+//! The length of the run queue, roughly: it is counted from time to time rather than at each admission.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -9,8 +9,8 @@ use tokio::time::{Duration, Instant};
 use crate::{Error, Executor, Result};
 
 const COUNT_TTL: Duration = Duration::from_secs(1);
-/// With less room than this, those who fire triggers wait for one another: servers that fire at once
-/// would each see the same room, and fill it.
+/// Below this free capacity, servers take a lock before they queue triggered runs. Otherwise two
+/// servers would see the same free capacity, and both would fill it.
 const LOCK_BELOW: usize = 1_000;
 
 #[derive(Default)]
@@ -20,9 +20,9 @@ pub(crate) struct QueueGauge {
 }
 
 impl Executor {
-    /// Refuses more work from outside when too much waits already.
+    /// Refuses requests from outside if the queue is full.
     pub(crate) async fn check_queue_capacity(&self) -> Result<()> {
-        let most = self.settings().max_queued;
+        let max_queued = self.settings().max_queued;
         let queue = self.queue();
         let stale = {
             let mut counted = queue.counted_at.lock();
@@ -33,11 +33,12 @@ impl Executor {
             stale
         };
         if stale {
-            let count = self.db().read(move |tx| runs::count_queued(tx, most.saturating_add(1))).await?;
+            let count =
+                self.db().read(move |tx| runs::count_queued(tx, max_queued.saturating_add(1))).await?;
             queue.waiting.store(count, Ordering::Relaxed);
         }
         let waiting = queue.waiting.fetch_add(1, Ordering::Relaxed);
-        if waiting >= i64::try_from(most).unwrap_or(i64::MAX) {
+        if waiting >= i64::try_from(max_queued).unwrap_or(i64::MAX) {
             return Err(Error::Overloaded { limit: "max_queued", waiting });
         }
         Ok(())
@@ -45,23 +46,23 @@ impl Executor {
 }
 
 impl QueueGauge {
-    /// Runs were queued that nobody asked about: triggers count for themselves.
+    /// Adds runs that triggers queued, which count the free capacity themselves.
     pub(crate) fn add(&self, by: usize) {
         self.waiting.fetch_add(i64::try_from(by).unwrap_or(i64::MAX), Ordering::Relaxed);
     }
 }
 
-/// How many more runs may wait, counted in the transaction that is about to queue them.
-pub(crate) fn free_queue_capacity(tx: &mut Tx<'_>, most: usize) -> Result<usize> {
-    let room = count_free(tx, most)?;
-    if room >= LOCK_BELOW {
-        return Ok(room);
+/// Returns how many more runs may be queued, counted in the transaction that is about to queue them.
+pub(crate) fn free_queue_capacity(tx: &mut Tx<'_>, max_queued: usize) -> Result<usize> {
+    let free = count_free(tx, max_queued)?;
+    if free >= LOCK_BELOW {
+        return Ok(free);
     }
     tx.advisory_lock("triggers:room")?;
-    count_free(tx, most)
+    count_free(tx, max_queued)
 }
 
-fn count_free(tx: &mut Tx<'_>, most: usize) -> Result<usize> {
-    let waiting = usize::try_from(runs::count_queued(tx, most)?).unwrap_or(0);
-    Ok(most.saturating_sub(waiting))
+fn count_free(tx: &mut Tx<'_>, max_queued: usize) -> Result<usize> {
+    let waiting = usize::try_from(runs::count_queued(tx, max_queued)?).unwrap_or(0);
+    Ok(max_queued.saturating_sub(waiting))
 }

@@ -1,6 +1,6 @@
-//! Writes what happens in a run, as it happens. Everything of one moment is one transaction, and
-//! each begins by asking whether the run is still ours: after a cancel, or once another runner took
-//! over, nothing more is written.
+//! Records what happens in a run, as it happens. Each batch is one transaction, and each transaction
+//! starts with a fence that checks that this runner still owns the run: after a cancellation or a
+//! takeover, nothing more is written.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -34,7 +34,7 @@ use crate::{
     spans,
 };
 
-/// What one moment brings. Places among the events are given out in the order things are added.
+/// The entries of one transaction. They get their `seq` in the order in which they are added.
 #[derive(Debug, Default)]
 pub struct RecordBatch {
     message: Option<RecordedMessage>,
@@ -43,7 +43,7 @@ pub struct RecordBatch {
     events: Vec<PendingEvent>,
     end: Option<RunEnd>,
     settlement: Option<Settlement>,
-    /// Model calls that whoever drove the run before left open are settled in full.
+    /// Settles in full the model calls that a previous driver of the run left open.
     mark_open_calls_lost: bool,
 }
 
@@ -59,19 +59,19 @@ pub struct Recorder {
     run: RunId,
     project: emergent_domain::ids::ProjectId,
     owner: Arc<str>,
-    /// The newest place that is written.
+    /// The last `seq` that is committed.
     committed_seq: i64,
-    /// The newest place that is given out.
+    /// The last `seq` that is assigned.
     last_seq: i64,
     steps_before: i64,
     ended: bool,
-    /// An answer whose calls are being made, to be written with the first of their results. The
-    /// places it was given end at `held_upto`.
+    /// An answer whose calls are in progress. It is written together with their first results. Its entries
+    /// end at `buffered_up_to`.
     buffered: Option<Arc<RecordBatch>>,
     buffered_up_to: i64,
-    /// Where what is said is written as well.
+    /// The graph object to which the messages are written as well.
     session: Option<ObjectId>,
-    /// For whoever walks its workflow.
+    /// Set for a run of a workflow, whose driver is notified of the end of the run.
     workflow_run: Option<Arc<Run>>,
 }
 
@@ -93,12 +93,12 @@ impl Recorder {
         }
     }
 
-    /// The newest place that is given out.
+    /// Returns the last `seq` that is assigned.
     pub fn last_seq(&self) -> i64 {
         self.last_seq
     }
 
-    /// Whether the end is written.
+    /// Whether the end is committed.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
@@ -112,13 +112,13 @@ impl Recorder {
         self.last_seq
     }
 
-    /// Adds a message; its place is set here.
+    /// Adds a message and assigns its `seq`.
     pub fn add_message(&mut self, batch: &mut RecordBatch, mut message: RecordedMessage) {
         message.seq = self.next_seq();
         batch.message = Some(message);
     }
 
-    /// Adds a call; its place is set here. One that has its result already gets that place too.
+    /// Adds a tool call and assigns its `seq`.
     pub fn add_call(&mut self, batch: &mut RecordBatch, mut call: RecordedToolCall) -> i64 {
         call.seq = self.next_seq();
         let seq = call.seq;
@@ -126,13 +126,12 @@ impl Recorder {
         seq
     }
 
-    /// Gives the results of calls that were decided without being made their places, after all
-    /// calls of the message.
+    /// Assigns a `seq` to the results of calls that were refused, after all calls of the message.
     pub fn assign_result_seqs(&mut self, batch: &mut RecordBatch) {
-        for at in 0..batch.calls.len() {
-            if batch.calls[at].status.is_terminal() {
+        for position in 0..batch.calls.len() {
+            if batch.calls[position].status.is_terminal() {
                 let seq = self.next_seq();
-                batch.calls[at].result_seq = Some(seq);
+                batch.calls[position].result_seq = Some(seq);
             }
         }
     }
@@ -143,7 +142,7 @@ impl Recorder {
         call
     }
 
-    /// `tools`: what patterns came to, so that a run that is taken up again has the same.
+    /// `tools` are the tools that patterns matched, so that a recovered run has the same.
     pub fn add_started(&mut self, batch: &mut RecordBatch, recovered: bool, tools: Option<Vec<&str>>) {
         let mut data = json!({ "recovered": recovered });
         if let Some(tools) = tools {
@@ -163,7 +162,7 @@ impl Recorder {
         self.add_event(batch, RunEventBody::LimitReached { reason }, json!({ "reason": reason }));
     }
 
-    /// `upto`: results up to this place are no longer shown to the model.
+    /// Results up to `upto` are no longer shown to the model.
     pub fn add_compacted(
         &mut self,
         batch: &mut RecordBatch,
@@ -185,13 +184,13 @@ impl Recorder {
         batch.end = Some(end);
     }
 
-    /// For an end that is not the driver's own.
+    /// Used for an end that the driver itself did not decide.
     pub fn mark_open_calls_lost(batch: &mut RecordBatch) {
         batch.mark_open_calls_lost = true;
     }
 
-    /// Keeps a batch to be written with the next one: a step whose calls take no time is one commit.
-    /// Whatever leaves the house, or takes long, asks for [`Recorder::flush`] first.
+    /// Buffers a batch until the next commit, so that a step with quick calls needs one commit. Before an
+    /// external or slow call, the caller uses [`Recorder::flush`].
     pub fn buffer(&mut self, batch: RecordBatch) {
         self.buffered = Some(Arc::new(batch));
         self.buffered_up_to = self.last_seq;
@@ -201,35 +200,38 @@ impl Recorder {
         self.buffered.is_some()
     }
 
-    /// Writes what is held.
+    /// Writes the buffered batch.
     pub async fn flush(&mut self, steps: i64) -> Result<()> {
         if self.has_buffered() { self.commit(RecordBatch::default(), steps).await } else { Ok(()) }
     }
 
-    /// Writes a batch, and what is held before it, then tells whoever follows.
+    /// Writes the buffered batch and this one, then publishes both to subscribers.
     pub async fn commit(&mut self, batch: RecordBatch, steps: i64) -> Result<()> {
         let batch = Arc::new(batch);
-        let (writing, held, now, at) =
+        let (writing, buffered, now, position) =
             (Arc::clone(&batch), self.buffered.clone(), self.now(), self.position(steps));
-        let (lines, graph, project) = (
-            self.session_messages(&[held.as_deref(), Some(&batch)], now),
+        let (session_messages, graph, project) = (
+            self.session_messages(&[buffered.as_deref(), Some(&batch)], now),
             self.executor.graph().clone(),
             self.project,
         );
         let of_workflow = self.workflow_run.clone().map(|run| (self.executor.clone(), run));
         let work = move |tx: &mut Tx<'_>| {
-            fence(tx, &at)?;
+            fence(tx, &position)?;
             if let (Some((executor, run)), Some(end)) = (&of_workflow, &writing.end) {
-                let (executor, run) = (executor.clone(), apply_end(run, end, at.steps, at.seq + 1, now));
+                let (executor, run) =
+                    (executor.clone(), apply_end(run, end, position.steps, position.seq + 1, now));
                 tx.after_commit(move || executor.publish_ended_run(run));
             }
-            write_buffered(tx, &at, held.as_deref(), &writing.results, now)?;
-            let written = |call: &&RecordedToolCall| held.as_ref().is_some_and(|held| held.has_call(call.id));
-            write_batch(tx, &at, &writing, writing.results.iter().filter(|call| !written(call)), now)?;
-            if let Some(lines) = &lines {
-                lines.write(tx, &graph, project)?;
+            write_buffered(tx, &position, buffered.as_deref(), &writing.results, now)?;
+            let written = |call: &&RecordedToolCall| {
+                buffered.as_ref().is_some_and(|buffered| buffered.has_call(call.id))
+            };
+            write_batch(tx, &position, &writing, writing.results.iter().filter(|call| !written(call)), now)?;
+            if let Some(session_messages) = &session_messages {
+                session_messages.write(tx, &graph, project)?;
             }
-            settle_calls(tx, at.run, [held.as_deref(), Some(&*writing)])
+            settle_calls(tx, position.run, [buffered.as_deref(), Some(&*writing)])
         };
         let done = self.executor.db().write(work).await;
         self.after_commit(done, now)?;
@@ -237,18 +239,18 @@ impl Recorder {
         Ok(())
     }
 
-    /// Runs a tool's change and records its result, both or neither.
+    /// Applies a tool's change and records its result in the same transaction.
     pub async fn commit_change(
         &mut self,
         change: GraphChange,
         mut call: RecordedToolCall,
         tool: &Arc<dyn Tool>,
-        begun: std::time::Instant,
+        started_at: std::time::Instant,
         steps: i64,
     ) -> Result<RecordedToolCall> {
         call.result_seq = Some(self.next_seq());
         call.status = ToolCallStatus::Completed;
-        let (now, at, held) = (self.now(), self.position(steps), self.buffered.clone());
+        let (now, position, buffered) = (self.now(), self.position(steps), self.buffered.clone());
         let author = Author::Run { run_id: self.run, tool_call_id: Some(call.id) };
         let actor = Actor { project: self.project, author };
         let (graph, guard, tool) =
@@ -259,24 +261,24 @@ impl Recorder {
             .db()
             .write(move |tx| {
                 let mut call = call.clone();
-                fence(tx, &at)?;
-                let writer = graph.write_context(tx, actor)?;
-                let output = run_change(&change, tx, &writer)?;
+                fence(tx, &position)?;
+                let ctx = graph.write_context(tx, actor)?;
+                let output = run_change(&change, tx, &ctx)?;
                 call.output = Some(guard.truncate_for(tool.info(), output));
-                call.duration_ms = Some(elapsed_ms(begun));
-                if held.as_ref().is_some_and(|held| held.has_call(call.id)) {
-                    write_buffered(tx, &at, held.as_deref(), std::slice::from_ref(&call), now)?;
+                call.duration_ms = Some(elapsed_ms(started_at));
+                if buffered.as_ref().is_some_and(|buffered| buffered.has_call(call.id)) {
+                    write_buffered(tx, &position, buffered.as_deref(), std::slice::from_ref(&call), now)?;
                 } else {
-                    write_buffered(tx, &at, held.as_deref(), &[], now)?;
-                    record::complete_call(tx, at.run, &call)?;
+                    write_buffered(tx, &position, buffered.as_deref(), &[], now)?;
+                    record::complete_call(tx, position.run, &call)?;
                 }
                 if let Some(session) = session {
-                    let mut lines = SessionMessages::new(session, at.run);
-                    held.iter().for_each(|held| held.add_to_session(&mut lines, now));
-                    lines.push_result(&call, now);
-                    lines.write(tx, &graph, project)?;
+                    let mut session_messages = SessionMessages::new(session, position.run);
+                    buffered.iter().for_each(|buffered| buffered.add_to_session(&mut session_messages, now));
+                    session_messages.push_result(&call, now);
+                    session_messages.write(tx, &graph, project)?;
                 }
-                settle_calls(tx, at.run, [held.as_deref()])?;
+                settle_calls(tx, position.run, [buffered.as_deref()])?;
                 Ok::<_, Error>(call)
             })
             .await;
@@ -286,45 +288,45 @@ impl Recorder {
         Ok(call)
     }
 
-    /// Says that a call is about to leave the house, so that it is never made twice by mistake.
+    /// Records that an external call is about to be made, so that it is never repeated by mistake.
     pub async fn mark_call_started(&mut self, seq: i64, steps: i64) -> Result<()> {
         self.flush(steps).await?;
-        let (now, at) = (self.now(), self.position(steps));
+        let (now, position) = (self.now(), self.position(steps));
         let done = self.executor.db().write(move |tx| {
-            fence(tx, &at)?;
-            record::mark_call_started(tx, at.run, seq)?;
+            fence(tx, &position)?;
+            record::mark_call_started(tx, position.run, seq)?;
             Ok::<_, Error>(())
         });
         let done = done.await;
         self.after_commit(done, now)
     }
 
-    /// Reserves a model call for this run, or says why not.
+    /// Reserves a model call for this run, or says why it cannot.
     pub async fn reserve(
         &mut self,
         call: NewModelCall,
         model: ModelConfig,
-        wish: CallEstimate,
+        estimate: CallEstimate,
         steps: i64,
     ) -> Result<ReserveOutcome> {
         self.flush(steps).await?;
-        let (now, at, models) = (self.now(), self.position(steps), self.executor.models().clone());
+        let (now, position, models) = (self.now(), self.position(steps), self.executor.models().clone());
         let done = self.executor.db().write(move |tx| {
-            fence(tx, &at)?;
-            Ok::<_, Error>(budget::reserve(tx, call_prices(&models, &model), &call, wish)?)
+            fence(tx, &position)?;
+            Ok::<_, Error>(budget::reserve(tx, call_prices(&models, &model), &call, estimate)?)
         });
         let done = done.await;
         self.after_commit(done, now)
     }
 
-    /// What these add to the session, if there is one.
+    /// Returns the session messages of the batches, if the run has a session.
     fn session_messages(&self, batches: &[Option<&RecordBatch>], now: Timestamp) -> Option<SessionMessages> {
-        let mut lines = SessionMessages::new(self.session?, self.run);
-        batches.iter().flatten().for_each(|batch| batch.add_to_session(&mut lines, now));
-        Some(lines)
+        let mut session_messages = SessionMessages::new(self.session?, self.run);
+        batches.iter().flatten().for_each(|batch| batch.add_to_session(&mut session_messages, now));
+        Some(session_messages)
     }
 
-    /// What a transaction about this run must begin with, for those that write other rows.
+    /// Returns the position for the fence of a transaction that writes other rows of this run.
     pub fn position(&self, steps: i64) -> RunPosition {
         RunPosition {
             run: self.run,
@@ -335,14 +337,15 @@ impl Recorder {
         }
     }
 
-    /// A commit that went well makes the places that were given out final, and what was held is
-    /// told; one that did not takes back the places of what it tried, and what is held stays so.
+    /// After a successful commit, the assigned `seq` numbers are final, and the buffered batch is
+    /// published. After a failed one, the numbers of the failed batch are free again, and the buffered
+    /// batch stays.
     fn after_commit<T>(&mut self, done: Result<T>, now: Timestamp) -> Result<T> {
         match &done {
             Ok(_) => {
                 self.committed_seq = self.last_seq;
-                if let Some(held) = self.buffered.take() {
-                    self.publish(&held, now);
+                if let Some(buffered) = self.buffered.take() {
+                    self.publish(&buffered, now);
                 }
             }
             Err(_) => {
@@ -365,7 +368,9 @@ impl Recorder {
             return;
         }
         let mut events = Vec::new();
-        events.extend(batch.message.iter().map(|one| (one.seq, RunEventBody::Message(one.clone()))));
+        events.extend(
+            batch.message.iter().map(|message| (message.seq, RunEventBody::Message(message.clone()))),
+        );
         for call in &batch.calls {
             let started = RecordedToolCall { output: None, status: ToolCallStatus::Running, ..call.clone() };
             events.push((call.seq, RunEventBody::ToolStarted(started)));
@@ -373,7 +378,7 @@ impl Recorder {
         for call in batch.calls.iter().chain(&batch.results) {
             events.extend(call.result_seq.map(|seq| (seq, RunEventBody::ToolCompleted(call.clone()))));
         }
-        events.extend(batch.events.iter().map(|note| (note.seq, note.body.clone())));
+        events.extend(batch.events.iter().map(|event| (event.seq, event.body.clone())));
         if let Some(end) = &batch.end {
             let body = RunEventBody::Ended {
                 status: end.status(),
@@ -390,7 +395,7 @@ impl Recorder {
     }
 }
 
-/// Where a run stands, as the runner that drives it knows it.
+/// The position of a run in its record, as its driver knows it.
 #[derive(Debug, Clone)]
 pub struct RunPosition {
     run: RunId,
@@ -400,75 +405,83 @@ pub struct RunPosition {
     steps: i64,
 }
 
-/// Lets only the runner through that has the run in hand, and keeps the run's row until the end of
-/// the transaction.
-pub fn fence(tx: &mut Tx<'_>, at: &RunPosition) -> Result<()> {
-    if record::advance(tx, at.run, &at.owner, at.expected_seq, at.seq, at.steps)? {
+/// Checks that the runner still owns the run, and locks the run's row until the end of the transaction.
+pub fn fence(tx: &mut Tx<'_>, position: &RunPosition) -> Result<()> {
+    if record::advance(
+        tx,
+        position.run,
+        &position.owner,
+        position.expected_seq,
+        position.seq,
+        position.steps,
+    )? {
         Ok(())
     } else {
-        Err(Error::Lost(at.run))
+        Err(Error::Lost(position.run))
     }
 }
 
 impl RecordBatch {
-    /// Adds what a model call came to.
+    /// Adds the settlement of a model call.
     pub fn set_settlement(&mut self, settlement: Settlement) {
         self.settlement = Some(settlement);
     }
 
-    fn add_to_session(&self, lines: &mut SessionMessages, now: Timestamp) {
-        self.message.iter().for_each(|message| lines.push_message(message));
-        self.calls.iter().chain(&self.results).for_each(|call| lines.push_result(call, now));
+    fn add_to_session(&self, session_messages: &mut SessionMessages, now: Timestamp) {
+        self.message.iter().for_each(|message| session_messages.push_message(message));
+        self.calls.iter().chain(&self.results).for_each(|call| session_messages.push_result(call, now));
     }
 
     fn has_call(&self, call: ToolCallId) -> bool {
-        self.calls.iter().any(|one| one.id == call)
+        self.calls.iter().any(|recorded| recorded.id == call)
     }
 }
 
-/// Writes what was held, its calls as they stand by now: one that has its result is written once.
+/// Writes the buffered batch with the current state of its calls, so that a call with a result is
+/// written only once.
 fn write_buffered(
     tx: &mut Tx<'_>,
-    at: &RunPosition,
-    held: Option<&RecordBatch>,
+    position: &RunPosition,
+    buffered: Option<&RecordBatch>,
     results: &[RecordedToolCall],
     now: Timestamp,
 ) -> Result<()> {
-    let Some(held) = held else { return Ok(()) };
+    let Some(buffered) = buffered else { return Ok(()) };
     let newest =
-        |call: &RecordedToolCall| results.iter().find(|one| one.id == call.id).unwrap_or(call).clone();
-    let calls = held.calls.iter().map(newest).collect();
-    let whole = RecordBatch { message: held.message.clone(), calls, ..RecordBatch::default() };
-    write_batch(tx, at, &whole, [].iter(), now)?;
-    write_events(tx, at, held, now)
+        |call: &RecordedToolCall| results.iter().find(|result| result.id == call.id).unwrap_or(call).clone();
+    let calls = buffered.calls.iter().map(newest).collect();
+    let whole = RecordBatch { message: buffered.message.clone(), calls, ..RecordBatch::default() };
+    write_batch(tx, position, &whole, [].iter(), now)?;
+    write_events(tx, position, buffered, now)
 }
 
 fn write_batch<'a>(
     tx: &mut Tx<'_>,
-    at: &RunPosition,
+    position: &RunPosition,
     batch: &RecordBatch,
     results: impl Iterator<Item = &'a RecordedToolCall>,
     now: Timestamp,
 ) -> Result<()> {
     if let Some(message) = &batch.message {
-        record::insert_message(tx, at.run, message)?;
+        record::insert_message(tx, position.run, message)?;
     }
     if !batch.calls.is_empty() {
-        record::insert_calls(tx, at.run, &batch.calls)?;
+        record::insert_calls(tx, position.run, &batch.calls)?;
     }
     for call in results {
-        record::complete_call(tx, at.run, call)?;
+        record::complete_call(tx, position.run, call)?;
     }
-    write_events(tx, at, batch, now)?;
+    write_events(tx, position, batch, now)?;
     if let Some(end) = &batch.end
-        && !record::end_run(tx, at.run, &at.owner, at.seq, end, at.steps, now)?
+        && !record::end_run(tx, position.run, &position.owner, position.seq, end, position.steps, now)?
     {
-        return Err(Error::Lost(at.run));
+        return Err(Error::Lost(position.run));
     }
     Ok(())
 }
 
-/// Last of all: the counters are everybody's, and are held as short as can be.
+/// Settlements come last: all runs share the counter rows, so they should be locked as briefly as
+/// possible.
 fn settle_calls<const N: usize>(
     tx: &mut Tx<'_>,
     run: RunId,
@@ -485,25 +498,26 @@ fn settle_calls<const N: usize>(
     Ok(())
 }
 
-fn write_events(tx: &mut Tx<'_>, at: &RunPosition, batch: &RecordBatch, now: Timestamp) -> Result<()> {
-    for note in &batch.events {
-        record::insert_event(tx, at.run, note.seq, note.body.kind(), &note.data, now)?;
+fn write_events(tx: &mut Tx<'_>, position: &RunPosition, batch: &RecordBatch, now: Timestamp) -> Result<()> {
+    for event in &batch.events {
+        record::insert_event(tx, position.run, event.seq, event.body.kind(), &event.data, now)?;
     }
     Ok(())
 }
 
-/// Runs a tool's change. A panic in it is the call's own error, as it is outside a transaction; what
-/// it wrote is rolled back with the transaction.
-fn run_change(change: &GraphChange, tx: &mut Tx<'_>, writer: &WriteContext) -> Result<Value> {
-    let done = catch_unwind(AssertUnwindSafe(|| change(tx, writer)));
+/// Applies a tool's change. A panic in it becomes an error of the call, as it does outside a
+/// transaction, and the transaction is rolled back.
+fn run_change(change: &GraphChange, tx: &mut Tx<'_>, ctx: &WriteContext) -> Result<Value> {
+    let done = catch_unwind(AssertUnwindSafe(|| change(tx, ctx)));
     done.unwrap_or_else(|_| {
-        error!(run.author = ?writer.author, "a tool panicked in its transaction");
-        let message = "the tool crashed on this call: try it with another input, or do without it".to_owned();
+        error!(run.author = ?ctx.author, "a tool panicked in its transaction");
+        let message =
+            "the tool crashed on this call: try other input, or continue without the tool".to_owned();
         Err(emergent_graph::Error::Conflict { message })
     })
     .map_err(Error::from)
 }
 
-pub fn elapsed_ms(begun: std::time::Instant) -> i64 {
-    i64::try_from(begun.elapsed().as_millis()).unwrap_or(i64::MAX)
+pub fn elapsed_ms(started_at: std::time::Instant) -> i64 {
+    i64::try_from(started_at.elapsed().as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,5 +1,4 @@
-//! Going on with a paused run: a new run with the same conversation, which keeps what the old one was
-//! started with.
+//! Resumes a paused run as a new run with the same conversation and the settings of the old one.
 
 use emergent_domain::{
     agent::Agent,
@@ -12,14 +11,14 @@ use emergent_store::{Tx, agents, runs, schedules};
 use crate::{
     Error, Executor, Result, StartOptions,
     admission::{Admission, admit, admit_in_batch, author_token},
-    place::AdmissionBatch,
+    admission_batch::AdmissionBatch,
 };
 
-/// What a resumed run is told before what was said at its resumption.
+/// Precedes the input of a resumption in the first message of the resumed run.
 const RESUME_PREFIX: &str = "Continue your work. Here is additional context: ";
 
 impl Executor {
-    /// Goes on with a paused run, as a new run with the same conversation.
+    /// Resumes a paused run as a new run with the same conversation.
     pub async fn resume(&self, actor: Actor, run: RunId, input: Option<String>) -> Result<Run> {
         self.check_queue_capacity().await?;
         let executor = self.clone();
@@ -27,70 +26,72 @@ impl Executor {
         let work = move |tx: &mut Tx<'_>| {
             let paused = runs::get_for_update(tx, actor.project, run)?;
             let paused = paused.ok_or_else(|| Error::not_found("run", run))?;
-            let door = Admission { started_by: author_token(actor), ..Admission::new(Origin::Resume) };
-            resume(tx, &executor, &paused, door, &start)
+            let admission = Admission { started_by: author_token(actor), ..Admission::new(Origin::Resume) };
+            resume(tx, &executor, &paused, admission, &start)
         };
         self.db().write(work).await
     }
 }
 
-/// What it is told first, when something was said.
-pub(crate) fn resume_message(said: &str) -> String {
-    format!("{RESUME_PREFIX}{said}")
+/// Returns the first message of a resumed run that was given an input.
+pub(crate) fn resume_message(input: &str) -> String {
+    format!("{RESUME_PREFIX}{input}")
 }
 
-/// What was said at a resumption, out of the message it became; empty when that was nothing.
+/// Returns the input of a resumption from the message it became; empty if there was none.
 pub(crate) fn resume_input(message: &str) -> &str {
     message.strip_prefix(RESUME_PREFIX).unwrap_or_default()
 }
 
-/// Queues the run that goes on with a paused one. One that completed is gone on with only by whoever
-/// it owes something: the dispatcher, for what it had to hand in.
+/// Queues a run that resumes a paused one. A completed run is resumed only by the dispatcher, to obtain
+/// a deliverable that it did not submit.
 pub(crate) fn resume(
     tx: &mut Tx<'_>,
     executor: &Executor,
     paused: &Run,
-    door: Admission<'_>,
+    admission: Admission<'_>,
     start: &StartOptions,
 ) -> Result<Run> {
-    let (agent, door, start) = resume_admission(tx, paused, door, start)?;
-    admit(tx, executor, &agent, &door, &start)
+    let (agent, admission, start) = resume_admission(tx, paused, admission, start)?;
+    admit(tx, executor, &agent, &admission, &start)
 }
 
-/// As [`resume`], into the next place on this server.
+/// Like [`resume`], but the run gets the next free slot of this server if there is one.
 pub(crate) fn resume_in_batch(
     tx: &mut Tx<'_>,
     executor: &Executor,
-    doorman: &mut AdmissionBatch,
+    admissions: &mut AdmissionBatch,
     paused: &Run,
-    door: Admission<'_>,
+    admission: Admission<'_>,
     start: &StartOptions,
 ) -> Result<Run> {
-    let (agent, door, start) = resume_admission(tx, paused, door, start)?;
-    admit_in_batch(tx, executor, doorman, &agent, &door, &start)
+    let (agent, admission, start) = resume_admission(tx, paused, admission, start)?;
+    admit_in_batch(tx, executor, admissions, &agent, &admission, &start)
 }
 
 fn resume_admission<'a>(
     tx: &mut Tx<'_>,
     paused: &'a Run,
-    door: Admission<'a>,
+    admission: Admission<'a>,
     start: &StartOptions,
 ) -> Result<(Agent, Admission<'a>, StartOptions)> {
-    let owes = paused.status == RunStatus::Completed
-        && door.workflow_link.is_some_and(|duty| duty.deliverable.is_some());
-    if paused.status != RunStatus::Paused && !owes {
+    let lacks_deliverable = paused.status == RunStatus::Completed
+        && admission.workflow_link.is_some_and(|link| link.deliverable.is_some());
+    if paused.status != RunStatus::Paused && !lacks_deliverable {
         return Err(Error::Conflict(format!(
             "run `{}` is {}: only a paused run can be resumed",
             paused.id, paused.status
         )));
     }
     if let Some(by) = runs::resumed_as(tx, paused.id)? {
-        return Err(Error::Conflict(format!("run `{}` was resumed already, as `{by}`", paused.id)));
+        return Err(Error::Conflict(format!("run `{}` was already resumed as `{by}`", paused.id)));
     }
     let agent = agents::get(tx, paused.project, paused.agent)?
         .filter(|agent| agent.deleted_at.is_none())
-        .ok_or_else(|| Error::Conflict(format!("the agent `{}` of this run is gone", paused.agent_name)))?;
-    // A run keeps what it was started with: its own step budget, time and model.
+        .ok_or_else(|| {
+            Error::Conflict(format!("the agent `{}` of this run was deleted", paused.agent_name))
+        })?;
+    // The resumed run keeps the step limit, the timeout and the model of the paused one.
     let start = StartOptions {
         max_steps: start.max_steps.or(paused.max_steps),
         timeout_seconds: start.timeout_seconds.or(Some(paused.timeout_seconds)),
@@ -98,18 +99,18 @@ fn resume_admission<'a>(
         ..start.clone()
     };
     let schedule = lock_schedule(tx, paused)?;
-    Ok((agent, Admission { resumed: Some(paused), schedule, ..door }, start))
+    Ok((agent, Admission { resumed: Some(paused), schedule, ..admission }, start))
 }
 
-/// The schedule whose run a resumption goes on with; a schedule has one live run at most.
+/// Locks and returns the schedule that started the paused run. A schedule has at most one active run.
 fn lock_schedule(tx: &mut Tx<'_>, paused: &Run) -> Result<Option<ScheduleId>> {
     let Some(schedule) = paused.schedule else { return Ok(None) };
     if !schedules::lock(tx, schedule)? {
         return Ok(None);
     }
     match schedules::active_run(tx, schedule)? {
-        Some(live) => Err(Error::Conflict(format!(
-            "run `{live}` of the same schedule is under way: resume `{}` when that has ended, or cancel that one",
+        Some(active) => Err(Error::Conflict(format!(
+            "run `{active}` of the same schedule is active: resume `{}` after it has ended, or cancel it",
             paused.id
         ))),
         None => Ok(Some(schedule)),

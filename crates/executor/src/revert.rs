@@ -1,4 +1,4 @@
-//! Undoing what a run wrote.
+//! Reverts what a run wrote to the graph.
 
 use emergent_domain::ids::RunId;
 use emergent_graph::{Actor, revert};
@@ -9,13 +9,13 @@ pub use emergent_graph::revert::{EntityKind, RevertConflict, RevertReport, Rever
 use crate::{Error, Executor, Result};
 
 impl Executor {
-    /// Undoes what a run wrote to the graph, once it has ended; what was changed since is reported
-    /// and stays. A second time finds everything undone.
+    /// Reverts what a run wrote to the graph, once the run has ended. Entities that were changed since are
+    /// reported and stay as they are. Reverting again changes nothing.
     pub async fn revert_run(&self, actor: Actor, id: RunId) -> Result<RevertReport> {
         let graph = self.graph().clone();
         self.db()
             .write(move |tx| {
-                let writer = graph.write_context(tx, actor)?;
+                let ctx = graph.write_context(tx, actor)?;
                 let run = runs::get_for_update(tx, actor.project, id)?
                     .ok_or_else(|| Error::not_found("run", id))?;
                 if !run.status.is_terminal() {
@@ -24,7 +24,7 @@ impl Executor {
                         run.status
                     )));
                 }
-                Ok(revert::revert(tx, &writer, id)?)
+                Ok(revert::revert(tx, &ctx, id)?)
             })
             .await
     }

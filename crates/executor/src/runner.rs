@@ -1,6 +1,6 @@
-//! Takes what is queued and drives it, as many runs at once as there are places; takes over what a
-//! runner that died had in hand. One lease stands for all runs of a runner. When the lease cannot be
-//! kept, the runner drops everything before anybody else can take it up.
+//! The runner claims queued runs and drives them, as many concurrently as it has slots, and takes over
+//! the runs of runners that crashed. One lease covers all runs of a runner. If the lease cannot be
+//! renewed, the runner aborts all its runs before another runner can claim them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,22 +16,22 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::{Error, Executor, Result, place::RunnerHandle, run_task};
+use crate::{Error, Executor, Result, run_task, slots::RunnerHandle};
 
-/// How long a runner that has gone silent keeps its runs. With the look every second, another has
-/// them within eleven seconds.
+/// How long a silent runner keeps its runs. As runners poll every second, another one claims them
+/// within eleven seconds.
 const LEASE: Duration = Duration::from_secs(9);
 const HEARTBEAT: Duration = Duration::from_secs(3);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How often to make sure of runs that nobody said anything about.
+/// How often the runner compares the runs it drives with the runs it owns in the database.
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(2);
-/// How long runs may go on to their next record when the server is told to stop.
+/// How long runs may continue to their next record when the server shuts down.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 const CLAIM_BATCH: usize = 256;
 
 impl Executor {
-    /// Drives runs until `stop` says true. What is not finished then stays as it is recorded: the
-    /// next start, or another server, goes on with it.
+    /// Drives runs until `stop` becomes true. Unfinished runs stay as they are recorded: this server after
+    /// its restart, or another one, continues them.
     pub async fn run(&self, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             let owner: Arc<str> = uuid::Uuid::now_v7().to_string().into();
@@ -40,14 +40,14 @@ impl Executor {
             let worked = shift.run(&mut stop).await;
             drop(shift);
             if let Err(error) = worked {
-                warn!(error = %error, "the runner starts anew");
+                warn!(error = %error, "the runner restarts under a new name");
                 tokio::select! { () = sleep(POLL_INTERVAL) => {}, _ = stop.changed() => {} }
             }
         }
     }
 
-    /// Stops driving runs that were cancelled, once that is committed. Nothing they still try can be
-    /// written; those that other servers drive are stopped there.
+    /// Stops driving runs whose cancellation is committed. They cannot write anything any more; other
+    /// servers stop the runs that they drive themselves.
     pub fn stop_driving(&self, cancelled: &[RunId]) {
         self.telemetry().record_cancelled(cancelled);
         self.abort_runs(cancelled);
@@ -62,20 +62,20 @@ impl Executor {
         }
     }
 
-    /// How many runs this process drives.
+    /// Returns how many runs this process drives.
     pub fn driven_count(&self) -> usize {
         self.driven().lock().len()
     }
 }
 
-/// One runner under one name.
+/// A runner with one owner name and one lease.
 struct Runner {
     executor: Executor,
     runner: RunnerHandle,
 }
 
 impl Drop for Runner {
-    /// Nobody is given a place any more.
+    /// From now on, no slot is given to a new run.
     fn drop(&mut self) {
         self.executor.runner().lock().take();
     }
@@ -85,7 +85,7 @@ impl Runner {
     async fn run(&self, stop: &mut watch::Receiver<bool>) -> Result<()> {
         self.register().await?;
         *self.executor.runner().lock() = Some(self.runner.clone());
-        let (db, mut kept, mut unknown) = (self.executor.db(), Instant::now(), HashMap::new());
+        let (db, mut renewed_at, mut unknown) = (self.executor.db(), Instant::now(), HashMap::new());
         let mut queued = db.waiter(runs::QUEUED_CHANNEL);
         let mut cancelled = db.waiter(runs::CANCELLED_CHANNEL);
         let mut heartbeat = interval(HEARTBEAT);
@@ -100,10 +100,10 @@ impl Runner {
             tokio::select! {
                 biased;
                 _ = heartbeat.tick() => {
-                    if self.renew_lease().await { kept = Instant::now() }
-                    if kept.elapsed() > LEASE - HEARTBEAT {
+                    if self.renew_lease().await { renewed_at = Instant::now() }
+                    if renewed_at.elapsed() > LEASE - HEARTBEAT {
                         self.abort_all();
-                        return Err(Error::Conflict("the lease of this runner could not be kept".into()));
+                        return Err(Error::Conflict("the lease of this runner could not be renewed".into()));
                     }
                 }
                 stopped = stop.changed() => if stopped.is_err() { return self.shut_down().await },
@@ -123,30 +123,30 @@ impl Runner {
 
     async fn renew_lease(&self) -> bool {
         let (owner, until) = (Arc::clone(&self.runner.owner), self.executor.clock().now() + LEASE);
-        let kept = self.executor.db().write(move |tx| claim::renew_lease(tx, &owner, until));
-        match tokio::time::timeout(HEARTBEAT, kept).await {
-            Ok(Ok(kept)) => kept,
+        let renewed = self.executor.db().write(move |tx| claim::renew_lease(tx, &owner, until));
+        match tokio::time::timeout(HEARTBEAT, renewed).await {
+            Ok(Ok(renewed)) => renewed,
             Ok(Err(error)) => {
                 let error: emergent_store::Error = error;
-                warn!(error = %error, "could not keep the lease of this runner, trying again");
+                warn!(error = %error, "could not renew the lease of this runner, trying again");
                 false
             }
             Err(_) => false,
         }
     }
 
-    /// Claims what there are places for; true when there are none left.
+    /// Claims runs for the free slots. Returns true if no slot is free.
     async fn claim_runs(&self) -> bool {
         if self.runner.is_full() {
             return true;
         }
         let (owner, now) = (Arc::clone(&self.runner.owner), self.executor.clock().now());
-        // Looking costs nothing when there is nothing: a write transaction only for what was seen.
+        // The read comes first, because a write transaction is needed only if there is something to claim.
         let seen = self.executor.db().read(move |tx| claim::has_claimable(tx, now)).await;
         if matches!(seen, Ok(false)) {
             return false;
         }
-        // Taken before the runs are: nobody else is given them meanwhile.
+        // Slots are acquired before runs are claimed, so that nobody else takes the slots in between.
         let slots = self.runner.try_acquire_slots(CLAIM_BATCH);
         let limit = slots.len();
         let claimed = self
@@ -167,41 +167,42 @@ impl Runner {
                     run_task::spawn(&self.executor, run, Arc::clone(&self.runner.owner), slot, None);
                 }
                 if some {
-                    // There may be more than one claim takes.
+                    // There may be more runs than one batch claims.
                     self.runner.freed.notify_one();
                 }
                 self.runner.is_full() || some
             }
             Err(error) => {
-                warn!(error = %error, "could not look for runs, trying again");
+                warn!(error = %error, "could not claim runs, trying again");
                 false
             }
         }
     }
 
-    /// Drops runs that are no longer this runner's: cancelled, or taken over. And drives those that
-    /// are its own without its knowing: the answer to a commit was lost on the way. `unknown` says
-    /// since when they are; a moment is what any run takes from its commit to its driver.
+    /// Aborts runs that this runner no longer owns, because they were cancelled or taken over. Also drives
+    /// runs it owns but never started, which happens when the reply to a commit is lost. `unknown` records
+    /// since when such a run has been seen: every run is in this state briefly, between its commit and its
+    /// driver.
     async fn reconcile(&self, unknown: &mut HashMap<RunId, Instant>) {
         let before: HashSet<RunId> = self.executor.driven().lock().keys().copied().collect();
         let owner = Arc::clone(&self.runner.owner);
-        let looked = self.executor.db().read(move |tx| {
-            let held = claim::list_owned(tx, &owner)?;
-            let gone: Vec<RunId> = before.difference(&held).copied().collect();
-            Ok((held, claim::list_lost(tx, &owner, &gone)?))
+        let owned_and_lost = self.executor.db().read(move |tx| {
+            let owned = claim::list_owned(tx, &owner)?;
+            let gone: Vec<RunId> = before.difference(&owned).copied().collect();
+            Ok((owned, claim::list_lost(tx, &owner, &gone)?))
         });
-        let (held, lost) = match looked.await {
-            Ok(looked) => looked,
+        let (owned, lost) = match owned_and_lost.await {
+            Ok(owned_and_lost) => owned_and_lost,
             Err(error) => {
                 let error: emergent_store::Error = error;
-                warn!(error = %error, "could not look after the runs in hand");
+                warn!(error = %error, "could not reconcile the owned runs");
                 return;
             }
         };
         self.executor.abort_runs(&lost);
         let live: HashSet<RunId> = self.executor.driven().lock().keys().copied().collect();
-        unknown.retain(|id, _| held.contains(id) && !live.contains(id));
-        let missing: Vec<RunId> = held.difference(&live).copied().collect();
+        unknown.retain(|id, _| owned.contains(id) && !live.contains(id));
+        let missing: Vec<RunId> = owned.difference(&live).copied().collect();
         for id in missing {
             if unknown.entry(id).or_insert_with(Instant::now).elapsed() >= RECONCILE_INTERVAL {
                 unknown.remove(&id);
@@ -212,12 +213,12 @@ impl Runner {
 
     async fn drive_unclaimed(&self, id: RunId) {
         let owner = Arc::clone(&self.runner.owner);
-        let found: Result<Option<Run>, emergent_store::Error> =
+        let claimed: Result<Option<Run>, emergent_store::Error> =
             self.executor.db().read(move |tx| claim::get_owned(tx, &owner, id)).await;
-        if let Ok(Some(run)) = found
+        if let Ok(Some(run)) = claimed
             && !self.executor.driven().lock().contains_key(&id)
         {
-            warn!(run.id = %id, "run `{id}` is this runner's and nobody drives it, taking it up");
+            warn!(run.id = %id, "this runner owns run `{id}` without driving it; driving it now");
             run_task::spawn(
                 &self.executor,
                 run,
@@ -236,7 +237,7 @@ impl Runner {
     }
 
     async fn shut_down(&self) -> Result<()> {
-        // Nobody is given a place any more.
+        // From now on, no slot is given to a new run.
         self.executor.runner().lock().take();
         let end = Instant::now() + SHUTDOWN_GRACE;
         while self.executor.driven_count() > 0 && Instant::now() < end {
@@ -245,7 +246,7 @@ impl Runner {
         let left = self.executor.driven_count();
         self.abort_all();
         if left > 0 {
-            info!(runs = left, "{left} runs were left where they are recorded");
+            info!(runs = left, "{left} unfinished runs stay recorded for the next runner");
         }
         let (owner, now) = (Arc::clone(&self.runner.owner), self.executor.clock().now());
         let retired: Result<(), emergent_store::Error> =

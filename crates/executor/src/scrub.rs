@@ -1,5 +1,6 @@
-//! PostgreSQL has no NUL in its texts. What a model says is recorded whatever it says, so the
-//! character is replaced, before anything else sees it: the record and the model's view agree.
+//! PostgreSQL cannot store NUL in text, but everything a model writes is recorded. The character is
+//! therefore replaced before anything else reads the text, so that the record and the model's view
+//! agree.
 
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
-//! The session of an attempt at a task, as objects of the graph: what was said, written with the
-//! run's own record. Each holds the beginning of what was said and the place of the rest, so that
-//! nothing large is kept twice.
+//! The session of an attempt in the graph: the messages of the run as objects, written together with
+//! its record. Each object holds the beginning of a message and the `seq` of the full text, so that
+//! nothing large is stored twice.
 
 use emergent_domain::{
     author::Author,
@@ -19,10 +19,10 @@ use tracing::warn;
 
 use crate::Result;
 
-/// Of what was said, in characters.
+/// Only this many characters of a message are stored in the graph.
 const MAX_CONTENT_CHARS: usize = 1_000;
 
-/// What is added to a session in one moment, prepared outside the transaction.
+/// Messages to be added to a session, prepared outside the transaction.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionMessages {
     session: ObjectId,
@@ -53,12 +53,12 @@ impl SessionMessages {
                 }
                 self.push(role, &join_text(parts), message.seq, message.at, more);
             }
-            // Stands in for what was said, and was not said by anybody.
+            // A summary only replaces messages that the session already has.
             MessageContent::Summary { .. } => {}
         }
     }
 
-    /// The result of a call, once it has one.
+    /// Adds the result of a tool call, if it has one.
     pub fn push_result(&mut self, call: &RecordedToolCall, now: Timestamp) {
         let Some(seq) = call.result_seq else { return };
         let more = Map::from_iter([("tool_name".to_owned(), json!(call.tool))]);
@@ -92,26 +92,27 @@ impl SessionMessages {
         match (objects::ObjectDraft::new(new), relationships::RelationshipDraft::new(edge)) {
             (Ok(message), Ok(edge)) => {
                 let author = Author::Run { run_id: self.run, tool_call_id: None };
-                // Found by their words; a vector for each would cost more than the attempt.
+                // The messages are found by full-text search; embedding each of them would cost more than the
+                // attempt.
                 self.messages.push(message.with_id(id).with_author(author).without_vector());
                 self.edges.push(edge.with_author(author));
             }
-            (Err(why), _) | (_, Err(why)) => {
-                warn!(run.id = %self.run, error = %why, "a message could not be added to its session");
+            (Err(error), _) | (_, Err(error)) => {
+                warn!(run.id = %self.run, error = %error, "a message could not be added to its session");
             }
         }
     }
 
-    /// Writes the lines, unless somebody deleted their session.
+    /// Writes the messages, unless the session was deleted.
     pub fn write(&self, tx: &mut Tx<'_>, graph: &Graph, project: ProjectId) -> Result<()> {
         if self.messages.is_empty() || rows::find_live(tx, project, &[self.session])?.is_empty() {
             return Ok(());
         }
         let author = Author::Run { run_id: self.run, tool_call_id: None };
         match graph.write_context(tx, Actor { project, author }) {
-            Ok(writer) => Ok(write_drafts(
+            Ok(ctx) => Ok(write_drafts(
                 tx,
-                &WriteContext { is_dispatcher: true, ..writer },
+                &WriteContext { is_dispatcher: true, ..ctx },
                 GraphDrafts::default(),
                 [self.clone()],
             )?),
@@ -121,32 +122,35 @@ impl SessionMessages {
     }
 }
 
-/// Objects and edges that are to be there.
+/// Objects and edges that have to be created.
 #[derive(Debug, Default)]
 pub struct GraphDrafts {
     pub objects: Vec<objects::ObjectDraft>,
     pub edges: Vec<relationships::RelationshipDraft>,
 }
 
-/// Writes what is new in the graph, with the lines of sessions. The record of a run is whole without
-/// those: what packs do not allow of them does not stand in the way.
+/// Writes the drafts to the graph, together with session messages. The record of a run is complete
+/// without its session, so a message that a template pack rejects is logged and skipped.
 pub(crate) fn write_drafts(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     GraphDrafts { mut objects, mut edges }: GraphDrafts,
-    lines: impl IntoIterator<Item = SessionMessages>,
+    session_messages: impl IntoIterator<Item = SessionMessages>,
 ) -> Result<(), Error> {
     let must = (objects.len(), edges.len());
-    for one in lines {
-        objects.extend(one.messages);
-        edges.extend(one.edges);
+    for messages in session_messages {
+        objects.extend(messages.messages);
+        edges.extend(messages.edges);
     }
     if !objects.is_empty() {
-        let made = objects::create_each(tx, writer, &objects)?;
-        made.into_iter().enumerate().try_for_each(|(at, made)| ignore_if_optional(made, at < must.0))?;
+        let created = objects::create_each(tx, ctx, &objects)?;
+        created
+            .into_iter()
+            .enumerate()
+            .try_for_each(|(at, created)| ignore_if_optional(created, at < must.0))?;
     }
     if !edges.is_empty() {
-        let joined = relationships::create_each(tx, writer, &edges)?;
+        let joined = relationships::create_each(tx, ctx, &edges)?;
         joined
             .into_iter()
             .enumerate()
@@ -155,11 +159,11 @@ pub(crate) fn write_drafts(
     Ok(())
 }
 
-fn ignore_if_optional<T>(made: Result<T, Error>, must: bool) -> Result<(), Error> {
-    match made {
+fn ignore_if_optional<T>(created: Result<T, Error>, must: bool) -> Result<(), Error> {
+    match created {
         Ok(_) => Ok(()),
-        Err(Error::Invalid(why)) if !must => {
-            warn!(error = %why, "a message could not be added to its session");
+        Err(Error::Invalid(error)) if !must => {
+            warn!(error = %error, "a message could not be added to its session");
             Ok(())
         }
         Err(error) => Err(error),

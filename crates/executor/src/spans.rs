@@ -1,8 +1,8 @@
-//! Spans of runs, model calls and tool calls, named as OpenTelemetry's GenAI conventions name them.
+//! Spans of runs, model calls and tool calls, named after OpenTelemetry's GenAI conventions.
 //!
-//! They have a target of their own and the lowest level, so nobody makes them who does not ask for
-//! exactly them: a span that nobody wants is neither built nor are its fields looked at. What was
-//! said, and what tools were given and answered, is added only when `Settings::capture_content` is on.
+//! They have their own target and the lowest level, so they are created only if the configuration asks
+//! for exactly this target; a disabled span builds neither itself nor its fields. Messages and the
+//! inputs and outputs of tools are added only if `Settings::capture_content` is on.
 
 use emergent_domain::{
     agent::ModelConfig,
@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::{Executor, run_driver::RunDriver, telemetry::ModelCall};
 
-/// A span that runs below find as their parent for as long as this lives.
+/// A span that child runs use as their parent while this value exists.
 pub(crate) struct OpenSpan {
     span: Span,
     registered: Option<(Executor, Uuid)>,
@@ -47,7 +47,8 @@ impl Drop for OpenSpan {
     }
 }
 
-/// The drive of a run. A child of the call that spawned it when that is made in this process.
+/// Creates the span for driving a run. Its parent is the tool call that spawned the run, if this
+/// process makes that call.
 pub(crate) fn run_span(executor: &Executor, run: &Run) -> OpenSpan {
     let span = trace_span!(
         target: "gen_ai",
@@ -74,7 +75,7 @@ fn parent_span(executor: &Executor, run: &Run) -> Option<tracing::Id> {
     call.or_else(|| open.get(&run.parent?.0)).and_then(Span::id)
 }
 
-/// Says on the span of the run, which is the one we are in, how it ended.
+/// Records the end of the run on the current span, which is the span of the run.
 pub(crate) fn run_ended(end: &RunEnd) {
     let span = Span::current();
     span.record("emergent.run.status", end.status().as_str());
@@ -87,7 +88,7 @@ pub(crate) fn mark_cancelled(span: &Span) {
     span.record("emergent.run.status", RunStatus::Cancelled.as_str());
 }
 
-/// The run goes on from its record, in a span of its own.
+/// Marks the span as interrupted. The run continues from its record in a new span.
 pub(crate) fn mark_interrupted(span: &OpenSpan) {
     mark_failed(&span.span, "interrupted");
 }
@@ -98,7 +99,7 @@ fn mark_failed(span: &Span, error: &str) {
 }
 
 impl RunDriver {
-    /// Asks the model, and counts it.
+    /// Calls the model and records the call in the metrics.
     pub(crate) async fn chat(
         &self,
         request: ChatRequest<'_>,
@@ -133,17 +134,17 @@ impl RunDriver {
         if capture {
             let system = json!([{ "type": "text", "content": request.system }]);
             span.record("gen_ai.system_instructions", system.to_string());
-            let said: Vec<Value> = request.turns.iter().map(turn_json).collect();
-            span.record("gen_ai.input.messages", Value::Array(said).to_string());
+            let messages: Vec<Value> = request.turns.iter().map(turn_json).collect();
+            span.record("gen_ai.input.messages", Value::Array(messages).to_string());
         }
-        let began = std::time::Instant::now();
+        let started_at = std::time::Instant::now();
         let asked =
             timeout_at(limit, models.chat(model, request, limit, tell)).instrument(span.clone()).await;
         let answer = asked.as_ref().ok().and_then(|asked| asked.as_ref().ok());
         let usage = answer.map(|answer| answer.usage);
         let call = ModelCall {
             model,
-            took: began.elapsed(),
+            took: started_at.elapsed(),
             error: error_class(&asked, limit),
             usage,
             cost: usage.and_then(|usage| models.cost(model, &usage)),
@@ -155,9 +156,9 @@ impl RunDriver {
         asked
     }
 
-    /// The making of a call.
-    pub(crate) fn tool_span(&self, at: usize) -> OpenSpan {
-        let call = &self.calls[at];
+    /// Creates the span of a tool call.
+    pub(crate) fn tool_span(&self, index: usize) -> OpenSpan {
+        let call = &self.calls[index];
         let span = trace_span!(
             target: "gen_ai",
             "execute_tool",
@@ -184,7 +185,7 @@ impl RunDriver {
         }
     }
 
-    /// Says on the span of a call what is recorded of it.
+    /// Records the outcome of a tool call on its span.
     pub(crate) fn record_tool_span(&self, span: &OpenSpan, call: &RecordedToolCall) {
         tool_ended(&span.span, call.status, call.output.as_ref(), self.executor.settings().capture_content);
     }
@@ -207,7 +208,7 @@ fn record_chat_span(span: &Span, call: &ModelCall<'_>, answer: Option<&Answer>, 
         mark_failed(span, error);
     }
     let Some(answer) = answer else { return };
-    // Whole numbers of this kind are the only ones that stay numbers on their way out.
+    // Only `i64` values stay numbers when spans are exported.
     let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
     let usage = &answer.usage;
     span.record("gen_ai.usage.input_tokens", count(usage.input));
@@ -217,16 +218,16 @@ fn record_chat_span(span: &Span, call: &ModelCall<'_>, answer: Option<&Answer>, 
     span.record("gen_ai.usage.cache_creation.input_tokens", count(usage.cache_write));
     span.record("gen_ai.response.finish_reasons", finish_reason(&answer.stop));
     if capture {
-        let said = json!([{
+        let messages = json!([{
             "role": "assistant",
             "parts": answer.parts.iter().map(part_json).collect::<Vec<_>>(),
             "finish_reason": finish_reason(&answer.stop),
         }]);
-        span.record("gen_ai.output.messages", said.to_string());
+        span.record("gen_ai.output.messages", messages.to_string());
     }
 }
 
-/// The conventions' name of a provider they know; others keep ours.
+/// Returns the provider name of the conventions, or our own name for a provider they do not have.
 pub fn provider_name(model: &ModelConfig) -> &str {
     match model.provider.as_str() {
         "google" => "gcp.gemini",
@@ -235,7 +236,7 @@ pub fn provider_name(model: &ModelConfig) -> &str {
     }
 }
 
-/// The class of what went wrong, as few words as there are classes.
+/// Returns the class of an error, from a small fixed set.
 fn error_class(asked: &Result<Result<Answer, Error>, Elapsed>, limit: Instant) -> Option<&'static str> {
     match asked {
         Ok(Ok(_)) => None,

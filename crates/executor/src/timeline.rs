@@ -1,4 +1,4 @@
-//! What was said and done in one run, in its order: the conversation, the calls, every event.
+//! What happened in one run, in order: its conversation, its tool calls and its events.
 
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ pub use emergent_store::runs::timeline::{MessageFilter, ToolCallFilter, ToolCall
 
 use crate::{Error, Executor, Result, history::get_run};
 
-/// One line of a conversation.
+/// One message of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunMessage {
-    /// Of the message; of the call, for what a tool answered.
+    /// The id of the message, or of the tool call for a tool result.
     pub id: Uuid,
     pub run: RunId,
     pub role: MessageRole,
@@ -37,18 +37,18 @@ pub struct RunMessage {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunMessageContent {
-    /// Of a system prompt or a user; `injected` names the limit when the executor said it.
+    /// A system prompt or a user message. `injected` names the limit if the executor added the message.
     Text {
         text: String,
         injected: Option<Reason>,
     },
-    /// Of an assistant; what each call was given and gave is with the call.
+    /// An answer of the model. The inputs and outputs of its calls are with the calls.
     Answer {
         text: String,
         thoughts: Option<String>,
         calls: Vec<ToolCallRef>,
     },
-    /// Stands in for everything before `upto` in what the model sees from here on.
+    /// Replaces everything before `upto` in what the model sees from here on.
     Summary {
         text: String,
         upto: i64,
@@ -62,7 +62,7 @@ pub enum RunMessageContent {
 }
 
 impl Executor {
-    /// The conversation, the oldest first: it reads forward. What tools answered is part of it.
+    /// Returns the conversation with the tool results, oldest first.
     pub async fn run_messages(
         &self,
         project: ProjectId,
@@ -74,13 +74,13 @@ impl Executor {
         self.db()
             .snapshot(move |tx| {
                 get_run(tx, project, id)?;
-                let lines = rows::list_items(tx, id, &filter, after, page.limit)?;
-                Ok(lines.map(|line| to_message(id, line)))
+                let items = rows::list_items(tx, id, &filter, after, page.limit)?;
+                Ok(items.map(|item| to_message(id, item)))
             })
             .await
     }
 
-    /// The oldest first. What has not begun is shown as running.
+    /// Returns the tool calls, oldest first. A pending call is shown as running.
     pub async fn run_tool_calls(
         &self,
         project: ProjectId,
@@ -112,8 +112,8 @@ impl Executor {
             .await
     }
 
-    /// What a run told after `after`, in order, `limit` events at most; what is only told live is
-    /// not among them. Going on from the `seq` of the last one misses nothing and repeats nothing.
+    /// Returns up to `limit` recorded events after `after`, in order; live-only events are not included. A
+    /// caller that continues from the `seq` of the last event misses nothing and gets nothing twice.
     pub async fn run_events(
         &self,
         project: ProjectId,
@@ -121,7 +121,8 @@ impl Executor {
         after: i64,
         limit: usize,
     ) -> Result<Vec<RunEvent>> {
-        // One moment for all tables: a later event of one must not hide an earlier one of another.
+        // All tables are read in one snapshot: otherwise a later event of one table could hide an earlier one
+        // of another.
         self.db()
             .snapshot(move |tx| {
                 let run = get_run(tx, project, id)?;
@@ -131,27 +132,27 @@ impl Executor {
     }
 }
 
-/// The events of a run after a `seq`. The caller reads a snapshot.
+/// Returns the events of a run after a `seq`. The caller reads from a snapshot.
 pub fn events(tx: &mut Tx<'_>, run: &Run, after: i64, limit: usize) -> emergent_store::Result<Vec<RunEvent>> {
-    let mut told: Vec<(i64, Timestamp, RunEventBody)> = Vec::new();
+    let mut events: Vec<(i64, Timestamp, RunEventBody)> = Vec::new();
     for message in rows::messages_with_calls(tx, run.id, after, limit)? {
-        told.push((message.seq, message.at, RunEventBody::Message(message)));
+        events.push((message.seq, message.at, RunEventBody::Message(message)));
     }
     for call in rows::calls_started_after(tx, run.id, after, limit)? {
-        told.push((call.seq, call.at, RunEventBody::ToolStarted(as_started(call))));
+        events.push((call.seq, call.at, RunEventBody::ToolStarted(as_started(call))));
     }
     for call in rows::calls_ended_after(tx, run.id, after, limit)? {
         let seq = call.result_seq.unwrap_or(call.seq);
-        told.push((seq, ended_at(&call), RunEventBody::ToolCompleted(call)));
+        events.push((seq, ended_at(&call), RunEventBody::ToolCompleted(call)));
     }
     for event in rows::list_events(tx, run.id, after, limit)? {
         let (seq, at) = (event.seq, event.at);
-        // None is unknown: a database of a newer program is not opened.
-        told.extend(event_body(run, event).map(|body| (seq, at, body)));
+        // Every kind of event is known here, because a database of a newer version is not opened.
+        events.extend(event_body(run, event).map(|body| (seq, at, body)));
     }
-    told.sort_by_key(|(seq, _, _)| *seq);
-    told.truncate(limit);
-    Ok(told.into_iter().map(|(seq, at, body)| RunEvent { run: run.id, seq: Some(seq), at, body }).collect())
+    events.sort_by_key(|(seq, _, _)| *seq);
+    events.truncate(limit);
+    Ok(events.into_iter().map(|(seq, at, body)| RunEvent { run: run.id, seq: Some(seq), at, body }).collect())
 }
 
 fn event_body(run: &Run, event: EventRow) -> Option<RunEventBody> {
@@ -180,7 +181,7 @@ fn event_body(run: &Run, event: EventRow) -> Option<RunEventBody> {
     })
 }
 
-/// A call as it was when it began.
+/// Returns a call as it was when it started.
 fn as_started(call: RecordedToolCall) -> RecordedToolCall {
     RecordedToolCall {
         status: ToolCallStatus::Running,
@@ -199,14 +200,14 @@ fn shown_status(status: ToolCallStatus) -> ToolCallStatus {
     if status == ToolCallStatus::Pending { ToolCallStatus::Running } else { status }
 }
 
-/// When a call was over, as nearly as its record tells.
+/// Computes when a call ended from its recorded start and duration.
 fn ended_at(call: &RecordedToolCall) -> Timestamp {
     let took = call.duration_ms.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0);
     call.at + Duration::from_millis(took)
 }
 
-fn to_message(run: RunId, line: TimelineItem) -> RunMessage {
-    match line {
+fn to_message(run: RunId, item: TimelineItem) -> RunMessage {
+    match item {
         TimelineItem::Message(message, calls) => RunMessage {
             id: message.id.0,
             run,

@@ -1,7 +1,7 @@
-//! Makes the calls of one answer: those that only read beside each other, those that change
-//! something one after the other, each result recorded as it comes.
+//! Executes the tool calls of one answer: read-only calls concurrently, all others one after the other.
+//! Each result is recorded as soon as it is there.
 
-use std::time::Instant as Began;
+use std::time::Instant as StdInstant;
 
 use emergent_domain::run::ToolCallStatus;
 use emergent_domain::run_event::RecordedToolCall;
@@ -23,76 +23,80 @@ const INTERRUPTED_MESSAGE: &str = "This call was interrupted: the time of the ru
 const UNKNOWN_OUTCOME_MESSAGE: &str = "This call was interrupted while it was being made. Whether it took effect is not known, and \
                         it was not made again. Find out before you repeat it.";
 
-/// How long an answer may wait to be written together with the results of its calls.
+/// How long an answer may stay unwritten, so that it can be committed together with the results of its
+/// calls.
 const BUFFER_TIME: Duration = Duration::from_millis(5);
 
 impl RunDriver {
     pub async fn run_tool_calls(&mut self) -> Result<NextAction> {
-        while let Some(at) = self.calls.iter().position(|call| !call.status.is_terminal()) {
+        while let Some(index) = self.calls.iter().position(|call| !call.status.is_terminal()) {
             if Instant::now() >= self.deadline {
                 self.interrupt_remaining_calls().await?;
                 continue;
             }
-            match self.call_effect(at) {
+            match self.call_effect(index) {
                 Some(Effect::Reads) => {
-                    let reads = self.calls[at..].iter().take_while(|call| !call.status.is_terminal());
+                    let reads = self.calls[index..].iter().take_while(|call| !call.status.is_terminal());
                     let count = reads
                         .enumerate()
-                        .take_while(|(i, _)| self.call_effect(at + i) == Some(Effect::Reads))
+                        .take_while(|(i, _)| self.call_effect(index + i) == Some(Effect::Reads))
                         .count();
-                    self.run_read_calls(at, at + count).await?;
+                    self.run_read_calls(index, index + count).await?;
                 }
                 Some(effect) => {
                     if effect == Effect::Coordinates {
                         self.recorder.flush(self.machine.steps()).await?;
                     }
-                    let span = self.tool_span(at);
-                    self.run_tool_call(at, effect).instrument(span.span()).await?;
-                    self.record_tool_span(&span, &self.calls[at]);
+                    let span = self.tool_span(index);
+                    self.run_tool_call(index, effect).instrument(span.span()).await?;
+                    self.record_tool_span(&span, &self.calls[index]);
                 }
-                // The definition lost the tool while nobody drove the run.
+                // The tool was removed from the definition while nobody drove the run.
                 None => {
-                    let why = format!("tool not found: there is no tool `{}` any more", self.calls[at].tool);
-                    self.record_result(at, ToolCallStatus::Error, error_output(why), Began::now()).await?;
+                    let reason =
+                        format!("tool not found: there is no tool `{}` any more", self.calls[index].tool);
+                    self.record_result(index, ToolCallStatus::Error, error_output(reason), StdInstant::now())
+                        .await?;
                 }
             }
         }
         Ok(self.push_tool_results())
     }
 
-    async fn run_tool_call(&mut self, at: usize, effect: Effect) -> Result<()> {
+    async fn run_tool_call(&mut self, index: usize, effect: Effect) -> Result<()> {
         match effect {
-            Effect::Reads => self.run_read_calls(at, at + 1).await,
-            Effect::Writes { .. } => self.run_write_call(at).await,
+            Effect::Reads => self.run_read_calls(index, index + 1).await,
+            Effect::Writes { .. } => self.run_write_call(index).await,
             Effect::External { read_only, idempotent } => {
-                self.run_external_call(at, read_only || idempotent).await
+                self.run_external_call(index, read_only || idempotent).await
             }
-            Effect::Coordinates => self.run_spawn_call(at).await,
+            Effect::Coordinates => self.run_spawn_call(index).await,
         }
     }
 
-    /// Whether the first call that is to be made stays in the house, so that its result may be there
-    /// before the answer has to be written.
+    /// Whether the first open call stays inside this process, so that its result may be there before the
+    /// answer has to be written.
     pub(crate) fn first_call_is_local(&self) -> bool {
         let first = self.calls.iter().position(|call| !call.status.is_terminal());
-        let effect = first.and_then(|at| self.call_effect(at));
+        let effect = first.and_then(|index| self.call_effect(index));
         matches!(effect, Some(Effect::Reads | Effect::Writes { .. }))
     }
 
-    /// Waits for a result; when that takes more than a moment, the answer is written meanwhile.
+    /// Waits for a result. If that takes longer than `BUFFER_TIME`, the buffered answer is written
+    /// meanwhile.
     async fn flush_if_slow<T>(&mut self, work: impl Future<Output = T>) -> Result<T> {
         let mut work = std::pin::pin!(work);
         if self.recorder.has_buffered() {
-            if let Ok(done) = tokio::time::timeout(BUFFER_TIME, work.as_mut()).await {
-                return Ok(done);
+            if let Ok(output) = tokio::time::timeout(BUFFER_TIME, work.as_mut()).await {
+                return Ok(output);
             }
             self.recorder.flush(self.machine.steps()).await?;
         }
         Ok(work.await)
     }
 
-    fn call_effect(&self, at: usize) -> Option<Effect> {
-        self.tools.get(&self.calls[at].tool).map(|tool| tool.info().effect)
+    fn call_effect(&self, index: usize) -> Option<Effect> {
+        self.tools.get(&self.calls[index].tool).map(|tool| tool.info().effect)
     }
 
     fn tool_context(&self) -> ToolContext {
@@ -103,22 +107,23 @@ impl RunDriver {
         }
     }
 
-    /// Calls that change nothing run beside each other; what is ready together is recorded together.
+    /// Read-only calls run concurrently; results that arrive together are recorded in one transaction.
     async fn run_read_calls(&mut self, from: usize, to: usize) -> Result<()> {
         let guard = self.executor.settings().guard.clone();
         let context = self.tool_context();
         let (deadline, capture) = (self.deadline, self.executor.settings().capture_content);
         let mut running: FuturesUnordered<_> = (from..to)
-            .filter_map(|at| self.tools.get(&self.calls[at].tool).cloned().map(|tool| (at, tool)))
-            .map(|(at, tool)| {
-                let (guard, context, input) = (guard.clone(), context.clone(), self.calls[at].input.clone());
-                let span = self.tool_span(at).span();
+            .filter_map(|index| self.tools.get(&self.calls[index].tool).cloned().map(|tool| (index, tool)))
+            .map(|(index, tool)| {
+                let (guard, context, input) =
+                    (guard.clone(), context.clone(), self.calls[index].input.clone());
+                let span = self.tool_span(index).span();
                 async move {
-                    let began = Began::now();
+                    let started_at = StdInstant::now();
                     let call = timeout_at(deadline, guard.call(tool.as_ref(), &context, input));
                     let (status, output) = recorded_outcome(call.instrument(span.clone()).await.ok());
                     tool_ended(&span, status, Some(&output), capture);
-                    (at, (status, output), began)
+                    (index, (status, output), started_at)
                 }
             })
             .collect();
@@ -128,79 +133,90 @@ impl RunDriver {
                 ready.push(more);
             }
             let mut batch = RecordBatch::default();
-            for (at, (status, output), began) in ready {
-                let call = self.finished_call(at, status, output, began);
-                self.calls[at] = self.recorder.add_result(&mut batch, call);
+            for (index, (status, output), started_at) in ready {
+                let call = self.finished_call(index, status, output, started_at);
+                self.calls[index] = self.recorder.add_result(&mut batch, call);
             }
             self.recorder.commit(batch, self.machine.steps()).await?;
         }
         Ok(())
     }
 
-    /// A change to the graph: prepared outside, done in the transaction that records it.
-    async fn run_write_call(&mut self, at: usize) -> Result<()> {
-        let Some(tool) = self.tools.get(&self.calls[at].tool).cloned() else { return Ok(()) };
+    /// Executes a change of the graph: it is prepared outside the transaction, and applied in the
+    /// transaction that records it.
+    async fn run_write_call(&mut self, index: usize) -> Result<()> {
+        let Some(tool) = self.tools.get(&self.calls[index].tool).cloned() else { return Ok(()) };
         let guard = self.executor.settings().guard.clone();
-        let (context, input, began) = (self.tool_context(), self.calls[at].input.clone(), Began::now());
+        let (context, input, started_at) =
+            (self.tool_context(), self.calls[index].input.clone(), StdInstant::now());
         let prepared = timeout_at(self.deadline, guard.call(tool.as_ref(), &context, input));
         let prepared = self.flush_if_slow(prepared).await?;
         let change = match prepared {
             Ok(GuardedOutput::Change(change)) => change,
             other => {
                 let (status, output) = recorded_outcome(other.ok());
-                return self.record_result(at, status, output, began).await;
+                return self.record_result(index, status, output, started_at).await;
             }
         };
         let steps = self.machine.steps();
-        match self.recorder.commit_change(change, self.calls[at].clone(), &tool, began, steps).await {
+        match self.recorder.commit_change(change, self.calls[index].clone(), &tool, started_at, steps).await {
             Ok(call) => {
-                self.executor.telemetry().record_tool_call(&call.tool, call.status, began.elapsed());
-                self.calls[at] = call;
+                self.executor.telemetry().record_tool_call(&call.tool, call.status, started_at.elapsed());
+                self.calls[index] = call;
                 Ok(())
             }
             Err(Error::Graph(error)) if !matches!(error, emergent_graph::Error::Store(_)) => {
-                self.record_result(at, ToolCallStatus::Error, error_output(error.to_string()), began).await
+                self.record_result(index, ToolCallStatus::Error, error_output(error.to_string()), started_at)
+                    .await
             }
             Err(other) => {
-                // What the model said is kept whatever became of its call: it is not asked again.
+                // The model's answer is written even if its call failed, so that the model is not asked
+                // again.
                 self.recorder.flush(self.machine.steps()).await?;
                 Err(other)
             }
         }
     }
 
-    /// A call that leaves the house: recorded before it is made. One that was being made when the
-    /// process died is made again only if that does no harm.
-    async fn run_external_call(&mut self, at: usize, repeatable: bool) -> Result<()> {
-        let Some(tool) = self.tools.get(&self.calls[at].tool).cloned() else { return Ok(()) };
-        if self.calls[at].status == ToolCallStatus::Running && !repeatable {
+    /// Executes a call to an external tool. The call is recorded before it is made; one that was in
+    /// progress when the process crashed is repeated only if that is harmless.
+    async fn run_external_call(&mut self, index: usize, repeatable: bool) -> Result<()> {
+        let Some(tool) = self.tools.get(&self.calls[index].tool).cloned() else { return Ok(()) };
+        if self.calls[index].status == ToolCallStatus::Running && !repeatable {
             return self
-                .record_result(at, ToolCallStatus::Error, error_output(UNKNOWN_OUTCOME_MESSAGE), Began::now())
+                .record_result(
+                    index,
+                    ToolCallStatus::Error,
+                    error_output(UNKNOWN_OUTCOME_MESSAGE),
+                    StdInstant::now(),
+                )
                 .await;
         }
-        if self.calls[at].status == ToolCallStatus::Pending {
-            self.recorder.mark_call_started(self.calls[at].seq, self.machine.steps()).await?;
-            self.calls[at].status = ToolCallStatus::Running;
+        if self.calls[index].status == ToolCallStatus::Pending {
+            self.recorder.mark_call_started(self.calls[index].seq, self.machine.steps()).await?;
+            self.calls[index].status = ToolCallStatus::Running;
         }
         let guard = self.executor.settings().guard.clone();
-        let (context, input, began) = (self.tool_context(), self.calls[at].input.clone(), Began::now());
-        let done = timeout_at(self.deadline, guard.call(tool.as_ref(), &context, input)).await;
-        let (status, output) = match done {
-            Ok(done) => recorded_outcome(Some(done)),
-            // It was under way: what it did elsewhere is not known.
+        let (context, input, started_at) =
+            (self.tool_context(), self.calls[index].input.clone(), StdInstant::now());
+        let output = timeout_at(self.deadline, guard.call(tool.as_ref(), &context, input)).await;
+        let (status, output) = match output {
+            Ok(output) => recorded_outcome(Some(output)),
+            // The call was in progress, so its effect outside is unknown.
             Err(_) => (ToolCallStatus::Error, error_output(UNKNOWN_OUTCOME_MESSAGE)),
         };
-        self.record_result(at, status, output, began).await
+        self.record_result(index, status, output, started_at).await
     }
 
     async fn interrupt_remaining_calls(&mut self) -> Result<()> {
         let mut batch = RecordBatch::default();
-        for at in 0..self.calls.len() {
-            if !self.calls[at].status.is_terminal() {
-                let doubt = self.calls[at].status == ToolCallStatus::Running;
-                let why = if doubt { UNKNOWN_OUTCOME_MESSAGE } else { INTERRUPTED_MESSAGE };
-                let call = self.finished_call(at, ToolCallStatus::Error, error_output(why), Began::now());
-                self.calls[at] = self.recorder.add_result(&mut batch, call);
+        for index in 0..self.calls.len() {
+            if !self.calls[index].status.is_terminal() {
+                let outcome_unknown = self.calls[index].status == ToolCallStatus::Running;
+                let reason = if outcome_unknown { UNKNOWN_OUTCOME_MESSAGE } else { INTERRUPTED_MESSAGE };
+                let call =
+                    self.finished_call(index, ToolCallStatus::Error, error_output(reason), StdInstant::now());
+                self.calls[index] = self.recorder.add_result(&mut batch, call);
             }
         }
         self.recorder.commit(batch, self.machine.steps()).await
@@ -208,46 +224,47 @@ impl RunDriver {
 
     pub(crate) async fn record_result(
         &mut self,
-        at: usize,
+        index: usize,
         status: ToolCallStatus,
         output: Value,
-        began: Began,
+        started_at: StdInstant,
     ) -> Result<()> {
-        let call = self.finished_call(at, status, output, began);
+        let call = self.finished_call(index, status, output, started_at);
         let mut batch = RecordBatch::default();
-        self.calls[at] = self.recorder.add_result(&mut batch, call);
+        self.calls[index] = self.recorder.add_result(&mut batch, call);
         self.recorder.commit(batch, self.machine.steps()).await
     }
 
     fn finished_call(
         &self,
-        at: usize,
+        index: usize,
         status: ToolCallStatus,
         mut output: Value,
-        began: Began,
+        started_at: StdInstant,
     ) -> RecordedToolCall {
         crate::scrub::scrub_value(&mut output);
-        // Secrets come back from where they were sent. What is in the graph is the user's own, and an
-        // agent that were shown a placeholder for it would write that back.
-        if matches!(self.call_effect(at), Some(Effect::External { .. })) {
+        // An external tool may return a secret that was sent to it. Values in the graph belong to the user
+        // and are not redacted: an agent that sees a placeholder would write the placeholder back.
+        if matches!(self.call_effect(index), Some(Effect::External { .. })) {
             self.executor.settings().redactor.for_project(self.run.project).redact_value(&mut output);
         }
-        self.executor.telemetry().record_tool_call(&self.calls[at].tool, status, began.elapsed());
+        self.executor.telemetry().record_tool_call(&self.calls[index].tool, status, started_at.elapsed());
         RecordedToolCall {
             status,
             output: Some(output),
-            duration_ms: Some(elapsed_ms(began)),
-            ..self.calls[at].clone()
+            duration_ms: Some(elapsed_ms(started_at)),
+            ..self.calls[index].clone()
         }
     }
 }
 
-/// A guarded call as it is recorded; `None` when the run's time was up first.
-fn recorded_outcome(done: Option<GuardedOutput>) -> (ToolCallStatus, Value) {
-    match done {
+/// Converts the result of a guarded call to its recorded form. `None` means that the run's deadline
+/// came first.
+fn recorded_outcome(output: Option<GuardedOutput>) -> (ToolCallStatus, Value) {
+    match output {
         Some(GuardedOutput::Answer(value)) => (ToolCallStatus::Completed, value),
-        Some(GuardedOutput::Error(why)) => (ToolCallStatus::Error, error_output(why)),
-        // A tool that says it only reads does not get to write.
+        Some(GuardedOutput::Error(reason)) => (ToolCallStatus::Error, error_output(reason)),
+        // A tool that declares itself read-only may not write.
         Some(GuardedOutput::Change(_)) => {
             (ToolCallStatus::Error, error_output("the tool tried to write, which it may not"))
         }

@@ -1,4 +1,4 @@
-//! Agents of a project: names, versions, the default one.
+//! Agents of a project: names, versions, and the default agent.
 
 use emergent_domain::{
     agent::{Agent, AgentDefinition, Visibility},
@@ -12,12 +12,12 @@ use emergent_llm::Models;
 use emergent_testkit::{TestDb, both_engines, fixed_clock};
 use emergent_tools::ToolPool;
 
-struct Office {
+struct Harness {
     executor: Executor,
     actor: Actor,
 }
 
-impl Office {
+impl Harness {
     async fn new(db: &TestDb) -> Self {
         let graph = Graph::new(db.db.clone(), fixed_clock(), None);
         let tools = ToolPool::new(emergent_tools::builtin::tools());
@@ -61,7 +61,7 @@ fn default_one(name: &str, visibility: Visibility) -> AgentDefinition {
     AgentDefinition { is_default: true, visibility, ..named(name) }
 }
 
-/// What a refusal says, if it is a conflict.
+/// Returns the message of a conflict, or an empty text for any other outcome.
 fn conflict<T: std::fmt::Debug>(outcome: Result<T, Error>) -> String {
     match outcome {
         Err(Error::Conflict(message)) => message,
@@ -78,13 +78,13 @@ fn fields<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Vec<String> {
 
 both_engines! {
     async fn every_version_is_kept_with_its_author(db: TestDb) {
-        let office = Office::new(&db).await;
+        let harness = Harness::new(&db).await;
         let first = AgentDefinition { tools: vec!["entities_*".into()], ..named("a") };
-        let agent = office.create(first.clone()).await;
-        assert_eq!(office.get(agent.id).await, agent);
-        let other = Actor { author: Author::System, ..office.actor };
+        let agent = harness.create(first.clone()).await;
+        assert_eq!(harness.get(agent.id).await, agent);
+        let other = Actor { author: Author::System, ..harness.actor };
         let described = |definition| AgentDefinition { description: "Second".into(), ..definition };
-        let changed = office.executor.update_agent(other, agent.id, Some(1), described).await.unwrap();
+        let changed = harness.executor.update_agent(other, agent.id, Some(1), described).await.unwrap();
         assert_eq!((changed.version, changed.definition.description.as_str()), (2, "Second"));
         assert!(changed.updated_at > agent.updated_at, "even when the clock stands still");
 
@@ -100,48 +100,48 @@ both_engines! {
             })
             .await
             .unwrap();
-        assert_eq!(versions[0], Some((first, office.actor.author)));
+        assert_eq!(versions[0], Some((first, harness.actor.author)));
         assert_eq!(versions[1], Some((changed.definition, Author::System)));
         assert_eq!(versions[2], None);
     }
 
     async fn a_change_that_changes_nothing_is_no_version(db: TestDb) {
-        let office = Office::new(&db).await;
+        let harness = Harness::new(&db).await;
         let mut definition = named("a");
         definition.config.insert("n".into(), 1.5.into());
         definition.model = Some("rehearsal/x".parse().unwrap());
-        let agent = office.create(definition).await;
-        assert_eq!(office.change(agent.id, |_| {}).await.unwrap(), agent);
-        assert_eq!(office.get(agent.id).await.version, 1);
+        let agent = harness.create(definition).await;
+        assert_eq!(harness.change(agent.id, |_| {}).await.unwrap(), agent);
+        assert_eq!(harness.get(agent.id).await.version, 1);
     }
 
     async fn a_change_of_an_older_version_is_refused(db: TestDb) {
-        let office = Office::new(&db).await;
-        let agent = office.create(named("a")).await;
-        office.change(agent.id, |definition| definition.max_steps = Some(3)).await.unwrap();
-        let stale = office.executor.update_agent(office.actor, agent.id, Some(1), |definition| definition).await;
+        let harness = Harness::new(&db).await;
+        let agent = harness.create(named("a")).await;
+        harness.change(agent.id, |definition| definition.max_steps = Some(3)).await.unwrap();
+        let stale = harness.executor.update_agent(harness.actor, agent.id, Some(1), |definition| definition).await;
         assert!(matches!(stale, Err(Error::VersionConflict { expected: 1, current: 2, .. })), "{stale:?}");
     }
 
     async fn names_are_unique_among_the_living_of_a_project(db: TestDb) {
-        let office = Office::new(&db).await;
-        let holder = office.create(named("a")).await;
-        let taken = conflict(office.executor.create_agent(office.actor, named("a")).await);
+        let harness = Harness::new(&db).await;
+        let holder = harness.create(named("a")).await;
+        let taken = conflict(harness.executor.create_agent(harness.actor, named("a")).await);
         assert!(taken.contains(&holder.id.to_string()), "{taken}");
-        let b = office.create(named("b")).await;
-        conflict(office.change(b.id, |definition| definition.name = "a".into()).await);
-        let elsewhere = project(&office.executor, "elsewhere").await;
-        office.executor.create_agent(elsewhere, named("a")).await.unwrap();
+        let b = harness.create(named("b")).await;
+        conflict(harness.change(b.id, |definition| definition.name = "a".into()).await);
+        let elsewhere = project(&harness.executor, "elsewhere").await;
+        harness.executor.create_agent(elsewhere, named("a")).await.unwrap();
 
-        office.executor.delete_agent(office.actor, holder.id).await.unwrap();
-        office.change(b.id, |definition| definition.name = "a".into()).await.unwrap();
-        assert_eq!(office.names(true).await, ["a"]);
+        harness.executor.delete_agent(harness.actor, holder.id).await.unwrap();
+        harness.change(b.id, |definition| definition.name = "a".into()).await.unwrap();
+        assert_eq!(harness.names(true).await, ["a"]);
     }
 
     async fn two_who_want_one_name_at_once_do_not_both_get_it(db: TestDb) {
-        let office = Office::new(&db).await;
+        let harness = Harness::new(&db).await;
         let create = || {
-            let (executor, actor) = (office.executor.clone(), office.actor);
+            let (executor, actor) = (harness.executor.clone(), harness.actor);
             tokio::spawn(async move { executor.create_agent(actor, default_one("a", Visibility::Project)).await })
         };
         let tries: Vec<_> = (0..8).map(|_| create()).collect();
@@ -156,7 +156,7 @@ both_engines! {
     }
 
     async fn a_definition_is_checked_against_the_project(db: TestDb) {
-        let office = Office::new(&db).await;
+        let harness = Harness::new(&db).await;
         let wrong = AgentDefinition {
             tools: vec!["search_hybrid".into(), "create_entity".into(), "no_such_tool".into()],
             flow_type: emergent_domain::agent::FlowType::Parallel,
@@ -166,99 +166,99 @@ both_engines! {
             }),
             ..named("lead")
         };
-        let outcome = office.executor.create_agent(office.actor, wrong.clone()).await;
+        let outcome = harness.executor.create_agent(harness.actor, wrong.clone()).await;
         assert_eq!(fields(outcome), ["tools[2]", "flowConfig.agents[0]"]);
-        office.create(named("helper")).await;
-        let outcome = office.executor.create_agent(office.actor, wrong.clone()).await;
+        harness.create(named("helper")).await;
+        let outcome = harness.executor.create_agent(harness.actor, wrong.clone()).await;
         assert_eq!(fields(outcome), ["tools[2]"]);
-        let agent = office.create(AgentDefinition { tools: vec!["search_hybrid".into()], ..wrong }).await;
-        assert_eq!(fields(office.change(agent.id, |definition| definition.max_steps = Some(0)).await), ["maxSteps"]);
-        assert_eq!(office.get(agent.id).await, agent);
+        let agent = harness.create(AgentDefinition { tools: vec!["search_hybrid".into()], ..wrong }).await;
+        assert_eq!(fields(harness.change(agent.id, |definition| definition.max_steps = Some(0)).await), ["maxSteps"]);
+        assert_eq!(harness.get(agent.id).await, agent);
     }
 
     async fn the_default_is_taken_over(db: TestDb) {
-        let office = Office::new(&db).await;
-        let project = office.actor.project;
-        assert_eq!(office.executor.default_agent(project).await.unwrap(), None);
-        let first = office.create(default_one("first", Visibility::Project)).await;
-        let second = office.create(named("second")).await;
-        office.change(second.id, |definition| definition.is_default = true).await.unwrap();
-        let default = office.executor.default_agent(project).await.unwrap().unwrap();
+        let harness = Harness::new(&db).await;
+        let project = harness.actor.project;
+        assert_eq!(harness.executor.default_agent(project).await.unwrap(), None);
+        let first = harness.create(default_one("first", Visibility::Project)).await;
+        let second = harness.create(named("second")).await;
+        harness.change(second.id, |definition| definition.is_default = true).await.unwrap();
+        let default = harness.executor.default_agent(project).await.unwrap().unwrap();
         assert_eq!(default.id, second.id);
-        let robbed = office.get(first.id).await;
+        let robbed = harness.get(first.id).await;
         assert_eq!((robbed.version, robbed.definition.is_default), (2, false), "a version of its own");
 
-        let external = office.create(default_one("external", Visibility::External)).await;
-        assert_eq!(office.executor.default_agent(project).await.unwrap().unwrap().id, external.id);
-        office.executor.delete_agent(office.actor, external.id).await.unwrap();
-        assert_eq!(office.executor.default_agent(project).await.unwrap(), None);
+        let external = harness.create(default_one("external", Visibility::External)).await;
+        assert_eq!(harness.executor.default_agent(project).await.unwrap().unwrap().id, external.id);
+        harness.executor.delete_agent(harness.actor, external.id).await.unwrap();
+        assert_eq!(harness.executor.default_agent(project).await.unwrap(), None);
     }
 
     async fn an_external_default_gives_way_to_external_ones_only(db: TestDb) {
-        let office = Office::new(&db).await;
-        let face = office.create(default_one("face", Visibility::External)).await;
+        let harness = Harness::new(&db).await;
+        let face = harness.create(default_one("face", Visibility::External)).await;
         let wanted = default_one("inner", Visibility::Project);
-        let refused = conflict(office.executor.create_agent(office.actor, wanted).await);
+        let refused = conflict(harness.executor.create_agent(harness.actor, wanted).await);
         assert!(refused.contains("`face`"), "{refused}");
-        let inner = office.create(named("inner")).await;
-        conflict(office.change(inner.id, |definition| definition.is_default = true).await);
-        assert_eq!(office.get(face.id).await, face, "nothing was taken from it");
+        let inner = harness.create(named("inner")).await;
+        conflict(harness.change(inner.id, |definition| definition.is_default = true).await);
+        assert_eq!(harness.get(face.id).await, face, "nothing was taken from it");
         let open = |definition: &mut AgentDefinition| {
             definition.is_default = true;
             definition.visibility = Visibility::External;
         };
-        office.change(inner.id, open).await.unwrap();
-        assert!(!office.get(face.id).await.definition.is_default);
+        harness.change(inner.id, open).await.unwrap();
+        assert!(!harness.get(face.id).await.definition.is_default);
     }
 
     async fn a_deleted_agent_is_a_tombstone(db: TestDb) {
-        let office = Office::new(&db).await;
-        let agent = office.create(named("a")).await;
-        let project = office.actor.project;
-        let gone = office.executor.delete_agent(office.actor, agent.id).await.unwrap();
+        let harness = Harness::new(&db).await;
+        let agent = harness.create(named("a")).await;
+        let project = harness.actor.project;
+        let gone = harness.executor.delete_agent(harness.actor, agent.id).await.unwrap();
         assert_eq!((gone.version, gone.deleted_at), (2, Some(gone.updated_at)));
         for missing in [
-            office.executor.get_agent(project, agent.id).await,
-            office.executor.find_agent(project, "a").await,
-            office.executor.delete_agent(office.actor, agent.id).await,
-            office.change(agent.id, |_| {}).await,
+            harness.executor.get_agent(project, agent.id).await,
+            harness.executor.find_agent(project, "a").await,
+            harness.executor.delete_agent(harness.actor, agent.id).await,
+            harness.change(agent.id, |_| {}).await,
         ] {
             assert!(matches!(missing, Err(Error::NotFound { .. })), "{missing:?}");
         }
-        assert_eq!(office.executor.get_agent_including_deleted(project, agent.id).await.unwrap(), gone);
+        assert_eq!(harness.executor.get_agent_including_deleted(project, agent.id).await.unwrap(), gone);
         let version = db.read(move |tx| emergent_executor::agents::get_version(tx, agent.id, 1)).await.unwrap();
         assert_eq!(version, Some(agent.definition), "what waits goes on with it");
     }
 
     async fn an_agent_is_found_by_id_or_name_in_its_project_only(db: TestDb) {
-        let office = Office::new(&db).await;
-        let agent = office.create(named("a")).await;
-        let elsewhere = project(&office.executor, "elsewhere").await;
-        // A name that looks like an id of another project finds its own agent.
-        let twin = office.executor.create_agent(elsewhere, named(&agent.id.to_string())).await.unwrap();
-        let find = async |project, text: &str| office.executor.find_agent(project, text).await.ok().map(|a| a.id);
-        let here = office.actor.project;
+        let harness = Harness::new(&db).await;
+        let agent = harness.create(named("a")).await;
+        let elsewhere = project(&harness.executor, "elsewhere").await;
+        // An agent whose name looks like the id of an agent in another project is found by that name.
+        let twin = harness.executor.create_agent(elsewhere, named(&agent.id.to_string())).await.unwrap();
+        let find = async |project, text: &str| harness.executor.find_agent(project, text).await.ok().map(|a| a.id);
+        let here = harness.actor.project;
         assert_eq!(find(here, "a").await, Some(agent.id));
         assert_eq!(find(here, &agent.id.to_string()).await, Some(agent.id));
         assert_eq!(find(elsewhere.project, &agent.id.to_string()).await, Some(twin.id));
         assert_eq!(find(elsewhere.project, "a").await, None);
         assert_eq!(find(here, "a\0").await, None);
-        let change = office.executor.update_agent(elsewhere, agent.id, None, |definition| definition).await;
+        let change = harness.executor.update_agent(elsewhere, agent.id, None, |definition| definition).await;
         assert!(matches!(change, Err(Error::NotFound { .. })));
     }
 
     async fn internal_agents_are_listed_on_request_in_pages(db: TestDb) {
-        let office = Office::new(&db).await;
+        let harness = Harness::new(&db).await;
         for at in 0..5 {
             let visibility = if at == 2 { Visibility::Internal } else { Visibility::Project };
-            office.create(AgentDefinition { visibility, ..named(&format!("a{at}")) }).await;
+            harness.create(AgentDefinition { visibility, ..named(&format!("a{at}")) }).await;
         }
-        assert_eq!(office.names(false).await, ["a4", "a3", "a1", "a0"], "newest first");
-        assert_eq!(office.names(true).await.len(), 5);
+        assert_eq!(harness.names(false).await, ["a4", "a3", "a1", "a0"], "newest first");
+        assert_eq!(harness.names(true).await.len(), 5);
         let mut page = Page::first(2);
         let mut seen = Vec::new();
         loop {
-            let found = office.executor.list_agents(office.actor.project, true, page).await.unwrap();
+            let found = harness.executor.list_agents(harness.actor.project, true, page).await.unwrap();
             seen.extend(found.items.into_iter().map(|agent| agent.definition.name));
             match found.next {
                 Some(next) => page.after = Some(next),

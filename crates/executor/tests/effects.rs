@@ -1,4 +1,4 @@
-//! What a tool writes and the record of its call are one: both are there, or neither.
+//! A tool's writes and the record of its call are committed together, or not at all.
 
 mod support;
 
@@ -20,13 +20,13 @@ use emergent_testkit::{
 use emergent_tools::GraphChange;
 use serde_json::{Value, json};
 use support::{
-    House, Plan, assert_ended,
+    Harness, HarnessOptions, assert_ended,
     server::content,
     tools::{Probe, WRITES},
     with_tools,
 };
 
-/// Makes one object, then does what the test says.
+/// Creates one object, then does what the test asks for.
 fn writes_then(
     after: impl Fn(&mut Tx<'_>) -> emergent_graph::Result<Value> + Clone + Send + Sync + 'static,
 ) -> Probe {
@@ -48,35 +48,35 @@ async fn notes(db: &TestDb) -> usize {
 both_engines! {
     async fn a_write_and_the_record_of_its_call_commit_together(db: TestDb) {
         let tool = writes_then(|_| Ok(json!({ "noted": true }))).build();
-        let house = House::with(&db, Plan::new(ScriptedModel::new([calls("note", json!({})), says("Noted.")])).tool(tool)).await;
-        let agent = house.agent(with_tools("noter", &["note"])).await;
-        let run = house.run(&agent, "Go.").await;
+        let harness = Harness::with(&db, HarnessOptions::new(ScriptedModel::new([calls("note", json!({})), says("Noted.")])).tool(tool)).await;
+        let agent = harness.agent(with_tools("noter", &["note"])).await;
+        let run = harness.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        assert_eq!((notes(&db).await, house.answers(run.id).await), (1, vec![json!({ "noted": true })]));
-        house.close().await;
+        assert_eq!((notes(&db).await, harness.answers(run.id).await), (1, vec![json!({ "noted": true })]));
+        harness.close().await;
     }
 
     async fn a_change_that_fails_leaves_nothing_but_the_record_of_its_failure(db: TestDb) {
         let refusal = |_: &mut Tx<'_>| Err(emergent_graph::Error::Conflict { message: "not like this".into() });
         let tool = writes_then(refusal).build();
-        let house = House::with(&db, Plan::new(ScriptedModel::new([calls("note", json!({})), says("Refused.")])).tool(tool)).await;
-        let agent = house.agent(with_tools("noter", &["note"])).await;
-        let run = house.run(&agent, "Go.").await;
+        let harness = Harness::with(&db, HarnessOptions::new(ScriptedModel::new([calls("note", json!({})), says("Refused.")])).tool(tool)).await;
+        let agent = harness.agent(with_tools("noter", &["note"])).await;
+        let run = harness.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        let call = house.calls(run.id).await.remove(0);
+        let call = harness.calls(run.id).await.remove(0);
         assert_eq!((call.status, call.output), (ToolCallStatus::Error, Some(json!({ "error": "not like this" }))));
         assert_eq!(notes(&db).await, 0);
-        house.close().await;
+        harness.close().await;
     }
 
     async fn a_change_that_panics_halfway_leaves_nothing(db: TestDb) {
         let tool = writes_then(|_| panic!("a defect")).build();
-        let house = House::with(&db, Plan::new(ScriptedModel::new([calls("note", json!({})), says("Crashed.")])).tool(tool)).await;
-        let agent = house.agent(with_tools("noter", &["note"])).await;
-        let run = house.run(&agent, "Go.").await;
+        let harness = Harness::with(&db, HarnessOptions::new(ScriptedModel::new([calls("note", json!({})), says("Crashed.")])).tool(tool)).await;
+        let agent = harness.agent(with_tools("noter", &["note"])).await;
+        let run = harness.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!(notes(&db).await, 0);
-        house.close().await;
+        harness.close().await;
     }
 
     async fn a_database_that_fails_once_costs_nothing_and_repeats_nothing(db: TestDb) {
@@ -89,14 +89,14 @@ both_engines! {
             }
         };
         let tool = writes_then(failing).build();
-        let house = House::with(&db, Plan::new(ScriptedModel::new([calls("note", json!({})), says("Noted.")])).tool(tool)).await;
-        let agent = house.agent(with_tools("noter", &["note"])).await;
-        let run = house.run(&agent, "Go.").await;
+        let harness = Harness::with(&db, HarnessOptions::new(ScriptedModel::new([calls("note", json!({})), says("Noted.")])).tool(tool)).await;
+        let agent = harness.agent(with_tools("noter", &["note"])).await;
+        let run = harness.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!((notes(&db).await, tries.load(Ordering::SeqCst)), (1, 2));
-        assert_eq!(house.model.requests().len(), 2, "the model is not asked again for what it said");
-        assert!(house.timeline(run.id).await.contains("started again"), "the run went on from its record");
-        house.close().await;
+        assert_eq!(harness.model.requests().len(), 2, "the model is not asked again for what it said");
+        assert!(harness.timeline(run.id).await.contains("started again"), "the run went on from its record");
+        harness.close().await;
     }
 
     async fn a_record_that_cannot_be_written_takes_the_write_back_with_it(db: TestDb) {
@@ -111,11 +111,11 @@ both_engines! {
             }
         };
         let tool = writes_then(hiding_the_record_once).build();
-        let house = House::with(&db, Plan::new(ScriptedModel::new([calls("note", json!({})), says("Noted.")])).tool(tool)).await;
-        let agent = house.agent(with_tools("noter", &["note"])).await;
-        let run = house.run(&agent, "Go.").await;
+        let harness = Harness::with(&db, HarnessOptions::new(ScriptedModel::new([calls("note", json!({})), says("Noted.")])).tool(tool)).await;
+        let agent = harness.agent(with_tools("noter", &["note"])).await;
+        let run = harness.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!((notes(&db).await, tries.load(Ordering::SeqCst)), (1, 2));
-        house.close().await;
+        harness.close().await;
     }
 }

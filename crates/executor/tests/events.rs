@@ -1,4 +1,4 @@
-//! Following a run while it goes on, and afterwards.
+//! Following a run while it is active, and after its end.
 
 mod support;
 
@@ -13,35 +13,35 @@ use emergent_testkit::{
 };
 use futures_util::{Stream, StreamExt};
 use serde_json::json;
-use support::{House, Plan, agent, server::Server, until, with_tools};
+use support::{Harness, HarnessOptions, agent, server::Server, until, with_tools};
 
-/// A conversation with some of everything.
-fn lines() -> Vec<ScriptedReply> {
+/// A conversation with every kind of event.
+fn script() -> Vec<ScriptedReply> {
     let pause = Duration::from_millis(20);
     let look = |n: usize| calls("entities_query", json!({ "type": format!("T{n}") })).with_delay(pause);
-    let mut lines: Vec<ScriptedReply> =
+    let mut script: Vec<ScriptedReply> =
         (0..5).map(|n| look(n).and(calls("project_info", json!({ "n": n })))).collect();
-    lines.push(says("All of it is done.").with_delay(pause));
-    lines
+    script.push(says("All of it is done.").with_delay(pause));
+    script
 }
 
-async fn house(db: &TestDb) -> (House, emergent_domain::agent::Agent) {
-    let house = House::open(db, ScriptedModel::new(lines())).await;
-    let looker = house.agent(with_tools("looker", &["entities_query", "project_info"])).await;
-    (house, looker)
+async fn harness(db: &TestDb) -> (Harness, emergent_domain::agent::Agent) {
+    let harness = Harness::open(db, ScriptedModel::new(script())).await;
+    let looker = harness.agent(with_tools("looker", &["entities_query", "project_info"])).await;
+    (harness, looker)
 }
 
-/// Everything that is told until the stream ends.
+/// Collects all events until the stream closes.
 async fn all(stream: impl Stream<Item = Result<RunEvent, Error>>) -> Vec<RunEvent> {
-    let told = tokio::time::timeout(Duration::from_secs(20), stream.collect::<Vec<_>>()).await;
-    told.expect("the stream ends").into_iter().map(Result::unwrap).collect()
+    let collected = tokio::time::timeout(Duration::from_secs(20), stream.collect::<Vec<_>>()).await;
+    collected.expect("the stream ends").into_iter().map(Result::unwrap).collect()
 }
 
 fn lasting(events: &[RunEvent]) -> Vec<i64> {
     events.iter().filter_map(|event| event.seq).collect()
 }
 
-/// Each place once, in order, none left out, the end last.
+/// Checks that each `seq` occurs once, in order and without gaps, and that the end comes last.
 #[track_caller]
 fn assert_whole(events: &[RunEvent], after: i64) {
     let seqs = lasting(events);
@@ -52,46 +52,46 @@ fn assert_whole(events: &[RunEvent], after: i64) {
 
 both_engines! {
     async fn a_follower_hears_everything_in_order_and_once_and_the_stream_ends_with_the_run(db: TestDb) {
-        let (house, looker) = house(&db).await;
-        let run = house.start(&looker, "Go.").await;
-        let heard = all(house.executor.follow(house.project, run.id, 0)).await;
-        assert_whole(&heard, 0);
-        let recorded = house.events(run.id).await;
+        let (harness, looker) = harness(&db).await;
+        let run = harness.start(&looker, "Go.").await;
+        let events = all(harness.executor.follow(harness.project, run.id, 0)).await;
+        assert_whole(&events, 0);
+        let recorded = harness.events(run.id).await;
         let bodies = |events: &[RunEvent]| events.iter().filter(|event| event.seq.is_some())
             .map(|event| (event.seq, event.body.kind())).collect::<Vec<_>>();
-        assert_eq!(bodies(&heard), bodies(&recorded), "live and recorded are the same");
-        house.close().await;
+        assert_eq!(bodies(&events), bodies(&recorded), "live and recorded are the same");
+        harness.close().await;
     }
 
     async fn what_the_model_says_is_heard_while_it_speaks(db: TestDb) {
-        let (house, looker) = house(&db).await;
-        let run = house.start(&looker, "Go.").await;
-        let heard = all(house.executor.follow(house.project, run.id, 0)).await;
-        let spoken: String = heard.iter().filter_map(|event| match &event.body {
+        let (harness, looker) = harness(&db).await;
+        let run = harness.start(&looker, "Go.").await;
+        let events = all(harness.executor.follow(harness.project, run.id, 0)).await;
+        let spoken: String = events.iter().filter_map(|event| match &event.body {
             RunEventBody::TextDelta { text, step: 6 } => Some(text.as_str()),
             _ => None,
         }).collect();
         assert_eq!(spoken, "All of it is done.");
-        let first_delta = heard.iter().position(|event| matches!(event.body, RunEventBody::TextDelta { .. })).unwrap();
-        assert!(heard[first_delta + 1..].iter().any(|event| matches!(event.body, RunEventBody::Message(_))), "before the message");
-        assert!(heard[first_delta].seq.is_none(), "what is only live has no place");
-        house.close().await;
+        let first_delta = events.iter().position(|event| matches!(event.body, RunEventBody::TextDelta { .. })).unwrap();
+        assert!(events[first_delta + 1..].iter().any(|event| matches!(event.body, RunEventBody::Message(_))), "before the message");
+        assert!(events[first_delta].seq.is_none(), "what is only live has no place");
+        harness.close().await;
     }
 
     async fn a_follower_that_comes_back_after_any_event_misses_nothing_and_sees_nothing_twice(db: TestDb) {
-        let (house, looker) = house(&db).await;
-        let run = house.start(&looker, "Go.").await;
+        let (harness, looker) = harness(&db).await;
+        let run = harness.start(&looker, "Go.").await;
         let mut last = 0;
-        let mut heard = Vec::new();
-        // It reads two events, loses its connection, and comes back with the last id it saw.
+        let mut events = Vec::new();
+        // The client reads two events, loses its connection, and reconnects with the last id it received.
         loop {
-            let mut stream = pin!(house.executor.follow(house.project, run.id, last));
+            let mut stream = pin!(harness.executor.follow(harness.project, run.id, last));
             let mut read = 0;
             while let Some(event) = stream.next().await {
                 let event = event.unwrap();
                 if let Some(seq) = event.seq {
                     (last, read) = (seq, read + 1);
-                    heard.push(event);
+                    events.push(event);
                 }
                 if read == 2 {
                     break;
@@ -101,93 +101,93 @@ both_engines! {
                 break;
             }
         }
-        assert_whole(&heard, 0);
-        assert_eq!(heard.len(), house.events(run.id).await.len());
-        house.close().await;
+        assert_whole(&events, 0);
+        assert_eq!(events.len(), harness.events(run.id).await.len());
+        harness.close().await;
     }
 
     async fn of_a_run_that_has_ended_everything_is_told_and_then_the_stream_ends(db: TestDb) {
-        let (house, looker) = house(&db).await;
-        let run = house.run(&looker, "Go.").await;
-        let heard = all(house.executor.follow(house.project, run.id, 0)).await;
-        assert_whole(&heard, 0);
-        let later = all(house.executor.follow(house.project, run.id, 5)).await;
+        let (harness, looker) = harness(&db).await;
+        let run = harness.run(&looker, "Go.").await;
+        let events = all(harness.executor.follow(harness.project, run.id, 0)).await;
+        assert_whole(&events, 0);
+        let later = all(harness.executor.follow(harness.project, run.id, 5)).await;
         assert_whole(&later, 5);
-        assert!(all(house.executor.follow(house.project, run.id, run.seq)).await.is_empty(), "nothing is left");
-        house.close().await;
+        assert!(all(harness.executor.follow(harness.project, run.id, run.seq)).await.is_empty(), "nothing is left");
+        harness.close().await;
     }
 
     async fn a_cancel_is_heard_at_once(db: TestDb) {
-        let house = House::open(&db, ScriptedModel::new([hangs()])).await;
-        let worker = house.agent(agent("worker")).await;
-        let run = house.start(&worker, "Go.").await;
-        until("it is asked", async || house.model.open() == 1).await;
-        let following = tokio::spawn(all(house.executor.follow(house.project, run.id, 0)));
-        let began = std::time::Instant::now();
-        house.executor.cancel(house.actor(), run.id).await.unwrap();
-        let heard = following.await.unwrap();
-        assert_whole(&heard, 0);
-        assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
-        house.close().await;
+        let harness = Harness::open(&db, ScriptedModel::new([hangs()])).await;
+        let worker = harness.agent(agent("worker")).await;
+        let run = harness.start(&worker, "Go.").await;
+        until("it is asked", async || harness.model.open() == 1).await;
+        let following = tokio::spawn(all(harness.executor.follow(harness.project, run.id, 0)));
+        let started_at = std::time::Instant::now();
+        harness.executor.cancel(harness.actor(), run.id).await.unwrap();
+        let events = following.await.unwrap();
+        assert_whole(&events, 0);
+        assert!(started_at.elapsed() < Duration::from_millis(900), "{:?}", started_at.elapsed());
+        harness.close().await;
     }
 
     async fn a_run_that_waits_is_followed_from_before_its_start(db: TestDb) {
-        let house = House::build(&db, Plan::new(ScriptedModel::new([says("Done.")]))).await;
-        let worker = house.agent(agent("worker")).await;
-        let run = house.start(&worker, "Go.").await;
-        let following = tokio::spawn(all(house.executor.follow(house.project, run.id, 0)));
-        let house = house.staffed();
+        let harness = Harness::build(&db, HarnessOptions::new(ScriptedModel::new([says("Done.")]))).await;
+        let worker = harness.agent(agent("worker")).await;
+        let run = harness.start(&worker, "Go.").await;
+        let following = tokio::spawn(all(harness.executor.follow(harness.project, run.id, 0)));
+        let harness = harness.staffed();
         assert_whole(&following.await.unwrap(), 0);
-        house.close().await;
+        harness.close().await;
     }
 
     async fn many_followers_hear_the_same(db: TestDb) {
-        let (house, looker) = house(&db).await;
-        let run = house.start(&looker, "Go.").await;
-        let follow = |executor: Executor| tokio::spawn(all(executor.follow(house.project, run.id, 0)));
-        let following: Vec<_> = (0..20).map(|_| follow(house.executor.clone())).collect();
-        for heard in following {
-            assert_whole(&heard.await.unwrap(), 0);
+        let (harness, looker) = harness(&db).await;
+        let run = harness.start(&looker, "Go.").await;
+        let follow = |executor: Executor| tokio::spawn(all(executor.follow(harness.project, run.id, 0)));
+        let following: Vec<_> = (0..20).map(|_| follow(harness.executor.clone())).collect();
+        for events in following {
+            assert_whole(&events.await.unwrap(), 0);
         }
-        house.close().await;
+        harness.close().await;
     }
 
     async fn a_follower_that_is_slow_catches_up_from_the_record(db: TestDb) {
-        // More words than are kept for whoever lags behind.
+        // There are more deltas than the channel buffers for a slow subscriber.
         let words = says("word ".repeat(2_000)).and(calls("project_info", json!({})));
-        let house = House::open(&db, ScriptedModel::new([words, says("Done.")])).await;
-        let talker = house.agent(with_tools("talker", &["project_info"])).await;
-        let run = house.start(&talker, "Go.").await;
-        let mut stream = pin!(house.executor.follow(house.project, run.id, 0));
-        let mut heard = vec![stream.next().await.unwrap().unwrap()];
-        house.ended(run.id).await;
-        heard.extend(all(stream).await);
-        assert_whole(&heard, 0);
-        house.close().await;
+        let harness = Harness::open(&db, ScriptedModel::new([words, says("Done.")])).await;
+        let talker = harness.agent(with_tools("talker", &["project_info"])).await;
+        let run = harness.start(&talker, "Go.").await;
+        let mut stream = pin!(harness.executor.follow(harness.project, run.id, 0));
+        let mut events = vec![stream.next().await.unwrap().unwrap()];
+        harness.ended(run.id).await;
+        events.extend(all(stream).await);
+        assert_whole(&events, 0);
+        harness.close().await;
     }
 
     async fn a_run_of_another_project_is_not_told_of(db: TestDb) {
-        let (house, looker) = house(&db).await;
-        let run = house.run(&looker, "Go.").await;
-        let other = house.executor.graph().create_project("other", false).await.unwrap().id;
-        let mut stream = pin!(house.executor.follow(other, run.id, 0));
+        let (harness, looker) = harness(&db).await;
+        let run = harness.run(&looker, "Go.").await;
+        let other = harness.executor.graph().create_project("other", false).await.unwrap().id;
+        let mut stream = pin!(harness.executor.follow(other, run.id, 0));
         assert!(matches!(stream.next().await, Some(Err(Error::NotFound { .. }))));
         assert!(stream.next().await.is_none(), "an error is the end");
-        house.close().await;
+        harness.close().await;
     }
 
     async fn another_servers_run_is_followed_as_well(db: TestDb) {
         if db.engine() == Engine::Sqlite {
-            // An embedded database has one server.
+            // SQLite supports only one server.
             return;
         }
-        let there = Server::open(&db, Plan::new(ScriptedModel::new(lines()))).await;
-        let here = House::build(&db, Plan::new(ScriptedModel::new([]))).await;
+        let there = Server::open(&db, HarnessOptions::new(ScriptedModel::new(script()))).await;
+        let here = Harness::build(&db, HarnessOptions::new(ScriptedModel::new([]))).await;
         let looker = here.agent(with_tools("looker", &["entities_query", "project_info"])).await;
         let run = here.start(&looker, "Go.").await;
-        let heard = all(here.executor.follow(here.project, run.id, 0)).await;
-        assert_whole(&heard, 0);
-        assert_eq!(heard.len(), here.events(run.id).await.len());
+        let events = all(here.executor.follow(here.project, run.id, 0)).await;
+        assert_whole(&events, 0);
+        assert_eq!(events.len(), here.events(run.id).await.len());
         drop(there);
     }
 }

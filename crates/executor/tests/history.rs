@@ -1,4 +1,4 @@
-//! Looking back at runs, written here the way a runner records them.
+//! Reading past runs. The tests write the records as a runner would.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -24,7 +24,7 @@ use emergent_testkit::{TestDb, both_engines, fixed_clock};
 use emergent_tools::ToolPool;
 use serde_json::{Value, json};
 
-struct Archive {
+struct Harness {
     executor: Executor,
     actor: Actor,
     agent: AgentId,
@@ -36,7 +36,7 @@ fn at(seconds: u64) -> Timestamp {
     Timestamp::from_micros(START) + Duration::from_secs(seconds)
 }
 
-impl Archive {
+impl Harness {
     async fn new(db: &TestDb) -> Self {
         let graph = Graph::new(db.db.clone(), fixed_clock(), None);
         let executor = Executor::new(graph, Models::default(), ToolPool::default(), Settings::default());
@@ -101,14 +101,15 @@ impl Archive {
         self.executor.graph().db().write(work).await.unwrap();
     }
 
-    /// Two steps: two calls in the first, of which one fails and one answers last; an answer.
+    /// Records two steps: the first has two calls, of which one fails and the other finishes last; the
+    /// second is an answer.
     async fn conversation(&self, run: RunId) -> [ToolCallId; 2] {
         let (good, bad) = (ToolCallId::new(), ToolCallId::new());
         let answer = MessageId::new();
         let usage =
             |input, output| Some(Usage { input, output, reasoning: 1, cache_read: 2, cache_write: 3 });
         let message = |id, seq, role, step, content, usage, cost| {
-            // All of it at one moment, as a fast model would have it.
+            // All entries have the same timestamp, as they would with a fast model.
             RecordedMessage { id, seq, role, step, content, usage, cost, at: at(1) }
         };
         let text = |text: &str| MessageContent::Text { text: text.into(), injected: None };
@@ -203,7 +204,7 @@ async fn walk<T>(limit: usize, mut get: impl AsyncFnMut(Page) -> Result<ResultPa
         let found = get(page).await.unwrap();
         assert!(found.items.len() <= limit);
         items.extend(found.items);
-        // As a client would send it back.
+        // The cursor takes the same form as in a client's next request.
         let Some(next) = found.next else { return items };
         page.after = Some(next.encode().parse().unwrap());
     }
@@ -215,14 +216,14 @@ fn is_missing<T: std::fmt::Debug>(outcome: Result<T, Error>) {
 
 both_engines! {
     async fn runs_are_listed_newest_first_with_their_sums(db: TestDb) {
-        let archive = Archive::new(&db).await;
+        let harness = Harness::new(&db).await;
         let mut kept = Vec::new();
         for second in 0..5 {
-            kept.push(archive.keep(|run| run.created_at = at(second / 2)).await);
+            kept.push(harness.keep(|run| run.created_at = at(second / 2)).await);
         }
-        archive.conversation(kept[0].id).await;
-        archive.keep(|run| { run.parent = Some(kept[0].id); run.created_at = at(9) }).await;
-        let list = async |filter, page| archive.executor.list_runs(archive.project(), filter, page).await;
+        harness.conversation(kept[0].id).await;
+        harness.keep(|run| { run.parent = Some(kept[0].id); run.created_at = at(9) }).await;
+        let list = async |filter, page| harness.executor.list_runs(harness.project(), filter, page).await;
         let listed = walk(2, async |page| list(RunFilter::default(), page).await).await;
         assert_eq!(listed.len(), 6);
         assert!(listed.windows(2).all(|pair| pair[0].run.created_at >= pair[1].run.created_at));
@@ -233,7 +234,7 @@ both_engines! {
         assert_eq!((none.tokens, none.child_count), (Default::default(), 0));
 
         let count = async |filter| list(filter, Page::first(100)).await.unwrap().items.len();
-        assert_eq!(count(RunFilter { agent: Some(archive.agent), ..Default::default() }).await, 6);
+        assert_eq!(count(RunFilter { agent: Some(harness.agent), ..Default::default() }).await, 6);
         assert_eq!(count(RunFilter { status: Some(RunStatus::Paused), ..Default::default() }).await, 1);
         assert_eq!(count(RunFilter { parent: Some(kept[0].id), ..Default::default() }).await, 1);
         let both = RunFilter { parent: Some(kept[0].id), status: Some(RunStatus::Failed), ..Default::default() };
@@ -241,33 +242,33 @@ both_engines! {
     }
 
     async fn a_deleted_agent_still_has_its_runs(db: TestDb) {
-        let archive = Archive::new(&db).await;
-        let run = archive.keep(|_| {}).await;
-        archive.executor.delete_agent(archive.actor, archive.agent).await.unwrap();
-        let filter = RunFilter { agent: Some(archive.agent), ..Default::default() };
-        let listed = archive.executor.list_runs(archive.project(), filter, Page::first(10)).await.unwrap();
+        let harness = Harness::new(&db).await;
+        let run = harness.keep(|_| {}).await;
+        harness.executor.delete_agent(harness.actor, harness.agent).await.unwrap();
+        let filter = RunFilter { agent: Some(harness.agent), ..Default::default() };
+        let listed = harness.executor.list_runs(harness.project(), filter, Page::first(10)).await.unwrap();
         assert_eq!(listed.items[0].run.id, run.id);
         let filter = RunFilter { agent: Some(AgentId::new()), ..Default::default() };
-        is_missing(archive.executor.list_runs(archive.project(), filter, Page::first(10)).await);
+        is_missing(harness.executor.list_runs(harness.project(), filter, Page::first(10)).await);
     }
 
     async fn a_run_at_a_glance(db: TestDb) {
-        let archive = Archive::new(&db).await;
+        let harness = Harness::new(&db).await;
         let ends = |run: &mut Run| { run.status = RunStatus::Paused; run.completed_at = Some(at(1)) };
-        let oldest = archive.keep(ends).await;
-        let older = archive.keep(|run| { ends(run); run.resumed_from = Some(oldest.id) }).await;
-        let run = archive.keep(|run| run.resumed_from = Some(older.id)).await;
-        let next = archive.keep(|next| next.resumed_from = Some(run.id)).await;
-        archive.conversation(run.id).await;
+        let oldest = harness.keep(ends).await;
+        let older = harness.keep(|run| { ends(run); run.resumed_from = Some(oldest.id) }).await;
+        let run = harness.keep(|run| run.resumed_from = Some(older.id)).await;
+        let next = harness.keep(|next| next.resumed_from = Some(run.id)).await;
+        harness.conversation(run.id).await;
         for part in 0..3 {
-            archive.keep(|child| {
+            harness.keep(|child| {
                 child.parent = Some(run.id);
                 child.child_index = part;
                 child.agent_name = format!("child{part}");
                 child.completed_at = (part == 0).then(|| at(2));
             }).await;
         }
-        let detail = archive.executor.run_detail(archive.project(), run.id).await.unwrap();
+        let detail = harness.executor.run_detail(harness.project(), run.id).await.unwrap();
         assert_eq!(detail.resume_chain, [older.id, oldest.id]);
         assert_eq!((detail.resumed_as, detail.loops), (Some(next.id), 1));
         let tokens = detail.tokens;
@@ -284,10 +285,10 @@ both_engines! {
     }
 
     async fn a_conversation_reads_forward_and_every_page_size_sees_each_line_once(db: TestDb) {
-        let archive = Archive::new(&db).await;
-        let run = archive.keep(|_| {}).await.id;
-        let [good, bad] = archive.conversation(run).await;
-        let read = async |filter, page| archive.executor.run_messages(archive.project(), run, filter, page).await;
+        let harness = Harness::new(&db).await;
+        let run = harness.keep(|_| {}).await.id;
+        let [good, bad] = harness.conversation(run).await;
+        let read = async |filter, page| harness.executor.run_messages(harness.project(), run, filter, page).await;
         let whole = read(MessageFilter::default(), Page::first(100)).await.unwrap();
         assert_eq!(whole.next, None);
         let roles: Vec<&str> = whole.items.iter().map(|line| line.role.as_str()).collect();
@@ -302,7 +303,7 @@ both_engines! {
         let expected = [(good, "search_hybrid", ToolCallStatus::Completed), (bad, "entities_get", ToolCallStatus::Error)];
         assert_eq!(calls, expected);
         assert_eq!(whole.items[2].usage.unwrap().input, 100);
-        // The failed call answered first.
+        // The failed call has its result first.
         assert_eq!(whole.items[3].id, bad.0);
         let RunMessageContent::Result { output, is_error, .. } = &whole.items[3].content else { panic!() };
         assert_eq!((output, *is_error), (&json!("no such object"), true));
@@ -318,19 +319,19 @@ both_engines! {
     }
 
     async fn a_cursor_of_another_list_is_refused(db: TestDb) {
-        let archive = Archive::new(&db).await;
-        let run = archive.keep(|_| {}).await;
-        archive.keep(|_| {}).await;
-        let runs = archive.executor.list_runs(archive.project(), RunFilter::default(), Page::first(1)).await;
+        let harness = Harness::new(&db).await;
+        let run = harness.keep(|_| {}).await;
+        harness.keep(|_| {}).await;
+        let runs = harness.executor.list_runs(harness.project(), RunFilter::default(), Page::first(1)).await;
         let page = Page { limit: 1, after: runs.unwrap().next };
-        let read = archive.executor.run_messages(archive.project(), run.id, MessageFilter::default(), page).await;
+        let read = harness.executor.run_messages(harness.project(), run.id, MessageFilter::default(), page).await;
         assert!(matches!(read, Err(Error::Invalid(_))), "{read:?}");
     }
 
     async fn calls_are_listed_and_read(db: TestDb) {
-        let archive = Archive::new(&db).await;
-        let run = archive.keep(|_| {}).await.id;
-        let [good, bad] = archive.conversation(run).await;
+        let harness = Harness::new(&db).await;
+        let run = harness.keep(|_| {}).await.id;
+        let [good, bad] = harness.conversation(run).await;
         let waiting = RecordedToolCall {
             id: ToolCallId::new(),
             seq: 12,
@@ -345,10 +346,10 @@ both_engines! {
             at: at(1),
         };
         let kept = waiting.clone();
-        archive.write(move |tx| record::insert_calls(tx, run, std::slice::from_ref(&kept))).await;
+        harness.write(move |tx| record::insert_calls(tx, run, std::slice::from_ref(&kept))).await;
         let list = async |filter: ToolCallFilter| {
             let get = async |page| {
-                archive.executor.run_tool_calls(archive.project(), run, filter.clone(), page).await
+                harness.executor.run_tool_calls(harness.project(), run, filter.clone(), page).await
             };
             walk(1, get).await.into_iter().map(|call| (call.id, call.status)).collect::<Vec<_>>()
         };
@@ -359,26 +360,26 @@ both_engines! {
         for (status, id) in [(done, good), (failed, bad), (runs, waiting.id)] {
             assert_eq!(list(ToolCallFilter { tool_name: None, status: Some(status) }).await, [(id, status)]);
         }
-        let call = archive.executor.run_tool_call(archive.project(), run, good).await.unwrap();
+        let call = harness.executor.run_tool_call(harness.project(), run, good).await.unwrap();
         assert_eq!((call.input, call.output), (json!({ "query": "x" }), Some(json!({ "hits": [] }))));
-        is_missing(archive.executor.run_tool_call(archive.project(), run, ToolCallId::new()).await);
+        is_missing(harness.executor.run_tool_call(harness.project(), run, ToolCallId::new()).await);
     }
 
     async fn a_tree_shows_what_was_spawned(db: TestDb) {
-        let archive = Archive::new(&db).await;
-        let root = archive.keep(|run| run.agent_name = "root".into()).await;
+        let harness = Harness::new(&db).await;
+        let root = harness.keep(|run| run.agent_name = "root".into()).await;
         let mut level = root.id;
         for depth in 1..=7 {
-            let child = archive.keep(|run| {
+            let child = harness.keep(|run| {
                 run.parent = Some(level);
                 run.depth = depth;
                 run.agent_name = format!("depth{depth}");
             }).await;
             level = child.id;
         }
-        let paused = archive.keep(|run| { run.parent = Some(root.id); run.child_index = 1 }).await;
-        let resumed = archive.keep(|run| run.resumed_from = Some(paused.id)).await;
-        let tree = archive.executor.run_tree(archive.project(), root.id).await.unwrap();
+        let paused = harness.keep(|run| { run.parent = Some(root.id); run.child_index = 1 }).await;
+        let resumed = harness.keep(|run| run.resumed_from = Some(paused.id)).await;
+        let tree = harness.executor.run_tree(harness.project(), root.id).await.unwrap();
         let names: Vec<&str> = tree.children.iter().map(|child| child.agent_name.as_str()).collect();
         assert_eq!(names, ["depth1", "a"]);
         assert_eq!(tree.children[1].resumed_as, Some(resumed.id));
@@ -389,32 +390,32 @@ both_engines! {
             (node, depth) = (child, depth + 1);
         }
         assert_eq!((depth, node.truncated), (5, true));
-        // Of a run in the middle, the tree begins there.
-        let middle = archive.executor.run_tree(archive.project(), tree.children[0].id).await.unwrap();
+        // The tree of a run in the middle starts at that run.
+        let middle = harness.executor.run_tree(harness.project(), tree.children[0].id).await.unwrap();
         assert_eq!(middle.agent_name, "depth1");
     }
 
     async fn a_tree_ends_at_a_thousand_runs(db: TestDb) {
-        let archive = Archive::new(&db).await;
-        let root = archive.keep(|_| {}).await;
-        let blank = archive.blank();
+        let harness = Harness::new(&db).await;
+        let root = harness.keep(|_| {}).await;
+        let blank = harness.blank();
         let id = root.id;
-        archive.write(move |tx| {
+        harness.write(move |tx| {
             for child_index in 0..1_005 {
                 runs::insert(tx, &Run { id: RunId::new(), parent: Some(id), child_index, ..blank.clone() })?;
             }
             Ok(())
         }).await;
-        let tree = archive.executor.run_tree(archive.project(), root.id).await.unwrap();
+        let tree = harness.executor.run_tree(harness.project(), root.id).await.unwrap();
         assert_eq!((tree.children.len(), tree.truncated), (999, true));
     }
 
     async fn events_come_in_order_whole_and_once(db: TestDb) {
-        let archive = Archive::new(&db).await;
-        let run = archive.keep(|_| {}).await.id;
-        let [good, bad] = archive.conversation(run).await;
+        let harness = Harness::new(&db).await;
+        let run = harness.keep(|_| {}).await.id;
+        let [good, bad] = harness.conversation(run).await;
         let events = async |after, limit| {
-            archive.executor.run_events(archive.project(), run, after, limit).await.unwrap()
+            harness.executor.run_events(harness.project(), run, after, limit).await.unwrap()
         };
         let all = events(0, 100).await;
         let kinds: Vec<&str> = all.iter().map(|event| event.body.kind()).collect();
@@ -448,10 +449,10 @@ both_engines! {
     }
 
     async fn a_run_of_another_project_is_not_found(db: TestDb) {
-        let archive = Archive::new(&db).await;
-        let run = archive.keep(|_| {}).await.id;
-        let [call, _] = archive.conversation(run).await;
-        let executor = &archive.executor;
+        let harness = Harness::new(&db).await;
+        let run = harness.keep(|_| {}).await.id;
+        let [call, _] = harness.conversation(run).await;
+        let executor = &harness.executor;
         let elsewhere = executor.graph().create_project("elsewhere", false).await.unwrap().id;
         is_missing(executor.get_run(elsewhere, run).await);
         is_missing(executor.run_detail(elsewhere, run).await);
@@ -460,23 +461,23 @@ both_engines! {
         is_missing(executor.run_tool_calls(elsewhere, run, ToolCallFilter::default(), Page::first(1)).await);
         is_missing(executor.run_tool_call(elsewhere, run, call).await);
         is_missing(executor.run_events(elsewhere, run, 0, 10).await);
-        is_missing(executor.revert_run(Actor { project: elsewhere, ..archive.actor }, run).await);
+        is_missing(executor.revert_run(Actor { project: elsewhere, ..harness.actor }, run).await);
         assert_eq!(executor.list_runs(elsewhere, RunFilter::default(), Page::first(9)).await.unwrap().items, []);
     }
 
     async fn a_run_is_undone_once_it_has_ended(db: TestDb) {
-        let archive = Archive::new(&db).await;
-        let run = archive.keep(|_| {}).await.id;
+        let harness = Harness::new(&db).await;
+        let run = harness.keep(|_| {}).await.id;
         let author = Author::Run { run_id: run, tool_call_id: Some(ToolCallId::new()) };
-        let agent = Actor { author, ..archive.actor };
+        let agent = Actor { author, ..harness.actor };
         let note = NewObject { type_: "note".into(), ..NewObject::default() };
-        let note = archive.executor.graph().create_object(agent, note).await.unwrap().id;
-        let early = archive.executor.revert_run(archive.actor, run).await;
+        let note = harness.executor.graph().create_object(agent, note).await.unwrap().id;
+        let early = harness.executor.revert_run(harness.actor, run).await;
         assert!(matches!(&early, Err(Error::Conflict(why)) if why.contains("running")), "{early:?}");
-        archive.conversation(run).await;
-        let report = archive.executor.revert_run(archive.actor, run).await.unwrap();
+        harness.conversation(run).await;
+        let report = harness.executor.revert_run(harness.actor, run).await.unwrap();
         let undone: HashSet<_> = report.undone.iter().map(|one| one.id).collect();
         assert_eq!(undone, HashSet::from([note.0]));
-        assert!(archive.executor.graph().get_object(archive.project(), note).await.is_err());
+        assert!(harness.executor.graph().get_object(harness.project(), note).await.is_err());
     }
 }

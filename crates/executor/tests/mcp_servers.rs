@@ -1,5 +1,5 @@
-//! Agents that use the tools of external MCP servers: the reference servers, as they come from npm,
-//! over every transport they have.
+//! Agents that use the tools of external MCP servers: the reference servers from npm, over all their
+//! transports.
 
 mod support;
 
@@ -15,7 +15,7 @@ use emergent_testkit::{
 };
 use emergent_tools::remote::{McpServers, NewServer, RemoteSettings};
 use serde_json::{Value, json};
-use support::{House, Plan, assert_ended, with_tools};
+use support::{Harness, HarnessOptions, assert_ended, with_tools};
 use tokio::process::{Child, Command};
 
 fn program(name: &str) -> String {
@@ -39,7 +39,7 @@ async fn add(servers: &McpServers, project: ProjectId, spec: Value) {
     servers.create(project, NewServer::new(spec)).await.unwrap();
 }
 
-/// The reference server on a port of its own.
+/// Starts the reference server on a free port.
 async fn listening(transport: &str) -> (Child, u16) {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut command = Command::new(program("mcp-server-everything"));
@@ -70,8 +70,8 @@ both_engines! {
             says("Done."),
         ]);
         let servers = servers(&db, &folder).await;
-        let house = House::with(&db, Plan { remote: Some(servers.clone()), ..Plan::new(model) }).await;
-        let project = house.project;
+        let harness = Harness::with(&db, HarnessOptions { remote: Some(servers.clone()), ..HarnessOptions::new(model) }).await;
+        let project = harness.project;
         let (_http, http) = listening("streamableHttp").await;
         let (_sse, sse) = listening("sse").await;
         add(&servers, project, json!({ "name": "one", "transport": "stdio",
@@ -86,11 +86,11 @@ both_engines! {
         add(&servers, project, json!({ "name": "files", "transport": "stdio",
             "command": program("mcp-server-filesystem"), "args": [files] })).await;
 
-        // Saved before anybody knows what the servers have.
-        let worker = house.agent(with_tools("worker", &["*.echo", "two.get-sum", "files.*", "read_graph"])).await;
-        let run = house.run(&worker, "Go.").await;
+        // The agent is saved before the tools of the servers are known.
+        let worker = harness.agent(with_tools("worker", &["*.echo", "two.get-sum", "files.*", "read_graph"])).await;
+        let run = harness.run(&worker, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        let answers = house.answers(run.id).await;
+        let answers = harness.answers(run.id).await;
         assert_eq!(answers[0], "Echo: over stdio");
         assert_eq!(answers[1], "Echo: over http");
         assert_eq!(answers[2], "Echo: over sse");
@@ -98,10 +98,10 @@ both_engines! {
         let said = answers[5]["error"].as_str().unwrap_or_default();
         assert!(said.contains("two.get-sum") || said.contains("get-sum"), "{said}");
         assert_eq!(servers.open_connections(), 5, "one connection each");
-        // From now on its tools are known, and a misspelt one is refused.
+        // From now on the tools are known, and a misspelt one is refused.
         let misspelt = with_tools("other", &["two.ecko"]);
-        assert!(house.executor.create_agent(house.actor(), misspelt).await.is_err());
-        house.close().await;
+        assert!(harness.executor.create_agent(harness.actor(), misspelt).await.is_err());
+        harness.close().await;
         servers.shutdown().await;
         assert_eq!(servers.open_connections(), 0);
     }

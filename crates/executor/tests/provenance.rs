@@ -1,4 +1,4 @@
-//! Whatever a run wrote says so, and can be undone.
+//! Everything a run writes carries its provenance and can be reverted.
 
 mod support;
 
@@ -18,12 +18,12 @@ use emergent_testkit::{
     scripted::{ScriptedModel, calls, hangs, says},
 };
 use serde_json::{Map, json};
-use support::{House, assert_ended, until, with_tools};
+use support::{Harness, assert_ended, until, with_tools};
 
-/// The objects of a type that live.
-async fn objects(house: &House, type_: &str) -> Vec<Object> {
+/// Returns the live objects of a type.
+async fn objects(harness: &Harness, type_: &str) -> Vec<Object> {
     let query = ObjectFilter { types: vec![type_.to_owned()], ..ObjectFilter::default() };
-    house.executor.graph().list_objects(house.project, query, Page::first(100)).await.unwrap().items
+    harness.executor.graph().list_objects(harness.project, query, Page::first(100)).await.unwrap().items
 }
 
 both_engines! {
@@ -36,35 +36,35 @@ both_engines! {
             calls("entities_update", json!({ "id": "Note/a", "properties": { "text": "changed" } })),
             says("Done."),
         ]);
-        let house = House::open(&db, model).await;
-        let writer = house.agent(with_tools("writer", &["entities_*"])).await;
-        let run = house.run(&writer, "Go.").await;
+        let harness = Harness::open(&db, model).await;
+        let writer = harness.agent(with_tools("writer", &["entities_*"])).await;
+        let run = harness.run(&writer, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        let made = house.calls(run.id).await;
-        let by = |call: usize| Author::Run { run_id: run.id, tool_call_id: Some(made[call].id) };
-        let notes = objects(&house, "Note").await;
+        let recorded_calls = harness.calls(run.id).await;
+        let by = |call: usize| Author::Run { run_id: run.id, tool_call_id: Some(recorded_calls[call].id) };
+        let notes = objects(&harness, "Note").await;
         let find = |key: &str| notes.iter().find(|note| note.key.as_deref() == Some(key)).unwrap();
         assert_eq!((find("a").author, find("b").author), (by(1), by(0)));
-        let history = house.executor.graph().object_history(house.project, find("a").id, Page::first(10)).await.unwrap();
+        let history = harness.executor.graph().object_history(harness.project, find("a").id, Page::first(10)).await.unwrap();
         let authors: Vec<Author> = history.items.iter().map(|version| version.author).collect();
         assert_eq!(authors, [by(1), by(0)]);
-        let edges = house.executor.graph().list_relationships(house.project, Default::default(), Page::first(10)).await.unwrap();
+        let edges = harness.executor.graph().list_relationships(harness.project, Default::default(), Page::first(10)).await.unwrap();
         assert_eq!(edges.items[0].author, by(0));
-        house.close().await;
+        harness.close().await;
     }
 
     async fn a_child_writes_in_its_own_name(db: TestDb) {
         let model = ScriptedModel::default()
             .agent("parent", [calls("spawn_agents", json!({ "tasks": [{ "agent_name": "writer", "task": "Write." }] })), says("Done.")])
             .agent("writer", [calls("entities_create", json!({ "objects": [{ "type": "Note" }] })), says("Written.")]);
-        let house = House::open(&db, model).await;
-        house.agent(with_tools("writer", &["entities_create"])).await;
-        let parent = house.agent(with_tools("parent", &["spawn_agents"])).await;
-        let run = house.run(&parent, "Go.").await;
-        let child = house.children(run.id).await.remove(0);
-        let Author::Run { run_id, .. } = objects(&house, "Note").await[0].author else { panic!("a run wrote it") };
+        let harness = Harness::open(&db, model).await;
+        harness.agent(with_tools("writer", &["entities_create"])).await;
+        let parent = harness.agent(with_tools("parent", &["spawn_agents"])).await;
+        let run = harness.run(&parent, "Go.").await;
+        let child = harness.children(run.id).await.remove(0);
+        let Author::Run { run_id, .. } = objects(&harness, "Note").await[0].author else { panic!("a run wrote it") };
         assert_eq!(run_id, child.id);
-        house.close().await;
+        harness.close().await;
     }
 
     async fn what_a_run_wrote_can_be_undone_and_what_changed_since_stays(db: TestDb) {
@@ -72,32 +72,32 @@ both_engines! {
             calls("entities_create", json!({ "objects": [{ "type": "Note", "key": "a" }, { "type": "Note", "key": "b" }] })),
             says("Done."),
         ]);
-        let house = House::open(&db, model).await;
-        let writer = house.agent(with_tools("writer", &["entities_create"])).await;
-        let run = house.run(&writer, "Go.").await;
-        let notes = objects(&house, "Note").await;
+        let harness = Harness::open(&db, model).await;
+        let writer = harness.agent(with_tools("writer", &["entities_create"])).await;
+        let run = harness.run(&writer, "Go.").await;
+        let notes = objects(&harness, "Note").await;
         let changed = notes.iter().find(|note| note.key.as_deref() == Some("b")).unwrap();
         let properties = Map::from_iter([("by".to_owned(), json!("a person"))]);
         let patch = ObjectPatch { properties: Some(properties), ..ObjectPatch::default() };
-        house.executor.graph().update_object(house.actor(), changed.id, patch).await.unwrap();
-        let reverted = house.executor.revert_run(house.actor(), run.id).await.unwrap();
+        harness.executor.graph().update_object(harness.actor(), changed.id, patch).await.unwrap();
+        let reverted = harness.executor.revert_run(harness.actor(), run.id).await.unwrap();
         assert_eq!(reverted.undone.iter().map(|one| (one.kind, one.how)).collect::<Vec<_>>(), [(EntityKind::Object, UndoAction::Deleted)]);
         assert_eq!(reverted.conflicts.iter().map(|one| one.id).collect::<Vec<_>>(), [changed.id.0]);
-        let left = objects(&house, "Note").await;
+        let left = objects(&harness, "Note").await;
         assert_eq!(left.iter().map(|note| note.id).collect::<Vec<_>>(), [changed.id]);
-        let again = house.executor.revert_run(house.actor(), run.id).await.unwrap();
+        let again = harness.executor.revert_run(harness.actor(), run.id).await.unwrap();
         assert!(again.undone.is_empty(), "a second time finds everything undone");
-        house.close().await;
+        harness.close().await;
     }
 
     async fn a_run_under_way_cannot_be_undone(db: TestDb) {
-        let house = House::open(&db, ScriptedModel::new([hangs()])).await;
-        let writer = house.agent(with_tools("writer", &["entities_create"])).await;
-        let run = house.start(&writer, "Go.").await;
-        until("it is asked", async || house.model.open() == 1).await;
-        let refused = house.executor.revert_run(house.actor(), run.id).await.unwrap_err();
+        let harness = Harness::open(&db, ScriptedModel::new([hangs()])).await;
+        let writer = harness.agent(with_tools("writer", &["entities_create"])).await;
+        let run = harness.start(&writer, "Go.").await;
+        until("it is asked", async || harness.model.open() == 1).await;
+        let refused = harness.executor.revert_run(harness.actor(), run.id).await.unwrap_err();
         assert!(matches!(refused, Error::Conflict(_)), "{refused}");
-        house.executor.cancel(house.actor(), run.id).await.unwrap();
-        house.close().await;
+        harness.executor.cancel(harness.actor(), run.id).await.unwrap();
+        harness.close().await;
     }
 }

@@ -1,6 +1,6 @@
-//! The research scenario: a parent finds out which agents there are, gives each part of a question
-//! to the kind that fits, goes on although one of them fails, and keeps what it made of their
-//! answers together with where it comes from.
+//! The research scenario: a parent lists the available agents, delegates each part of a question to a
+//! suitable one, continues although one of them fails, and stores its conclusions together with their
+//! sources.
 
 mod support;
 
@@ -11,7 +11,7 @@ use emergent_testkit::{
     scripted::{ScriptedModel, calls, fails, replies, says},
 };
 use serde_json::{Value, json};
-use support::{House, with_tools};
+use support::{Harness, with_tools};
 
 const QUESTION: &str = "How do others tag documents?";
 
@@ -41,46 +41,46 @@ both_engines! {
             .agent("research-assistant", [
                 calls("list_available_agents", json!({})),
                 calls("spawn_agents", tasks),
-                // Only what came back goes into the report.
-                replies(move |asked| report(asked.last_text())),
+                // The report contains only what the children returned.
+                replies(move |request| report(request.last_text())),
                 says("Kept as `tagging`, with two sources; one of four could not be asked."),
             ])
             .agent("web-browser", [says("Wikis use flat tags."), says("Shops use facets.")])
             .agent("paper-reader", [says("Folksonomies grow by use."), fails(refused)]);
-        let house = House::open(&db, model).await;
+        let harness = Harness::open(&db, model).await;
         let tools = ["list_available_agents", "spawn_agents", "entities_create"];
-        let parent = house.agent(with_tools("research-assistant", &tools)).await;
+        let parent = harness.agent(with_tools("research-assistant", &tools)).await;
         for name in ["web-browser", "paper-reader"] {
-            house.agent(with_tools(name, &[])).await;
+            harness.agent(with_tools(name, &[])).await;
         }
-        let run = house.run(&parent, QUESTION).await;
+        let run = harness.run(&parent, QUESTION).await;
         assert_eq!(run.status, RunStatus::Completed, "{:?}", run.error);
 
-        let listed = house.model.requests_of("research-assistant")[1].last_text();
+        let listed = harness.model.requests_of("research-assistant")[1].last_text();
         assert!(listed.contains("web-browser") && listed.contains("paper-reader"), "{listed}");
         let id = run.id;
-        let children = house.executor.graph().db().read(move |tx: &mut Tx<'_>| runs::list_children(tx, id, None)).await;
+        let children = harness.executor.graph().db().read(move |tx: &mut Tx<'_>| runs::list_children(tx, id, None)).await;
         let children: Result<_, emergent_store::Error> = children;
         let children = children.unwrap();
         assert_eq!(children.len(), 4);
         let failed = children.iter().filter(|child| child.status == RunStatus::Failed).count();
         assert_eq!(failed, 1, "one failed, the others went on");
 
-        let graph = house.executor.graph();
+        let graph = harness.executor.graph();
         let filter = emergent_domain::query::ObjectFilter { types: vec!["ResearchReport".into()], ..Default::default() };
-        let found = graph.list_objects(house.project, filter, Page::first(10)).await.unwrap().items;
-        assert_eq!(found.len(), 1);
-        let findings = found[0].properties.to_map()["findings"].to_string();
+        let reports = graph.list_objects(harness.project, filter, Page::first(10)).await.unwrap().items;
+        assert_eq!(reports.len(), 1);
+        let findings = reports[0].properties.to_map()["findings"].to_string();
         for said in ["Wikis use flat tags.", "Shops use facets.", "Folksonomies grow by use."] {
             assert!(findings.contains(said), "{findings}");
         }
         let cites = graph
-            .object_edges(house.project, found[0].id, Direction::Out, vec!["cites".into()], Page::first(10))
+            .object_edges(harness.project, reports[0].id, Direction::Out, vec!["cites".into()], Page::first(10))
             .await
             .unwrap();
         assert_eq!(cites.items.len(), 2);
-        let author = serde_json::to_value(found[0].author).unwrap();
+        let author = serde_json::to_value(reports[0].author).unwrap();
         assert_eq!(author["runId"], Value::from(run.id.to_string()), "the report knows who wrote it");
-        house.close().await;
+        harness.close().await;
     }
 }

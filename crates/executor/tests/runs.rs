@@ -11,19 +11,19 @@ use emergent_testkit::{
     scripted::{ScriptedModel, calls, says},
 };
 use serde_json::json;
-use support::{House, Plan, agent, until, with_tools};
+use support::{Harness, HarnessOptions, agent, until, with_tools};
 
 both_engines! {
     async fn a_run_answers_and_is_recorded_whole(db: TestDb) {
-        let house = House::open(&db, ScriptedModel::new([says("Four.")])).await;
-        let agent = house.agent(agent("adder")).await;
-        let run = house.run(&agent, "What is two and two?").await;
+        let harness = Harness::open(&db, ScriptedModel::new([says("Four.")])).await;
+        let agent = harness.agent(agent("adder")).await;
+        let run = harness.run(&agent, "What is two and two?").await;
         assert_eq!(run.status, RunStatus::Completed, "{run:?}");
         assert_eq!(run.summary.as_deref(), Some("Four."));
         assert_eq!(run.step_count, 1);
-        let timeline = house.timeline(run.id).await;
+        let timeline = harness.timeline(run.id).await;
         assert_eq!(timeline, "0 system: You are adder.\n1 user: What is two and two?\nstarted\n1 assistant: Four.\nended completed: Four.");
-        house.close().await;
+        harness.close().await;
     }
 
     async fn a_tools_writes_are_in_the_graph_with_the_run_that_made_them(db: TestDb) {
@@ -32,49 +32,49 @@ both_engines! {
             calls("entities_query", json!({ "type": "Person" })),
             says("Ada is in."),
         ]);
-        let house = House::open(&db, model).await;
-        let agent = house.agent(with_tools("writer", &["entities_*"])).await;
-        let run = house.run(&agent, "Note Ada.").await;
-        let timeline = house.timeline(run.id).await;
+        let harness = Harness::open(&db, model).await;
+        let agent = harness.agent(with_tools("writer", &["entities_*"])).await;
+        let run = harness.run(&agent, "Note Ada.").await;
+        let timeline = harness.timeline(run.id).await;
         assert_eq!(run.status, RunStatus::Completed, "{timeline}");
         assert_eq!(run.step_count, 3);
-        house.close().await;
+        harness.close().await;
     }
 
     async fn an_input_is_required_and_bounded(db: TestDb) {
-        let house = House::build(&db, Plan::new(ScriptedModel::new([]))).await;
-        let adder = house.agent(agent("adder")).await;
+        let harness = Harness::build(&db, HarnessOptions::new(ScriptedModel::new([]))).await;
+        let adder = harness.agent(agent("adder")).await;
         for input in [" ".to_owned(), "x".repeat((1 << 20) + 1), "a\0b".to_owned()] {
             let start = StartOptions { input, ..StartOptions::default() };
-            let refused = house.executor.trigger(house.actor(), adder.id, start).await.unwrap_err();
+            let refused = harness.executor.trigger(harness.actor(), adder.id, start).await.unwrap_err();
             assert!(matches!(refused, Error::Invalid(_)), "{refused}");
         }
     }
 
     async fn more_runs_than_may_wait_are_refused_by_the_name_of_the_limit(db: TestDb) {
-        let mut plan = Plan::new(ScriptedModel::new([]));
+        let mut plan = HarnessOptions::new(ScriptedModel::new([]));
         plan.settings.max_queued = 2;
-        let house = House::build(&db, plan).await;
-        let adder = house.agent(agent("adder")).await;
-        house.start(&adder, "One.").await;
-        house.start(&adder, "Two.").await;
+        let harness = Harness::build(&db, plan).await;
+        let adder = harness.agent(agent("adder")).await;
+        harness.start(&adder, "One.").await;
+        harness.start(&adder, "Two.").await;
         let start = StartOptions { input: "Three.".into(), ..StartOptions::default() };
-        let refused = house.executor.trigger(house.actor(), adder.id, start).await.unwrap_err();
+        let refused = harness.executor.trigger(harness.actor(), adder.id, start).await.unwrap_err();
         assert!(matches!(refused, Error::Overloaded { limit: "max_queued", .. }), "{refused}");
     }
 
     async fn a_run_keeps_the_definition_it_started_with(db: TestDb) {
         let model = ScriptedModel::new([calls("project_info", json!({})).with_delay(Duration::from_millis(200)), says("Done.")]);
-        let house = House::open(&db, model).await;
-        let worker = house.agent(with_tools("worker", &["project_info"])).await;
-        let run = house.start(&worker, "Go.").await;
-        until("it is asked", async || house.model.open() == 1).await;
+        let harness = Harness::open(&db, model).await;
+        let worker = harness.agent(with_tools("worker", &["project_info"])).await;
+        let run = harness.start(&worker, "Go.").await;
+        until("it is asked", async || harness.model.open() == 1).await;
         let change = |definition: AgentDefinition| AgentDefinition { system_prompt: "Another.".into(), tools: vec![], ..definition };
-        house.executor.update_agent(house.actor(), worker.id, None, change).await.unwrap();
-        let run = house.ended(run.id).await;
+        harness.executor.update_agent(harness.actor(), worker.id, None, change).await.unwrap();
+        let run = harness.ended(run.id).await;
         assert_eq!((run.agent_version, run.status), (1, RunStatus::Completed));
-        let asked = house.model.requests();
-        assert!(asked.iter().all(|asked| asked.system == "You are worker." && asked.tools == ["project_info"]));
-        house.close().await;
+        let request = harness.model.requests();
+        assert!(request.iter().all(|request| request.system == "You are worker." && request.tools == ["project_info"]));
+        harness.close().await;
     }
 }

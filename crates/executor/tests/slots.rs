@@ -1,5 +1,5 @@
-//! Places on a server: a run that finds one is driven by it from the transaction that admits it on,
-//! and one that does not waits in the queue.
+//! Run slots: a run that gets a slot is owned by this server from the transaction that admits it;
+//! without one, it waits in the queue.
 
 mod support;
 
@@ -17,114 +17,114 @@ use emergent_testkit::{
     scripted::{ScriptedModel, hangs, says},
 };
 use support::{
-    House, Plan, agent, assert_ended, until, with_tools,
+    Harness, HarnessOptions, agent, assert_ended, until, with_tools,
     workflow_runs::{dispatched, object, told, workflow},
 };
 
 both_engines! {
     async fn a_run_in_a_place_is_under_way_once_it_is_admitted(db: TestDb) {
-        let house = House::open(&db, ScriptedModel::new([says("Done.")])).await;
-        let worker = house.agent(agent("worker")).await;
-        let (flow, session) = (workflow(&house, Limit::default()).await, object(&house, "Session").await);
-        let duty = WorkflowLink { workflow: Some(flow), session: Some(session), ..WorkflowLink::default() };
-        until("a runner is at work", async || !house.executor.try_acquire_slots(1).is_empty()).await;
-        let run = dispatched(&house, &worker, duty, 0).await.unwrap();
+        let harness = Harness::open(&db, ScriptedModel::new([says("Done.")])).await;
+        let worker = harness.agent(agent("worker")).await;
+        let (flow, session) = (workflow(&harness, Limit::default()).await, object(&harness, "Session").await);
+        let workflow_link = WorkflowLink { workflow: Some(flow), session: Some(session), ..WorkflowLink::default() };
+        until("a runner is at work", async || !harness.executor.try_acquire_slots(1).is_empty()).await;
+        let run = dispatched(&harness, &worker, workflow_link, 0).await.unwrap();
         assert_eq!((run.status, run.started_at), (RunStatus::Running, Some(run.created_at)));
-        let ended = house.ended(run.id).await;
+        let ended = harness.ended(run.id).await;
         assert_ended(&ended, RunStatus::Completed, None);
-        let told_of = house.events(run.id).await;
+        let told_of = harness.events(run.id).await;
         let started = told_of.iter().filter(|event| matches!(event.body, RunEventBody::Started { recovered: false }));
         assert_eq!(started.count(), 1, "{told_of:?}");
-        assert_eq!(told(&house, session).await.last().unwrap(), "assistant: Done.");
-        house.close().await;
+        assert_eq!(told(&harness, session).await.last().unwrap(), "assistant: Done.");
+        harness.close().await;
     }
 
     async fn without_a_place_it_is_queued_and_comes_when_one_is_free(db: TestDb) {
         let model = ScriptedModel::default().agent("sitter", [hangs()]).agent("worker", [says("Done.")]);
-        let house = House::with(&db, Plan::new(model).max_runs(1)).await;
-        let (sitter, worker) = (house.agent(agent("sitter")).await, house.agent(agent("worker")).await);
-        let sits = house.start(&sitter, "Sit.").await;
-        until("the place is taken", async || house.model.open() == 1).await;
-        assert!(house.executor.try_acquire_slots(1).is_empty());
-        let waits = dispatched(&house, &worker, WorkflowLink::default(), 0).await.unwrap();
+        let harness = Harness::with(&db, HarnessOptions::new(model).max_runs(1)).await;
+        let (sitter, worker) = (harness.agent(agent("sitter")).await, harness.agent(agent("worker")).await);
+        let sits = harness.start(&sitter, "Sit.").await;
+        until("the place is taken", async || harness.model.open() == 1).await;
+        assert!(harness.executor.try_acquire_slots(1).is_empty());
+        let waits = dispatched(&harness, &worker, WorkflowLink::default(), 0).await.unwrap();
         assert_eq!((waits.status, waits.owner), (RunStatus::Queued, None));
-        house.executor.cancel(house.actor(), sits.id).await.unwrap();
-        assert_ended(&house.ended(waits.id).await, RunStatus::Completed, None);
-        house.close().await;
+        harness.executor.cancel(harness.actor(), sits.id).await.unwrap();
+        assert_ended(&harness.ended(waits.id).await, RunStatus::Completed, None);
+        harness.close().await;
     }
 
     async fn a_place_that_was_not_used_is_free_again(db: TestDb) {
-        let house = House::with(&db, Plan::new(ScriptedModel::new([says("Done.")])).max_runs(2)).await;
-        until("a runner is at work", async || house.executor.try_acquire_slots(2).len() == 2).await;
-        let kept = house.executor.try_acquire_slots(5);
-        assert_eq!((kept.len(), house.executor.try_acquire_slots(1).len()), (2, 0));
+        let harness = Harness::with(&db, HarnessOptions::new(ScriptedModel::new([says("Done.")])).max_runs(2)).await;
+        until("a runner is at work", async || harness.executor.try_acquire_slots(2).len() == 2).await;
+        let slots = harness.executor.try_acquire_slots(5);
+        assert_eq!((slots.len(), harness.executor.try_acquire_slots(1).len()), (2, 0));
         let refused: Result<Run, Error> =
-            house.executor.commit_and_drive(kept, |_, _| Err(Error::Conflict("no".into()))).await;
+            harness.executor.commit_and_drive(slots, |_, _| Err(Error::Conflict("no".into()))).await;
         assert!(refused.is_err());
-        assert_eq!(house.executor.try_acquire_slots(5).len(), 2);
-        house.close().await;
+        assert_eq!(harness.executor.try_acquire_slots(5).len(), 2);
+        harness.close().await;
     }
 
     async fn whoever_admits_a_run_may_go_away_meanwhile(db: TestDb) {
-        let house = House::open(&db, ScriptedModel::new([says("Done.")])).await;
-        let worker = house.agent(agent("worker")).await;
-        until("a runner is at work", async || !house.executor.try_acquire_slots(1).is_empty()).await;
-        let (executor, places) = (house.executor.clone(), house.executor.try_acquire_slots(1));
+        let harness = Harness::open(&db, ScriptedModel::new([says("Done.")])).await;
+        let worker = harness.agent(agent("worker")).await;
+        until("a runner is at work", async || !harness.executor.try_acquire_slots(1).is_empty()).await;
+        let (executor, places) = (harness.executor.clone(), harness.executor.try_acquire_slots(1));
         let id = emergent_domain::ids::RunId::new();
         let work = move |tx: &mut Tx<'_>, doorman: &mut AdmissionBatch| {
-            // Long enough to be given up on.
+            // The caller gives up waiting within this time.
             std::thread::sleep(Duration::from_millis(100));
             let start = StartOptions { input: "Work.".into(), ..StartOptions::default() };
             admit_workflow_run(tx, &executor, doorman, &worker, start, WorkflowLink::default(), 0, id, None)
         };
-        let writing = house.executor.commit_and_drive(places, work);
+        let writing = harness.executor.commit_and_drive(places, work);
         assert!(tokio::time::timeout(Duration::from_millis(20), writing).await.is_err(), "given up on");
-        until("it is admitted", async || house.executor.get_run(house.project, id).await.is_ok()).await;
-        assert_ended(&house.ended(id).await, RunStatus::Completed, None);
-        house.close().await;
+        until("it is admitted", async || harness.executor.get_run(harness.project, id).await.is_ok()).await;
+        assert_ended(&harness.ended(id).await, RunStatus::Completed, None);
+        harness.close().await;
     }
 
     async fn what_patterns_come_to_is_recorded_before_the_model_is_asked(db: TestDb) {
-        let house = House::open(&db, ScriptedModel::new([says("Done.")])).await;
-        let worker = house.agent(with_tools("worker", &["entities_*"])).await;
-        until("a runner is at work", async || !house.executor.try_acquire_slots(1).is_empty()).await;
-        let run = dispatched(&house, &worker, WorkflowLink::default(), 0).await.unwrap();
+        let harness = Harness::open(&db, ScriptedModel::new([says("Done.")])).await;
+        let worker = harness.agent(with_tools("worker", &["entities_*"])).await;
+        until("a runner is at work", async || !harness.executor.try_acquire_slots(1).is_empty()).await;
+        let run = dispatched(&harness, &worker, WorkflowLink::default(), 0).await.unwrap();
         assert_eq!(run.status, RunStatus::Running);
-        house.ended(run.id).await;
-        let read = house.executor.graph().db().read(move |tx| conversation::load(tx, run.id));
+        harness.ended(run.id).await;
+        let read = harness.executor.graph().db().read(move |tx| conversation::load(tx, run.id));
         let recorded: Result<_, emergent_store::Error> = read.await;
         assert!(recorded.unwrap().tools.unwrap().iter().any(|tool| tool == "entities_query"));
-        house.close().await;
+        harness.close().await;
     }
 
     async fn a_run_that_is_a_runners_without_its_knowing_is_taken_up(db: TestDb) {
         let model = ScriptedModel::default().agent("sitter", [hangs()]).agent("worker", [says("Done.")]);
-        let house = House::with(&db, Plan::new(model).max_runs(1)).await;
-        let (sitter, worker) = (house.agent(agent("sitter")).await, house.agent(agent("worker")).await);
-        let sits = house.start(&sitter, "Sit.").await;
-        until("the place is taken", async || house.model.open() == 1).await;
-        let waits = house.start(&worker, "Work.").await;
-        // As after a commit whose answer was lost on the way.
+        let harness = Harness::with(&db, HarnessOptions::new(model).max_runs(1)).await;
+        let (sitter, worker) = (harness.agent(agent("sitter")).await, harness.agent(agent("worker")).await);
+        let sits = harness.start(&sitter, "Sit.").await;
+        until("the place is taken", async || harness.model.open() == 1).await;
+        let waits = harness.start(&worker, "Work.").await;
+        // This is the state after a commit whose reply was lost.
         let commit = move |tx: &mut Tx<'_>| {
             let owner = "(SELECT owner FROM agent_runs WHERE id = $2)";
             let sql = format!("UPDATE agent_runs SET status = 'running', owner = {owner}, started_at = created_at, clock_from = created_at WHERE id = $1");
             tx.execute(&sql, &[waits.id.into(), sits.id.into()])
         };
-        let written: Result<u64, emergent_store::Error> = house.executor.graph().db().write(commit).await;
+        let written: Result<u64, emergent_store::Error> = harness.executor.graph().db().write(commit).await;
         assert_eq!(written.unwrap(), 1);
-        house.executor.cancel(house.actor(), sits.id).await.unwrap();
-        assert_ended(&house.ended(waits.id).await, RunStatus::Completed, None);
-        house.close().await;
+        harness.executor.cancel(harness.actor(), sits.id).await.unwrap();
+        assert_ended(&harness.ended(waits.id).await, RunStatus::Completed, None);
+        harness.close().await;
     }
 
     async fn a_server_without_a_runner_has_no_places(db: TestDb) {
-        let house = House::build(&db, Plan::new(ScriptedModel::new([says("Done.")]))).await;
-        assert!(house.executor.try_acquire_slots(1).is_empty());
-        let worker = house.agent(agent("worker")).await;
-        let run = dispatched(&house, &worker, WorkflowLink::default(), 0).await.unwrap();
+        let harness = Harness::build(&db, HarnessOptions::new(ScriptedModel::new([says("Done.")]))).await;
+        assert!(harness.executor.try_acquire_slots(1).is_empty());
+        let worker = harness.agent(agent("worker")).await;
+        let run = dispatched(&harness, &worker, WorkflowLink::default(), 0).await.unwrap();
         assert_eq!(run.status, RunStatus::Queued);
-        let house = house.staffed();
-        assert_ended(&house.ended(run.id).await, RunStatus::Completed, None);
-        house.close().await;
+        let harness = harness.staffed();
+        assert_ended(&harness.ended(run.id).await, RunStatus::Completed, None);
+        harness.close().await;
     }
 }

@@ -1,5 +1,5 @@
-//! How long a run may take, and what becomes of it then. Timeouts are whole seconds, so these
-//! stories take one.
+//! The deadline of a run, and what happens when it passes. Timeouts are whole seconds, so each of these
+//! tests takes at least one.
 
 mod support;
 
@@ -17,7 +17,7 @@ use emergent_testkit::{
 use emergent_tools::Effect;
 use serde_json::json;
 use support::{
-    House, Plan, agent, assert_ended,
+    Harness, HarnessOptions, agent, assert_ended,
     tools::{EXTERNAL, Probe, WRITES},
     with_tools,
 };
@@ -28,43 +28,43 @@ fn one_second() -> StartOptions {
     StartOptions { input: "Go.".into(), timeout_seconds: Some(1), ..StartOptions::default() }
 }
 
-async fn house(db: &TestDb, lines: Vec<ScriptedReply>) -> House {
-    House::with(db, Plan::new(ScriptedModel::new(lines)).grace(GRACE)).await
+async fn harness(db: &TestDb, script: Vec<ScriptedReply>) -> Harness {
+    Harness::with(db, HarnessOptions::new(ScriptedModel::new(script)).grace(GRACE)).await
 }
 
-/// Runs an agent for a second; the run, and how long that took.
-async fn a_second(house: &House, agent: &Agent) -> (Run, Duration) {
-    let began = Instant::now();
-    let run = house.run_with(agent, one_second()).await;
-    (run, began.elapsed())
+/// Runs an agent with a timeout of one second. Returns the run, and how long it took.
+async fn a_second(harness: &Harness, agent: &Agent) -> (Run, Duration) {
+    let started_at = Instant::now();
+    let run = harness.run_with(agent, one_second()).await;
+    (run, started_at.elapsed())
 }
 
 async fn interrupted(db: &TestDb, effect: Effect, hears: &str) {
     let tool = Probe::new("endless", effect).never_answers().build();
     let model = ScriptedModel::new([calls("endless", json!({})), says("It did not end.")]);
-    let house = House::with(db, Plan::new(model).grace(GRACE).tool(tool.clone())).await;
-    let slow = house.agent(with_tools("slow", &["endless"])).await;
-    let (run, _) = a_second(&house, &slow).await;
+    let harness = Harness::with(db, HarnessOptions::new(model).grace(GRACE).tool(tool.clone())).await;
+    let slow = harness.agent(with_tools("slow", &["endless"])).await;
+    let (run, _) = a_second(&harness, &slow).await;
     assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
     assert_eq!(run.summary.as_deref(), Some("It did not end."));
-    let call = house.calls(run.id).await.remove(0);
+    let call = harness.calls(run.id).await.remove(0);
     assert_eq!(call.status, ToolCallStatus::Error);
     let told = call.output.unwrap();
     assert!(told["error"].as_str().unwrap().contains(hears), "{told}");
     assert_eq!(tool.at_work(), 0);
-    house.close().await;
+    harness.close().await;
 }
 
 both_engines! {
     async fn a_run_has_five_minutes_unless_its_definition_or_its_start_says_otherwise(db: TestDb) {
-        let house = House::build(&db, Plan::new(ScriptedModel::new([]))).await;
-        let usual = house.agent(agent("usual")).await;
-        assert_eq!(house.start(&usual, "Go.").await.timeout_seconds, 300);
+        let harness = Harness::build(&db, HarnessOptions::new(ScriptedModel::new([]))).await;
+        let usual = harness.agent(agent("usual")).await;
+        assert_eq!(harness.start(&usual, "Go.").await.timeout_seconds, 300);
         let mut definition = agent("patient");
         definition.default_timeout = Some(900);
-        let patient = house.agent(definition).await;
-        assert_eq!(house.start(&patient, "Go.").await.timeout_seconds, 900);
-        let run = house.executor.trigger(house.actor(), patient.id, one_second()).await.unwrap();
+        let patient = harness.agent(definition).await;
+        assert_eq!(harness.start(&patient, "Go.").await.timeout_seconds, 900);
+        let run = harness.executor.trigger(harness.actor(), patient.id, one_second()).await.unwrap();
         assert_eq!(run.timeout_seconds, 1);
     }
 
@@ -73,19 +73,19 @@ both_engines! {
         let mut named = task("patient");
         named["timeout"] = json!(40);
         let tasks = json!({ "tasks": [named, task("patient"), task("usual")] });
-        let lines = [calls("spawn_agents", tasks), says("Done.")];
-        let model = ScriptedModel::default().agent("parent", lines).agent("", [says("a"), says("b"), says("c")]);
-        let house = House::with(&db, Plan::new(model)).await;
+        let script = [calls("spawn_agents", tasks), says("Done.")];
+        let model = ScriptedModel::default().agent("parent", script).agent("", [says("a"), says("b"), says("c")]);
+        let harness = Harness::with(&db, HarnessOptions::new(model)).await;
         let mut definition = agent("patient");
         definition.default_timeout = Some(60);
-        house.agent(definition).await;
-        house.agent(agent("usual")).await;
-        let parent = house.agent(with_tools("parent", &["spawn_agents"])).await;
+        harness.agent(definition).await;
+        harness.agent(agent("usual")).await;
+        let parent = harness.agent(with_tools("parent", &["spawn_agents"])).await;
         let start = StartOptions { input: "Go.".into(), timeout_seconds: Some(3_600), ..StartOptions::default() };
-        let run = house.run_with(&parent, start).await;
-        let given: Vec<i64> = house.children(run.id).await.iter().map(|child| child.timeout_seconds).collect();
+        let run = harness.run_with(&parent, start).await;
+        let given: Vec<i64> = harness.children(run.id).await.iter().map(|child| child.timeout_seconds).collect();
         assert_eq!(given, [40, 60, 300]);
-        house.close().await;
+        harness.close().await;
     }
 
     async fn a_child_has_no_more_time_than_its_parent_can_wait(db: TestDb) {
@@ -93,59 +93,59 @@ both_engines! {
         let model = ScriptedModel::default()
             .agent("parent", [calls("spawn_agents", tasks), says("Done.")])
             .agent("worker", [says("Worked.")]);
-        let house = House::with(&db, Plan::new(model)).await;
-        house.agent(agent("worker")).await;
-        let parent = house.agent(with_tools("parent", &["spawn_agents"])).await;
-        let run = house.run(&parent, "Go.").await;
-        let child = house.children(run.id).await.remove(0);
+        let harness = Harness::with(&db, HarnessOptions::new(model)).await;
+        harness.agent(agent("worker")).await;
+        let parent = harness.agent(with_tools("parent", &["spawn_agents"])).await;
+        let run = harness.run(&parent, "Go.").await;
+        let child = harness.children(run.id).await.remove(0);
         assert!(child.timeout_seconds <= 270, "{}", child.timeout_seconds);
-        house.close().await;
+        harness.close().await;
     }
 
     async fn at_the_deadline_the_model_is_told_and_has_the_grace_to_sum_up(db: TestDb) {
-        let house = house(&db, vec![hangs(), says("Not much was done.")]).await;
-        let slow = house.agent(with_tools("slow", &["entities_query"])).await;
-        let (run, took) = a_second(&house, &slow).await;
+        let harness = harness(&db, vec![hangs(), says("Not much was done.")]).await;
+        let slow = harness.agent(with_tools("slow", &["entities_query"])).await;
+        let (run, took) = a_second(&harness, &slow).await;
         assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
         assert_eq!(run.summary.as_deref(), Some("Not much was done."));
         assert!(took >= Duration::from_secs(1), "{took:?}");
-        let last = house.model.requests().pop().unwrap();
+        let last = harness.model.requests().pop().unwrap();
         assert!(last.tools.is_empty(), "tools are removed");
         assert!(last.last_text().starts_with("CRITICAL - TIME IS UP"), "{}", last.last_text());
-        let timeline = house.timeline(run.id).await;
+        let timeline = harness.timeline(run.id).await;
         assert!(timeline.contains("limit timeout\n1 user: [timeout]\n1 assistant: Not much"), "{timeline}");
-        house.close().await;
+        harness.close().await;
     }
 
     async fn a_model_that_hangs_to_the_end_is_left_at_the_deadline_and_the_grace(db: TestDb) {
         let first = says("I begin.").and(calls("entities_query", json!({ "type": "T" })));
-        let house = house(&db, vec![first, hangs(), hangs()]).await;
-        let slow = house.agent(with_tools("slow", &["entities_query"])).await;
-        let (run, took) = a_second(&house, &slow).await;
+        let harness = harness(&db, vec![first, hangs(), hangs()]).await;
+        let slow = harness.agent(with_tools("slow", &["entities_query"])).await;
+        let (run, took) = a_second(&harness, &slow).await;
         assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
         assert_eq!(run.summary.as_deref(), Some("I begin."), "it ends with what is known");
         assert!(took < Duration::from_secs(1) + GRACE + Duration::from_millis(700), "{took:?}");
-        assert_eq!(house.model.open(), 0, "no model call outlives the run");
-        house.close().await;
+        assert_eq!(harness.model.open(), 0, "no model call outlives the run");
+        harness.close().await;
     }
 
     async fn a_provider_that_fails_in_the_grace_leaves_the_run_paused_all_the_same(db: TestDb) {
         let auth = emergent_llm::Error::Auth { model: ScriptedModel::MODEL.into(), message: "no".into() };
-        let house = house(&db, vec![hangs(), fails(auth)]).await;
-        let slow = house.agent(agent("slow")).await;
-        let (run, _) = a_second(&house, &slow).await;
+        let harness = harness(&db, vec![hangs(), fails(auth)]).await;
+        let slow = harness.agent(agent("slow")).await;
+        let (run, _) = a_second(&harness, &slow).await;
         assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
-        house.close().await;
+        harness.close().await;
     }
 
     async fn a_summary_for_too_many_steps_is_bounded_by_the_deadline_and_the_grace(db: TestDb) {
-        let house = house(&db, vec![calls("entities_query", json!({ "type": "T" })), hangs()]).await;
-        let slow = house.agent(with_tools("slow", &["entities_query"])).await;
-        let began = Instant::now();
-        let run = house.run_with(&slow, StartOptions { max_steps: Some(1), ..one_second() }).await;
+        let harness = harness(&db, vec![calls("entities_query", json!({ "type": "T" })), hangs()]).await;
+        let slow = harness.agent(with_tools("slow", &["entities_query"])).await;
+        let started_at = Instant::now();
+        let run = harness.run_with(&slow, StartOptions { max_steps: Some(1), ..one_second() }).await;
         assert_ended(&run, RunStatus::Paused, Some(Reason::StepLimit));
-        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-        house.close().await;
+        assert!(started_at.elapsed() < Duration::from_secs(2), "{:?}", started_at.elapsed());
+        harness.close().await;
     }
 
     async fn a_read_at_work_is_interrupted_at_the_deadline_and_the_model_hears_of_it(db: TestDb) {
@@ -164,13 +164,13 @@ both_engines! {
         let slow = Probe::new("endless", WRITES).never_answers().build();
         let late = Probe::new("late", WRITES).build();
         let model = ScriptedModel::new([calls("endless", json!({})).and(calls("late", json!({}))), says("Stopped.")]);
-        let house = House::with(&db, Plan::new(model).grace(GRACE).tool(slow).tool(late.clone())).await;
-        let agent = house.agent(with_tools("slow", &["endless", "late"])).await;
-        let (run, _) = a_second(&house, &agent).await;
+        let harness = Harness::with(&db, HarnessOptions::new(model).grace(GRACE).tool(slow).tool(late.clone())).await;
+        let agent = harness.agent(with_tools("slow", &["endless", "late"])).await;
+        let (run, _) = a_second(&harness, &agent).await;
         assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
         assert_eq!(late.called(), 0);
-        assert!(house.calls(run.id).await.iter().all(|call| call.status == ToolCallStatus::Error));
-        house.close().await;
+        assert!(harness.calls(run.id).await.iter().all(|call| call.status == ToolCallStatus::Error));
+        harness.close().await;
     }
 
     async fn children_are_stopped_at_their_parents_deadline(db: TestDb) {
@@ -178,14 +178,14 @@ both_engines! {
         let model = ScriptedModel::default()
             .agent("parent", [calls("spawn_agents", tasks), says("They were slow.")])
             .agent("worker", [hangs(), hangs()]);
-        let house = House::with(&db, Plan::new(model).grace(Duration::from_secs(30))).await;
-        house.agent(agent("worker")).await;
-        let parent = house.agent(with_tools("parent", &["spawn_agents"])).await;
-        let (run, _) = a_second(&house, &parent).await;
+        let harness = Harness::with(&db, HarnessOptions::new(model).grace(Duration::from_secs(30))).await;
+        harness.agent(agent("worker")).await;
+        let parent = harness.agent(with_tools("parent", &["spawn_agents"])).await;
+        let (run, _) = a_second(&harness, &parent).await;
         assert_ended(&run, RunStatus::Paused, Some(Reason::Timeout));
-        let child = house.children(run.id).await.remove(0);
+        let child = harness.children(run.id).await.remove(0);
         assert!(child.status.is_terminal(), "{child:?}");
         assert!(child.completed_at <= run.completed_at);
-        house.close().await;
+        harness.close().await;
     }
 }

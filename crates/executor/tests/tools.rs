@@ -1,4 +1,5 @@
-//! What an agent's tools do in a run: who has which, what goes wrong, what runs beside what.
+//! The tools of an agent in a run: which it has, how failures are reported, and which calls run
+//! concurrently.
 
 mod support;
 
@@ -16,7 +17,7 @@ use emergent_testkit::{
 use emergent_tools::Effect;
 use serde_json::{Value, json};
 use support::{
-    House, Plan, agent, assert_ended,
+    Harness, HarnessOptions, agent, assert_ended,
     tools::{EXTERNAL, Probe, WRITES},
     with_tools,
 };
@@ -32,59 +33,59 @@ fn both_of(one: &str, other: &str) -> ScriptedReply {
 both_engines! {
     async fn an_empty_list_is_no_tools(db: TestDb) {
         let model = ScriptedModel::new([calls("entities_query", json!({ "type": "T" })), says("I have none.")]);
-        let house = House::open(&db, model).await;
-        let bare = house.agent(agent("bare")).await;
-        let run = house.run(&bare, "Go.").await;
+        let harness = Harness::open(&db, model).await;
+        let bare = harness.agent(agent("bare")).await;
+        let run = harness.run(&bare, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        assert!(house.model.requests().iter().all(|asked| asked.tools.is_empty()));
-        let told = house.answers(run.id).await;
-        assert!(error(&told[0]).starts_with("tool not found"), "{told:?}");
-        house.close().await;
+        assert!(harness.model.requests().iter().all(|asked| asked.tools.is_empty()));
+        let outputs = harness.answers(run.id).await;
+        assert!(error(&outputs[0]).starts_with("tool not found"), "{outputs:?}");
+        harness.close().await;
     }
 
     async fn a_tool_that_was_not_granted_is_not_found_and_the_model_reads_what_it_has(db: TestDb) {
         let model = ScriptedModel::new([calls("entities_delete", json!({ "id": "T/x" })), says("I cannot.")]);
-        let house = House::open(&db, model).await;
-        let reader = house.agent(with_tools("reader", &["entities_query", "entities_get"])).await;
-        let run = house.run(&reader, "Go.").await;
-        let call = house.calls(run.id).await.remove(0);
+        let harness = Harness::open(&db, model).await;
+        let reader = harness.agent(with_tools("reader", &["entities_query", "entities_get"])).await;
+        let run = harness.run(&reader, "Go.").await;
+        let call = harness.calls(run.id).await.remove(0);
         assert_eq!(call.status, ToolCallStatus::Error);
         assert_eq!(
             error(&call.output.unwrap()),
             "tool not found: there is no tool `entities_delete`; your tools are entities_get, entities_query"
         );
-        house.close().await;
+        harness.close().await;
     }
 
     async fn a_name_the_pool_does_not_have_is_refused_with_the_nearest_when_it_is_saved(db: TestDb) {
-        let house = House::build(&db, Plan::new(ScriptedModel::new([]))).await;
+        let harness = Harness::build(&db, HarnessOptions::new(ScriptedModel::new([]))).await;
         let wrong = with_tools("typist", &["entities_qury"]);
-        let refused = house.executor.create_agent(house.actor(), wrong).await.unwrap_err();
+        let refused = harness.executor.create_agent(harness.actor(), wrong).await.unwrap_err();
         assert!(matches!(&refused, Error::Invalid(_)), "{refused}");
         assert!(refused.to_string().contains("entities_query"), "{refused}");
     }
 
     async fn globs_are_resolved_when_the_run_starts(db: TestDb) {
-        let house = House::open(&db, ScriptedModel::new([says("Done.")])).await;
-        let agent = house.agent(with_tools("globber", &["search_*", "entities_get"])).await;
-        house.run(&agent, "Go.").await;
-        let tools = house.model.requests().remove(0).tools;
+        let harness = Harness::open(&db, ScriptedModel::new([says("Done.")])).await;
+        let agent = harness.agent(with_tools("globber", &["search_*", "entities_get"])).await;
+        harness.run(&agent, "Go.").await;
+        let tools = harness.model.requests().remove(0).tools;
         let expected = ["entities_get", "search_fts", "search_hybrid", "search_semantic", "search_similar"];
         assert_eq!(tools, expected);
-        house.close().await;
+        harness.close().await;
     }
 
     async fn an_alias_is_recorded_by_the_tools_own_name(db: TestDb) {
         let model = ScriptedModel::new([calls("query_entities", json!({ "type": "T" })), says("None.")]);
-        let house = House::open(&db, model).await;
-        // The alias grants the tool, too.
-        let agent = house.agent(with_tools("looker", &["list_objects"])).await;
-        let run = house.run(&agent, "Go.").await;
-        let call = house.calls(run.id).await.remove(0);
+        let harness = Harness::open(&db, model).await;
+        // The alias grants the tool as well.
+        let agent = harness.agent(with_tools("looker", &["list_objects"])).await;
+        let run = harness.run(&agent, "Go.").await;
+        let call = harness.calls(run.id).await.remove(0);
         assert_eq!((call.tool.as_str(), call.status), ("entities_query", ToolCallStatus::Completed));
-        let asked = serde_json::to_string(&house.model.requests()[1].turns).unwrap();
+        let asked = serde_json::to_string(&harness.model.requests()[1].turns).unwrap();
         assert!(!asked.contains("query_entities"), "the model's view agrees with the record: {asked}");
-        house.close().await;
+        harness.close().await;
     }
 
     async fn a_bad_input_goes_back_and_the_model_mends_it(db: TestDb) {
@@ -99,29 +100,29 @@ both_engines! {
             calls("count", json!({ "count": 1 })),
             says("Counted."),
         ]);
-        let house = House::with(&db, Plan::new(model).tool(tool.clone())).await;
-        let agent = house.agent(with_tools("counter", &["count"])).await;
-        let run = house.run(&agent, "Go.").await;
+        let harness = Harness::with(&db, HarnessOptions::new(model).tool(tool.clone())).await;
+        let agent = harness.agent(with_tools("counter", &["count"])).await;
+        let run = harness.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        let statuses: Vec<ToolCallStatus> = house.calls(run.id).await.iter().map(|call| call.status).collect();
+        let statuses: Vec<ToolCallStatus> = harness.calls(run.id).await.iter().map(|call| call.status).collect();
         assert_eq!(statuses, [ToolCallStatus::Error, ToolCallStatus::Error, ToolCallStatus::Completed]);
-        assert!(error(&house.answers(run.id).await[0]).contains("count"), "it says what is missing");
+        assert!(error(&harness.answers(run.id).await[0]).contains("count"), "it says what is missing");
         assert_eq!(tool.called(), 1, "a bad input does not reach the tool");
-        house.close().await;
+        harness.close().await;
     }
 
     async fn reads_of_one_message_run_beside_each_other(db: TestDb) {
         let tool = Probe::new("look", Effect::Reads).taking(Duration::from_millis(150)).build();
         let look = |n: usize| calls("look", json!({ "n": n }));
         let model = ScriptedModel::new([(1..8).map(look).fold(look(0), ScriptedReply::and), says("Seen.")]);
-        let house = House::with(&db, Plan::new(model).tool(tool.clone())).await;
-        let agent = house.agent(with_tools("looker", &["look"])).await;
-        let run = house.run(&agent, "Go.").await;
+        let harness = Harness::with(&db, HarnessOptions::new(model).tool(tool.clone())).await;
+        let agent = harness.agent(with_tools("looker", &["look"])).await;
+        let run = harness.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!(tool.most_at_work(), 8);
-        let order: Vec<i64> = house.answers(run.id).await.iter().map(|told| told["got"]["n"].as_i64().unwrap()).collect();
+        let order: Vec<i64> = harness.answers(run.id).await.iter().map(|outputs| outputs["got"]["n"].as_i64().unwrap()).collect();
         assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7], "the model reads the results in the order of its calls");
-        house.close().await;
+        harness.close().await;
     }
 
     async fn what_changes_something_runs_in_the_order_of_the_message(db: TestDb) {
@@ -131,70 +132,70 @@ both_engines! {
         let outside = Probe::new("outside", EXTERNAL).taking(slow).logging(&log).build();
         let read = Probe::new("read", Effect::Reads).taking(slow).logging(&log).build();
         let message = both_of("first", "outside").and(both_of("read", "second"));
-        let plan = Plan::new(ScriptedModel::new([message, says("Done.")]))
+        let plan = HarnessOptions::new(ScriptedModel::new([message, says("Done.")]))
             .tool(write("first")).tool(write("second")).tool(outside).tool(read);
-        let house = House::with(&db, plan).await;
-        let agent = house.agent(with_tools("writer", &["first", "second", "outside", "read"])).await;
-        house.run(&agent, "Go.").await;
+        let harness = Harness::with(&db, plan).await;
+        let agent = harness.agent(with_tools("writer", &["first", "second", "outside", "read"])).await;
+        harness.run(&agent, "Go.").await;
         let order = ["first", "/first", "outside", "/outside", "read", "/read", "second", "/second"];
         assert_eq!(*log.lock().unwrap(), order);
-        house.close().await;
+        harness.close().await;
     }
 
     async fn a_tool_that_gives_no_answer_in_time_is_an_error_of_its_call(db: TestDb) {
         let tool = Probe::new("endless", Effect::Reads).never_answers().build();
-        let mut plan = Plan::new(ScriptedModel::new([calls("endless", json!({})), says("I went on.")])).tool(tool);
+        let mut plan = HarnessOptions::new(ScriptedModel::new([calls("endless", json!({})), says("I went on.")])).tool(tool);
         plan.settings.guard.timeout = Duration::from_millis(100);
-        let house = House::with(&db, plan).await;
-        let agent = house.agent(with_tools("waiter", &["endless"])).await;
-        let run = house.run(&agent, "Go.").await;
+        let harness = Harness::with(&db, plan).await;
+        let agent = harness.agent(with_tools("waiter", &["endless"])).await;
+        let run = harness.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        let told = house.answers(run.id).await;
-        assert!(error(&told[0]).contains("no answer within"), "{told:?}");
-        house.close().await;
+        let outputs = harness.answers(run.id).await;
+        assert!(error(&outputs[0]).contains("no answer within"), "{outputs:?}");
+        harness.close().await;
     }
 
     async fn a_big_answer_is_cut_for_the_model_and_says_so(db: TestDb) {
         let tool = Probe::new("talk", Effect::Reads).answers(json!({ "text": "word ".repeat(100_000) })).build();
-        let mut plan = Plan::new(ScriptedModel::new([calls("talk", json!({})), says("A lot.")])).tool(tool);
+        let mut plan = HarnessOptions::new(ScriptedModel::new([calls("talk", json!({})), says("A lot.")])).tool(tool);
         plan.settings.guard.max_output_bytes = 4_000;
-        let house = House::with(&db, plan).await;
-        let agent = house.agent(with_tools("listener", &["talk"])).await;
-        let run = house.run(&agent, "Go.").await;
+        let harness = Harness::with(&db, plan).await;
+        let agent = harness.agent(with_tools("listener", &["talk"])).await;
+        let run = harness.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        let told = house.answers(run.id).await.remove(0).to_string();
-        assert!(told.len() < 6_000, "{}", told.len());
-        assert_ne!(told, json!({ "text": "word ".repeat(100_000) }).to_string());
-        house.close().await;
+        let outputs = harness.answers(run.id).await.remove(0).to_string();
+        assert!(outputs.len() < 6_000, "{}", outputs.len());
+        assert_ne!(outputs, json!({ "text": "word ".repeat(100_000) }).to_string());
+        harness.close().await;
     }
 
     async fn a_tool_that_panics_is_an_error_of_its_call(db: TestDb) {
         let tool = Probe::new("broken", EXTERNAL).panics().build();
-        let house = House::with(&db, Plan::new(ScriptedModel::new([calls("broken", json!({})), says("Oh.")])).tool(tool)).await;
-        let agent = house.agent(with_tools("careful", &["broken"])).await;
-        let run = house.run(&agent, "Go.").await;
+        let harness = Harness::with(&db, HarnessOptions::new(ScriptedModel::new([calls("broken", json!({})), says("Oh.")])).tool(tool)).await;
+        let agent = harness.agent(with_tools("careful", &["broken"])).await;
+        let run = harness.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        assert!(error(&house.answers(run.id).await[0]).contains("crashed"));
-        house.close().await;
+        assert!(error(&harness.answers(run.id).await[0]).contains("crashed"));
+        harness.close().await;
     }
 
     async fn a_tool_that_panics_in_its_transaction_is_an_error_of_its_call(db: TestDb) {
         let tool = Probe::new("broken", WRITES).changes(|_| Box::new(|_, _| panic!("a defect"))).build();
-        let house = House::with(&db, Plan::new(ScriptedModel::new([calls("broken", json!({})), says("Oh.")])).tool(tool)).await;
-        let agent = house.agent(with_tools("careful", &["broken"])).await;
-        let run = house.run(&agent, "Go.").await;
+        let harness = Harness::with(&db, HarnessOptions::new(ScriptedModel::new([calls("broken", json!({})), says("Oh.")])).tool(tool)).await;
+        let agent = harness.agent(with_tools("careful", &["broken"])).await;
+        let run = harness.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
-        assert!(error(&house.answers(run.id).await[0]).contains("crashed"));
-        house.close().await;
+        assert!(error(&harness.answers(run.id).await[0]).contains("crashed"));
+        harness.close().await;
     }
 
     async fn a_tool_that_says_it_only_reads_does_not_get_to_write(db: TestDb) {
         let tool = Probe::new("liar", Effect::Reads).changes(|_| Box::new(|_, _| Ok(json!({})))).build();
-        let house = House::with(&db, Plan::new(ScriptedModel::new([calls("liar", json!({})), says("Oh.")])).tool(tool)).await;
-        let agent = house.agent(with_tools("trusting", &["liar"])).await;
-        let run = house.run(&agent, "Go.").await;
-        assert!(error(&house.answers(run.id).await[0]).contains("may not"));
-        house.close().await;
+        let harness = Harness::with(&db, HarnessOptions::new(ScriptedModel::new([calls("liar", json!({})), says("Oh.")])).tool(tool)).await;
+        let agent = harness.agent(with_tools("trusting", &["liar"])).await;
+        let run = harness.run(&agent, "Go.").await;
+        assert!(error(&harness.answers(run.id).await[0]).contains("may not"));
+        harness.close().await;
     }
 
     async fn what_no_database_can_hold_is_replaced_and_the_run_goes_on(db: TestDb) {
@@ -202,23 +203,23 @@ both_engines! {
             says("A\0B").and(calls("entities\0_query", json!({ "ty\0pe": "T\0" }))),
             says("Still\0 here."),
         ]);
-        let house = House::open(&db, model).await;
-        let agent = house.agent(with_tools("odd", &["entities_query"])).await;
-        let run = house.run(&agent, "Go.").await;
+        let harness = Harness::open(&db, model).await;
+        let agent = harness.agent(with_tools("odd", &["entities_query"])).await;
+        let run = harness.run(&agent, "Go.").await;
         assert_ended(&run, RunStatus::Completed, None);
         assert_eq!(run.summary.as_deref(), Some("Still\u{fffd} here."));
-        house.close().await;
+        harness.close().await;
     }
 
     async fn two_servers_tools_of_one_name_are_told_apart(db: TestDb) {
         let one = Probe::new("find", Effect::Reads).server("one").answers(json!({ "from": "one" })).build();
         let two = Probe::new("find", Effect::Reads).server("two").answers(json!({ "from": "two" })).build();
         let model = ScriptedModel::new([both_of("one.find", "two.find"), says("Both.")]);
-        let house = House::with(&db, Plan::new(model).tool(one).tool(two)).await;
-        let agent = house.agent(with_tools("finder", &["one.find", "two.*"])).await;
-        let run = house.run(&agent, "Go.").await;
-        assert_eq!(house.model.requests()[0].tools, ["one.find", "two.find"]);
-        assert_eq!(house.answers(run.id).await, [json!({ "from": "one" }), json!({ "from": "two" })]);
-        house.close().await;
+        let harness = Harness::with(&db, HarnessOptions::new(model).tool(one).tool(two)).await;
+        let agent = harness.agent(with_tools("finder", &["one.find", "two.*"])).await;
+        let run = harness.run(&agent, "Go.").await;
+        assert_eq!(harness.model.requests()[0].tools, ["one.find", "two.find"]);
+        assert_eq!(harness.answers(run.id).await, [json!({ "from": "one" }), json!({ "from": "two" })]);
+        harness.close().await;
     }
 }

@@ -1,4 +1,4 @@
-//! Agents whose trigger was saved before there were tables of schedules and event triggers.
+//! Agents whose trigger was saved before the tables for schedules and event triggers existed.
 
 mod support;
 
@@ -6,22 +6,22 @@ use emergent_domain::agent::{AgentDefinition, Visibility};
 use emergent_executor::triggers::Triggers;
 use emergent_store::{Error, Tx, params};
 use emergent_testkit::{TestDb, both_engines, scripted::ScriptedModel};
-use support::{House, Plan};
+use support::{Harness, HarnessOptions};
 
 fn triggered(name: &str, trigger: &str) -> AgentDefinition {
     AgentDefinition { trigger: Some(trigger.to_owned()), ..AgentDefinition::new(name) }
 }
 
-async fn house(db: &emergent_store::Db) -> House {
-    House::build(db, Plan::new(ScriptedModel::new([]))).await
+async fn harness(db: &emergent_store::Db) -> Harness {
+    Harness::build(db, HarnessOptions::new(ScriptedModel::new([]))).await
 }
 
-/// What the database was before the third migration: definitions, and nothing that fires them.
+/// Restores the state before the third migration: definitions without schedules and event triggers.
 async fn forget(db: &TestDb) {
     let forget = |tx: &mut Tx<'_>| {
         tx.execute("DELETE FROM schedules", params![])?;
         tx.execute("DELETE FROM event_triggers", params![])?;
-        // Nobody would let such definitions in today.
+        // Current validation would reject such definitions.
         let name = |tx: &mut Tx<'_>, name: &str, field: &str, value: &str| {
             let sql = match tx.engine() {
                 emergent_store::Engine::Sqlite => "UPDATE agent_definition_versions SET definition = json_set(definition, '$.' || $2, $3)
@@ -39,8 +39,8 @@ async fn forget(db: &TestDb) {
     db.write(forget).await.unwrap();
 }
 
-async fn triggers(house: &House) -> (Triggers, Vec<String>, Vec<String>) {
-    let all = house.executor.list_triggers(house.project).await.unwrap();
+async fn triggers(harness: &Harness) -> (Triggers, Vec<String>, Vec<String>) {
+    let all = harness.executor.list_triggers(harness.project).await.unwrap();
     let schedules = all.schedules.iter().map(|one| format!("{} {}", one.name, one.cron)).collect();
     let events = all.events.iter().map(|one| format!("{} {}", all.agents[&one.agent], one.event)).collect();
     (all, schedules, events)
@@ -48,7 +48,7 @@ async fn triggers(house: &House) -> (Triggers, Vec<String>, Vec<String>) {
 
 both_engines! {
     async fn a_trigger_of_before_is_taken_up_once_by_servers_that_start_together(db: TestDb) {
-        let here = house(&db).await;
+        let here = harness(&db).await;
         for (name, trigger) in [("daily", "0 8 * * *"), ("reader", "on_document_ingested"), ("unreadable", "0 9 * * *"), ("inside", "0 9 * * *")] {
             here.agent(triggered(name, trigger)).await;
         }
@@ -56,7 +56,7 @@ both_engines! {
         here.executor.delete_agent(here.actor(), gone.id).await.unwrap();
         here.agent(AgentDefinition { visibility: Visibility::External, ..AgentDefinition::new("by-hand") }).await;
         forget(&db).await;
-        let there = house(&db.second_connection().await).await;
+        let there = harness(&db.second_connection().await).await;
         let (one, other) = tokio::join!(here.executor.backfill_triggers(), there.executor.backfill_triggers());
         one.unwrap();
         other.unwrap();
@@ -68,7 +68,7 @@ both_engines! {
     }
 
     async fn what_was_written_before_it_was_taken_up_does_not_fire(db: TestDb) {
-        let here = house(&db).await;
+        let here = harness(&db).await;
         here.agent(triggered("greeter", "on_entity_created")).await;
         forget(&db).await;
         let note = || emergent_domain::object::NewObject { type_: "Note".into(), ..Default::default() };

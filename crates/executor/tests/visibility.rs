@@ -1,4 +1,4 @@
-//! Who may start and see which agents: the matrix, one surface after the other.
+//! Who may start and list which agents, for each interface.
 
 mod support;
 
@@ -13,23 +13,23 @@ use emergent_testkit::{
     scripted::{ScriptedModel, calls, says},
 };
 use serde_json::{Value, json};
-use support::{House, agent, assert_ended, with_tools};
+use support::{Harness, agent, assert_ended, with_tools};
 
 const LEVELS: [(&str, Visibility); 3] =
     [("outside", Visibility::External), ("project", Visibility::Project), ("inside", Visibility::Internal)];
 
-/// A house with an agent of each level, each with a line to say.
-async fn levels(db: &TestDb) -> (House, Vec<Agent>) {
+/// Opens a harness with an agent of each visibility, each with one reply.
+async fn levels(db: &TestDb) -> (Harness, Vec<Agent>) {
     let mut model = ScriptedModel::default();
     for (name, _) in LEVELS {
         model = model.agent(name, [says("Here."), says("Here.")]);
     }
-    let house = House::open(db, model).await;
+    let harness = Harness::open(db, model).await;
     let mut agents = Vec::new();
     for (name, visibility) in LEVELS {
-        agents.push(house.agent(AgentDefinition { visibility, ..agent(name) }).await);
+        agents.push(harness.agent(AgentDefinition { visibility, ..agent(name) }).await);
     }
-    (house, agents)
+    (harness, agents)
 }
 
 fn go() -> StartOptions {
@@ -38,87 +38,87 @@ fn go() -> StartOptions {
 
 both_engines! {
     async fn an_agent_is_the_projects_unless_it_says_otherwise(db: TestDb) {
-        let house = House::open(&db, ScriptedModel::default()).await;
-        assert_eq!(house.agent(agent("plain")).await.definition.visibility, Visibility::Project);
-        house.close().await;
+        let harness = Harness::open(&db, ScriptedModel::default()).await;
+        assert_eq!(harness.agent(agent("plain")).await.definition.visibility, Visibility::Project);
+        harness.close().await;
     }
 
     async fn by_hand_all_but_internal_agents_can_be_started(db: TestDb) {
-        let (house, agents) = levels(&db).await;
+        let (harness, agents) = levels(&db).await;
         for agent in &agents[..2] {
-            assert_ended(&house.run(agent, "Go.").await, RunStatus::Completed, None);
+            assert_ended(&harness.run(agent, "Go.").await, RunStatus::Completed, None);
         }
-        let refused = house.executor.trigger(house.actor(), agents[2].id, go()).await.unwrap_err();
+        let refused = harness.executor.trigger(harness.actor(), agents[2].id, go()).await.unwrap_err();
         assert!(matches!(&refused, Error::Forbidden(why) if why.contains("spawn_agents")), "{refused}");
-        house.close().await;
+        harness.close().await;
     }
 
     async fn agents_find_and_start_every_agent(db: TestDb) {
-        let (house, _) = levels(&db).await;
+        let (harness, _) = levels(&db).await;
         let tasks: Vec<Value> = LEVELS.iter().map(|(name, _)| json!({ "agent_name": name, "task": "Go." })).collect();
-        house.model.add("parent", [
+        harness.model.add("parent", [
             calls("list_available_agents", json!({})).and(calls("spawn_agents", json!({ "tasks": tasks }))),
             says("All."),
         ]);
-        let parent = house.agent(with_tools("parent", &["list_available_agents", "spawn_agents"])).await;
-        let run = house.run(&parent, "Go.").await;
-        let answers = house.answers(run.id).await;
+        let parent = harness.agent(with_tools("parent", &["list_available_agents", "spawn_agents"])).await;
+        let run = harness.run(&parent, "Go.").await;
+        let answers = harness.answers(run.id).await;
         let listed: Vec<&str> = answers[0]["agents"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
         assert_eq!(listed, ["inside", "outside", "project"]);
-        assert!(house.children(run.id).await.iter().all(|child| child.status == RunStatus::Completed));
-        house.close().await;
+        assert!(harness.children(run.id).await.iter().all(|child| child.status == RunStatus::Completed));
+        harness.close().await;
     }
 
     async fn the_list_of_agents_hides_internal_ones_unless_they_are_asked_for(db: TestDb) {
-        let (house, _) = levels(&db).await;
+        let (harness, _) = levels(&db).await;
         let names = async |internal: bool| {
-            let listed = house.executor.list_agents(house.project, internal, Page::first(100)).await.unwrap();
+            let listed = harness.executor.list_agents(harness.project, internal, Page::first(100)).await.unwrap();
             let mut names: Vec<String> = listed.items.into_iter().map(|agent| agent.definition.name).collect();
             names.sort();
             names
         };
         assert_eq!(names(false).await, ["outside", "project"]);
         assert_eq!(names(true).await, ["inside", "outside", "project"]);
-        house.close().await;
+        harness.close().await;
     }
 
     async fn runs_of_internal_agents_are_in_the_history_and_the_tree(db: TestDb) {
-        let (house, agents) = levels(&db).await;
-        house.model.add("parent", [
+        let (harness, agents) = levels(&db).await;
+        harness.model.add("parent", [
             calls("spawn_agents", json!({ "tasks": [{ "agent_name": "inside", "task": "Go." }] })),
             says("Done."),
         ]);
-        let parent = house.agent(with_tools("parent", &["spawn_agents"])).await;
-        let run = house.run(&parent, "Go.").await;
-        let tree = house.executor.run_tree(house.project, run.id).await.unwrap();
+        let parent = harness.agent(with_tools("parent", &["spawn_agents"])).await;
+        let run = harness.run(&parent, "Go.").await;
+        let tree = harness.executor.run_tree(harness.project, run.id).await.unwrap();
         assert_eq!(tree.children[0].agent_name, "inside");
         let filter = RunFilter { agent: Some(agents[2].id), ..RunFilter::default() };
-        let listed = house.executor.list_runs(house.project, filter, Page::first(10)).await.unwrap();
+        let listed = harness.executor.list_runs(harness.project, filter, Page::first(10)).await.unwrap();
         assert_eq!(listed.items.len(), 1);
-        house.close().await;
+        harness.close().await;
     }
 
     async fn an_internal_agent_has_no_trigger(db: TestDb) {
-        let house = House::open(&db, ScriptedModel::default()).await;
+        let harness = Harness::open(&db, ScriptedModel::default()).await;
         let visibility = Visibility::Internal;
         let wrong = AgentDefinition { visibility, trigger: Some("on_document_ingested".into()), ..agent("inside") };
-        let refused = house.executor.create_agent(house.actor(), wrong).await.unwrap_err();
+        let refused = harness.executor.create_agent(harness.actor(), wrong).await.unwrap_err();
         assert!(matches!(refused, Error::Invalid(_)), "{refused}");
-        house.close().await;
+        harness.close().await;
     }
 
     async fn a_paused_run_of_an_internal_agent_can_be_gone_on_with(db: TestDb) {
         let model = ScriptedModel::default()
             .agent("parent", [calls("spawn_agents", json!({ "tasks": [{ "agent_name": "inside", "task": "Go." }] })), says("Half.")])
             .agent("inside", [calls("project_info", json!({})), says("Half."), says("Whole.")]);
-        let house = House::open(&db, model).await;
+        let harness = Harness::open(&db, model).await;
         let visibility = Visibility::Internal;
-        house.agent(AgentDefinition { visibility, max_steps: Some(1), ..with_tools("inside", &["project_info"]) }).await;
-        let parent = house.agent(with_tools("parent", &["spawn_agents"])).await;
-        let run = house.run(&parent, "Go.").await;
-        let child = house.children(run.id).await.remove(0);
+        harness.agent(AgentDefinition { visibility, max_steps: Some(1), ..with_tools("inside", &["project_info"]) }).await;
+        let parent = harness.agent(with_tools("parent", &["spawn_agents"])).await;
+        let run = harness.run(&parent, "Go.").await;
+        let child = harness.children(run.id).await.remove(0);
         assert_ended(&child, RunStatus::Paused, Some(Reason::StepLimit));
-        assert_ended(&house.resumed(child.id).await, RunStatus::Completed, None);
-        house.close().await;
+        assert_ended(&harness.resumed(child.id).await, RunStatus::Completed, None);
+        harness.close().await;
     }
 }

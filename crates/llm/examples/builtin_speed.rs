@@ -1,5 +1,5 @@
-//! How long the built-in embedder takes for a text of 60 words:
-//! `cargo run --release -p emergent-llm --example builtin_speed`
+//! Measures the time that the built-in embedder needs for a text of 60 words: `cargo run --release -p
+//! emergent-llm --example builtin_speed`
 
 use std::time::Instant;
 

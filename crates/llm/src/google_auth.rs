@@ -1,7 +1,6 @@
-//! Access tokens of Google Cloud: got once, kept while they are good, renewed in time.
+//! Access tokens of Google Cloud: they are fetched once, cached while valid, and renewed in time.
 //!
-//! Which credentials there are is decided in [`Grant`]; reading the environment is left to the
-//! caller.
+//! [`TokenGrant`] defines the kinds of credentials; the caller reads the environment.
 
 mod file;
 mod grant;
@@ -22,14 +21,14 @@ use crate::{
 pub use file::CredentialsFile;
 pub use grant::TokenGrant;
 
-/// What the tokens are good for; the account's own rights narrow it.
+/// The scope of the tokens; the rights of the account restrict it further.
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 
-/// Tokens are renewed this long before they end. The metadata server hands out a new one from five
-/// minutes before, so asking any earlier would bring back the old one.
+/// Tokens are renewed this long before they expire. The metadata server issues a new one five minutes
+/// before, so an earlier request would return the old one.
 const RENEW_BEFORE: Duration = Duration::from_secs(4 * 60);
 
-/// A token comes in a fraction of a second, or something is wrong; a model's call waits for it.
+/// A token arrives in a fraction of a second, or something is wrong; a model call waits for it.
 const RETRY_POLICY: RetryPolicy = RetryPolicy {
     attempts: 4,
     min_wait: Duration::from_millis(200),
@@ -38,9 +37,9 @@ const RETRY_POLICY: RetryPolicy = RetryPolicy {
 };
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The tokens of one set of credentials.
+/// The tokens for one set of credentials.
 pub struct TokenSource {
-    /// Who is named in errors.
+    /// The provider that errors name.
     provider: &'static str,
     grant: TokenGrant,
     client: Client,
@@ -55,56 +54,56 @@ struct TokenCache {
 
 struct CachedToken {
     bearer: HeaderValue,
-    /// By the wall clock, which goes on while a laptop sleeps.
+    /// In wall-clock time, which continues while a laptop sleeps.
     ends: SystemTime,
 }
 
 impl TokenSource {
     pub fn new(who: &'static str, grant: TokenGrant) -> Result<Self, Error> {
         let client = client(who, grant.url(), |builder| match &grant {
-            // A neighbour on the wire, which no proxy can reach.
+            // The metadata server is on the local network, which no proxy can reach.
             TokenGrant::Metadata(_) => builder.timeout(ATTEMPT_TIMEOUT).no_proxy(),
             TokenGrant::ServiceAccount { .. } | TokenGrant::User { .. } => builder.timeout(ATTEMPT_TIMEOUT),
         })?;
         Ok(Self { provider: who, grant, client, cache: Mutex::default() })
     }
 
-    /// The value of `Authorization` for a request that starts now.
+    /// Returns the value of `Authorization` for a request that starts now.
     ///
-    /// However many ask at once, one request is made: the others wait for the lock and then share
-    /// what came of it, be it a token or a failure.
+    /// However many callers ask at once, one request is made: the others wait for the lock and then share
+    /// its token or its failure.
     pub async fn bearer(&self) -> Result<HeaderValue, Error> {
         let arrived = Instant::now();
-        let mut held = self.cache.lock().await;
-        if let Some(bearer) = held.bearer(RENEW_BEFORE) {
+        let mut cache = self.cache.lock().await;
+        if let Some(bearer) = cache.bearer(RENEW_BEFORE) {
             return Ok(bearer);
         }
-        let fetched = match &held.failure {
+        let fetched = match &cache.failure {
             Some((when, failure)) if *when >= arrived => Err(failure.to_error(self.provider)),
             _ => RETRY_POLICY.run(self.provider, || self.fetch()).await,
         };
         let error = match fetched {
             Ok(token) => {
                 let bearer = token.bearer.clone();
-                *held = TokenCache { token: Some(token), failure: None };
+                *cache = TokenCache { token: Some(token), failure: None };
                 return Ok(bearer);
             }
             Err(error) => error,
         };
-        held.failure = Some((Instant::now(), SharedFailure::from_error(&error)));
-        // The old one is good for some minutes yet, and by then there may be a new one.
-        let old = held.bearer(Duration::ZERO).ok_or(error)?;
+        cache.failure = Some((Instant::now(), SharedFailure::from_error(&error)));
+        // The old token is still valid for some minutes, and a later renewal may succeed.
+        let old = cache.bearer(Duration::ZERO).ok_or(error)?;
         warn!("could not renew the access token of `{}`, using the old one", self.provider);
         Ok(old)
     }
 
-    /// Drops a token that was refused, so that the next call gets a new one.
+    /// Drops a token that was refused, so that the next call fetches a new one.
     pub async fn invalidate(&self, refused: &HeaderValue) {
-        let mut held = self.cache.lock().await;
-        held.token.take_if(|token| token.bearer == *refused);
+        let mut cache = self.cache.lock().await;
+        cache.token.take_if(|token| token.bearer == *refused);
     }
 
-    /// The project that the machine or the credentials belong to.
+    /// Returns the project of the machine or of the credentials.
     pub async fn project(&self) -> Result<String, Error> {
         match &self.grant {
             TokenGrant::Metadata(server) => {
@@ -123,12 +122,12 @@ impl TokenSource {
             access_token: String,
             expires_in: u64,
         }
-        // Before asking: the time on the way counts as used up.
+        // The time is taken before the request, so that the duration of the request counts as used.
         let now = SystemTime::now();
         let request = self.grant.request(&self.client).map_err(|message| self.refused(message))?;
         let text = self.text(request).await?;
         let unusable = |message: String| Error::Malformed { model: self.provider.into(), message };
-        // The cause is left out: it could quote the token.
+        // The cause is omitted, because it could quote the token.
         let answer: Answer =
             serde_json::from_str(&text).map_err(|_| unusable("no access token in the answer".into()))?;
         let mut bearer = HeaderValue::try_from(format!("Bearer {}", answer.access_token))
@@ -167,7 +166,7 @@ impl TokenCache {
     }
 }
 
-/// What can be told to everybody who waited for the same request.
+/// The part of a failure that can be shared with all callers that waited for the same request.
 struct SharedFailure {
     message: String,
     permanent: bool,
@@ -193,7 +192,7 @@ impl SharedFailure {
     }
 }
 
-/// OAuth's form: `{"error": "invalid_grant", "error_description": "…"}`.
+/// Parses the OAuth form `{"error": "invalid_grant", "error_description": "…"}`.
 fn oauth_error_message(text: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Refusal {

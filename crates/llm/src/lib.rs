@@ -1,9 +1,13 @@
-//! Models behind one interface each. So far: embedders, which turn texts into vectors.
+//! Language models and embedding models behind one interface each.
 //!
-//! [`embedder`] picks one from an [`EmbedderSpec`] (the value of `EMERGENT_EMBEDDINGS`):
-//! the built-in one needs nothing, a local directory needs a downloaded model, the others
-//! call a provider. Reading the environment is left to the caller, storing and comparing
-//! vectors too.
+//! [`Models`] reaches every configured chat provider (Anthropic, Google, Vertex, OpenAI, Ollama, and
+//! scripted rehearsals): it chooses a model by `provider/name`, streams its answer, retries failures,
+//! limits concurrent calls and computes the cost.
+//!
+//! [`embedder`] returns the embedder of an [`EmbedderSpec`] (the value of `EMERGENT_EMBEDDINGS`): the
+//! built-in one needs nothing, a local directory needs a downloaded model, the others call a provider.
+//!
+//! The caller reads the environment, and stores and compares the vectors.
 
 mod chat;
 mod embed;

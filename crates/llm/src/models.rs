@@ -1,4 +1,4 @@
-//! Every model a server can reach: chosen by `provider/name`, asked with patience, priced.
+//! All models a server can reach: they are chosen by `provider/name`, called with retries, and priced.
 
 mod choice;
 mod settings;
@@ -22,10 +22,10 @@ use crate::{
 pub use choice::ProviderStatus;
 pub use settings::ModelSettings;
 
-/// How many calls one provider gets at once, unless a setting says otherwise.
+/// The default number of concurrent calls per provider.
 const DEFAULT_CONCURRENT_CALLS: usize = 256;
 
-/// A handle on the providers; clones share it.
+/// Gives access to the providers. Clones share the same state.
 #[derive(Clone)]
 pub struct Models {
     inner: Arc<Inner>,
@@ -36,7 +36,7 @@ struct Inner {
     providers: HashMap<String, ProviderEntry>,
     rehearsal: Arc<Rehearsal>,
     recorder: Option<Arc<AnswerRecorder>>,
-    /// Goes before what a definition says.
+    /// Takes precedence over the model of a definition.
     override_model: Option<ModelConfig>,
     prices: Prices,
     policy: RetryPolicy,
@@ -46,19 +46,19 @@ struct Inner {
 #[derive(Clone)]
 struct ProviderEntry {
     provider: Arc<dyn Provider>,
-    /// None: what runs in this process needs no sparing.
+    /// `None` for a provider inside this process, which needs no limit.
     permits: Option<Arc<Semaphore>>,
 }
 
-/// Whom a call goes to in the end.
+/// The provider and model that a call finally goes to.
 struct Target<'a> {
-    source: &'a ProviderEntry,
+    entry: &'a ProviderEntry,
     name: &'a str,
     recorder: Option<&'a AnswerRecorder>,
 }
 
 impl Default for Models {
-    /// Rehearsals only: they need nothing.
+    /// Contains only rehearsals, which need no configuration.
     fn default() -> Self {
         let models = Inner {
             providers: HashMap::new(),
@@ -76,29 +76,29 @@ impl Default for Models {
 impl Models {
     #[must_use]
     pub fn with_provider(self, provider: Arc<dyn Provider>) -> Self {
-        let places = Arc::new(Semaphore::new(self.inner.calls_at_once));
-        self.insert(provider, Some(places))
+        let permits = Arc::new(Semaphore::new(self.inner.calls_at_once));
+        self.insert(provider, Some(permits))
     }
 
-    fn insert(mut self, provider: Arc<dyn Provider>, places: Option<Arc<Semaphore>>) -> Self {
+    fn insert(mut self, provider: Arc<dyn Provider>, permits: Option<Arc<Semaphore>>) -> Self {
         let name = provider.name().to_owned();
-        self.edit().providers.insert(name, ProviderEntry { provider, permits: places });
+        self.edit().providers.insert(name, ProviderEntry { provider, permits: permits });
         self
     }
 
-    /// Adds a script: `rehearsal/<name>` plays it. Handles made before see it too.
+    /// Adds a script, which `rehearsal/<name>` plays. Existing clones see it too.
     #[must_use]
     pub fn with_script(self, name: impl Into<String>, script: Script) -> Self {
         self.add_script(name, script);
         self
     }
 
-    /// The same for a product that is installed while the server runs.
+    /// Like [`Models::with_script`], for a product that is installed while the server runs.
     pub fn add_script(&self, name: impl Into<String>, script: Script) {
         self.inner.rehearsal.add(name.into(), script);
     }
 
-    /// Looks for scripts in these folders, in their order. Scripts added before are forgotten.
+    /// Searches scripts in these directories, in order. Scripts that were added before are discarded.
     #[must_use]
     pub fn with_scripts_in(mut self, folders: Vec<PathBuf>) -> Self {
         let rehearsal = Arc::new(Rehearsal::new(folders));
@@ -106,8 +106,7 @@ impl Models {
         self.insert(rehearsal, None)
     }
 
-    /// Writes what `record/…` hears into `folder`, where `replay/…` finds it. `secrets` are blotted
-    /// out.
+    /// Records the answers of `record/…` in `folder`, where `replay/…` finds them. `secrets` are redacted.
     #[must_use]
     pub fn with_recordings(mut self, folder: PathBuf, secrets: Vec<String>) -> Self {
         self.edit().recorder = Some(Arc::new(AnswerRecorder::new(folder.clone(), secrets)));
@@ -121,18 +120,18 @@ impl Models {
         self
     }
 
-    /// How many calls each provider gets at once; the rest wait for their turn.
+    /// Sets the number of concurrent calls per provider; further calls wait.
     #[must_use]
     pub fn with_limit(mut self, calls_at_once: usize) -> Self {
         let models = self.edit();
         models.calls_at_once = calls_at_once;
-        for places in models.providers.values_mut().filter_map(|source| source.permits.as_mut()) {
-            *places = Arc::new(Semaphore::new(calls_at_once));
+        for permits in models.providers.values_mut().filter_map(|entry| entry.permits.as_mut()) {
+            *permits = Arc::new(Semaphore::new(calls_at_once));
         }
         self
     }
 
-    /// Says how many tokens the models of a `provider/prefix` can read at once.
+    /// Sets the context window of the models with a `provider/prefix`.
     #[must_use]
     pub fn with_window(mut self, prefix: &str, tokens: u64) -> Self {
         self.edit().prices.set_window(prefix, tokens);
@@ -143,7 +142,7 @@ impl Models {
         Arc::make_mut(&mut self.inner)
     }
 
-    /// Asks a model until it answers, fails for good, or `deadline` comes.
+    /// Calls a model until it answers, fails permanently, or `deadline` passes.
     pub async fn chat(
         &self,
         model: &ModelConfig,
@@ -151,34 +150,34 @@ impl Models {
         deadline: Instant,
         on_delta: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Error> {
-        let Target { source, name, recorder } = self.target(model)?;
+        let Target { entry, name, recorder } = self.target(model)?;
         request.model = name;
         for failed in 1.. {
-            let place = source.acquire(model, deadline).await?;
-            let mut said = false;
+            let permit = entry.acquire(model, deadline).await?;
+            let mut has_output = false;
             let mut pass_on = |delta| {
-                said = true;
+                has_output = true;
                 on_delta(delta);
             };
-            let asked = source.provider.chat(request, &mut pass_on);
+            let asked = entry.provider.chat(request, &mut pass_on);
             let result = timeout_at(deadline, asked).await;
-            // While this call waits to ask again, another can have its place.
-            drop(place);
+            // While this call waits for its retry, another one can use its permit.
+            drop(permit);
             let error = match result {
                 Ok(Ok(answer)) => {
                     if let Some(recorder) = recorder {
-                        recorder.write(source.provider.name(), &request, &answer)?;
+                        recorder.write(entry.provider.name(), &request, &answer)?;
                     }
                     return Ok(answer);
                 }
                 Ok(Err(error)) => error,
-                Err(_) => return Err(deadline_error(model, "no answer in the time there was")),
+                Err(_) => return Err(deadline_error(model, "no answer before the deadline")),
             };
             let Some(wait) = self.inner.policy.next_wait(failed, &error, deadline) else {
                 return Err(error);
             };
             warn!(%model, wait_ms = wait.as_millis() as u64, "{error}; asking again");
-            if said {
+            if has_output {
                 on_delta(Delta::Restart { why: error.to_string() });
             }
             sleep(wait).await;
@@ -186,12 +185,12 @@ impl Models {
         unreachable!("the last attempt returns")
     }
 
-    /// In US dollars; `None` when the model's price is not known.
+    /// Returns the cost in US dollars; `None` if the price of the model is unknown.
     pub fn cost(&self, model: &ModelConfig, usage: &Usage) -> Option<f64> {
         self.inner.prices.cost(recorded_model(model).as_ref().unwrap_or(model), usage)
     }
 
-    /// How many tokens the model can read at once.
+    /// Returns the context window of the model in tokens.
     pub fn window(&self, model: &ModelConfig) -> u64 {
         self.inner.prices.window(recorded_model(model).as_ref().unwrap_or(model))
     }
@@ -203,14 +202,14 @@ impl ProviderEntry {
         model: &ModelConfig,
         deadline: Instant,
     ) -> Result<Option<SemaphorePermit<'_>>, Error> {
-        let Some(places) = &self.permits else { return Ok(None) };
-        if let Ok(place) = places.try_acquire() {
-            return Ok(Some(place));
+        let Some(permits) = &self.permits else { return Ok(None) };
+        if let Ok(permit) = permits.try_acquire() {
+            return Ok(Some(permit));
         }
-        match timeout_at(deadline, places.acquire()).await {
-            Ok(place) => Ok(Some(place.expect("nobody closes it"))),
+        match timeout_at(deadline, permits.acquire()).await {
+            Ok(permit) => Ok(Some(permit.expect("the semaphore is never closed"))),
             Err(_) => {
-                let message = "every place among the calls at once (`EMERGENT_MODEL_CALLS`) stayed taken";
+                let message = "all concurrent calls (`EMERGENT_MODEL_CALLS`) stayed in use";
                 Err(deadline_error(model, message))
             }
         }
@@ -221,7 +220,7 @@ fn deadline_error(model: &ModelConfig, message: &str) -> Error {
     Error::Overloaded { model: model.to_string(), message: message.into(), source: None }
 }
 
-/// The model behind `record/…`.
+/// Returns the model behind `record/…`.
 fn recorded_model(model: &ModelConfig) -> Option<ModelConfig> {
     if model.provider == choice::RECORD { model.name.parse().ok() } else { None }
 }

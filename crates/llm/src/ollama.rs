@@ -1,4 +1,4 @@
-//! Where an Ollama server is, for embeddings and conversations alike.
+//! The address of an Ollama server, for embeddings and chat.
 
 use reqwest::Url;
 
@@ -6,8 +6,8 @@ use crate::{Error, http::endpoint};
 
 const PORT: u16 = 11434;
 
-/// People share one `OLLAMA_HOST` between the server and its clients, so all its forms
-/// work: `host`, `host:port`, a URL, and the server's "every address".
+/// The server and its clients often share one `OLLAMA_HOST`, so all its forms work: `host`,
+/// `host:port`, a URL, and the server's "all addresses".
 pub fn address(host: Option<&str>, path: &str) -> Result<Url, Error> {
     let host = host.unwrap_or("127.0.0.1");
     let bare = !host.contains("://");

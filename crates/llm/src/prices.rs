@@ -1,7 +1,7 @@
-//! What a call costs and how much a model can read.
+//! Prices and context windows of models.
 //!
-//! The built-in [`table`] has list prices, which are approximate: discounts, long-prompt surcharges
-//! and last week's change are not in it. A user's file goes before it, field by field.
+//! The built-in [`table`] has list prices, which are approximate: it does not contain discounts,
+//! surcharges for long prompts, or recent changes. A user's file takes precedence, field by field.
 
 mod table;
 
@@ -12,9 +12,9 @@ use serde::Deserialize;
 
 use crate::Error;
 
-/// For models nobody told us about; most of today's can read at least this.
+/// The default for unknown models; most current models support at least this.
 const DEFAULT_WINDOW: u64 = 128_000;
-/// These run on the user's own machine.
+/// The providers whose models run on the user's own machine.
 const FREE_PROVIDERS: [&str; 3] = ["ollama", "rehearsal", "replay"];
 
 #[derive(Clone, Default)]
@@ -23,21 +23,22 @@ pub struct Prices {
     user: Vec<(String, PriceEntry)>,
 }
 
-/// US dollars per million tokens, and the context window. What is missing is looked up further on.
+/// US dollars per million tokens, and the context window. Missing values are taken from the next
+/// source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PriceEntry {
     input: Option<f64>,
     output: Option<f64>,
-    /// Without one, as `input`.
+    /// The default is `input`.
     cache_read: Option<f64>,
-    /// Without one, as `input`.
+    /// The default is `input`.
     cache_write: Option<f64>,
     window: Option<u64>,
 }
 
 impl Prices {
-    /// Reads a file of entries by `provider/prefix`: JSON when it ends in `.json`, else TOML.
+    /// Reads a file of entries by `provider/prefix`: JSON if its name ends in `.json`, otherwise TOML.
     pub fn from_file(path: &Path) -> Result<Self, Error> {
         let wrong = |reason: String| {
             Error::Config(format!(
@@ -62,7 +63,7 @@ impl Prices {
             }
             let figures = [entry.input, entry.output, entry.cache_read, entry.cache_write];
             if figures.into_iter().flatten().any(|price| !price.is_finite() || price < 0.0) {
-                return Err(format!("`{name}` has a price below zero"));
+                return Err(format!("`{name}` has a negative price"));
             }
         }
         let mut user: Vec<_> = entries.into_iter().collect();
@@ -70,13 +71,13 @@ impl Prices {
         Ok(Self { user })
     }
 
-    /// Goes before what was read from a file.
+    /// Takes precedence over the values of a file.
     pub fn set_window(&mut self, prefix: &str, tokens: u64) {
         let entry = PriceEntry { window: Some(tokens), ..PriceEntry::default() };
         self.user.insert(0, (prefix.to_owned(), entry));
     }
 
-    /// In US dollars; `None` when nobody knows the model's price.
+    /// Returns the cost in US dollars; `None` if the price of the model is unknown.
     pub fn cost(&self, model: &ModelConfig, usage: &Usage) -> Option<f64> {
         let entry = self.entry(model);
         let (input, output) = (entry.input?, entry.output?);
@@ -107,7 +108,7 @@ impl Prices {
 
 impl PriceEntry {
     fn or(self, other: Self) -> Self {
-        // A new input price makes the old cache prices meaningless.
+        // A new input price makes the old cache prices invalid.
         let cache = if self.input.is_some() { Self::default() } else { other };
         Self {
             input: self.input.or(other.input),

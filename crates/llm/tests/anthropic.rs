@@ -1,4 +1,4 @@
-//! The provider `anthropic` against a local server that speaks the wire format.
+//! The provider `anthropic` against a local server with the same wire format.
 
 #[path = "anthropic/answers.rs"]
 mod answers;
@@ -30,23 +30,23 @@ fn anthropic(url: &str) -> Anthropic {
     Anthropic::new(&settings(url)).unwrap()
 }
 
-/// Says hello and gets this reply.
+/// Sends a greeting and returns the result of this reply.
 async fn hears(reply: Reply) -> (Result<Answer, Error>, Vec<Delta>) {
     let provider = Provider::replying([reply]).await;
     ask(&anthropic(&provider.url), &[Turn::user("Hello")]).await
 }
 
-/// What a stream of these events comes to.
+/// Returns the answer that a stream of these events produces.
 async fn answer(list: &[Value]) -> Result<Answer, Error> {
     hears(streamed(pieces(&events(list), usize::MAX))).await.0
 }
 
-/// Every event is named as its data is.
+/// Each event has the name of its data's type.
 fn events(list: &[Value]) -> String {
     list.iter().map(|data| format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap())).collect()
 }
 
-/// A message of these blocks, each a start and its deltas, and why it ended.
+/// A message of these blocks, each with a start and its deltas, and the stop reason.
 fn message(blocks: &[(Value, &[Value])], stop: &str) -> Vec<Value> {
     let mut list = vec![start()];
     for (index, (block, deltas)) in blocks.iter().enumerate() {

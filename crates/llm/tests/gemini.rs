@@ -1,4 +1,4 @@
-//! The provider `google` against a local server that speaks Gemini's wire format.
+//! The provider `google` against a local server with Gemini's wire format.
 
 #[path = "gemini/answers.rs"]
 mod answers;
@@ -36,7 +36,7 @@ fn request(turns: &[Turn]) -> ChatRequest<'_> {
     }
 }
 
-/// Says hello and gets this reply.
+/// Sends a greeting and returns the result of this reply.
 async fn hears(reply: Reply) -> (Result<Answer, Error>, Vec<Delta>) {
     let google = Google::replying([reply]).await;
     let mut deltas = vec![];
@@ -45,7 +45,7 @@ async fn hears(reply: Reply) -> (Result<Answer, Error>, Vec<Delta>) {
     (result, deltas)
 }
 
-/// The answer to an event stream of these chunks.
+/// Returns the answer to an event stream of these chunks.
 async fn answer(chunks: &[Value]) -> Result<Answer, Error> {
     hears(stream(&events(chunks, "\r\n\r\n"), 1 << 20)).await.0
 }

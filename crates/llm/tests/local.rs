@@ -1,4 +1,4 @@
-//! Sentence models from a directory, against vectors computed by independent code.
+//! Sentence models from a directory, compared with vectors that independent code computed.
 
 use std::{
     fs,
@@ -35,7 +35,7 @@ fn edit(path: PathBuf, change: impl FnOnce(&mut Value)) {
     fs::write(path, value.to_string()).unwrap();
 }
 
-/// The model's vectors have to be those `expected.json` gives for this pooling.
+/// Checks that the vectors are those that `expected.json` has for this pooling.
 async fn check(dir: &Path, pooling: &str) {
     let expected: Value = serde_json::from_slice(&fs::read(tiny().join("expected.json")).unwrap()).unwrap();
     let texts: Vec<String> = serde_json::from_value(expected["texts"].clone()).unwrap();
@@ -127,8 +127,8 @@ fn a_directory_without_a_model_says_which_file_is_missing() {
     assert!(std::error::Error::source(&error).unwrap().to_string().contains("`config.json` is missing"));
 }
 
-/// Runs with a real model when `EMERGENT_TEST_SENTENCE_MODEL` names its directory
-/// (`scripts/sentence-model.sh` fetches one).
+/// Runs with a real model if `EMERGENT_TEST_SENTENCE_MODEL` names its directory
+/// (`scripts/sentence-model.sh` downloads one).
 #[tokio::test]
 async fn a_real_model_understands_paraphrases() {
     let Some(dir) = std::env::var_os("EMERGENT_TEST_SENTENCE_MODEL") else {

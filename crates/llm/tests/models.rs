@@ -1,4 +1,4 @@
-//! Asking with patience, choosing, pricing. The clock stands still: waits cost nothing.
+//! Retries, the choice of a model, and prices. The clock is paused, so waiting takes no time.
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 type Reply = Result<&'static str, Error>;
 
-/// A provider whose first, second… answer a test decides; it speaks before it fails.
+/// A provider whose answers the test decides one by one; it produces output before it fails.
 struct Fake<F> {
     answer: F,
     takes: Duration,
@@ -72,7 +72,7 @@ fn request(turns: &[Turn]) -> ChatRequest<'_> {
     }
 }
 
-/// Asks with this many seconds; returns the outcome, what was heard, and how long it took.
+/// Calls the model with this deadline. Returns the outcome, the deltas, and the duration.
 async fn ask(models: &Models, seconds: u64) -> (Result<String, Error>, Vec<Delta>, Duration) {
     let (start, turns, mut heard) = (Instant::now(), [Turn::user("hi")], Vec::new());
     let deadline = start + Duration::from_secs(seconds);
@@ -98,7 +98,7 @@ async fn an_outage_is_waited_out_and_what_was_half_said_is_taken_back() {
     let restart = Delta::Restart { why: "`fake` is not available: down".into() };
     let whole = Delta::Text("whole".into());
     assert_eq!(heard, [half.clone(), restart.clone(), half, restart, whole]);
-    // Half a second and a second, each spread over its upper half.
+    // The delays are half a second and a second, each with jitter over its upper half.
     assert!((750..=1500).contains(&took.as_millis()), "{took:?}");
 }
 
@@ -141,7 +141,7 @@ async fn a_call_does_not_outlive_its_deadline() {
     let (mut provider, _) = fake(|_| Ok("late"));
     Arc::get_mut(&mut provider).unwrap().takes = Duration::from_secs(100);
     let (answer, _, took) = ask(&Models::default().with_provider(provider), 30).await;
-    assert!(answer.unwrap_err().to_string().contains("no answer in the time"));
+    assert!(answer.unwrap_err().to_string().contains("no answer before the deadline"));
     assert_eq!(took.as_secs(), 30);
 }
 

@@ -1,4 +1,4 @@
-//! The providers `openai` and `ollama` against a local server that speaks the wire format.
+//! The providers `openai` and `ollama` against a local server with the same wire format.
 
 #[path = "openai/answers.rs"]
 mod answers;
@@ -26,18 +26,18 @@ fn settings(url: &str) -> ChatSettings {
     }
 }
 
-/// Says hello and gets this reply.
+/// Sends a greeting and returns the result of this reply.
 async fn hears(reply: Reply) -> (Result<Answer, Error>, Vec<Delta>) {
     let provider = Provider::replying([reply]).await;
     ask(&OpenAi::new(&settings(&provider.url)).unwrap(), &[Turn::user("Hello")]).await
 }
 
-/// The answer to these chunks and the closing mark.
+/// Returns the answer to these chunks and the closing mark.
 async fn answer(chunks: &[Value]) -> Answer {
     hears(streamed(pieces(&whole(chunks), usize::MAX))).await.0.unwrap()
 }
 
-/// The error that this text instead of a whole stream comes to.
+/// Returns the error that this text, instead of a complete stream, produces.
 async fn error(text: &str) -> Error {
     hears(streamed(pieces(text, usize::MAX))).await.0.unwrap_err()
 }
@@ -50,7 +50,7 @@ fn whole(chunks: &[Value]) -> String {
     events(chunks) + "data: [DONE]\n\n"
 }
 
-/// A chunk with this delta, with all that comes around it.
+/// A complete chunk with this delta.
 fn delta(delta: Value) -> Value {
     json!({
         "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "model-1",

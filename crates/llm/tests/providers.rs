@@ -1,4 +1,4 @@
-//! Each provider against a local server that speaks its wire format.
+//! Each embedding provider against a local server with its wire format.
 
 mod support;
 
@@ -11,7 +11,7 @@ use emergent_llm::{Credentials, EmbedTask, Embedder, Error, embedder};
 use serde_json::{Value, json};
 use support::{Provider, Reply, ok, status};
 
-/// How one provider is set up and how it writes vectors.
+/// The configuration of one provider, and its format of vectors.
 struct Dialect {
     spec: &'static str,
     credentials: fn(String) -> Credentials,
@@ -35,7 +35,7 @@ const DIALECTS: [Dialect; 3] = [
             openai_base_url: Some(format!("{url}/v1")),
             ..Default::default()
         },
-        // In reverse, since only `index` is promised.
+        // The order is reversed, since only `index` is guaranteed.
         answer: |vectors| {
             let item = |(index, v): (usize, &[f32; 2])| json!({ "object": "embedding", "index": index, "embedding": v });
             json!({ "data": vectors.iter().enumerate().rev().map(item).collect::<Vec<_>>() })
@@ -53,7 +53,7 @@ impl Dialect {
         embedder(&self.spec.parse().unwrap(), &(self.credentials)(provider.url.clone())).unwrap().unwrap()
     }
 
-    /// Embeds two texts with these replies; returns the outcome and how often it asked.
+    /// Embeds two texts with these replies. Returns the outcome and the number of requests.
     async fn embeds(
         &self,
         replies: impl IntoIterator<Item = Reply>,

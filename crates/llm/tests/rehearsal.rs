@@ -1,4 +1,4 @@
-//! Scripts, recordings and playing them back, through `Models` as a run does.
+//! Scripts, recordings and their replay, through `Models` as a run uses it.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -14,23 +14,23 @@ use emergent_llm::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// A conversation with one agent, carried on as the executor would.
-struct Stage {
+/// A conversation with one agent, as the executor would continue it.
+struct Conversation {
     models: Models,
     model: ModelConfig,
     agent: &'static str,
     run: RunId,
     turns: Vec<Turn>,
     tools: Vec<ToolSpec>,
-    heard: Vec<Delta>,
+    deltas: Vec<Delta>,
 }
 
-impl Stage {
+impl Conversation {
     fn new(models: &Models, model: &str, agent: &'static str) -> Self {
         let tool = ToolSpec { name: "search".into(), description: "".into(), input_schema: json!({}).into() };
         let model = model.parse().unwrap();
-        let (run, turns, heard) = (RunId::new(), Vec::new(), Vec::new());
-        Self { models: models.clone(), model, agent, run, turns, tools: vec![tool], heard }
+        let (run, turns, deltas) = (RunId::new(), Vec::new(), Vec::new());
+        Self { models: models.clone(), model, agent, run, turns, tools: vec![tool], deltas }
     }
 
     fn play(script: &str) -> Self {
@@ -43,7 +43,7 @@ impl Stage {
         self
     }
 
-    /// Answers every call of the last turn alike.
+    /// Adds the same result for every call of the last turn.
     fn result(&mut self, output: Value) {
         let calls =
             self.turns.last().into_iter().flat_map(|turn| &turn.parts).filter_map(|part| match part {
@@ -74,11 +74,11 @@ impl Stage {
             meta: about,
         };
         let deadline = Instant::now() + Duration::from_secs(300);
-        let heard = &mut self.heard;
-        self.models.chat(&self.model, request, deadline, &mut |delta| heard.push(delta)).await
+        let deltas = &mut self.deltas;
+        self.models.chat(&self.model, request, deadline, &mut |delta| deltas.push(delta)).await
     }
 
-    /// Asks, adds the answer to the conversation, and tells it in a line.
+    /// Calls the model, adds the answer to the conversation, and renders it as one line.
     async fn next(&mut self) -> String {
         let answer = match self.ask().await {
             Ok(answer) => answer,
@@ -102,9 +102,10 @@ fn line(answer: &Answer) -> String {
 
 #[tokio::test]
 async fn echo_needs_no_file() {
-    let mut stage = Stage::new(&Models::default(), "rehearsal/echo", "anybody").user("Hello there");
-    assert_eq!(stage.next().await, "Hello there");
-    assert_eq!(stage.heard, [Delta::Text("Hello there".into())]);
+    let mut conversation =
+        Conversation::new(&Models::default(), "rehearsal/echo", "anybody").user("Hello there");
+    assert_eq!(conversation.next().await, "Hello there");
+    assert_eq!(conversation.deltas, [Delta::Text("Hello there".into())]);
 }
 
 const RESEARCH: &str = r#"
@@ -122,58 +123,59 @@ rules:
 
 #[tokio::test]
 async fn the_first_rule_that_fits_the_conversation_answers() {
-    let mut stage = Stage::play(RESEARCH).user("tagging");
-    let answer = stage.ask().await.unwrap();
+    let mut conversation = Conversation::play(RESEARCH).user("tagging");
+    let answer = conversation.ask().await.unwrap();
     assert_eq!((answer.stop, answer.usage.input > 0), (StopReason::ToolCalls, true));
-    assert_eq!(stage.next().await, r#"search{"limit":3,"query":"tagging"}"#);
-    stage.result(json!({ "objects": [{ "name": "folksonomy" }] }));
-    assert_eq!(stage.next().await, "(Good.) Found folksonomy.");
+    assert_eq!(conversation.next().await, r#"search{"limit":3,"query":"tagging"}"#);
+    conversation.result(json!({ "objects": [{ "name": "folksonomy" }] }));
+    assert_eq!(conversation.next().await, "(Good.) Found folksonomy.");
 
-    let mut stage = Stage::play(RESEARCH).user("tagging");
-    stage.next().await;
-    stage.result(json!("nothing"));
-    assert_eq!(stage.next().await, "Nothing about tagging.");
+    let mut conversation = Conversation::play(RESEARCH).user("tagging");
+    conversation.next().await;
+    conversation.result(json!("nothing"));
+    assert_eq!(conversation.next().await, "Nothing about tagging.");
 
-    let mut bob = Stage::play(RESEARCH).user("who are you?");
+    let mut bob = Conversation::play(RESEARCH).user("who are you?");
     bob.agent = "bob";
     assert_eq!(bob.next().await, "I am Bob.");
 }
 
 #[tokio::test]
 async fn a_request_without_a_rule_fails_loudly() {
-    let mut stage = Stage::play(RESEARCH).user("cats");
-    let said = stage.next().await;
+    let mut conversation = Conversation::play(RESEARCH).user("cats");
+    let answer = conversation.next().await;
     for part in ["rehearsal/play", "agent `ada`", "step 1", "`cats`"] {
-        assert!(said.contains(part), "{said}");
+        assert!(answer.contains(part), "{answer}");
     }
-    let mut stage = Stage::play(RESEARCH).user("tagging");
-    stage.next().await;
-    stage.result(json!({ "objects": [] }));
-    let said = stage.next().await;
-    assert!(said.contains("{{result.objects.0.name}}") && said.contains("rules[2]"), "{said}");
+    let mut conversation = Conversation::play(RESEARCH).user("tagging");
+    conversation.next().await;
+    conversation.result(json!({ "objects": [] }));
+    let answer = conversation.next().await;
+    assert!(answer.contains("{{result.objects.0.name}}") && answer.contains("rules[2]"), "{answer}");
 }
 
 #[tokio::test]
 async fn times_are_counted_in_the_conversation_so_a_recovered_run_goes_on_the_same() {
     let script = "rules:\n  - answer: { text: one }\n    times: 1\n  - when: { turn: 2 }\n    \
                   answer: { text: two }\n  - answer: { text: more }\n    times: 2";
-    let mut stage = Stage::play(script).user("go");
-    let mut said = Vec::new();
+    let mut conversation = Conversation::play(script).user("go");
+    let mut answer = Vec::new();
     for _ in 0..5 {
-        // Asking without keeping the answer, as before a crash, uses nothing up.
-        let lost = line(&stage.ask().await.unwrap_or_else(|error| Answer {
+        // A call whose answer is not stored, as before a crash, does not use a rule up.
+        let lost = line(&conversation.ask().await.unwrap_or_else(|error| Answer {
             parts: vec![Part::text(format!("! {error}"))],
             usage: Usage::default(),
             stop: StopReason::End,
         }));
-        // Another process knows the stored conversation and nothing else.
-        let stored: Vec<Turn> = serde_json::from_value(serde_json::to_value(&stage.turns).unwrap()).unwrap();
-        stage = Stage { turns: stored, ..Stage::play(script) };
-        said.push(stage.next().await);
-        assert_eq!(said.last(), Some(&lost));
+        // Another process has only the stored conversation.
+        let stored: Vec<Turn> =
+            serde_json::from_value(serde_json::to_value(&conversation.turns).unwrap()).unwrap();
+        conversation = Conversation { turns: stored, ..Conversation::play(script) };
+        answer.push(conversation.next().await);
+        assert_eq!(answer.last(), Some(&lost));
     }
-    assert_eq!(said[..4], ["one", "two", "more", "more"]);
-    assert!(said[4].contains("has no rule for"), "{}", said[4]);
+    assert_eq!(answer[..4], ["one", "two", "more", "more"]);
+    assert!(answer[4].contains("has no rule for"), "{}", answer[4]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,25 +188,25 @@ rules:
   - { fault: silence, times: 1 }
   - answer: { text: whole }
 "#;
-    let mut stage = Stage::play(script).user("go");
+    let mut conversation = Conversation::play(script).user("go");
     let start = Instant::now();
-    assert_eq!(stage.next().await, "whole");
+    assert_eq!(conversation.next().await, "whole");
     assert!((67..90).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
     let why = "`rehearsal/play` is not available: the answer was cut off".to_owned();
-    let heard = [Delta::Text("who".into()), Delta::Restart { why }, Delta::Text("whole".into())];
-    assert_eq!(stage.heard, heard);
-    let said = Stage::play("rules: [{ fault: auth }]").user("go").next().await;
-    assert!(said.contains("refused the credentials"), "{said}");
+    let deltas = [Delta::Text("who".into()), Delta::Restart { why }, Delta::Text("whole".into())];
+    assert_eq!(conversation.deltas, deltas);
+    let answer = Conversation::play("rules: [{ fault: auth }]").user("go").next().await;
+    assert!(answer.contains("refused the credentials"), "{answer}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn delays_and_words_one_by_one() {
     let script = "delay_ms: 500\nchunk_delay_ms: 100\nrules: [{ answer: { text: one two three } }]";
-    let mut stage = Stage::play(script).user("go");
+    let mut conversation = Conversation::play(script).user("go");
     let start = Instant::now();
-    assert_eq!(stage.next().await, "one two three");
+    assert_eq!(conversation.next().await, "one two three");
     let words = ["one ", "two ", "three"].map(|word| Delta::Text(word.into()));
-    assert_eq!((stage.heard.as_slice(), start.elapsed().as_millis()), (&words[..], 700));
+    assert_eq!((conversation.deltas.as_slice(), start.elapsed().as_millis()), (&words[..], 700));
 }
 
 fn in_folder(folder: &Path) -> Models {
@@ -224,7 +226,7 @@ async fn scripts_are_files_and_a_missing_or_broken_one_shows_when_it_is_chosen()
     std::fs::write(folder.path().join("demo.yml"), "rules: [{ answer: { text: from a file } }]").unwrap();
     std::fs::write(folder.path().join("broken.yaml"), "rules: [{ anwser: {} }]").unwrap();
     let models = in_folder(folder.path());
-    assert_eq!(Stage::new(&models, "rehearsal/demo", "ada").user("go").next().await, "from a file");
+    assert_eq!(Conversation::new(&models, "rehearsal/demo", "ada").user("go").next().await, "from a file");
     let why = |name: &str| models.choose(Some(&name.parse().unwrap())).unwrap_err().to_string();
     assert!(why("rehearsal/dmo").contains("`broken`, `demo`, `echo`"));
     assert!(why("rehearsal/broken").contains("anwser"));
@@ -232,11 +234,11 @@ async fn scripts_are_files_and_a_missing_or_broken_one_shows_when_it_is_chosen()
     assert!(why("replay/nothing").contains("no recording"));
 }
 
-/// Speaks as a model would: searches, then tells of the id it found. Its own ids are new each time.
-struct Real;
+/// Behaves like a real model: searches, then mentions the id it found. Its own ids are new each time.
+struct RealModel;
 
 #[async_trait]
-impl Provider for Real {
+impl Provider for RealModel {
     fn name(&self) -> &str {
         "real"
     }
@@ -263,22 +265,22 @@ impl Provider for Real {
     }
 }
 
-/// One run with a fresh object of its own; returns what was said and the object's id.
+/// Makes one run with a new object. Returns the answers and the id of the object.
 async fn run(models: &Models, model: &str) -> (Vec<String>, String) {
-    let mut stage = Stage::new(models, model, "ada").user("find it");
+    let mut conversation = Conversation::new(models, model, "ada").user("find it");
     let id = ObjectId::new().to_string();
-    let first = stage.next().await;
-    stage.result(
+    let first = conversation.next().await;
+    conversation.result(
         json!({ "id": id, "at": format!("2026-01-01T00:00:00.{}Z", RunId::new().0.as_u128() % 999) }),
     );
-    let second = stage.next().await;
+    let second = conversation.next().await;
     (vec![first, second], id)
 }
 
 #[tokio::test]
 async fn what_was_recorded_plays_back_with_the_new_runs_ids() {
     let folder = tempfile::tempdir().unwrap();
-    let models = in_folder(folder.path()).with_provider(Arc::new(Real));
+    let models = in_folder(folder.path()).with_provider(Arc::new(RealModel));
     models.choose(Some(&"record/real/m".parse().unwrap())).unwrap();
     let (recorded, old) = run(&models, "record/real/m").await;
     assert!(recorded[1].contains(&old));
@@ -294,7 +296,7 @@ async fn what_was_recorded_plays_back_with_the_new_runs_ids() {
 #[tokio::test]
 async fn a_recording_holds_no_secret_and_nothing_of_the_request() {
     let folder = tempfile::tempdir().unwrap();
-    let models = in_folder(folder.path()).with_provider(Arc::new(Real));
+    let models = in_folder(folder.path()).with_provider(Arc::new(RealModel));
     let (_, id) = run(&models, "record/real/m").await;
     let text = std::fs::read_to_string(folder.path().join("ada.jsonl")).unwrap();
     assert_eq!(text.lines().count(), 2);
@@ -306,17 +308,17 @@ async fn a_recording_holds_no_secret_and_nothing_of_the_request() {
 #[tokio::test]
 async fn a_request_that_was_not_recorded_says_how_it_differs() {
     let folder = tempfile::tempdir().unwrap();
-    let models = in_folder(folder.path()).with_provider(Arc::new(Real));
+    let models = in_folder(folder.path()).with_provider(Arc::new(RealModel));
     run(&models, "record/real/m").await;
 
-    let said = Stage::new(&models, "replay/ada", "ada").user("find another").next().await;
-    assert!(said.contains("agent `ada`, step 1") && said.contains("in its conversation"), "{said}");
-    let mut stage = Stage::new(&models, "replay/ada", "ada").user("find it");
-    stage.tools.clear();
-    let said = stage.next().await;
-    assert!(said.contains("in its tools;"), "{said}");
-    let said = Stage::new(&models, "replay/ada", "bob").user("new").next().await;
-    assert!(said.contains("nothing was recorded for this agent"), "{said}");
+    let answer = Conversation::new(&models, "replay/ada", "ada").user("find another").next().await;
+    assert!(answer.contains("agent `ada`, step 1") && answer.contains("in its conversation"), "{answer}");
+    let mut conversation = Conversation::new(&models, "replay/ada", "ada").user("find it");
+    conversation.tools.clear();
+    let answer = conversation.next().await;
+    assert!(answer.contains("in its tools;"), "{answer}");
+    let answer = Conversation::new(&models, "replay/ada", "bob").user("new").next().await;
+    assert!(answer.contains("nothing was recorded for this agent"), "{answer}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The provider `vertex` against a local server that hands out tokens and answers as Gemini.
+//! The provider `vertex` against a local server that issues tokens and responds like Gemini.
 
 #[path = "vertex/credentials.rs"]
 mod credentials;
@@ -14,7 +14,7 @@ use google::{Google, Reply, events, json, stream};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Made for tests; it opens nothing.
+/// This key was generated for tests and is not used anywhere else.
 const KEY: &str = include_str!("fixtures/service-account-key.pem");
 
 fn hello() -> Reply {
@@ -27,7 +27,7 @@ fn token(name: &str, seconds: u64) -> Reply {
     json(200, json!({ "access_token": name, "expires_in": seconds, "token_type": "Bearer" }))
 }
 
-/// A service account whose tokens come from `google`, in a file that lives as long as the directory.
+/// A service account whose tokens come from `google`, in a file that exists as long as the directory.
 fn service_account(google: &Google) -> (TempDir, VertexSettings) {
     credentials_file(json!({
         "type": "service_account",
@@ -67,7 +67,7 @@ async fn ask(vertex: &Gemini) -> Result<Answer, Error> {
     vertex.chat(request, &mut |_| {}).await
 }
 
-/// Which tokens the model was asked with, in order; `-` where a token was asked for.
+/// Returns the tokens of the model requests in order, and `-` for each token request.
 fn bearers(google: &Google) -> Vec<String> {
     let asked = google.asked();
     let bearer = |asked: &google::Asked| {

@@ -1,18 +1,18 @@
-//! JSON-RPC 2.0 as MCP speaks it. A message is read once and points into the text it came in: ids,
-//! parameters and results stay the JSON they were sent as, so that an id comes back to the letter and
-//! a tool's schema is passed on unchanged.
+//! JSON-RPC 2.0 as MCP uses it. A message is parsed once and borrows from its text: ids, parameters and
+//! results stay the JSON they were sent as, so that an id is returned exactly and a tool's schema is
+//! passed on unchanged.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-/// The newest revision: stateless, every request says everything by itself.
+/// The newest revision: it is stateless, and every request is self-contained.
 pub const MODERN: &str = "2026-07-28";
-/// The revisions that begin with `initialize`, newest first.
+/// The revisions that start with `initialize`, newest first.
 pub const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
-/// Keys of a modern request's `_meta`.
+/// The keys of a modern request's `_meta`.
 pub mod meta {
     pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
     pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
@@ -22,29 +22,28 @@ pub mod meta {
     pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 }
 
-/// What the numbers of errors mean.
+/// The error codes.
 pub mod code {
     pub const PARSE: i64 = -32700;
     pub const INVALID_REQUEST: i64 = -32600;
     pub const METHOD_NOT_FOUND: i64 = -32601;
     pub const INVALID_PARAMS: i64 = -32602;
     pub const INTERNAL: i64 = -32603;
-    /// Before 2026-07-28; later `INVALID_PARAMS` with `data.uri`.
+    /// Used before 2026-07-28; later revisions use `INVALID_PARAMS` with `data.uri`.
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
-    /// A header does not say what the body says.
+    /// A header contradicts the body.
     pub const HEADER_MISMATCH: i64 = -32020;
     pub const MISSING_CAPABILITY: i64 = -32021;
     pub const UNSUPPORTED_VERSION: i64 = -32022;
 }
 
-/// A message of any kind, as it was read. `method` and `id`: a request; `method` alone: a
-/// notification; neither of the two: a response, whose `id` may be missing when the peer could not
-/// read ours.
+/// A parsed message of any kind. A request has `method` and `id`, a notification only `method`. A
+/// response has no `method`, and its `id` may be missing if the peer could not parse ours.
 #[derive(Debug, Deserialize)]
 pub struct Message<'a> {
     #[serde(borrow, default)]
     pub jsonrpc: Cow<'a, str>,
-    /// As it was sent; `null` counts as none.
+    /// The id as it was sent; `null` counts as missing.
     #[serde(borrow, default)]
     pub id: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -57,7 +56,7 @@ pub struct Message<'a> {
     pub error: Option<RpcError>,
 }
 
-/// What a message is, from what it has.
+/// The kind of a message, derived from its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Request,
@@ -66,11 +65,14 @@ pub enum Kind {
 }
 
 impl<'a> Message<'a> {
-    /// Reads one message; a batch is none.
+    /// Parses one message; batches are refused.
     pub fn parse(text: &'a [u8]) -> Result<Self, RpcError> {
-        // A reader of structs also takes their fields as a list.
+        // Serde would accept an array as a struct as well.
         if text.trim_ascii_start().starts_with(b"[") {
-            return Err(RpcError::new(code::INVALID_REQUEST, "a list of messages; send one at a time"));
+            return Err(RpcError::new(
+                code::INVALID_REQUEST,
+                "batches are not supported; send one message at a time",
+            ));
         }
         let message: Self = serde_json::from_slice(text)
             .map_err(|error| RpcError::new(code::PARSE, format!("not a JSON-RPC message: {error}")))?;
@@ -89,7 +91,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// An error as it goes over the wire.
+/// An error as it is sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} (error {code})")]
 pub struct RpcError {
@@ -112,7 +114,7 @@ impl RpcError {
     }
 }
 
-/// A request or, without an id, a notification, to be sent.
+/// A request to send or, without an id, a notification.
 #[derive(Debug, Serialize)]
 pub struct OutgoingMessage<'a, P> {
     jsonrpc: &'static str,
@@ -132,13 +134,13 @@ impl<'a, P: Serialize> OutgoingMessage<'a, P> {
         Self { jsonrpc: "2.0", id: None, method, params }
     }
 
-    /// The text of the message, on one line.
+    /// Returns the message as one line of text.
     pub fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
         serde_json::to_vec(self)
     }
 }
 
-/// An answer to be sent. Without an id only an error to what could not be read.
+/// A response to send. Only an error about an unreadable message has no id.
 #[derive(Debug, Serialize)]
 pub struct Response<'a, R> {
     jsonrpc: &'static str,

@@ -1,5 +1,5 @@
-//! The server's protocol over a host of this test: what is said on the way, what is taken back, and
-//! what ends with a session. What the suite of others looks at is not repeated here.
+//! The protocol of the server with a host of this test: messages before a result, cancellation, and the
+//! end of a session. What the official conformance suite covers is not repeated here.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,11 +13,11 @@ use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc};
 
-/// Tools `talk`, which logs and answers at once, and `wait`, which never does.
-struct Small {
+/// Offers the tools `talk`, which logs and returns at once, and `wait`, which never returns.
+struct TestHost {
     about: ServerInfo,
     changed: broadcast::Sender<ListKind>,
-    /// Told when a call of `wait` is dropped.
+    /// Receives a message when a call of `wait` is dropped.
     dropped: mpsc::UnboundedSender<String>,
 }
 
@@ -29,17 +29,17 @@ impl Drop for OnDrop {
     }
 }
 
-fn small() -> (Arc<Server<Small>>, mpsc::UnboundedReceiver<String>, broadcast::Sender<ListKind>) {
+fn small() -> (Arc<Server<TestHost>>, mpsc::UnboundedReceiver<String>, broadcast::Sender<ListKind>) {
     let (dropped, drops) = mpsc::unbounded_channel();
     let changed = broadcast::channel(8).0;
     let capabilities = json!({ "tools": { "listChanged": true } });
     let about =
         ServerInfo { server: json!({ "name": "small", "version": "1" }), capabilities, instructions: None };
-    (Arc::new(Server::new(Arc::new(Small { about, changed: changed.clone(), dropped }))), drops, changed)
+    (Arc::new(Server::new(Arc::new(TestHost { about, changed: changed.clone(), dropped }))), drops, changed)
 }
 
 #[async_trait]
-impl Host for Small {
+impl Host for TestHost {
     type Caller = &'static str;
 
     fn server_info(&self) -> &ServerInfo {
@@ -96,11 +96,11 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
 }
 
-async fn post(server: &Server<Small>, session: &str, message: Value) -> Reply {
+async fn post(server: &Server<TestHost>, session: &str, message: Value) -> Reply {
     server.post(&"ada", &headers(&[("mcp-session-id", session)]), message.to_string().as_bytes()).await
 }
 
-async fn session(server: &Server<Small>) -> String {
+async fn session(server: &Server<TestHost>) -> String {
     let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {} });
     let reply = server.post(&"ada", &HeaderMap::new(), hello.to_string().as_bytes()).await;
     reply.session.expect("a session")
@@ -116,7 +116,7 @@ fn text(reply: Reply) -> Value {
     serde_json::from_slice(&text).unwrap()
 }
 
-/// The messages of a stream that ends.
+/// Returns the messages of a stream that ends.
 async fn frames(reply: Reply) -> Vec<Value> {
     let ReplyBody::Events(frames) = reply.body else { panic!("no stream") };
     let all: Vec<_> = frames.collect().await;
@@ -135,7 +135,7 @@ async fn what_a_tool_says_goes_before_its_result_and_only_as_loud_as_was_wanted(
     let methods = |all: &[Value]| {
         all.iter().map(|one| one["method"].as_str().unwrap_or("result").to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(methods(&quiet), ["notifications/progress", "result"], "nobody asked for logs");
+    assert_eq!(methods(&quiet), ["notifications/progress", "result"], "the client did not ask for logs");
     let level =
         json!({ "jsonrpc": "2.0", "id": 2, "method": "logging/setLevel", "params": { "level": "warning" } });
     assert_eq!(text(post(&server, &session, level).await)["result"], json!({}));
@@ -192,7 +192,7 @@ async fn a_session_has_one_stream_and_hears_each_change_once() {
         String::from_utf8(all.concat()).unwrap().matches("list_changed").count()
     };
     changed.send(ListKind::Tools).unwrap();
-    // It is not declared, so nobody is told.
+    // The host does not declare prompts, so the client is not notified.
     changed.send(ListKind::Prompts).unwrap();
     assert_eq!(tokio::join!(heard(old), heard(new)), (0, 1));
     assert_eq!(server.get(&"eve", &named).status, 404);

@@ -1,4 +1,4 @@
-//! Bodies, up to a limit.
+//! Reads request bodies up to a limit.
 
 use axum::{
     body::{Body, Bytes},
@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 
 use crate::ApiError;
 
-/// The whole body, or 413 with the limit.
+/// Returns the whole body, or 413 with the limit.
 pub(crate) async fn read_limited(
     headers: &HeaderMap,
     body: Body,
@@ -25,7 +25,7 @@ pub(crate) async fn read_limited(
     let mut read = Vec::with_capacity(announced.unwrap_or(0).min(limit));
     let mut stream = body.into_data_stream();
     while let Some(part) = stream.next().await {
-        let part = part.map_err(|_| ApiError::malformed("the body broke off before its end"))?;
+        let part = part.map_err(|_| ApiError::malformed("the body ended early"))?;
         if read.len() + part.len() > limit {
             discard_rest(stream, limit).await;
             return Err(ApiError::too_large(what, limit));
@@ -35,7 +35,7 @@ pub(crate) async fn read_limited(
     Ok(read.into())
 }
 
-/// Reads on for a while and forgets it: a caller that is still sending would see a broken
+/// Reads and discards the rest for a while: otherwise a caller that is still sending would see a broken
 /// connection instead of the reason.
 async fn discard_rest(mut stream: axum::body::BodyDataStream, limit: usize) {
     let mut left = limit.saturating_mul(8).min(64 << 20);
@@ -47,9 +47,9 @@ async fn discard_rest(mut stream: axum::body::BodyDataStream, limit: usize) {
     }
 }
 
-/// Whether the body says to be of this type (`application/json; charset=utf-8` is JSON).
-pub(crate) fn has_content_type(headers: &HeaderMap, wanted: &str) -> bool {
+/// Whether the body has this content type (`application/json; charset=utf-8` is JSON).
+pub(crate) fn has_content_type(headers: &HeaderMap, expected: &str) -> bool {
     let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = given.split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case(wanted)
+    essence.eq_ignore_ascii_case(expected)
 }

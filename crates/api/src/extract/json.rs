@@ -1,4 +1,4 @@
-//! JSON bodies.
+//! Extracts JSON bodies.
 
 use axum::extract::{FromRequest, Request};
 use serde::de::DeserializeOwned;
@@ -21,7 +21,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     }
 }
 
-/// As [`Json`], for routes where no body at all is as good as an empty one.
+/// Like [`Json`], for routes where a missing body equals an empty one.
 pub(crate) struct OptionalJson<T>(pub T);
 
 impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalJson<T> {
@@ -40,7 +40,7 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalJ
 }
 
 pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    // Keeping track of where one is costs time, so only what failed is read that way.
+    // Tracking the path costs time, so the body is parsed again with the path only after a failure.
     if let Ok(JsonMap(value)) = serde_json::from_slice(bytes) {
         return Ok(value);
     }
@@ -62,7 +62,8 @@ pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiErro
     }
 }
 
-/// The field says where; line and column of a body that a program wrote help nobody.
+/// Removes line and column: the field name is sufficient, and nobody reads positions in a generated
+/// body.
 fn without_position(failure: &serde_json::Error) -> String {
     let text = failure.to_string();
     match text.rfind(" at line ") {
@@ -107,9 +108,9 @@ mod tests {
     fn what_is_wrong_is_named_with_its_field() {
         check(r#"{"name":1}"#, "name", "invalid type: integer `1`, expected a string");
         check(r#"{}"#, "name", "is required");
-        check(r#"{"name":"a","nmae":1}"#, "nmae", "is not a field here; expected one of `name`");
+        check(r#"{"name":"a","nmae":1}"#, "nmae", "is not a known field; expected one of `name`");
         check(r#"{"name":"a","items":[{"size":1},{"size":-1}]}"#, "items[1].size", "invalid value");
-        check(r#"{"name":"a","items":[{"sze":1}]}"#, "items[0].sze", "is not a field");
+        check(r#"{"name":"a","items":[{"sze":1}]}"#, "items[0].sze", "is not a known field");
         check(r#"{"name":"a","items":[{}]}"#, "items[0].size", "is required");
         check(r#"{"name":"#, "name", "not JSON: EOF");
         check("[", "", "expected an object");

@@ -1,4 +1,4 @@
-//! Reading requests. What does not fit is refused in the envelope, with the field's name.
+//! Extractors. Invalid requests are refused in the common envelope, with the name of the field.
 
 mod body;
 mod json;
@@ -15,8 +15,8 @@ pub(crate) use query::{Paging, Query};
 
 use serde_path_to_error::{Path as FieldPath, Segment};
 
-/// The field a reader stumbled over, and why. Readers name an unknown field only in their
-/// message, so it is taken from there.
+/// Returns the invalid field and the reason. Deserialisers name an unknown field only in their message,
+/// so it is parsed from there.
 fn field_problem(path: &FieldPath, message: &str) -> emergent_domain::invalid::Invalid {
     let mut field = String::new();
     for segment in path {
@@ -32,17 +32,17 @@ fn field_problem(path: &FieldPath, message: &str) -> emergent_domain::invalid::I
         return emergent_domain::invalid::Invalid::new(field, "is required");
     }
     if let Some(unknown) = quoted_after(message, "unknown field `") {
-        // Depending on the reader, the path ends before the unknown field or with it.
+        // Depending on the deserialiser, the path ends before the unknown field or with it.
         let named = field.rsplit('.').next() == Some(unknown);
         let field = match (named, field.is_empty()) {
             (true, _) => field,
             (false, true) => unknown.to_owned(),
             (false, false) => format!("{field}.{unknown}"),
         };
-        let known = message.split_once("expected ").map(|(_, known)| known).unwrap_or("no fields");
+        let expected = message.split_once("expected ").map(|(_, expected)| expected).unwrap_or("no fields");
         return emergent_domain::invalid::Invalid::new(
             truncate(&field),
-            format!("is not a field here; expected {}", truncate(known)),
+            format!("is not a known field; expected {}", truncate(expected)),
         );
     }
     emergent_domain::invalid::Invalid::new(truncate(&field), truncate(message))
@@ -52,7 +52,7 @@ fn quoted_after<'a>(message: &'a str, start: &str) -> Option<&'a str> {
     message.strip_prefix(start).and_then(|rest| rest.split('`').next())
 }
 
-/// A hostile field name may be megabytes long; its beginning is enough.
+/// A hostile field name may be megabytes long, so only its beginning is quoted.
 fn truncate(text: &str) -> String {
     const MAX_NAME_CHARS: usize = 300;
     emergent_domain::text::truncate(text, MAX_NAME_CHARS)

@@ -1,4 +1,4 @@
-//! `a=1&b=2&b=3` for serde: each name once, with every value it was given.
+//! Deserialises `a=1&b=2&b=3`: each name once, with all its values.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-/// Names in the order they appear, each with its values.
+/// Returns the names in order of appearance, each with its values.
 pub(super) fn parse_params(text: &str) -> Result<Vec<(String, ParamValues)>, Invalid> {
     let mut all: Vec<(String, ParamValues)> = Vec::new();
     for pair in text.split('&').filter(|pair| !pair.is_empty()) {
@@ -17,7 +17,7 @@ pub(super) fn parse_params(text: &str) -> Result<Vec<(String, ParamValues)>, Inv
         let name = decode(name)
             .ok_or_else(|| Invalid::new("", "a parameter's name is not UTF-8 in percent encoding"))?;
         let value = decode(value).ok_or_else(|| Invalid::new(&name, "is not UTF-8 in percent encoding"))?;
-        match all.iter_mut().find(|(known, _)| *known == name) {
+        match all.iter_mut().find(|(existing, _)| *existing == name) {
             Some((_, words)) => words.0.push(value),
             None => all.push((name, ParamValues(vec![value]))),
         }

@@ -1,4 +1,4 @@
-//! Parameters in the path.
+//! Extracts path parameters.
 
 use axum::{
     extract::{FromRequestParts, path::ErrorKind, rejection::PathRejection},
@@ -26,7 +26,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
                     ApiError::invalid(key, format!("`{}` is not a {expected_type}", truncate(&value)))
                 }
                 ErrorKind::InvalidUtf8InPathParam { key } => ApiError::invalid(key, "is not UTF-8"),
-                // A single parameter is not told with its name.
+                // Axum does not report the name of a single parameter.
                 other => ApiError::invalid("id", truncate(&other.to_string())),
             }),
             Err(other) => Err(ApiError::internal(&other)),

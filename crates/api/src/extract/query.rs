@@ -1,5 +1,4 @@
-//! Parameters after the question mark. A parameter that takes several values is repeated:
-//! `?type=Task&type=Session`.
+//! Extracts query parameters. A parameter with several values is repeated: `?type=Task&type=Session`.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 use emergent_domain::{cursor::Page, invalid::Invalid};
@@ -25,15 +24,15 @@ fn parse_query<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
     })
 }
 
-/// Which page of a list.
+/// The requested page of a list.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Paging {
-    /// How many at most, 50 when not said.
+    /// The maximum number of results; the default is 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
-    /// Where to go on: the `x-next-cursor` of the page before.
+    /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
 }
 

@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// Below the limit of every request, so that a server that hangs is named and not the request.
+/// Shorter than the timeout of requests, so that the error names the server that hangs.
 const INSPECT_TIMEOUT: Duration = Duration::from_secs(50);
 
 pub(super) fn routes() -> Routes {
@@ -50,7 +50,7 @@ fn server_view(servers: &McpServers, counted: ServerWithCounts) -> McpServerView
     (counted, status, left_alone).into_view()
 }
 
-/// The project's servers, newest first.
+/// Lists the project's servers, newest first.
 #[utoipa::path(
     get, path = "/api/admin/mcp-servers", tag = "mcp servers", operation_id = "listMcpServers",
     params(Paging),
@@ -62,15 +62,15 @@ async fn list(
     Query(paging): Query<Paging>,
 ) -> Result<Vec<McpServerView>> {
     let servers = servers(&app)?;
-    let found = servers.list(project, paging.page()?).await?;
+    let servers_page = servers.list(project, paging.page()?).await?;
     page(ResultPage {
-        items: found.items.into_iter().map(|one| server_view(servers, one)).collect(),
-        next: found.next,
+        items: servers_page.items.into_iter().map(|one| server_view(servers, one)).collect(),
+        next: servers_page.next,
     })
 }
 
-/// Adds a server. It is reached when it is first needed, or with `inspect`. A `stdio` server is a
-/// program that this one starts: whoever may add it may run any program here.
+/// Adds a server. It is connected when it is first needed, or with `inspect`. A `stdio` server is a
+/// program that this server starts, so everyone who may add one can run any program here.
 #[utoipa::path(
     post, path = "/api/admin/mcp-servers", tag = "mcp servers", operation_id = "createMcpServer",
     request_body = CreateMcpServer,
@@ -86,7 +86,7 @@ async fn create(
     created(server_view(servers, (server, 0, 0)))
 }
 
-/// One server.
+/// Returns one server.
 #[utoipa::path(
     get, path = "/api/admin/mcp-servers/{id}", tag = "mcp servers", operation_id = "getMcpServer",
     params(("id" = Uuid, Path)),
@@ -101,11 +101,11 @@ async fn get(
     ok(server_view(servers, servers.get(project, id).await?))
 }
 
-/// Changes a server; connections to what it was are closed, here and on every other server.
+/// Changes a server. Existing connections with the old settings are closed, on all Emergent servers.
 #[utoipa::path(
     patch, path = "/api/admin/mcp-servers/{id}", tag = "mcp servers", operation_id = "updateMcpServer",
     params(("id" = Uuid, Path)), request_body = UpdateMcpServer,
-    responses((status = 200, description = "The server after it", body = Envelope<McpServerView>)),
+    responses((status = 200, description = "The changed server", body = Envelope<McpServerView>)),
 )]
 async fn update(
     State(app): State<App>,
@@ -118,11 +118,11 @@ async fn update(
     ok(server_view(servers, servers.get(project, id).await?))
 }
 
-/// Takes a server away, with its tools. One that a product brought goes with its product.
+/// Deletes a server with its tools. A server that a product installed is removed with its product.
 #[utoipa::path(
     delete, path = "/api/admin/mcp-servers/{id}", tag = "mcp servers", operation_id = "deleteMcpServer",
     params(("id" = Uuid, Path)),
-    responses((status = 200, description = "The server that was deleted", body = Envelope<McpServerView>)),
+    responses((status = 200, description = "The deleted server", body = Envelope<McpServerView>)),
 )]
 async fn delete(
     State(app): State<App>,
@@ -135,8 +135,8 @@ async fn delete(
     ok(gone)
 }
 
-/// Reaches for a server now and lists its tools. A server that cannot be reached is no error of
-/// the request: `reachable` is false, and `error` says why.
+/// Connects to a server now and lists its tools. An unreachable server is not an error of the request:
+/// `reachable` is false, and `error` has the reason.
 #[utoipa::path(
     post, path = "/api/admin/mcp-servers/{id}/inspect", tag = "mcp servers", operation_id = "inspectMcpServer",
     params(("id" = Uuid, Path)),
@@ -148,9 +148,9 @@ async fn inspect(
     Path(id): Path<McpServerId>,
 ) -> Result<InspectionView> {
     let servers = servers(&app)?;
-    let found = tokio::time::timeout(INSPECT_TIMEOUT, servers.inspect(project, id)).await;
-    let found = match found {
-        Ok(found) => found?,
+    let inspected = tokio::time::timeout(INSPECT_TIMEOUT, servers.inspect(project, id)).await;
+    let inspected = match inspected {
+        Ok(inspected) => inspected?,
         Err(_) => emergent_tools::remote::Inspection {
             protocol: None,
             tools: Vec::new(),
@@ -159,10 +159,10 @@ async fn inspect(
         },
     };
     let (server, ..) = servers.get(project, id).await?;
-    ok((server, found))
+    ok((server, inspected))
 }
 
-/// The tools of a server as they were last listed, with what was accepted of those that changed.
+/// Lists the tools of a server as they were last listed; changed tools include the accepted definition.
 #[utoipa::path(
     get, path = "/api/admin/mcp-servers/{id}/tools", tag = "mcp servers", operation_id = "listMcpServerTools",
     params(("id" = Uuid, Path)),
@@ -177,7 +177,7 @@ async fn tools(
     ok(tools.into_iter().map(|tool| (&server, tool).into_view()).collect::<Vec<McpToolView>>())
 }
 
-/// Takes a changed tool as it is now.
+/// Accepts a changed tool and pins its new definition.
 #[utoipa::path(
     post, path = "/api/admin/mcp-servers/{id}/tools/{tool}/accept", tag = "mcp servers",
     operation_id = "acceptMcpServerTool", params(("id" = Uuid, Path), ("tool" = String, Path)),

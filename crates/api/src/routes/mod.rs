@@ -1,4 +1,4 @@
-//! Every route, with the scope it needs.
+//! All routes, with the scope that each requires.
 
 mod agents;
 mod coordination;
@@ -20,7 +20,7 @@ mod triggers;
 
 use crate::{App, access::Routes};
 
-/// The routes and the document that describes them.
+/// Returns the routes and the OpenAPI document that describes them.
 pub(crate) fn routes() -> (axum::Router<App>, utoipa::openapi::OpenApi) {
     Routes::new()
         .merge(meta::routes())

@@ -1,4 +1,4 @@
-//! `/api/products`: what a project was given as a whole, and how that changes.
+//! `/api/products`: the installed products of a project.
 
 use axum::{extract::State, http::header, response::IntoResponse};
 use emergent_domain::{
@@ -33,7 +33,7 @@ pub(super) fn routes() -> Routes {
         .scoped(AdminWrite, routes!(install_default_agents))
 }
 
-/// The products of the project, in the order they came.
+/// Lists the products of the project, in the order of their installation.
 #[utoipa::path(
     get, path = "/api/products", tag = "products", operation_id = "listProducts",
     responses((status = 200, description = "Every product", body = Envelope<Vec<ProductView>>)),
@@ -42,14 +42,14 @@ async fn list(State(app): State<App>, InProject(project): InProject) -> Result<V
     listed(app.products.list(project).await?)
 }
 
-/// Installs a product, all of it or nothing. What is wrong with a manifest is told with a JSON
-/// pointer to the place and what would be right.
+/// Installs a product completely, or not at all. Errors in a manifest have a JSON pointer to the entry
+/// and say what is expected.
 #[utoipa::path(
     post, path = "/api/products/install", tag = "products", operation_id = "installProduct",
     request_body = InstallProduct,
     responses(
         (status = 201, description = "It is installed", body = Envelope<OutcomeView>),
-        (status = 200, description = "What would be done", body = Envelope<OutcomeView>),
+        (status = 200, description = "What the installation would do", body = Envelope<OutcomeView>),
     ),
 )]
 async fn install(
@@ -61,7 +61,7 @@ async fn install(
     created_if(!dry_run, app.products.install(actor, install_input(body)?, dry_run).await?)
 }
 
-/// Looks where each product came from whether there is a newer version.
+/// Checks the source of each product for a newer version.
 #[utoipa::path(
     get, path = "/api/products/check-updates", tag = "products", operation_id = "checkProductUpdates",
     responses((status = 200, description = "Each product", body = Envelope<Vec<UpdateView>>)),
@@ -70,7 +70,7 @@ async fn check_updates(State(app): State<App>, InProject(project): InProject) ->
     listed(app.products.check_updates(project).await?)
 }
 
-/// The JSON Schema of a manifest, for editors and validators.
+/// Returns the JSON Schema of a manifest, for editors and validators.
 #[utoipa::path(
     get, path = "/api/products/manifest.schema.json", tag = "products", operation_id = "productManifestSchema",
     responses((status = 200, description = "JSON Schema 2020-12", body = Object, content_type = "application/json")),
@@ -79,7 +79,7 @@ async fn schema() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], emergent_products::schema::SCHEMA_JSON)
 }
 
-/// One product, with its manifest and what was changed of its agents by hand.
+/// Returns one product, with its manifest and the manual changes of its agents.
 #[utoipa::path(
     get, path = "/api/products/{name}", tag = "products", operation_id = "getProduct",
     params(("name" = String, Path)),
@@ -93,13 +93,13 @@ async fn get(
     ok(app.products.get(project, &name).await?)
 }
 
-/// Brings a product to another version: its agents, jobs, prompts and servers are overwritten, its
-/// packs get a new version, what the new manifest no longer has goes. Secrets and runs under way
-/// are left alone.
+/// Upgrades a product to another version. Its agents, jobs, prompts and servers are overwritten, its
+/// packs get a new version, and entries that are no longer in the manifest are removed. Secrets and
+/// active runs are not affected.
 #[utoipa::path(
     post, path = "/api/products/{name}/upgrade", tag = "products", operation_id = "upgradeProduct",
     params(("name" = String, Path)), request_body = UpgradeProduct,
-    responses((status = 200, description = "What was done, or would be", body = Envelope<OutcomeView>)),
+    responses((status = 200, description = "What was done, or would be done in a dry run", body = Envelope<OutcomeView>)),
 )]
 async fn upgrade(
     State(app): State<App>,
@@ -111,11 +111,11 @@ async fn upgrade(
     ok(app.products.upgrade(actor, &name, upgrade_input(body)?, dry_run).await?)
 }
 
-/// Takes a product away with everything it brought. What its agents wrote stays.
+/// Uninstalls a product with everything it installed. What its agents wrote stays.
 #[utoipa::path(
     delete, path = "/api/products/{name}", tag = "products", operation_id = "uninstallProduct",
     params(("name" = String, Path), DryRun),
-    responses((status = 200, description = "What was done, or would be", body = Envelope<OutcomeView>)),
+    responses((status = 200, description = "What was done, or would be done in a dry run", body = Envelope<OutcomeView>)),
 )]
 async fn uninstall(
     State(app): State<App>,
@@ -126,8 +126,8 @@ async fn uninstall(
     ok(app.products.uninstall(actor, &name, how.dry_run).await?)
 }
 
-/// Gives a project the agents every project can use: the product `emergent.memory`, in the version
-/// of this server. Asked again, it changes nothing.
+/// Installs the default agents in a project: the product `emergent.memory`, in the version of this
+/// server. Repeating it changes nothing.
 #[utoipa::path(
     post, path = "/api/admin/projects/{projectId}/install-default-agents", tag = "products",
     operation_id = "installDefaultAgents", params(("projectId" = Uuid, Path)),
@@ -138,7 +138,7 @@ async fn install_default_agents(
     caller: Caller,
     Path(project): Path<ProjectId>,
 ) -> Result<OutcomeView> {
-    // Another's project does not exist for this caller.
+    // The project of another token is reported as not found.
     if caller.bound_project().is_some_and(|own| own != project) {
         return Err(ApiError::not_found("project", project));
     }

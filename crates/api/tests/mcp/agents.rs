@@ -1,4 +1,4 @@
-//! Agents that are open to the outside, called as tools.
+//! Agents with external visibility, called as tools.
 
 use std::{
     sync::{
@@ -32,7 +32,7 @@ async fn server(db: &TestDb, model: &ScriptedModel) -> (Server, watch::Sender<bo
     (server, runner)
 }
 
-/// Waits until the one run there is has this status.
+/// Waits until the only run has this status.
 async fn becomes(client: &Client, status: &str) -> Value {
     for _ in 0..500 {
         let runs = client.get("/api/admin/runs").await;
@@ -138,7 +138,7 @@ both_engines! {
     }
 }
 
-/// The writes of SQLite wait for each other, so a run can be held up while it is written down.
+/// SQLite runs one write transaction at a time, so the admission of a run can be delayed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_goes_away_while_its_run_is_written_down_cancels_it() {
     let db = TestDb::sqlite().await;

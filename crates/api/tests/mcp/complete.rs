@@ -1,4 +1,4 @@
-//! What clients suggest while somebody types an argument.
+//! Completions of arguments for clients.
 
 use emergent_domain::{prompt::Prompt, token::Scope};
 use emergent_store::Tx;
@@ -58,7 +58,7 @@ both_engines! {
                 assert!(error["message"].as_str().unwrap().contains(told), "{error}");
             }
         }
-        // What a token may not read is not suggested to it.
+        // Values that a token may not read are not suggested to it.
         let stranger = Peer::modern(server.client(Some(&server.token(&[Scope::AgentsRead], None).await)));
         let done = stranger.asks("completion/complete", asked(prompt(), "topic", "", json!({}))).await;
         assert_eq!(done["completion"]["values"], json!([]));

@@ -1,5 +1,5 @@
-//! `/mcp` as its clients use it: what a token is offered, calls that read and write, sessions,
-//! resources, prompts, and agents as tools. The wire itself is judged by the conformance suite.
+//! `/mcp` as clients use it: the tools a token is offered, calls that read and write, sessions,
+//! resources, prompts, and agents as tools. The wire format is covered by the conformance suite.
 
 mod agents;
 #[path = "../common/mod.rs"]
@@ -36,7 +36,7 @@ both_engines! {
             assert_eq!(found["structuredContent"]["object"]["properties"]["name"], "Ada", "{found}");
             let text: Value = serde_json::from_str(found["content"][0]["text"].as_str().unwrap()).unwrap();
             assert_eq!(text, found["structuredContent"]);
-            // The alias is as good.
+            // The alias works as well.
             let again = peer.call("get_entity", json!({ "id": format!("Person/{key}") })).await;
             assert_eq!(again["structuredContent"], found["structuredContent"]);
             let listed = server.admin().get(&format!("/api/graph/objects?key={key}")).await;

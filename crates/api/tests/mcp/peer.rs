@@ -1,4 +1,4 @@
-//! A client of either era, as small as it can be.
+//! A minimal client of either era.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ use crate::common::{Answer, Client};
 
 pub struct Peer {
     client: Client,
-    /// Of the old era; none: modern.
+    /// The session of a legacy client; `None` for a modern one.
     session: Option<String>,
     next: AtomicU64,
 }
@@ -65,7 +65,7 @@ impl Peer {
         self.client.send(self.request(method, params)).await
     }
 
-    /// The answer as it comes, for streams.
+    /// Returns the response itself, for streams.
     pub async fn open(&self, method: &str, params: Value) -> Response {
         self.client.open(self.request(method, params)).await
     }
@@ -90,7 +90,7 @@ impl Peer {
         self.asks("tools/call", json!({ "name": tool, "arguments": arguments })).await
     }
 
-    /// A notification of the old era.
+    /// Sends a notification of the legacy era.
     pub async fn tell(&self, method: &str, params: Value) {
         let session = self.session.as_deref().expect("a session");
         let request = self.client.request(Method::POST, "/mcp").header("mcp-session-id", session);
@@ -100,7 +100,7 @@ impl Peer {
         assert_eq!(self.client.send(request.unwrap()).await.status, 202);
     }
 
-    /// The stream of a session.
+    /// Opens the stream of a session.
     pub async fn stream(&self) -> Response {
         let session = self.session.as_deref().expect("a session");
         let request = self.client.request(Method::GET, "/mcp").header("mcp-session-id", session);

@@ -1,5 +1,4 @@
-//! Streams leave the requests being answered and are counted by themselves; each place is free again
-//! when its stream is dropped.
+//! A stream no longer counts as a request, but as a stream; its permit is released when it is dropped.
 
 use axum::{
     body::Body,
@@ -12,7 +11,7 @@ use serde_json::json;
 
 use crate::{common::Server, peer::Peer};
 
-/// A server with room for so many requests and streams.
+/// Starts a server with limits on requests and streams.
 async fn server(db: &TestDb, requests: usize, streams: usize) -> Server {
     let server = Server::start(db).await;
     let options = AppOptions { max_requests: requests, max_streams: streams, ..Default::default() };
@@ -48,7 +47,7 @@ both_engines! {
         assert_eq!((&error["details"]["limit"], error["message"].as_str().unwrap().contains("3 event streams")), (&json!(3), true));
         assert_eq!(listen.headers["retry-after"], "1");
         assert_eq!(open(&server, "/api/graph/changes").await.status(), 429);
-        // The session keeps the stream it has.
+        // The session keeps its existing stream.
         assert_eq!(legacy.stream().await.status(), 429);
         assert_eq!(modern.asks("tools/list", json!({})).await["resultType"], "complete", "requests are answered");
 
@@ -61,7 +60,7 @@ both_engines! {
     }
 }
 
-/// Nobody drives runs here, so the calls wait; after five seconds each becomes a stream.
+/// No runner drives runs here, so the calls wait; after five seconds each becomes a stream.
 #[tokio::test]
 async fn a_call_that_becomes_a_stream_gives_its_place_to_others_as_long_as_there_is_room_for_it() {
     let db = TestDb::sqlite().await;
@@ -81,7 +80,7 @@ async fn a_call_that_becomes_a_stream_gives_its_place_to_others_as_long_as_there
     admin.get("/api/admin/runs").await.is(200);
     let second = call().await;
     is_stream(&second);
-    // There is no room for it among the streams, and it goes on: it is still a request.
+    // The stream limit is reached, so the call continues and still counts as a request.
     let full = admin.get("/api/admin/runs").await;
     assert!(
         full.refused(429, "overloaded")["message"].as_str().unwrap().contains("1 requests"),

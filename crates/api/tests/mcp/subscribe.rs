@@ -1,4 +1,4 @@
-//! Clients that want to hear of single resources.
+//! Clients that subscribe to single resources.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::{
     peer::Peer,
 };
 
-/// The notifications of a stream, one after the other.
-struct Heard(BodyDataStream, String);
+/// The notifications of a stream, in order.
+struct Notifications(BodyDataStream, String);
 
-impl Heard {
+impl Notifications {
     fn on(response: Response) -> Self {
         assert_eq!(response.status(), 200);
         Self(response.into_body().into_data_stream(), String::new())
     }
 
-    /// The next one, if it comes soon.
+    /// Returns the next one, if it arrives within this time.
     async fn next(&mut self, patience: Duration) -> Option<Value> {
         tokio::time::timeout(patience, async {
             loop {
@@ -71,13 +71,13 @@ both_engines! {
         let peer = Peer::legacy(admin.clone()).await;
         let (by_id, by_key) = (format!("emergent://objects/{ada}"), "emergent://objects/Person/ada");
         peer.asks("resources/subscribe", json!({ "uri": by_id })).await;
-        let mut heard = Heard::on(peer.stream().await);
+        let mut heard = Notifications::on(peer.stream().await);
         change(&admin, &bob, "Bob").await;
         heard.nothing().await;
         change(&admin, &ada, "Ada").await;
         heard.update_of(&by_id).await;
 
-        // While the stream is open; and the end of a thing is a change.
+        // The subscription is added while the stream is open; a deletion is a change too.
         peer.asks("resources/subscribe", json!({ "uri": by_key })).await;
         peer.asks("resources/unsubscribe", json!({ "uri": by_id })).await;
         admin.delete(&format!("/api/graph/objects/{ada}")).await.is(200);
@@ -104,14 +104,14 @@ both_engines! {
         let peer = Peer::modern(admin.clone());
         let uris = [format!("emergent://objects/{ada}"), "emergent://schema/Person".to_owned()];
         let wish = json!({ "notifications": { "resourceSubscriptions": uris } });
-        let mut heard = Heard::on(peer.open("subscriptions/listen", wish).await);
+        let mut heard = Notifications::on(peer.open("subscriptions/listen", wish).await);
         let first = heard.next(Duration::from_secs(5)).await.expect("what was accepted");
         assert_eq!(first["method"], "notifications/subscriptions/acknowledged", "{first}");
         assert_eq!(first["params"]["notifications"]["resourceSubscriptions"], json!(uris), "{first}");
         change(&admin, &ada, "Ada").await;
         let told = heard.update_of(&uris[0]).await;
         assert_eq!(told["params"]["_meta"], first["params"]["_meta"], "it says whose it is");
-        // A type reads differently once there are more of it.
+        // The description of a type changes when there are more objects of it.
         admin.object("Person", "bob", json!({})).await;
         heard.update_of(&uris[1]).await;
 

@@ -1,5 +1,5 @@
-//! What the suite wants to find on a server: tools, prompts and resources with fixed names and
-//! contents. Only tests serve them.
+//! The tools, prompts and resources that the suite expects, with fixed names and contents. Only tests
+//! serve them.
 
 use std::{sync::Arc, time::Duration};
 

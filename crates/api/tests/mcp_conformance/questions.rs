@@ -1,5 +1,5 @@
-//! Fixtures that ask their client: by a request in the era of sessions, by an answer that wants to
-//! be called again in the stateless one.
+//! Fixtures that request input from their client: with a request in the legacy era, with a result that
+//! has to be called again in the modern one.
 
 use std::{
     collections::HashSet,
@@ -37,7 +37,7 @@ pub fn sample(text: &str, most: u32) -> Value {
     json!({ "method": "sampling/createMessage", "params": { "messages": [message], "maxTokens": most } })
 }
 
-/// The form that an eliciting tool of the old era shows.
+/// The form of an eliciting tool in the legacy era.
 pub fn form(tool: &str, arguments: &Value) -> Value {
     let options = |word: &str| {
         let option =
@@ -82,7 +82,7 @@ pub fn form(tool: &str, arguments: &Value) -> Value {
     }
 }
 
-/// States that were given out. One that was not, or was changed on the way, is refused.
+/// The issued states. A state that was not issued, or was changed by the client, is refused.
 #[derive(Default)]
 pub struct Questions {
     given: Mutex<HashSet<String>>,

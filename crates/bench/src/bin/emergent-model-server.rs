@@ -1,10 +1,10 @@
-//! A model made of a plan, in a process of its own: speaks OpenAI's wire format, streamed, and does
-//! nothing else, so that what is measured around it is the server under test.
+//! A model that follows a plan, in a separate process. It implements OpenAI's streamed wire format and
+//! does nothing else, so that the measurements are about the server under test.
 //!
-//! The name of the model is the plan: `s50-l0-read` makes fifty answers with a call of
-//! `entities_get` and then one with text; `l` is how many milliseconds it thinks; `write` calls
-//! `entities_create` instead; `stamp` answers with the moment it began to speak, in microseconds of
-//! the machine's clock, each such answer ten milliseconds later than the one before.
+//! The name of the model is the plan. `s50-l0-read` gives fifty answers with a call of `entities_get`
+//! and then one with text; `l` is its latency in milliseconds; `write` calls `entities_create` instead.
+//! `stamp` answers with the time of its first output, in microseconds of the machine's clock, each such
+//! answer ten milliseconds after the previous one.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -49,7 +49,7 @@ async fn serve(mut stream: TcpStream) {
     let mut bytes = Vec::with_capacity(4096);
     while let Some(body) = request(&mut stream, &mut bytes).await {
         let plan = plan(&body);
-        let said = count(&body, b"\"role\":\"assistant\"");
+        let answers = count(&body, b"\"role\":\"assistant\"");
         let mut latency = plan.latency;
         if plan.what == AnswerKind::Stamp {
             latency += Duration::from_millis(10 * (STAMPS.fetch_add(1, Ordering::Relaxed) % 100));
@@ -57,13 +57,13 @@ async fn serve(mut stream: TcpStream) {
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;
         }
-        if stream.write_all(answer(&plan, said).as_bytes()).await.is_err() {
+        if stream.write_all(answer(&plan, answers).as_bytes()).await.is_err() {
             return;
         }
     }
 }
 
-/// One request's body; what came after it stays in `bytes`.
+/// Reads the body of one request; bytes after it stay in `bytes`.
 async fn request(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
     loop {
         if let Some(end) = find(bytes, b"\r\n\r\n") {
@@ -109,7 +109,7 @@ fn plan(body: &[u8]) -> Plan {
     plan
 }
 
-fn answer(plan: &Plan, said: usize) -> String {
+fn answer(plan: &Plan, answers: usize) -> String {
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
     let mut events = String::with_capacity(1024);
     let mut event = |data: &str| {
@@ -119,7 +119,7 @@ fn answer(plan: &Plan, said: usize) -> String {
         events.push_str(data);
         events.push_str("}\n\n");
     };
-    if plan.what == AnswerKind::Stamp || said >= plan.steps {
+    if plan.what == AnswerKind::Stamp || answers >= plan.steps {
         let text = match plan.what {
             AnswerKind::Stamp => micros().to_string(),
             AnswerKind::Read | AnswerKind::Write => {
@@ -138,11 +138,11 @@ fn answer(plan: &Plan, said: usize) -> String {
             AnswerKind::Write => (
                 "entities_create",
                 format!(
-                    r#"{{\"objects\":[{{\"type\":\"Note\",\"key\":\"note-{call}\",\"properties\":{{\"title\":\"Note {said} of this run\",\"body\":\"{BODY}\"}}}}]}}"#
+                    r#"{{\"objects\":[{{\"type\":\"Note\",\"key\":\"note-{call}\",\"properties\":{{\"title\":\"Note {answers} of this run\",\"body\":\"{BODY}\"}}}}]}}"#
                 ),
             ),
             AnswerKind::Read | AnswerKind::Stamp => {
-                ("entities_get", format!(r#"{{\"id\":\"Fact/fact-{said}\"}}"#))
+                ("entities_get", format!(r#"{{\"id\":\"Fact/fact-{answers}\"}}"#))
             }
         };
         event(&format!(
@@ -158,7 +158,7 @@ fn answer(plan: &Plan, said: usize) -> String {
     )
 }
 
-/// About as much as a note has.
+/// About the size of a note.
 const BODY: &str = "What was found out so far, in a few sentences that say what matters and where it came from, so that \
                     whoever reads it later does not have to look again.";
 
@@ -171,11 +171,11 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
 }
 
 fn count(bytes: &[u8], what: &[u8]) -> usize {
-    let mut found = 0;
+    let mut occurrences = 0;
     let mut rest = bytes;
     while let Some(at) = find(rest, what) {
-        found += 1;
+        occurrences += 1;
         rest = &rest[at + what.len()..];
     }
-    found
+    occurrences
 }

@@ -1,5 +1,5 @@
-//! An MCP server over standard input and output that does nothing, as fast as it can: what a call of
-//! it takes beyond that is its client's. The first argument is how many tools it lists.
+//! An MCP server over standard input and output that does nothing, as fast as possible: the rest of a
+//! call's time is spent in its client. The first argument is the number of tools it lists.
 
 use std::io::{self, BufRead, Write};
 

@@ -1,4 +1,4 @@
-//! What an event is about: for the conditions of a trigger, and as the agent is told of it.
+//! The content of an event: for the conditions of a trigger, and for the input of the agent.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +16,14 @@ use uuid::Uuid;
 
 use crate::{Result, admission::StartOptions};
 
-/// Properties above this are left to a tool.
+/// Larger properties are left out; the agent can read them with a tool.
 const MAX_PROPERTIES_BYTES: usize = 64 << 10;
-/// Of a document, as many chunks as fit in here; the rest is there to be read with a tool.
+/// Chunks of a document are included up to this many tokens; the agent can read the rest with a tool.
 const MAX_CHUNK_TOKENS: i64 = 24_000;
-/// Other objects that share the run, by id.
+/// The maximum number of ids of other objects that share the run.
 const MAX_LISTED_OBJECTS: usize = 100;
 
-/// What conditions ask for, as it was at a version; `None` when that is gone for good.
+/// Returns the content that conditions refer to, at a version; `None` if that version no longer exists.
 pub(super) fn content_at_version(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -41,7 +41,7 @@ pub(super) fn content_at_version(
     })
 }
 
-/// What the agent is told; `None` when what the event is about was deleted since.
+/// Returns the input of the agent; `None` if the entity of the event was deleted since.
 pub(super) fn start_options(
     tx: &mut Tx<'_>,
     trigger: &EventTrigger,
@@ -52,9 +52,9 @@ pub(super) fn start_options(
         return Ok(None);
     };
     let project = firing.project;
-    let found = match event {
+    let described = match event {
         EventKind::EntityCreated | EventKind::EntityUpdated => {
-            // Alive now, and shown as the event tells of it.
+            // The object has to exist now, but it is shown at the version of the event.
             let object = match objects::get(tx, project, ObjectId(*entity))? {
                 Some(newest) if newest.version == *version => Some(newest),
                 Some(_) => object_at(tx, project, *entity, *version)?,
@@ -67,26 +67,26 @@ pub(super) fn start_options(
             })
         }
         EventKind::RelationshipCreated => {
-            let alive = relationships::get(tx, project, RelationshipId(*entity))?.is_some();
-            let edge = if alive { relationship_at(tx, project, *entity, *version)? } else { None };
+            let exists = relationships::get(tx, project, RelationshipId(*entity))?.is_some();
+            let edge = if exists { relationship_at(tx, project, *entity, *version)? } else { None };
             edge.map(|edge| {
-                let said = format!(
+                let text = format!(
                     "A relationship `{entity_type}` was created, from `{}` to `{}`.",
                     edge.from, edge.to
                 );
-                (said, "relationship", relationship_view(&edge))
+                (text, "relationship", relationship_view(&edge))
             })
         }
         EventKind::DocumentIngested => match documents::get(tx, project, DocumentId(*entity))? {
             Some(document) => {
                 let chunks = first_chunks(tx, &document)?;
-                let said = format!("The document `{}` was ingested.", document.title);
-                Some((said, "document", document_view(&document, &chunks)))
+                let text = format!("The document `{}` was ingested.", document.title);
+                Some((text, "document", document_view(&document, &chunks)))
             }
             None => None,
         },
     };
-    Ok(found.map(|(said, name, view)| {
+    Ok(described.map(|(text, name, view)| {
         let mut context = json!({ "event": event.as_str(), "version": version });
         context[name] = view;
         if let Some(cause) = firing.cause {
@@ -102,7 +102,7 @@ pub(super) fn start_options(
                 context["more"] = json!(others.iter().take(MAX_LISTED_OBJECTS).collect::<Vec<_>>());
             }
         }
-        let input = trigger.config.input.clone().unwrap_or(said);
+        let input = trigger.config.input.clone().unwrap_or(text);
         StartOptions { input, context: Some(context), ..StartOptions::default() }
     }))
 }
@@ -117,7 +117,9 @@ fn entity_id(firing: &Firing) -> Option<Uuid> {
 fn object_at(tx: &mut Tx<'_>, project: ProjectId, id: Uuid, version: i64) -> Result<Option<Object>> {
     match objects::get(tx, project, ObjectId(id))?.filter(|object| object.version == version) {
         Some(newest) => Ok(Some(newest)),
-        None => Ok(revert::object_version(tx, ObjectId(id), version)?.filter(|one| one.project == project)),
+        None => {
+            Ok(revert::object_version(tx, ObjectId(id), version)?.filter(|object| object.project == project))
+        }
     }
 }
 
@@ -136,7 +138,7 @@ fn relationship_at(
     }
 }
 
-/// The chunks a document begins with.
+/// Returns the first chunks of a document, up to the token limit.
 fn first_chunks(tx: &mut Tx<'_>, document: &Document) -> Result<Vec<Chunk>> {
     let (mut first, mut tokens) = (Vec::<Chunk>::new(), 0);
     let mut page = Page::first(50);
@@ -182,14 +184,14 @@ fn add_properties(view: &mut Value, text: &str) {
 }
 
 fn document_view(document: &Document, chunks: &[Chunk]) -> Value {
-    let shown: Vec<Value> = chunks
+    let chunk_views: Vec<Value> = chunks
         .iter()
         .map(|chunk| json!({ "id": chunk.id, "index": chunk.index, "heading": chunk.heading, "text": chunk.text }))
         .collect();
     let mut view = json!({
         "id": document.id, "title": document.title, "mimeType": document.mime_type,
         "sourceUrl": document.source_url, "metadata": document.metadata,
-        "chunkCount": document.chunk_count, "chunks": shown,
+        "chunkCount": document.chunk_count, "chunks": chunk_views,
     });
     if let Some(last) = chunks.last().filter(|last| last.index + 1 < document.chunk_count) {
         view["chunksGoOnFrom"] = json!(last.index + 1);

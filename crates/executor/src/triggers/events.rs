@@ -1,5 +1,5 @@
-//! Events: a project's feed is read up to its cursor's new place, which finds firings. Whoever does
-//! it holds the project's cursor, and other servers pass the project by.
+//! Reads the change feed of a project from its cursor and creates firings for event triggers. The
+//! reader locks the project's cursor; other servers skip a project whose cursor is locked.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,51 +21,52 @@ use super::{
 };
 use crate::{Error, Executor, Result};
 
-/// Changes read in one transaction.
+/// The maximum number of changes per transaction.
 const PAGE_SIZE: usize = 500;
 
 impl Executor {
-    /// Reads what is new in a project's feed and notes what it sets off; how many changes it was.
+    /// Reads new changes of a project's feed and inserts the firings they cause. Returns the number of
+    /// changes.
     pub async fn read_events(&self, project: ProjectId) -> Result<usize> {
         let now = self.clock().now();
         let read = self.db().write(move |tx| {
             let nothing = || Ok((0, FiringCounts::default()));
-            let Some(at) = rows::try_lock_cursor(tx, project)? else { return nothing() };
-            let changes = feed::read_after(tx, project, at, PAGE_SIZE)?;
-            if changes.position == at {
+            let Some(cursor) = rows::try_lock_cursor(tx, project)? else { return nothing() };
+            let changes = feed::read_after(tx, project, cursor, PAGE_SIZE)?;
+            if changes.position == cursor {
                 return nothing();
             }
             let triggers = rows::lock_all(tx, project)?;
-            let found = find_firings(tx, project, &changes.items, &triggers, now)?;
-            let tally = insert_firings(tx, found)?;
+            let firings = find_firings(tx, project, &changes.items, &triggers, now)?;
+            let counts = insert_firings(tx, firings)?;
             rows::set_cursor(tx, project, changes.position)?;
-            Ok::<_, Error>((changes.items.len(), tally))
+            Ok::<_, Error>((changes.items.len(), counts))
         });
-        let (count, tally) = read.await?;
-        self.telemetry().record_firings(tally);
+        let (count, counts) = read.await?;
+        self.telemetry().record_firings(counts);
         Ok(count)
     }
 }
 
-/// Writes firings down; those that are there already stay as they are.
-fn insert_firings(tx: &mut Tx<'_>, found: Vec<Firing>) -> Result<FiringCounts> {
-    let mut alike: BTreeMap<(&'static str, bool), Vec<Firing>> = BTreeMap::new();
-    for firing in found {
+/// Inserts firings. Firings that exist already stay as they are.
+fn insert_firings(tx: &mut Tx<'_>, firings: Vec<Firing>) -> Result<FiringCounts> {
+    let mut by_outcome: BTreeMap<(&'static str, bool), Vec<Firing>> = BTreeMap::new();
+    for firing in firings {
         let skipped = firing.status == FiringStatus::Skipped;
-        alike.entry((firing_kind(&firing.fired), skipped)).or_default().push(firing);
+        by_outcome.entry((firing_kind(&firing.fired), skipped)).or_default().push(firing);
     }
-    let mut tally = FiringCounts::default();
-    for ((kind, skipped), firings) in alike {
+    let mut counts = FiringCounts::default();
+    for ((kind, skipped), firings) in by_outcome {
         let new = usize::try_from(firings::insert(tx, &firings)?).unwrap_or(firings.len());
-        tally.add(kind, FiringOutcomeKind::Deduplicated, firings.len().saturating_sub(new));
+        counts.add(kind, FiringOutcomeKind::Deduplicated, firings.len().saturating_sub(new));
         if skipped {
-            tally.add(kind, FiringOutcomeKind::Dropped, new);
+            counts.add(kind, FiringOutcomeKind::Dropped, new);
         }
     }
-    Ok(tally)
+    Ok(counts)
 }
 
-/// The firings that changes make, skipped ones too.
+/// Returns the firings that the changes cause, including skipped ones.
 fn find_firings(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -74,7 +75,7 @@ fn find_firings(
     now: Timestamp,
 ) -> Result<Vec<Firing>> {
     let mut depths: HashMap<RunId, i64> = HashMap::new();
-    let mut found = Vec::new();
+    let mut firings = Vec::new();
     for change in changes {
         let Some(event) = EventKind::from_change(change.kind) else { continue };
         let concerned: Vec<&EventTrigger> = triggers
@@ -100,26 +101,26 @@ fn find_firings(
         } else {
             None
         };
-        let seen = ObservedChange { change, content: content.as_ref(), cause };
+        let observed = ObservedChange { change, content: content.as_ref(), cause };
         for trigger in concerned {
-            found.extend(new_firing(&seen, trigger, event, now));
+            firings.extend(new_firing(&observed, trigger, event, now));
         }
     }
-    Ok(found)
+    Ok(firings)
 }
 
 fn new_firing(
-    seen: &ObservedChange<'_>,
+    observed: &ObservedChange<'_>,
     trigger: &EventTrigger,
     event: EventKind,
     now: Timestamp,
 ) -> Option<Firing> {
-    let (status, why, due_at, depth) = match decide(seen, trigger, now) {
+    let (status, reason, due_at, depth) = match decide(observed, trigger, now) {
         Decision::Ignore => return None,
         Decision::Fire { due_at, depth } => (FiringStatus::Pending, None, due_at, depth),
-        Decision::Skip { why, depth } => (FiringStatus::Skipped, Some(why), now, depth),
+        Decision::Skip { why: reason, depth } => (FiringStatus::Skipped, Some(reason), now, depth),
     };
-    let change = seen.change;
+    let change = observed.change;
     Some(Firing {
         id: FiringId::new(),
         project: trigger.project,
@@ -131,13 +132,13 @@ fn new_firing(
             version: change.version,
             at: Some(change.position),
         },
-        cause: seen.cause.map(|(run, _)| run),
+        cause: observed.cause.map(|(run, _)| run),
         cause_depth: depth,
         status,
-        reason: why.map(|why| why.as_str().to_owned()),
+        reason: reason.map(|reason| reason.as_str().to_owned()),
         run: None,
         due_at,
         created_at: now,
-        settled_at: why.map(|_| now),
+        settled_at: reason.map(|_| now),
     })
 }

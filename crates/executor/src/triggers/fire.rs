@@ -1,6 +1,6 @@
-//! Events whose moment has come: each is held against what its trigger says by now, and those that
-//! share a run start it together. Whoever does it holds the project's cursor, and other servers pass
-//! the project by. When too many runs wait already, these wait as well, in their order.
+//! Fires events that are due: each firing is checked against the current settings of its trigger, and
+//! firings that share a run are coalesced. The server that fires locks the project's cursor; other
+//! servers skip the project. If the run queue is full, firings stay due, in their order.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,12 +26,12 @@ use crate::{
     queue,
 };
 
-/// Firings that share one run.
+/// The maximum number of firings that share one run.
 const MAX_COALESCED: usize = 1_000;
 
 impl Executor {
-    /// Starts what a project's events set off and whose moment has come, `limit` firings at most;
-    /// how many were settled.
+    /// Starts the runs of a project's due firings, at most `limit` firings, and returns how many were
+    /// settled.
     pub async fn fire_events(&self, project: ProjectId, limit: usize) -> Result<usize> {
         let (executor, now) = (self.clone(), self.clock().now());
         let fired = self.db().write(move |tx| {
@@ -59,14 +59,14 @@ impl Executor {
     }
 }
 
-/// One transaction of firing.
+/// The state of one transaction that fires events.
 struct FiringPass<'a> {
     executor: &'a Executor,
     project: ProjectId,
     now: Timestamp,
-    /// Held: none changes before this is committed.
+    /// The triggers are locked, so none changes before the commit.
     triggers: HashMap<AgentId, EventTrigger>,
-    /// Those that were looked up already.
+    /// Agents that were loaded already.
     agents: HashMap<AgentId, Option<Agent>>,
     /// How many more runs may be queued.
     capacity: usize,
@@ -80,7 +80,10 @@ impl<'a> FiringPass<'a> {
             executor,
             project,
             now,
-            triggers: rows::lock_all(tx, project)?.into_iter().map(|one| (one.agent, one)).collect(),
+            triggers: rows::lock_all(tx, project)?
+                .into_iter()
+                .map(|trigger| (trigger.agent, trigger))
+                .collect(),
             agents: HashMap::new(),
             capacity: queue::free_queue_capacity(tx, executor.settings().max_queued)?,
             settled: HashSet::new(),
@@ -88,7 +91,7 @@ impl<'a> FiringPass<'a> {
         })
     }
 
-    /// Starts one run for a firing and for those that share it.
+    /// Starts one run for a firing and for the firings that share it.
     fn fire(&mut self, tx: &mut Tx<'_>, first: Firing) -> Result<()> {
         let Some(agent) = self.agent(tx, first.agent)? else {
             return self.skip(tx, &[first], SkipReason::Gone);
@@ -96,25 +99,25 @@ impl<'a> FiringPass<'a> {
         let Some(trigger) = self.triggers.get(&first.agent).cloned() else {
             return self.skip(tx, &[first], SkipReason::Changed);
         };
-        if let Some(why) = self.skip_reason(tx, &trigger, &first)? {
-            return self.skip(tx, &[first], why);
+        if let Some(reason) = self.skip_reason(tx, &trigger, &first)? {
+            return self.skip(tx, &[first], reason);
         }
         let group = self.group(tx, &trigger, first)?;
-        // The newest is what the run is about, unless it was deleted meanwhile.
-        let mut told = None;
+        // The run is about the newest change, unless its entity was deleted meanwhile.
+        let mut chosen = None;
         for firing in group.iter().rev() {
             if let Some(start) = event_context::start_options(tx, &trigger, firing, &group)? {
-                told = Some((start, firing.cause));
+                chosen = Some((start, firing.cause));
                 break;
             }
         }
-        let Some((start, cause)) = told else {
+        let Some((start, cause)) = chosen else {
             return self.skip(tx, &group, SkipReason::Gone);
         };
         let depth = group.iter().map(|firing| firing.cause_depth).max().unwrap_or(0);
-        let door =
+        let admission =
             Admission { cause: Some(TriggerCause { run: cause, depth }), ..Admission::new(Origin::Event) };
-        match admit(tx, self.executor, &agent, &door, &start) {
+        match admit(tx, self.executor, &agent, &admission, &start) {
             Ok(run) => {
                 self.capacity -= 1;
                 self.done.admitted += 1;
@@ -124,15 +127,15 @@ impl<'a> FiringPass<'a> {
                 self.settle(tx, &group, FiringStatus::Admitted, None, Some(run.id))
             }
             Err(error @ (Error::Store(_) | Error::Graph(_))) => Err(error),
-            // An admission refuses before its first write: the rest of this transaction holds.
+            // An admission refuses before its first write, so this transaction can still be committed.
             Err(error) => {
-                let why = error.to_string();
+                let reason = error.to_string();
                 self.done.tally.add(trigger.event.as_str(), FiringOutcomeKind::Refused, group.len());
-                self.settle(tx, &group, FiringStatus::Refused, Some(&why), None)?;
+                self.settle(tx, &group, FiringStatus::Refused, Some(&reason), None)?;
                 self.done.refusals.push(RefusedStart {
                     agent: agent.id,
                     name: agent.definition.name,
-                    reason: why,
+                    reason: reason,
                 });
                 Ok(())
             }
@@ -140,15 +143,15 @@ impl<'a> FiringPass<'a> {
     }
 
     fn agent(&mut self, tx: &mut Tx<'_>, id: AgentId) -> Result<Option<Agent>> {
-        if let Some(known) = self.agents.get(&id) {
-            return Ok(known.clone());
+        if let Some(cached) = self.agents.get(&id) {
+            return Ok(cached.clone());
         }
-        let found = agents::get(tx, self.project, id)?;
-        self.agents.insert(id, found.clone());
-        Ok(found)
+        let agent = agents::get(tx, self.project, id)?;
+        self.agents.insert(id, agent.clone());
+        Ok(agent)
     }
 
-    /// What the trigger, as it is by now, has against a firing.
+    /// Returns the reason why the trigger, with its current settings, rejects a firing.
     fn skip_reason(
         &self,
         tx: &mut Tx<'_>,
@@ -164,8 +167,8 @@ impl<'a> FiringPass<'a> {
         Ok(skip_reason(firing, trigger, content.as_ref()))
     }
 
-    /// Everything that waits and shares a run with a firing, oldest first. What the trigger no longer
-    /// asks for is skipped.
+    /// Returns all pending firings that share a run with `first`, oldest first. Firings that the trigger no
+    /// longer accepts are skipped.
     fn group(&mut self, tx: &mut Tx<'_>, trigger: &EventTrigger, first: Firing) -> Result<Vec<Firing>> {
         let FiringCause::Event { entity, .. } = first.fired else { return Ok(vec![first]) };
         if trigger.config.window(trigger.event).is_zero() {
@@ -175,30 +178,31 @@ impl<'a> FiringPass<'a> {
             CoalesceBy::Object => Some(entity),
             CoalesceBy::Agent => None,
         };
-        let mut misfits: HashMap<SkipReason, Vec<Firing>> = HashMap::new();
+        let mut rejected: HashMap<SkipReason, Vec<Firing>> = HashMap::new();
         let mut group = vec![first];
         for other in firings::list_pending(tx, self.project, trigger.agent, entity, MAX_COALESCED)? {
             if other.id == group[0].id {
                 continue;
             }
             match self.skip_reason(tx, trigger, &other)? {
-                Some(why) => misfits.entry(why).or_default().push(other),
+                Some(reason) => rejected.entry(reason).or_default().push(other),
                 None => group.push(other),
             }
         }
-        for (why, misfits) in misfits {
-            self.skip(tx, &misfits, why)?;
+        for (reason, rejected) in rejected {
+            self.skip(tx, &rejected, reason)?;
         }
-        // Of one object the version says which is newer, whatever the clocks of several servers say.
+        // For a single object the version says which change is newer, even if the clocks of several servers
+        // differ.
         group.sort_by_key(|firing| (entity.and(entity_version(firing)), firing.created_at, firing.id));
         Ok(group)
     }
 
-    fn skip(&mut self, tx: &mut Tx<'_>, group: &[Firing], why: SkipReason) -> Result<()> {
+    fn skip(&mut self, tx: &mut Tx<'_>, group: &[Firing], reason: SkipReason) -> Result<()> {
         for firing in group {
             self.done.tally.add(firing_kind(&firing.fired), FiringOutcomeKind::Dropped, 1);
         }
-        self.settle(tx, group, FiringStatus::Skipped, Some(why.as_str()), None)
+        self.settle(tx, group, FiringStatus::Skipped, Some(reason.as_str()), None)
     }
 
     fn settle(

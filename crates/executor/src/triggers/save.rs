@@ -1,4 +1,5 @@
-//! Triggers change with what says them, in its transaction: an agent's definition, a product's job.
+//! Saves triggers together with the agent definition or the product job that declares them, in the same
+//! transaction.
 
 use emergent_domain::{
     agent::{Agent, Visibility},
@@ -12,7 +13,7 @@ use emergent_store::{Tx, agents, feed, schedules, triggers as rows};
 
 use crate::{Error, Result};
 
-/// A job of a product: an agent started by a schedule.
+/// A job of a product: a schedule that starts an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobRow {
     pub name: String,
@@ -21,93 +22,91 @@ pub struct JobRow {
     pub config: ScheduleConfig,
 }
 
-/// Adds a job of a product, or changes the one of that name. A job that stays as it was keeps when
-/// it is due next.
-pub fn save_job(tx: &mut Tx<'_>, writer: &WriteContext, product: &str, job: &JobRow) -> Result<()> {
+/// Adds a job of a product, or changes the existing job of that name. An unchanged job keeps its next
+/// due time.
+pub fn save_job(tx: &mut Tx<'_>, ctx: &WriteContext, product: &str, job: &JobRow) -> Result<()> {
     let cron: Cron = job.cron.parse().map_err(|error| Invalid::new("cron", format!("{error}")))?;
     let agent =
-        agents::get(tx, writer.project.id, job.agent)?.ok_or_else(|| Error::not_found("agent", job.agent))?;
+        agents::get(tx, ctx.project.id, job.agent)?.ok_or_else(|| Error::not_found("agent", job.agent))?;
     if agent.definition.visibility == Visibility::Internal {
-        let why = format!(
-            "`{}` is internal, and internal agents are started by others only",
-            agent.definition.name
-        );
-        return Err(Invalid::new("agent", why).into());
+        let reason = format!("`{}` is internal: only other agents can start it", agent.definition.name);
+        return Err(Invalid::new("agent", reason).into());
     }
-    let before = schedules::lock_job(tx, writer.project.id, product, &job.name)?;
-    let wanted = ScheduleSpec {
+    let before = schedules::lock_job(tx, ctx.project.id, product, &job.name)?;
+    let spec = ScheduleSpec {
         agent: job.agent,
         product: Some(product),
         name: &job.name,
         cron: &cron,
         config: &job.config,
     };
-    upsert_schedule(tx, writer, before, &wanted)
+    upsert_schedule(tx, ctx, before, &spec)
 }
 
-/// Takes one job of a product away.
-pub fn delete_job(tx: &mut Tx<'_>, writer: &WriteContext, product: &str, name: &str) -> Result<()> {
-    if let Some(job) = schedules::lock_job(tx, writer.project.id, product, name)? {
+/// Deletes one job of a product.
+pub fn delete_job(tx: &mut Tx<'_>, ctx: &WriteContext, product: &str, name: &str) -> Result<()> {
+    if let Some(job) = schedules::lock_job(tx, ctx.project.id, product, name)? {
         schedules::delete(tx, job.id)?;
         tx.wake(schedules::CHANGED_CHANNEL)?;
     }
     Ok(())
 }
 
-/// Takes all jobs of a product away.
-pub fn delete_jobs(tx: &mut Tx<'_>, writer: &WriteContext, product: &str) -> Result<()> {
-    if schedules::delete_jobs(tx, writer.project.id, product)? > 0 {
+/// Deletes all jobs of a product.
+pub fn delete_jobs(tx: &mut Tx<'_>, ctx: &WriteContext, product: &str) -> Result<()> {
+    if schedules::delete_jobs(tx, ctx.project.id, product)? > 0 {
         tx.wake(schedules::CHANGED_CHANNEL)?;
     }
     Ok(())
 }
 
-/// Whether a trigger may be there already.
+/// Whether the agent may have a trigger already.
 #[derive(Clone, Copy, PartialEq)]
 enum Existing {
-    /// Of a new agent there can be nothing to look for.
+    /// A new agent cannot have a trigger, so no lookup is needed.
     Absent,
     MayExist,
 }
 
-/// Makes an agent's own trigger what its definition says. The caller holds the project.
-pub(crate) fn save(tx: &mut Tx<'_>, writer: &WriteContext, agent: &Agent) -> Result<()> {
+/// Saves an agent's own trigger as its definition declares it. The caller has locked the project.
+pub(crate) fn save(tx: &mut Tx<'_>, ctx: &WriteContext, agent: &Agent) -> Result<()> {
     let before = if agent.version == 1 { Existing::Absent } else { Existing::MayExist };
-    save_with(tx, writer, agent, before)
+    save_with(tx, ctx, agent, before)
 }
 
-/// As [`save`], of a definition that says what it said before: a schedule that was set aside, or
-/// has no time to come any more, is taken up again.
-pub(crate) fn resave(tx: &mut Tx<'_>, writer: &WriteContext, agent: &Agent) -> Result<()> {
-    save_with(tx, writer, agent, Existing::MayExist)
+/// Like [`save`], for an unchanged definition: a schedule that was suspended, or that has no next time
+/// any more, is activated again.
+pub(crate) fn resave(tx: &mut Tx<'_>, ctx: &WriteContext, agent: &Agent) -> Result<()> {
+    save_with(tx, ctx, agent, Existing::MayExist)
 }
 
-fn save_with(tx: &mut Tx<'_>, writer: &WriteContext, agent: &Agent, before: Existing) -> Result<()> {
-    // What is saved was checked; a definition from before there was a check may fire nothing.
-    let wanted = match agent.deleted_at {
+fn save_with(tx: &mut Tx<'_>, ctx: &WriteContext, agent: &Agent, before: Existing) -> Result<()> {
+    // Definitions are validated when they are saved. An older one that was saved before this validation
+    // existed may declare no valid trigger.
+    let spec = match agent.deleted_at {
         None => TriggerSpec::from_definition(&agent.definition).unwrap_or_default(),
         Some(_) => None,
     };
-    let (cron, event) = match wanted {
+    let (cron, event) = match spec {
         Some(TriggerSpec::Schedule { cron, config }) => (Some((cron, config)), None),
         Some(TriggerSpec::Event { event, config }) => (None, Some((event, config))),
         None => (None, None),
     };
-    save_schedule(tx, writer, agent, before, cron)?;
-    save_event(tx, writer, agent, before, event)
+    save_schedule(tx, ctx, agent, before, cron)?;
+    save_event(tx, ctx, agent, before, event)
 }
 
 fn save_schedule(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     agent: &Agent,
     before: Existing,
-    wanted: Option<(Cron, ScheduleConfig)>,
+    spec: Option<(Cron, ScheduleConfig)>,
 ) -> Result<()> {
     if agent.deleted_at.is_some() {
-        // Jobs are their product's: whoever deletes an agent has seen to it that none is left behind.
-        if let Some(own) = schedules::lock_agent_schedule(tx, agent.id)? {
-            schedules::delete(tx, own.id)?;
+        // Jobs belong to their product, and the caller has checked that no job starts this agent.
+        if let Some(schedule) = schedules::lock_agent_schedule(tx, agent.id)? {
+            schedules::delete(tx, schedule.id)?;
             tx.wake(schedules::CHANGED_CHANNEL)?;
         }
         return Ok(());
@@ -116,7 +115,7 @@ fn save_schedule(
         Existing::Absent => None,
         Existing::MayExist => schedules::lock_agent_schedule(tx, agent.id)?,
     };
-    match (wanted, before) {
+    match (spec, before) {
         (None, None) => Ok(()),
         (None, Some(before)) => {
             schedules::delete(tx, before.id)?;
@@ -124,9 +123,9 @@ fn save_schedule(
         }
         (Some((cron, config)), before) => {
             let name = format!("agent:{}", agent.definition.name);
-            let wanted =
+            let spec =
                 ScheduleSpec { agent: agent.id, product: None, name: &name, cron: &cron, config: &config };
-            upsert_schedule(tx, writer, before, &wanted)
+            upsert_schedule(tx, ctx, before, &spec)
         }
     }
 }
@@ -141,21 +140,21 @@ struct ScheduleSpec<'a> {
 
 fn upsert_schedule(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     before: Option<Schedule>,
-    wanted: &ScheduleSpec<'_>,
+    spec: &ScheduleSpec<'_>,
 ) -> Result<()> {
-    let zone = wanted.config.check()?;
-    let next_at = wanted.cron.next(writer.now, &zone);
-    let now = writer.now;
+    let zone = spec.config.check()?;
+    let next_at = spec.cron.next(ctx.now, &zone);
+    let now = ctx.now;
     let next = Schedule {
         id: before.as_ref().map_or_else(ScheduleId::new, |before| before.id),
-        project: writer.project.id,
-        agent: wanted.agent,
-        product: wanted.product.map(str::to_owned),
-        name: wanted.name.to_owned(),
-        cron: wanted.cron.to_string(),
-        config: wanted.config.clone(),
+        project: ctx.project.id,
+        agent: spec.agent,
+        product: spec.product.map(str::to_owned),
+        name: spec.name.to_owned(),
+        cron: spec.cron.to_string(),
+        config: spec.config.clone(),
         next_at,
         waiting_since: None,
         error: None,
@@ -168,8 +167,8 @@ fn upsert_schedule(
         schedules::insert(tx, &next)?;
         return Ok(tx.wake(schedules::CHANGED_CHANNEL)?);
     };
-    // A time that has come and was not looked at yet is not lost to a change of something else. One
-    // that was set aside has none, and gets the next.
+    // A due time that was not handled yet must survive a change of other settings. A suspended schedule has
+    // no due time, and gets the next one.
     let readable = before.error.is_none();
     let same_times = readable && before.cron == next.cron && before.config.time_zone == next.config.time_zone;
     let next = match same_times {
@@ -188,17 +187,17 @@ fn upsert_schedule(
 
 fn save_event(
     tx: &mut Tx<'_>,
-    writer: &WriteContext,
+    ctx: &WriteContext,
     agent: &Agent,
     before: Existing,
-    wanted: Option<(EventKind, EventConfig)>,
+    spec: Option<(EventKind, EventConfig)>,
 ) -> Result<()> {
-    let project = writer.project.id;
+    let project = ctx.project.id;
     let before = match before {
         Existing::Absent => None,
         Existing::MayExist => rows::get(tx, agent.id)?,
     };
-    let Some((event, config)) = wanted else {
+    let Some((event, config)) = spec else {
         if before.is_some() {
             rows::lock_cursor(tx, project)?;
             rows::delete(tx, agent.id)?;
@@ -210,12 +209,12 @@ fn save_event(
     }
     rows::lock_cursor(tx, project)?;
     if !rows::has_any(tx, project)? {
-        // Nobody has read on since the last trigger went, if there ever was one.
+        // Without triggers nobody has moved the cursor, so it may be far behind.
         let latest = feed::latest(tx, project)?;
         rows::set_cursor(tx, project, latest)?;
     }
     let since = match before {
-        // What it waits for has not changed: what is written but not read yet is still its own.
+        // The event is the same, so changes that are not read yet still count for this trigger.
         Some(before) if before.event == event => before.since,
         _ => feed::current_start(tx)?,
     };

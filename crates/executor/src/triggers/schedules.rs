@@ -1,7 +1,7 @@
-//! Schedules: those that are due are held, looked at, and started, all in one transaction. That
-//! the row is held, that a firing is unique by (schedule, time) and that a live run is unique by
-//! schedule would each be enough alone. One that nobody can go by is set aside, and says why; those
-//! there is no room for stay due.
+//! Fires schedules: due schedules are locked, checked and started in one transaction. The row lock, the
+//! unique key of a firing (schedule, time) and the unique active run of a schedule would each suffice
+//! to prevent a double start. A schedule that cannot be read is suspended with the reason. Schedules
+//! stay due while the run queue is full.
 
 use emergent_domain::{
     cron::{Cron, CronError, Zone},
@@ -24,8 +24,7 @@ use crate::{
 };
 
 impl Executor {
-    /// Fires the schedules of all projects whose time has come, `limit` at most; how many there
-    /// were.
+    /// Fires the due schedules of all projects, at most `limit`, and returns how many there were.
     pub async fn fire_schedules(&self, limit: usize) -> Result<usize> {
         let (executor, now) = (self.clone(), self.clock().now());
         let fired = self.db().write(move |tx| {
@@ -34,22 +33,23 @@ impl Executor {
             if due.is_empty() {
                 return Ok(done);
             }
-            let room = queue::free_queue_capacity(tx, executor.settings().max_queued)?;
+            let capacity = queue::free_queue_capacity(tx, executor.settings().max_queued)?;
             for schedule in &due {
-                if done.admitted == room {
-                    // Later than a minute is missed, unless somebody looked in time.
+                if done.admitted == capacity {
+                    // A schedule that is more than a minute late counts as missed, unless it was marked as
+                    // waiting in time.
                     schedules::mark_waiting(tx, now)?;
                     done.full = true;
                     break;
                 }
                 match parse_rule(schedule) {
                     Ok(rule) => fire(tx, &executor, schedule, &rule, now, &mut done)?,
-                    Err(why) => {
-                        schedules::suspend(tx, schedule.id, &why)?;
+                    Err(reason) => {
+                        schedules::suspend(tx, schedule.id, &reason)?;
                         done.suspended.push(SuspendedSchedule {
                             id: schedule.id,
                             name: schedule.name.clone(),
-                            reason: why,
+                            reason,
                         });
                     }
                 }
@@ -61,14 +61,14 @@ impl Executor {
     }
 }
 
-/// When a schedule comes due.
+/// The times at which a schedule is due.
 struct ScheduleRule {
     cron: Cron,
     zone: Zone,
 }
 
-/// What a schedule goes by, or what is wrong with it. Everything was checked when it was saved:
-/// somebody else wrote such a row, or a newer program.
+/// Parses the times of a schedule, or returns what is wrong with them. They were validated when the
+/// schedule was saved, so an invalid row was written by a newer version or by someone else.
 fn parse_rule(schedule: &Schedule) -> Result<ScheduleRule, String> {
     if let Some(error) = &schedule.error {
         return Err(error.clone());
@@ -77,7 +77,7 @@ fn parse_rule(schedule: &Schedule) -> Result<ScheduleRule, String> {
         .cron
         .parse()
         .map_err(|error: CronError| format!("its cron expression cannot be read: {error}"))?;
-    let zone = schedule.config.check().map_err(|invalid| format!("its settings are wrong: {invalid}"))?;
+    let zone = schedule.config.check().map_err(|invalid| format!("its settings are invalid: {invalid}"))?;
     Ok(ScheduleRule { cron, zone })
 }
 
@@ -89,17 +89,17 @@ fn fire(
     now: Timestamp,
     done: &mut FiringOutcome,
 ) -> Result<()> {
-    let live = schedules::active_run(tx, schedule.id)?.is_some();
+    let active = schedules::active_run(tx, schedule.id)?.is_some();
     let step = decide_schedule(
         &DueSchedule {
             cron: &rule.cron,
             zone: &rule.zone,
             missed: schedule.config.missed,
-            // It is due, so it has a time.
+            // A due schedule always has a time.
             next_at: schedule.next_at.unwrap_or(now),
             waiting_since: schedule.waiting_since,
         },
-        live,
+        active,
         now,
     );
     let agent = agents::get(tx, schedule.project, schedule.agent)?;
@@ -112,7 +112,7 @@ fn fire(
         cause: None,
         cause_depth: 0,
         status: if skip.is_some() { FiringStatus::Skipped } else { FiringStatus::Pending },
-        reason: skip.map(|why| why.as_str().to_owned()),
+        reason: skip.map(|reason| reason.as_str().to_owned()),
         run: None,
         due_at: step.at,
         created_at: now,
@@ -124,8 +124,8 @@ fn fire(
         done.tally.add(SCHEDULE, outcome, 1);
         return Ok(schedules::advance(tx, schedule.id, step.next_at, None)?);
     };
-    let door = Admission { schedule: Some(schedule.id), ..Admission::new(Origin::Schedule) };
-    let admitted = admit(tx, executor, &agent, &door, &start_options(schedule, step.at));
+    let admission = Admission { schedule: Some(schedule.id), ..Admission::new(Origin::Schedule) };
+    let admitted = admit(tx, executor, &agent, &admission, &start_options(schedule, step.at));
     match admitted {
         Ok(Run { id, .. }) => {
             firings::settle(tx, &[firing.id], FiringStatus::Admitted, None, Some(id), now)?;
@@ -134,34 +134,34 @@ fn fire(
             done.tally.add(SCHEDULE, FiringOutcomeKind::Fired, 1);
         }
         Err(error @ (Error::Store(_) | Error::Graph(_))) => return Err(error),
-        // An admission refuses before its first write: the rest of this transaction holds.
+        // An admission refuses before its first write, so this transaction can still be committed.
         Err(error) => {
-            let why = error.to_string();
-            firings::settle(tx, &[firing.id], FiringStatus::Refused, Some(&why), None, now)?;
+            let reason = error.to_string();
+            firings::settle(tx, &[firing.id], FiringStatus::Refused, Some(&reason), None, now)?;
             schedules::advance(tx, schedule.id, step.next_at, None)?;
             done.tally.add(SCHEDULE, FiringOutcomeKind::Refused, 1);
-            done.refusals.push(RefusedStart { agent: agent.id, name: agent.definition.name, reason: why });
+            done.refusals.push(RefusedStart { agent: agent.id, name: agent.definition.name, reason: reason });
         }
     }
     Ok(())
 }
 
-/// What the agent is told.
+/// Returns the input of the agent.
 fn start_options(schedule: &Schedule, at: Timestamp) -> StartOptions {
     let config = &schedule.config;
     let input = config.input.clone().unwrap_or_else(|| {
         format!("It is time: the schedule `{}` (`{}`) came due at {at}.", schedule.name, schedule.cron)
     });
-    let about = json!({
+    let schedule_info = json!({
         "name": schedule.name, "cron": schedule.cron, "timeZone": config.time_zone, "scheduledAt": at,
     });
     let context = match config.context.clone() {
         Some(Value::Object(mut context)) => {
-            context.entry("schedule").or_insert(about);
+            context.entry("schedule").or_insert(schedule_info);
             Value::Object(context)
         }
-        Some(context) => json!({ "schedule": about, "context": context }),
-        None => json!({ "schedule": about }),
+        Some(context) => json!({ "schedule": schedule_info, "context": context }),
+        None => json!({ "schedule": schedule_info }),
     };
     StartOptions {
         input,

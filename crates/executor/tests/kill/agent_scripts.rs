@@ -1,22 +1,23 @@
-//! What each agent does, as a pure function of its task: the server's model says it, and whoever
-//! checks knows it.
+//! What each agent does, as a pure function of its task. The server's model follows these scripts, and
+//! the checks compare with them.
 
 use emergent_domain::agent::{AgentDefinition, FlowConfig, FlowType};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub const PROVIDER: &str = "planned";
-/// Steps of the agent that never comes to an end by itself.
+/// The step limit of the agent that never ends by itself.
 pub const CAP: u32 = 3;
 const CHILDREN: [&str; 3] = ["a", "b", "c"];
 
-/// What an agent is told, and what it says itself, so that the next part of a flow can go on.
+/// The task of an agent. The agent also repeats it in its answer, so that the next part of a flow can
+/// continue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// No two tasks of one agent have the same.
+    /// Unique among the tasks of one agent.
     pub key: String,
     pub steps: usize,
-    /// The number of the request that this is the answer to.
+    /// The number of the request that this answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<u64>,
 }
@@ -35,32 +36,33 @@ impl Task {
     }
 }
 
-/// A call as the model wants it.
+/// A tool call that a script plans.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
+pub struct PlannedCall {
     pub tool: &'static str,
     pub input: Value,
 }
 
-fn call(tool: &'static str, input: Value) -> Wanted {
-    Wanted { tool, input }
+fn call(tool: &'static str, input: Value) -> PlannedCall {
+    PlannedCall { tool, input }
 }
 
-fn thing(key: &str) -> Wanted {
+fn thing(key: &str) -> PlannedCall {
     call("entities_create", json!({ "type": "Thing", "key": key, "properties": { "n": 0 } }))
 }
 
-/// Nothing but the executor keeps it from being there twice.
-fn note(mark: String) -> Wanted {
+/// A call without a natural key: only the executor prevents it from happening twice.
+fn note(mark: String) -> PlannedCall {
     call("entities_create", json!({ "type": "Note", "properties": { "mark": mark } }))
 }
 
-fn increment(key: &str, step: usize) -> Wanted {
+fn increment(key: &str, step: usize) -> PlannedCall {
     call("increment", json!({ "key": key, "step": step }))
 }
 
-/// What an agent calls in its `answer`th answer, counted from 0. Nothing: it says its last words.
-pub fn calls(agent: &str, task: &Task, answer: usize) -> Vec<Wanted> {
+/// Returns the calls of an agent's answer number `answer`, counted from 0. With none, the answer is the
+/// last one.
+pub fn calls(agent: &str, task: &Task, answer: usize) -> Vec<PlannedCall> {
     let Task { key, steps, .. } = task;
     match agent {
         "endless" => vec![note(format!("{key}-{answer}"))],
@@ -75,7 +77,7 @@ pub fn calls(agent: &str, task: &Task, answer: usize) -> Vec<Wanted> {
     }
 }
 
-fn writes(key: &str, answer: usize) -> Vec<Wanted> {
+fn writes(key: &str, answer: usize) -> Vec<PlannedCall> {
     let (id, other) = (format!("Thing/{key}"), format!("{key}-{answer}"));
     match answer {
         0 => vec![thing(key)],
@@ -94,7 +96,7 @@ fn writes(key: &str, answer: usize) -> Vec<Wanted> {
     }
 }
 
-fn rings(key: &str, answer: usize) -> Vec<Wanted> {
+fn rings(key: &str, answer: usize) -> Vec<PlannedCall> {
     let outside = |tool, n: usize| call(tool, json!({ "key": format!("{key}-{answer}-{n}") }));
     match answer % 3 {
         0 => vec![outside("ring", 0)],
@@ -103,14 +105,14 @@ fn rings(key: &str, answer: usize) -> Vec<Wanted> {
     }
 }
 
-fn spawn(key: &str) -> Wanted {
+fn spawn(key: &str) -> PlannedCall {
     let tasks = children("boss", &Task::new(key, 0)).into_iter();
     let tasks = tasks.map(|(agent, task)| json!({ "agent_name": agent, "task": task.text() }));
     call("spawn_agents", json!({ "tasks": tasks.collect::<Vec<_>>() }))
 }
 
-/// The runs below a run, in their places. A part of a flow is told what the one before said, so
-/// only its key and steps are known.
+/// Returns the planned children of a run, in order. A part of a flow gets the output of the previous
+/// part as its input, so only its key and steps are known.
 pub fn children(agent: &str, task: &Task) -> Vec<(&'static str, Task)> {
     match agent {
         "boss" => {
@@ -121,7 +123,7 @@ pub fn children(agent: &str, task: &Task) -> Vec<(&'static str, Task)> {
     }
 }
 
-/// How many answers an agent gives before it ends.
+/// Returns how many answers an agent gives before it ends.
 pub fn answers(agent: &str, task: &Task) -> usize {
     match agent {
         "endless" => CAP as usize + 1,
@@ -134,13 +136,13 @@ pub fn is_write(tool: &str) -> bool {
     ["entities_create", "entities_update", "relationships_create", "increment"].contains(&tool)
 }
 
-/// Every agent, those that others need first.
+/// All agents, in an order in which those that others need come first.
 pub fn agents() -> Vec<AgentDefinition> {
     let agent = |name: &str, tools: &[&str]| AgentDefinition {
         system_prompt: format!("You are the {name}."),
         model: Some(format!("{PROVIDER}/plan").parse().expect("a model")),
         tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
-        // Nothing here is about time: even a run that is interrupted often has enough.
+        // Time plays no role in this test: the timeout suffices for a run that is interrupted often.
         default_timeout: Some(3_600),
         ..AgentDefinition::new(name)
     };

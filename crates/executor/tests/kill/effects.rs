@@ -1,4 +1,4 @@
-//! What has to be in the graph: each effect of each call, once, with its author.
+//! Checks of the graph: each effect of each call is there once, with its author.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{agent_scripts, check::Recorded};
 
-/// What each call wrote, as text: what, which version, what it says then.
+/// The writes of each call as text: the object, its version and its content.
 type Effects = BTreeMap<(RunId, ToolCallId), Vec<String>>;
 
 pub async fn check(db: &Db, all: &[Recorded]) -> usize {
@@ -31,8 +31,8 @@ pub async fn check(db: &Db, all: &[Recorded]) -> usize {
     found.len()
 }
 
-/// From the record: every call that writes, in its order, adds one version. Nobody else touches
-/// the things of a run.
+/// Derives the expected effects from the record: every writing call adds one version, in order. No
+/// other run touches the objects of a run.
 fn wanted(all: &[Recorded]) -> Effects {
     let mut effects = Effects::new();
     for one in all {

@@ -1,4 +1,4 @@
-//! What outlives a server: its database, and the desk it reports to.
+//! What outlives the servers: the database, and the observer they report to.
 
 use std::{
     fs::OpenOptions,
@@ -12,25 +12,25 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
     agent_scripts::Task,
-    observer::Desk,
+    observer::Observer,
     wire::{Database, ROLE, Role, Start},
 };
 
-pub struct House {
-    pub desk: Desk,
+pub struct Environment {
+    pub observer: Observer,
     pub dice: StdRng,
     pub kills: usize,
-    /// How many runs a server drives at once.
-    pub places: usize,
+    /// How many runs a server drives concurrently.
+    pub slots: usize,
     database: Database,
-    /// Dropped with the house; `None` on SQLite.
+    /// Dropped together with the environment; `None` on SQLite.
     _postgres: Option<emergent_testkit::PostgresDatabase>,
     servers: usize,
     tasks: usize,
     folder: tempfile::TempDir,
 }
 
-impl House {
+impl Environment {
     pub fn sqlite() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("emergent.db");
@@ -40,30 +40,31 @@ impl House {
     pub async fn postgres() -> Self {
         let postgres = emergent_testkit::new_postgres_database().await;
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let house = Self::on(Database::Postgres(postgres.url()), folder);
-        Self { _postgres: Some(postgres), ..house }
+        let env = Self::on(Database::Postgres(postgres.url()), folder);
+        Self { _postgres: Some(postgres), ..env }
     }
 
     fn on(database: Database, folder: tempfile::TempDir) -> Self {
         let seed = seed();
-        let desk = Desk::open(folder.path(), seed);
+        let observer = Observer::open(folder.path(), seed);
         let dice = StdRng::seed_from_u64(seed);
-        // Fewer than there are runs: some wait, and those above others leave theirs.
-        Self { desk, dice, kills: 0, places: 8, database, _postgres: None, servers: 0, tasks: 0, folder }
+        // There are fewer slots than runs, so that some runs wait in the queue and parents release their
+        // slots.
+        Self { observer, dice, kills: 0, slots: 8, database, _postgres: None, servers: 0, tasks: 0, folder }
     }
 
-    /// Whether several servers can be at its database.
+    /// Whether several servers can use the database.
     pub fn is_shared(&self) -> bool {
         matches!(self.database, Database::Postgres(_))
     }
 
-    /// Starts a server and does not wait for it. One that is alone need not wait for the leases of
-    /// those before it.
+    /// Starts a server without waiting for it. A server that runs alone need not wait until the leases of
+    /// earlier servers expire.
     pub fn launch(&mut self, alone: bool) -> Server {
         self.servers += 1;
         let process = self.servers;
-        let (desk, database) = (self.desk.path.clone(), self.database.clone());
-        let role = Role { process, desk, database, alone, places: self.places };
+        let (observer, database) = (self.observer.path.clone(), self.database.clone());
+        let role = Role { process, observer, database, alone, slots: self.slots };
         let path = self.folder.path().join("log");
         let log = OpenOptions::new().create(true).append(true).open(&path).expect("a log file");
         let child = Command::new(std::env::current_exe().expect("this binary"))
@@ -79,9 +80,10 @@ impl House {
 
     /// Starts a server; it drives runs when this returns.
     pub async fn open(&mut self, alone: bool) -> Server {
-        let before = self.desk.book().ready;
+        let before = self.observer.observations().ready;
         let server = self.launch(alone);
-        let ready = self.desk.wait(Duration::from_secs(30), |book| book.ready > before).await;
+        let ready =
+            self.observer.wait(Duration::from_secs(30), |observations| observations.ready > before).await;
         assert!(ready, "the server did not start: {}", server.log());
         server
     }
@@ -91,14 +93,14 @@ impl House {
         drop(server);
     }
 
-    /// Has an agent started, by whichever server comes first.
+    /// Requests the start of an agent on whichever server asks first.
     pub fn start(&mut self, agent: &str, steps: usize) {
         self.tasks += 1;
         let task = Task::new(format!("r{}", self.tasks), steps);
-        self.desk.start(Start { agent: agent.to_owned(), task });
+        self.observer.start(Start { agent: agent.to_owned(), task });
     }
 
-    /// Has a few of all kinds started.
+    /// Requests the start of a few agents of all kinds.
     pub fn start_some(&mut self, count: usize) {
         for _ in 0..count {
             let agent = match self.dice.random_range(0..10) {
@@ -113,14 +115,17 @@ impl House {
         }
     }
 
-    /// Waits until nothing is queued or running any more.
+    /// Waits until no run is queued or running any more.
     pub async fn all_ended(&mut self, server: &Server, limit: Duration) {
-        self.desk.take_back();
-        // What was fetched last may be on its way into the database.
+        self.observer.take_back();
+        // A start request that was fetched last may not be committed yet.
         tokio::time::sleep(Duration::from_millis(200)).await;
-        self.desk.book().left.clear();
-        let ended = self.desk.wait(limit, |book| book.left.get(&server.process) == Some(&0)).await;
-        let left = self.desk.book().left.get(&server.process).copied();
+        self.observer.observations().left.clear();
+        let ended = self
+            .observer
+            .wait(limit, |observations| observations.left.get(&server.process) == Some(&0))
+            .await;
+        let left = self.observer.observations().left.get(&server.process).copied();
         assert!(ended, "{left:?} runs did not end within {limit:?}: {}", server.log());
     }
 
@@ -135,7 +140,7 @@ impl House {
     }
 }
 
-/// A server under test; dropping it is SIGKILL: no goodbye, no flush.
+/// A server under test. Dropping it sends SIGKILL, so it neither shuts down nor flushes anything.
 pub struct Server {
     child: Child,
     pub process: usize,
@@ -160,7 +165,7 @@ impl Drop for Server {
     }
 }
 
-/// The seed of this run's dice: chosen now, or `EMERGENT_TEST_SEED` to see a run again.
+/// The seed of the random choices: a new one, or `EMERGENT_TEST_SEED` to repeat a test.
 fn seed() -> u64 {
     let seed = match std::env::var("EMERGENT_TEST_SEED") {
         Ok(text) => text.parse().expect("EMERGENT_TEST_SEED is a number"),

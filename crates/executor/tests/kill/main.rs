@@ -1,9 +1,9 @@
-//! The server is killed with SIGKILL again and again while agents run. Every run that was accepted
-//! comes to its end by itself; the graph has each effect of each call once; what is recorded is
-//! what the models saw. With two servers, the one that is left takes over, soon and alone.
+//! The server is killed with SIGKILL again and again while agents run. Every accepted run still ends by itself,
+//! the graph has each effect of each call once, and the record contains what the models saw. With two servers,
+//! the remaining one takes over soon, and no run is driven by both.
 //!
-//! `EMERGENT_SOAK_KILLS` says how often (`make soak` takes many), `EMERGENT_TEST_SEED` repeats what
-//! is started and roughly when it dies; the moments of the kills are never quite the same.
+//! `EMERGENT_SOAK_KILLS` sets the number of kills (`make soak` uses many). `EMERGENT_TEST_SEED` repeats the same
+//! starts and roughly the same kills; their exact timing always differs.
 
 mod agent_scripts;
 mod check;
@@ -17,30 +17,31 @@ mod wire;
 use std::time::Duration;
 
 use check::Servers;
-use environment::House;
+use environment::Environment;
 use rand::Rng;
 use takeover::Away;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_run_ends_and_each_effect_happens_once_on_sqlite() {
-    story(&mut House::sqlite(), kills(25)).await;
+    story(&mut Environment::sqlite(), kills(25)).await;
 }
 
-/// The database survives here; what dies with the server are its transactions half way.
+/// The database survives here; only the open transactions of the server are lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_run_ends_and_each_effect_happens_once_on_postgres() {
-    story(&mut House::postgres().await, kills(8)).await;
+    story(&mut Environment::postgres().await, kills(8)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_takes_over_from_one_that_died() {
-    takeover::story(&mut House::postgres().await, Away::Killed, takeovers()).await;
+    takeover::story(&mut Environment::postgres().await, Away::Killed, takeovers()).await;
 }
 
-/// It comes back after its lease has lapsed, and must not touch what is no longer its.
+/// The stalled server returns after its lease has expired, and must not write to runs it no longer
+/// owns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_takes_over_from_one_that_stalls() {
-    takeover::story(&mut House::postgres().await, Away::Stalled, takeovers()).await;
+    takeover::story(&mut Environment::postgres().await, Away::Stalled, takeovers()).await;
 }
 
 fn soak() -> Option<usize> {
@@ -52,60 +53,59 @@ fn kills(usual: usize) -> usize {
     soak().unwrap_or(usual)
 }
 
-/// They wait for a lease to lapse, so there are fewer.
+/// Each takeover waits for a lease to expire, so there are fewer of them.
 fn takeovers() -> usize {
     soak().map_or(1, |kills| (kills / 50).max(1))
 }
 
-async fn story(house: &mut House, kills: usize) {
-    while house.kills < kills {
-        if house.dice.random_bool(0.15) {
-            // A start is a moment like any other.
-            let starting = house.launch(true);
-            tokio::time::sleep(Duration::from_micros(house.dice.random_range(0..150_000))).await;
-            house.kill(starting);
+async fn story(env: &mut Environment, kills: usize) {
+    while env.kills < kills {
+        if env.dice.random_bool(0.15) {
+            // A server is also killed while it starts.
+            let starting = env.launch(true);
+            tokio::time::sleep(Duration::from_micros(env.dice.random_range(0..150_000))).await;
+            env.kill(starting);
         }
-        let server = house.open(true).await;
-        let left = house.desk.book().left.values().last().copied().unwrap_or(0);
+        let server = env.open(true).await;
+        let left = env.observer.observations().left.values().last().copied().unwrap_or(0);
         if left < 30 {
-            let some = house.dice.random_range(1..6);
-            house.start_some(some);
+            let some = env.dice.random_range(1..6);
+            env.start_some(some);
         }
-        some_moment(house).await;
-        house.kill(server);
+        some_moment(env).await;
+        env.kill(server);
     }
-    // Nobody ends the leases of the dead by hand here. On one's own there is nobody to wait for.
-    let postgres = house.is_shared();
-    let server = house.open(!postgres).await;
-    house.all_ended(&server, Duration::from_secs(90)).await;
-    house.kill(server);
+    // Nobody expires leases by hand here. A server that is alone has nobody to wait for.
+    let postgres = env.is_shared();
+    let server = env.open(!postgres).await;
+    env.all_ended(&server, Duration::from_secs(90)).await;
+    env.kill(server);
 
-    let db = house.db().await;
+    let db = env.db().await;
     let all = check::load(&db).await;
-    let tally = check::check(&house.desk.book(), &all, Servers::OneAfterTheOther);
+    let tally = check::check(&env.observer.observations(), &all, Servers::OneAfterTheOther);
     let written = effects::check(&db, &all).await;
-    let kills = house.kills;
+    let kills = env.kills;
     eprintln!("{kills} kills: {tally:?}, {written} writes, each once");
     assert!(tally.runs >= kills && tally.taken_up_again > 0, "the kills hardly hit anything: {tally:?}");
 }
 
-/// After something happened, and at any point of what comes next: while a model is asked, while
-/// a call is outside, in the middle of a commit.
-async fn some_moment(house: &mut House) {
+/// Waits for some event and then for a random time, so that the kill hits any point: during a model
+/// call, an external call, or a commit.
+async fn some_moment(env: &mut Environment) {
     let (events, tickets) = {
-        let book = house.desk.book();
-        (book.events(), book.tickets)
+        let observations = env.observer.observations();
+        (observations.events(), observations.tickets)
     };
-    let at_a_call = house.dice.random_bool(0.3);
-    let enough = house.dice.random_range(1..60);
+    let at_a_call = env.dice.random_bool(0.3);
+    let enough = env.dice.random_range(1..60);
     let limit = Duration::from_secs(2);
-    house
-        .desk
-        .wait(limit, |book| match at_a_call {
-            true => book.tickets > tickets,
-            false => book.events() >= events + enough,
+    env.observer
+        .wait(limit, |observations| match at_a_call {
+            true => observations.tickets > tickets,
+            false => observations.events() >= events + enough,
         })
         .await;
-    let longest = if house.dice.random_bool(0.6) { 25_000 } else { 400_000 };
-    tokio::time::sleep(Duration::from_micros(house.dice.random_range(0..longest))).await;
+    let longest = if env.dice.random_bool(0.6) { 25_000 } else { 400_000 };
+    tokio::time::sleep(Duration::from_micros(env.dice.random_range(0..longest))).await;
 }

@@ -1,5 +1,5 @@
-//! Where servers report to: counts what happens outside, keeps what models were asked, hands out
-//! runs to start. It outlives every server.
+//! The observer that servers report to: it counts external effects, stores the requests to models, and
+//! hands out runs to start. It outlives all servers.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -21,52 +21,52 @@ use tokio::{
     sync::Notify,
 };
 
-use crate::wire::{Asked, Start, Ticket, Told};
+use crate::wire::{ObservedRequest, ServerMessage, Start, Ticket};
 
-/// Everything servers said.
+/// Everything that servers reported.
 #[derive(Default)]
-pub struct Book {
-    /// By the number of the request.
-    pub asked: Vec<Asked>,
-    /// By tool and key.
+pub struct Observations {
+    /// The requests to models, by their number.
+    pub asked: Vec<ObservedRequest>,
+    /// The calls of external tools, by tool and key.
     pub called: BTreeMap<(String, String), Vec<Ticket>>,
     pub tickets: u64,
-    /// By the key of the task.
+    /// The accepted runs, by the key of the task.
     pub accepted: BTreeMap<String, RunId>,
-    /// Whatever was handed out, accepted or not.
+    /// All start requests that were handed out, accepted or not.
     pub started: BTreeMap<String, Start>,
     pub ready: u64,
-    /// By process.
+    /// The number of unfinished runs that each process reported.
     pub left: BTreeMap<usize, i64>,
 }
 
-impl Book {
-    /// How much has happened: grows with everything a kill could fall on.
+impl Observations {
+    /// Returns how much has happened: the count grows with everything that a kill could interrupt.
     pub fn events(&self) -> u64 {
         self.asked.len() as u64 + self.tickets + self.accepted.len() as u64
     }
 }
 
-pub struct Desk {
+pub struct Observer {
     pub path: PathBuf,
     inside: Arc<Inside>,
 }
 
 struct Inside {
-    book: Mutex<Book>,
+    observations: Mutex<Observations>,
     waiting: Mutex<VecDeque<Start>>,
     more: Notify,
-    /// The longest an answer takes, in microseconds.
+    /// The maximum delay of an answer, in microseconds.
     slowest: AtomicU64,
     dice: Mutex<StdRng>,
 }
 
-impl Desk {
+impl Observer {
     pub fn open(folder: &Path, seed: u64) -> Self {
-        let path = folder.join("desk");
+        let path = folder.join("observer");
         let listener = UnixListener::bind(&path).expect("a socket");
         let inside = Arc::new(Inside {
-            book: Mutex::default(),
+            observations: Mutex::default(),
             waiting: Mutex::default(),
             more: Notify::new(),
             slowest: AtomicU64::new(20_000),
@@ -76,38 +76,38 @@ impl Desk {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let at = Arc::clone(&at);
-                // One that breaks off was killed.
+                // A connection that breaks off belongs to a killed server.
                 tokio::spawn(async move { at.hear(stream).await });
             }
         });
         Self { path, inside }
     }
 
-    pub fn book(&self) -> MutexGuard<'_, Book> {
-        self.inside.book.lock().expect("no panic in here")
+    pub fn observations(&self) -> MutexGuard<'_, Observations> {
+        self.inside.observations.lock().expect("no panic in here")
     }
 
     pub fn start(&self, start: Start) {
-        self.book().started.insert(start.task.key.clone(), start.clone());
+        self.observations().started.insert(start.task.key.clone(), start.clone());
         self.inside.waiting.lock().expect("no panic in here").push_back(start);
         self.inside.more.notify_one();
     }
 
-    /// Takes back what nobody has fetched.
+    /// Withdraws start requests that no server has fetched.
     pub fn take_back(&self) {
         self.inside.waiting.lock().expect("no panic in here").clear();
     }
 
-    /// Models and tools outside take as long as this at most.
+    /// Sets the maximum delay of models and external tools.
     pub fn pace(&self, slowest: Duration) {
         let micros = u64::try_from(slowest.as_micros()).expect("not that long");
         self.inside.slowest.store(micros, Ordering::Relaxed);
     }
 
-    /// Looks into the book until it says so; false when it did not in time.
-    pub async fn wait(&self, limit: Duration, mut until: impl FnMut(&Book) -> bool) -> bool {
+    /// Polls the observations until `until` holds; returns false after `limit`.
+    pub async fn wait(&self, limit: Duration, mut until: impl FnMut(&Observations) -> bool) -> bool {
         let begun = Instant::now();
-        while !until(&self.book()) {
+        while !until(&self.observations()) {
             if begun.elapsed() > limit {
                 return false;
             }
@@ -124,39 +124,39 @@ impl Inside {
         let mut line = String::new();
         read.read_line(&mut line).await.ok()?;
         match serde_json::from_str(&line).ok()? {
-            Told::Next => {
-                // Nothing more comes from a server that waits, unless it is dead.
+            ServerMessage::Next => {
+                // A waiting server sends nothing more, so a read returns only if the server is dead.
                 let start = tokio::select! { start = self.next() => Some(start), _ = read.read_u8() => None };
                 answer(&mut write, &start?).await
             }
-            Told::Asked(asked) => {
-                let number = self.note(|book| {
-                    book.asked.push(asked);
-                    book.asked.len() - 1
+            ServerMessage::ObservedRequest(asked) => {
+                let number = self.note(|observations| {
+                    observations.asked.push(asked);
+                    observations.asked.len() - 1
                 });
                 self.take_time().await;
                 answer(&mut write, &number).await
             }
-            Told::Called { process, tool, key } => {
-                let ticket = self.note(|book| {
-                    let ticket = Ticket { process, number: book.tickets };
-                    book.tickets += 1;
-                    book.called.entry((tool, key)).or_default().push(ticket.clone());
+            ServerMessage::Called { process, tool, key } => {
+                let ticket = self.note(|observations| {
+                    let ticket = Ticket { process, number: observations.tickets };
+                    observations.tickets += 1;
+                    observations.called.entry((tool, key)).or_default().push(ticket.clone());
                     ticket
                 });
                 self.take_time().await;
                 answer(&mut write, &ticket).await
             }
-            Told::Ready => {
-                self.note(|book| book.ready += 1);
+            ServerMessage::Ready => {
+                self.note(|observations| observations.ready += 1);
                 answer(&mut write, &json!(null)).await
             }
-            Told::Accepted { key, run } => {
-                self.note(|book| book.accepted.insert(key, run));
+            ServerMessage::Accepted { key, run } => {
+                self.note(|observations| observations.accepted.insert(key, run));
                 answer(&mut write, &json!(null)).await
             }
-            Told::Left { process, runs } => {
-                self.note(|book| book.left.insert(process, runs));
+            ServerMessage::Left { process, runs } => {
+                self.note(|observations| observations.left.insert(process, runs));
                 answer(&mut write, &json!(null)).await
             }
         }
@@ -167,13 +167,13 @@ impl Inside {
             if let Some(start) = self.waiting.lock().expect("no panic in here").pop_front() {
                 return start;
             }
-            // Whoever is woken may be dead; the others look by themselves.
+            // The woken server may be dead, so the others poll as well.
             let _ = tokio::time::timeout(Duration::from_millis(20), self.more.notified()).await;
         }
     }
 
-    fn note<T>(&self, write: impl FnOnce(&mut Book) -> T) -> T {
-        write(&mut self.book.lock().expect("no panic in here"))
+    fn note<T>(&self, write: impl FnOnce(&mut Observations) -> T) -> T {
+        write(&mut self.observations.lock().expect("no panic in here"))
     }
 
     async fn take_time(&self) {

@@ -1,5 +1,5 @@
-//! The server under test: this same binary, started again. It drives runs with the executor as the
-//! real one does; its model answers from the plan, and tells the test first what it was asked.
+//! The server under test: this test binary, started again. It drives runs with the real executor; its
+//! model answers from the scripts, and reports each request to the test first.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 use crate::{
     agent_scripts::{self, Task},
-    wire::{Asked, Database, ROLE, Role, Start, Ticket, Told, say},
+    wire::{Database, ObservedRequest, ROLE, Role, ServerMessage, Start, Ticket, say},
 };
 
 /// Does nothing in an ordinary test run.
@@ -35,14 +35,14 @@ async fn server() {
     let project = executor.graph().ensure_default_project().await.expect("a project").id;
     for agent in agent_scripts::agents() {
         if executor.find_agent(project, &agent.name).await.is_err() {
-            // Another server may be quicker.
+            // Another server may have created the agent first.
             let _ = executor.create_agent(actor(project), agent).await;
         }
     }
     let (_stop, stopping) = watch::channel(false);
     let runner = executor.clone();
     tokio::spawn(async move { runner.run(stopping).await });
-    say::<()>(&role.desk, &Told::Ready).await;
+    say::<()>(&role.observer, &ServerMessage::Ready).await;
     tokio::spawn(count_what_is_left(executor.clone(), role.clone()));
     loop {
         start_one(&executor, project, &role).await;
@@ -63,20 +63,20 @@ async fn open(role: &Role) -> Executor {
     }
     let outside = |name: &str, idempotent| -> Arc<dyn Tool> {
         let effect = Effect::External { read_only: false, idempotent };
-        Arc::new(Outside { info: info(name, effect), process: role.process, desk: role.desk.clone() })
+        Arc::new(Outside { info: info(name, effect), process: role.process, observer: role.observer.clone() })
     };
     let increment = Increment {
         info: info("increment", Effect::Writes { destructive: false }),
         process: role.process,
-        desk: role.desk.clone(),
+        observer: role.observer.clone(),
     };
     let tools = ToolPool::new(emergent_tools::builtin::tools())
         .with_tool(outside("ring", false))
         .with_tool(outside("poke", true))
         .with_tool(Arc::new(increment));
-    let model = Planned { process: role.process, desk: role.desk.clone() };
+    let model = Planned { process: role.process, observer: role.observer.clone() };
     let models = Models::default().with_provider(Arc::new(model));
-    let settings = Settings { max_runs: role.places, ..Settings::default() };
+    let settings = Settings { max_runs: role.slots, ..Settings::default() };
     Executor::new(Graph::new(db, clock, None), models, tools, settings)
 }
 
@@ -84,13 +84,13 @@ fn actor(project: ProjectId) -> Actor {
     Actor { project, author: Author::System }
 }
 
-/// What is told as accepted is committed.
+/// Starts one requested run. A run is reported as accepted only after its commit.
 async fn start_one(executor: &Executor, project: ProjectId, role: &Role) {
-    let Start { agent, task } = say(&role.desk, &Told::Next).await;
+    let Start { agent, task } = say(&role.observer, &ServerMessage::Next).await;
     let agent = executor.find_agent(project, &agent).await.expect("an agent of the plan");
     let start = Trigger { input: task.text(), ..Trigger::default() };
     let run = executor.trigger(actor(project), agent.id, start).await.expect("a run");
-    say::<()>(&role.desk, &Told::Accepted { key: task.key, run: run.id }).await;
+    say::<()>(&role.observer, &ServerMessage::Accepted { key: task.key, run: run.id }).await;
 }
 
 async fn count_what_is_left(executor: Executor, role: Role) {
@@ -101,15 +101,15 @@ async fn count_what_is_left(executor: Executor, role: Role) {
         });
         let left: Result<_, emergent_store::Error> = left.await;
         let runs = left.expect("a count").unwrap_or(0);
-        say::<()>(&role.desk, &Told::Left { process: role.process, runs }).await;
+        say::<()>(&role.observer, &ServerMessage::Left { process: role.process, runs }).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// Says what the plan says next. What that is depends on the conversation alone.
+/// A model that follows the scripts. Its answer depends only on the conversation.
 struct Planned {
     process: usize,
-    desk: PathBuf,
+    observer: PathBuf,
 }
 
 #[async_trait]
@@ -123,7 +123,7 @@ impl Provider for Planned {
         request: ChatRequest<'_>,
         _: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Error> {
-        let asked = Asked {
+        let asked = ObservedRequest {
             process: self.process,
             run: request.meta.run.expect("a run asks"),
             step: request.meta.step,
@@ -131,7 +131,7 @@ impl Provider for Planned {
             turns: serde_json::to_value(request.turns).expect("turns are JSON"),
             with_tools: !request.tools.is_empty(),
         };
-        let number = say(&self.desk, &Told::Asked(asked)).await;
+        let number = say(&self.observer, &ServerMessage::ObservedRequest(asked)).await;
         let task = Task { request: Some(number), ..Task::read(&request.turns[0].text()) };
         let answers = request.turns.iter().filter(|turn| turn.speaker == Speaker::Assistant).count();
         let wanted = match request.tools.is_empty() {
@@ -141,7 +141,7 @@ impl Provider for Planned {
         let stop = if wanted.is_empty() { StopReason::End } else { StopReason::ToolCalls };
         let mut parts = vec![Part::text(task.text())];
         parts.extend(wanted.into_iter().enumerate().map(|(at, wanted)| {
-            // Something a provider wants to see again as it was.
+            // Provider data that the provider expects back unchanged.
             let provider = Some(json!({ "signature": format!("{number}-{at}") }));
             Part::Call(ToolCall {
                 id: ToolCallId::new(),
@@ -175,11 +175,11 @@ fn key_of(input: &Value) -> String {
     input["key"].as_str().expect("the schema requires it").to_owned()
 }
 
-/// Something that happens outside: at the test, which counts.
+/// An external effect: the test counts the calls.
 struct Outside {
     info: ToolInfo,
     process: usize,
-    desk: PathBuf,
+    observer: PathBuf,
 }
 
 #[async_trait]
@@ -190,17 +190,18 @@ impl Tool for Outside {
 
     async fn call(&self, _: &ToolContext, input: Value) -> Result<ToolOutput, ToolError> {
         let (process, tool) = (self.process, self.info.name.clone());
-        let ticket: Ticket = say(&self.desk, &Told::Called { process, tool, key: key_of(&input) }).await;
+        let ticket: Ticket =
+            say(&self.observer, &ServerMessage::Called { process, tool, key: key_of(&input) }).await;
         Ok(ToolOutput::Answer(json!(ticket)))
     }
 }
 
-/// Adds one to a thing: whoever does it twice has one too many. It takes its time to prepare, so
-/// that servers often stop just before they would write.
+/// Increments a counter object, so that a repeated call is visible in its value. The preparation takes
+/// time, so that servers often die just before the write.
 struct Increment {
     info: ToolInfo,
     process: usize,
-    desk: PathBuf,
+    observer: PathBuf,
 }
 
 #[async_trait]
@@ -211,7 +212,7 @@ impl Tool for Increment {
 
     async fn call(&self, _: &ToolContext, input: Value) -> Result<ToolOutput, ToolError> {
         let (key, process, tool) = (key_of(&input), self.process, self.info.name.clone());
-        let _: Ticket = say(&self.desk, &Told::Called { process, tool, key: key.clone() }).await;
+        let _: Ticket = say(&self.observer, &ServerMessage::Called { process, tool, key: key.clone() }).await;
         Ok(ToolOutput::Change(Box::new(move |tx, writer| {
             let found = rows::lock_by_key(tx, writer.project.id, "Thing", &key)?;
             let found =

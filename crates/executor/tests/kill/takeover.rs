@@ -1,5 +1,5 @@
-//! Two servers on one database: what one can no longer drive, the other goes on with, soon, and
-//! alone.
+//! Two servers on one database: when one stops driving its runs, the other takes them over soon, and no
+//! run is driven by both.
 
 use std::{
     collections::BTreeMap,
@@ -12,73 +12,76 @@ use emergent_store::Db;
 use crate::{
     check::{self, Servers},
     effects,
-    environment::{House, Server},
+    environment::{Environment, Server},
 };
 
-/// Once a server is gone, its runs are another's within this.
+/// The maximum time until the runs of a lost server are taken over.
 const SOON: Duration = Duration::from_secs(15);
-/// How long a stalled server is away: its lease lapses, and it knows of nothing.
+/// How long a stalled server is stopped: its lease expires without its noticing.
 const STALL: Duration = Duration::from_secs(20);
 
-/// How a server goes away.
+/// How a server is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Away {
     Killed,
     Stalled,
 }
 
-pub async fn story(house: &mut House, away: Away, rounds: usize) {
-    // Whoever is left has room for everything.
-    house.places = 64;
-    let db = house.db().await;
-    let mut servers = [house.open(false).await, house.open(false).await];
+pub async fn story(env: &mut Environment, away: Away, rounds: usize) {
+    // The remaining server has slots for all runs.
+    env.slots = 64;
+    let db = env.db().await;
+    let mut servers = [env.open(false).await, env.open(false).await];
     let mut slowest = Duration::ZERO;
     for _ in 0..rounds {
-        house.desk.pace(Duration::from_millis(250));
-        // Whoever stalls has to find them still going on.
+        env.observer.pace(Duration::from_millis(250));
+        // The stalled server has to return while the runs are still active.
         let long = if away == Away::Stalled { 90 } else { 30 };
         for (agent, steps) in [("writer", long), ("caller", long), ("relay", 30)].repeat(4) {
-            house.start(agent, steps);
+            env.start(agent, steps);
         }
-        house.start("boss", 3);
-        let asked = house.desk.book().asked.len();
-        let busy = house.desk.wait(Duration::from_secs(20), |book| book.asked.len() > asked + 60).await;
+        env.start("boss", 3);
+        let asked = env.observer.observations().asked.len();
+        let busy = env
+            .observer
+            .wait(Duration::from_secs(20), |observations| observations.asked.len() > asked + 60)
+            .await;
         assert!(busy, "the servers hardly came to do anything");
-        let busier = most_busy(house, &db, [servers[0].process, servers[1].process]).await;
+        let busier = most_busy(env, &db, [servers[0].process, servers[1].process]).await;
         if busier == servers[1].process {
             servers.swap(0, 1);
         }
         let [victim, survivor] = servers;
         let gone = Instant::now();
-        let victim = leave(house, victim, away);
-        slowest = slowest.max(taken_over(house, &db, busier, gone).await);
+        let victim = leave(env, victim, away);
+        slowest = slowest.max(taken_over(env, &db, busier, gone).await);
         let other = match victim {
-            None => house.open(false).await,
+            None => env.open(false).await,
             Some(stalled) => {
                 tokio::time::sleep(STALL.saturating_sub(gone.elapsed())).await;
                 stalled.signal("CONT");
                 stalled
             }
         };
-        // Both are there again, and each has something to do.
-        house.start_some(10);
+        // Both servers run again, and each has runs to drive.
+        env.start_some(10);
         tokio::time::sleep(Duration::from_secs(2)).await;
-        house.desk.pace(Duration::from_millis(2));
-        house.all_ended(&survivor, Duration::from_secs(90)).await;
+        env.observer.pace(Duration::from_millis(2));
+        env.all_ended(&survivor, Duration::from_secs(90)).await;
         servers = [survivor, other];
     }
-    servers.into_iter().for_each(|server| house.kill(server));
+    servers.into_iter().for_each(|server| env.kill(server));
     let all = check::load(&db).await;
-    let tally = check::check(&house.desk.book(), &all, Servers::BesideEachOther);
+    let tally = check::check(&env.observer.observations(), &all, Servers::BesideEachOther);
     let written = effects::check(&db, &all).await;
     eprintln!("{away:?} {rounds} times, taken over after at most {slowest:?}: {tally:?}, {written} writes");
     assert!(tally.taken_up_again > 0);
 }
 
-fn leave(house: &mut House, server: Server, away: Away) -> Option<Server> {
+fn leave(env: &mut Environment, server: Server, away: Away) -> Option<Server> {
     match away {
         Away::Killed => {
-            house.kill(server);
+            env.kill(server);
             None
         }
         Away::Stalled => {
@@ -88,7 +91,7 @@ fn leave(house: &mut House, server: Server, away: Away) -> Option<Server> {
     }
 }
 
-/// Runs that are driven, with their owner and the place of the newest thing in them.
+/// Returns the driven runs with their owner and last `seq`.
 async fn running(db: &Db) -> BTreeMap<RunId, (String, i64)> {
     let rows = db.read(|tx| {
         let sql = "SELECT id, owner, seq FROM agent_runs WHERE status = 'running'";
@@ -98,22 +101,21 @@ async fn running(db: &Db) -> BTreeMap<RunId, (String, i64)> {
     rows.expect("the runs").into_iter().collect()
 }
 
-/// Which process asked last for each of these runs.
-fn asker(house: &House, run: RunId) -> Option<usize> {
-    house.desk.book().asked.iter().rev().find(|asked| asked.run == run).map(|asked| asked.process)
+/// Returns the process that last called a model for the run.
+fn asker(env: &Environment, run: RunId) -> Option<usize> {
+    env.observer.observations().asked.iter().rev().find(|asked| asked.run == run).map(|asked| asked.process)
 }
 
-async fn most_busy(house: &House, db: &Db, processes: [usize; 2]) -> usize {
+async fn most_busy(env: &Environment, db: &Db, processes: [usize; 2]) -> usize {
     let running = running(db).await;
-    let first = running.keys().filter(|run| asker(house, **run) == Some(processes[0])).count();
+    let first = running.keys().filter(|run| asker(env, **run) == Some(processes[0])).count();
     if first * 2 >= running.len() { processes[0] } else { processes[1] }
 }
 
-/// Waits until every run that a server had in hand is gone on with; how long that took.
-async fn taken_over(house: &House, db: &Db, process: usize, gone: Instant) -> Duration {
+/// Waits until all runs of a process have been taken over, and returns how long that took.
+async fn taken_over(env: &Environment, db: &Db, process: usize, gone: Instant) -> Duration {
     let before = running(db).await;
-    let owner =
-        before.iter().find(|(run, _)| asker(house, **run) == Some(process)).map(|(_, at)| at.0.clone());
+    let owner = before.iter().find(|(run, _)| asker(env, **run) == Some(process)).map(|(_, at)| at.0.clone());
     let owner = owner.expect("the server had a run in hand");
     let in_hand: Vec<(RunId, i64)> =
         before.iter().filter(|(_, at)| at.0 == owner).map(|(run, at)| (*run, at.1)).collect();

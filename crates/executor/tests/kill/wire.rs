@@ -1,5 +1,5 @@
-//! What the server under test and the test say to each other: a connection for each question, a
-//! line there, a line back. A server that finds nobody there any more ends.
+//! The protocol between the server under test and the test: one connection per request, with one line
+//! in each direction. A server that cannot reach the test any more exits.
 
 use std::path::{Path, PathBuf};
 
@@ -13,20 +13,20 @@ use tokio::{
 
 use crate::agent_scripts::Task;
 
-/// The environment variable that makes the test binary the server it tests.
+/// The environment variable that makes the test binary act as the server under test.
 pub const ROLE: &str = "EMERGENT_KILL_TEST_SERVER";
 
-/// How a server is told what to be.
+/// The configuration of a server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Role {
-    /// Its number; a server that starts later has a higher one.
+    /// The number of the server; a later server has a higher one.
     pub process: usize,
-    pub desk: PathBuf,
+    pub observer: PathBuf,
     pub database: Database,
-    /// Nobody else is at the database: the leases of the dead need not lapse.
+    /// Whether no other server uses the database, so that leases of dead servers need not expire first.
     pub alone: bool,
-    /// How many runs it drives at once.
-    pub places: usize,
+    /// How many runs the server drives concurrently.
+    pub slots: usize,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -35,26 +35,26 @@ pub enum Database {
     Postgres(String),
 }
 
-/// What a server says, and what it is answered.
+/// The requests of a server, and their replies.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Told {
-    /// It drives runs from now on.
+pub enum ServerMessage {
+    /// The server drives runs from now on.
     Ready,
-    /// The model is asked. Answered with the number of the request.
-    Asked(Asked),
-    /// A tool outside is called. Answered with a ticket.
+    /// The model is called. The reply is the number of the request.
+    ObservedRequest(ObservedRequest),
+    /// An external tool is called. The reply is a ticket.
     Called {
         process: usize,
         tool: String,
         key: String,
     },
-    /// Answered with a [`Start`], when there is one.
+    /// The reply is a [`Start`], as soon as there is one.
     Next,
     Accepted {
         key: String,
         run: RunId,
     },
-    /// So many runs have not ended.
+    /// This many runs have not ended.
     Left {
         process: usize,
         runs: i64,
@@ -68,9 +68,9 @@ pub struct Start {
     pub task: Task,
 }
 
-/// A request as the model got it.
+/// A request as the model received it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Asked {
+pub struct ObservedRequest {
     pub process: usize,
     pub run: RunId,
     pub step: i64,
@@ -79,18 +79,18 @@ pub struct Asked {
     pub with_tools: bool,
 }
 
-/// What a call outside came to.
+/// The result of an external call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
     pub process: usize,
     pub number: u64,
 }
 
-/// Says something and waits for the answer.
-pub async fn say<T: DeserializeOwned>(desk: &Path, told: &Told) -> T {
+/// Sends a message and waits for the reply.
+pub async fn say<T: DeserializeOwned>(observer: &Path, message: &ServerMessage) -> T {
     let answer = async {
-        let mut stream = UnixStream::connect(desk).await?;
-        let mut line = serde_json::to_string(told)?;
+        let mut stream = UnixStream::connect(observer).await?;
+        let mut line = serde_json::to_string(message)?;
         line.push('\n');
         stream.write_all(line.as_bytes()).await?;
         let mut answer = String::new();
@@ -99,7 +99,7 @@ pub async fn say<T: DeserializeOwned>(desk: &Path, told: &Told) -> T {
     };
     match answer.await {
         Ok(answer) => answer,
-        // The test is over; a server that outlived it would be nobody's.
+        // The test has ended, and the server must not outlive it.
         Err(_) => std::process::exit(0),
     }
 }

@@ -1,4 +1,4 @@
-//! A server in miniature for stories about runs: a database, a scripted model, a runner.
+//! A small server for tests about runs: a database, a scripted model, and a runner.
 
 #![allow(dead_code)]
 
@@ -26,7 +26,7 @@ use emergent_tools::{Tool, ToolPool, remote::McpServers};
 use serde_json::Value;
 use tokio::{sync::watch, task::JoinHandle};
 
-pub struct House {
+pub struct Harness {
     pub executor: Executor,
     pub project: ProjectId,
     pub model: ScriptedModel,
@@ -34,17 +34,17 @@ pub struct House {
     runner: Option<JoinHandle<()>>,
 }
 
-pub struct Plan {
+pub struct HarnessOptions {
     pub model: ScriptedModel,
     pub models: Option<Models>,
     pub settings: Settings,
     pub tools: Vec<Arc<dyn Tool>>,
-    /// External servers.
+    /// The external MCP servers.
     pub remote: Option<McpServers>,
     pub clock: Clock,
 }
 
-impl Plan {
+impl HarnessOptions {
     pub fn new(model: ScriptedModel) -> Self {
         let settings = Settings::default();
         Self { model, models: None, settings, tools: Vec::new(), remote: None, clock: Clock::system() }
@@ -66,19 +66,19 @@ impl Plan {
     }
 }
 
-impl House {
-    /// Opens with a runner at work.
+impl Harness {
+    /// Opens the harness and starts its runner.
     pub async fn open(db: &Db, model: ScriptedModel) -> Self {
-        Self::build(db, Plan::new(model)).await.staffed()
+        Self::build(db, HarnessOptions::new(model)).await.staffed()
     }
 
-    /// Opens with a runner at work and more than a model.
-    pub async fn with(db: &Db, plan: Plan) -> Self {
+    /// Opens the harness with more than a model, and starts its runner.
+    pub async fn with(db: &Db, plan: HarnessOptions) -> Self {
         Self::build(db, plan).await.staffed()
     }
 
-    /// Opens with nobody at work.
-    pub async fn build(db: &Db, plan: Plan) -> Self {
+    /// Opens the harness without a runner.
+    pub async fn build(db: &Db, plan: HarnessOptions) -> Self {
         let graph = Graph::new(db.clone(), plan.clock, None);
         let project = graph.ensure_default_project().await.unwrap().id;
         let pool = plan
@@ -100,7 +100,7 @@ impl House {
         self
     }
 
-    /// Ends the runner in good order.
+    /// Shuts the runner down.
     pub async fn close(mut self) {
         let _ = self.stop.send(true);
         if let Some(runner) = self.runner.take() {
@@ -116,7 +116,7 @@ impl House {
         self.executor.create_agent(self.actor(), definition).await.unwrap()
     }
 
-    /// Starts an agent and waits for its end.
+    /// Starts an agent and waits for the end of its run.
     pub async fn run(&self, agent: &Agent, input: &str) -> Run {
         let run = self.start(agent, input).await;
         self.ended(run.id).await
@@ -127,19 +127,19 @@ impl House {
         self.executor.trigger(self.actor(), agent.id, start).await.unwrap()
     }
 
-    /// Starts an agent with more than an input, and waits for its end.
+    /// Starts an agent with start options and waits for the end of its run.
     pub async fn run_with(&self, agent: &Agent, start: StartOptions) -> Run {
         let run = self.executor.trigger(self.actor(), agent.id, start).await.unwrap();
         self.ended(run.id).await
     }
 
-    /// Goes on with a paused run, and waits for the end.
+    /// Resumes a paused run and waits for its end.
     pub async fn resumed(&self, run: RunId) -> Run {
         let run = self.executor.resume(self.actor(), run, None).await.unwrap();
         self.ended(run.id).await
     }
 
-    /// The runs below a run, as they were started.
+    /// Returns the children of a run in the order in which they were started.
     pub async fn children(&self, run: RunId) -> Vec<Run> {
         let found =
             self.executor.graph().db().read(move |tx| emergent_store::runs::list_children(tx, run, None));
@@ -151,7 +151,7 @@ impl House {
         self.executor.run_events(self.project, run, 0, 10_000).await.unwrap()
     }
 
-    /// Every call of a run with its result, as it ended.
+    /// Returns the tool calls of a run with their results.
     pub async fn calls(&self, run: RunId) -> Vec<RecordedToolCall> {
         let over = |event: RunEvent| match event.body {
             RunEventBody::ToolCompleted(call) => Some(call),
@@ -162,7 +162,7 @@ impl House {
         calls
     }
 
-    /// What the model was told of its calls.
+    /// Returns the outputs of the tool calls, as the model saw them.
     pub async fn answers(&self, run: RunId) -> Vec<Value> {
         self.calls(run).await.into_iter().map(|call| call.output.unwrap_or_default()).collect()
     }
@@ -178,7 +178,7 @@ impl House {
         panic!("run {run} did not end within 30 seconds");
     }
 
-    /// Everything recorded of a run, a line an event.
+    /// Renders all recorded events of a run, one line each.
     pub async fn timeline(&self, run: RunId) -> String {
         let events = self.executor.run_events(self.project, run, 0, 1_000).await.unwrap();
         events.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -226,7 +226,7 @@ fn line(event: &emergent_domain::run_event::RunEvent) -> String {
     }
 }
 
-/// Waits for a condition, looking every few milliseconds.
+/// Waits for a condition, which is checked every few milliseconds.
 pub async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     for _ in 0..3_000 {
         if holds().await {
@@ -242,7 +242,7 @@ pub fn assert_ended(run: &Run, status: RunStatus, reason: Option<Reason>) {
     assert_eq!((run.status, run.reason), (status, reason), "{run:?}");
 }
 
-/// An agent on the scripted model.
+/// A definition that uses the scripted model.
 pub fn agent(name: &str) -> AgentDefinition {
     AgentDefinition {
         system_prompt: format!("You are {name}."),

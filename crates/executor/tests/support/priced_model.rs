@@ -1,4 +1,4 @@
-//! A model that costs money, and what the books say of it.
+//! A model with a price, and checks of the recorded spending.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,12 +17,12 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::json;
 use tokio::time::{Duration, sleep};
 
-/// Answers at random, and counts as providers do: what it was sent, and what it said.
+/// Answers at random, and reports its usage like a provider: the tokens of its input and output.
 #[derive(Clone)]
-pub struct Bursar(Arc<Mutex<StdRng>>);
+pub struct PricedModel(Arc<Mutex<StdRng>>);
 
-impl Bursar {
-    /// It has a price in the table.
+impl PricedModel {
+    /// The price table contains this model.
     pub const MODEL: &str = "openai/gpt-4o-mini";
 
     pub fn new(seed: u64) -> Self {
@@ -47,7 +47,7 @@ fn size(part: &Part) -> usize {
 }
 
 #[async_trait]
-impl Provider for Bursar {
+impl Provider for PricedModel {
     fn name(&self) -> &str {
         "openai"
     }
@@ -75,7 +75,7 @@ impl Provider for Bursar {
         let mut parts = vec![Part::text(words)];
         let calls = !request.tools.is_empty() && self.roll(3) > 0 && most > 200;
         if calls {
-            // Not the same one again, which would be a loop.
+            // The input varies, because identical calls would count as a loop.
             let input = json!({ "limit": 1 + self.roll(90) });
             let name = "entities_query".to_owned();
             parts.push(Part::Call(ToolCall { id: ToolCallId::new(), name, input, provider: None }));
@@ -93,7 +93,7 @@ impl Provider for Bursar {
     }
 }
 
-/// Speaks until it is cut off.
+/// A model that streams until it is cut off.
 pub struct Endless;
 
 impl Endless {
@@ -122,10 +122,10 @@ impl Provider for Endless {
 }
 
 fn refused(message: &str) -> Error {
-    Error::BadRequest { model: Bursar::MODEL.into(), status: 400, message: message.into() }
+    Error::BadRequest { model: PricedModel::MODEL.into(), status: 400, message: message.into() }
 }
 
-/// Every counter of a project, by name, and the calls behind it.
+/// Returns all budget counters of a project by name.
 pub async fn counters(db: &Db, project: ProjectId) -> Vec<(String, Counter)> {
     let read = move |tx: &mut Tx<'_>| {
         tx.query(
@@ -156,8 +156,8 @@ pub async fn limit_day(db: &Db, project: ProjectId, agent: Option<&'static str>,
     done.unwrap();
 }
 
-/// Checks that the books agree: counters with the calls, and those with what tasks and agents have
-/// of them. Nothing is left open.
+/// Checks that the counters agree with the model calls, and the calls with the spending of tasks and
+/// agents. No reservation may be left open.
 pub async fn check_books(db: &Db, project: ProjectId, workflow: WorkflowId, said: &str) -> WorkflowSpend {
     let books = spent(db, project, workflow).await;
     assert_eq!(books.reserved, Amount::default(), "{said}: something is left open");

@@ -1,5 +1,5 @@
-//! A server that can be ended as a process is: with its own threads and its own handle on the
-//! database, of which nothing goes on once it is killed.
+//! A server that can be killed like a process: it has its own threads and its own database handle, and
+//! nothing of it continues after the kill.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use emergent_store::{Db, Engine, Error, Tx};
 use emergent_testkit::TestDb;
 use tokio::runtime::{Builder, Runtime};
 
-use super::{House, Plan};
+use super::{Harness, HarnessOptions};
 
 pub struct Server {
-    pub house: House,
+    pub harness: Harness,
     threads: Option<Runtime>,
 }
 
 impl Server {
-    pub async fn open(db: &TestDb, plan: Plan) -> Self {
+    pub async fn open(db: &TestDb, plan: HarnessOptions) -> Self {
         let threads = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        // All connections belong to this server's threads, and die with them.
+        // All connections belong to the threads of this server, and close with them.
         let config = db.config().clone();
-        let house = threads.spawn(async move {
+        let harness = threads.spawn(async move {
             let db = Db::open(config).await.unwrap();
-            House::build(&db, plan).await.staffed()
+            Harness::build(&db, plan).await.staffed()
         });
-        Self { house: house.await.unwrap(), threads: Some(threads) }
+        Self { harness: harness.await.unwrap(), threads: Some(threads) }
     }
 
-    /// Ends without a word, and so long ago that its runs are anybody's.
+    /// Kills the server without a shutdown, and expires its lease so that its runs can be claimed.
     pub async fn kill(mut self, db: &TestDb, ago: Duration) {
         if let Some(threads) = self.threads.take() {
             threads.shutdown_background();
@@ -47,7 +47,7 @@ impl Drop for Server {
     }
 }
 
-/// Everything that runs and the graph have in the database, a line a row.
+/// Returns the rows of all tables of runs and the graph, one line each.
 pub async fn content(db: &Db) -> Vec<String> {
     let read = |tx: &mut Tx<'_>| {
         let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! Tools whose every call a test can see.
+//! Tools whose calls a test can observe.
 
 use std::{
     panic::panic_any,
@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 pub const EXTERNAL: Effect = Effect::External { read_only: false, idempotent: false };
 pub const WRITES: Effect = Effect::Writes { destructive: false };
 
-/// A tool that takes its time and keeps count.
+/// A tool that takes a set time and counts its calls.
 pub struct Probe {
     info: ToolInfo,
     takes: Duration,
     does: Box<dyn Fn(Value) -> ToolOutput + Send + Sync>,
     at_work: AtomicUsize,
     most_at_work: AtomicUsize,
-    /// Every call: `name` as it begins, `/name` as it ends.
+    /// All calls: `name` at the start, `/name` at the end.
     log: Arc<Mutex<Vec<String>>>,
 }
 
@@ -76,13 +76,13 @@ impl Probe {
         self
     }
 
-    /// Prepares a change instead of answering.
+    /// Makes the tool prepare a change instead of an answer.
     pub fn changes(mut self, change: impl Fn(&Value) -> GraphChange + Send + Sync + 'static) -> Self {
         self.does = Box::new(move |input| ToolOutput::Change(change(&input)));
         self
     }
 
-    /// Writes its calls down where other tools do.
+    /// Makes the tool log its calls to a log that it shares with other tools.
     pub fn logging(mut self, log: &Arc<Mutex<Vec<String>>>) -> Self {
         self.log = Arc::clone(log);
         self
@@ -92,7 +92,7 @@ impl Probe {
         Arc::new(self)
     }
 
-    /// How often it was called.
+    /// Returns how often the tool was called.
     pub fn called(&self) -> usize {
         self.log().iter().filter(|line| **line == self.info.name).count()
     }
@@ -110,7 +110,7 @@ impl Probe {
     }
 }
 
-/// Over when it is dropped, however the call ended.
+/// Counts the call as finished when it is dropped, however the call ended.
 struct AtWork<'a>(&'a AtomicUsize);
 
 impl Drop for AtWork<'_> {

@@ -1,4 +1,4 @@
-//! Workflows and what is dispatched for them, as the dispatcher would.
+//! Workflows and their runs, started the way the dispatcher does.
 
 use emergent_domain::{
     agent::Agent,
@@ -16,24 +16,24 @@ use emergent_store::{Tx, workflows};
 use emergent_testkit::fixtures;
 use serde_json::{Value, json};
 
-use super::House;
+use super::Harness;
 
-/// A workflow that may spend this much.
-pub async fn workflow(house: &House, budget: Limit) -> WorkflowId {
+/// Creates a workflow with this budget.
+pub async fn workflow(harness: &Harness, budget: Limit) -> WorkflowId {
     let settings = WorkflowSettings { budget, ..WorkflowSettings::default() };
-    let workflow = fixtures::workflow(house.project, settings, Timestamp::now());
+    let workflow = fixtures::workflow(harness.project, settings, Timestamp::now());
     let id = workflow.id;
     let done: Result<(), emergent_store::Error> =
-        house.executor.graph().db().write(move |tx| workflows::insert(tx, &workflow)).await;
+        harness.executor.graph().db().write(move |tx| workflows::insert(tx, &workflow)).await;
     done.unwrap();
     id
 }
 
-pub async fn object(house: &House, type_: &str) -> ObjectId {
+pub async fn object(harness: &Harness, type_: &str) -> ObjectId {
     let properties = json!({ "title": "One" }).as_object().unwrap().clone();
     let properties = if type_ == "SpecTask" { properties } else { Default::default() };
     let new = NewObject { type_: type_.into(), properties, ..NewObject::default() };
-    house.executor.graph().create_object(house.actor(), new).await.unwrap().id
+    harness.executor.graph().create_object(harness.actor(), new).await.unwrap().id
 }
 
 pub fn hands(hands: Deliverable) -> WorkflowLink {
@@ -41,21 +41,26 @@ pub fn hands(hands: Deliverable) -> WorkflowLink {
 }
 
 /// Starts a run as the dispatcher does.
-pub async fn dispatched(house: &House, agent: &Agent, duty: WorkflowLink, part: i64) -> Result<Run, Error> {
-    let (executor, agent) = (house.executor.clone(), agent.clone());
-    at_the_door(house, move |tx, doorman| {
+pub async fn dispatched(
+    harness: &Harness,
+    agent: &Agent,
+    workflow_link: WorkflowLink,
+    part: i64,
+) -> Result<Run, Error> {
+    let (executor, agent) = (harness.executor.clone(), agent.clone());
+    admit_into_slot(harness, move |tx, doorman| {
         let start = StartOptions { input: "Do your part.".into(), ..StartOptions::default() };
-        admit_workflow_run(tx, &executor, doorman, &agent, start, duty, part, RunId::new(), None)
+        admit_workflow_run(tx, &executor, doorman, &agent, start, workflow_link, part, RunId::new(), None)
     })
     .await
 }
 
-/// Admits into a place, with the session's first lines.
-pub async fn at_the_door(
-    house: &House,
+/// Admits a run into a slot, together with its first session messages.
+pub async fn admit_into_slot(
+    harness: &Harness,
     work: impl Fn(&mut Tx<'_>, &mut AdmissionBatch) -> Result<Run, Error> + Send + 'static,
 ) -> Result<Run, Error> {
-    let executor = house.executor.clone();
+    let executor = harness.executor.clone();
     let work = move |tx: &mut Tx<'_>, doorman: &mut AdmissionBatch| {
         let run = work(tx, doorman)?;
         let actor = Actor { project: run.project, author: Author::System };
@@ -63,29 +68,29 @@ pub async fn at_the_door(
         doorman.write_drafts(tx, &writer, GraphDrafts::default())?;
         Ok(run)
     };
-    house.executor.commit_and_drive(house.executor.try_acquire_slots(1), work).await
+    harness.executor.commit_and_drive(harness.executor.try_acquire_slots(1), work).await
 }
 
-/// What a session holds, in order: its sequence and the message.
-pub async fn session(house: &House, session: ObjectId) -> Vec<(i64, Object)> {
+/// Returns the messages of a session in order, each with its sequence number.
+pub async fn session(harness: &Harness, session: ObjectId) -> Vec<(i64, Object)> {
     let filter = RelationshipFilter {
         types: vec!["has_message".into()],
         from: Some(session),
         ..RelationshipFilter::default()
     };
-    let graph = house.executor.graph();
-    let edges = graph.list_relationships(house.project, filter, Page::first(500)).await.unwrap();
+    let graph = harness.executor.graph();
+    let edges = graph.list_relationships(harness.project, filter, Page::first(500)).await.unwrap();
     let mut found = Vec::new();
     for edge in edges.items {
         let sequence = edge.properties.to_map()["sequence"].as_i64().unwrap();
-        found.push((sequence, graph.get_object(house.project, edge.to).await.unwrap()));
+        found.push((sequence, graph.get_object(harness.project, edge.to).await.unwrap()));
     }
     found.sort_by_key(|(sequence, _)| *sequence);
     found
 }
 
-/// A line for each message of a session.
-pub async fn told(house: &House, id: ObjectId) -> Vec<String> {
+/// Renders each message of a session as one line.
+pub async fn told(harness: &Harness, id: ObjectId) -> Vec<String> {
     let line = |(sequence, object): (i64, Object)| {
         let of = object.properties.to_map();
         assert_eq!(of["seq"], json!(sequence));
@@ -94,5 +99,5 @@ pub async fn told(house: &House, id: ObjectId) -> Vec<String> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         format!("{}{}: {}", text(&of["role"]), more.unwrap_or_default(), text(&of["content"]))
     };
-    session(house, id).await.into_iter().map(line).collect()
+    session(harness, id).await.into_iter().map(line).collect()
 }

@@ -1,5 +1,5 @@
-//! Too many runs wait already: firings wait as well, none is lost, and no more is started than there
-//! is room for, whoever fires.
+//! A full run queue: firings wait, none is lost, and no more runs are started than fit, whichever
+//! server fires.
 
 use emergent_executor::Error as ExecutorError;
 use emergent_testkit::both_engines;
@@ -10,14 +10,14 @@ fn at_most(max_queued: usize) -> Settings {
     Settings { max_queued, ..Settings::default() }
 }
 
-async fn waiting(two: &Two) -> usize {
+async fn waiting(two: &TwoServers) -> usize {
     outcomes(&two.firings().await).iter().filter(|one| *one == "pending").count()
 }
 
 both_engines! {
     async fn events_fill_the_queue_to_its_limit_and_the_rest_waits_in_order(db: TestDb) {
-        let two = Two::with(&db, at_most(3)).await;
-        made(&two.here, "notes", "on_entity_created", json!({})).await;
+        let two = TwoServers::with(&db, at_most(3)).await;
+        triggered_agent(&two.here, "notes", "on_entity_created", json!({})).await;
         let mut ids = Vec::new();
         for n in 0..8 {
             ids.push(two.create("Note", json!({ "n": n })).await.id);
@@ -44,11 +44,11 @@ both_engines! {
     }
 
     async fn servers_that_fire_at_once_share_the_room_there_is(db: TestDb) {
-        let two = Two::with(&db, at_most(5)).await;
-        // Two projects: neither waits for the other's cursor.
+        let two = TwoServers::with(&db, at_most(5)).await;
+        // With two projects, neither server waits for the other's cursor.
         let other = two.here.executor.graph().create_project("other", false).await.unwrap().id;
         let actor = emergent_graph::Actor { project: other, ..two.here.actor() };
-        made(&two.here, "notes", "on_entity_created", json!({})).await;
+        triggered_agent(&two.here, "notes", "on_entity_created", json!({})).await;
         two.here.executor.create_agent(actor, triggered("theirs", "on_entity_created", json!({}))).await.unwrap();
         for n in 0..10 {
             let properties = json!({ "n": n }).as_object().cloned().unwrap();
@@ -57,8 +57,8 @@ both_engines! {
             two.create("Note", json!({ "n": n })).await;
         }
         let project = two.here.project;
-        for (house, project) in [(&two.here, project), (&two.there, other)] {
-            while house.executor.read_events(project).await.unwrap() > 0 {}
+        for (harness, project) in [(&two.here, project), (&two.there, other)] {
+            while harness.executor.read_events(project).await.unwrap() > 0 {}
         }
         let fired = tokio::join!(two.here.executor.fire_events(project, 50), two.there.executor.fire_events(other, 50));
         let settled: usize = [fired.0, fired.1].into_iter().map(|one| one.unwrap_or(0)).sum();
@@ -68,9 +68,9 @@ both_engines! {
     }
 
     async fn schedules_wait_for_room_and_are_not_missed_for_it(db: TestDb) {
-        let two = Two::with(&db, at_most(2)).await;
+        let two = TwoServers::with(&db, at_most(2)).await;
         for name in ["a", "b", "c", "d", "e"] {
-            made(&two.here, name, "0 * * * *", json!({ "missed": "skip" })).await;
+            triggered_agent(&two.here, name, "0 * * * *", json!({ "missed": "skip" })).await;
         }
         two.pass(3_600);
         two.look_full().await;
@@ -94,22 +94,22 @@ both_engines! {
     async fn what_waits_is_taken_up_by_itself_once_there_is_room(db: TestDb) {
         let settings = Settings { max_runs: 1, ..at_most(1) };
         let model = ScriptedModel::default().agent("notes", (0..4).map(|_| emergent_testkit::scripted::says("Seen.")));
-        let house = House::with(&db, Plan { settings, ..Plan::new(model) }).await;
-        let firing = chains::Firing::at(&house);
-        made(&house, "notes", "on_entity_created", json!({})).await;
+        let harness = Harness::with(&db, HarnessOptions { settings, ..HarnessOptions::new(model) }).await;
+        let firing = chains::Firing::at(&harness);
+        triggered_agent(&harness, "notes", "on_entity_created", json!({})).await;
         for n in 0..4 {
-            create(&house, "Note", json!({ "n": n })).await;
+            create(&harness, "Note", json!({ "n": n })).await;
         }
-        let ended = async || runs(&house).await.iter().filter(|run| run.status.is_terminal()).count() == 4;
+        let ended = async || runs(&harness).await.iter().filter(|run| run.status.is_terminal()).count() == 4;
         until("all have run", ended).await;
-        assert_eq!(outcomes(&firings(&house).await), vec!["admitted"; 4]);
+        assert_eq!(outcomes(&firings(&harness).await), vec!["admitted"; 4]);
         firing.stop().await;
-        house.close().await;
+        harness.close().await;
     }
 }
 
-impl Two {
-    /// Both look at the schedules at once, although there may be no room.
+impl TwoServers {
+    /// Fires the schedules on both servers at once, and accepts that the queue may be full.
     async fn look_full(&self) {
         let looks =
             tokio::join!(self.here.executor.fire_schedules(50), self.there.executor.fire_schedules(50));

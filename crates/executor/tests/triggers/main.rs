@@ -1,5 +1,5 @@
-//! Triggers: two servers on one database look at the same schedules and the same events, and each
-//! fires once. The clock is the test's, and so is who looks when.
+//! Triggers: two servers on one database poll the same schedules and events, and each of them fires
+//! once. The test controls the clock and which server polls when.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -33,17 +33,17 @@ use emergent_executor::{
 use emergent_store::{Error, Tx};
 use emergent_testkit::{TestDb, fixed_clock, scripted::ScriptedModel};
 use serde_json::{Value, json};
-use support::{House, Plan, agent, until};
+use support::{Harness, HarnessOptions, agent, until};
 use uuid::Uuid;
 
-/// Two servers with nobody at work: runs stay queued until the test ends them.
-struct Two {
-    here: House,
-    there: House,
+/// TwoServers servers without a runner: runs stay queued until the test ends them.
+struct TwoServers {
+    here: Harness,
+    there: Harness,
     clock: Clock,
 }
 
-impl Two {
+impl TwoServers {
     async fn open(db: &TestDb) -> Self {
         Self::with(db, Settings::default()).await
     }
@@ -52,17 +52,17 @@ impl Two {
         let clock = fixed_clock();
         let plan = || {
             let settings = settings.clone();
-            Plan { clock: clock.clone(), settings, ..Plan::new(ScriptedModel::default()) }
+            HarnessOptions { clock: clock.clone(), settings, ..HarnessOptions::new(ScriptedModel::default()) }
         };
         let second = db.second_connection().await;
-        Self { here: House::build(db, plan()).await, there: House::build(&second, plan()).await, clock }
+        Self { here: Harness::build(db, plan()).await, there: Harness::build(&second, plan()).await, clock }
     }
 
     fn pass(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
     }
 
-    /// Changes what an agent says, on the other server.
+    /// Changes the definition of an agent on the other server.
     async fn change(
         &self,
         agent: &Agent,
@@ -81,20 +81,20 @@ impl Two {
         self.change(agent, set).await;
     }
 
-    /// Both look at the schedules at once; how many either fired or skipped.
+    /// Fires the schedules on both servers at once. Returns how many were fired or skipped.
     async fn look(&self) -> usize {
         let (here, there) =
             tokio::join!(self.here.executor.fire_schedules(50), self.there.executor.fire_schedules(50));
         here.unwrap() + there.unwrap()
     }
 
-    /// Both read the feed and fire, in each other's way, until nothing is left that is due.
+    /// Reads the feed and fires events on both servers concurrently, until nothing is due.
     async fn settle(&self) {
         let project = self.here.project;
-        let work = async |house: &House| {
+        let work = async |harness: &Harness| {
             for _ in 0..3 {
-                house.executor.read_events(project).await.unwrap();
-                house.executor.fire_events(project, 7).await.unwrap();
+                harness.executor.read_events(project).await.unwrap();
+                harness.executor.fire_events(project, 7).await.unwrap();
             }
         };
         loop {
@@ -146,30 +146,30 @@ impl Two {
     }
 }
 
-async fn create(house: &House, type_: &str, properties: Value) -> Object {
+async fn create(harness: &Harness, type_: &str, properties: Value) -> Object {
     let properties = properties.as_object().cloned().unwrap_or_default();
     let new = NewObject { type_: type_.into(), properties, ..NewObject::default() };
-    let object = house.executor.graph().create_object(house.actor(), new).await.unwrap();
-    readable(house, object.id.0, 1).await;
+    let object = harness.executor.graph().create_object(harness.actor(), new).await.unwrap();
+    readable(harness, object.id.0, 1).await;
     object
 }
 
-/// On PostgreSQL a change can be read once every transaction before it is over, anywhere.
-async fn readable(house: &House, entity: Uuid, version: i64) {
-    let graph = house.executor.graph();
+/// Waits until a change can be read: on PostgreSQL, only after every earlier transaction has ended.
+async fn readable(harness: &Harness, entity: Uuid, version: i64) {
+    let graph = harness.executor.graph();
     until("the change can be read", async || {
-        let all = graph.changes(house.project, FeedPosition::default(), 10_000).await.unwrap();
+        let all = graph.changes(harness.project, FeedPosition::default(), 10_000).await.unwrap();
         all.iter().any(|change| (change.entity, change.version) == (entity, version))
     })
     .await;
 }
 
-/// Oldest first.
-async fn firings(house: &House) -> Vec<ListedFiring> {
+/// Returns the firings, oldest first.
+async fn firings(harness: &Harness) -> Vec<ListedFiring> {
     let (mut all, mut page) = (Vec::new(), Page::first(100));
     loop {
         let filter = FiringFilter::default();
-        let paged = house.executor.list_firings(house.project, filter, page).await.unwrap();
+        let paged = harness.executor.list_firings(harness.project, filter, page).await.unwrap();
         all.extend(paged.items);
         match paged.next {
             Some(next) => page.after = Some(next),
@@ -180,11 +180,11 @@ async fn firings(house: &House) -> Vec<ListedFiring> {
     all
 }
 
-/// Oldest first.
-async fn runs(house: &House) -> Vec<Run> {
+/// Returns the runs, oldest first.
+async fn runs(harness: &Harness) -> Vec<Run> {
     let (mut all, mut page) = (Vec::new(), Page::first(100));
     loop {
-        let paged = house.executor.list_runs(house.project, RunFilter::default(), page).await.unwrap();
+        let paged = harness.executor.list_runs(harness.project, RunFilter::default(), page).await.unwrap();
         all.extend(paged.items.into_iter().map(|one| one.run));
         match paged.next {
             Some(next) => page.after = Some(next),
@@ -195,15 +195,15 @@ async fn runs(house: &House) -> Vec<Run> {
     all
 }
 
-/// Ends every run, as `status`.
-async fn end_runs(house: &House, status: &'static str) {
+/// Ends all runs with `status`.
+async fn end_runs(harness: &Harness, status: &'static str) {
     let end = move |tx: &mut Tx<'_>| {
         tx.execute(
             "UPDATE agent_runs SET status = $1 WHERE status IN ('queued', 'running')",
             &[status.into()],
         )
     };
-    let ended: Result<u64, Error> = house.executor.graph().db().write(end).await;
+    let ended: Result<u64, Error> = harness.executor.graph().db().write(end).await;
     ended.unwrap();
 }
 
@@ -213,11 +213,11 @@ fn triggered(name: &str, trigger: &str, settings: Value) -> AgentDefinition {
     definition
 }
 
-async fn made(house: &House, name: &str, trigger: &str, settings: Value) -> Agent {
-    house.agent(triggered(name, trigger, settings)).await
+async fn triggered_agent(harness: &Harness, name: &str, trigger: &str, settings: Value) -> Agent {
+    harness.agent(triggered(name, trigger, settings)).await
 }
 
-/// What became of each firing, oldest first: `admitted`, or `skipped missed` and the like.
+/// Renders the outcome of each firing, oldest first, for example `admitted` or `skipped missed`.
 fn outcomes(firings: &[ListedFiring]) -> Vec<String> {
     let outcome = |one: &ListedFiring| match &one.firing.reason {
         Some(reason) => format!("{} {reason}", one.firing.status),
@@ -226,9 +226,9 @@ fn outcomes(firings: &[ListedFiring]) -> Vec<String> {
     firings.iter().map(outcome).collect()
 }
 
-/// The context the agent was given, out of its first message.
-async fn context(house: &House, run: &Run) -> Value {
-    let timeline = house.timeline(run.id).await;
+/// Returns the context that the agent was given, from its first message.
+async fn context(harness: &Harness, run: &Run) -> Value {
+    let timeline = harness.timeline(run.id).await;
     let text = timeline.split("Context:\n").nth(1).unwrap_or_else(|| panic!("no context: {timeline}"));
     serde_json::Deserializer::from_str(text).into_iter::<Value>().next().unwrap().unwrap_or(json!(null))
 }

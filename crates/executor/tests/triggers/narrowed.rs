@@ -1,4 +1,4 @@
-//! What waits is held against what its trigger says when its moment has come.
+//! A pending firing is checked against the settings its trigger has when the firing is due.
 
 use emergent_domain::{
     author::Author,
@@ -10,8 +10,8 @@ use emergent_testkit::both_engines;
 
 use crate::*;
 
-/// What became of the firings about an object, oldest first.
-async fn outcomes_of(two: &Two, id: ObjectId) -> Vec<String> {
+/// Returns the outcomes of the firings about an object, oldest first.
+async fn outcomes_of(two: &TwoServers, id: ObjectId) -> Vec<String> {
     let about =
         |one: &ListedFiring| matches!(one.firing.fired, FiringCause::Event { entity, .. } if entity == id.0);
     let found: Vec<_> = two.firings().await.into_iter().filter(about).collect();
@@ -20,7 +20,7 @@ async fn outcomes_of(two: &Two, id: ObjectId) -> Vec<String> {
 
 both_engines! {
     async fn types_labels_and_conditions_that_were_narrowed_drop_what_no_longer_fits(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let urgent = json!([{ "path": "priority", "op": "gte", "value": 5 }]);
         let narrower = [
             ("typed", json!({ "types": ["Task"], "coalesce_seconds": 30 })),
@@ -29,7 +29,7 @@ both_engines! {
         ];
         let mut agents = Vec::new();
         for (name, settings) in narrower {
-            let wide = made(&two.here, name, "on_entity_created", json!({ "coalesce_seconds": 30 })).await;
+            let wide = triggered_agent(&two.here, name, "on_entity_created", json!({ "coalesce_seconds": 30 })).await;
             agents.push((wide, settings));
         }
         let fits = NewObject {
@@ -46,7 +46,7 @@ both_engines! {
         for (agent, settings) in agents {
             two.set(&agent, settings).await;
         }
-        // It is the version the event tells of that counts, not what became of it.
+        // The version of the event counts, not the current state of the object.
         two.update(other.id, json!({ "priority": 9 })).await;
         two.pass(30);
         two.settle().await;
@@ -56,8 +56,8 @@ both_engines! {
     }
 
     async fn a_shorter_chain_drops_what_is_too_deep_by_now(db: TestDb) {
-        let two = Two::open(&db).await;
-        let agent = made(&two.here, "notes", "on_entity_created", json!({ "coalesce_seconds": 30 })).await;
+        let two = TwoServers::open(&db).await;
+        let agent = triggered_agent(&two.here, "notes", "on_entity_created", json!({ "coalesce_seconds": 30 })).await;
         let author = Author::Run { run_id: RunId::new(), tool_call_id: None };
         let new = NewObject { type_: "Note".into(), ..NewObject::default() };
         let by_run = Actor { author, ..two.here.actor() };
@@ -73,9 +73,9 @@ both_engines! {
     }
 
     async fn of_those_that_share_a_run_only_the_misfits_are_dropped(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let together = json!({ "coalesce_seconds": 60, "coalesce_by": "agent" });
-        let agent = made(&two.here, "digest", "on_entity_created", together).await;
+        let agent = triggered_agent(&two.here, "digest", "on_entity_created", together).await;
         let task = two.create("Task", json!({})).await;
         let note = two.create("Note", json!({})).await;
         let late = two.create("Task", json!({})).await;
@@ -86,14 +86,14 @@ both_engines! {
         let runs = two.runs().await;
         assert_eq!(runs.len(), 1);
         assert_eq!(outcomes_of(&two, note.id).await, ["skipped trigger_changed"]);
-        let told = context(&two.here, &runs[0]).await;
-        assert_eq!((&told["object"]["id"], &told["coalesced"]), (&json!(late.id), &json!(2)));
-        assert_eq!(told["more"], json!([task.id]));
+        let agent_context = context(&two.here, &runs[0]).await;
+        assert_eq!((&agent_context["object"]["id"], &agent_context["coalesced"]), (&json!(late.id), &json!(2)));
+        assert_eq!(agent_context["more"], json!([task.id]));
     }
 
     async fn a_trigger_that_was_off_for_a_while_fires_nothing_from_before(db: TestDb) {
-        let two = Two::open(&db).await;
-        let agent = made(&two.here, "notes", "on_entity_created", json!({ "coalesce_seconds": 30 })).await;
+        let two = TwoServers::open(&db).await;
+        let agent = triggered_agent(&two.here, "notes", "on_entity_created", json!({ "coalesce_seconds": 30 })).await;
         let before = two.create("Note", json!({})).await;
         two.settle().await;
         two.change(&agent, |definition| AgentDefinition { trigger: None, ..definition }).await;
@@ -108,9 +108,9 @@ both_engines! {
     }
 
     async fn a_trigger_that_was_widened_keeps_what_waits(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let narrow = json!({ "types": ["Note"], "coalesce_seconds": 30 });
-        let agent = made(&two.here, "notes", "on_entity_created", narrow).await;
+        let agent = triggered_agent(&two.here, "notes", "on_entity_created", narrow).await;
         let note = two.create("Note", json!({})).await;
         two.settle().await;
         two.set(&agent, json!({ "coalesce_seconds": 30 })).await;

@@ -1,5 +1,5 @@
-//! Writes that are under way while a trigger is saved. Only PostgreSQL has them: the embedded engine
-//! writes one thing after the other.
+//! Transactions that are open while a trigger is saved. Only PostgreSQL has them, because SQLite runs
+//! one write transaction at a time.
 
 use std::sync::mpsc;
 
@@ -7,18 +7,18 @@ use emergent_graph::{Error as GraphError, objects};
 
 use crate::*;
 
-/// A write that is committed when it is told to.
+/// A write that is committed on request.
 struct Slow {
     go: mpsc::Sender<()>,
     done: tokio::task::JoinHandle<ObjectId>,
 }
 
 impl Slow {
-    async fn begin(house: &House) -> Self {
+    async fn begin(harness: &Harness) -> Self {
         let (go, wait) = mpsc::channel::<()>();
         let (begun, has_begun) = mpsc::channel();
         let (wait, graph, actor) =
-            (parking_lot::Mutex::new(wait), house.executor.graph().clone(), house.actor());
+            (parking_lot::Mutex::new(wait), harness.executor.graph().clone(), harness.actor());
         let new = NewObject { type_: "Note".into(), ..NewObject::default() };
         let draft = objects::ObjectDraft::new(new).unwrap();
         let done = tokio::spawn(async move {
@@ -55,14 +55,15 @@ fn entities(firings: &[ListedFiring]) -> Vec<Uuid> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_that_began_before_a_trigger_and_ends_after_it_fires() {
     let db = TestDb::postgres().await;
-    let two = Two::open(&db).await;
-    // One trigger is there, so that the feed is read all along.
-    made(&two.here, "first", "on_document_ingested", json!({})).await;
+    let two = TwoServers::open(&db).await;
+    // One trigger exists from the start, so that the feed is read all the time.
+    triggered_agent(&two.here, "first", "on_document_ingested", json!({})).await;
     let (slow, slower) = (Slow::begin(&two.here).await, Slow::begin(&two.here).await);
-    // Committed while another is open: it cannot be read yet, and is from before the trigger.
+    // This change is committed while an older transaction is open: it cannot be read yet, and precedes the
+    // trigger.
     let new = NewObject { type_: "Note".into(), ..NewObject::default() };
     let early = two.there.executor.graph().create_object(two.there.actor(), new).await.unwrap();
-    made(&two.there, "notes", "on_entity_created", json!({})).await;
+    triggered_agent(&two.there, "notes", "on_entity_created", json!({})).await;
     let slow = slow.commit().await;
     let slower = slower.commit().await;
     let late = two.create("Note", json!({})).await;
@@ -79,9 +80,9 @@ async fn a_write_that_began_before_a_trigger_and_ends_after_it_fires() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_trigger_of_a_project_hears_of_what_is_under_way() {
     let db = TestDb::postgres().await;
-    let two = Two::open(&db).await;
+    let two = TwoServers::open(&db).await;
     let slow = Slow::begin(&two.here).await;
-    made(&two.there, "notes", "on_entity_created", json!({})).await;
+    triggered_agent(&two.there, "notes", "on_entity_created", json!({})).await;
     two.settle().await;
     let slow = slow.commit().await;
     readable(&two.here, slow.0, 1).await;

@@ -1,4 +1,4 @@
-//! Schedules: once for each of their times, never two runs at once, missed or not.
+//! Schedules: each time fires once, runs never overlap, and missed times follow the policy.
 
 use std::collections::BTreeSet;
 
@@ -19,12 +19,12 @@ fn config(settings: Value) -> ScheduleConfig {
     serde_json::from_value(settings).unwrap()
 }
 
-/// A transaction of a product's.
-async fn product<F>(executor: &Executor, house: &House, work: F) -> Result<(), Error>
+/// Runs a transaction of a product.
+async fn product<F>(executor: &Executor, harness: &Harness, work: F) -> Result<(), Error>
 where
     F: Fn(&mut Tx<'_>, &emergent_graph::WriteContext) -> Result<(), Error> + Send + 'static,
 {
-    let (graph, actor) = (executor.graph().clone(), house.actor());
+    let (graph, actor) = (executor.graph().clone(), harness.actor());
     executor
         .graph()
         .db()
@@ -39,9 +39,9 @@ both_engines! {
     async fn each_time_of_each_schedule_fires_once_whoever_looks(db: TestDb) {
         const AGENTS: usize = 6;
         const ROUNDS: usize = 50;
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         for at in 0..AGENTS {
-            made(&two.here, &format!("every-{at}"), "* * * * *", json!({})).await;
+            triggered_agent(&two.here, &format!("every-{at}"), "* * * * *", json!({})).await;
         }
         for _ in 0..ROUNDS {
             two.pass(60);
@@ -60,15 +60,15 @@ both_engines! {
     }
 
     async fn a_schedule_never_has_two_live_runs(db: TestDb) {
-        let two = Two::open(&db).await;
-        made(&two.here, "slow", "* * * * *", json!({})).await;
+        let two = TwoServers::open(&db).await;
+        triggered_agent(&two.here, "slow", "* * * * *", json!({})).await;
         two.pass(60);
         two.look().await;
         two.pass(60);
         two.look().await;
         assert_eq!(outcomes(&two.firings().await), ["admitted", "skipped still_running"]);
         assert_eq!(two.runs().await.len(), 1);
-        // What was skipped is not made up for.
+        // A skipped time is not made up for.
         end_runs(&two.here, "completed").await;
         assert_eq!(two.look().await, 0);
         two.pass(60);
@@ -78,8 +78,8 @@ both_engines! {
     }
 
     async fn a_resumed_run_is_its_schedules_live_run(db: TestDb) {
-        let two = Two::open(&db).await;
-        made(&two.here, "slow", "* * * * *", json!({})).await;
+        let two = TwoServers::open(&db).await;
+        triggered_agent(&two.here, "slow", "* * * * *", json!({})).await;
         two.pass(60);
         two.look().await;
         end_runs(&two.here, "paused").await;
@@ -97,19 +97,19 @@ both_engines! {
     }
 
     async fn times_that_passed_while_no_server_ran_are_run_once_or_not_at_all(db: TestDb) {
-        let two = Two::open(&db).await;
-        let once = made(&two.here, "once", "0 * * * *", json!({ "missed": "once" })).await;
-        let skip = made(&two.here, "skip", "0 * * * *", json!({ "missed": "skip" })).await;
+        let two = TwoServers::open(&db).await;
+        let once = triggered_agent(&two.here, "once", "0 * * * *", json!({ "missed": "once" })).await;
+        let skip = triggered_agent(&two.here, "skip", "0 * * * *", json!({ "missed": "skip" })).await;
         two.pass(5 * 3_600 + 1_800);
         two.look().await;
         let runs = two.runs().await;
         assert_eq!(runs.iter().map(|run| run.agent).collect::<Vec<_>>(), [once.id]);
-        let mut told: Vec<_> = two.firings().await.into_iter().map(|one| (one.firing.agent == skip.id, outcomes(std::slice::from_ref(&one)).remove(0), one.firing.fired)).collect();
-        told.sort_by_key(|one| one.0);
-        assert_eq!(told[0].1, "admitted");
-        assert_eq!(told[1].1, "skipped missed");
-        for (_, _, fired) in told {
-            // 08:00 was not one of its times yet, 13:00 is the newest that came.
+        let mut outcomes_by_agent: Vec<_> = two.firings().await.into_iter().map(|one| (one.firing.agent == skip.id, outcomes(std::slice::from_ref(&one)).remove(0), one.firing.fired)).collect();
+        outcomes_by_agent.sort_by_key(|one| one.0);
+        assert_eq!(outcomes_by_agent[0].1, "admitted");
+        assert_eq!(outcomes_by_agent[1].1, "skipped missed");
+        for (_, _, fired) in outcomes_by_agent {
+            // 08:00 was not one of its times yet, so 13:00 is the latest time that passed.
             assert!(matches!(fired, FiringCause::Schedule { at, .. } if at.to_string() == "2026-01-31T13:00:00.000000Z"), "{fired:?}");
         }
         end_runs(&two.here, "completed").await;
@@ -119,18 +119,18 @@ both_engines! {
     }
 
     async fn a_schedule_goes_by_its_own_time_zone(db: TestDb) {
-        let two = Two::open(&db).await;
-        made(&two.here, "berliner", "30 2 * * *", json!({ "time_zone": "Europe/Berlin" })).await;
+        let two = TwoServers::open(&db).await;
+        triggered_agent(&two.here, "berliner", "30 2 * * *", json!({ "time_zone": "Europe/Berlin" })).await;
         assert_eq!(two.schedule().await.next_at.unwrap().to_string(), "2026-02-01T01:30:00.000000Z");
-        // To the evening before the clocks are put forward: 02:30 will not be.
+        // The clock moves to the evening before daylight saving time starts, when 02:30 does not exist.
         two.pass(56 * 86_400 + 10 * 3_600);
         two.look().await;
         assert_eq!(two.schedule().await.next_at.unwrap().to_string(), "2026-03-29T01:00:00.000000Z");
     }
 
     async fn a_change_counts_from_its_commit_on_every_server(db: TestDb) {
-        let two = Two::open(&db).await;
-        let agent = made(&two.here, "worker", "* * * * *", json!({})).await;
+        let two = TwoServers::open(&db).await;
+        let agent = triggered_agent(&two.here, "worker", "* * * * *", json!({})).await;
         let before = two.schedule().await;
         let change = |trigger: Option<&'static str>| two.there.executor.update_agent(two.there.actor(), agent.id, None, move |definition| {
             AgentDefinition { trigger: trigger.map(str::to_owned), ..definition }
@@ -154,8 +154,8 @@ both_engines! {
     }
 
     async fn a_change_of_something_else_loses_no_time_that_has_come(db: TestDb) {
-        let two = Two::open(&db).await;
-        let agent = made(&two.here, "worker", "* * * * *", json!({})).await;
+        let two = TwoServers::open(&db).await;
+        let agent = triggered_agent(&two.here, "worker", "* * * * *", json!({})).await;
         two.pass(60);
         let rename = |definition| AgentDefinition { name: "renamed".into(), system_prompt: "New.".into(), ..definition };
         two.here.executor.update_agent(two.here.actor(), agent.id, None, rename).await.unwrap();
@@ -165,9 +165,9 @@ both_engines! {
     }
 
     async fn the_agent_is_told_what_the_settings_say(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let settings = json!({ "input": "Write the digest.", "context": { "days": 1 }, "max_steps": 3, "timeout_seconds": 60 });
-        made(&two.here, "digest", "0 9 * * *", settings).await;
+        triggered_agent(&two.here, "digest", "0 9 * * *", settings).await;
         two.pass(3_600);
         two.look().await;
         let run = two.runs().await.remove(0);
@@ -180,10 +180,10 @@ both_engines! {
     }
 
     async fn a_run_that_cannot_be_admitted_is_noted_and_the_schedule_goes_on(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let modelless = AgentDefinition { model: Some("openai/none".parse().unwrap()), ..triggered("poor", "* * * * *", json!({})) };
         two.here.agent(modelless).await;
-        made(&two.here, "rich", "* * * * *", json!({})).await;
+        triggered_agent(&two.here, "rich", "* * * * *", json!({})).await;
         two.pass(60);
         two.look().await;
         let outcomes = outcomes(&two.firings().await);
@@ -194,7 +194,7 @@ both_engines! {
     }
 
     async fn a_job_of_a_product_is_a_schedule_and_one_that_stays_keeps_its_time(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let agent = two.here.agent(agent("worker")).await;
         let job = JobRow { name: "nightly".into(), cron: "* * * * *".into(), agent: agent.id, config: config(json!({ "input": "Go." })) };
         let saved = job.clone();
@@ -223,14 +223,14 @@ both_engines! {
     }
 
     async fn an_internal_agent_is_never_triggered(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let visibility = Visibility::Internal;
         let inside = two.here.agent(AgentDefinition { visibility, ..agent("inside") }).await;
         let job = JobRow { name: "job".into(), cron: "* * * * *".into(), agent: inside.id, config: ScheduleConfig::default() };
         let wrong = job.clone();
         let refused = product(&two.here.executor, &two.here, move |tx, writer| save_job(tx, writer, "p", &wrong)).await.unwrap_err();
         assert!(refused.to_string().contains("internal"), "{refused}");
-        // One that becomes internal later is not started either.
+        // An agent that becomes internal later is not started either.
         let later = two.here.agent(agent("later")).await;
         let job = JobRow { agent: later.id, ..job };
         product(&two.here.executor, &two.here, move |tx, writer| save_job(tx, writer, "p", &job)).await.unwrap();
@@ -248,7 +248,7 @@ both_engines! {
     }
 
     async fn a_deleted_project_fires_nothing(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let graph = two.here.executor.graph();
         let project = graph.create_project("other", false).await.unwrap().id;
         let actor = emergent_graph::Actor { project, ..two.here.actor() };
@@ -263,12 +263,12 @@ both_engines! {
     async fn a_run_is_started_and_driven_to_its_end(db: TestDb) {
         let model = ScriptedModel::default().agent("worker", [emergent_testkit::scripted::says("Done.")]);
         let clock = fixed_clock();
-        let house = House::with(&db, Plan { clock: clock.clone(), ..Plan::new(model) }).await;
-        made(&house, "worker", "* * * * *", json!({})).await;
+        let harness = Harness::with(&db, HarnessOptions { clock: clock.clone(), ..HarnessOptions::new(model) }).await;
+        triggered_agent(&harness, "worker", "* * * * *", json!({})).await;
         clock.advance(Duration::from_secs(60));
-        house.executor.fire_schedules(1).await.unwrap();
-        let run = runs(&house).await.remove(0);
-        assert_eq!(house.ended(run.id).await.status, RunStatus::Completed);
-        house.close().await;
+        harness.executor.fire_schedules(1).await.unwrap();
+        let run = runs(&harness).await.remove(0);
+        assert_eq!(harness.ended(run.id).await.status, RunStatus::Completed);
+        harness.close().await;
     }
 }

@@ -1,13 +1,13 @@
-//! A schedule that nobody can go by is set aside and says why; the others go on, and saving it again
-//! takes it up.
+//! A schedule that cannot be read is suspended with the reason. The others continue, and saving it
+//! again activates it.
 
 use emergent_executor::triggers::{JobRow, save_job};
 use emergent_testkit::both_engines;
 
 use crate::*;
 
-/// Writes into a schedule what no server of this version would.
-async fn spoil(two: &Two, agent: &Agent, sql: &'static str) {
+/// Writes a value into a schedule that no server of this version would write.
+async fn spoil(two: &TwoServers, agent: &Agent, sql: &'static str) {
     let id = agent.id;
     let spoilt: Result<u64, Error> =
         two.here.executor.graph().db().write(move |tx| tx.execute(sql, &[id.into()])).await;
@@ -16,18 +16,18 @@ async fn spoil(two: &Two, agent: &Agent, sql: &'static str) {
 
 const FROM_THE_FUTURE: &str = "UPDATE schedules SET config = '{\"lunar\":true}' WHERE agent_id = $1";
 
-async fn schedule_of(two: &Two, agent: &Agent) -> Schedule {
+async fn schedule_of(two: &TwoServers, agent: &Agent) -> Schedule {
     let listed = two.here.executor.list_triggers(two.here.project).await.unwrap().schedules;
     listed.into_iter().find(|one| one.agent == agent.id).unwrap()
 }
 
 both_engines! {
     async fn one_that_cannot_be_read_is_set_aside_and_the_others_go_on(db: TestDb) {
-        let two = Two::open(&db).await;
-        let lunar = made(&two.here, "lunar", "* * * * *", json!({})).await;
-        let crooked = made(&two.here, "crooked", "* * * * *", json!({})).await;
-        let nowhere = made(&two.here, "nowhere", "* * * * *", json!({})).await;
-        let fine = made(&two.here, "fine", "* * * * *", json!({})).await;
+        let two = TwoServers::open(&db).await;
+        let lunar = triggered_agent(&two.here, "lunar", "* * * * *", json!({})).await;
+        let crooked = triggered_agent(&two.here, "crooked", "* * * * *", json!({})).await;
+        let nowhere = triggered_agent(&two.here, "nowhere", "* * * * *", json!({})).await;
+        let fine = triggered_agent(&two.here, "fine", "* * * * *", json!({})).await;
         spoil(&two, &lunar, FROM_THE_FUTURE).await;
         spoil(&two, &crooked, "UPDATE schedules SET cron = 'whenever' WHERE agent_id = $1").await;
         spoil(&two, &nowhere, "UPDATE schedules SET config = '{\"time_zone\":\"Mars/Base\"}' WHERE agent_id = $1").await;
@@ -47,10 +47,10 @@ both_engines! {
     }
 
     async fn saving_the_agent_again_takes_its_schedule_up(db: TestDb) {
-        let two = Two::open(&db).await;
-        let as_it_is = made(&two.here, "same", "* * * * *", json!({})).await;
-        let changed = made(&two.here, "changed", "* * * * *", json!({})).await;
-        let parked = made(&two.here, "parked", "* * * * *", json!({})).await;
+        let two = TwoServers::open(&db).await;
+        let as_it_is = triggered_agent(&two.here, "same", "* * * * *", json!({})).await;
+        let changed = triggered_agent(&two.here, "changed", "* * * * *", json!({})).await;
+        let parked = triggered_agent(&two.here, "parked", "* * * * *", json!({})).await;
         spoil(&two, &as_it_is, FROM_THE_FUTURE).await;
         spoil(&two, &changed, FROM_THE_FUTURE).await;
         spoil(&two, &parked, "UPDATE schedules SET next_at = NULL WHERE agent_id = $1").await;
@@ -70,7 +70,7 @@ both_engines! {
     }
 
     async fn saving_a_job_again_takes_it_up(db: TestDb) {
-        let two = Two::open(&db).await;
+        let two = TwoServers::open(&db).await;
         let agent = two.here.agent(agent("worker")).await;
         let config = serde_json::from_value(json!({ "input": "Go." })).unwrap();
         let job = JobRow { name: "nightly".into(), cron: "* * * * *".into(), agent: agent.id, config };

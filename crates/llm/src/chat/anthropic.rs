@@ -1,4 +1,4 @@
-//! Anthropic's `/v1/messages`.
+//! The `/v1/messages` API of Anthropic.
 
 mod answer;
 mod request;
@@ -27,7 +27,7 @@ const BASE: &str = "https://api.anthropic.com";
 const KEY_SETTING: &str = "ANTHROPIC_API_KEY";
 const BASE_SETTING: &str = "EMERGENT_ANTHROPIC_BASE_URL";
 const VERSION_SETTING: &str = "EMERGENT_ANTHROPIC_VERSION";
-/// Of the wire format, not of any model.
+/// The version of the wire format, not of a model.
 const VERSION: &str = "2023-06-01";
 
 pub struct Anthropic {
@@ -46,18 +46,19 @@ impl Anthropic {
         Ok(Self { client, url, headers, idle: settings.idle.unwrap_or(IDLE_TIMEOUT) })
     }
 
-    /// Speaks another version of the wire format.
+    /// Uses another version of the wire format.
     pub fn with_api_version(self, version: &str, settings: &ChatSettings) -> Result<Self, Error> {
         let key = settings.key("anthropic", KEY_SETTING, BASE_SETTING)?;
         Ok(Self { headers: headers(version, key)?, ..self })
     }
 }
 
-/// The version decides the form of the key: what came after the first takes it as everybody does.
+/// Returns the headers. The form of the key depends on the version: later versions use the usual
+/// `Authorization` header.
 fn headers(version: &str, key: Option<&str>) -> Result<HeaderMap, Error> {
     let value = HeaderValue::from_str(version).ok().filter(|_| version.len() == VERSION.len());
     let value = value.ok_or_else(|| {
-        Error::Config(format!("`{VERSION_SETTING}` is `{version}`, and versions look like `{VERSION}`"))
+        Error::Config(format!("`{VERSION_SETTING}` is `{version}`; expected a version such as `{VERSION}`"))
     })?;
     let mut headers = HeaderMap::new();
     if let Some(key) = key {

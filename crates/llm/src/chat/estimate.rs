@@ -1,4 +1,4 @@
-//! Tokens where nobody counted them: four bytes each, which is about right for English.
+//! Estimates tokens that no provider counted: four bytes each, which is about right for English.
 
 use std::io;
 
@@ -9,8 +9,8 @@ use crate::ChatRequest;
 
 const BYTES: u64 = 4;
 
-/// The system prompt and the conversation went in, `answer` came out. Tools are left out: they
-/// would be most of the work and a constant.
+/// Estimates the usage of a request and its `answer`. Tools are excluded: they would be most of the
+/// work, for a constant.
 pub fn usage(request: &ChatRequest, answer: &[Part]) -> Usage {
     let turns = request.turns.iter().flat_map(|turn| &turn.parts).map(size).sum::<u64>();
     let thoughts = answer.iter().filter(|part| matches!(part, Part::Thought { .. })).map(size).sum::<u64>();
@@ -30,7 +30,7 @@ fn size(part: &Part) -> u64 {
     }
 }
 
-/// The length of the JSON text, without writing it.
+/// Returns the length of the JSON text without serialising it.
 fn json(value: &Value) -> u64 {
     struct Count(u64);
     impl io::Write for Count {

@@ -1,5 +1,5 @@
-//! Files that belong to a model's name: found in a list of folders, read once, read again when
-//! they change.
+//! Files that belong to a model name: they are searched in a list of directories, read once, and read
+//! again after they change.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::Error;
 
 pub struct FileCache<T> {
-    /// Looked through in their order.
+    /// The directories in the order in which they are searched.
     folders: Vec<PathBuf>,
     extensions: &'static [&'static str],
     parse: fn(&str) -> Result<T, String>,
@@ -35,7 +35,7 @@ impl<T> FileCache<T> {
         Self { folders, extensions, parse, read: Mutex::default() }
     }
 
-    /// The file of this name; `None` when there is none.
+    /// Returns the file of this name; `None` if there is none.
     pub fn find(&self, name: &str) -> Result<Option<Arc<T>>, Error> {
         if !is_safe_name(name) {
             return Err(Error::Config(format!(
@@ -45,9 +45,9 @@ impl<T> FileCache<T> {
         for folder in &self.folders {
             for ending in self.extensions {
                 let path = folder.join(format!("{name}.{ending}"));
-                // A look at the disk's cache takes about a microsecond; no thread is worth that.
-                if let Ok(found) = fs::metadata(&path) {
-                    return self.load(path, (found.modified().ok(), found.len())).map(Some);
+                // A `metadata` call takes about a microsecond, so it needs no separate thread.
+                if let Ok(metadata) = fs::metadata(&path) {
+                    return self.load(path, (metadata.modified().ok(), metadata.len())).map(Some);
                 }
             }
         }
@@ -67,7 +67,7 @@ impl<T> FileCache<T> {
         Ok(content)
     }
 
-    /// The names that can be found, in order.
+    /// Returns the available names in order.
     pub fn names(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for folder in &self.folders {
@@ -82,7 +82,7 @@ impl<T> FileCache<T> {
             if !is_safe_name(&file) {
                 continue;
             }
-            // Not through links: one to a folder above would never end.
+            // Links are not followed, because a link to a parent directory would never end.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.collect(&entry.path(), &format!("{prefix}{file}/"), names);
             } else if let Some((stem, ending)) = file.rsplit_once('.')
@@ -94,7 +94,7 @@ impl<T> FileCache<T> {
     }
 }
 
-/// A name comes out of an agent's definition, so it must not lead out of the folder.
+/// A name comes from an agent's definition, so it must not lead out of the directory.
 pub fn is_safe_name(name: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     name.split('/').all(|part| !part.is_empty() && !part.starts_with('.') && part.chars().all(fine))

@@ -1,7 +1,7 @@
-//! Google's Gemini, through `:streamGenerateContent`.
+//! Google's Gemini through `:streamGenerateContent`.
 //!
-//! Two providers speak it: `google` with a key (this file), and `vertex` with the credentials of
-//! Google Cloud ([`super::vertex`]). They differ in where they send and how they prove who they are.
+//! Two providers use this API: `google` with a key (this file), and `vertex` with the credentials of
+//! Google Cloud ([`super::vertex`]). They differ in their address and their authentication.
 
 mod provider_data;
 mod request;
@@ -30,7 +30,7 @@ use crate::{
 const BASE: &str = "https://generativelanguage.googleapis.com";
 const VERSION: &str = "v1beta";
 
-/// Gemini models, of `google` or of `vertex`.
+/// The Gemini models of `google` or `vertex`.
 pub struct Gemini {
     pub(super) name: &'static str,
     pub(super) client: Client,
@@ -39,16 +39,16 @@ pub struct Gemini {
     pub(super) access: Credential,
 }
 
-/// Where a model is.
+/// The address of a model.
 pub(super) enum Endpoint {
-    /// `models/{model}` below this.
+    /// `models/{model}` below this URL.
     Public(Url),
     Vertex(VertexLocation),
 }
 
-/// How a request proves who asks.
+/// The authentication of a request.
 pub(super) enum Credential {
-    /// Empty at a server of one's own that needs no key.
+    /// Empty for a private server that needs no key.
     Key(HeaderMap),
     Token {
         tokens: Box<TokenSource>,
@@ -57,7 +57,7 @@ pub(super) enum Credential {
 }
 
 impl Gemini {
-    /// The public API. The base URL may end in the API's version or leave it out.
+    /// Connects to the public API. The base URL may contain the version of the API or omit it.
     pub fn google(settings: &ChatSettings) -> Result<Self, Error> {
         let key = settings.key("google", "GEMINI_API_KEY", "EMERGENT_GOOGLE_BASE_URL")?;
         let base = settings.base().unwrap_or(BASE);
@@ -74,16 +74,16 @@ impl Gemini {
     async fn url(&self, model: &str) -> Result<Url, Error> {
         match (&self.route, &self.access) {
             (Endpoint::Public(root), _) => {
-                // People also write it as the API lists it.
+                // Users also write the name as the API lists it.
                 let model = model.strip_prefix("models/").unwrap_or(model);
                 let folder = if model.starts_with("tunedModels/") { "" } else { "models/" };
                 Ok(stream_url(root, &format!("{folder}{model}")))
             }
-            (Endpoint::Vertex(place), Credential::Key(_)) => {
-                Ok(stream_url(place.root(), &VertexLocation::publisher_model_path(model)))
+            (Endpoint::Vertex(location), Credential::Key(_)) => {
+                Ok(stream_url(location.root(), &VertexLocation::publisher_model_path(model)))
             }
-            (Endpoint::Vertex(place), Credential::Token { tokens, .. }) => {
-                Ok(stream_url(place.root(), &place.project_model_path(tokens, model).await?))
+            (Endpoint::Vertex(location), Credential::Token { tokens, .. }) => {
+                Ok(stream_url(location.root(), &location.project_model_path(tokens, model).await?))
             }
         }
     }
@@ -108,7 +108,7 @@ impl Credential {
         }
     }
 
-    /// A token can end early, when its account is changed; the next call shall not fail with it.
+    /// A token can become invalid early, when its account is changed. The next call must not fail with it.
     async fn invalidate(&self, headers: &HeaderMap) {
         if let (Self::Token { tokens, .. }, Some(bearer)) = (self, headers.get(AUTHORIZATION)) {
             tokens.invalidate(bearer).await;
@@ -116,13 +116,13 @@ impl Credential {
     }
 }
 
-/// The path is escaped piece by piece: whatever stands in a definition stays below `root`.
+/// Each segment of the path is escaped, so that no name in a definition can lead out of `root`.
 fn stream_url(root: &Url, model: &str) -> Url {
     let mut url = root.clone();
     if let Ok(mut path) = url.path_segments_mut() {
         path.pop_if_empty().extend(format!("{model}:streamGenerateContent").split('/'));
     }
-    // Without it the answer is one JSON list, whole only at its end.
+    // Without this parameter, the response is one JSON list that is complete only at its end.
     url.set_query(Some("alt=sse"));
     url
 }
@@ -139,8 +139,9 @@ impl Provider for Gemini {
         on_delta: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Answer, Error> {
         let model = format!("{}/{}", self.name, request.model);
-        let body = serde_json::to_string(&request::body(&request))
-            .map_err(|error| Error::Config(format!("could not write the request to `{model}`: {error}")))?;
+        let body = serde_json::to_string(&request::body(&request)).map_err(|error| {
+            Error::Config(format!("could not serialise the request to `{model}`: {error}"))
+        })?;
         let url = self.url(request.model).await?;
         let headers = self.access.headers().await?;
         let mut reading = AnswerReader::new(&model);

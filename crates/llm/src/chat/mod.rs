@@ -1,4 +1,4 @@
-//! Conversations with models: one request, streamed, in no provider's words.
+//! Chat with models: a streamed request in a format that is independent of the provider.
 
 mod anthropic;
 mod estimate;
@@ -35,25 +35,25 @@ pub use request_cache::RequestCache;
 pub use settings::ChatSettings;
 pub use vertex::VertexSettings;
 
-/// What a model is asked. Everything is borrowed: a long conversation is not copied to ask once
-/// more.
+/// A request to a model. All fields are borrowed, so that a long conversation is not copied for each
+/// call.
 #[derive(Debug, Clone, Copy)]
 pub struct ChatRequest<'a> {
-    /// The provider's name for the model, without the provider.
+    /// The provider's name of the model, without the name of the provider.
     pub model: &'a str,
     pub system: &'a str,
     pub turns: &'a [Turn],
     pub tools: &'a [ToolSpec],
     pub temperature: Option<f64>,
     pub max_tokens: Option<u32>,
-    /// A JSON schema that the answer's text must be an instance of.
+    /// A JSON schema that the text of the answer must match.
     pub output_schema: Option<&'a Value>,
-    /// Where what was sent before is kept, for whoever sends the same conversation again, longer.
+    /// The serialised earlier turns, for a caller that sends the same conversation again with more turns.
     pub cache: Option<&'a RequestCache>,
     pub meta: RequestMeta<'a>,
 }
 
-/// Who asks, for scripts, logs and records. Never sent to a provider.
+/// The caller, for scripts, logs and recordings. This is never sent to a provider.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RequestMeta<'a> {
     pub agent: &'a str,
@@ -69,48 +69,47 @@ pub struct ToolSpec {
     pub input_schema: Schema,
 }
 
-/// What came while the model was still speaking.
+/// Output that arrives while the model is still generating.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
     Text(String),
     Thought(String),
-    /// The call failed half way and begins anew: what was said so far is void.
+    /// The call failed half way and is retried: all output so far is void.
     Restart {
         why: String,
     },
 }
 
-/// What the model answered.
+/// The model's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// Texts, thoughts and calls, in the order the model gave them.
+    /// Texts, thoughts and tool calls in the model's order.
     pub parts: Vec<Part>,
     pub usage: Usage,
     pub stop: StopReason,
 }
 
 impl Answer {
-    /// The text, thoughts left out.
+    /// Returns the text without thoughts.
     pub fn text(&self) -> String {
         join_text(&self.parts)
     }
 }
 
-/// A model's provider. Dropping the future cancels the call.
+/// A provider of models. Dropping the future cancels the call.
 #[async_trait]
 pub trait Provider: Send + Sync {
-    /// As it stands before the slash in `provider/name`.
+    /// The part before the slash in `provider/name`.
     fn name(&self) -> &str;
 
-    /// Whether there is such a model, as far as that is known without asking; an error says why
-    /// there is none.
+    /// Whether the model exists, as far as this is known without a call; an error says why it does not.
     fn check(&self, model: &str) -> Result<(), Error> {
         let _ = model;
         Ok(())
     }
 
-    /// Asks once. Deltas come in order, before the answer that contains them. Nothing is tried
-    /// again in here: [`crate::Models`] does that for every provider alike.
+    /// Calls the model once. Deltas arrive in order, before the answer that contains them. A provider does
+    /// not retry: [`crate::Models`] does that for all providers.
     async fn chat(
         &self,
         request: ChatRequest<'_>,

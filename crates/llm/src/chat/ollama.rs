@@ -1,4 +1,4 @@
-//! Ollama, by the OpenAI-compatible half of its API: `{host}/v1`.
+//! Ollama, through the OpenAI-compatible part of its API: `{host}/v1`.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use super::{
 };
 use crate::{Error, ollama::address};
 
-/// A server next door loads the model first and reads a long prompt on a CPU, both in silence.
+/// A local server first loads the model and reads a long prompt on a CPU, without sending anything.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl OpenAi {
-    /// Ollama at `base_url`, the value of `OLLAMA_HOST` in any of its forms. It takes no key.
+    /// Connects to Ollama at `base_url`, the value of `OLLAMA_HOST` in any of its forms. It needs no key.
     pub fn ollama(settings: &ChatSettings) -> Result<Self, Error> {
         let host = settings.base().map(|host| host.trim_end_matches('/'));
         let host = host.map(|host| host.strip_suffix("/v1").unwrap_or(host));

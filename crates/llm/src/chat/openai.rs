@@ -1,4 +1,4 @@
-//! OpenAI's `/v1/chat/completions`, and the many servers that speak it.
+//! The `/v1/chat/completions` API of OpenAI and of many compatible servers.
 
 mod answer;
 mod request;
@@ -43,14 +43,14 @@ impl OpenAi {
             value: format!("Bearer {key}"),
             setting: KEY_SETTING,
         });
-        // OpenAI's newer models refuse the old name; most other servers know only that one.
+        // Newer models of OpenAI refuse the old name, while most other servers know only that one.
         let own = url.host_str() == Some("api.openai.com");
         let limit = if own { TokenLimit::MaxCompletionTokens } else { TokenLimit::MaxTokens };
         let headers = secret.map(http::headers).transpose()?.unwrap_or_default();
         Self::connect("openai", url, headers, settings.idle.unwrap_or(IDLE_TIMEOUT), limit)
     }
 
-    /// A server without a key at a known address, under a name of its own.
+    /// Connects to a server without a key under its own provider name.
     pub(super) fn without_key(name: &'static str, url: Url, idle: Duration) -> Result<Self, Error> {
         Self::connect(name, url, HeaderMap::new(), idle, TokenLimit::MaxTokens)
     }

@@ -1,7 +1,7 @@
-//! Answers of a real model, written down once and played back without it.
+//! Recordings: answers of a real model that are stored once and replayed without it.
 //!
-//! A line holds the fingerprints of a request and the answer to it: never the request, a key or a
-//! header. Ids differ from run to run, so both sides speak of them by their order of appearance.
+//! Each line holds the fingerprints of a request and its answer, never the request itself, a key or a
+//! header. Ids differ from run to run, so both sides refer to them by their order of appearance.
 
 mod fingerprint;
 
@@ -21,7 +21,7 @@ use super::file_cache::{FileCache, is_safe_name};
 use crate::{Answer, ChatRequest, Delta, Error, Provider};
 
 const FILE_EXTENSION: &str = "jsonl";
-/// The name that stands for every recording there is.
+/// This name stands for all recordings.
 const ALL_RECORDINGS: &str = "all";
 
 #[derive(Serialize, Deserialize)]
@@ -48,10 +48,10 @@ enum RecordedPart {
     Call { tool: String, input: Value },
 }
 
-/// Writes one file per agent into a folder.
+/// Writes one file per agent into a directory.
 pub struct AnswerRecorder {
     folder: PathBuf,
-    /// Values that must not reach the disk, should a model ever repeat one.
+    /// Values that must not be written to disk, in case a model repeats one.
     secrets: Vec<String>,
     writing: Mutex<()>,
 }
@@ -61,7 +61,7 @@ impl AnswerRecorder {
         Self { folder, secrets, writing: Mutex::default() }
     }
 
-    /// Adds the answer to the agent's recording. On the disk when this returns.
+    /// Appends the answer to the agent's recording. The file is written when this returns.
     pub fn write(&self, provider: &str, request: &ChatRequest, answer: &Answer) -> Result<(), Error> {
         let agent = Some(request.meta.agent).filter(|name| is_safe_name(name) && !name.contains('/'));
         let path = self.folder.join(format!("{}.{FILE_EXTENSION}", agent.unwrap_or("unnamed")));
@@ -82,7 +82,8 @@ impl AnswerRecorder {
             text = text.replace(secret.as_str(), "[secret]");
         }
         text.push('\n');
-        // A short write after a call of seconds; and losing it unnoticed would spoil the recording.
+        // This is a short write after a call of seconds, and losing it unnoticed would make the recording
+        // incomplete.
         let _alone = self.writing.lock();
         let append = || {
             fs::create_dir_all(&self.folder)?;
@@ -120,11 +121,11 @@ impl RecordedPart {
     }
 }
 
-/// One file. Of two answers to the same request the later one counts: a new recording replaces the
+/// One file. Of two answers to the same request the later one counts, so a new recording replaces the
 /// old one.
 struct Recording {
     answers: HashMap<Fingerprint, RecordedAnswer>,
-    /// What was asked by each agent at each step, to say how a request differs.
+    /// The fingerprints of each agent and step, to explain how a request differs.
     by_step: HashMap<(String, i64), Vec<Fingerprint>>,
 }
 
@@ -141,7 +142,7 @@ impl Recording {
     }
 }
 
-/// Plays recordings back.
+/// Replays recordings.
 pub struct Replay {
     files: FileCache<Recording>,
 }
@@ -153,19 +154,19 @@ impl Replay {
 
     fn recordings(&self, name: &str) -> Result<Vec<Arc<Recording>>, Error> {
         let names = self.files.names();
-        let wanted: Vec<_> =
+        let requested: Vec<_> =
             if name == ALL_RECORDINGS { names.iter().map(String::as_str).collect() } else { vec![name] };
-        let mut found = Vec::new();
-        for name in wanted {
-            found.extend(self.files.find(name)?);
+        let mut recordings = Vec::new();
+        for name in requested {
+            recordings.extend(self.files.find(name)?);
         }
-        if found.is_empty() {
-            let known = names.into_iter().collect::<Vec<_>>().join("`, `");
+        if recordings.is_empty() {
+            let available = names.into_iter().collect::<Vec<_>>().join("`, `");
             return Err(Error::Config(format!(
-                "there is no recording `{name}`; there are `{known}`, and `{ALL_RECORDINGS}` for every one of them"
+                "there is no recording `{name}`; there are `{available}`, and `{ALL_RECORDINGS}` for every one of them"
             )));
         }
-        Ok(found)
+        Ok(recordings)
     }
 }
 
@@ -186,10 +187,10 @@ impl Provider for Replay {
     ) -> Result<Answer, Error> {
         let recordings = self.recordings(request.model)?;
         let (print, ids) = fingerprint::fingerprint(&request);
-        let Some(said) = recordings.iter().find_map(|recording| recording.answers.get(&print)) else {
+        let Some(recorded) = recordings.iter().find_map(|recording| recording.answers.get(&print)) else {
             return Err(not_recorded_error(&request, &print, &recordings));
         };
-        let parts: Vec<Part> = said.parts.iter().map(|word| word.to_part(&ids)).collect();
+        let parts: Vec<Part> = recorded.parts.iter().map(|word| word.to_part(&ids)).collect();
         for part in &parts {
             match part {
                 Part::Text { text, .. } => on_delta(Delta::Text(text.clone())),
@@ -197,7 +198,7 @@ impl Provider for Replay {
                 Part::Call(_) | Part::Result(_) => {}
             }
         }
-        Ok(Answer { parts, usage: said.usage, stop: said.stop.clone() })
+        Ok(Answer { parts, usage: recorded.usage, stop: recorded.stop.clone() })
     }
 }
 
@@ -205,12 +206,12 @@ fn not_recorded_error(request: &ChatRequest, print: &Fingerprint, recordings: &[
     let about = request.meta;
     let key = (about.agent.to_owned(), about.step);
     let near = recordings.iter().filter_map(|recording| recording.by_step.get(&key)).flatten();
-    let why = match near.map(|other| print.differences(other)).min_by_key(Vec::len) {
+    let reason = match near.map(|other| print.differences(other)).min_by_key(Vec::len) {
         None => "nothing was recorded for this agent and step".to_owned(),
         Some(parts) => format!("it differs from the recorded one in its {}", parts.join(" and its ")),
     };
     Error::Config(format!(
-        "the recording `replay/{}` has no answer for this request of agent `{}`, step {}: {why}; \
+        "the recording `replay/{}` has no answer for this request of agent `{}`, step {}: {reason}; \
          record it again with `record/<provider>/<name>`",
         request.model, about.agent, about.step
     ))

@@ -1,7 +1,7 @@
-//! A model that plays a script: no key, no network, the same answers every time.
+//! Rehearsals: a scripted model that needs no key and no network, and always gives the same answers.
 //!
-//! What it answers depends on the conversation alone. A run that goes on after a crash therefore
-//! meets the same model, and a test can be run a thousand times.
+//! Its answer depends only on the conversation. A run that is recovered after a crash therefore gets
+//! the same answers, and tests are repeatable.
 
 mod conversation;
 mod script;
@@ -30,26 +30,26 @@ use crate::{Answer, ChatRequest, Delta, Error, Provider};
 
 pub use script::{Fault, Rule, Script, ScriptedCall, ScriptedReply, When};
 
-/// Failed requests that were never asked again are forgotten beyond this many.
+/// The maximum number of failed requests whose retries are counted; older entries are discarded.
 const MAX_FAULTS: usize = 10_000;
 
 pub struct Rehearsal {
-    /// Scripts that came with the program or a product; they go before files.
+    /// Scripts of the program or of a product; they take precedence over files.
     added: RwLock<HashMap<String, Arc<Script>>>,
     files: FileCache<Script>,
-    /// How often each rule has failed a request that is still unanswered. Faults are the one thing
-    /// the conversation does not show.
+    /// How often each rule has failed a request that is still unanswered. Faults are the only state that
+    /// the conversation does not contain.
     faults: Mutex<HashMap<RequestKey, HashMap<usize, u32>>>,
 }
 
-/// What tells one request of a run from the next.
+/// Identifies a request of a run.
 type RequestKey = (Option<RunId>, String, usize);
 
 impl Rehearsal {
     pub fn new(folders: Vec<PathBuf>) -> Self {
-        let given = HashMap::from([("echo".to_owned(), Arc::new(Script::echo()))]);
+        let scripts = HashMap::from([("echo".to_owned(), Arc::new(Script::echo()))]);
         let files = FileCache::new(folders, &["yaml", "yml", "json"], Script::parse);
-        Self { added: RwLock::new(given), files, faults: Mutex::default() }
+        Self { added: RwLock::new(scripts), files, faults: Mutex::default() }
     }
 
     pub fn add(&self, name: String, script: Script) {
@@ -61,17 +61,17 @@ impl Rehearsal {
             return Ok(script.clone());
         }
         self.files.find(name)?.ok_or_else(|| {
-            let mut known = self.files.names();
-            known.extend(self.added.read().keys().cloned());
-            let known = known.into_iter().collect::<Vec<_>>().join("`, `");
+            let mut available = self.files.names();
+            available.extend(self.added.read().keys().cloned());
+            let available = available.into_iter().collect::<Vec<_>>().join("`, `");
             Error::Config(format!(
                 "there is no rehearsal script `{name}`; put `{name}.yaml` into the folder of \
-                 `EMERGENT_REHEARSALS`, or use one of `{known}`"
+                 `EMERGENT_REHEARSALS`, or use one of `{available}`"
             ))
         })
     }
 
-    /// The first rule that fits and is not used up.
+    /// Returns the first rule that matches and is not used up.
     fn match_rule<'s>(
         &self,
         script: &'s Script,
@@ -150,7 +150,7 @@ impl Provider for Rehearsal {
     }
 }
 
-/// What the rule answers, every part marked with where it came from.
+/// Returns the parts of a rule's answer, each marked with the rule it came from.
 fn answer_parts(script: &str, index: usize, rule: &Rule, fill: &Renderer) -> Result<Vec<Part>, String> {
     let mark = || Some(rule_mark(script, index));
     let empty = ScriptedReply::default();
@@ -159,7 +159,7 @@ fn answer_parts(script: &str, index: usize, rule: &Rule, fill: &Renderer) -> Res
     if let Some(thought) = &reply.thought {
         parts.push(Part::Thought { text: fill.render_text(thought)?, provider: mark() });
     }
-    // An answer without a word still is a turn that counts.
+    // An answer without text still counts as a turn.
     if reply.text.is_some() || reply.calls.is_empty() {
         let text = fill.render_text(reply.text.as_deref().unwrap_or_default())?;
         parts.push(Part::Text { text, provider: mark() });
@@ -198,7 +198,7 @@ async fn play_fault(
     on_delta: &mut (dyn FnMut(Delta) + Send),
 ) -> Error {
     let model = format!("rehearsal/{script}");
-    let message = "as the script says".to_owned();
+    let message = "injected by the script".to_owned();
     match fault {
         Fault::RateLimit => {
             let retry_after = rule.retry_after_ms.map(Duration::from_millis);
@@ -222,7 +222,7 @@ async fn play_fault(
 }
 
 async fn pause(duration: Duration) {
-    // Even a wait of nothing would give the turn to others and set a timer.
+    // Even a sleep of zero would yield to other tasks and set a timer.
     if !duration.is_zero() {
         sleep(duration).await;
     }

@@ -1,10 +1,10 @@
-//! A conversation is sent whole at every step, and only its end is new. What was written for the
-//! step before is kept here, so that a step costs what is new in it rather than all that was said.
+//! A conversation is sent in full at every step, although only its end is new. The serialised turns of
+//! the previous step are cached here, so that a step costs only its new part.
 
 use std::sync::{Mutex, PoisonError};
 
-/// The turns of one conversation in a provider's words, up to where they were last sent. It belongs
-/// to one conversation with one model; whoever changes a turn that was sent begins a new one.
+/// The serialised turns of one conversation with one model, up to the last request. A caller that
+/// changes a turn which was already sent has to start a new cache.
 #[derive(Debug, Default)]
 pub struct RequestCache {
     serialized: Mutex<SerializedTurns>,
@@ -12,17 +12,17 @@ pub struct RequestCache {
 
 #[derive(Debug, Default)]
 pub(crate) struct SerializedTurns {
-    /// How many turns `text` has.
+    /// The number of turns in `text`.
     pub turns: usize,
     pub text: Vec<u8>,
 }
 
 impl RequestCache {
-    /// Lets an adapter add what is new and read all of it.
-    pub(crate) fn with_turns<T>(kept: Option<&Self>, read: impl FnOnce(&mut SerializedTurns) -> T) -> T {
-        match kept {
-            // What was half written when a thread panicked is written again.
-            Some(kept) => read(&mut kept.serialized.lock().unwrap_or_else(|poisoned| {
+    /// Lets an adapter append new turns and read all of them.
+    pub(crate) fn with_turns<T>(cache: Option<&Self>, read: impl FnOnce(&mut SerializedTurns) -> T) -> T {
+        match cache {
+            // A cache that a panic left half written is rebuilt.
+            Some(cache) => read(&mut cache.serialized.lock().unwrap_or_else(|poisoned| {
                 let mut written = PoisonError::into_inner(poisoned);
                 *written = SerializedTurns::default();
                 written

@@ -1,4 +1,4 @@
-//! What a chat provider is reached with.
+//! The connection settings of a chat provider.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use reqwest::Url;
 
 use crate::{Error, http::endpoint};
 
-/// The same for every provider. Reading it from the environment is the caller's part.
+/// The same for all providers. The caller reads them from the environment.
 #[derive(Clone, Default)]
 pub struct ChatSettings {
-    /// The provider's own address where none is given.
+    /// The default is the provider's own address.
     pub base_url: Option<String>,
     pub api_key: Option<String>,
-    /// How long a provider may be silent in the middle of a call; what suits it where none is given.
+    /// How long a provider may be silent during a call; the default depends on the provider.
     pub idle: Option<Duration>,
 }
 
 impl ChatSettings {
-    /// The key. Without one only another server than the provider's own can be meant: those at home
-    /// often take none.
+    /// Returns the key. Without a key, a base URL of another server is required: local servers often need
+    /// no key.
     pub(crate) fn key(&self, provider: &str, setting: &str, base: &str) -> Result<Option<&str>, Error> {
         match (non_empty(&self.api_key), self.base()) {
             (None, None) => Err(Error::Config(format!(
@@ -33,13 +33,13 @@ impl ChatSettings {
     }
 }
 
-/// `path` under the first version of an API. People write a base URL with `/v1` or without; one
-/// that names some version itself, such as `/v1beta/openai`, is taken as it is.
+/// Returns the URL of `path` below version 1 of an API. Users write the base URL with or without `/v1`;
+/// one that contains a version, such as `/v1beta/openai`, is used as it is.
 pub(crate) fn v1_url(setting: &str, base: &str, path: &str) -> Result<Url, Error> {
     versioned_url("v1", setting, base, path)
 }
 
-/// The same for an API whose version has another name.
+/// Like [`v1_url`], for an API with another version.
 pub(crate) fn versioned_url(version: &str, setting: &str, base: &str, path: &str) -> Result<Url, Error> {
     let url = endpoint(setting, base, path)?;
     let is_version = |segment: &str| {
@@ -51,7 +51,7 @@ pub(crate) fn versioned_url(version: &str, setting: &str, base: &str, path: &str
     endpoint(setting, base, &format!("{version}/{path}"))
 }
 
-/// A setting left empty is one not made.
+/// An empty setting counts as not set.
 fn non_empty(value: &Option<String>) -> Option<&str> {
     value.as_deref().map(str::trim).filter(|value| !value.is_empty())
 }

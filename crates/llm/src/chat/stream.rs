@@ -1,4 +1,4 @@
-//! One request to a provider, its answer read as a stream of events.
+//! Sends one request to a provider and reads the response as an event stream.
 
 use std::{ops::ControlFlow, time::Duration};
 
@@ -15,20 +15,22 @@ use crate::{
     http::{self, wait_in_headers},
 };
 
-/// How long a provider may be silent, before its first byte or between two, until it counts as gone.
+/// How long a provider may be silent, before the first byte or between two, until it counts as
+/// unreachable.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Refusals are short; whoever sends more gets cut off.
+/// Error bodies are short, so only this much of them is read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
-/// A single event larger than this is no answer but a fault, and would only fill the memory.
+/// A single event larger than this is an error, and would only fill the memory.
 const MAX_EVENT_BYTES: usize = 16 << 20;
-/// Far above any answer; without it a server that never stops would fill the memory.
+/// Far above any answer. Without a limit, a server that never stops would fill the memory.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
-/// Posts `body` and hands over each event of the answer until `on_event` breaks or the body ends.
+/// Posts `body` and passes each event of the response to `on_event`, until it breaks or the body ends.
 ///
-/// Whether the answer was complete is for the caller to say, who knows the provider's last event;
-/// [`cut_off`] is the error when it was not. A connection that breaks is an error in here.
+/// The caller decides whether the answer was complete, since it knows the provider's last event;
+/// [`incomplete_stream_error`] is the error if it was not. A broken connection is an error of this
+/// function.
 pub(crate) async fn post_sse(
     client: &Client,
     url: Url,
@@ -64,7 +66,7 @@ pub(crate) async fn post_sse(
     Ok(())
 }
 
-/// The stream ended before the answer did.
+/// The stream ended before the answer was complete.
 pub(crate) fn incomplete_stream_error(model: &str) -> Error {
     overloaded(model, "the answer was cut off", None)
 }
@@ -73,13 +75,13 @@ pub(crate) fn malformed(model: &str, message: impl ToString) -> Error {
     Error::Malformed { model: model.into(), message: message.to_string() }
 }
 
-/// The JSON of an event's data.
+/// Parses the data of an event as JSON.
 pub(crate) fn parse(model: &str, data: &str) -> Result<Value, Error> {
     serde_json::from_str(data).map_err(|error| malformed(model, error))
 }
 
-/// The error in a body or event like `{"error": {…}}`, which has the class it would have had as
-/// the answer's status. Providers name it by `type`, by a word in `code`, or by a number there.
+/// Converts an error in a body or event such as `{"error": {…}}`. It has the same class as the
+/// equivalent HTTP status. Providers name it in `type`, as a word in `code`, or as a number there.
 pub(crate) fn error_in_stream(model: &str, body: &Value) -> Error {
     let error = &body["error"];
     let words = ["type", "code", "status"].map(|key| error[key].as_str().unwrap_or_default());
@@ -98,12 +100,12 @@ pub(crate) fn error_in_stream(model: &str, body: &Value) -> Error {
     });
     let number = || error["code"].as_u64().and_then(|code| u16::try_from(code).ok());
     let status = named.or_else(number).and_then(|status| StatusCode::from_u16(status).ok());
-    // What fails half way through without a known reason is the provider's fault.
+    // A failure half way through without a known reason is the provider's fault.
     classify(model, status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), None, &body.to_string())
 }
 
-/// What providers say, in `code` or in words, when a conversation has outgrown the model. All of
-/// them call it a bad request, but this one can be mended: the conversation has to get shorter.
+/// What providers write, in `code` or in the message, when a conversation is too long for the model.
+/// They all report it as a bad request, but the caller can fix this one by shortening the conversation.
 const CONTEXT_LENGTH_MARKERS: [&str; 5] = [
     "context_length_exceeded",
     "maximum context length",
@@ -132,12 +134,12 @@ async fn next_chunk(response: &mut Response, model: &str, idle: Duration) -> Res
 async fn response_error(mut response: Response, model: &str, idle: Duration) -> Error {
     let status = response.status();
     let asked = wait_in_headers(response.headers());
-    // The status is enough where the reason does not arrive.
+    // The status is sufficient if the body does not arrive.
     let text = short_body(&mut response, model, idle).await.unwrap_or_default();
     classify(model, status, asked, &text)
 }
 
-/// A server or proxy that does not stream still says in JSON what is wrong.
+/// A server or proxy that does not stream still describes the error in JSON.
 async fn json_error(mut response: Response, model: &str, idle: Duration) -> Error {
     let text = match short_body(&mut response, model, idle).await {
         Ok(text) => text,
@@ -175,7 +177,7 @@ fn unreachable(model: &str, error: reqwest::Error) -> Error {
 }
 
 fn overloaded(model: &str, message: &str, error: Option<reqwest::Error>) -> Error {
-    // The address may hold a key.
+    // The URL may contain a key.
     let source = error.map(|error| error.without_url().into());
     Error::Overloaded { model: model.into(), message: message.into(), source }
 }

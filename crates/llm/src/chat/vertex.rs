@@ -1,4 +1,4 @@
-//! Gemini on Vertex AI: which server, which project, whose credentials.
+//! Gemini on Vertex AI: its server, project and credentials.
 
 use std::path::PathBuf;
 
@@ -20,26 +20,27 @@ use crate::{
 const NAME: &str = "vertex";
 const VERSION: &str = "v1beta1";
 
-/// What only Vertex needs. With a key in [`ChatSettings`] (express mode) it needs none of it;
-/// otherwise the first of these that is there is used: `credentials_file`, `gcloud_file`, and the
+/// Settings that only Vertex has. With a key in [`ChatSettings`] (express mode) none of them is needed.
+/// Otherwise the first available credentials are used: `credentials_file`, `gcloud_file`, or the
 /// metadata server.
 #[derive(Debug, Clone, Default)]
 pub struct VertexSettings {
-    /// `GOOGLE_CLOUD_PROJECT`; else the credentials' own, or the machine's inside Google Cloud.
+    /// `GOOGLE_CLOUD_PROJECT`; the default is the project of the credentials, or of the machine inside
+    /// Google Cloud.
     pub project: Option<String>,
-    /// `GOOGLE_CLOUD_LOCATION`; else `global`.
+    /// `GOOGLE_CLOUD_LOCATION`; the default is `global`.
     pub location: Option<String>,
     /// `GOOGLE_APPLICATION_CREDENTIALS`
     pub credentials_file: Option<PathBuf>,
-    /// Where `gcloud auth application-default login` writes; used if there is such a file.
+    /// The file that `gcloud auth application-default login` writes; used if it exists.
     pub gcloud_file: Option<PathBuf>,
     /// `GCE_METADATA_HOST`
     pub metadata_host: Option<String>,
 }
 
 impl Gemini {
-    /// Vertex AI. A credentials file is read here, so that a broken one shows at start; a token is
-    /// first asked for when a model is.
+    /// Connects to Vertex AI. A credentials file is read here, so that an invalid one is reported at start;
+    /// the first token is requested with the first call.
     pub fn vertex(settings: &ChatSettings, vertex: &VertexSettings) -> Result<Self, Error> {
         let key = non_empty(&settings.api_key);
         let file = if key.is_some() { None } else { credentials(vertex)? };
@@ -49,12 +50,12 @@ impl Gemini {
             (Some(_), _) => Credential::key(key, "the API key of Vertex AI")?,
             (None, file) => token_access(file, vertex)?,
         };
-        let place = VertexLocation::new(non_empty(&vertex.location), project, settings.base())?;
+        let location = VertexLocation::new(non_empty(&vertex.location), project, settings.base())?;
         Ok(Self {
             name: NAME,
-            client: client(NAME, place.root(), |builder| builder)?,
+            client: client(NAME, location.root(), |builder| builder)?,
             idle: settings.idle.unwrap_or(IDLE_TIMEOUT),
-            route: Endpoint::Vertex(place),
+            route: Endpoint::Vertex(location),
             access,
         })
     }
@@ -73,11 +74,11 @@ fn token_access(file: Option<CredentialsFile>, vertex: &VertexSettings) -> Resul
     let quota_project = quota_project
         .map(HeaderValue::try_from)
         .transpose()
-        .map_err(|_| Error::Config("the credentials name a quota project that cannot be one".into()))?;
+        .map_err(|_| Error::Config("the credentials contain an invalid quota project".into()))?;
     Ok(Credential::Token { tokens: Box::new(TokenSource::new(NAME, grant)?), quota_project })
 }
 
-/// A location of a project, at the server in charge of it.
+/// A location of a project, with its server.
 pub(super) struct VertexLocation {
     root: Url,
     location: String,
@@ -87,10 +88,10 @@ pub(super) struct VertexLocation {
 impl VertexLocation {
     fn new(location: Option<&str>, project: Option<String>, base: Option<&str>) -> Result<Self, Error> {
         let location = location.unwrap_or("global");
-        // It becomes part of a host name, and a credential is sent there.
+        // The location becomes part of a host name to which credentials are sent.
         if !location.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
             return Err(Error::Config(format!(
-                "`GOOGLE_CLOUD_LOCATION` is `{location}`, which is no location"
+                "`GOOGLE_CLOUD_LOCATION` is `{location}`, which is not a valid location"
             )));
         }
         let own = host(location);
@@ -102,7 +103,7 @@ impl VertexLocation {
         &self.root
     }
 
-    /// A model as it is named inside the project. Inside Google Cloud the machine knows its project,
+    /// Returns the name of a model inside the project. Inside Google Cloud the machine knows its project,
     /// and is asked once.
     pub(super) async fn project_model_path(
         &self,
@@ -116,7 +117,7 @@ impl VertexLocation {
         Ok(format!("projects/{project}/locations/{}/{}", self.location, Self::publisher_model_path(model)))
     }
 
-    /// A model as it is named without a project: Google's own unless it says whose.
+    /// Returns the name of a model without a project: Google's own, unless it names a publisher.
     pub(super) fn publisher_model_path(model: &str) -> String {
         match model.split_once('/') {
             Some(("publishers" | "endpoints", _)) => model.to_owned(),
@@ -130,7 +131,7 @@ impl VertexLocation {
 fn host(location: &str) -> String {
     match location {
         "global" => "https://aiplatform.googleapis.com".into(),
-        // Several regions under one name.
+        // These names cover several regions.
         "us" | "eu" => format!("https://aiplatform.{location}.rep.googleapis.com"),
         _ => format!("https://{location}-aiplatform.googleapis.com"),
     }

@@ -1,4 +1,5 @@
-//! What the adapters do alike: calls and results as text, and pieces of an answer put together.
+//! Helpers that all adapters share: tool calls and results as text, and assembling the parts of an
+//! answer.
 
 use std::borrow::Cow;
 
@@ -11,8 +12,8 @@ use sha2::{Digest, Sha256};
 
 use crate::{Delta, ToolSpec};
 
-/// A call as the model wrote it. Models leave arguments empty where there are none, and now and
-/// then write something that is no object, which is kept so that they can be told.
+/// Returns a tool call as the model wrote it. Models omit arguments that are empty, and sometimes write
+/// something that is not an object. It is preserved so that the model can be told.
 pub(crate) fn tool_call_part(name: String, arguments: String) -> Part {
     let input = match serde_json::from_str(&arguments) {
         Ok(input @ Value::Object(_)) => input,
@@ -22,8 +23,8 @@ pub(crate) fn tool_call_part(name: String, arguments: String) -> Part {
     Part::Call(ToolCall { id: ToolCallId::new(), name, input, provider: None })
 }
 
-/// The input of a call on its way back. Providers take objects only, so what was none is wrapped:
-/// the model still sees what it wrote.
+/// Returns the input of a call to be sent back. Providers accept only objects, so other values are
+/// wrapped: the model still sees what it wrote.
 pub(crate) fn input_object(call: &ToolCall) -> Cow<'_, Value> {
     match &call.input {
         input @ Value::Object(_) => Cow::Borrowed(input),
@@ -31,8 +32,8 @@ pub(crate) fn input_object(call: &ToolCall) -> Cow<'_, Value> {
     }
 }
 
-/// What OpenAI and Anthropic take as the name of a tool; a server's tool may go by `server.tool`, or
-/// by a name that is longer. Two that look alike then still differ in their end.
+/// Returns a tool name that OpenAI and Anthropic accept. A server's tool may be called `server.tool`,
+/// or have a longer name. A hash at the end keeps similar names distinct.
 pub(crate) fn tool_name(name: &str) -> Cow<'_, str> {
     const LONGEST: usize = 64;
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -44,7 +45,7 @@ pub(crate) fn tool_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}_{mark}", plain.take(LONGEST - mark.len() - 1).collect::<String>()))
 }
 
-/// The calls of an answer by the names the tools have here.
+/// Restores the original tool names in the calls of an answer.
 pub(crate) fn restore_tool_names(parts: &mut [Part], tools: &[ToolSpec]) {
     for part in parts {
         if let Part::Call(call) = part
@@ -55,7 +56,7 @@ pub(crate) fn restore_tool_names(parts: &mut [Part], tools: &[ToolSpec]) {
     }
 }
 
-/// An output as text. A string stands as it is: quoted, a document would be harder to read and
+/// Returns an output as text. A string is not quoted: a quoted document would be harder to read and
 /// cost more.
 pub(crate) fn output_text(result: &ToolResult) -> String {
     match &result.output {
@@ -64,8 +65,7 @@ pub(crate) fn output_text(result: &ToolResult) -> String {
     }
 }
 
-/// Adds a piece of text to what is being said, or begins a new part when the model had been
-/// thinking or calling.
+/// Appends a piece of text to the current part, or starts a new part after a thought or a call.
 pub(crate) fn push_text(parts: &mut Vec<Part>, piece: &str, on_delta: &mut (dyn FnMut(Delta) + Send)) {
     if piece.is_empty() {
         return;
@@ -77,7 +77,7 @@ pub(crate) fn push_text(parts: &mut Vec<Part>, piece: &str, on_delta: &mut (dyn 
     on_delta(Delta::Text(piece.to_owned()));
 }
 
-/// The same for thoughts.
+/// Like [`push_text`], for thoughts.
 pub(crate) fn push_thought(parts: &mut Vec<Part>, piece: &str, on_delta: &mut (dyn FnMut(Delta) + Send)) {
     if piece.is_empty() {
         return;

@@ -1,15 +1,15 @@
-//! The embedder that is always there: no download, no network, a few microseconds a text.
+//! The default embedder: no download, no network, a few microseconds per text.
 //!
-//! It measures how much two texts share words, neighbouring words and parts of words. It
-//! knows nothing of meaning: "car" and "automobile" are strangers, "tagged" and "tagging"
-//! are relatives. For meaning, choose a sentence model; this one makes search tolerant of
-//! word forms and typing errors, and lets everything work before a model is chosen.
+//! It measures how many words, pairs of neighbouring words and parts of words two texts share. It does
+//! not understand meaning: "car" and "automobile" are unrelated, "tagged" and "tagging" are similar.
+//! For meaning, choose a sentence model; this one makes search tolerant of word forms and typing
+//! errors, and works before a model is chosen.
 //!
-//! Each feature is hashed to a few of 384 positions with a sign, so unrelated features
-//! cancel out on average and no vocabulary is needed. The vectors are stored, so the same
-//! text has to give the same bits on every machine and in every release: the hash is our
-//! own, and the arithmetic uses only operations IEEE 754 fixes (which includes the square
-//! root, but not the logarithm usual for word counts). A change here needs a new name.
+//! Each feature is hashed to a few of 384 positions with a sign, so unrelated features cancel out on
+//! average and no vocabulary is needed. The vectors are stored, so the same text has to give the same
+//! bits on every machine and in every release: the hash is our own, and the arithmetic uses only
+//! operations that IEEE 754 defines exactly (which includes the square root, but not the logarithm that
+//! is usual for word counts). A change here needs a new name.
 
 use async_trait::async_trait;
 use tokio::task::yield_now;
@@ -23,8 +23,8 @@ use crate::Error;
 const NAME: &str = "builtin/hash-384-v1";
 const DIMS: usize = 384;
 
-// Part of `v1`, as everything that shapes the vectors. A word's parts together weigh
-// a little more than the word, two neighbours less than either.
+// Part of `v1`, like everything that affects the vectors. The parts of a word together weigh a little
+// more than the word, a pair of neighbours less than either.
 const PART_WEIGHT: f32 = 1.2;
 const PAIR_WEIGHT: f32 = 0.6;
 const STOP_WORD_WEIGHT: f32 = 0.15;
@@ -50,7 +50,7 @@ impl Embedder for Builtin {
         let mut vectors = Vec::with_capacity(texts.len());
         for text in texts {
             vectors.push(embed(text));
-            // A long list should not hold up whoever shares this thread.
+            // A long list must not block other tasks of this thread.
             yield_now().await;
         }
         Ok(vectors)
@@ -65,7 +65,7 @@ fn embed(text: &str) -> Vec<f32> {
         words.iter().map(|word| if is_stop_word(word) { STOP_WORD_WEIGHT } else { 1.0 }).collect();
 
     for (first, repeats) in occurrences(&hashes) {
-        // Sub-linear: the tenth mention says less than the first.
+        // The weight grows sub-linearly: the tenth occurrence says less than the first.
         let weight = weights[first] * repeats.sqrt();
         add(&mut vector, hashes[first], weight);
         add_parts(&mut vector, words.get(first), weight * PART_WEIGHT);
@@ -78,28 +78,28 @@ fn embed(text: &str) -> Vec<f32> {
     }
 
     if !normalize(&mut vector) {
-        // No words at all: one fixed direction of its own, far from every text.
+        // A text without words gets one fixed direction, far from all other texts.
         add(&mut vector, hash(FeatureKind::Nothing, &[]), 1.0);
         normalize(&mut vector);
     }
     vector
 }
 
-/// Where each distinct hash is first seen, and how often it is.
+/// Returns the first index of each distinct hash, and how often it occurs.
 fn occurrences(hashes: &[u64]) -> Vec<(usize, f32)> {
-    let mut places: Vec<(u64, u32)> = hashes.iter().copied().zip(0..).collect();
-    places.sort_unstable();
-    places.chunk_by(|a, b| a.0 == b.0).map(|same| (same[0].1 as usize, same.len() as f32)).collect()
+    let mut positions: Vec<(u64, u32)> = hashes.iter().copied().zip(0..).collect();
+    positions.sort_unstable();
+    positions.chunk_by(|a, b| a.0 == b.0).map(|same| (same[0].1 as usize, same.len() as f32)).collect()
 }
 
-/// Parts of `<word`: a beginning differs from a middle, since it says most about a word. An
-/// ending has no mark, since it mostly says how the word is used.
+/// Adds the parts of `<word`. A beginning is marked, since it says most about a word. An ending is not
+/// marked, since it mostly shows the word form.
 fn add_parts(vector: &mut [f32], word: &[char], weight: f32) {
     let mut marked = Vec::with_capacity(word.len() + 1);
     marked.push('<');
     marked.extend_from_slice(word);
     let count: usize = PART_LENGTHS.map(|length| (marked.len() + 1).saturating_sub(length)).sum();
-    // So that a long word, with its many parts, has no more say than a short one.
+    // A long word with its many parts has no more weight than a short one.
     let weight = weight / (count.max(1) as f32).sqrt();
     for start in 0..marked.len() {
         let mut state = FeatureKind::Part as u64;
@@ -112,17 +112,17 @@ fn add_parts(vector: &mut [f32], word: &[char], weight: f32) {
     }
 }
 
-/// Three positions for each feature: two features that share one still differ in two.
+/// Each feature has three positions, so two features that share one still differ in two.
 fn add(vector: &mut [f32], hash: u64, weight: f32) {
-    for place in 0..3 {
-        let bits = (hash >> (16 * place)) & 0xffff;
+    for copy in 0..3 {
+        let bits = (hash >> (16 * copy)) & 0xffff;
         let position = (bits as usize * DIMS) >> 16;
-        let negative = (hash >> (48 + place)) & 1 == 1;
+        let negative = (hash >> (48 + copy)) & 1 == 1;
         vector[position] += if negative { -weight } else { weight };
     }
 }
 
-/// Keeps the word "abc" apart from the part "abc".
+/// Distinguishes the word "abc" from the part "abc".
 #[derive(Clone, Copy)]
 #[repr(u64)]
 enum FeatureKind {
@@ -139,7 +139,7 @@ fn hash_step(state: u64, c: char) -> u64 {
     (state ^ c as u64).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29)
 }
 
-/// The finisher of SplitMix64: every input bit reaches every position.
+/// The finaliser of SplitMix64: every input bit affects every position.
 fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -41,7 +41,7 @@ impl EmbeddingApi for Google {
             EmbedTask::Document => "RETRIEVAL_DOCUMENT",
             EmbedTask::Query => "RETRIEVAL_QUERY",
         };
-        // Google wants the model in every item, though the URL says it too.
+        // Google requires the model in each item, although the URL contains it as well.
         let item = |text| json!({ "model": self.resource, "content": { "parts": [{ "text": text }] }, "taskType": task });
         json!({ "requests": texts.iter().map(item).collect::<Vec<_>>() })
     }

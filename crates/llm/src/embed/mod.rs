@@ -1,4 +1,4 @@
-//! Texts to vectors.
+//! Embedders: they turn texts into vectors.
 
 mod builtin;
 mod google;
@@ -17,8 +17,8 @@ use crate::Error;
 pub(crate) use spec::non_empty;
 pub use spec::{Credentials, EmbedderSpec};
 
-/// What a vector is for. Some models place questions and the passages that answer them
-/// by different rules, so that they meet.
+/// The purpose of a vector. Some models embed questions and the passages that answer them differently,
+/// so that they end up close together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmbedTask {
     Document,
@@ -27,22 +27,21 @@ pub enum EmbedTask {
 
 #[async_trait]
 pub trait Embedder: Send + Sync {
-    /// A stable name such as `builtin/hash-384-v1`. Vectors are comparable only under
-    /// the same name.
+    /// A stable name such as `builtin/hash-384-v1`. Vectors are comparable only under the same name.
     fn model(&self) -> &str;
 
-    /// The length of the vectors; `None` until a remote model has answered once.
+    /// The length of the vectors; `None` until a remote model has responded once.
     fn dims(&self) -> Option<usize>;
 
-    /// How many texts make one good request. Longer lists are allowed and split inside.
+    /// The best number of texts per request. Longer lists are allowed and split internally.
     fn max_batch(&self) -> usize;
 
-    /// One vector of length one per text, in the order of the texts, all of the same size.
+    /// Returns one unit vector per text, in the order of the texts, all of the same dimension.
     async fn embed(&self, texts: &[String], task: EmbedTask) -> Result<Vec<Vec<f32>>, Error>;
 }
 
-/// The embedder a spec names; `None` for [`EmbedderSpec::Off`]. A local model is read
-/// here, so a broken directory shows at start; a provider is first called when needed.
+/// Returns the embedder that a spec names; `None` for [`EmbedderSpec::Off`]. A local model is loaded
+/// here, so that an invalid directory is reported at start; a provider is called only when needed.
 pub fn embedder(spec: &EmbedderSpec, creds: &Credentials) -> Result<Option<Arc<dyn Embedder>>, Error> {
     Ok(Some(match spec {
         EmbedderSpec::Off => return Ok(None),
@@ -54,7 +53,7 @@ pub fn embedder(spec: &EmbedderSpec, creds: &Credentials) -> Result<Option<Arc<d
     }))
 }
 
-/// Scales to length one; false when there is no direction to keep.
+/// Scales to length one; returns false if the vector has no direction.
 fn normalize(vector: &mut [f32]) -> bool {
     let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
     if !(length.is_finite() && length > 0.0) {

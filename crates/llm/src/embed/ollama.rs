@@ -1,4 +1,4 @@
-//! Ollama: `/api/embed` of a server that usually runs next door.
+//! Ollama: `/api/embed` of a server that usually runs on the same machine.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ pub struct Ollama {
 impl EmbeddingApi for Ollama {
     type Response = Answer;
 
-    /// Small, because each one has to be done in time on somebody's laptop.
+    /// The batch is small, because a laptop has to finish it before the timeout.
     const MAX_BATCH: usize = 32;
 
     fn request(&self, texts: &[&str], _: EmbedTask) -> Value {

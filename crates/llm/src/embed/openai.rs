@@ -1,4 +1,4 @@
-//! OpenAI, and the many servers that speak its `/v1/embeddings`.
+//! The `/v1/embeddings` API of OpenAI and of many compatible servers.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ const BASE: &str = "https://api.openai.com/v1";
 
 pub fn connect(model: &str, creds: &Credentials) -> Result<RemoteEmbedder<OpenAi>, Error> {
     let name = format!("openai/{model}");
-    // Servers at home often take no key, OpenAI itself always does.
+    // Local servers often need no key, OpenAI itself always does.
     let (key, base) = (non_empty(&creds.openai_api_key), non_empty(&creds.openai_base_url));
     if key.is_none() && base.is_none() {
         let message = format!(
@@ -50,7 +50,7 @@ impl EmbeddingApi for OpenAi {
     }
 
     fn vectors(mut answer: Answer) -> Vec<Vec<f32>> {
-        // The order is promised by `index` only.
+        // Only `index` guarantees the order.
         answer.data.sort_by_key(|item| item.index);
         answer.data.dedup_by_key(|item| item.index);
         answer.data.into_iter().map(|item| item.embedding).collect()

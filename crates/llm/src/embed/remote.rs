@@ -1,5 +1,5 @@
-//! What the providers have in common: batches, checks on the answer, and the size of the
-//! vectors, learned from the first one.
+//! What all embedding providers share: batches, validation of the response, and the dimension of the
+//! vectors, which the first response determines.
 
 use std::sync::OnceLock;
 
@@ -10,16 +10,16 @@ use serde_json::Value;
 use super::{EmbedTask, Embedder, normalize};
 use crate::{Error, http::ProviderClient};
 
-/// One provider's words for "these texts, please" and "here they are".
+/// The request and response format of one provider.
 pub trait EmbeddingApi: Send + Sync {
     type Response: DeserializeOwned + Send;
 
-    /// What the provider takes in one request, or what it answers in good time.
+    /// The most texts the provider accepts in one request, or answers in reasonable time.
     const MAX_BATCH: usize;
 
     fn request(&self, texts: &[&str], task: EmbedTask) -> Value;
 
-    /// The vectors in the order of the texts; a short list is noticed by the caller.
+    /// Returns the vectors in the order of the texts; the caller detects missing ones.
     fn vectors(answer: Self::Response) -> Vec<Vec<f32>>;
 }
 
@@ -49,14 +49,14 @@ impl<W: EmbeddingApi> RemoteEmbedder<W> {
         Ok(vectors)
     }
 
-    /// Vectors of another size, or of none, would break every later comparison.
+    /// A vector of another dimension, or of length zero, would break every later comparison.
     fn check(&self, vector: &mut [f32]) -> Result<(), Error> {
         if !normalize(vector) {
-            return Err(self.http.malformed("a vector without a direction".into()));
+            return Err(self.http.malformed("a vector of length zero".into()));
         }
         let dims = *self.dims.get_or_init(|| vector.len());
         if vector.len() != dims {
-            let message = format!("a vector of {} numbers after one of {dims}", vector.len());
+            let message = format!("a vector of dimension {} after one of dimension {dims}", vector.len());
             return Err(self.http.malformed(message));
         }
         Ok(())
@@ -86,7 +86,7 @@ impl<W: EmbeddingApi> Embedder for RemoteEmbedder<W> {
     }
 }
 
-/// Providers refuse a whole batch for one blank text.
+/// Providers refuse a whole batch because of one blank text.
 fn non_blank(text: &str) -> &str {
     if text.trim().is_empty() { "." } else { text }
 }

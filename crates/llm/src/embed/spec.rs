@@ -1,4 +1,4 @@
-//! Which embedder to use, as people write it, and what the providers need.
+//! The configured embedder, and the credentials of the providers.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -7,7 +7,7 @@ use crate::Error;
 /// The value of `EMERGENT_EMBEDDINGS`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EmbedderSpec {
-    /// Search works on words only.
+    /// Search uses words only.
     Off,
     Builtin,
     /// A sentence-transformers directory.
@@ -31,7 +31,7 @@ impl FromStr for EmbedderSpec {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let text = text.trim();
-        let unknown = || Error::Config(format!("embeddings `{text}` are not known; use {FORMS}"));
+        let unknown = || Error::Config(format!("unknown embeddings `{text}`; use {FORMS}"));
         match text {
             "off" => return Ok(Self::Off),
             "builtin" => return Ok(Self::Builtin),
@@ -64,27 +64,27 @@ impl fmt::Display for EmbedderSpec {
     }
 }
 
-/// Keys and addresses of the providers; `None` takes the provider's own address.
+/// Keys and addresses of the providers; `None` means the provider's own address.
 #[derive(Clone, Default)]
 pub struct Credentials {
     /// `GEMINI_API_KEY`
     pub gemini_api_key: Option<String>,
     /// `EMERGENT_GOOGLE_BASE_URL`, with the API version: `https://…/v1beta`
     pub google_base_url: Option<String>,
-    /// `OPENAI_API_KEY`; not needed with an address of one's own
+    /// `OPENAI_API_KEY`; not needed with another server.
     pub openai_api_key: Option<String>,
     /// `EMERGENT_OPENAI_BASE_URL`, up to and including `/v1`
     pub openai_base_url: Option<String>,
-    /// `OLLAMA_HOST`, in any form Ollama itself takes
+    /// `OLLAMA_HOST`, in any form that Ollama itself accepts.
     pub ollama_host: Option<String>,
 }
 
-/// A setting that is there but blank, as in `OPENAI_API_KEY=`, counts as not set.
+/// A blank setting, as in `OPENAI_API_KEY=`, counts as not set.
 pub(crate) fn non_empty(setting: &Option<String>) -> Option<&str> {
     setting.as_deref().map(str::trim).filter(|value| !value.is_empty())
 }
 
-/// Says which keys are there, never what they are.
+/// Shows which keys are set, never their values.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hidden = |key: &Option<String>| key.as_ref().map(|_| "***");

@@ -1,10 +1,11 @@
-//! A text as the built-in embedder sees it: words in lower case, without accents.
+//! The words of a text as the built-in embedder sees them: in lower case, without accents.
 
 use std::sync::LazyLock;
 
 use icu_normalizer::properties::{CanonicalDecompositionBorrowed, Decomposed};
 
-/// All letters in one list with the words' ends beside it: one text, two allocations.
+/// All characters in one list with the ends of the words beside it, so that a text needs two
+/// allocations.
 #[derive(Default)]
 pub struct Words {
     letters: Vec<char>,
@@ -59,7 +60,8 @@ impl Words {
     }
 }
 
-/// Chinese and Japanese have no spaces: each sign is a word, and neighbours do the rest.
+/// Chinese and Japanese have no spaces: each character is a word, and pairs of neighbours provide the
+/// rest.
 fn is_sign(c: char) -> bool {
     matches!(u32::from(c), 0x3040..=0x30ff | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xf900..=0xfaff | 0x20000..=0x3ffff)
 }
@@ -68,8 +70,8 @@ fn is_accent(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}')
 }
 
-/// Only Latin, Greek and Cyrillic, whose marks people leave out when they type in a hurry.
-/// Elsewhere a mark makes another letter.
+/// Only for Latin, Greek and Cyrillic, whose accents people often omit when they type. In other scripts
+/// a mark makes a different letter.
 fn without_accent(c: char) -> char {
     if !matches!(u32::from(c), 0xc0..0x530 | 0x1e00..0x2000) {
         return c;
@@ -84,8 +86,8 @@ fn without_accent(c: char) -> char {
     }
 }
 
-/// Words that say little about what a text is on. English, as most of what agents write;
-/// in other languages common words simply keep their weight.
+/// Words that say little about the subject of a text. Only English is covered, as agents mostly write
+/// English; common words of other languages keep their weight.
 pub fn is_stop_word(word: &[char]) -> bool {
     static SORTED: LazyLock<Vec<u64>> = LazyLock::new(|| {
         let letters: Vec<char> = STOP_WORDS.chars().collect();
@@ -96,7 +98,7 @@ pub fn is_stop_word(word: &[char]) -> bool {
     pack(word).is_some_and(|word| SORTED.binary_search(&word).is_ok())
 }
 
-/// Up to eight ASCII letters as one number, quick to compare.
+/// Packs up to eight ASCII letters into one number, which is quick to compare.
 fn pack(word: &[char]) -> Option<u64> {
     let short = word.len() <= 8 && word.iter().all(char::is_ascii);
     short.then(|| word.iter().fold(0, |packed, &c| packed << 8 | c as u64))

@@ -1,4 +1,4 @@
-//! Credentials in a file, as Google's console and `gcloud` write them.
+//! Credentials in a file, in the formats of Google's console and of `gcloud`.
 
 use std::{fs, path::Path};
 
@@ -11,10 +11,10 @@ use crate::Error;
 
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 
-/// A file that was read: how to get tokens, and whom it says to work for.
+/// A parsed file: how to get tokens, and for which project.
 pub struct CredentialsFile {
     pub grant: TokenGrant,
-    /// The project of a service account, or the one a person chose to be billed.
+    /// The project of a service account, or the quota project of a user.
     pub project: Option<String>,
     pub quota_project: Option<String>,
 }
@@ -35,15 +35,15 @@ struct User {
 
 impl CredentialsFile {
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let wrong = |why: String| {
-            Error::Config(format!("could not use the Google credentials in `{}`: {why}", path.display()))
+        let config_error = |reason: String| {
+            Error::Config(format!("could not use the Google credentials in `{}`: {reason}", path.display()))
         };
-        let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-        Self::parse(&text).map_err(wrong)
+        let text = fs::read_to_string(path).map_err(|error| config_error(error.to_string()))?;
+        Self::parse(&text).map_err(config_error)
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        // No cause from serde goes out: it could quote a secret.
+        // The error of serde is not shown, because it could quote a secret.
         let file: Value = serde_json::from_str(text).map_err(|_| "it is not JSON".to_owned())?;
         let text = |key: &str| file[key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         let token_url = text("token_uri").unwrap_or_else(|| TOKEN_URL.into());

@@ -1,4 +1,4 @@
-//! The ways to get an access token, and what each asks of whom.
+//! The ways to get an access token.
 
 use std::{fmt, time::SystemTime};
 
@@ -10,9 +10,9 @@ use crate::{Error, http::endpoint};
 const METADATA_HOST: &str = "metadata.google.internal";
 
 pub enum TokenGrant {
-    /// A program's own account, with a private key.
+    /// The account of a program, with a private key.
     ServiceAccount { signer: Box<Signer>, token_url: Url },
-    /// A person who signed in with `gcloud auth application-default login`.
+    /// A user who signed in with `gcloud auth application-default login`.
     User { client_id: String, client_secret: String, refresh_token: String, token_url: Url },
     /// The machine itself, inside Google Cloud.
     Metadata(MetadataServer),
@@ -23,14 +23,14 @@ pub struct MetadataServer {
 }
 
 impl TokenGrant {
-    /// `host` is the value of `GCE_METADATA_HOST`, a host with or without a port.
+    /// `host` is the value of `GCE_METADATA_HOST`, with or without a port.
     pub fn metadata(host: Option<&str>) -> Result<Self, Error> {
         let base = format!("http://{}", host.unwrap_or(METADATA_HOST));
         let root = endpoint("GCE_METADATA_HOST", &base, "computeMetadata/v1/")?;
         Ok(Self::Metadata(MetadataServer { root }))
     }
 
-    /// Who is asked.
+    /// Returns the address of the token server.
     pub fn url(&self) -> &Url {
         match self {
             Self::ServiceAccount { token_url, .. } | Self::User { token_url, .. } => token_url,
@@ -73,7 +73,7 @@ impl MetadataServer {
     }
 
     fn get(&self, client: &Client, url: Url) -> RequestBuilder {
-        // The server refuses requests without it, so that no page in a browser can ask.
+        // The server refuses requests without this header, so that no web page can send them.
         client.get(url).header("metadata-flavor", "Google")
     }
 }
@@ -86,7 +86,7 @@ fn post(client: &Client, url: &Url, form: &[(&str, &str)]) -> RequestBuilder {
     client.post(url.clone()).header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body)
 }
 
-/// Names who was asked, and for the metadata server also what to do where there is none.
+/// Names the token server, and for the metadata server also what to do outside Google Cloud.
 impl fmt::Display for TokenGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = self.url().origin().ascii_serialization();

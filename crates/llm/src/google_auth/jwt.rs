@@ -1,4 +1,4 @@
-//! What a service account shows instead of a password: a claim signed with its private key.
+//! The assertion of a service account: claims signed with its private key.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use super::SCOPE;
 
-/// Whom the claim is for. It names Google's address also when the request goes elsewhere.
+/// The audience of the claims. It is Google's address even if the request goes elsewhere.
 const AUDIENCE: &str = "https://oauth2.googleapis.com/token";
-/// The longest that Google accepts.
+/// The longest lifetime that Google accepts.
 const MAX_LIFETIME: Duration = Duration::from_secs(3600);
-/// A claim from the future is refused, and clocks differ a little.
+/// Claims from the future are refused, and clocks differ a little.
 const CLOCK_SKEW: Duration = Duration::from_secs(10);
 
 pub struct Signer {
@@ -25,15 +25,15 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// Takes the PEM text of a private key; the error says what is wrong with it and never quotes it.
+    /// Parses the PEM text of a private key. The error says what is wrong with it and never quotes it.
     pub fn new(email: String, key_id: Option<String>, pem: &str) -> Result<Self, String> {
         Ok(Self { keys: keys(pem)?, email, key_id })
     }
 
-    /// A JWT that is exchanged for an access token.
+    /// Returns a JWT that is exchanged for an access token.
     pub fn assertion(&self, now: SystemTime) -> Result<String, String> {
         let since_1970 = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let made = since_1970.saturating_sub(CLOCK_SKEW);
+        let issued_at = since_1970.saturating_sub(CLOCK_SKEW);
         let mut header = json!({ "typ": "JWT", "alg": "RS256" });
         if let Some(key_id) = &self.key_id {
             header["kid"] = json!(key_id);
@@ -42,8 +42,8 @@ impl Signer {
             "iss": self.email,
             "aud": AUDIENCE,
             "scope": SCOPE,
-            "iat": made.as_secs(),
-            "exp": (made + MAX_LIFETIME).as_secs(),
+            "iat": issued_at.as_secs(),
+            "exp": (issued_at + MAX_LIFETIME).as_secs(),
         });
         let encode = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
         let signed = format!("{}.{}", encode(&header), encode(&claims));
@@ -56,7 +56,7 @@ impl Signer {
 }
 
 fn keys(pem: &str) -> Result<RsaKeyPair, String> {
-    // Google writes PKCS#8; other tools convert it to the older form, which says so in its label.
+    // Google writes PKCS#8; other tools convert it to the older form, which has its own label.
     for (label, is_pkcs8) in [("PRIVATE KEY", true), ("RSA PRIVATE KEY", false)] {
         let Some(body) = between(pem, &format!("-----BEGIN {label}-----"), &format!("-----END {label}-----"))
         else {
@@ -67,7 +67,7 @@ fn keys(pem: &str) -> Result<RsaKeyPair, String> {
         let keys = if is_pkcs8 { RsaKeyPair::from_pkcs8(&der) } else { RsaKeyPair::from_der(&der) };
         return keys.map_err(|error| format!("its private key cannot be used: {error}"));
     }
-    Err("its private key is no PEM text".into())
+    Err("its private key is not PEM text".into())
 }
 
 fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_key_is_said_without_quoting_it() {
-        assert_eq!(refusal("c2VjcmV0"), "its private key is no PEM text");
+        assert_eq!(refusal("c2VjcmV0"), "its private key is not PEM text");
         assert_eq!(
             refusal("-----BEGIN PRIVATE KEY-----\n?!\n-----END PRIVATE KEY-----"),
             "its private key is not base64"

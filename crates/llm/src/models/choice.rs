@@ -1,4 +1,4 @@
-//! Which model a run gets, and what to do when it cannot have one.
+//! Chooses the model of a run, and explains why none is available.
 
 use emergent_domain::agent::ModelConfig;
 
@@ -8,7 +8,7 @@ use crate::Error;
 pub(super) const RECORD: &str = "record";
 const REPLAY: &str = "replay";
 
-/// Every provider there can be, and the setting that brings it to life.
+/// All possible providers, and the setting that configures each.
 const PROVIDERS: [(&str, &str); 8] = [
     ("google", "GEMINI_API_KEY"),
     ("vertex", "GOOGLE_APPLICATION_CREDENTIALS"),
@@ -20,28 +20,28 @@ const PROVIDERS: [(&str, &str); 8] = [
     (REPLAY, "EMERGENT_RECORDINGS"),
 ];
 
-/// For `emergent doctor`.
+/// The status of a provider, for `emergent doctor`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderStatus {
     pub name: String,
-    /// Whether a model of it can be asked; whether it answers is another question.
+    /// Whether its models can be called; whether they respond is not checked.
     pub configured: bool,
-    /// The setting that would configure it; `None` when it needs none.
+    /// The setting that would configure it; `None` if it needs none.
     pub setting: Option<&'static str>,
 }
 
 impl Models {
-    /// The model a run will use, or why there is none: an error that names the ways to fix it.
-    /// `EMERGENT_MODEL` goes before the definition, whose temperature and length stay.
-    pub fn choose(&self, wanted: Option<&ModelConfig>) -> Result<ModelConfig, Error> {
-        let chosen = match (&self.inner.override_model, wanted) {
-            (Some(model), Some(wanted)) => ModelConfig {
-                temperature: model.temperature.or(wanted.temperature),
-                max_tokens: model.max_tokens.or(wanted.max_tokens),
+    /// Returns the model that a run will use, or an error that names the ways to configure one.
+    /// `EMERGENT_MODEL` takes precedence over the definition, whose temperature and output limit are kept.
+    pub fn choose(&self, requested: Option<&ModelConfig>) -> Result<ModelConfig, Error> {
+        let chosen = match (&self.inner.override_model, requested) {
+            (Some(model), Some(requested)) => ModelConfig {
+                temperature: model.temperature.or(requested.temperature),
+                max_tokens: model.max_tokens.or(requested.max_tokens),
                 ..model.clone()
             },
             (Some(model), None) => model.clone(),
-            (None, Some(wanted)) => wanted.clone(),
+            (None, Some(requested)) => requested.clone(),
             (None, None) => {
                 return Err(Error::Config(
                     "the agent names no model: set `EMERGENT_MODEL=provider/name`, or give its definition a \
@@ -51,13 +51,13 @@ impl Models {
             }
         };
         let target = self.target(&chosen)?;
-        target.source.provider.check(target.name)?;
+        target.entry.provider.check(target.name)?;
         Ok(chosen)
     }
 
-    /// Every provider, the configured ones and the others.
+    /// Returns the status of all providers, configured or not.
     pub fn status(&self) -> Vec<ProviderStatus> {
-        let known = PROVIDERS.iter().map(|&(name, setting)| ProviderStatus {
+        let builtin = PROVIDERS.iter().map(|&(name, setting)| ProviderStatus {
             name: name.to_owned(),
             configured: self.has(name),
             setting: Some(setting).filter(|setting| !setting.is_empty()),
@@ -66,7 +66,7 @@ impl Models {
             .inner
             .providers
             .keys()
-            .filter(|name| PROVIDERS.iter().all(|(known, _)| known != name))
+            .filter(|name| PROVIDERS.iter().all(|(builtin, _)| builtin != name))
             .collect();
         others.sort_unstable();
         let others = others.into_iter().map(|name| ProviderStatus {
@@ -74,7 +74,7 @@ impl Models {
             configured: true,
             setting: None,
         });
-        known.chain(others).collect()
+        builtin.chain(others).collect()
     }
 
     fn has(&self, provider: &str) -> bool {
@@ -84,14 +84,14 @@ impl Models {
         }
     }
 
-    /// Whom a model's calls go to.
+    /// Returns the provider that a model's calls go to.
     pub(super) fn target<'a>(&'a self, model: &'a ModelConfig) -> Result<Target<'a>, Error> {
         let inner = &*self.inner;
         if model.provider != RECORD {
-            let Some(source) = inner.providers.get(&model.provider) else {
+            let Some(entry) = inner.providers.get(&model.provider) else {
                 return Err(self.not_configured(model, &model.provider));
             };
-            return Ok(Target { source, name: &model.name, recorder: None });
+            return Ok(Target { entry, name: &model.name, recorder: None });
         }
         let Some(recorder) = inner.recorder.as_deref() else {
             return Err(self.not_configured(model, RECORD));
@@ -100,17 +100,17 @@ impl Models {
             let message = format!("`{model}` is not of the form `record/provider/name`");
             return Err(Error::Config(message));
         };
-        let Some(source) = inner.providers.get(provider) else {
+        let Some(entry) = inner.providers.get(provider) else {
             return Err(self.not_configured(model, provider));
         };
-        Ok(Target { source, name, recorder: Some(recorder) })
+        Ok(Target { entry, name, recorder: Some(recorder) })
     }
 
     fn not_configured(&self, model: &ModelConfig, provider: &str) -> Error {
         let Some((_, setting)) = PROVIDERS.iter().find(|(name, _)| *name == provider) else {
             let names = self.status().into_iter().map(|status| status.name).collect::<Vec<_>>().join("`, `");
             return Error::Config(format!(
-                "the model `{model}` is of an unknown provider `{provider}`; known are `{names}`"
+                "the model `{model}` has the unknown provider `{provider}`; the providers are `{names}`"
             ));
         };
         let needs = match provider {

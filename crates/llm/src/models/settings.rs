@@ -1,4 +1,4 @@
-//! The models that settings describe.
+//! Creates the models that settings describe.
 
 use std::{
     env::split_paths,
@@ -12,19 +12,19 @@ use crate::{
     prices::Prices,
 };
 
-/// Values of settings as they were written; each field names its own. Reading the environment is
-/// the caller's part. There is no `Debug`, because half of it is keys.
+/// The values of settings as they were written; each field names its setting. The caller reads the
+/// environment. There is no `Debug`, because half of the fields are keys.
 #[derive(Clone, Default)]
 pub struct ModelSettings {
-    /// `EMERGENT_MODEL`: for everything, as `provider/name`.
+    /// `EMERGENT_MODEL`: the model for everything, as `provider/name`.
     pub model: Option<String>,
-    /// `EMERGENT_MODEL_CALLS`: how many calls each provider gets at once; 256.
+    /// `EMERGENT_MODEL_CALLS`: the number of concurrent calls per provider; the default is 256.
     pub calls_at_once: Option<String>,
     /// `EMERGENT_MODEL_PRICES`: a TOML or JSON file.
     pub prices: Option<String>,
     /// `EMERGENT_REHEARSALS`: folders of scripts, separated as in `PATH`.
     pub rehearsals: Option<String>,
-    /// `EMERGENT_RECORDINGS`: the folder of `record` and `replay`.
+    /// `EMERGENT_RECORDINGS`: the directory of `record` and `replay`.
     pub recordings: Option<String>,
     /// `GEMINI_API_KEY`
     pub gemini_api_key: Option<String>,
@@ -32,7 +32,7 @@ pub struct ModelSettings {
     pub google_base_url: Option<String>,
     /// `GOOGLE_APPLICATION_CREDENTIALS`
     pub vertex_credentials: Option<String>,
-    /// Where `gcloud auth application-default login` writes; used if there is such a file.
+    /// The file that `gcloud auth application-default login` writes; used if it exists.
     pub gcloud_credentials: Option<String>,
     /// `GOOGLE_CLOUD_PROJECT`
     pub vertex_project: Option<String>,
@@ -52,13 +52,13 @@ pub struct ModelSettings {
     pub anthropic_base_url: Option<String>,
     /// `EMERGENT_ANTHROPIC_VERSION`
     pub anthropic_version: Option<String>,
-    /// `OLLAMA_HOST`; the usual address without it.
+    /// `OLLAMA_HOST`; the default is Ollama's usual address.
     pub ollama_host: Option<String>,
 }
 
 impl Models {
-    /// Every provider that has what it needs. A setting that cannot be used is an error that names
-    /// it, so that it shows at start; nobody is called here.
+    /// Creates all providers that are configured. An invalid setting is an error that names it, so that it
+    /// is reported at start; no provider is called here.
     pub fn from_settings(settings: &ModelSettings) -> Result<Self, Error> {
         let mut models = Self::default();
         if let Some(folders) = non_empty(&settings.rehearsals) {
@@ -131,7 +131,7 @@ impl ModelSettings {
                 None => anthropic,
             }));
         }
-        // A server next door needs no credentials; whether it is there shows when it is asked.
+        // A local server needs no credentials; whether it runs shows with the first call.
         providers.push(Arc::new(OpenAi::ollama(&chat(&None, &self.ollama_host))?));
         Ok(providers)
     }

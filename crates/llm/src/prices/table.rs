@@ -1,5 +1,5 @@
-//! List prices of November 2026, in US dollars per million tokens, and context windows.
-//! Approximate: the base tier for text, without batch discounts or surcharges on long prompts.
+//! List prices of November 2026, in US dollars per million tokens, and context windows. The prices are
+//! approximate: the base tier for text, without batch discounts or surcharges for long prompts.
 
 use super::PriceEntry;
 
@@ -22,14 +22,14 @@ pub fn find(provider: &str, name: &str) -> Option<PriceEntry> {
     })
 }
 
-/// `gpt-5` stands for `gpt-5-2025-08-07` but not for `gpt-5.9`: a made-up price for a new model is
+/// `gpt-5` matches `gpt-5-2025-08-07`, but not `gpt-5.9`: an invented price for a new model would be
 /// worse than none.
 fn row_matches(row: &str, name: &str) -> bool {
     let rest = name.strip_prefix(row);
     rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '.'))
 }
 
-/// Name, input, output, cache read, cache write, window.
+/// Name, input, output, cache read, cache write, context window.
 type Row = (&'static str, f64, f64, f64, f64, u64);
 
 const MEBI: u64 = 1_048_576;

@@ -14,8 +14,8 @@ fn failure(kind: &str, message: &str) -> Value {
     json!({ "type": "error", "error": { "type": kind, "message": message }, "request_id": "req_1" })
 }
 
-/// The first events of an answer: `Sun` has been said, more is to come.
-fn begun() -> Vec<Value> {
+/// The first events of an answer: the text so far is `Sun`, more follows.
+fn started_answer() -> Vec<Value> {
     let mut list = message(&[(text(), &[said("Sun")])], "end_turn");
     list.truncate(4);
     list
@@ -35,8 +35,8 @@ async fn a_refusal_says_what_can_be_done() {
         let error = hears(status(code, failure(kind, "so it is"))).await.0.unwrap_err();
         assert_eq!(class(&error), expected, "{code}");
         assert!(error.to_string().ends_with("so it is"), "{error}");
-        // The same, said after the answer had begun.
-        let mut list = begun();
+        // The same error after the answer has started.
+        let mut list = started_answer();
         list.push(failure(kind, "so it is"));
         let (result, deltas) = hears(streamed(pieces(&events(&list), 17))).await;
         assert_eq!(class(&result.unwrap_err()), expected, "{kind}");
@@ -62,7 +62,7 @@ async fn a_conversation_that_has_grown_too_long_is_told_from_a_bad_request() {
 
 #[tokio::test]
 async fn a_stream_that_ends_early_is_worth_another_try() {
-    let text = events(&begun());
+    let text = events(&started_answer());
     for text in [text.clone(), text[..text.len() - 20].to_owned()] {
         let ended = hears(streamed(pieces(&text, usize::MAX))).await.0.unwrap_err();
         assert!(ended.is_retryable() && ended.to_string().contains("cut off"), "{ended}");
@@ -72,8 +72,8 @@ async fn a_stream_that_ends_early_is_worth_another_try() {
         let hung_up = hears(streamed(steps)).await.0.unwrap_err();
         assert!(hung_up.is_retryable() && hung_up.to_string().contains("cut off"), "{hung_up}");
     }
-    // A last event without a reason to stop is no end either.
-    let mut list = begun();
+    // A last event without a stop reason is not an end either.
+    let mut list = started_answer();
     list.push(json!({ "type": "message_stop" }));
     assert!(answer(&list).await.unwrap_err().is_retryable());
 }
@@ -81,7 +81,7 @@ async fn a_stream_that_ends_early_is_worth_another_try() {
 #[tokio::test]
 async fn silence_ends_a_call_and_pings_break_it() {
     let start = Instant::now();
-    let mut steps = pieces(&events(&begun()), usize::MAX);
+    let mut steps = pieces(&events(&started_answer()), usize::MAX);
     steps.push(Step::Pause(Duration::from_secs(60)));
     let error = hears(streamed(steps)).await.0.unwrap_err();
     assert!(error.is_retryable() && error.to_string().contains("silent for 300ms"), "{error}");

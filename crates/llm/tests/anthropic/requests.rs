@@ -10,7 +10,7 @@ use super::{
     text,
 };
 
-/// What is sent for a request, by the provider that `connect` makes for a base URL.
+/// Returns the request that a provider sends; `connect` creates the provider for a base URL.
 async fn asked_by(connect: impl Fn(&str) -> Anthropic, request: ChatRequest<'_>) -> Asked {
     let answer = events(&message(&[(text(), &[said("Sunny.")])], "end_turn"));
     let provider = Provider::replying([streamed(pieces(&answer, usize::MAX))]).await;

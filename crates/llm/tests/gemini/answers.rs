@@ -1,4 +1,4 @@
-//! Streams of chunks, and the answers they add up to.
+//! Streams of chunks, and the answers they produce.
 
 use emergent_domain::chat::{Part, StopReason, Usage};
 use emergent_llm::Delta;
@@ -101,7 +101,7 @@ async fn the_finish_reason_says_why_the_model_stopped() {
         ("SOMETHING_NEW", StopReason::Other("SOMETHING_NEW".into())),
     ] {
         assert_eq!(answer(&[finish(reason)]).await.unwrap().stop, stop);
-        // Content may be missing altogether.
+        // The content may be missing.
         let bare = json!({ "candidates": [{ "finishReason": reason }] });
         assert_eq!(answer(&[bare]).await.unwrap().stop, stop);
     }

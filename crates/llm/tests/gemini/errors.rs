@@ -1,4 +1,4 @@
-//! What fails, by what the caller can do about it.
+//! Errors, classified by what the caller can do about them.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn retry_info() -> Value {
 const TOO_LONG: &str =
     "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).";
 
-/// The error of a refusal, which has to be the same as a status, as a list, and in mid-stream.
+/// Checks that an error has the same class as a status, as a list, and in the middle of a stream.
 async fn each_way(code: u16, status: &str, message: &str, details: Value, check: impl Fn(&Error) -> bool) {
     let body = refusal(code, status, message, details);
     let late = events(&[parts(json!([{ "text": "Well, " }])), body.clone()], "\r\n\r\n");

@@ -1,4 +1,4 @@
-//! Conversations as Gemini reads them, to the letter.
+//! The exact requests that Gemini receives.
 
 use emergent_domain::{
     chat::{Part, ToolCall, ToolResult, Turn},
@@ -149,7 +149,7 @@ async fn what_another_provider_left_on_a_part_is_not_sent() {
     let result = ToolResult { id, name: "weather".into(), output: json!("not JSON"), is_error: true };
     let turns = [Turn::user("Oslo?"), Turn::assistant(vec![hidden, call]), Turn::results([result])];
     let mut contents = contents(&turns).await;
-    // A call that was no object has to become one, whatever the name of its only field.
+    // Input that is not an object has to be wrapped in one, under any field name.
     let args = contents[1]["parts"][0]["functionCall"]["args"].take();
     assert!(args.is_object() && args.to_string().contains("city"), "{args}");
     assert_eq!(contents[1]["parts"], json!([{ "functionCall": { "name": "weather", "args": null } }]));

@@ -1,5 +1,5 @@
-//! Google in miniature: one prepared reply per request, in whatever pieces, and a record of what
-//! was asked. Token requests and model requests may go to the same one.
+//! A small fake of Google: one prepared reply per request, in pieces of any size, and a log of the
+//! requests. Token requests and model requests may go to the same server.
 
 use std::{
     collections::VecDeque,
@@ -22,7 +22,7 @@ pub struct Google {
 pub struct Asked {
     /// `POST /path`
     pub line: String,
-    /// A line each, as they came.
+    /// One line per header, in the order received.
     pub headers: String,
     pub body: String,
 }
@@ -73,7 +73,7 @@ impl Google {
         let replies = Arc::new(Mutex::new(replies.into_iter().collect::<VecDeque<_>>()));
         let log = asked.clone();
         tokio::spawn(async move {
-            // Side by side: a connection that a client opened and left unused holds nobody up.
+            // Connections are served concurrently, so that an unused connection of a client blocks nobody.
             while let Ok((socket, _)) = listener.accept().await {
                 tokio::spawn(serve(socket, log.clone(), replies.clone()));
             }
@@ -94,13 +94,13 @@ async fn serve(mut socket: TcpStream, log: Arc<Mutex<Vec<Asked>>>, replies: Arc<
         log.push(request);
         replies.lock().unwrap().pop_front()
     };
-    // A request nobody prepared for finds the connection closed.
+    // A request without a prepared reply finds the connection closed.
     if let Some(reply) = reply {
         write(&mut socket, reply).await;
     }
 }
 
-/// `None` when the client left before it had asked.
+/// Returns `None` if the client disconnected before it sent a request.
 async fn read(socket: &mut TcpStream) -> Option<Asked> {
     let mut bytes = vec![];
     loop {
@@ -135,7 +135,7 @@ async fn write(socket: &mut TcpStream, reply: Reply) {
         whole.push(b"0\r\n\r\n".to_vec());
     }
     for bytes in whole {
-        // A client that has its error already does not wait for the rest.
+        // A client that already has its error does not wait for the rest.
         if socket.write_all(&bytes).await.is_err() {
             return;
         }

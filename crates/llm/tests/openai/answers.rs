@@ -64,7 +64,7 @@ async fn keep_alive_comments_hold_a_slow_stream_open() {
         steps.extend([pause(), Step::Send(b": OPENROUTER PROCESSING\n\n".to_vec())]);
     }
     steps.extend(pieces(&whole(&greeting()), 9));
-    // Four pauses together are longer than the silence that is allowed.
+    // The four pauses together are longer than the idle timeout.
     assert!(hears(streamed(steps)).await.0.is_ok());
 }
 
@@ -77,7 +77,7 @@ async fn parallel_calls_are_put_together_by_their_number() {
         calls(json!([{ "index": 0, "function": { "arguments": "{\"ci" } }])),
         calls(json!([{ "index": 1, "id": "call_b", "type": "function",
             "function": { "name": "get_time", "arguments": "" } }])),
-        // Nothing promises that one call ends before the next begins.
+        // A call may continue after the next one has started.
         calls(json!([
             { "index": 0, "function": { "arguments": "ty\":\"Oslo\"}" } },
             { "index": 1, "function": { "arguments": "{\"zone\":\"CET\"}" } },
@@ -100,12 +100,12 @@ async fn parallel_calls_are_put_together_by_their_number() {
     assert_ne!(ids[0], ids[1]);
 }
 
-/// The calls these pieces come to.
+/// Checks the calls that these pieces produce.
 async fn check(chunks: &[Value], expected: &[Value]) {
     let chunks: Vec<Value> = chunks.iter().cloned().map(calls).chain([finish("stop")]).collect();
     let answer = answer(&chunks).await;
     assert_eq!(outline(&answer.parts), expected);
-    // Compatible servers say `stop` whatever the model did.
+    // Compatible servers always report `stop`.
     assert_eq!(answer.stop, StopReason::ToolCalls);
 }
 
@@ -114,28 +114,28 @@ async fn calls_of_servers_that_number_them_badly_are_still_told_apart() {
     let one = json!({ "name": "one", "arguments": "{\"a\":1}" });
     let two = json!({ "name": "two", "arguments": "{\"b\":2}" });
     let both = [json!(["one", { "a": 1 }]), json!(["two", { "b": 2 }])];
-    // All under one number, whole.
+    // All calls have the same index, and each is complete.
     let same = [
         json!([{ "index": 0, "id": "x", "function": one }]),
         json!([{ "index": 0, "id": "y", "function": two }]),
     ];
     check(&same, &both).await;
-    // No numbers, whole, in one chunk; with ids and without.
+    // The calls have no index, are complete and in one chunk; with ids and without.
     check(&[json!([{ "id": "x", "function": one }, { "id": "y", "function": two }])], &both).await;
     check(&[json!([{ "function": one }, { "function": two }])], &both).await;
-    // No numbers, in pieces.
+    // The calls have no index and arrive in pieces.
     let pieces = [
         json!([{ "id": "x", "function": { "name": "one", "arguments": "{\"a\"" } }]),
         json!([{ "function": { "arguments": ":1}" } }]),
     ];
     check(&pieces, &both[..1]).await;
-    // The id and the name in every piece.
+    // The id and the name are in every piece.
     let repeated = [
         json!([{ "index": 0, "id": "x", "function": { "name": "one", "arguments": "{\"a\"" } }]),
         json!([{ "index": 0, "id": "x", "function": { "name": "one", "arguments": ":1}" } }]),
     ];
     check(&repeated, &both[..1]).await;
-    // An object where a string belongs.
+    // The arguments are an object instead of a string.
     check(&[json!([{ "index": 0, "function": { "name": "one", "arguments": { "a": 1 } } }])], &both[..1])
         .await;
 }

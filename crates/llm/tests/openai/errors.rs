@@ -72,7 +72,7 @@ async fn an_error_in_the_middle_has_the_class_of_its_status() {
 #[tokio::test]
 async fn a_stream_that_ends_early_is_worth_another_try() {
     let text = events(&[delta(json!({ "content": "Sun" }))]);
-    // Cut between two events, and inside one.
+    // The stream is cut between two events, and inside one.
     for text in [text.clone(), text[..text.len() - 20].to_owned(), String::new()] {
         let ended = error(&text).await;
         assert!(ended.is_retryable() && ended.to_string().contains("cut off"), "{ended}");
@@ -107,7 +107,7 @@ async fn an_answer_in_one_piece_is_no_stream() {
     let json = |body: Value| Reply { headers: "content-type: application/json\r\n", ..ok(body) };
     let whole = json(json!({ "choices": [{ "message": { "content": "Sunny." } }] }));
     assert_eq!(class(&hears(whole).await.0.unwrap_err()), "malformed");
-    // Some gateways fail with a status that says all is well.
+    // Some gateways report a failure with a success status.
     let failed = json(json!({ "error": { "code": 503, "message": "no workers" } }));
     assert_eq!(class(&hears(failed).await.0.unwrap_err()), "overloaded");
 }

@@ -9,7 +9,7 @@ use super::{
     whole,
 };
 
-/// What is sent for a request, by the provider that `connect` makes for a base URL.
+/// Returns the request that a provider sends; `connect` creates the provider for a base URL.
 async fn asked(connect: impl Fn(&str) -> OpenAi, request: ChatRequest<'_>) -> Asked {
     let text = whole(&[delta(json!({ "content": "Sunny." })), finish("stop")]);
     let provider = Provider::replying([streamed(pieces(&text, usize::MAX))]).await;
@@ -76,7 +76,7 @@ async fn settings_of_the_answer_are_passed_on() {
     };
     let body = asked(openai, request).await.body;
     assert_eq!(body["temperature"], 0.5);
-    // Another server than OpenAI's own: most of them know only the older name.
+    // Most servers other than OpenAI's own know only the older name.
     assert_eq!(body["max_tokens"], 100);
     let format = json!({ "type": "json_schema", "json_schema": { "name": "answer", "schema": loose, "strict": false } });
     assert_eq!(body["response_format"], format);

@@ -1,4 +1,4 @@
-//! A conversation that has everything in it, and what every chat test asks.
+//! A conversation with all kinds of parts, and helpers of all chat tests.
 
 use emergent_domain::{
     chat::{Part, ToolCall, ToolResult, Turn},
@@ -46,7 +46,8 @@ pub fn result(at: &str, name: &str, output: Value, is_error: bool) -> ToolResult
     ToolResult { id: id(at), name: name.into(), output, is_error }
 }
 
-/// A question, three calls at once of which one is no JSON, their results, and a word in between.
+/// A question, three concurrent calls of which one is not JSON, their results, and a user text in
+/// between.
 pub fn with_results(thoughts: Vec<Part>) -> Vec<Turn> {
     let mut parts = thoughts;
     parts.extend([
@@ -67,14 +68,14 @@ pub fn with_results(thoughts: Vec<Part>) -> Vec<Turn> {
     ]
 }
 
-/// Asks and collects what came on the way.
+/// Calls the provider and collects the deltas.
 pub async fn ask(provider: &dyn Provider, turns: &[Turn]) -> (Result<Answer, Error>, Vec<Delta>) {
     let mut deltas = vec![];
     let result = provider.chat(request(turns, &[]), &mut |delta| deltas.push(delta)).await;
     (result, deltas)
 }
 
-/// The text of all deltas; thoughts in brackets.
+/// Returns the text of all deltas, with thoughts in brackets.
 pub fn spoken(deltas: &[Delta]) -> String {
     let piece = |delta: &Delta| match delta {
         Delta::Text(text) => text.clone(),
@@ -84,7 +85,7 @@ pub fn spoken(deltas: &[Delta]) -> String {
     deltas.iter().map(piece).collect()
 }
 
-/// What an answer is made of, ids aside.
+/// Renders the parts of an answer without ids.
 pub fn outline(parts: &[Part]) -> Vec<Value> {
     let part = |part: &Part| match part {
         Part::Text { text, .. } => json!(text),
@@ -95,7 +96,7 @@ pub fn outline(parts: &[Part]) -> Vec<Value> {
     parts.iter().map(part).collect()
 }
 
-/// The class of an error, in a word.
+/// Returns the class of an error as one word.
 pub fn class(error: &Error) -> &'static str {
     match error {
         Error::RateLimited { .. } => "rate limited",

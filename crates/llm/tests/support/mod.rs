@@ -1,6 +1,6 @@
-//! A provider in miniature: answers one prepared reply per request and keeps what it was asked.
+//! A small fake provider: it sends one prepared reply per request and logs the requests.
 
-// Every test that includes this uses a part of it.
+// Each test that includes this module uses only a part of it.
 #![allow(dead_code)]
 
 use std::{
@@ -35,16 +35,16 @@ pub struct Reply {
 
 pub enum Body {
     Whole(String),
-    /// In HTTP chunks, so that whoever reads can tell an end from a cut.
+    /// Sent in HTTP chunks, so that the client can distinguish an end from a broken connection.
     Steps(Vec<Step>),
 }
 
-/// What a provider does while it answers.
+/// What a provider does while it responds.
 pub enum Step {
-    /// One HTTP chunk, written by itself.
+    /// One HTTP chunk in its own write.
     Send(Vec<u8>),
     Pause(Duration),
-    /// Hangs up in the middle.
+    /// Closes the connection half way.
     HangUp,
 }
 
@@ -56,13 +56,13 @@ pub fn status(status: u16, body: impl ToString) -> Reply {
     Reply { status, headers: "", body: Body::Whole(body.to_string()) }
 }
 
-/// A stream that is sent in these steps and then ends as it should.
+/// A stream that is sent in these steps and then ends properly.
 pub fn streamed(steps: impl IntoIterator<Item = Step>) -> Reply {
     let headers = "content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n";
     Reply { status: 200, headers, body: Body::Steps(steps.into_iter().collect()) }
 }
 
-/// `text` cut into chunks of so many bytes, in the middle of whatever stands there.
+/// Splits `text` into chunks of `size` bytes at arbitrary positions.
 pub fn pieces(text: &str, size: usize) -> Vec<Step> {
     text.as_bytes().chunks(size).map(|piece| Step::Send(piece.to_vec())).collect()
 }
@@ -106,7 +106,7 @@ async fn read(stream: &mut TcpStream) -> Asked {
     }
 }
 
-/// Fails when the client has gone, which a client may do.
+/// Fails if the client has disconnected, which a client may do.
 async fn write(stream: &mut TcpStream, reply: Reply) -> io::Result<()> {
     let Reply { status, headers, body } = reply;
     let head = format!("HTTP/1.1 {status} Reason\r\nconnection: close\r\n{headers}");

@@ -1,4 +1,4 @@
-//! Every kind of credentials, as Google wants to see it.
+//! All kinds of credentials, in the form that Google expects.
 
 use std::{
     collections::HashMap,
@@ -47,17 +47,17 @@ async fn a_service_account_signs_for_its_token() {
     let (header, claims) = signed.split_once('.').unwrap();
     assert_eq!(decoded(header), json!({ "typ": "JWT", "alg": "RS256", "kid": "key-id-1" }));
     let claims = decoded(claims);
-    let made = claims["iat"].as_u64().unwrap();
+    let issued_at = claims["iat"].as_u64().unwrap();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    assert!(made <= now && now < made + 60);
+    assert!(issued_at <= now && now < issued_at + 60);
     assert_eq!(
         claims,
         json!({
             "iss": "agent@p-1.iam.gserviceaccount.com",
             "aud": "https://oauth2.googleapis.com/token",
             "scope": "https://www.googleapis.com/auth/cloud-platform",
-            "iat": made,
-            "exp": made + 3600,
+            "iat": issued_at,
+            "exp": issued_at + 3600,
         })
     );
 
@@ -77,7 +77,7 @@ async fn a_person_who_signed_in_is_renewed_by_the_refresh_token() {
         "type": "authorized_user", "client_id": "client-1", "client_secret": "s&c=ret", "refresh_token": "1//r",
         "quota_project_id": "billed", "token_uri": format!("{}/token", google.url),
     }));
-    // As gcloud leaves it.
+    // The file has the form that gcloud writes.
     settings.gcloud_file = settings.credentials_file.take();
     settings.location = Some("europe-west4".into());
     ask(&vertex(&google, &settings)).await.unwrap();

@@ -1,4 +1,4 @@
-//! How long a token is used, and who asks for the next one.
+//! How long a token is used, and which caller fetches the next one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -57,7 +57,7 @@ async fn callers_at_the_same_time_share_a_refusal_too() {
         assert!(error.to_string().contains("invalid_grant: Invalid JWT Signature."), "{error}");
     }
     assert_eq!(google.asked().len(), 1);
-    // Whoever comes later asks anew: somebody may have mended it.
+    // A later caller tries again, because the cause may be fixed by then.
     ask(&provider).await.unwrap_err();
     assert_eq!(google.asked().len(), 2);
 }

@@ -1,4 +1,4 @@
-//! Bodies of HTTP answers, read no further than a limit.
+//! Reads the bodies of HTTP responses up to a size limit.
 
 use emergent_net::{
     errors,
@@ -9,7 +9,7 @@ use reqwest::{Response, header::CONTENT_TYPE};
 
 use super::Error;
 
-/// How much of an error's body is looked at and told.
+/// At most this much of an error's body is read and quoted.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 const MAX_EXCERPT_CHARS: usize = 300;
 
@@ -18,23 +18,23 @@ pub fn is_stream(response: &Response) -> bool {
     kind.to_ascii_lowercase().starts_with("text/event-stream")
 }
 
-/// The whole body.
+/// Reads the whole body.
 pub async fn read_all(response: Response, limit: usize) -> Result<Vec<u8>, Error> {
     let (body, complete) = read_up_to(response, limit).await?;
     if complete { Ok(body) } else { Err(Error::TooLarge { limit }) }
 }
 
-/// The beginning of an error's body.
+/// Reads the beginning of an error's body.
 pub async fn read_error(response: Response) -> Vec<u8> {
     read_up_to(response, MAX_ERROR_BYTES).await.map(|(body, _)| body).unwrap_or_default()
 }
 
-/// A few words of a body for an error's text.
+/// Returns a short excerpt of a body for an error message.
 pub fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let text = text.trim();
     match text.len() {
-        0 => "no words with it".into(),
+        0 => "an empty body".into(),
         _ => text.chars().filter(|c| !c.is_control()).take(MAX_EXCERPT_CHARS).collect(),
     }
 }
@@ -54,7 +54,7 @@ async fn read_up_to(response: Response, limit: usize) -> Result<(Vec<u8>, bool),
     Ok((body, true))
 }
 
-/// The events of a stream, one after the other.
+/// The events of a stream, in order.
 pub struct Events {
     pieces: futures_util::stream::BoxStream<'static, reqwest::Result<bytes::Bytes>>,
     decoder: Decoder,
@@ -72,7 +72,7 @@ impl Events {
         }
     }
 
-    /// `None` at the end of the stream.
+    /// Returns the next event; `None` at the end of the stream.
     pub async fn next(&mut self) -> Result<Option<Event>, Error> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -86,7 +86,7 @@ impl Events {
     }
 }
 
-/// An error of the HTTP client with what caused it, and without the address, which is known.
+/// Formats an error of the HTTP client with its causes, but without the URL, which the caller knows.
 pub fn error_chain(error: reqwest::Error) -> String {
     errors::error_chain(&error.without_url())
 }

@@ -1,4 +1,4 @@
-//! Beginning: the probe, the handshake of the old era, and beginning again when a session is gone.
+//! Opens a connection: the probe, the handshake of the legacy era, and a new session after a lost one.
 
 use std::sync::{Arc, atomic::AtomicU64};
 
@@ -17,9 +17,9 @@ use super::{
 };
 use crate::message::{LEGACY, MODERN};
 
-/// How long a stream of announcements rests after it broke off.
+/// The delay before a broken stream of notifications is opened again.
 const LISTEN_RETRY_DELAY: std::time::Duration = std::time::Duration::from_secs(5);
-/// A stream that announces changes is open as long as the connection.
+/// A stream of notifications stays open as long as the connection.
 const NO_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3600);
 
 pub async fn connect(target: Target, options: ClientOptions) -> Result<Client, Error> {
@@ -29,7 +29,7 @@ pub async fn connect(target: Target, options: ClientOptions) -> Result<Client, E
             let transport = StdioTransport::start(&program, Arc::clone(&inbox), &options)?;
             let inner = new_inner(Box::new(transport), inbox, &options);
             match inner.probe(true).await {
-                // Some programs end at a message they do not know.
+                // Some programs exit when they receive a message they do not know.
                 ProbeResult::Failed(Error::Lost(_)) => {
                     let inbox = self::new_inbox(&options);
                     let transport = StdioTransport::start(&program, Arc::clone(&inbox), &options)?;
@@ -40,7 +40,7 @@ pub async fn connect(target: Target, options: ClientOptions) -> Result<Client, E
                 verdict => {
                     let old = matches!(verdict, ProbeResult::Legacy);
                     match finish_connect(Arc::clone(&inner), verdict).await {
-                        // It was silent because it was slow to start, and is not of the old era.
+                        // The server was silent only because it started slowly; it is not a legacy server.
                         Err(Error::Rpc(_)) if old => {
                             let verdict = inner.probe(true).await;
                             finish_connect(inner, verdict).await
@@ -50,27 +50,27 @@ pub async fn connect(target: Target, options: ClientOptions) -> Result<Client, E
                 }
             }
         }
-        Target::Http(at) => {
+        Target::Http(endpoint) => {
             let inbox = new_inbox(&options);
-            let transport = HttpTransport::new(at.clone(), Arc::clone(&inbox), &options);
+            let transport = HttpTransport::new(endpoint.clone(), Arc::clone(&inbox), &options);
             let inner = new_inner(Box::new(transport), inbox, &options);
             let verdict = inner.probe(false).await;
             let unknown = matches!(verdict, ProbeResult::Legacy);
             match finish_connect(inner, verdict).await {
-                // Nobody takes a POST there: perhaps a server of 2024-11-05.
+                // The address accepts no POST, so the server may implement 2024-11-05.
                 Err(refused @ Error::Http { status: 400 | 404 | 405, .. }) if unknown => {
-                    connect_sse(at, &options).await.map_err(|_| refused)
+                    connect_sse(endpoint, &options).await.map_err(|_| refused)
                 }
                 other => other,
             }
         }
-        Target::Sse(at) => connect_sse(at, &options).await,
+        Target::Sse(endpoint) => connect_sse(endpoint, &options).await,
     }
 }
 
-async fn connect_sse(at: Endpoint, options: &ClientOptions) -> Result<Client, Error> {
+async fn connect_sse(endpoint: Endpoint, options: &ClientOptions) -> Result<Client, Error> {
     let inbox = new_inbox(options);
-    let transport = LegacySseTransport::open(at, Arc::clone(&inbox), options).await?;
+    let transport = LegacySseTransport::open(endpoint, Arc::clone(&inbox), options).await?;
     let inner = new_inner(Box::new(transport), inbox, options);
     inner.initialize().await?;
     Ok(Client::new(inner))
@@ -95,19 +95,19 @@ fn new_inner(transport: Box<dyn Transport>, inbox: Arc<Inbox>, options: &ClientO
 
 async fn finish_connect(inner: Arc<Inner>, verdict: ProbeResult) -> Result<Client, Error> {
     match verdict {
-        ProbeResult::Modern(found) => {
-            inner.set_modern(&found);
+        ProbeResult::Modern(discovered) => {
+            inner.set_modern(&discovered);
             inner.listen();
         }
         ProbeResult::Legacy => inner.initialize().await?,
         ProbeResult::Failed(error) => return Err(error),
-        // Asked again and told the same: it does not mean what it says.
+        // The server repeated its request after it was fulfilled, so its versions cannot be trusted.
         ProbeResult::Retry => return Err(Error::NoCommonVersion(MODERN.into())),
     }
     Ok(Client::new(inner))
 }
 
-/// Begins a session anew, unless somebody has since `session` was seen.
+/// Starts a new session, unless another task has done so since `session` was read.
 pub async fn restart_session(inner: &Arc<Inner>, session: u64) -> Result<(), Error> {
     let _held = inner.beginning.lock().await;
     if inner.peer.read().session != session {
@@ -133,16 +133,16 @@ impl Inner {
         ProbeResult::Retry
     }
 
-    fn set_modern(&self, found: &DiscoverResult) {
+    fn set_modern(&self, discovered: &DiscoverResult) {
         *self.peer.write() = Peer {
             era: Era::Modern,
             version: MODERN.to_owned(),
-            announces_tools: announces_tools(&found.capabilities),
+            announces_tools: announces_tools(&discovered.capabilities),
             session: 0,
         };
     }
 
-    /// The handshake of the old era.
+    /// Performs the handshake of the legacy era.
     async fn initialize(self: &Arc<Self>) -> Result<(), Error> {
         let (nobody, session) = {
             let mut peer = self.peer.write();
@@ -158,29 +158,30 @@ impl Inner {
         let within = self.options.connect_timeout;
         let reply = self.send_once(&nobody, "initialize", params, within, Vec::new(), None).await?;
         let result = reply.outcome.map_err(|error| match reply.status {
-            // A refusal in JSON of a server that knows nothing of this either.
+            // A server that knows neither protocol may refuse with a JSON body.
             Some(status @ (400 | 404 | 405)) => Error::Http { status, body: error.to_string() },
             _ => Error::Rpc(error),
         })?;
-        let begun: InitializeResult = serde_json::from_str(result.get()).map_err(|error| {
-            Error::InvalidMessage(format!("an answer to `initialize` that cannot be read: {error}"))
+        let initialized: InitializeResult = serde_json::from_str(result.get()).map_err(|error| {
+            Error::InvalidMessage(format!("an invalid response to `initialize`: {error}"))
         })?;
-        // Servers also answer with what we offer, whatever they were made for.
-        if !LEGACY.contains(&begun.protocol_version.as_str()) && begun.protocol_version != MODERN {
-            return Err(Error::NoCommonVersion(begun.protocol_version));
+        // Some servers respond with the offered version whatever they implement.
+        if !LEGACY.contains(&initialized.protocol_version.as_str()) && initialized.protocol_version != MODERN
+        {
+            return Err(Error::NoCommonVersion(initialized.protocol_version));
         }
         *self.peer.write() = Peer {
             era: Era::Legacy,
-            version: begun.protocol_version.clone(),
-            announces_tools: announces_tools(&begun.capabilities),
+            version: initialized.protocol_version.clone(),
+            announces_tools: announces_tools(&initialized.capabilities),
             session,
         };
         self.notify("notifications/initialized", None).await?;
-        self.transport.on_initialized(&begun.protocol_version).await;
+        self.transport.on_initialized(&initialized.protocol_version).await;
         Ok(())
     }
 
-    /// A modern server announces changes only to whoever listens.
+    /// Subscribes to notifications, because a modern server sends them only on a subscription.
     fn listen(self: &Arc<Self>) {
         if !self.peer.read().announces_tools {
             return;
@@ -189,14 +190,14 @@ impl Inner {
         let listening = tokio::spawn(async move {
             loop {
                 let peer = inner.peer.read().clone();
-                let wanted = json!({ "toolsListChanged": true });
-                let params = Map::from_iter([("notifications".to_owned(), wanted)]);
+                let notifications = json!({ "toolsListChanged": true });
+                let params = Map::from_iter([("notifications".to_owned(), notifications)]);
                 let listened =
                     inner.send_once(&peer, "subscriptions/listen", params, NO_TIMEOUT, Vec::new(), None);
                 match listened.await {
                     Ok(reply) if reply.outcome.is_ok() => {}
                     Err(error) if error.is_server_failure() => {}
-                    // It said no.
+                    // The server refused the subscription.
                     _ => return,
                 }
                 tokio::time::sleep(LISTEN_RETRY_DELAY).await;

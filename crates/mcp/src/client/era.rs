@@ -1,5 +1,5 @@
-//! Which era a server is of, from how it answers `server/discover`. Pure: what to do next follows
-//! from the answer alone.
+//! Determines the protocol era of a server from its response to `server/discover`. This is a pure
+//! function: the next action follows from the response alone.
 
 use serde::Deserialize;
 
@@ -8,19 +8,19 @@ use crate::message::{LEGACY, MODERN, code};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
-    /// 2026-07-28: every request stands for itself.
+    /// 2026-07-28: every request is independent of the others.
     Modern,
-    /// A session that `initialize` begins.
+    /// A session that starts with `initialize`.
     Legacy,
 }
 
 #[derive(Debug)]
 pub enum ProbeResult {
     Modern(DiscoverResult),
-    /// The server wants to be asked again at the version that was offered.
+    /// The server asks for the probe again at the offered version.
     Retry,
     Legacy,
-    /// No verdict: the server is out of reach, or refuses us.
+    /// The era is unknown: the server cannot be reached, or refuses us.
     Failed(Error),
 }
 
@@ -33,20 +33,21 @@ pub struct DiscoverResult {
     pub capabilities: serde_json::Value,
 }
 
-/// What the answer to the probe means. `patient`: silence means the old era (a pipe), not an outage.
+/// Interprets the response to the probe. `patient` means that silence indicates the legacy era (on a
+/// pipe), not an outage.
 pub fn classify_probe(answer: Result<Reply, Error>, patient: bool) -> ProbeResult {
     let reply = match answer {
         Ok(reply) => reply,
         Err(Error::Timeout(_)) if patient => return ProbeResult::Legacy,
-        // A body that is no JSON-RPC says "never heard of it", whatever the words.
+        // A body that is not JSON-RPC means that the server does not know the method.
         Err(Error::Http { status: 400..=499, .. } | Error::InvalidMessage(_)) => return ProbeResult::Legacy,
         Err(other) => return ProbeResult::Failed(other),
     };
     let error = match reply.outcome {
         Ok(result) => {
-            let found: DiscoverResult = serde_json::from_str(result.get()).unwrap_or_default();
-            let modern = found.supported_versions.iter().any(|version| version == MODERN);
-            return if modern { ProbeResult::Modern(found) } else { ProbeResult::Legacy };
+            let discovered: DiscoverResult = serde_json::from_str(result.get()).unwrap_or_default();
+            let modern = discovered.supported_versions.iter().any(|version| version == MODERN);
+            return if modern { ProbeResult::Modern(discovered) } else { ProbeResult::Legacy };
         }
         Err(error) => error,
     };
@@ -54,7 +55,7 @@ pub fn classify_probe(answer: Result<Reply, Error>, patient: bool) -> ProbeResul
         code::UNSUPPORTED_VERSION => {
             let supported = error.data.as_ref().and_then(|data| data.get("supported")?.as_array());
             let supported: Vec<&str> =
-                supported.into_iter().flatten().filter_map(|one| one.as_str()).collect();
+                supported.into_iter().flatten().filter_map(|version| version.as_str()).collect();
             if supported.contains(&MODERN) {
                 ProbeResult::Retry
             } else if supported.iter().any(|version| LEGACY.contains(version)) {
@@ -64,7 +65,7 @@ pub fn classify_probe(answer: Result<Reply, Error>, patient: bool) -> ProbeResul
             }
         }
         code::HEADER_MISMATCH | code::MISSING_CAPABILITY => ProbeResult::Failed(Error::Rpc(error)),
-        // Never by one number: servers of the old era say this in many ways.
+        // No single error code decides this, because legacy servers refuse in many ways.
         _ => ProbeResult::Legacy,
     }
 }

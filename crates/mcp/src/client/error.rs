@@ -1,10 +1,10 @@
-//! What can go wrong with a server, in words that a person and a model can act on.
+//! The errors of an MCP server, worded so that a person or a model can act on them.
 
 use std::time::Duration;
 
 use crate::message::RpcError;
 
-/// One loss ends every call that waits on the connection, so an error can be had many times.
+/// One lost connection ends all its waiting calls, so an error can be cloned.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     #[error("could not start `{command}`: {why}")]
@@ -25,19 +25,19 @@ pub enum Error {
     Unauthorised(u16),
     #[error("answered HTTP {status}: {body}")]
     Http { status: u16, body: String },
-    /// The server forgot the session; a new one can be begun.
+    /// The server no longer knows the session; a new one can be started.
     #[error("ended the session")]
     SessionGone,
-    #[error("speaks no version of MCP that is known here: {0}")]
+    #[error("supports no version of MCP that this client supports: {0}")]
     NoCommonVersion(String),
-    #[error("asks for something only a person could answer: {0}")]
+    #[error("needs input from a person: {0}")]
     NeedsUserInput(String),
     #[error(transparent)]
     Rpc(#[from] RpcError),
 }
 
 impl Error {
-    /// Whether the server itself is in trouble. One that says no to a call is well.
+    /// Whether the server itself fails. A server that refuses a call is healthy.
     pub fn is_server_failure(&self) -> bool {
         !matches!(self, Self::Rpc(_) | Self::NeedsUserInput(_))
     }

@@ -1,34 +1,35 @@
-//! What a modern HTTP request repeats in its headers: the name of what is called, and the arguments
-//! whose schema asks for it with `x-mcp-header`.
+//! The headers of a modern HTTP request: they repeat the name of the called tool, and the arguments
+//! whose schema requests it with `x-mcp-header`.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 
 const ANNOTATION: &str = "x-mcp-header";
 
-/// An argument that goes into `Mcp-Param-<name>` as well.
+/// An argument that is also sent as `Mcp-Param-<name>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MirroredArgument {
     name: String,
     path: Vec<String>,
 }
 
-/// The arguments a schema wants in headers; `None` when it asks for what cannot be: such a tool is
-/// not to be used.
+/// Returns the arguments that a schema requests in headers; `None` if it requests something impossible,
+/// so that the tool cannot be used.
 pub fn mirrored_arguments(schema: &Value) -> Option<Vec<MirroredArgument>> {
-    let mut found = Vec::new();
-    collect_mirrored(schema, &mut Vec::new(), true, &mut found).then_some(found)
+    let mut mirrored = Vec::new();
+    collect_mirrored(schema, &mut Vec::new(), true, &mut mirrored).then_some(mirrored)
 }
 
-/// `reachable`: only through `properties` from the top, so that there is one value at most.
+/// `reachable` means that the path from the top leads only through `properties`, so that there is at
+/// most one value.
 fn collect_mirrored(
     schema: &Value,
     path: &mut Vec<String>,
     reachable: bool,
-    found: &mut Vec<MirroredArgument>,
+    mirrored: &mut Vec<MirroredArgument>,
 ) -> bool {
     let map = match schema {
-        Value::Array(items) => return items.iter().all(|item| collect_mirrored(item, path, false, found)),
+        Value::Array(items) => return items.iter().all(|item| collect_mirrored(item, path, false, mirrored)),
         Value::Object(map) => map,
         _ => return true,
     };
@@ -36,21 +37,21 @@ fn collect_mirrored(
         let kind = map.get("type").and_then(Value::as_str);
         let fits = matches!(kind, Some("string" | "integer" | "boolean"));
         let Some(name) = name.as_str().filter(|name| is_token(name)) else { return false };
-        let taken = found.iter().any(|one| one.name.eq_ignore_ascii_case(name));
+        let taken = mirrored.iter().any(|argument| argument.name.eq_ignore_ascii_case(name));
         if !reachable || path.is_empty() || !fits || taken {
             return false;
         }
-        found.push(MirroredArgument { name: name.to_owned(), path: path.clone() });
+        mirrored.push(MirroredArgument { name: name.to_owned(), path: path.clone() });
     }
     map.iter().all(|(key, value)| match (key.as_str(), value) {
         (ANNOTATION, _) => true,
         ("properties", Value::Object(properties)) if reachable => properties.iter().all(|(name, schema)| {
             path.push(name.clone());
-            let fine = collect_mirrored(schema, path, true, found);
+            let valid = collect_mirrored(schema, path, true, mirrored);
             path.pop();
-            fine
+            valid
         }),
-        _ => collect_mirrored(value, path, false, found),
+        _ => collect_mirrored(value, path, false, mirrored),
     })
 }
 
@@ -58,27 +59,27 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
 }
 
-/// The headers for a call's arguments.
+/// Returns the headers for a call's arguments.
 pub fn argument_headers(
     mirrored: &[MirroredArgument],
     arguments: &Map<String, Value>,
 ) -> Vec<(String, String)> {
     mirrored
         .iter()
-        .filter_map(|one| {
-            let (first, rest) = one.path.split_first()?;
+        .filter_map(|argument| {
+            let (first, rest) = argument.path.split_first()?;
             let value = rest.iter().try_fold(arguments.get(first)?, |value, key| value.get(key))?;
             let text = match value {
                 Value::String(text) => text.clone(),
                 Value::Null => return None,
                 other => other.to_string(),
             };
-            Some((format!("mcp-param-{}", one.name.to_ascii_lowercase()), encode_header(&text)))
+            Some((format!("mcp-param-{}", argument.name.to_ascii_lowercase()), encode_header(&text)))
         })
         .collect()
 }
 
-/// As a header can carry it: plain where that is possible and not mistaken for the other.
+/// Encodes a header value: as plain text where that is possible and unambiguous, otherwise as base64.
 pub fn encode_header(text: &str) -> String {
     let plain = text.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
     let trimmed = text.trim_matches([' ', '\t']) == text;

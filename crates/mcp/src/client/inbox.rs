@@ -1,5 +1,5 @@
-//! What a server says without being asked: questions, notices, progress. None of it may cost more
-//! than a little.
+//! Messages that a server sends on its own: requests, notifications and progress. All of them are
+//! bounded in number.
 
 use std::{
     collections::HashMap,
@@ -16,12 +16,14 @@ use tracing::debug;
 use super::{Error, Progress};
 use crate::message::{Kind, Message, Response, RpcError, code};
 
-/// Messages nobody asked for, in one second. An honest server sends a handful.
+/// The maximum number of unsolicited messages per second. A well-behaved server sends a handful.
 pub const MAX_MESSAGES_PER_SECOND: usize = 5_000;
-/// Answers on their way at once, each of which may be a connection of its own.
+/// The maximum number of responses that are sent concurrently, each of which may need its own
+/// connection.
 const MAX_CONCURRENT_REPLIES: usize = 16;
 
-/// Who answers what a server asks of its client (`elicitation/create` and the like). `None`: nobody.
+/// Answers requests of a server to its client, such as `elicitation/create`. `None` refuses the
+/// request.
 pub trait RequestHandler: Send + Sync {
     fn capabilities(&self) -> Value {
         json!({})
@@ -30,7 +32,7 @@ pub trait RequestHandler: Send + Sync {
     fn answer(&self, method: &str, params: &Value) -> Option<Value>;
 }
 
-/// Nobody is there to be asked, and no server is told otherwise.
+/// Refuses all requests of servers, and declares no capabilities to them.
 pub struct NoRequestHandler;
 
 impl RequestHandler for NoRequestHandler {
@@ -64,14 +66,14 @@ impl Inbox {
         self.tools_changed.subscribe()
     }
 
-    /// Progress with this token goes there, until the guard is dropped.
+    /// Passes progress with this token to `progress` until the guard is dropped.
     pub fn subscribe_progress(self: &Arc<Self>, token: u64, progress: OnProgress) -> ProgressGuard {
         self.progress.lock().insert(token, progress);
         ProgressGuard { inbox: Arc::clone(self), token }
     }
 
-    /// Takes a request or notification; what is returned is to be sent back. The error is the
-    /// connection's: a server that floods is left.
+    /// Handles a request or notification and returns the response to send, if any. An error concerns the
+    /// whole connection, which is closed if the server floods it.
     pub fn handle(&self, message: &Message<'_>) -> Result<Option<Vec<u8>>, Error> {
         self.check_rate()?;
         let Some(method) = message.method.as_deref() else { return Ok(None) };
@@ -82,8 +84,7 @@ impl Inbox {
                     "ping" => Some(json!({})),
                     _ => self.handler.answer(method, &params.unwrap_or_default()),
                 };
-                let refusal =
-                    RpcError::new(code::METHOD_NOT_FOUND, format!("`{method}` is not offered here"));
+                let refusal = RpcError::new(code::METHOD_NOT_FOUND, format!("`{method}` is not supported"));
                 let text = match answer {
                     Some(answer) => Response::result(id, answer).to_bytes(),
                     None => Response::error(Some(id), &refusal).to_bytes(),
@@ -95,8 +96,8 @@ impl Inbox {
         Ok(None)
     }
 
-    /// A place for an answer that is sent apart; held until it is sent. `None`: the server asks faster
-    /// than it takes answers, and goes without this one.
+    /// Returns a permit for a response that is sent in its own task; it is kept until the response is sent.
+    /// `None` means that the server asks faster than it accepts responses, so this one is dropped.
     pub fn try_reply_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.answering).try_acquire_owned().ok()
     }
@@ -107,15 +108,19 @@ impl Inbox {
             "notifications/progress" => {
                 let progress =
                     message.params.and_then(|raw| serde_json::from_str::<ProgressParams>(raw.get()).ok());
-                let Some(told) = progress else { return };
-                let follower = told.token().and_then(|token| self.progress.lock().get(&token).cloned());
+                let Some(update) = progress else { return };
+                let follower = update.token().and_then(|token| self.progress.lock().get(&token).cloned());
                 if let Some(follower) = follower {
-                    follower(Progress { progress: told.progress, total: told.total, message: told.message });
+                    follower(Progress {
+                        progress: update.progress,
+                        total: update.total,
+                        message: update.message,
+                    });
                 }
             }
-            // A server's own log; at trace level, since it may hold anything.
-            "notifications/message" => tracing::trace!("a server logs something"),
-            other => debug!(method = other, "a server sent a notice that nobody needs"),
+            // Server logs appear only at trace level, because they may contain anything.
+            "notifications/message" => tracing::trace!("a server sent a log message"),
+            other => debug!(method = other, "ignored a notification of a server"),
         }
     }
 

@@ -1,5 +1,5 @@
-//! HTTP with server-sent events, as of 2024-11-05: one GET stream brings every message, and tells
-//! first where to POST ours.
+//! HTTP with server-sent events as of 2024-11-05: one GET stream carries all messages of the server,
+//! and first names the URL for our POST requests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::message::{Kind, Message};
 
-/// Events before the one that says where to POST.
+/// The maximum number of events before the one that names the URL.
 const MAX_EVENTS_BEFORE_ENDPOINT: usize = 10;
 
 pub struct LegacySseTransport {
@@ -32,33 +32,37 @@ pub struct LegacySseTransport {
 
 #[derive(Clone)]
 struct Post {
-    at: Endpoint,
+    endpoint: Endpoint,
     url: Url,
 }
 
 impl LegacySseTransport {
-    pub async fn open(at: Endpoint, inbox: Arc<Inbox>, options: &ClientOptions) -> Result<Self, Error> {
-        let get = at.http.get(at.url.clone()).headers(at.headers.clone()).header(ACCEPT, "text/event-stream");
+    pub async fn open(endpoint: Endpoint, inbox: Arc<Inbox>, options: &ClientOptions) -> Result<Self, Error> {
+        let get = endpoint
+            .http
+            .get(endpoint.url.clone())
+            .headers(endpoint.headers.clone())
+            .header(ACCEPT, "text/event-stream");
         let response = get.send().await.map_err(|error| Error::Unreachable(body::error_chain(error)))?;
         let status = response.status().as_u16();
         match status {
             200..=299 if body::is_stream(&response) => {}
             200..=299 => {
                 return Err(Error::InvalidMessage(
-                    "the address answers with something else than events".into(),
+                    "the address does not respond with an event stream".into(),
                 ));
             }
             401 | 403 => return Err(Error::Unauthorised(status)),
             _ => return Err(Error::Http { status, body: body::excerpt(&body::read_error(response).await) }),
         }
         let mut events = Events::new(response, options.max_message_bytes);
-        let url = read_post_url(&mut events, &at.url).await?;
-        let (to, pending) = (Post { at, url }, PendingReplies::new());
+        let url = read_post_url(&mut events, &endpoint.url).await?;
+        let (to, pending) = (Post { endpoint, url }, PendingReplies::new());
         let reading = tokio::spawn({
             let (to, pending) = (to.clone(), Arc::clone(&pending));
             async move {
-                let why = read_loop(&mut events, &to, &pending, &inbox).await;
-                pending.close_with(&why);
+                let error = read_loop(&mut events, &to, &pending, &inbox).await;
+                pending.close_with(&error);
             }
         });
         Ok(Self { to, pending, reading: reading.abort_handle() })
@@ -72,14 +76,15 @@ async fn read_post_url(events: &mut Events, from: &Url) -> Result<Url, Error> {
             continue;
         }
         let url = from.join(event.data.unwrap_or_default().trim());
-        let url = url.map_err(|error| Error::InvalidMessage(format!("no address to post to: {error}")))?;
-        // Our credentials go there: nobody but the server itself gets to name another place.
+        let url =
+            url.map_err(|error| Error::InvalidMessage(format!("an invalid URL to post to: {error}")))?;
+        // Our credentials are sent to this URL, so it must have the origin of the server itself.
         if url.origin() != from.origin() {
-            return Err(Error::InvalidMessage("the address to post to is another server's".into()));
+            return Err(Error::InvalidMessage("the URL to post to has another origin".into()));
         }
         return Ok(url);
     }
-    Err(Error::InvalidMessage("the stream does not say where to post".into()))
+    Err(Error::InvalidMessage("the stream does not name a URL to post to".into()))
 }
 
 async fn read_loop(events: &mut Events, to: &Post, pending: &PendingReplies, inbox: &Inbox) -> Error {
@@ -97,11 +102,11 @@ async fn read_loop(events: &mut Events, to: &Post, pending: &PendingReplies, inb
             Ok(message) if message.kind() == Kind::Response => pending.resolve(&message),
             Ok(message) => match inbox.handle(&message) {
                 Ok(Some(answer)) => {
-                    if let Some(place) = inbox.try_reply_permit() {
+                    if let Some(permit) = inbox.try_reply_permit() {
                         let to = to.clone();
                         tokio::spawn(async move {
                             let _ = to.send(answer.into()).await;
-                            drop(place);
+                            drop(permit);
                         });
                     }
                 }
@@ -115,7 +120,7 @@ async fn read_loop(events: &mut Events, to: &Post, pending: &PendingReplies, inb
 
 impl Post {
     async fn send(&self, text: Bytes) -> Result<(), Error> {
-        let post = self.at.http.post(self.url.clone()).headers(self.at.headers.clone());
+        let post = self.endpoint.http.post(self.url.clone()).headers(self.endpoint.headers.clone());
         let post = post.header(CONTENT_TYPE, "application/json").body(text).timeout(Duration::from_secs(30));
         let response = post.send().await.map_err(|error| Error::Unreachable(body::error_chain(error)))?;
         match response.status().as_u16() {

@@ -1,16 +1,16 @@
-//! Lines of a pipe, none longer than a limit. A line is given out whole or not at all.
+//! Reads lines of a pipe up to a length limit. A line is returned whole or not at all.
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     Text(Vec<u8>),
-    /// Longer than the limit; what follows of it is not read.
+    /// The line is longer than the limit; the rest of it is not read.
     TooLong,
     End,
 }
 
-/// Reads up to the next line break. What stands before the end without one is a line as well.
+/// Reads up to the next line break. Text at the end without a line break is a line as well.
 pub async fn next_line(from: &mut (impl AsyncBufRead + Unpin), limit: usize) -> std::io::Result<Line> {
     let mut line = Vec::new();
     loop {
@@ -43,15 +43,15 @@ mod tests {
 
     async fn lines(text: &str, limit: usize, piece: usize) -> Vec<String> {
         let mut from = BufReader::with_capacity(piece, text.as_bytes());
-        let mut found = Vec::new();
+        let mut read = Vec::new();
         loop {
             match next_line(&mut from, limit).await.unwrap() {
-                Line::Text(line) => found.push(String::from_utf8(line).unwrap()),
+                Line::Text(line) => read.push(String::from_utf8(line).unwrap()),
                 Line::TooLong => {
-                    found.push("too long".into());
-                    return found;
+                    read.push("too long".into());
+                    return read;
                 }
-                Line::End => return found,
+                Line::End => return read,
             }
         }
     }

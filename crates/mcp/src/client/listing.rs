@@ -1,5 +1,4 @@
-//! A server's list of tools, put together page by page. However it is dealt out, the whole of it is
-//! bounded.
+//! Collects a server's list of tools page by page, within limits on its total size.
 
 use serde_json::value::RawValue;
 
@@ -8,28 +7,28 @@ use super::{
     tools::{RemoteTool, ToolsPage},
 };
 
-/// A list is not read past these.
+/// The limits of a list of tools.
 pub const MAX_PAGES: usize = 100;
 const MAX_TOOLS: usize = 5_000;
 const MAX_BYTES: usize = 8 << 20;
-/// Of one tool: a model reads all of it.
+/// The maximum size of one tool, since a model reads all of it.
 const MAX_TOOL_BYTES: usize = 256 << 10;
-/// Letters of what the log is told of an entry.
+/// The maximum number of characters that the log quotes of an entry.
 const MAX_LOGGED_CHARS: usize = 200;
 
 #[derive(Default)]
 pub struct ToolListing {
     tools: Vec<RemoteTool>,
     bytes: usize,
-    /// Readable or not.
+    /// All entries, valid or not.
     entries: usize,
     left_out: usize,
-    /// Of the first that was left out.
+    /// The reason why the first entry was skipped.
     skip_reason: Option<String>,
 }
 
 impl ToolListing {
-    /// Adds a page; returns where the next one begins. An entry that cannot be used is left out.
+    /// Adds a page and returns the cursor of the next one. Invalid entries are skipped.
     pub fn add(
         &mut self,
         page: &RawValue,
@@ -39,9 +38,8 @@ impl ToolListing {
         if self.bytes > MAX_BYTES {
             return Err(Error::InvalidMessage(format!("a list of tools of more than {MAX_BYTES} bytes")));
         }
-        let page: ToolsPage<'_> = serde_json::from_str(page.get()).map_err(|error| {
-            Error::InvalidMessage(format!("a list of tools that cannot be read: {error}"))
-        })?;
+        let page: ToolsPage<'_> = serde_json::from_str(page.get())
+            .map_err(|error| Error::InvalidMessage(format!("an invalid list of tools: {error}")))?;
         self.entries += page.tools.len();
         if self.entries > MAX_TOOLS {
             return Err(Error::InvalidMessage(format!("more than {MAX_TOOLS} tools")));
@@ -49,23 +47,23 @@ impl ToolListing {
         for entry in page.tools {
             match parse_entry(entry) {
                 Ok(tool) if may_be_called(&tool) => self.tools.push(tool),
-                Ok(_) => self.skip(|| "it wants headers that cannot be sent".into()),
-                Err(why) => self.skip(|| why),
+                Ok(_) => self.skip(|| "it requests headers that cannot be sent".into()),
+                Err(reason) => self.skip(|| reason),
             }
         }
         Ok(page.next_cursor)
     }
 
-    fn skip(&mut self, why: impl FnOnce() -> String) {
+    fn skip(&mut self, reason: impl FnOnce() -> String) {
         self.left_out += 1;
-        self.skip_reason.get_or_insert_with(why);
+        self.skip_reason.get_or_insert_with(reason);
     }
 
-    /// The tools. The log hears once of those that were left out, however many they are.
+    /// Returns the tools. Skipped entries are logged once, however many there are.
     pub fn into_tools(self) -> Vec<RemoteTool> {
-        if let Some(why) = self.skip_reason {
-            let why: String = why.chars().take(MAX_LOGGED_CHARS).collect();
-            tracing::warn!(tools = self.left_out, "tools were left out of a server's list, the first: {why}");
+        if let Some(reason) = self.skip_reason {
+            let reason: String = reason.chars().take(MAX_LOGGED_CHARS).collect();
+            tracing::warn!(tools = self.left_out, "skipped tools of a server's list; the first: {reason}");
         }
         self.tools
     }
@@ -88,13 +86,13 @@ mod tests {
         json!({ "name": name, "description": "x".repeat(bytes), "inputSchema": {} })
     }
 
-    /// The same page again and again: what is listed at last, or why it is not.
+    /// Adds the same page several times, and compares the number of tools or the error.
     fn check(tools: &[Value], pages: usize, expected: Result<usize, &str>) {
         let page = to_raw_value(&json!({ "tools": tools, "nextCursor": "more" })).unwrap();
         let mut listing = ToolListing::default();
         let added = (0..pages).try_for_each(|_| listing.add(&page, |tool| tool.name != "odd").map(drop));
         let listed = added.map(|()| listing.into_tools().len()).map_err(|error| error.to_string());
-        let expected = expected.map_err(|why| format!("sent something that is not MCP: {why}"));
+        let expected = expected.map_err(|reason| format!("sent something that is not MCP: {reason}"));
         assert_eq!(listed, expected);
     }
 

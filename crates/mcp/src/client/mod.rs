@@ -1,6 +1,6 @@
-//! A client of MCP servers: stdio, streamable HTTP in both eras, and HTTP with server-sent events.
-//! One connection serves any number of calls at once. Whatever a server sends is bounded, and a call
-//! ends with its answer, with an error, or when its time is up; never later.
+//! A client for MCP servers over stdio, streamable HTTP in both eras, and HTTP with server-sent events.
+//! One connection carries any number of concurrent calls. Everything a server sends is bounded, and a
+//! call ends with its response, with an error, or at its timeout, never later.
 
 use std::{
     sync::{
@@ -47,10 +47,10 @@ use self::{
 };
 use crate::message::{MODERN, OutgoingMessage, meta};
 
-/// Rounds of questions one call may take.
+/// The maximum number of rounds of requested input in one call.
 const MAX_INPUT_ROUNDS: usize = 10;
 
-/// How to reach a server.
+/// The address of a server and its transport.
 #[derive(Clone)]
 pub enum Target {
     Stdio(Program),
@@ -62,14 +62,14 @@ pub enum Target {
 pub struct ClientOptions {
     pub client_name: String,
     pub client_version: String,
-    /// One message, or one body.
+    /// The maximum size of one message or one body.
     pub max_message_bytes: usize,
-    /// For the whole of connecting.
+    /// The timeout of the whole connection setup.
     pub connect_timeout: Duration,
-    /// How long a program may be silent before it counts as one of the old era.
+    /// How long a program may stay silent before it counts as a legacy server.
     pub probe_timeout: Duration,
     pub request_handler: Arc<dyn RequestHandler>,
-    /// Lines a program writes to its standard error.
+    /// Receives the lines that a program writes to its standard error.
     pub on_stderr: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -87,11 +87,11 @@ impl Default for ClientOptions {
     }
 }
 
-/// A connection; clones share it, and the last one to go closes it.
+/// A connection. Clones share it; dropping the last one closes it.
 #[derive(Clone)]
 pub struct Client(Arc<ClientHandle>);
 
-/// Apart from what it owns: the task that listens for announcements holds that as well.
+/// Separate from `Inner`, because the task that listens for notifications holds `Inner` as well.
 struct ClientHandle(Arc<Inner>);
 
 struct Inner {
@@ -100,7 +100,7 @@ struct Inner {
     options: ClientOptions,
     next: AtomicU64,
     peer: RwLock<Peer>,
-    /// Held while a lost session is begun anew.
+    /// Locked while a lost session is replaced.
     beginning: tokio::sync::Mutex<()>,
     listening: parking_lot::Mutex<Option<AbortHandle>>,
 }
@@ -110,7 +110,7 @@ struct Peer {
     era: Era,
     version: String,
     announces_tools: bool,
-    /// Counts the sessions.
+    /// The number of sessions so far.
     session: u64,
 }
 
@@ -123,7 +123,7 @@ impl Client {
         &self.0.0
     }
 
-    /// Connects and finds out which era the server is of.
+    /// Connects and determines the era of the server.
     pub async fn connect(target: Target, options: ClientOptions) -> Result<Self, Error> {
         let within = options.connect_timeout;
         match timeout(within, connect::connect(target, options)).await {
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// Whether both are the same connection.
+    /// Whether both values share one connection.
     pub fn is_same_connection(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -141,12 +141,12 @@ impl Client {
         self.inner().peer.read().era
     }
 
-    /// The revision of MCP that is spoken.
+    /// Returns the MCP revision of the connection.
     pub fn version(&self) -> String {
         self.inner().peer.read().version.clone()
     }
 
-    /// Counts up whenever the server says that its tools changed.
+    /// Increments whenever the server reports that its tools changed.
     pub fn tools_changed(&self) -> watch::Receiver<u64> {
         self.inner().inbox.tools_changed()
     }
@@ -156,7 +156,7 @@ impl Client {
         self.inner().transport.closed().await
     }
 
-    /// Ends the connection and whatever was started for it, and waits for that.
+    /// Closes the connection and everything started for it, and waits until that is done.
     pub async fn close(&self) {
         if let Some(listening) = self.inner().listening.lock().take() {
             listening.abort();
@@ -164,7 +164,7 @@ impl Client {
         self.inner().transport.close().await;
     }
 
-    /// Every tool, page by page. An entry that cannot be read is left out and does not cost the rest.
+    /// Lists all tools, page by page. Invalid entries are skipped.
     pub async fn list_tools(&self, within: Duration) -> Result<Vec<RemoteTool>, Error> {
         timeout(within, self.list_pages(within)).await.map_err(|_| Error::Timeout(within))?
     }
@@ -180,7 +180,7 @@ impl Client {
             let result = self.request("tools/list", params, within).await?;
             match listing.add(&result, |tool| self.is_callable(tool))? {
                 Some(next) if cursor.as_ref() == Some(&next) => {
-                    return Err(Error::InvalidMessage("a list of tools that goes round in a circle".into()));
+                    return Err(Error::InvalidMessage("a list of tools whose pages form a cycle".into()));
                 }
                 Some(next) => cursor = Some(next),
                 None => return Ok(listing.into_tools()),
@@ -197,7 +197,7 @@ impl Client {
         headers::mirrored_arguments(&schema).is_some()
     }
 
-    /// Calls a tool. `schema` is that of its input: it may ask for arguments in headers.
+    /// Calls a tool. `schema` is its input schema, which may request arguments in headers.
     pub async fn call_tool(
         &self,
         name: &str,
@@ -250,10 +250,10 @@ impl Client {
                 params.insert("requestState".into(), Value::from(state));
             }
         }
-        Err(Error::NeedsUserInput(format!("it asked {MAX_INPUT_ROUNDS} times for one call")))
+        Err(Error::NeedsUserInput(format!("it requested input {MAX_INPUT_ROUNDS} times in one call")))
     }
 
-    /// A request of any kind, and its result.
+    /// Sends a request of any kind and returns its result.
     pub async fn request(
         &self,
         method: &str,
@@ -292,7 +292,7 @@ impl Client {
 }
 
 impl Inner {
-    /// Sends a request once. A request that is given up is cancelled with the server.
+    /// Sends a request once. If the future is dropped, the request is cancelled on the server.
     async fn send_once(
         self: &Arc<Self>,
         peer: &Peer,
@@ -363,7 +363,7 @@ fn meta_mut(params: &mut Map<String, Value>) -> &mut Map<String, Value> {
     if !meta.is_object() {
         *meta = Value::Object(Map::new());
     }
-    meta.as_object_mut().expect("it was made one just now")
+    meta.as_object_mut().expect("it was set to an object above")
 }
 
 fn request_text(id: u64, method: &str, params: Map<String, Value>) -> Result<bytes::Bytes, Error> {
@@ -373,7 +373,7 @@ fn request_text(id: u64, method: &str, params: Map<String, Value>) -> Result<byt
     Ok(OutgoingMessage::request(&id, method, params).to_bytes().map_err(wrong)?.into())
 }
 
-/// Tells the server when nobody waits for an answer any more.
+/// Tells the server when nobody waits for a response any more.
 struct CancelOnDrop {
     client: std::sync::Weak<Inner>,
     id: u64,
@@ -395,10 +395,10 @@ impl Drop for CancelOnDrop {
         if !self.armed {
             return;
         }
-        let params = json!({ "requestId": self.id, "reason": "nobody waits for it any more" });
+        let params = json!({ "requestId": self.id, "reason": "the caller no longer waits for the response" });
         runtime.spawn(async move {
-            let told = inner.notify("notifications/cancelled", Some(params));
-            let _ = timeout(Duration::from_secs(5), told).await;
+            let notified = inner.notify("notifications/cancelled", Some(params));
+            let _ = timeout(Duration::from_secs(5), notified).await;
         });
     }
 }

@@ -1,4 +1,4 @@
-//! Calls that wait for their answers on a connection they share.
+//! Calls that wait for their responses on a shared connection.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::message::Message;
 
 pub struct PendingReplies {
     waiting: Mutex<HashMap<u64, oneshot::Sender<Result<Reply, Error>>>>,
-    /// Why the connection ended, once it has.
+    /// The reason why the connection was closed, once it is.
     closed_with: watch::Sender<Option<Error>>,
 }
 
@@ -22,12 +22,13 @@ impl PendingReplies {
         Arc::new(Self { waiting: Mutex::default(), closed_with: watch::channel(None).0 })
     }
 
-    /// A place for the answer to `id`. Taken before the request is sent, left when it is dropped.
+    /// Registers a wait for the response to `id`. The caller registers before it sends the request;
+    /// dropping the value removes the entry.
     pub fn register(self: &Arc<Self>, id: u64) -> Result<PendingReply, Error> {
         let (sender, answer) = oneshot::channel();
         self.waiting.lock().insert(id, sender);
         let expected = PendingReply { pending: Arc::clone(self), id, answer };
-        // Looked at after the place is taken, so that an end in between is not missed.
+        // This is checked after the entry is registered, so that a close in between is not missed.
         if let Some(error) = self.closed_with.borrow().clone() {
             return Err(error);
         }
@@ -38,7 +39,7 @@ impl PendingReplies {
         self.waiting.lock().is_empty()
     }
 
-    /// Hands a response to whoever waits for it; one that nobody waits for (any more) is dropped.
+    /// Passes a response to the call that waits for it; a response without a waiting call is dropped.
     pub fn resolve(&self, message: &Message<'_>) {
         let id = message.id.and_then(|id| id.get().parse::<u64>().ok());
         let waiting = id.and_then(|id| self.waiting.lock().remove(&id));
@@ -47,7 +48,7 @@ impl PendingReplies {
         }
     }
 
-    /// The connection is over: for everybody who waits, and for whoever comes later.
+    /// Closes the connection for all waiting calls and for all later ones.
     pub fn close_with(&self, error: &Error) {
         self.closed_with.send_if_modified(|over| {
             let first = over.is_none();

@@ -1,5 +1,6 @@
-//! A server's process: started with nothing but what it is given, in a group of its own, and ended
-//! together with everything it started. When this process is killed, the system ends it (`starter`).
+//! The process of a stdio server. It is started with only the given environment, in its own process
+//! group, and ended together with all its descendants. If this process is killed, the operating system
+//! ends it (see `spawner`).
 
 use std::{collections::BTreeMap, ffi::OsString, process::Stdio, time::Duration};
 
@@ -13,14 +14,14 @@ use tracing::debug;
 
 use super::{Error, spawner};
 
-/// A program and all that it gets to see.
+/// A program with its arguments and environment.
 #[derive(Clone)]
 pub struct Program {
     pub command: String,
     pub args: Vec<String>,
-    /// Its whole environment besides `PATH`. Values may be secret: this is never printed.
+    /// The whole environment besides `PATH`. Values may be secret, so it is never printed.
     pub env: BTreeMap<String, String>,
-    /// How long it has to end by itself, and again after being told to.
+    /// How long the program has to end by itself, and again after SIGTERM.
     pub grace: Duration,
 }
 
@@ -30,7 +31,7 @@ pub struct Pipes {
     pub stderr: ChildStderr,
 }
 
-/// Ends the process when it is asked to, or dropped.
+/// Ends the process on request, or when it is dropped.
 pub struct Process {
     stop: watch::Sender<bool>,
     exit: watch::Receiver<Option<String>>,
@@ -38,7 +39,7 @@ pub struct Process {
 
 impl Process {
     pub fn start(program: &Program) -> Result<(Self, Pipes), Error> {
-        let failed = |why: String| Error::Start { command: program.command.clone(), why };
+        let failed = |reason: String| Error::Start { command: program.command.clone(), why: reason };
         let mut command = Command::new(&program.command);
         command
             .args(&program.args)
@@ -67,12 +68,12 @@ impl Process {
         Ok((Self { stop, exit: gone }, Pipes { stdin, stdout, stderr }))
     }
 
-    /// Asks it to end; it is gone when [`Process::gone`] says so.
+    /// Requests the end of the process; [`Process::exited`] waits for it.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
 
-    /// Waits for its end, and says what it was.
+    /// Waits for the end of the process and describes it.
     pub async fn exited(&self) -> String {
         let mut gone = self.exit.clone();
         let ended = gone.wait_for(Option::is_some).await;
@@ -80,11 +81,12 @@ impl Process {
     }
 }
 
-/// The process and all it started. Dropped while they live (the runtime ends): killed.
+/// The process group. If it is dropped while processes are alive, because the runtime ends, they are
+/// killed.
 struct Group(Pid);
 
 impl Group {
-    /// False when nobody is left.
+    /// Returns false if no process is left.
     fn signal(&self, signal: Signal) -> bool {
         kill_process_group(self.0, signal).is_ok()
     }
@@ -105,13 +107,13 @@ async fn supervise(
 ) {
     let ended = tokio::select! {
         ended = child.wait() => Some(ended),
-        // Also when whoever held the process is gone.
+        // This branch is also taken when the `Process` was dropped.
         _ = stopped.wait_for(|stop| *stop) => None,
     };
     let how = match ended {
         Some(ended) => exit_reason(ended),
         None => {
-            // Its input was closed by now: most servers end by themselves.
+            // The input of the program is closed by now, so most servers end by themselves.
             match timeout(grace, child.wait()).await {
                 Ok(ended) => exit_reason(ended),
                 Err(_) => {
@@ -127,7 +129,7 @@ async fn supervise(
             }
         }
     };
-    // What it started may outlive it: a shell's children, a package runner's server.
+    // Descendants may outlive the program: the children of a shell, or the server of a package runner.
     if group.signal(Signal::TERM) {
         let patience = tokio::time::Instant::now() + grace;
         while group.signal(Signal::TERM) && tokio::time::Instant::now() < patience {

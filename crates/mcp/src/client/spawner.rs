@@ -1,8 +1,9 @@
-//! Starts programs so that none outlives this process, however it ends.
+//! Starts programs so that none of them outlives this process, however it ends.
 //!
-//! Most programs end when their input does; some do not, and a process that is killed has no time to
-//! tell them. So the system is asked to (`PR_SET_PDEATHSIG`). It goes by the thread that started a
-//! program, not by its process, and a runtime's threads come and go: here one that stays does it.
+//! Most programs exit when their input is closed. Some do not, and a killed process cannot signal them,
+//! so the kernel is asked to do it (`PR_SET_PDEATHSIG`). That signal depends on the thread that started
+//! the program rather than on its process. The threads of a runtime come and go, so one permanent
+//! thread starts all programs.
 
 use std::{
     io,
@@ -14,18 +15,18 @@ use tokio::process::{Child, Command};
 
 type SpawnJob = Box<dyn FnOnce() + Send>;
 
-/// As [`Command::spawn`], within the caller's runtime.
+/// Like [`Command::spawn`], within the caller's runtime.
 pub fn spawn(mut command: Command) -> io::Result<Child> {
     #[cfg(target_os = "linux")]
     kill_with_parent(&mut command);
     let runtime = tokio::runtime::Handle::current();
-    let (tell, told) = mpsc::sync_channel(1);
+    let (sender, receiver) = mpsc::sync_channel(1);
     let job = move || {
         let _within = runtime.enter();
-        let _ = tell.send(command.spawn());
+        let _ = sender.send(command.spawn());
     };
     spawn_thread()?.send(Box::new(job)).map_err(|_| thread_gone_error())?;
-    told.recv().map_err(|_| thread_gone_error())?
+    receiver.recv().map_err(|_| thread_gone_error())?
 }
 
 fn spawn_thread() -> io::Result<&'static mpsc::Sender<SpawnJob>> {
@@ -34,7 +35,7 @@ fn spawn_thread() -> io::Result<&'static mpsc::Sender<SpawnJob>> {
         return Ok(starter);
     }
     let (send, jobs) = mpsc::channel::<SpawnJob>();
-    // Two that come first at once make two, and the one that nobody sends to ends.
+    // Two callers that come first at the same time start two threads, and the thread without a sender ends.
     thread::Builder::new()
         .name("mcp-programs".into())
         .spawn(move || jobs.into_iter().for_each(|job| job()))?;
@@ -54,11 +55,12 @@ fn kill_with_parent(command: &mut Command) {
     };
 
     let ours = getpid();
-    // SAFETY: between fork and exec it makes two system calls; it takes no lock and no memory.
+    // SAFETY: between fork and exec, the closure makes two system calls; it takes no lock and allocates no
+    // memory.
     unsafe {
         command.pre_exec(move || {
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            // Whoever ended before that was set will not end again.
+            // If this process ended before the signal was set, the signal will never arrive.
             if getppid() == Some(ours) { Ok(()) } else { Err(Errno::SRCH.into()) }
         });
     }
@@ -89,9 +91,9 @@ mod tests {
         let mut input = child.stdin.take().unwrap();
         input.write_all(b"still here").await.unwrap();
         drop(input);
-        let mut said = String::new();
-        child.stdout.take().unwrap().read_to_string(&mut said).await.unwrap();
-        assert_eq!(said, "still here");
+        let mut output = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut output).await.unwrap();
+        assert_eq!(output, "still here");
         assert!(child.wait().await.unwrap().success());
     }
 

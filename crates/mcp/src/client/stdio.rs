@@ -1,4 +1,4 @@
-//! MCP over a program's standard input and output: one message a line, answers in any order.
+//! MCP over the standard input and output of a program: one message per line, responses in any order.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::message::{Kind, Message};
 
-/// Messages that wait until the program reads them.
+/// The maximum number of messages that wait until the program reads them.
 const QUEUE_CAPACITY: usize = 64;
 const MAX_LOG_LINE_BYTES: usize = 16 << 10;
 
@@ -39,20 +39,20 @@ impl StdioTransport {
         let reader = Reader {
             pending: Arc::clone(&pending),
             inbox,
-            // Weak: what reads must not keep the program's input open.
+            // A weak reference, because the reader must not keep the program's input open.
             out: out.downgrade(),
             limit: options.max_message_bytes,
         };
         let read = tokio::spawn({
             let (process, pending) = (Arc::clone(&process), Arc::clone(&pending));
             async move {
-                let mut why = reader.read(pipes.stdout).await;
+                let mut error = reader.read(pipes.stdout).await;
                 process.stop();
-                if matches!(why, Error::Lost(_)) {
-                    // How the process ended says more than that its pipe did.
-                    why = Error::Lost(process.exited().await);
+                if matches!(error, Error::Lost(_)) {
+                    // The exit status of the process is a better reason than a closed pipe.
+                    error = Error::Lost(process.exited().await);
                 }
-                pending.close_with(&why);
+                pending.close_with(&error);
             }
         });
         let write = tokio::spawn(write_loop(pipes.stdin, queue));
@@ -70,7 +70,10 @@ impl StdioTransport {
         if sent {
             return Ok(());
         }
-        Err(self.pending.close_error().unwrap_or_else(|| Error::Lost("it no longer reads".into())))
+        Err(self
+            .pending
+            .close_error()
+            .unwrap_or_else(|| Error::Lost("the program no longer reads its input".into())))
     }
 }
 
@@ -78,7 +81,7 @@ impl StdioTransport {
 impl Transport for StdioTransport {
     async fn request(&self, request: Request) -> Result<Reply, Error> {
         let expected = self.pending.register(request.id)?;
-        // A program that reads no more ends; its end is what is told then.
+        // A program that no longer reads will end, and its end is then the error.
         let _ = self.write(request.text).await;
         expected.wait().await
     }
@@ -110,7 +113,7 @@ impl Drop for StdioTransport {
 
 async fn write_loop(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Bytes>) {
     while let Some(text) = queue.recv().await {
-        // One write for line and break: a program woken by half a line would be woken twice.
+        // The message and its line break are one write, so that the program is not woken twice.
         let mut line = Vec::with_capacity(text.len() + 1);
         line.extend_from_slice(&text);
         line.push(b'\n');
@@ -125,9 +128,9 @@ async fn log_stderr(stderr: ChildStderr, say: Arc<dyn Fn(&str) + Send + Sync>) {
     loop {
         match lines::next_line(&mut from, MAX_LOG_LINE_BYTES).await {
             Ok(Line::Text(line)) => say(String::from_utf8_lossy(&line).as_ref()),
-            // Drained all the same: a full pipe would stop the program.
+            // The pipe is read in any case, because a full pipe would block the program.
             Ok(Line::TooLong) => {
-                say("(a line too long to be logged)");
+                say("(a line that is too long to be logged)");
                 let mut rest = from.into_inner();
                 let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
                 return;
@@ -145,7 +148,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Until the end of the pipe or something that cannot be gone on from.
+    /// Reads until the end of the pipe, or until an error that cannot be recovered from.
     async fn read(&self, stdout: ChildStdout) -> Error {
         let mut from = BufReader::with_capacity(64 << 10, stdout);
         let (mut passed_over, mut has_spoken) = (0, false);
@@ -153,7 +156,7 @@ impl Reader {
             let line = match lines::next_line(&mut from, self.limit).await {
                 Ok(Line::Text(line)) => line,
                 Ok(Line::TooLong) => return Error::TooLarge { limit: self.limit },
-                Ok(Line::End) => return Error::Lost("it closed its output".into()),
+                Ok(Line::End) => return Error::Lost("the program closed its output".into()),
                 Err(error) => return Error::Lost(error.to_string()),
             };
             if line.iter().all(u8::is_ascii_whitespace) {
@@ -165,7 +168,8 @@ impl Reader {
                 Ok(message) if message.kind() == Kind::Response => self.pending.resolve(&message),
                 Ok(message) => match self.inbox.handle(&message) {
                     Ok(Some(answer)) => {
-                        // Not waited for: a program that asks without reading must not stop us.
+                        // The send is not awaited: a program that sends requests without reading must not
+                        // block the reader.
                         if let Some(out) = self.out.upgrade() {
                             let _ = out.try_send(answer.into());
                         }
@@ -174,8 +178,8 @@ impl Reader {
                     Err(flood) => return flood,
                 },
                 Err(error) => {
-                    // Whoever waits would wait in vain: this was the answer, or stands in its way.
-                    // Only before its first message may a program greet, as package runners do.
+                    // A waiting call could never finish: the invalid line was its response, or replaces it.
+                    // Only before its first message may a program print a greeting, as package runners do.
                     passed_over += 1;
                     let greets = !has_spoken && is_plain_text(&line);
                     if passed_over > MAX_PLAIN_LINES || (!self.pending.is_empty() && !greets) {
@@ -187,10 +191,10 @@ impl Reader {
     }
 }
 
-/// Lines that are no messages and come when nobody waits for one.
+/// The maximum number of lines that are not messages and arrive while no call waits.
 const MAX_PLAIN_LINES: usize = 1_000;
 
-/// Whether a line cannot have been meant as a message: plain text of a greeting.
+/// Whether a line cannot be meant as a message, such as the plain text of a greeting.
 fn is_plain_text(line: &[u8]) -> bool {
     let first = line.iter().find(|byte| !byte.is_ascii_whitespace());
     std::str::from_utf8(line).is_ok() && !matches!(first, Some(b'{' | b'['))

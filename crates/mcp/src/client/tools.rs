@@ -1,22 +1,22 @@
-//! Tools as a server lists them, and what a call of one came to.
+//! Tools as a server lists them, and the results of calls.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::Error;
 
-/// A tool, to the letter as it was listed.
+/// A tool exactly as it was listed.
 #[derive(Debug, Clone)]
 pub struct RemoteTool {
     pub name: String,
     pub title: Option<String>,
     pub description: String,
-    /// Unchanged.
+    /// The schema exactly as the server sent it.
     pub input_schema: Box<RawValue>,
     pub annotations: Value,
-    /// Can only be called as a task, which is not offered here.
+    /// True if the tool can only be called as a task, which this client does not support.
     pub needs_task: bool,
-    /// The whole entry.
+    /// The whole entry as text.
     pub text: Box<RawValue>,
 }
 
@@ -35,7 +35,7 @@ struct ToolEntry {
 }
 
 impl RemoteTool {
-    /// Reads one entry of a list, or one that was kept.
+    /// Parses one entry of a list, or a stored one.
     pub fn parse(text: Box<RawValue>) -> Result<Self, String> {
         let entry: ToolEntry = serde_json::from_str(text.get()).map_err(|error| error.to_string())?;
         let schema: Value =
@@ -55,7 +55,7 @@ impl RemoteTool {
         })
     }
 
-    /// What the server says of itself; nothing said is `false`.
+    /// Returns a hint that the server declares; a missing hint is `false`.
     pub fn hint(&self, name: &str) -> bool {
         self.annotations.get(name).and_then(Value::as_bool).unwrap_or_default()
     }
@@ -64,14 +64,14 @@ impl RemoteTool {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ToolsPage<'a> {
-    /// Borrowed: a page of a million nothings must not cost a million allocations.
+    /// Borrowed, so that a page with a million invalid entries does not cost a million allocations.
     #[serde(borrow)]
     pub tools: Vec<&'a RawValue>,
     #[serde(default)]
     pub next_cursor: Option<String>,
 }
 
-/// A call that was answered.
+/// The response to a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RemoteCallResult {
     pub content: Vec<Value>,
@@ -98,7 +98,7 @@ pub(super) struct CallResponse {
 
 pub(super) enum CallOutcome {
     Done(RemoteCallResult),
-    /// The server wants answers first, and its own note back with them.
+    /// The server requests input first, and expects its state back with it.
     NeedsInput {
         questions: Map<String, Value>,
         state: Option<String>,
@@ -107,7 +107,7 @@ pub(super) enum CallOutcome {
 
 pub(super) fn parse_call_response(result: &RawValue) -> Result<CallOutcome, Error> {
     let answer: CallResponse = serde_json::from_str(result.get())
-        .map_err(|error| Error::InvalidMessage(format!("a result of a call that cannot be read: {error}")))?;
+        .map_err(|error| Error::InvalidMessage(format!("an invalid result of a call: {error}")))?;
     if answer.result_type.as_deref() == Some("input_required") {
         return Ok(CallOutcome::NeedsInput { questions: answer.input_requests, state: answer.request_state });
     }

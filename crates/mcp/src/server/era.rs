@@ -1,5 +1,5 @@
-//! Which era a request is of, and whether a modern one says in its headers what it says in its
-//! body. Chosen for each request: one endpoint serves both eras side by side.
+//! Determines the era of a request, and checks that the headers of a modern one agree with its body.
+//! The era is determined for each request, so one endpoint serves both.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use reqwest::header::HeaderMap;
@@ -10,9 +10,9 @@ use crate::message::{LEGACY, MODERN, RpcError, code};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
-    /// 2026-07-28: nothing is remembered between requests.
+    /// 2026-07-28: nothing is stored between requests.
     Modern,
-    /// 2025-11-25 and before: `initialize` and a session.
+    /// 2025-11-25 and earlier: `initialize` and a session.
     Legacy,
 }
 
@@ -20,8 +20,8 @@ pub(super) const VERSION: &str = "mcp-protocol-version";
 const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
 
-/// `initialize` of the old era has neither a modern version in its `_meta` nor a modern header.
-/// Discovery without `_meta` is modern and wrong, rather than old and unknown.
+/// A legacy `initialize` has neither a modern version in its `_meta` nor a modern header. Discovery
+/// without `_meta` counts as an invalid modern request rather than an unknown legacy one.
 pub(super) fn detect(headers: &HeaderMap, method: Option<&str>, params: &Params<'_>) -> Era {
     let by_header = header(headers, VERSION).is_some_and(|version| !LEGACY.contains(&version));
     if params.version().is_some() || method == Some("server/discover") || by_header {
@@ -31,7 +31,7 @@ pub(super) fn detect(headers: &HeaderMap, method: Option<&str>, params: &Params<
     }
 }
 
-/// What is wrong with a modern request before anybody looks at what it asks; always a 400.
+/// Checks the headers of a modern request before its content is read; an error is always a 400.
 pub(super) fn check_headers(headers: &HeaderMap, method: &str, params: &Params<'_>) -> Result<(), RpcError> {
     let Some(by_header) = header(headers, VERSION) else {
         return Err(mismatch("the header MCP-Protocol-Version is missing"));
@@ -42,15 +42,14 @@ pub(super) fn check_headers(headers: &HeaderMap, method: &str, params: &Params<'
         return Err(missing(crate::message::meta::CLIENT_CAPABILITIES));
     }
     if version != by_header {
-        return Err(mismatch("the header MCP-Protocol-Version does not say what `_meta` says"));
+        return Err(mismatch("the header `MCP-Protocol-Version` differs from `_meta`"));
     }
     if version != MODERN {
-        let error =
-            RpcError::new(code::UNSUPPORTED_VERSION, format!("version `{version}` is not spoken here"));
+        let error = RpcError::new(code::UNSUPPORTED_VERSION, format!("version `{version}` is not supported"));
         return Err(error.with_data(json!({ "supported": [MODERN], "requested": version })));
     }
     if header(headers, METHOD) != Some(method) {
-        return Err(mismatch("the header Mcp-Method does not name the method of the body"));
+        return Err(mismatch("the header `Mcp-Method` differs from the method in the body"));
     }
     let name = match method {
         "tools/call" | "prompts/get" => params.name.as_deref(),
@@ -60,26 +59,26 @@ pub(super) fn check_headers(headers: &HeaderMap, method: &str, params: &Params<'
     if let Some(name) = name
         && header(headers, NAME).and_then(decode_header).as_deref() != Some(name)
     {
-        return Err(mismatch("the header Mcp-Name does not name what the body names"));
+        return Err(mismatch("the header `Mcp-Name` differs from the name in the body"));
     }
     Ok(())
 }
 
-/// Whether parameters that a tool wants in headers as well are there and the same.
+/// Checks that parameters which a tool requires in headers are present and equal.
 pub(super) fn check_mirrored(
     headers: &HeaderMap,
     mirrored: &[MirroredParameter],
     arguments: &Value,
 ) -> Result<(), RpcError> {
     for MirroredParameter { parameter, header: name } in mirrored {
-        let wanted = match &arguments[parameter] {
+        let expected = match &arguments[parameter] {
             Value::Null => continue,
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        let given = header(headers, &format!("mcp-param-{}", name.to_ascii_lowercase()));
-        if given.and_then(decode_header) != Some(wanted) {
-            return Err(mismatch(&format!("the header Mcp-Param-{name} does not say what the body says")));
+        let provided = header(headers, &format!("mcp-param-{}", name.to_ascii_lowercase()));
+        if provided.and_then(decode_header) != Some(expected) {
+            return Err(mismatch(&format!("the header `Mcp-Param-{name}` differs from the body")));
         }
     }
     Ok(())
@@ -93,7 +92,7 @@ pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-/// A header's value; what is not plain ASCII stands there as `=?base64?…?=`.
+/// Decodes a header value; values other than plain ASCII have the form `=?base64?…?=`.
 fn decode_header(value: &str) -> Option<String> {
     match value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
         Some(encoded) => String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok(),
@@ -115,8 +114,8 @@ mod tests {
 
     #[test]
     fn the_era_is_what_the_request_says() {
-        let era = |given: &str, method, params| {
-            detect(&headers(given), Some(method), &Params::parse(Some(params)).unwrap())
+        let era = |provided: &str, method, params| {
+            detect(&headers(provided), Some(method), &Params::parse(Some(params)).unwrap())
         };
         assert_eq!(era("", "initialize", r#"{"protocolVersion":"2025-11-25"}"#), Era::Legacy);
         assert_eq!(era("mcp-protocol-version: 2025-06-18", "tools/list", "{}"), Era::Legacy);
@@ -128,9 +127,9 @@ mod tests {
 
     #[test]
     fn a_modern_request_says_the_same_twice() {
-        let check = |given: &str, params: &str| {
+        let check = |provided: &str, params: &str| {
             let params = Params::parse(Some(params)).unwrap();
-            super::check_headers(&headers(given), "tools/call", &params).err().map(|error| error.code)
+            super::check_headers(&headers(provided), "tools/call", &params).err().map(|error| error.code)
         };
         let right =
             "mcp-protocol-version: 2026-07-28\nmcp-method: tools/call\nmcp-name: =?base64?Z3LDvMOfZQ==?=";

@@ -1,4 +1,4 @@
-//! Why a request was not answered with a result, and how each era is told.
+//! The reasons why a request has no result, and the error that each era expects.
 
 use std::fmt::Display;
 
@@ -7,8 +7,8 @@ use serde_json::json;
 use super::Era;
 use crate::message::{RpcError, code};
 
-/// What a host may answer instead of a result. A tool that failed is none of these: that is a
-/// result with `isError`, for the model to read.
+/// What a host can return instead of a result. A failed tool is not among them: that is a result with
+/// `isError`, which the model reads.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
     Error(RpcError),
@@ -16,19 +16,19 @@ pub enum Fault {
     ResourceNotFound {
         uri: String,
     },
-    /// The client has not said that it can do what this needs.
+    /// The client did not declare a capability that is required.
     MissingCapability(&'static str),
-    /// The caller would need this scope.
+    /// The caller's token lacks this scope.
     Forbidden {
         scope: String,
     },
-    /// The caller has as many of something as it may.
+    /// The caller has reached a limit.
     LimitReached {
         why: String,
     },
 }
 
-/// This server's own numbers: for what a token may not do, and for what it may not have more of.
+/// Error codes of this server: for a missing scope, and for a limit.
 const FORBIDDEN: i64 = -32003;
 const LIMIT_REACHED: i64 = -32004;
 
@@ -37,20 +37,20 @@ impl Fault {
         Self::Error(RpcError::new(code::INVALID_PARAMS, message))
     }
 
-    /// Logs the reason and tells the caller nothing of it.
-    pub fn internal(why: impl Display) -> Self {
-        tracing::error!(cause = %why, "an MCP request failed");
-        let message = "something went wrong here; the server's log has the reason";
+    /// Logs the reason and does not reveal it to the caller.
+    pub fn internal(reason: impl Display) -> Self {
+        tracing::error!(cause = %reason, "an MCP request failed");
+        let message = "internal error; see the server log";
         Self::Error(RpcError::new(code::INTERNAL, message))
     }
 
-    /// The HTTP status and the error.
+    /// Returns the HTTP status and the error.
     pub(super) fn to_rpc_error(&self, era: Era) -> (u16, RpcError) {
         match self {
             Self::Error(error) => (200, error.clone()),
             Self::MethodNotFound => {
                 let status = if era == Era::Modern { 404 } else { 200 };
-                (status, RpcError::new(code::METHOD_NOT_FOUND, "there is no such method here"))
+                (status, RpcError::new(code::METHOD_NOT_FOUND, "unknown method"))
             }
             Self::ResourceNotFound { uri } => {
                 let code = if era == Era::Modern { code::INVALID_PARAMS } else { code::RESOURCE_NOT_FOUND };
@@ -61,7 +61,7 @@ impl Fault {
                 let status = if era == Era::Modern { 400 } else { 200 };
                 let error = RpcError::new(
                     code::MISSING_CAPABILITY,
-                    format!("the client must offer `{name}` for this"),
+                    format!("the client must declare the capability `{name}` for this"),
                 );
                 (status, error.with_data(json!({ "requiredCapabilities": { *name: {} } })))
             }
@@ -73,7 +73,7 @@ impl Fault {
         }
     }
 
-    /// What the `WWW-Authenticate` of the answer says, if it needs one.
+    /// Returns the value of `WWW-Authenticate`, if the response needs one.
     pub(super) fn challenge(&self) -> Option<String> {
         match self {
             Self::Forbidden { scope } => {

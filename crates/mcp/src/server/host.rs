@@ -1,4 +1,4 @@
-//! Who stands behind the protocol: what there is to list, to call and to read.
+//! The interface to the application behind the protocol: its tools, prompts and resources.
 
 use std::{collections::BTreeMap, hash::Hash, sync::Arc};
 
@@ -9,17 +9,17 @@ use tokio::sync::watch;
 
 use super::{Era, Fault, JsonFields, RequestChannel, ToolList};
 
-/// What a server says of itself.
+/// The server's description of itself.
 #[derive(Debug, Clone)]
 pub struct ServerInfo {
     /// `{ name, title?, version }`
     pub server: Value,
     pub capabilities: Value,
-    /// For the model that uses what is offered here.
+    /// Instructions for the model that uses this server.
     pub instructions: Option<String>,
 }
 
-/// What has changed, so that a client reads it again.
+/// The lists whose changes a client can be notified of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListKind {
     Tools,
@@ -27,37 +27,39 @@ pub enum ListKind {
     Resources,
 }
 
-/// The resources a client wants to hear of, by their URIs, each with what it read like when it was
-/// asked for.
+/// The subscribed resources by URI, each with the fingerprint of its content at the time of the
+/// subscription.
 pub type SubscribedResources = BTreeMap<String, u64>;
 
-/// A call of a tool, or a prompt that is asked for.
+/// A call of a tool, or a request for a prompt.
 pub struct HostCall<C> {
     pub caller: C,
     pub era: Era,
     pub name: String,
-    /// Null when there are none.
+    /// Null if there are no arguments.
     pub arguments: Value,
-    /// What the client answers to the questions of an earlier [`Outcome::Ask`].
+    /// The client's answers to an earlier [`Outcome::NeedsInput`].
     pub answers: Value,
-    /// What that question gave it to bring back. Whoever gave it checks it: clients can change it.
+    /// The state that the earlier outcome passed to the client. Clients can change it, so the host has to
+    /// verify it.
     pub state: Option<String>,
     pub channel: RequestChannel,
 }
 
 pub enum CallOutcome {
     Done(JsonFields),
-    /// To be called again with the answers. Clients of the old era are asked by [`Link::ask`].
+    /// The client has to call again with the answers. Legacy clients are asked with [`RequestChannel::ask`]
+    /// instead.
     NeedsInput {
         requests: Value,
         state: Option<String>,
     },
 }
 
-/// Futures of a host may be dropped at any await: that is how a request is cancelled.
+/// The futures of a host may be dropped at any await point, which is how a request is cancelled.
 #[async_trait]
 pub trait Host: Send + Sync + 'static {
-    /// Who asks. A session is its maker's: nobody who is not equal gets at it.
+    /// The identity of the client. A session is accessible only to a caller equal to its creator.
     type Caller: Clone + Eq + Hash + Send + Sync + 'static;
 
     fn server_info(&self) -> &ServerInfo;
@@ -65,29 +67,29 @@ pub trait Host: Send + Sync + 'static {
     async fn tools(&self, caller: &Self::Caller) -> Result<Arc<ToolList>, Fault>;
     async fn call(&self, call: HostCall<Self::Caller>) -> Result<CallOutcome, Fault>;
 
-    /// `prompts`.
+    /// Returns `prompts`.
     async fn prompts(&self, caller: &Self::Caller) -> Result<JsonFields, Fault>;
     async fn prompt(&self, call: HostCall<Self::Caller>) -> Result<CallOutcome, Fault>;
 
-    /// `resources`, and `nextCursor` when there are more.
+    /// Returns `resources`, and `nextCursor` if there are more.
     async fn resources(&self, caller: &Self::Caller, cursor: Option<&str>) -> Result<JsonFields, Fault>;
-    /// `resourceTemplates`.
+    /// Returns `resourceTemplates`.
     async fn templates(&self, caller: &Self::Caller) -> Result<JsonFields, Fault>;
-    /// `contents`.
+    /// Returns `contents`.
     async fn read(&self, caller: &Self::Caller, uri: &str) -> Result<JsonFields, Fault>;
 
-    /// `completion`.
+    /// Returns `completion`.
     async fn complete(&self, _caller: &Self::Caller, _params: Value) -> Result<JsonFields, Fault> {
         Err(Fault::MethodNotFound)
     }
 
-    /// Whether the caller may hear of a resource, and what that reads like now: a number that is
-    /// another when the resource is.
+    /// Checks that the caller may subscribe to a resource, and returns a fingerprint of its current
+    /// content.
     async fn subscribe(&self, _caller: &Self::Caller, _uri: &str) -> Result<u64, Fault> {
         Err(Fault::MethodNotFound)
     }
 
-    /// The URIs of resources that no longer read as they did, while anybody wants to hear of them.
+    /// Streams the URIs of subscribed resources whose fingerprint has changed.
     fn updates(
         &self,
         _caller: &Self::Caller,
@@ -96,6 +98,6 @@ pub trait Host: Send + Sync + 'static {
         stream::empty().boxed()
     }
 
-    /// Goes on until it is dropped.
+    /// Streams changes of the lists until it is dropped.
     fn changes(&self, caller: &Self::Caller) -> BoxStream<'static, ListKind>;
 }

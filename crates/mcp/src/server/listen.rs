@@ -1,5 +1,4 @@
-//! Streams on which a client hears what has changed: `subscriptions/listen`, and the stream of a
-//! session in the old era.
+//! Streams of change notifications: `subscriptions/listen`, and the stream of a legacy session.
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream, stream::BoxStream};
@@ -22,11 +21,11 @@ impl ListKind {
     }
 }
 
-/// What a stream tells.
+/// A notification on a stream.
 pub(super) enum ChangeNotice {
-    /// A list reads differently.
+    /// A list has changed.
     List(ListKind),
-    /// The resource with this URI does.
+    /// The resource with this URI has changed.
     Resource(String),
 }
 
@@ -37,22 +36,23 @@ pub(super) fn merge_changes(
     stream::select(changes.map(ChangeNotice::List), updates.map(ChangeNotice::Resource)).boxed()
 }
 
-/// What the client wants to hear of lists, as far as it is told here.
-pub(super) fn accepted_lists(wanted: &Value, declared: &Value) -> Map<String, Value> {
+/// Returns the requested list notifications that the server supports.
+pub(super) fn accepted_lists(requested: &Value, declared: &Value) -> Map<String, Value> {
     [ListKind::Tools, ListKind::Prompts, ListKind::Resources]
         .into_iter()
         .filter(|kind| {
-            wanted[kind.subscription_field()] == true && declared[kind.as_str()]["listChanged"] == true
+            requested[kind.subscription_field()] == true && declared[kind.as_str()]["listChanged"] == true
         })
         .map(|kind| (kind.subscription_field(), Value::Bool(true)))
         .collect()
 }
 
-/// A modern subscription: first what was accepted, then each change, with the id of the request.
+/// A modern subscription: first the accepted notifications, then each change, with the id of the
+/// request.
 pub(super) fn subscription_stream(
     id: &RawValue,
     accepted: Map<String, Value>,
-    heard: BoxStream<'static, ChangeNotice>,
+    notices: BoxStream<'static, ChangeNotice>,
 ) -> BoxStream<'static, Bytes> {
     let id: Value = serde_json::from_str(id.get()).unwrap_or_default();
     let about = json!({ meta::SUBSCRIPTION_ID: id });
@@ -60,8 +60,8 @@ pub(super) fn subscription_stream(
         "notifications/subscriptions/acknowledged",
         &json!({ "_meta": about, "notifications": accepted }),
     );
-    let later = with_keep_alive(heard).filter_map(move |one| {
-        let told = match one {
+    let later = with_keep_alive(notices).filter_map(move |notice| {
+        let frame = match notice {
             None => Some(response::KEEP_ALIVE_FRAME),
             Some(ChangeNotice::List(kind)) if accepted.contains_key(&kind.subscription_field()) => {
                 notification_frame(&list_changed(kind), &json!({ "_meta": about }))
@@ -71,20 +71,20 @@ pub(super) fn subscription_stream(
                 notification_frame(RESOURCE_UPDATED, &json!({ "_meta": about, "uri": uri }))
             }
         };
-        std::future::ready(told)
+        std::future::ready(frame)
     });
     stream::iter(first).chain(later).boxed()
 }
 
-/// The stream of a session: every change that the host declares, and the resources that the client
+/// The stream of a session: all list changes that the host declares, and the resources the client
 /// subscribed to.
 pub(super) fn session_stream(
     declared: Value,
-    heard: BoxStream<'static, ChangeNotice>,
+    notices: BoxStream<'static, ChangeNotice>,
     end: impl Future<Output = ()> + Send + 'static,
 ) -> BoxStream<'static, Bytes> {
-    let later = with_keep_alive(heard).filter_map(move |one| {
-        let told = match one {
+    let later = with_keep_alive(notices).filter_map(move |notice| {
+        let frame = match notice {
             None => Some(response::KEEP_ALIVE_FRAME),
             Some(ChangeNotice::List(kind)) if declared[kind.as_str()]["listChanged"] == true => {
                 notification_frame(&list_changed(kind), &json!({}))
@@ -92,9 +92,9 @@ pub(super) fn session_stream(
             Some(ChangeNotice::List(_)) => None,
             Some(ChangeNotice::Resource(uri)) => notification_frame(RESOURCE_UPDATED, &json!({ "uri": uri })),
         };
-        std::future::ready(told)
+        std::future::ready(frame)
     });
-    // A first comment shows the client that the stream is open.
+    // An initial comment shows the client that the stream is open.
     stream::iter([response::KEEP_ALIVE_FRAME]).chain(later).take_until(Box::pin(end)).boxed()
 }
 
@@ -108,15 +108,15 @@ fn notification_frame(method: &str, params: &Value) -> Option<Bytes> {
     response::notification_text(method, params).ok().map(|text| response::sse_frame(&text))
 }
 
-/// What is heard, and `None` now and then while there is nothing.
+/// Passes notices on, and yields `None` at intervals without any.
 fn with_keep_alive(
-    heard: BoxStream<'static, ChangeNotice>,
+    notices: BoxStream<'static, ChangeNotice>,
 ) -> impl Stream<Item = Option<ChangeNotice>> + Send {
-    stream::unfold(heard, |mut heard| async move {
-        match tokio::time::timeout(KEEP_ALIVE, heard.next()).await {
-            Ok(Some(one)) => Some((Some(one), heard)),
+    stream::unfold(notices, |mut notices| async move {
+        match tokio::time::timeout(KEEP_ALIVE, notices.next()).await {
+            Ok(Some(notice)) => Some((Some(notice), notices)),
             Ok(None) => None,
-            Err(_) => Some((None, heard)),
+            Err(_) => Some((None, notices)),
         }
     })
 }

@@ -1,4 +1,4 @@
-//! What may be asked in both eras: lists, resources, and the work of tools and prompts.
+//! The methods that both eras have: lists, resources, tools and prompts.
 
 use std::sync::Arc;
 
@@ -15,30 +15,30 @@ use super::{
 };
 use crate::message::{RpcError, code};
 
-/// How long a modern client may use a list again.
+/// How long a modern client may cache a list.
 pub(super) const LIST_TTL: CacheTtl = CacheTtl::Millis(1_000);
 const READ_TTL: CacheTtl = CacheTtl::Millis(0);
 
 impl<H: Host + ?Sized> Server<H> {
-    /// What both eras ask.
+    /// Handles the methods of both eras.
     pub(super) async fn handle_request(&self, request: Request<'_, H::Caller>) -> Reply {
         let (host, caller, params) = (&*self.host, request.caller, &request.params);
-        let kept = |keep: CacheTtl| move |fields: JsonFields| (keep, fields);
+        let with_ttl = |ttl: CacheTtl| move |fields: JsonFields| (ttl, fields);
         let needed = |field, what| Params::require(field, what).map_err(Fault::Error);
         let done = match (request.method, &request.session) {
             ("tools/call" | "prompts/get", _) => return self.handle_call(request).await,
             ("tools/list", _) => host.tools(caller).await.map(|offer| (LIST_TTL, offer.list.clone())),
-            ("prompts/list", _) => host.prompts(caller).await.map(kept(LIST_TTL)),
+            ("prompts/list", _) => host.prompts(caller).await.map(with_ttl(LIST_TTL)),
             ("resources/list", _) => {
-                host.resources(caller, params.cursor.as_deref()).await.map(kept(LIST_TTL))
+                host.resources(caller, params.cursor.as_deref()).await.map(with_ttl(LIST_TTL))
             }
-            ("resources/templates/list", _) => host.templates(caller).await.map(kept(LIST_TTL)),
+            ("resources/templates/list", _) => host.templates(caller).await.map(with_ttl(LIST_TTL)),
             ("resources/read", _) => match needed(&params.uri, "uri") {
-                Ok(uri) => host.read(caller, uri).await.map(kept(READ_TTL)),
+                Ok(uri) => host.read(caller, uri).await.map(with_ttl(READ_TTL)),
                 Err(fault) => Err(fault),
             },
             ("completion/complete", _) => {
-                host.complete(caller, params::to_value(request.raw)).await.map(kept(CacheTtl::Unset))
+                host.complete(caller, params::to_value(request.raw)).await.map(with_ttl(CacheTtl::Unset))
             }
             ("ping", Some(_)) => Ok((CacheTtl::Unset, JsonFields::default())),
             ("logging/setLevel", Some(session)) => match params.level.as_deref().and_then(Level::parse) {
@@ -63,14 +63,15 @@ impl<H: Host + ?Sized> Server<H> {
         to_reply(request.id, request.era, done)
     }
 
-    /// A tool or a prompt: may say things on the way, may ask, may take long, may be cancelled.
+    /// Handles a call of a tool or a prompt, which may send messages before its result, request input, take
+    /// long, and be cancelled.
     pub(super) async fn handle_call(&self, request: Request<'_, H::Caller>) -> Reply {
         let Request { era, params, session, .. } = request;
         let name = match Params::require(&params.name, "name") {
             Ok(name) => name.to_owned(),
             Err(error) => return Reply::error(200, Some(request.id), &error),
         };
-        let (out, heard) = mpsc::channel(request_channel::CHANNEL_CAPACITY);
+        let (out, frames) = mpsc::channel(request_channel::CHANNEL_CAPACITY);
         let (level, capabilities) = match &session {
             Some(session) => (*session.level.lock(), session.capabilities.clone()),
             None => (params.log_level().and_then(Level::parse), params.capabilities().map(ToOwned::to_owned)),
@@ -92,7 +93,7 @@ impl<H: Host + ?Sized> Server<H> {
             Some(Some(running)) => Some(running),
             Some(None) => {
                 let message =
-                    format!("a request with the id `{}` is being worked on in this session", id.get());
+                    format!("a request with the id `{}` is already in progress in this session", id.get());
                 return Reply::error(200, Some(&id), &RpcError::new(code::INVALID_REQUEST, message));
             }
         };
@@ -114,20 +115,20 @@ impl<H: Host + ?Sized> Server<H> {
                 Err(fault) => Reply::fault(&id, era, &fault),
             })
         };
-        reply_or_stream(Box::pin(work), heard).await
+        reply_or_stream(Box::pin(work), frames).await
     }
 }
 
 pub(super) fn to_reply(id: &RawValue, era: Era, done: Result<(CacheTtl, JsonFields), Fault>) -> Reply {
     match done {
-        Ok((keep, fields)) => Reply::json(200, response::result_text(id, era, keep, &fields)),
+        Ok((ttl, fields)) => Reply::json(200, response::result_text(id, era, ttl, &fields)),
         Err(fault) => Reply::fault(id, era, &fault),
     }
 }
 
 fn input_required_reply(id: &RawValue, era: Era, requests: Value, state: Option<String>) -> Reply {
     if era == Era::Legacy {
-        let fault = Fault::internal("a client of the old era is asked by a request, not by an answer");
+        let fault = Fault::internal("a legacy client must be asked with a request, not with a result");
         return Reply::fault(id, era, &fault);
     }
     let mut result = json!({ "resultType": "input_required", "inputRequests": requests });

@@ -1,8 +1,9 @@
-//! The protocol of a server, both eras of it on one endpoint. It knows no HTTP library and nothing
-//! of what is offered: a [`Host`] has that, and whoever listens turns a [`Reply`] into an answer.
+//! The protocol of a server, with both eras on one endpoint. It is independent of any HTTP library and
+//! of the offered tools: a [`Host`] provides those, and the caller turns a [`Reply`] into an HTTP
+//! response.
 //!
-//! A request is worked on where it came in, without a task of its own. Dropping its future, or the
-//! stream that its answer became, cancels it.
+//! A request is handled inside the future that received it, without a separate task. Dropping that
+//! future, or the stream that its response became, cancels the request.
 
 mod era;
 mod fault;
@@ -42,14 +43,14 @@ use crate::message::{Kind, LEGACY, MODERN, Message, RpcError, code, meta};
 
 const SESSION: &str = "mcp-session-id";
 
-/// The endpoint over one host.
+/// The endpoint for one host.
 pub struct Server<H: Host + ?Sized> {
     host: Arc<H>,
     sessions: Sessions<H::Caller>,
     streams: StreamCounts<H::Caller>,
 }
 
-/// A request of either era that may be answered.
+/// A valid request of either era.
 struct Request<'a, C> {
     caller: &'a C,
     headers: &'a HeaderMap,
@@ -57,7 +58,7 @@ struct Request<'a, C> {
     id: &'a RawValue,
     method: &'a str,
     params: Params<'a>,
-    /// The parameters as they came.
+    /// The parameters as they were sent.
     raw: Option<&'a RawValue>,
     session: Option<Arc<Session>>,
 }
@@ -67,11 +68,11 @@ impl<H: Host + ?Sized> Server<H> {
         Self { host, sessions: Sessions::default(), streams: StreamCounts::default() }
     }
 
-    /// A message that was posted.
+    /// Handles a posted message.
     pub async fn post(&self, caller: &H::Caller, headers: &HeaderMap, body: &[u8]) -> Reply {
         if body.trim_ascii_start().starts_with(b"[") {
             let error =
-                RpcError::new(code::INVALID_REQUEST, "send one message at a time: batches are not taken");
+                RpcError::new(code::INVALID_REQUEST, "batches are not supported; send one message at a time");
             return Reply::error(400, None, &error);
         }
         let message = match Message::parse(body) {
@@ -92,7 +93,7 @@ impl<H: Host + ?Sized> Server<H> {
         let era = era::detect(headers, method, &params);
         let (Some(id), Some(method)) = (message.id, method) else {
             return match era {
-                // There is nothing that a modern client could say without asking: closing cancels.
+                // A modern client has no notifications to send: closing the stream cancels a request.
                 Era::Modern => Reply::empty(202),
                 Era::Legacy => self.handle_notification(caller, headers, &message, &params),
             };
@@ -121,21 +122,21 @@ impl<H: Host + ?Sized> Server<H> {
         }
     }
 
-    /// The stream of a session; the modern era has none.
+    /// Opens the stream of a session; the modern era has none.
     pub fn get(&self, caller: &H::Caller, headers: &HeaderMap) -> Reply {
         match self.session(caller, headers) {
             Ok(session) => {
                 let end = session.listen().ended();
                 let declared = self.host.server_info().capabilities.clone();
                 let updates = self.host.updates(caller, session.subscribed.subscribe());
-                let heard = listen::merge_changes(self.host.changes(caller), updates);
-                Reply::changes(listen::session_stream(declared, heard, end))
+                let notices = listen::merge_changes(self.host.changes(caller), updates);
+                Reply::changes(listen::session_stream(declared, notices, end))
             }
             Err(status) => not_found(status),
         }
     }
 
-    /// The end of a session.
+    /// Ends a session.
     pub fn delete(&self, caller: &H::Caller, headers: &HeaderMap) -> Reply {
         match self.session(caller, headers) {
             Ok(session) => {
@@ -146,7 +147,7 @@ impl<H: Host + ?Sized> Server<H> {
         }
     }
 
-    /// A notification or a response of the old era.
+    /// Handles a notification or a response of the legacy era.
     fn handle_notification(
         &self,
         caller: &H::Caller,
@@ -170,20 +171,20 @@ impl<H: Host + ?Sized> Server<H> {
         Reply::empty(202)
     }
 
-    /// The caller's session, or the status that says why not: none named, or not there.
+    /// Returns the caller's session, or the status of the error: no session is named, or it does not exist.
     fn session(&self, caller: &H::Caller, headers: &HeaderMap) -> Result<Arc<Session>, u16> {
         let id = era::header(headers, SESSION).ok_or(400_u16)?;
         self.sessions.get(id, caller).ok_or(404)
     }
 
     fn initialize(&self, request: &Request<'_, H::Caller>) -> Reply {
-        let wanted = request.params.protocol_version.as_deref().unwrap_or_default();
-        let version = LEGACY.iter().find(|known| **known == wanted).unwrap_or(&LEGACY[0]);
-        let about = self.host.server_info();
+        let requested = request.params.protocol_version.as_deref().unwrap_or_default();
+        let version = LEGACY.iter().find(|version| **version == requested).unwrap_or(&LEGACY[0]);
+        let info = self.host.server_info();
         let mut result = json!({
-            "protocolVersion": version, "capabilities": about.capabilities, "serverInfo": about.server,
+            "protocolVersion": version, "capabilities": info.capabilities, "serverInfo": info.server,
         });
-        add_instructions(&mut result, about);
+        add_instructions(&mut result, info);
         let session = match self.sessions.start(request.caller.clone(), request.params.capabilities) {
             Ok(session) => session,
             Err(fault) => return Reply::fault(request.id, request.era, &fault),
@@ -197,16 +198,16 @@ impl<H: Host + ?Sized> Server<H> {
     }
 
     async fn handle_modern(&self, request: Request<'_, H::Caller>) -> Reply {
-        let about = self.host.server_info();
+        let info = self.host.server_info();
         match request.method {
             "server/discover" => {
                 let versions: Vec<_> = [MODERN].into_iter().chain(LEGACY).collect();
                 let mut result = json!({
                     "supportedVersions": versions,
-                    "capabilities": about.capabilities,
-                    "_meta": { meta::SERVER_INFO: about.server },
+                    "capabilities": info.capabilities,
+                    "_meta": { meta::SERVER_INFO: info.server },
                 });
-                add_instructions(&mut result, about);
+                add_instructions(&mut result, info);
                 to_reply(
                     request.id,
                     request.era,
@@ -214,9 +215,9 @@ impl<H: Host + ?Sized> Server<H> {
                 )
             }
             "subscriptions/listen" => {
-                let wanted = request.params.notifications.as_ref().unwrap_or(&Value::Null);
-                let mut accepted = listen::accepted_lists(wanted, &about.capabilities);
-                let subscribed = match subscribe::from_request(&*self.host, request.caller, wanted).await {
+                let requested = request.params.notifications.as_ref().unwrap_or(&Value::Null);
+                let mut accepted = listen::accepted_lists(requested, &info.capabilities);
+                let subscribed = match subscribe::from_request(&*self.host, request.caller, requested).await {
                     Ok(subscribed) => subscribed,
                     Err(fault) => return Reply::fault(request.id, request.era, &fault),
                 };
@@ -229,8 +230,9 @@ impl<H: Host + ?Sized> Server<H> {
                     Err(fault) => return Reply::fault(request.id, request.era, &fault),
                 };
                 let updates = subscribe::updates(&*self.host, request.caller, subscribed);
-                let heard = open.attach_to(listen::merge_changes(self.host.changes(request.caller), updates));
-                Reply::changes(listen::subscription_stream(request.id, accepted, heard))
+                let notices =
+                    open.attach_to(listen::merge_changes(self.host.changes(request.caller), updates));
+                Reply::changes(listen::subscription_stream(request.id, accepted, notices))
             }
             "tools/call" => {
                 let name = request.params.name.as_deref().unwrap_or_default();
@@ -252,26 +254,25 @@ impl<H: Host + ?Sized> Server<H> {
     }
 }
 
-fn add_instructions(result: &mut Value, about: &ServerInfo) {
-    if let Some(text) = &about.instructions {
+fn add_instructions(result: &mut Value, info: &ServerInfo) {
+    if let Some(text) = &info.instructions {
         result["instructions"] = text.as_str().into();
     }
 }
 
 fn no_session_message(status: u16) -> &'static str {
     match status {
-        404 => "this session is not known here: send `initialize` again",
-        _ => "send `initialize` first, and `Mcp-Session-Id` with everything after it",
+        404 => "this session does not exist; send `initialize` again",
+        _ => "send `initialize` first, and the header `Mcp-Session-Id` with all later requests",
     }
 }
 
-/// GET and DELETE are for sessions: without one, the method is not served at all.
+/// GET and DELETE are for sessions; without one, the method is not allowed.
 fn not_found(status: u16) -> Reply {
     match status {
         404 => Reply::json(404, response::refusal_text(no_session_message(404))),
-        _ => Reply::json(
-            405,
-            response::refusal_text("only a session has a stream and an end: send requests with POST"),
-        ),
+        _ => {
+            Reply::json(405, response::refusal_text("GET and DELETE need a session; send requests with POST"))
+        }
     }
 }

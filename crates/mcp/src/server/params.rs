@@ -1,4 +1,4 @@
-//! The parameters of a request, as far as the protocol knows them; the rest stays text.
+//! The parameters of a request that the protocol defines; all others stay text.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ pub(super) struct Params<'a> {
     pub request: Option<&'a RawValue>,
     #[serde(default)]
     pub notifications: Option<Value>,
-    /// Of `initialize`.
+    /// A parameter of `initialize`.
     #[serde(borrow, default, rename = "protocolVersion")]
     pub protocol_version: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -62,7 +62,7 @@ impl<'a> Params<'a> {
         self.meta.as_ref()?.version.as_deref()
     }
 
-    /// What a modern client says it can do, if that is an object.
+    /// Returns the capabilities of a modern client, if they are an object.
     pub fn capabilities(&self) -> Option<&'a RawValue> {
         self.meta.as_ref()?.capabilities.filter(|text| text.get().starts_with('{'))
     }
@@ -81,7 +81,7 @@ impl<'a> Params<'a> {
     }
 }
 
-/// The value of JSON that was read as text already; null when there is none.
+/// Parses JSON text that was validated before; null if there is none.
 pub(super) fn to_value(text: Option<&RawValue>) -> Value {
     text.and_then(|text| serde_json::from_str(text.get()).ok()).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! What goes back for a request, before it is HTTP: at once as JSON, or as a stream of events when
-//! something is said before the result, or when the result takes long.
+//! The response to a request, independent of HTTP: JSON, or an event stream if messages precede the
+//! result or the result takes long.
 
 use std::{collections::VecDeque, pin::Pin, time::Duration};
 
@@ -11,15 +11,15 @@ use tokio::sync::mpsc;
 use super::{Era, Fault, response};
 use crate::message::RpcError;
 
-/// An answer that takes longer becomes a stream, so that nobody on the way gives up on it.
+/// A response that takes longer becomes a stream, so that no proxy times out.
 const STREAM_AFTER: Duration = Duration::from_secs(5);
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub struct Reply {
     pub status: u16,
-    /// For the header `Mcp-Session-Id`.
+    /// The value of the header `Mcp-Session-Id`.
     pub session: Option<String>,
-    /// For the header `WWW-Authenticate`.
+    /// The value of the header `WWW-Authenticate`.
     pub challenge: Option<String>,
     pub body: ReplyBody,
 }
@@ -27,10 +27,9 @@ pub struct Reply {
 pub enum ReplyBody {
     Empty,
     Json(Bytes),
-    /// Frames of an event stream that ends with the result. Dropping it cancels what is being worked
-    /// on.
+    /// The frames of an event stream that ends with the result. Dropping it cancels the request.
     Events(BoxStream<'static, Bytes>),
-    /// Frames of what changes, for as long as somebody listens.
+    /// The frames of change notifications, for as long as the client listens.
     Changes(BoxStream<'static, Bytes>),
 }
 
@@ -61,17 +60,17 @@ impl Reply {
     }
 }
 
-/// Work that ends in a reply; `None` when the client took its request back.
+/// The work that ends in a reply; `None` if the client cancelled its request.
 pub(super) type ReplyFuture = Pin<Box<dyn Future<Output = Option<Reply>> + Send>>;
 
-/// Waits for the result, and for what is said before it.
-pub(super) async fn reply_or_stream(mut work: ReplyFuture, mut heard: mpsc::Receiver<Bytes>) -> Reply {
+/// Waits for the result, and for frames sent before it.
+pub(super) async fn reply_or_stream(mut work: ReplyFuture, mut frames: mpsc::Receiver<Bytes>) -> Reply {
     let mut ready = VecDeque::new();
     tokio::select! {
         biased;
         done = &mut work => {
-            // What was said without a pause goes before the result as well.
-            while let Ok(frame) = heard.try_recv() {
+            // Frames that were sent just before the result are delivered before it.
+            while let Ok(frame) = frames.try_recv() {
                 ready.push_back(frame);
             }
             match done {
@@ -81,10 +80,10 @@ pub(super) async fn reply_or_stream(mut work: ReplyFuture, mut heard: mpsc::Rece
             }
             return Reply::events(stream::iter(ready).boxed());
         }
-        Some(frame) = heard.recv() => ready.push_back(frame),
+        Some(frame) = frames.recv() => ready.push_back(frame),
         () = tokio::time::sleep(STREAM_AFTER) => ready.push_back(response::KEEP_ALIVE_FRAME),
     }
-    let rest = ReplyStream { work: Some(work), frames: heard, ready };
+    let rest = ReplyStream { work: Some(work), frames, ready };
     Reply::events(stream::unfold(rest, |mut rest| async move { Some((rest.next().await?, rest)) }).boxed())
 }
 
@@ -118,7 +117,7 @@ impl ReplyStream {
 }
 
 impl Reply {
-    /// The answer as the last event of a stream; its status has been sent by then.
+    /// Returns the reply as the last frame of a stream, whose status has already been sent.
     fn as_frame(&self) -> Option<Bytes> {
         match &self.body {
             ReplyBody::Json(text) => Some(response::sse_frame(text)),

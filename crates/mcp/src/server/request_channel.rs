@@ -1,4 +1,4 @@
-//! The way back to a client while its request is being worked on.
+//! The channel back to a client while its request is handled.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use tokio::sync::mpsc;
 use super::{Fault, response, session::Session};
 use crate::message::{OutgoingMessage, RpcError, code};
 
-/// How much may wait for a client that reads slowly, before what can be missed is left out.
+/// How many frames may wait for a slow client before optional ones are dropped.
 pub(super) const CHANNEL_CAPACITY: usize = 64;
 
-/// From the least to the most urgent.
+/// Ordered from the least to the most urgent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Debug,
@@ -47,19 +47,19 @@ impl Level {
     }
 }
 
-/// What a host can say to its caller before the result. The first word turns the answer into a
-/// stream of events.
+/// What a host can send to its caller before the result. The first message turns the response into an
+/// event stream.
 pub struct RequestChannel {
     pub(super) out: mpsc::Sender<Bytes>,
     pub(super) progress: Option<Box<RawValue>>,
-    /// None: the client wants no logs.
+    /// `None` means that the client requested no logs.
     pub(super) level: Option<Level>,
     pub(super) capabilities: Option<Box<RawValue>>,
     pub(super) session: Option<Arc<Session>>,
 }
 
 impl RequestChannel {
-    /// How far it is, for a client that asked to be told. Must not decrease.
+    /// Reports progress to a client that asked for it. `done` must not decrease.
     pub fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -80,9 +80,9 @@ impl RequestChannel {
         self.progress.is_some()
     }
 
-    /// A line of log, for a client that wants such.
+    /// Sends a log message to a client that asked for that level.
     pub fn log(&self, level: Level, logger: &str, data: &Value) {
-        if self.level.is_some_and(|least| level >= least) {
+        if self.level.is_some_and(|min_level| level >= min_level) {
             let params = json!({ "level": level.name(), "logger": logger, "data": data });
             self.notify("notifications/message", &params);
         }
@@ -90,12 +90,12 @@ impl RequestChannel {
 
     fn notify(&self, method: &str, params: &impl Serialize) {
         if let Ok(text) = response::notification_text(method, params) {
-            // A client that does not keep up misses this one; the next says more anyway.
+            // A slow client misses this message; the next one supersedes it anyway.
             let _ = self.out.try_send(response::sse_frame(&text));
         }
     }
 
-    /// What the client said it can do.
+    /// Whether the client declared a capability.
     pub fn has_capability(&self, capability: &str) -> bool {
         let capabilities = self.capabilities.as_deref();
         capabilities.is_some_and(|text| {
@@ -107,15 +107,15 @@ impl RequestChannel {
         if self.has_capability(capability) { Ok(()) } else { Err(Fault::MissingCapability(capability)) }
     }
 
-    /// Asks a client of the old era, and waits for its answer.
+    /// Sends a request to a legacy client and waits for its response.
     pub async fn ask(&self, method: &str, params: &Value) -> Result<Value, Fault> {
         let Some(session) = &self.session else {
-            return Err(Fault::internal("a modern client is asked by an answer, not by a request"));
+            return Err(Fault::internal("a modern client must be asked with a result, not with a request"));
         };
         let (id, answer) = session.new_question();
         let id = RawValue::from_string(id).map_err(Fault::internal)?;
         let text = OutgoingMessage::request(&id, method, Some(params)).to_bytes().map_err(Fault::internal)?;
-        let gone = || Fault::Error(RpcError::new(code::INTERNAL, "the client went away"));
+        let gone = || Fault::Error(RpcError::new(code::INTERNAL, "the client disconnected"));
         self.out.send(response::sse_frame(&text)).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?.map_err(Fault::Error)
     }

@@ -1,5 +1,5 @@
-//! How answers are written: the host's fields, with what each era wants around them, put together
-//! without another walk through the JSON.
+//! Serialises responses: the fields of the host, wrapped as each era requires, without parsing the JSON
+//! again.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -8,13 +8,13 @@ use serde_json::value::RawValue;
 use super::{Era, fault::Fault};
 use crate::message::{OutgoingMessage, Response, RpcError, code};
 
-/// The fields of a JSON object as text, without its braces. A list that is the same for many is
-/// written once and shared.
+/// The fields of a JSON object as text, without its braces. A list that many clients receive is
+/// serialised once and shared.
 #[derive(Clone, Debug, Default)]
 pub struct JsonFields(Bytes);
 
 impl JsonFields {
-    /// Of anything that is a JSON object.
+    /// Serialises any value that is a JSON object.
     pub fn from_object(value: &impl Serialize) -> Result<Self, Fault> {
         let text = serde_json::to_vec(value).map_err(Fault::internal)?;
         match text.as_slice() {
@@ -31,18 +31,18 @@ impl JsonFields {
     }
 }
 
-/// Whether a client may keep an answer, and for how long.
+/// Whether a client may cache a response, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CacheTtl {
-    /// Nothing is said about it.
+    /// The response says nothing about caching.
     Unset,
-    /// What a token sees is for that token alone.
+    /// The response may be cached for this token only.
     Millis(u32),
 }
 
-/// The answer that worked.
-pub(super) fn result_text(id: &RawValue, era: Era, keep: CacheTtl, fields: &JsonFields) -> Bytes {
-    let stamp = match (era, keep) {
+/// Serialises a successful response.
+pub(super) fn result_text(id: &RawValue, era: Era, ttl: CacheTtl, fields: &JsonFields) -> Bytes {
+    let stamp = match (era, ttl) {
         (Era::Legacy, _) => String::new(),
         (Era::Modern, CacheTtl::Unset) => r#""resultType":"complete""#.to_owned(),
         (Era::Modern, CacheTtl::Millis(millis)) => {
@@ -62,13 +62,13 @@ pub(super) fn result_text(id: &RawValue, era: Era, keep: CacheTtl, fields: &Json
     text.into()
 }
 
-/// As [`result`], for a question: its kind stands in the fields.
+/// Like [`result_text`], for requested input, whose kind is among the fields.
 pub(super) fn question_text(id: &RawValue, fields: &JsonFields) -> Bytes {
     result_text(id, Era::Legacy, CacheTtl::Unset, fields)
 }
 
 pub(super) fn error_text(id: Option<&RawValue>, error: &RpcError) -> Bytes {
-    // An error is a number, a text and a JSON value: it always serialises.
+    // An error consists of a number, a text and a JSON value, so it always serialises.
     Response::error(id, error).to_bytes().unwrap_or_default().into()
 }
 
@@ -76,7 +76,7 @@ pub(super) fn notification_text(method: &str, params: &impl Serialize) -> Result
     OutgoingMessage::notification(method, Some(params)).to_bytes().map_err(Fault::internal)
 }
 
-/// One message of an event stream. JSON has no line breaks of its own, so it is one line.
+/// One message of an event stream. Serialised JSON has no line breaks, so it is one line.
 pub(super) fn sse_frame(message: &[u8]) -> Bytes {
     let mut text = Vec::with_capacity(message.len() + 24);
     text.extend_from_slice(b"event: message\ndata: ");
@@ -85,10 +85,11 @@ pub(super) fn sse_frame(message: &[u8]) -> Bytes {
     text.into()
 }
 
-/// What keeps a quiet stream from being taken for a dead one.
+/// Shows proxies and clients that a quiet stream is still alive.
 pub(super) const KEEP_ALIVE_FRAME: Bytes = Bytes::from_static(b":\n\n");
 
-/// Something that is no answer to a request: nobody's session, a method that is not served.
+/// The body of an error that is not a response to a request: an unknown session, or a method that is
+/// not allowed.
 pub(super) fn refusal_text(message: &str) -> Bytes {
     error_text(None, &RpcError::new(code::INVALID_REQUEST, message))
 }
@@ -103,16 +104,16 @@ mod tests {
     fn each_era_gets_its_own_stamp_and_the_same_fields() {
         let id = RawValue::from_string("\"a\\u0062\"".to_owned()).unwrap();
         let fields = JsonFields::from_object(&json!({ "tools": [] })).unwrap();
-        let text = |era, keep, fields: &JsonFields| {
-            String::from_utf8(result_text(&id, era, keep, fields).to_vec()).unwrap()
+        let text = |era, ttl, fields: &JsonFields| {
+            String::from_utf8(result_text(&id, era, ttl, fields).to_vec()).unwrap()
         };
         assert_eq!(
             text(Era::Legacy, CacheTtl::Millis(5), &fields),
             r#"{"jsonrpc":"2.0","id":"a\u0062","result":{"tools":[]}}"#
         );
         let modern: Value = serde_json::from_str(&text(Era::Modern, CacheTtl::Millis(5), &fields)).unwrap();
-        let wanted = json!({ "resultType": "complete", "ttlMs": 5, "cacheScope": "private", "tools": [] });
-        assert_eq!(modern["result"], wanted);
+        let expected = json!({ "resultType": "complete", "ttlMs": 5, "cacheScope": "private", "tools": [] });
+        assert_eq!(modern["result"], expected);
         assert!(text(Era::Legacy, CacheTtl::Unset, &JsonFields::default()).ends_with(r#""result":{}}"#));
         let empty: Value =
             serde_json::from_str(&text(Era::Modern, CacheTtl::Unset, &JsonFields::default())).unwrap();

@@ -1,4 +1,4 @@
-//! Sessions of the old era: what a client said when it came, and what is under way with it.
+//! The sessions of the legacy era: the capabilities of a client, and its requests in progress.
 
 use std::{
     collections::HashMap,
@@ -18,12 +18,12 @@ use uuid::Uuid;
 use super::{Fault, SubscribedResources, request_channel::Level};
 use crate::message::{Message, RpcError};
 
-/// A session that nobody used for so long is over.
+/// A session that is unused for this long expires.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
-/// How many sessions a caller has at most, and all callers together.
+/// The maximum number of sessions of one caller, and of all callers together.
 const MAX_PER_CALLER: usize = 100;
 const MAX_TOTAL: usize = 10_000;
-/// What a client says it can do is kept as long as its session: it must be short.
+/// The capabilities of a client are stored as long as its session, so their size is limited.
 const MAX_CAPABILITIES_BYTES: usize = 16 * 1024;
 
 type ClientReply = Result<Value, RpcError>;
@@ -32,20 +32,20 @@ pub(super) struct Session {
     pub id: String,
     pub capabilities: Option<Box<RawValue>>,
     pub level: Mutex<Option<Level>>,
-    /// The resources it wants to hear of.
+    /// The resources the client is subscribed to.
     pub subscribed: watch::Sender<SubscribedResources>,
     used: Mutex<Instant>,
     questions: AtomicU64,
-    /// Questions to the client that wait for an answer.
+    /// Requests to the client that wait for a response.
     waiting: Mutex<HashMap<String, oneshot::Sender<ClientReply>>>,
-    /// Requests of the client that are being worked on. Dropping the sender cancels one.
+    /// Requests of the client in progress. Dropping the sender cancels one.
     running: Mutex<HashMap<String, oneshot::Sender<()>>>,
-    /// Ends the stream that the client opened; there is one at a time.
+    /// Closes the stream that the client opened; a session has at most one.
     stream: Mutex<Option<oneshot::Sender<()>>>,
 }
 
 impl Session {
-    /// A new question: its id, and where the answer comes.
+    /// Registers a new request to the client. Returns its id and the receiver of the response.
     pub fn new_question(&self) -> (String, oneshot::Receiver<ClientReply>) {
         let id = self.questions.fetch_add(1, Ordering::Relaxed).to_string();
         let (send, receive) = oneshot::channel();
@@ -63,8 +63,8 @@ impl Session {
         let _ = waiting.send(answer);
     }
 
-    /// Notes that a request is being worked on, until the answer is dropped. `None` when one with
-    /// this id already is: taking back either would mean both.
+    /// Registers a request as in progress until the guard is dropped. Returns `None` if one with this id is
+    /// in progress already, because a cancellation would be ambiguous.
     pub fn start_request(self: &Arc<Self>, id: &RawValue) -> Option<RequestGuard> {
         let mut running = self.running.lock();
         if running.contains_key(id.get()) {
@@ -79,14 +79,14 @@ impl Session {
         self.running.lock().remove(id.get());
     }
 
-    /// The one stream the client listens on: an older one ends.
+    /// Registers the stream of the client; an older one is closed.
     pub fn listen(self: &Arc<Self>) -> StreamGuard {
         let (end, ended) = oneshot::channel();
         *self.stream.lock() = Some(end);
         StreamGuard { session: Arc::clone(self), ended }
     }
 
-    /// Whether a request is being worked on, or a stream is open.
+    /// Whether a request is in progress or a stream is open.
     fn is_busy(&self) -> bool {
         let works = !self.running.lock().is_empty();
         works || self.stream.lock().as_ref().is_some_and(|end| !end.is_closed())
@@ -108,34 +108,34 @@ impl Session {
     }
 }
 
-/// A request that is being worked on.
+/// A request in progress.
 pub(super) struct RequestGuard {
     session: Arc<Session>,
     id: String,
-    /// Resolves when the client no longer wants it.
+    /// Resolves when the client cancels the request.
     pub cancelled: oneshot::Receiver<()>,
 }
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        // Before it is forgotten: in between, the session would look long unused.
+        // The session is touched before the request is removed; otherwise it would look idle in between.
         self.session.touch();
         let mut running = self.session.running.lock();
-        // One that was taken back is no longer noted, and its id may be another's by now.
+        // A cancelled request is no longer registered, and its id may belong to another one by now.
         if self.cancelled.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
             running.remove(&self.id);
         }
     }
 }
 
-/// A stream that is open.
+/// An open stream.
 pub(super) struct StreamGuard {
     session: Arc<Session>,
     ended: oneshot::Receiver<()>,
 }
 
 impl StreamGuard {
-    /// Comes back when the stream is to end.
+    /// Returns when the stream has to be closed.
     pub async fn ended(mut self) {
         let _ = (&mut self.ended).await;
     }
@@ -147,7 +147,7 @@ impl Drop for StreamGuard {
     }
 }
 
-/// Every session, by its maker and its id.
+/// All sessions by creator and id.
 pub(super) struct Sessions<C>(Mutex<HashMap<C, HashMap<String, Arc<Session>>>>);
 
 impl<C> Default for Sessions<C> {
@@ -157,8 +157,8 @@ impl<C> Default for Sessions<C> {
 }
 
 impl<C: Eq + Hash> Sessions<C> {
-    /// A new session. A caller that has as many as it may loses the one it used least lately; what
-    /// others have, and what is at work, is left alone.
+    /// Creates a session. A caller at its limit loses the session that was idle the longest; busy sessions
+    /// and those of other callers are not affected.
     pub fn start(&self, caller: C, capabilities: Option<&RawValue>) -> Result<Arc<Session>, Fault> {
         if capabilities.is_some_and(|all| all.get().len() > MAX_CAPABILITIES_BYTES) {
             let limit = MAX_CAPABILITIES_BYTES / 1024;
@@ -171,12 +171,12 @@ impl<C: Eq + Hash> Sessions<C> {
         if own >= MAX_PER_CALLER || total >= MAX_TOTAL {
             let idle = all.get_mut(&caller).and_then(take_idle);
             let Some(idle) = idle else {
-                let why = if own >= MAX_PER_CALLER {
-                    format!("each of the {MAX_PER_CALLER} sessions of this token is at work: end one first")
+                let reason = if own >= MAX_PER_CALLER {
+                    format!("all {MAX_PER_CALLER} sessions of this token are busy: end one first")
                 } else {
-                    "there are too many sessions on this server: try again later".to_owned()
+                    "this server has too many sessions; try again later".to_owned()
                 };
-                return Err(Fault::LimitReached { why });
+                return Err(Fault::LimitReached { why: reason });
             };
             idle.end();
         }
@@ -220,7 +220,7 @@ impl<C: Eq + Hash> Sessions<C> {
     }
 }
 
-/// Clients that went without a word leave their sessions behind.
+/// Removes the sessions of clients that left without ending them.
 fn remove_expired<C: Eq + Hash>(all: &mut HashMap<C, HashMap<String, Arc<Session>>>) {
     all.retain(|_, own| {
         own.retain(|_, session| !session.is_expired());
@@ -228,7 +228,7 @@ fn remove_expired<C: Eq + Hash>(all: &mut HashMap<C, HashMap<String, Arc<Session
     });
 }
 
-/// Takes out the session that was unused the longest, of those with nothing at work.
+/// Removes the session that was idle the longest among those that are not busy.
 fn take_idle(own: &mut HashMap<String, Arc<Session>>) -> Option<Arc<Session>> {
     let idle = own.values().filter(|session| !session.is_busy());
     let oldest = Arc::clone(idle.min_by_key(|session| *session.used.lock())?);
@@ -268,8 +268,8 @@ mod tests {
         }
         assert_eq!(sessions.0.lock()["ada"].len(), MAX_PER_CALLER);
         assert!(sessions.get(&idle.id, &"ada").is_none());
-        for (kept, maker) in [(&other, "eve"), (&working, "ada"), (&listening, "ada")] {
-            assert!(sessions.get(&kept.id, &maker).is_some());
+        for (session, creator) in [(&other, "eve"), (&working, "ada"), (&listening, "ada")] {
+            assert!(sessions.get(&session.id, &creator).is_some());
         }
         assert_eq!(running.cancelled.try_recv(), Err(oneshot::error::TryRecvError::Empty));
     }
@@ -283,7 +283,7 @@ mod tests {
         assert!(
             matches!(sessions.start("ada", None), Err(Fault::LimitReached { why }) if why.contains("100"))
         );
-        assert!(sessions.start("eve", None).is_ok(), "others are not kept out");
+        assert!(sessions.start("eve", None).is_ok(), "other callers are not affected");
         running.pop();
         assert!(sessions.start("ada", None).is_ok());
     }
@@ -300,17 +300,17 @@ mod tests {
         sessions.start("eve", None).unwrap();
         assert_eq!(sessions.0.lock()["ada"].keys().collect::<Vec<_>>(), [&working.id]);
         drop(running);
-        assert!(sessions.get(&working.id, &"ada").is_some(), "the hour begins when the work ends");
+        assert!(sessions.get(&working.id, &"ada").is_some(), "the timeout starts when the request ends");
     }
 
     #[test]
     fn what_a_client_takes_back_is_cancelled_and_nothing_else_is() {
         let session = Sessions::default().start((), None).unwrap();
-        let (mut one, mut two) =
+        let (mut first, mut second) =
             (session.start_request(&id("1")).unwrap(), session.start_request(&id("\"1\"")).unwrap());
         session.cancel(&id("1"));
-        assert_eq!(one.cancelled.try_recv(), Err(oneshot::error::TryRecvError::Closed));
-        assert_eq!(two.cancelled.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        assert_eq!(first.cancelled.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+        assert_eq!(second.cancelled.try_recv(), Err(oneshot::error::TryRecvError::Empty));
     }
 
     #[test]
@@ -319,7 +319,7 @@ mod tests {
         let first = session.start_request(&id("1")).unwrap();
         assert!(session.start_request(&id("1")).is_none());
         session.cancel(&id("1"));
-        let mut second = session.start_request(&id("1")).expect("the first was taken back");
+        let mut second = session.start_request(&id("1")).expect("the first was cancelled");
         drop(first);
         assert_eq!(second.cancelled.try_recv(), Err(oneshot::error::TryRecvError::Empty));
         drop(second);

@@ -1,5 +1,5 @@
-//! How many subscriptions each caller has open: every one is looked after for as long as it stays.
-//! The streams of sessions need no count, a session has one.
+//! Counts the open subscriptions of each caller, since each of them uses resources while it is open.
+//! The streams of sessions are not counted, because a session has only one.
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
@@ -21,29 +21,29 @@ impl<C> Default for StreamCounts<C> {
 }
 
 impl<C: Clone + Eq + Hash + Send + 'static> StreamCounts<C> {
-    /// One more of this caller, until it is dropped.
+    /// Counts one more subscription of this caller until it is dropped.
     pub fn open(&self, caller: &C) -> Result<OpenStream<C>, Fault> {
         let mut counts = self.0.lock();
         let count = counts.entry(caller.clone()).or_default();
         if *count >= MAX_PER_CALLER {
-            let why = format!("this token has {MAX_PER_CALLER} subscriptions open: close one first");
-            return Err(Fault::LimitReached { why });
+            let reason = format!("this token has {MAX_PER_CALLER} subscriptions open: close one first");
+            return Err(Fault::LimitReached { why: reason });
         }
         *count += 1;
         Ok(OpenStream { counts: Arc::clone(&self.0), caller: caller.clone() })
     }
 }
 
-/// A subscription that counts.
+/// A counted subscription.
 pub(super) struct OpenStream<C: Eq + Hash> {
     counts: Counts<C>,
     caller: C,
 }
 
 impl<C: Eq + Hash + Send + 'static> OpenStream<C> {
-    /// Counts for as long as the changes are listened to.
-    pub fn attach_to(self, heard: BoxStream<'static, ChangeNotice>) -> BoxStream<'static, ChangeNotice> {
-        heard
+    /// Counts the subscription until the returned stream is dropped.
+    pub fn attach_to(self, notices: BoxStream<'static, ChangeNotice>) -> BoxStream<'static, ChangeNotice> {
+        notices
             .inspect(move |_| {
                 let _counted = &self;
             })

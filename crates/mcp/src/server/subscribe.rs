@@ -1,5 +1,5 @@
-//! Which resources a client wants to hear of: added one by one to a session in the old era, named all
-//! at once in `subscriptions/listen` in the new one.
+//! The resources a client subscribes to: one by one in a legacy session, all at once in a modern
+//! `subscriptions/listen`.
 
 use futures_util::{StreamExt, stream, stream::BoxStream};
 use serde_json::Value;
@@ -7,9 +7,9 @@ use tokio::sync::watch;
 
 use super::{Fault, Host, SubscribedResources, session::Session};
 
-/// What a modern client names them in.
+/// The parameter in which a modern client lists them.
 pub(super) const REQUEST_FIELD: &str = "resourceSubscriptions";
-/// Each is read again whenever something changes.
+/// Each subscribed resource is read again whenever something changes.
 const MAX_RESOURCES: usize = 20;
 
 fn is_offered<H: Host + ?Sized>(host: &H) -> bool {
@@ -33,7 +33,7 @@ pub(super) async fn add<H: Host + ?Sized>(
     let mut full = false;
     session.subscribed.send_if_modified(|all| {
         full = all.len() >= MAX_RESOURCES && !all.contains_key(uri);
-        // Asked for again, it is still what it was asked for first.
+        // A repeated subscription keeps the fingerprint of the first one.
         let new = !full && !all.contains_key(uri);
         if new {
             all.insert(uri.to_owned(), mark);
@@ -51,13 +51,13 @@ pub(super) fn remove<H: Host + ?Sized>(host: &H, session: &Session, uri: &str) -
     Ok(())
 }
 
-/// Those that a modern client names; none where none are offered.
+/// Returns the resources that a modern client lists; none if the host supports no subscriptions.
 pub(super) async fn from_request<H: Host + ?Sized>(
     host: &H,
     caller: &H::Caller,
-    wanted: &Value,
+    requested: &Value,
 ) -> Result<SubscribedResources, Fault> {
-    let named = match &wanted[REQUEST_FIELD] {
+    let named = match &requested[REQUEST_FIELD] {
         Value::Array(named) if is_offered(host) => named,
         _ => return Ok(SubscribedResources::new()),
     };
@@ -74,7 +74,7 @@ pub(super) async fn from_request<H: Host + ?Sized>(
     Ok(all)
 }
 
-/// What becomes of those that were named once for all.
+/// Streams the updates of a fixed set of subscribed resources.
 pub(super) fn updates<H: Host + ?Sized>(
     host: &H,
     caller: &H::Caller,
@@ -84,7 +84,7 @@ pub(super) fn updates<H: Host + ?Sized>(
         return stream::empty().boxed();
     }
     let (keep, of) = watch::channel(subscribed);
-    // Whoever holds the sender might still change its mind: it is held as long as the stream.
+    // The sender is kept as long as the stream, because dropping it would end the updates.
     let updates = host.updates(caller, of);
     updates
         .inspect(move |_| {

@@ -1,4 +1,4 @@
-//! What a caller is offered: tools in a stable order, written once.
+//! The tools that a caller is offered, in a stable order, serialised once.
 
 use std::collections::HashMap;
 
@@ -15,20 +15,20 @@ pub struct Tool {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     pub description: String,
-    /// As it was written, to the letter.
+    /// The schema exactly as it was written.
     pub input_schema: Box<RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
 }
 
-/// What a client may tell its user before a tool is called.
+/// Hints that a client may show to its user before a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Annotations {
     pub read_only_hint: bool,
     pub destructive_hint: bool,
     pub idempotent_hint: bool,
-    /// Whether it reaches beyond this server.
+    /// Whether the tool reaches beyond this server.
     pub open_world_hint: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct MirroredParameter {
     pub header: String,
 }
 
-/// Every tool of one caller, as text, and what has to be known of each before it is called.
+/// All tools of one caller as text, with what the protocol needs to know about each before a call.
 #[derive(Debug, Default)]
 pub struct ToolList {
     pub(super) list: JsonFields,
@@ -68,9 +68,9 @@ impl ToolList {
     }
 }
 
-/// `x-mcp-header` of the parameters at the top of a schema.
+/// Returns the `x-mcp-header` of the top-level parameters of a schema.
 fn mirrored_parameters(schema: &RawValue) -> Vec<MirroredParameter> {
-    // Most schemas have none, and need not be read for that.
+    // Most schemas have none, and need not be parsed for this.
     if !schema.get().contains("x-mcp-header") {
         return Vec::new();
     }

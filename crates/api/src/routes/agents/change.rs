@@ -9,8 +9,8 @@ use crate::{
     views::agent::{AgentView, CreateAgent, UpdateAgent},
 };
 
-/// Defines an agent. A tool or an agent it names must exist; the answer to a misspelt one names
-/// the nearest.
+/// Creates an agent. The tools and agents it names must exist; the error for a misspelt name suggests
+/// the nearest one.
 #[utoipa::path(
     post, path = "/api/admin/agents", tag = "agents", operation_id = "createAgent",
     request_body = CreateAgent,
@@ -24,12 +24,12 @@ pub(super) async fn create(
     created(app.executor.create_agent(actor, body.into()).await?)
 }
 
-/// Changes an agent. Runs under way keep the version they started with; a change that changes
-/// nothing makes no version.
+/// Changes an agent. Active runs keep the version they started with. A change without effect creates no
+/// version.
 #[utoipa::path(
     patch, path = "/api/admin/agents/{agentId}", tag = "agents", operation_id = "updateAgent",
     params(("agentId" = Uuid, Path)), request_body = UpdateAgent,
-    responses((status = 200, description = "The agent after it", body = Envelope<AgentView>)),
+    responses((status = 200, description = "The changed agent", body = Envelope<AgentView>)),
 )]
 pub(super) async fn update(
     State(app): State<App>,
@@ -41,12 +41,12 @@ pub(super) async fn update(
     ok(app.executor.update_agent(actor, agent, expected, move |before| body.apply_to(before)).await?)
 }
 
-/// Deletes an agent. Its runs stay readable, and those that wait go on. An agent that a product's
-/// job starts stays as long as the job does.
+/// Deletes an agent. Its runs stay readable, and queued runs still start. An agent that a product's job
+/// starts cannot be deleted while the job exists.
 #[utoipa::path(
     delete, path = "/api/admin/agents/{agentId}", tag = "agents", operation_id = "deleteAgent",
     params(("agentId" = Uuid, Path)),
-    responses((status = 200, description = "The agent that was deleted", body = Envelope<AgentView>)),
+    responses((status = 200, description = "The deleted agent", body = Envelope<AgentView>)),
 )]
 pub(super) async fn delete(
     State(app): State<App>,

@@ -1,4 +1,4 @@
-//! `/api/admin/agents`: definitions, and how they are started. What came of it is in `runs`.
+//! `/api/admin/agents`: agent definitions, and starting agents. Their runs are in `runs`.
 
 mod change;
 mod read;

@@ -15,17 +15,17 @@ use crate::{
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AgentListQuery {
-    /// Also those that only other agents can start.
+    /// Include internal agents, which only other agents can start.
     #[serde(default)]
     include_internal: bool,
-    /// How many at most, 50 when not said.
+    /// The maximum number of results; the default is 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
-    /// Where to go on: the `x-next-cursor` of the page before.
+    /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
 }
 
-/// The project's agents, newest first; internal ones only when asked for.
+/// Lists the project's agents, newest first; internal ones only on request.
 #[utoipa::path(
     get, path = "/api/admin/agents", tag = "agents", operation_id = "listAgents", params(AgentListQuery),
     responses((status = 200, description = "A page of agents", body = Envelope<Vec<AgentView>>)),
@@ -35,11 +35,11 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(which): Query<AgentListQuery>,
 ) -> Result<Vec<AgentView>> {
-    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
-    page(app.executor.list_agents(project, which.include_internal, wanted).await?)
+    let requested = Page::new(which.limit, which.cursor.as_deref())?;
+    page(app.executor.list_agents(project, which.include_internal, requested).await?)
 }
 
-/// One agent, internal or not.
+/// Returns one agent, internal or not.
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}", tag = "agents", operation_id = "getAgent",
     params(("agentId" = Uuid, Path)),

@@ -9,12 +9,12 @@ use crate::{
     views::run::{StartedRun, TriggerRun, start_options},
 };
 
-/// Starts an agent and returns at once; follow the run on its `events`. An internal agent is
-/// refused: only other agents start it.
+/// Starts an agent and returns at once; follow the run on its `events`. An internal agent is refused,
+/// because only other agents can start it.
 #[utoipa::path(
     post, path = "/api/admin/agents/{agentId}/trigger", tag = "agents", operation_id = "triggerAgent",
     params(("agentId" = Uuid, Path)), request_body = TriggerRun,
-    responses((status = 202, description = "The run, which waits for its turn", body = Envelope<StartedRun>)),
+    responses((status = 202, description = "The queued run", body = Envelope<StartedRun>)),
 )]
 pub(super) async fn trigger(
     State(app): State<App>,

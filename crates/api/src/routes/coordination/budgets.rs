@@ -8,7 +8,7 @@ use crate::{
     views::coordination_budget::{BudgetsView, PutBudget},
 };
 
-/// What the project and its agents may spend in a day (UTC), and have spent today.
+/// Returns the daily limits (UTC) of the project and its agents, and what they have spent today.
 #[utoipa::path(
     get, path = "/api/coordination/budgets", tag = "coordination", operation_id = "getBudgets",
     responses((status = 200, description = "Every limit", body = Envelope<BudgetsView>)),
@@ -17,8 +17,8 @@ pub(super) async fn get(State(app): State<App>, InProject(project): InProject) -
     ok(app.dispatcher.budgets(project).await?)
 }
 
-/// Sets what the project, or one of its agents, may spend in a day. Without dollars and tokens, the
-/// limit goes.
+/// Sets the daily limit of the project or of one of its agents. Without dollars and tokens, the limit
+/// is removed.
 #[utoipa::path(
     put, path = "/api/coordination/budgets", tag = "coordination", operation_id = "putBudget",
     request_body = PutBudget,
@@ -30,7 +30,7 @@ pub(super) async fn put(
     Json(body): Json<PutBudget>,
 ) -> Result<BudgetsView> {
     let limit = body.limit()?;
-    // An empty name stands for the project, inside.
+    // Internally, an empty name means the project.
     if body.agent.as_deref().is_some_and(|name| name.trim().is_empty()) {
         return Err(ApiError::invalid("agent", "is empty"));
     }

@@ -9,7 +9,7 @@ use crate::{
     views::coordination_discussion::{DecideDiscussion, DiscussionView},
 };
 
-/// A discussion: what was said by whom, and what came of it.
+/// Returns a discussion with its entries and its outcome.
 #[utoipa::path(
     get, path = "/api/coordination/discussions/{discussionId}", tag = "coordination",
     operation_id = "getDiscussion", params(("discussionId" = Uuid, Path)),
@@ -23,7 +23,7 @@ pub(super) async fn get(
     ok(app.dispatcher.discussion(project, id).await?)
 }
 
-/// Settles a discussion that is escalated; its workflow goes on.
+/// Decides an escalated discussion; its workflow continues.
 #[utoipa::path(
     post, path = "/api/coordination/discussions/{discussionId}/decide", tag = "coordination",
     operation_id = "decideDiscussion", params(("discussionId" = Uuid, Path)), request_body = DecideDiscussion,

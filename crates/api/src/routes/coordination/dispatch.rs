@@ -12,14 +12,14 @@ use crate::{
     },
 };
 
-/// Starts a workflow and returns at once. Tasks that were given are checked as a whole: unknown
-/// keys and agents, and tasks that would wait for one another, are refused by their place.
+/// Starts a workflow and returns at once. Tasks in the request are validated as a whole: unknown keys,
+/// unknown agents and dependency cycles are refused, with the path of the field.
 #[utoipa::path(
     post, path = "/api/coordination/dispatch", tag = "coordination", operation_id = "dispatch",
     request_body = Dispatch,
     responses(
         (status = 202, description = "It is started", body = Envelope<StartedWorkflow>),
-        (status = 200, description = "What would be done", body = Envelope<DryRunView>),
+        (status = 200, description = "What the workflow would do", body = Envelope<DryRunView>),
     ),
 )]
 pub(super) async fn dispatch(

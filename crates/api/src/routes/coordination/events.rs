@@ -22,15 +22,15 @@ use crate::{
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EventsQuery {
-    /// Events after this `id:`; without it, from the beginning. The header `Last-Event-ID` of a
-    /// client that reconnects goes before it.
+    /// Only events after this `id:`; without it, all events. The header `Last-Event-ID` of a client that
+    /// reconnects takes precedence.
     #[param(minimum = 0)]
     after: Option<i64>,
 }
 
-/// What happened in a workflow, from its beginning and as it happens. Every event carries its place
-/// as `id:`, so a client that reconnects misses none and sees none twice. The stream ends once the
-/// workflow is over; one that waits for a person is followed on.
+/// Streams the events of a workflow, from the first one on and as they happen. Every event has its
+/// `seq` as `id:`, so a client that reconnects misses none and receives none twice. The stream closes
+/// when the workflow has ended; it stays open while the workflow waits for a person.
 #[utoipa::path(
     get, path = "/api/coordination/workflows/{workflowId}/events", tag = "coordination",
     operation_id = "followWorkflow",
@@ -49,7 +49,7 @@ pub(super) async fn follow(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let after = sse::resume_seq(&headers, from.after)?;
-    // A workflow that is not there is 404, not a stream that ends with an error.
+    // An unknown workflow is a 404, not a stream that ends with an error.
     app.dispatcher.events(project, id, after, 1).await?;
     let events = app.dispatcher.follow(project, id, after).map(move |event| frame(id, event));
     Ok(sse::stream(&app, &caller, events))
@@ -58,7 +58,7 @@ pub(super) async fn follow(
 fn frame(id: WorkflowId, event: coordination::Result<WorkflowEvent>) -> Event {
     match event {
         Ok(event) => sse::frame(Some(event.seq.to_string()), &WorkflowEventView::new(id, event)),
-        // The stream ends here; a client that reconnects goes on after the last id it has.
+        // The stream closes here; a client that reconnects continues after the last id it received.
         Err(failure) => {
             sse::frame(None, &json!({ "type": "error", "error": ApiError::from(failure).into_body() }))
         }

@@ -1,4 +1,4 @@
-//! `/api/coordination`: workflows, their tasks and discussions, and what they may cost.
+//! `/api/coordination`: workflows, their tasks and discussions, and their budgets.
 
 mod budgets;
 mod discussions;

@@ -25,21 +25,21 @@ use crate::{
 pub(super) struct TaskListQuery {
     #[param(value_type = Option<schema::TaskStatus>, inline)]
     status: Option<TaskStatus>,
-    /// Only those that could start now: pending, waiting for nothing, nobody at them.
+    /// Only tasks that could start now: pending, without open blockers, and not taken.
     #[serde(default)]
     available: bool,
-    /// Only of this workflow.
+    /// Only tasks of this workflow.
     #[serde(rename = "workflowId")]
     #[param(value_type = Option<Uuid>, rename = "workflowId")]
     workflow: Option<WorkflowId>,
-    /// How many at most, 50 when not said.
+    /// The maximum number of results; the default is 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
-    /// Where to go on: the `x-next-cursor` of the page before.
+    /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
 }
 
-/// The project's tasks, of whatever workflow, newest first.
+/// Lists the project's tasks of all workflows, newest first.
 #[utoipa::path(
     get, path = "/api/coordination/tasks", tag = "coordination", operation_id = "listTasks", params(TaskListQuery),
     responses((status = 200, description = "A page of tasks", body = Envelope<Vec<TaskView>>)),
@@ -49,12 +49,13 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(which): Query<TaskListQuery>,
 ) -> Result<Vec<TaskView>> {
-    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
+    let requested = Page::new(which.limit, which.cursor.as_deref())?;
     let filter = TaskFilter { workflow: which.workflow, status: which.status, available: which.available };
-    page(app.dispatcher.tasks(project, filter, wanted).await?)
+    page(app.dispatcher.tasks(project, filter, requested).await?)
 }
 
-/// Adds a task to a workflow that is not over; without one, it is for whoever takes it.
+/// Adds a task to a workflow that has not ended. Without a workflow, the task stands alone and any
+/// agent or person can take it.
 #[utoipa::path(
     post, path = "/api/coordination/tasks", tag = "coordination", operation_id = "addTask",
     request_body = AddTask,
@@ -69,8 +70,9 @@ pub(super) async fn add(
     created(app.dispatcher.add_task(actor, workflow, body.into()).await?)
 }
 
-/// Tries a task again that failed, was skipped or was taken by hand, or looks again at one that waits
-/// for another workflow, and goes on with its workflow if that waited for it.
+/// Retries a task that failed, was skipped or was taken by hand, or checks again whether one can start
+/// that waits for another workflow. If its workflow was waiting for this decision, the workflow
+/// continues.
 #[utoipa::path(
     post, path = "/api/coordination/tasks/{taskId}/retry", tag = "coordination", operation_id = "retryTask",
     params(("taskId" = Uuid, Path)), request_body = Option<RetryTask>,
@@ -85,7 +87,8 @@ pub(super) async fn retry(
     ok(app.dispatcher.command_task(actor, task, coordination_task::retry(body)).await?)
 }
 
-/// Gives a task to another agent, and goes on with its workflow if that waited for it.
+/// Assigns a task to another agent. If its workflow was waiting for this decision, the workflow
+/// continues.
 #[utoipa::path(
     post, path = "/api/coordination/tasks/{taskId}/reassign", tag = "coordination",
     operation_id = "reassignTask", params(("taskId" = Uuid, Path)), request_body = ReassignTask,
@@ -100,8 +103,8 @@ pub(super) async fn reassign(
     ok(app.dispatcher.command_task(actor, task, coordination_task::reassign(body)).await?)
 }
 
-/// Does without a task, and goes on with its workflow if that waited for it. What waits for the task
-/// is skipped as well.
+/// Skips a task and the tasks that depend on it. If its workflow was waiting for this decision, the
+/// workflow continues.
 #[utoipa::path(
     post, path = "/api/coordination/tasks/{taskId}/skip", tag = "coordination", operation_id = "skipTask",
     params(("taskId" = Uuid, Path)), request_body = Option<SkipTask>,

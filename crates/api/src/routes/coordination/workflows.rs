@@ -25,14 +25,14 @@ use crate::{
 pub(super) struct WorkflowListQuery {
     #[param(value_type = Option<schema::WorkflowStatus>, inline)]
     status: Option<WorkflowStatus>,
-    /// How many at most, 50 when not said.
+    /// The maximum number of results; the default is 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
-    /// Where to go on: the `x-next-cursor` of the page before.
+    /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
 }
 
-/// The project's workflows, newest first.
+/// Lists the project's workflows, newest first.
 #[utoipa::path(
     get, path = "/api/coordination/workflows", tag = "coordination", operation_id = "listWorkflows",
     params(WorkflowListQuery),
@@ -43,11 +43,11 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(which): Query<WorkflowListQuery>,
 ) -> Result<Vec<WorkflowSummaryView>> {
-    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
-    page(app.dispatcher.workflows(project, which.status, wanted).await?)
+    let requested = Page::new(which.limit, which.cursor.as_deref())?;
+    page(app.dispatcher.workflows(project, which.status, requested).await?)
 }
 
-/// A workflow: its tasks with each one's state, and what it cost.
+/// Returns a workflow with the status of its tasks and its cost.
 #[utoipa::path(
     get, path = "/api/coordination/workflows/{workflowId}", tag = "coordination", operation_id = "getWorkflow",
     params(("workflowId" = Uuid, Path)),
@@ -61,7 +61,7 @@ pub(super) async fn get(
     ok(app.dispatcher.workflow(project, id).await?)
 }
 
-/// Ends a workflow and every run of it.
+/// Cancels a workflow and all its runs.
 #[utoipa::path(
     post, path = "/api/coordination/workflows/{workflowId}/cancel", tag = "coordination",
     operation_id = "cancelWorkflow", params(("workflowId" = Uuid, Path)),
@@ -75,13 +75,13 @@ pub(super) async fn cancel(
     ok::<WorkflowSummaryView>(app.dispatcher.cancel(actor, id).await?)
 }
 
-/// Goes on with a workflow that waits for a person, or has failed: what failed or was skipped is
-/// tried again. A budget that is given takes the place of the one it had.
+/// Resumes an escalated or failed workflow. Failed and skipped tasks are retried. A budget in the
+/// request replaces the current one.
 #[utoipa::path(
     post, path = "/api/coordination/workflows/{workflowId}/resume", tag = "coordination",
     operation_id = "resumeWorkflow", params(("workflowId" = Uuid, Path)),
     request_body = Option<ResumeWorkflow>,
-    responses((status = 202, description = "The workflow, under way again", body = Envelope<WorkflowSummaryView>)),
+    responses((status = 202, description = "The resumed workflow", body = Envelope<WorkflowSummaryView>)),
 )]
 pub(super) async fn resume(
     State(app): State<App>,

@@ -8,8 +8,8 @@ use crate::{
     views::document::{CreateDocument, DocumentView, UploadDocument},
 };
 
-/// Reads a document (text, Markdown, HTML or PDF) and makes it findable. The same content again
-/// returns the document that is there.
+/// Ingests a document (text, Markdown, HTML or PDF) and makes it searchable. The same content again
+/// returns the existing document.
 #[utoipa::path(
     post, path = "/api/documents", tag = "documents", operation_id = "createDocument",
     request_body(content(
@@ -17,8 +17,8 @@ use crate::{
         (UploadDocument = "multipart/form-data"),
     )),
     responses(
-        (status = 200, description = "The document that was there", body = Envelope<DocumentView>),
-        (status = 201, description = "The document, read now", body = Envelope<DocumentView>),
+        (status = 200, description = "The existing document", body = Envelope<DocumentView>),
+        (status = 201, description = "The new document", body = Envelope<DocumentView>),
     ),
 )]
 pub(super) async fn create(

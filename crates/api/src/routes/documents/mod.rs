@@ -34,7 +34,7 @@ pub(super) fn routes() -> Routes {
         .scoped(GraphRead, routes!(chunks))
 }
 
-/// The project's documents, newest first.
+/// Lists the project's documents, newest first.
 #[utoipa::path(
     get, path = "/api/documents", tag = "documents", operation_id = "listDocuments", params(Paging),
     responses((status = 200, description = "A page of documents", body = Envelope<Vec<DocumentView>>)),
@@ -47,7 +47,7 @@ async fn list(
     page(app.graph.list_documents(project, paging.page()?).await?)
 }
 
-/// Finds parts of documents by text, by meaning, or by both.
+/// Searches chunks of documents by text, by meaning, or by both.
 #[utoipa::path(
     post, path = "/api/documents/search", tag = "documents", operation_id = "searchDocuments",
     request_body = SearchChunks,
@@ -66,13 +66,13 @@ async fn search(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct DocumentQuery {
-    /// Also answers with the text that was read from it.
+    /// Include the text that was extracted from the document.
     #[serde(default)]
     #[param(value_type = Option<bool>)]
     text: bool,
 }
 
-/// One document.
+/// Returns one document.
 #[utoipa::path(
     get, path = "/api/documents/{id}", tag = "documents", operation_id = "getDocument",
     params(("id" = Uuid, Path), DocumentQuery),
@@ -95,7 +95,7 @@ async fn get(
 #[utoipa::path(
     delete, path = "/api/documents/{id}", tag = "documents", operation_id = "deleteDocument",
     params(("id" = Uuid, Path)),
-    responses((status = 200, description = "The document that was deleted", body = Envelope<DocumentView>)),
+    responses((status = 200, description = "The deleted document", body = Envelope<DocumentView>)),
 )]
 async fn delete(
     State(app): State<App>,
@@ -105,7 +105,7 @@ async fn delete(
     ok(app.graph.delete_document(actor, id).await?)
 }
 
-/// A document's chunks, in the order of its text.
+/// Lists the chunks of a document, in the order of its text.
 #[utoipa::path(
     get, path = "/api/documents/{id}/chunks", tag = "documents", operation_id = "listDocumentChunks",
     params(("id" = Uuid, Path), Paging),

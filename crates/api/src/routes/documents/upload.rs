@@ -1,4 +1,4 @@
-//! A document in a body: as JSON, or as a form with a file.
+//! A document in a request body: as JSON, or as a form with a file.
 
 use axum::{
     body::{Body, Bytes},
@@ -55,7 +55,7 @@ async fn read_form(mut form: Multipart) -> Result<NewDocument, ApiError> {
             "metadata" => metadata = Some(text("metadata", field).await?),
             other => {
                 let reason =
-                    "is not a field here; expected `file`, `title`, `mimeType`, `sourceUrl` or `metadata`";
+                    "is not a known field; expected `file`, `title`, `mimeType`, `sourceUrl` or `metadata`";
                 return Err(ApiError::invalid(other.chars().take(100).collect::<String>(), reason));
             }
         }
@@ -73,7 +73,7 @@ async fn read_form(mut form: Multipart) -> Result<NewDocument, ApiError> {
     })
 }
 
-/// What the client says the file is; `application/octet-stream` says nothing.
+/// Returns the content type that the client declares; `application/octet-stream` counts as none.
 fn declared_type(field: &Field<'_>) -> Option<String> {
     field.content_type().filter(|said| *said != "application/octet-stream").map(str::to_owned)
 }
@@ -90,5 +90,5 @@ fn read_metadata(text: Option<String>) -> Result<Map<String, Value>, ApiError> {
 }
 
 fn multipart_error(failure: MultipartError) -> ApiError {
-    ApiError::malformed(format!("the form cannot be read: {}", failure.body_text()))
+    ApiError::malformed(format!("the form is invalid: {}", failure.body_text()))
 }

@@ -8,26 +8,26 @@ use crate::{
     response::{Envelope, Result, ok},
 };
 
-/// How far a project's vectors are.
+/// The progress of a project's embeddings.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = EmbeddingProgress)]
 pub(super) struct ProgressView {
-    /// Objects and chunks that wait for their vector.
+    /// The number of objects and chunks that wait for their vector.
     pending: i64,
     done: i64,
-    /// The model of the vectors; absent while there are none.
+    /// The model of the vectors; absent if there are none yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
-    /// The length of the vectors.
+    /// The dimension of the vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     dims: Option<i64>,
 }
 
-/// How far the project's embeddings are.
+/// Returns the progress of the project's embeddings.
 #[utoipa::path(
     get, path = "/api/graph/embeddings", tag = "graph", operation_id = "getEmbeddingProgress",
-    responses((status = 200, description = "Done and to do", body = Envelope<ProgressView>)),
+    responses((status = 200, description = "The progress", body = Envelope<ProgressView>)),
 )]
 pub(super) async fn progress(State(app): State<App>, InProject(project): InProject) -> Result<ProgressView> {
     let progress = app.graph.embedding_progress(project).await?;

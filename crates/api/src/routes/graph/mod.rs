@@ -1,4 +1,4 @@
-//! `/api/graph`: what concerns the graph as a whole.
+//! `/api/graph`: operations on the whole graph.
 
 mod changes;
 mod embeddings;

@@ -8,7 +8,7 @@ use crate::{
     views::search::{SearchObjects, SearchView, search_query},
 };
 
-/// Finds objects by text, by meaning, or by both.
+/// Searches objects by text, by meaning, or by both.
 #[utoipa::path(
     post, path = "/api/graph/search", tag = "graph", operation_id = "searchObjects",
     request_body = SearchObjects,

@@ -11,11 +11,11 @@ use crate::{
     },
 };
 
-/// Makes objects and relationships together, or none of them.
+/// Creates objects and relationships together, or none of them.
 #[utoipa::path(
     post, path = "/api/graph/subgraph", tag = "graph", operation_id = "createSubgraph",
     request_body = CreateSubgraph,
-    responses((status = 201, description = "What was made, in order", body = Envelope<SubgraphView>)),
+    responses((status = 201, description = "The created objects and relationships, in order", body = Envelope<SubgraphView>)),
 )]
 pub(super) async fn create(
     State(app): State<App>,

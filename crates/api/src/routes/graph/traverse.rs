@@ -8,7 +8,7 @@ use crate::{
     views::traverse::{FindPath, PathView, TraversalView, Traverse},
 };
 
-/// Walks breadth first from some objects.
+/// Traverses the graph breadth first from one or more objects.
 #[utoipa::path(
     post, path = "/api/graph/traverse", tag = "graph", operation_id = "traverseGraph",
     request_body = Traverse,
@@ -22,7 +22,7 @@ pub(super) async fn traverse(
     ok(app.graph.traverse(project, body.into()).await?)
 }
 
-/// The shortest path between two objects.
+/// Finds the shortest path between two objects.
 #[utoipa::path(
     post, path = "/api/graph/path", tag = "graph", operation_id = "findPath", request_body = FindPath,
     responses((status = 200, description = "The path, if there is one", body = Envelope<PathView>)),

@@ -1,4 +1,4 @@
-//! Agents that are open to the outside, called as tools: a run is started and followed to its end.
+//! Agents with external visibility, called as tools: a run is started and followed to its end.
 
 use emergent_domain::{
     ids::{AgentId, RunId},
@@ -18,8 +18,8 @@ use super::{
     tool_calls::{tool_error, tool_result},
 };
 
-/// Starts the agent, tells how it gets on, and answers with what it came to. A client that takes
-/// its call back, or goes away, cancels the run.
+/// Starts the agent, reports its progress, and returns its result. If the client cancels the call or
+/// disconnects, the run is cancelled.
 pub(super) async fn call(
     executor: &Executor,
     agent: &AgentTool,
@@ -34,8 +34,8 @@ pub(super) async fn call(
     };
     let actor = call.caller.to_actor();
     let start = StartOptions { input: input.to_owned(), ..StartOptions::default() };
-    // A task of its own: a client that goes away while the run is being written down would leave
-    // one that nobody knows of. Here it is guarded as soon as it is there.
+    // The run starts in its own task: a client that disconnects while the run is being committed would
+    // otherwise leave an untracked run. Here it is guarded as soon as it exists.
     let starting = tokio::spawn(start_run(executor.clone(), actor, agent.id, start).in_current_span());
     let mut underway = match starting.await.map_err(Fault::internal)? {
         Ok(underway) => underway,
@@ -57,7 +57,7 @@ pub(super) async fn call(
             call.channel.log(Level::Info, &call.name, &json!({ "runId": run, "message": text }));
         }
     }
-    Err(Fault::internal("a run was followed to its end, and the end was not told"))
+    Err(Fault::internal("a run was followed to its end without a final event"))
 }
 
 async fn start_run(
@@ -80,14 +80,14 @@ fn run_result(
     let text = match status {
         RunStatus::Completed => summary.to_owned(),
         RunStatus::Paused => format!(
-            "{summary}\n\n(The run `{run}` is paused at a limit and is not done: `emergent run resume {run}` goes on.)"
+            "{summary}\n\n(The run `{run}` is paused at a limit and is not complete: `emergent run resume {run}` continues it.)"
         ),
-        _ => format!("The run `{run}` ended as {status}: {}", error.unwrap_or("no reason was given")),
+        _ => format!("The run `{run}` ended as {status}: {}", error.unwrap_or("no reason is recorded")),
     };
     tool_result(&text, Some(&answer), matches!(status, RunStatus::Failed | RunStatus::Cancelled))
 }
 
-/// What a person who waits wants to know of an event.
+/// Returns a progress message for an event, if it is of interest to a person who waits.
 fn progress_text(event: &RunEvent) -> Option<String> {
     match &event.body {
         RunEventBody::Started { recovered: false } => Some("started".to_owned()),
@@ -99,7 +99,7 @@ fn progress_text(event: &RunEvent) -> Option<String> {
     }
 }
 
-/// A run that somebody waits for. When nobody does any more, it is cancelled.
+/// A run that a client waits for. It is cancelled when the client stops waiting.
 struct WaitedRun {
     executor: Executor,
     actor: Actor,
@@ -116,9 +116,11 @@ impl Drop for WaitedRun {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 match executor.cancel(actor, run).await {
-                    // It ended by itself meanwhile.
+                    // The run has ended by itself in the meantime.
                     Ok(_) | Err(Error::Conflict(_)) => {}
-                    Err(error) => tracing::warn!(run.id = %run, %error, "a run nobody waits for goes on"),
+                    Err(error) => {
+                        tracing::warn!(run.id = %run, %error, "could not cancel a run that nobody waits for")
+                    }
                 }
             });
         }

@@ -1,5 +1,5 @@
-//! What one kind of token is offered in a project: the tools its scopes open, and the agents that
-//! are open to the outside, each a tool.
+//! What a token is offered in a project: the tools that its scopes allow, and the agents with external
+//! visibility, each as a tool.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{host::McpCaller, resources};
 
-/// Scopes as one number, so that tokens with the same ones share an offer.
+/// Scopes as one number, so that tokens with the same scopes share a catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct ScopeSet(u32);
 
@@ -26,12 +26,12 @@ impl ScopeSet {
     }
 }
 
-/// Which tools are meant.
+/// The selected tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToolSelection {
-    /// Those of other servers too, which may have to be reached first.
+    /// Including the tools of external servers, which may have to be connected first.
     All,
-    /// What needs nobody else.
+    /// Only tools that need no external server.
     LocalOnly,
 }
 
@@ -39,11 +39,11 @@ pub(super) struct Catalog {
     pub offer: Arc<ToolList>,
     pub hashes: ListHashes,
     entries: BTreeMap<String, CatalogEntry>,
-    /// What is there, and needs a scope that the token lacks.
+    /// Tools that exist, but need a scope that the token lacks.
     missing_scopes: BTreeMap<String, Scope>,
 }
 
-/// What the lists of tools and of prompts read like: others when the lists are.
+/// Hashes of the lists of tools and prompts, which differ if the lists do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ListHashes {
     pub tools: u64,
@@ -61,7 +61,8 @@ pub(super) struct AgentTool {
     description: String,
 }
 
-/// These end in the same state however often they are called; of the others a second call does more.
+/// These tools have the same effect however often they are called; a second call of the others has a
+/// further effect.
 const IDEMPOTENT: &[&str] = &[
     "documents_create",
     "entities_delete",
@@ -76,10 +77,10 @@ const IDEMPOTENT: &[&str] = &[
 const AGENT_PREFIX: &str = "agent_";
 
 impl Catalog {
-    pub async fn load(executor: &Executor, who: &McpCaller, whose: ToolSelection) -> Result<Self, Fault> {
+    pub async fn load(executor: &Executor, who: &McpCaller, selection: ToolSelection) -> Result<Self, Fault> {
         let (mut entries, mut withheld) = (BTreeMap::new(), BTreeMap::new());
-        for (name, tool) in tools(executor, who, whose).await {
-            // Without a scope it is for agents only.
+        for (name, tool) in tools(executor, who, selection).await {
+            // A tool without a scope is for agents only.
             let Some(scope) = tool.info().scope else { continue };
             if who.has_scope(scope) {
                 entries.insert(name, CatalogEntry::Tool(tool));
@@ -89,7 +90,7 @@ impl Catalog {
         }
         for agent in external_agents(executor, who).await? {
             let name = agent_tool_name(&agent.name);
-            // A server's tool may be called so as well: the first of a name keeps it.
+            // An external tool may have the same name; the first one is offered.
             if entries.contains_key(&name) {
                 continue;
             }
@@ -107,7 +108,7 @@ impl Catalog {
         Ok(Self { offer: Arc::new(offer), hashes: marks, entries, missing_scopes: withheld })
     }
 
-    /// The tool of this name or alias.
+    /// Returns the tool with this name or alias.
     pub fn find(&self, name: &str) -> Result<&CatalogEntry, Fault> {
         let canonical = tool_name::canonical(name);
         if let Some(entry) = self.entries.get(name).or_else(|| self.entries.get(canonical)) {
@@ -115,7 +116,7 @@ impl Catalog {
         }
         match self.missing_scopes.get(name).or_else(|| self.missing_scopes.get(canonical)) {
             Some(scope) => Err(Fault::Forbidden { scope: scope.to_string() }),
-            None => Err(Fault::invalid(format!("there is no tool `{name}`: `tools/list` has all there are"))),
+            None => Err(Fault::invalid(format!("there is no tool `{name}`; `tools/list` lists all tools"))),
         }
     }
 }
@@ -126,10 +127,14 @@ fn hash_list(list: &JsonFields) -> u64 {
     hasher.finish()
 }
 
-/// The project's tools, with the names they go by.
-async fn tools(executor: &Executor, who: &McpCaller, whose: ToolSelection) -> Vec<(String, Arc<dyn Tool>)> {
+/// Returns the project's tools with their offered names.
+async fn tools(
+    executor: &Executor,
+    who: &McpCaller,
+    selection: ToolSelection,
+) -> Vec<(String, Arc<dyn Tool>)> {
     let pool = executor.tools();
-    match whose {
+    match selection {
         ToolSelection::All => {
             let all = pool.resolve(who.project, &["*".to_owned()], 0, true).await;
             let named = all.names().filter_map(|name| Some((name.to_owned(), Arc::clone(all.get(name)?))));
@@ -159,7 +164,8 @@ async fn external_agents(executor: &Executor, who: &McpCaller) -> Result<Vec<Age
         .collect())
 }
 
-/// Names of tools are letters, digits, `_`, `-` and `.`, 128 at most; those of agents may be others.
+/// Names of tools consist of at most 128 letters, digits, `_`, `-` and `.`; names of agents may contain
+/// other characters.
 fn agent_tool_name(agent: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '_' };
     AGENT_PREFIX.chars().chain(agent.chars().map(plain)).take(128).collect()
@@ -193,7 +199,7 @@ impl AgentTool {
 fn agent_input() -> Value {
     json!({
         "type": "object",
-        "properties": { "input": { "type": "string", "minLength": 1, "description": "What the agent is to do." } },
+        "properties": { "input": { "type": "string", "minLength": 1, "description": "What the agent should do." } },
         "required": ["input"],
         "additionalProperties": false,
     })
@@ -218,7 +224,8 @@ fn annotations(info: &ToolInfo) -> Annotations {
     Annotations { read_only_hint, destructive_hint, idempotent_hint, open_world_hint }
 }
 
-/// As the tool has it. Headers that its own server wants to see are no business of our clients.
+/// Returns the input schema of a tool. The headers that its own server requests are removed, because
+/// they do not concern our clients.
 fn input_schema(info: &ToolInfo) -> Result<Box<RawValue>, Fault> {
     const HEADER: &str = "x-mcp-header";
     if !info.input_schema.as_str().contains(HEADER) {

@@ -1,6 +1,6 @@
-//! Tells when what a token is offered has changed. A wake says when to look; what counts is
-//! whether the list reads differently. However many listen, the lists are read once: the shelf has
-//! them.
+//! Notifies when the catalog of a token has changed. A wake-up says when to check; the notification is
+//! sent only if a list differs. However many clients listen, the lists are read once, through the
+//! cache.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{
     host::McpCaller,
 };
 
-/// For what nobody wakes for: agents, and changes made through another server whose wake was lost.
+/// For changes without a wake-up: agents, and changes through another server whose wake-up was lost.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 struct CatalogWatch {
@@ -24,7 +24,7 @@ struct CatalogWatch {
     caller: McpCaller,
     waiter: Waiter,
     poll_interval: Duration,
-    /// The lists as they were last read.
+    /// The hashes of the lists when they were last read.
     seen: Option<ListHashes>,
     ready: VecDeque<ListKind>,
 }
@@ -60,7 +60,7 @@ impl CatalogWatch {
                         self.ready.extend((seen.prompts != now.prompts).then_some(ListKind::Prompts));
                     }
                 }
-                Err(fault) => tracing::warn!(?fault, "could not see whether tools or prompts changed"),
+                Err(fault) => tracing::warn!(?fault, "could not check whether tools or prompts changed"),
             }
             if self.ready.is_empty() {
                 self.wait().await;
@@ -71,7 +71,7 @@ impl CatalogWatch {
     async fn wait(&mut self) {
         let start = Instant::now();
         self.waiter.wait(self.poll_interval).await;
-        // What is on the shelf may be from just before the wake: then a second look tells.
+        // The cached lists may be older than the wake-up, so a second check follows.
         let woken = start.elapsed() < self.poll_interval;
         self.poll_interval = if woken { TTL } else { POLL_INTERVAL };
     }

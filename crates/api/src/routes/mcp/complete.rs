@@ -1,4 +1,4 @@
-//! What could stand in an argument that somebody is typing: of a prompt, or of a resource's URI.
+//! Completions for an argument of a prompt or of a resource's URI.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::{host::McpCaller, resources};
 
-/// As many as the protocol allows in one answer.
+/// The maximum number of values that the protocol allows in one response.
 const MAX_VALUES: usize = 100;
-/// Pages of objects that are looked through, newest first, a hundred each.
+/// The maximum number of pages of objects that are searched, newest first, a hundred each.
 const MAX_PAGES: usize = 10;
 
 #[derive(Deserialize)]
@@ -44,7 +44,7 @@ struct Context {
     arguments: BTreeMap<String, String>,
 }
 
-/// What an argument holds.
+/// The kind of value of an argument.
 enum ArgumentKind {
     /// A type of entities, or of relationships as well.
     Type {
@@ -77,7 +77,7 @@ pub(super) async fn complete(
     JsonFields::from_object(&json!({ "completion": { "values": values, "hasMore": more } }))
 }
 
-/// Arguments of prompts are free texts: most are about an entity, and some say a type.
+/// Arguments of prompts are free text: most name an entity, and some name a type.
 async fn prompt_argument(
     executor: &Executor,
     who: &McpCaller,
@@ -107,12 +107,12 @@ fn template_argument(uri: &str, asked: &CompleteParams) -> Result<ArgumentKind, 
             Err(Fault::invalid(format!("the template `{uri}` has no argument `{other}`")))
         }
         _ => Err(Fault::invalid(format!(
-            "there is no template `{uri}`: `resources/templates/list` has all there are"
+            "there is no template `{uri}`; `resources/templates/list` lists all templates"
         ))),
     }
 }
 
-/// Those that begin as what was typed, and whether there may be more.
+/// Returns the values that start with the typed text, and whether there may be more.
 async fn candidates(
     executor: &Executor,
     who: &McpCaller,
@@ -151,10 +151,10 @@ async fn objects(
     for _ in 0..MAX_PAGES {
         let page = Page::new(Some(Page::MAX as i64), cursor.as_deref());
         let page = page.map_err(|wrong| Fault::invalid(wrong.to_string()))?;
-        let found = executor.graph().list_objects(who.project, filter.clone(), page).await;
-        let found = found.map_err(Fault::internal)?;
-        values.extend(found.items.iter().filter_map(&value).filter(|one| known.insert(one.clone())));
-        match found.next {
+        let objects = executor.graph().list_objects(who.project, filter.clone(), page).await;
+        let objects = objects.map_err(Fault::internal)?;
+        values.extend(objects.items.iter().filter_map(&value).filter(|one| known.insert(one.clone())));
+        match objects.next {
             Some(next) if values.len() <= MAX_VALUES => cursor = Some(next.encode()),
             next => return Ok((values, next.is_some())),
         }

@@ -1,4 +1,4 @@
-//! What a project offers over MCP, to a token: the host behind the protocol.
+//! The host behind the protocol: what a project offers to a token over MCP.
 
 use std::{
     hash::{Hash, Hasher},
@@ -24,7 +24,7 @@ use super::{
     resources, tool_calls,
 };
 
-/// Who asks over MCP: a token, in a project.
+/// The caller over MCP: a token in a project.
 #[derive(Debug, Clone)]
 pub struct McpCaller {
     pub project: ProjectId,
@@ -55,7 +55,7 @@ impl McpCaller {
     }
 }
 
-/// `/mcp` over any host: a project's own, or another that a test brings.
+/// `/mcp` with any host: the project's own, or one of a test.
 pub(crate) type Endpoint = Server<dyn Host<Caller = McpCaller>>;
 
 pub(crate) fn endpoint(executor: &Executor) -> Endpoint {

@@ -1,5 +1,5 @@
-//! How a client without a token learns what it needs (RFC 9728). Tokens are made with
-//! `emergent token create`; there is no authorisation server that hands them out.
+//! The metadata for a client without a token (RFC 9728). Tokens are created with `emergent token
+//! create`; there is no authorisation server that issues them.
 
 use axum::{
     Json,
@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource/mcp";
 
-/// What protects `/mcp`.
+/// The metadata of the protected resource `/mcp`.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ProtectedResource)]
 pub(super) struct ProtectedResource {
@@ -26,7 +26,7 @@ pub(super) struct ProtectedResource {
     scopes_supported: &'static [Scope],
 }
 
-/// What protects `/mcp`: bearer tokens, and their scopes.
+/// Describes how `/mcp` is protected: bearer tokens and their scopes.
 #[utoipa::path(
     get, path = "/.well-known/oauth-protected-resource", tag = "mcp", operation_id = "protectedResource",
     responses((status = 200, description = "Metadata of RFC 9728", body = ProtectedResource)),
@@ -40,7 +40,7 @@ pub(super) async fn server_metadata(headers: HeaderMap) -> Json<ProtectedResourc
     })
 }
 
-/// The same, where RFC 9728 has it for a resource with this path.
+/// The same metadata at the path that RFC 9728 defines for the resource `/mcp`.
 #[utoipa::path(
     get, path = "/.well-known/oauth-protected-resource/mcp", tag = "mcp", operation_id = "protectedMcp",
     responses((status = 200, description = "Metadata of RFC 9728", body = ProtectedResource)),
@@ -49,7 +49,7 @@ pub(super) async fn mcp_metadata(headers: HeaderMap) -> Json<ProtectedResource> 
     server_metadata(headers).await
 }
 
-/// A refusal for want of a token says where to read what is wanted.
+/// Adds the address of the metadata to a response that refuses a request without a token.
 pub(super) async fn challenge(request: Request, next: Next) -> Response {
     let base = base_url(request.headers());
     let mut response = next.run(request).await;
@@ -62,7 +62,7 @@ pub(super) async fn challenge(request: Request, next: Next) -> Response {
     response
 }
 
-/// The address this server was reached by, as the caller or its proxy says.
+/// Returns the address of this server as the caller or its proxy names it.
 fn base_url(headers: &HeaderMap) -> String {
     let plain = |name: &str| {
         let text = headers.get(name).and_then(|value| value.to_str().ok())?;

@@ -1,5 +1,5 @@
-//! `/mcp`: the project's tools, prompts and resources for clients of the Model Context Protocol.
-//! The protocol itself is `emergent_mcp::server`; here it meets HTTP, tokens and projects.
+//! `/mcp`: the project's tools, prompts and resources for clients of the Model Context Protocol. The
+//! protocol itself is in `emergent_mcp::server`; this module connects it to HTTP, tokens and projects.
 
 mod agents;
 mod catalog;
@@ -45,20 +45,20 @@ pub(super) fn routes() -> Routes {
     )
 }
 
-/// A message of the Model Context Protocol, in either of its eras: 2026-07-28, where each request
-/// stands alone, and 2025-11-25 and before, which begin with `initialize`. The answer is JSON, or
-/// a stream of events when something is told before the result. What is listed and may be called is
-/// what the token's scopes allow.
+/// Handles a message of the Model Context Protocol, in either of its eras: 2026-07-28, in which
+/// requests are independent, and 2025-11-25 and earlier, which start with `initialize`. The response is
+/// JSON, or an event stream if messages precede the result. The token's scopes decide which tools are
+/// listed and can be called.
 #[utoipa::path(
     post, path = "/mcp", tag = "mcp", operation_id = "mcp",
     request_body(content = Object, description = "A JSON-RPC 2.0 request, notification or response"),
     responses(
         (status = 200, description = "A JSON-RPC response, or a stream that ends with it", body = Object),
-        (status = 202, description = "A notification or response was taken"),
-        (status = 400, description = "A JSON-RPC error: the message, its headers or its version are wrong", body = Object),
-        (status = 403, description = "The token lacks the tool's scope, or a page of another origin asks", body = Object),
-        (status = 404, description = "There is no such method or session", body = Object),
-        (status = 429, description = "A JSON-RPC error: the token has as many sessions or subscriptions as it may. \
+        (status = 202, description = "The notification or response was accepted"),
+        (status = 400, description = "A JSON-RPC error: the message, its headers or its version are invalid", body = Object),
+        (status = 403, description = "The token lacks the tool's scope, or a web page of another origin sent the request", body = Object),
+        (status = 404, description = "The method or session does not exist", body = Object),
+        (status = 429, description = "A JSON-RPC error: the token has reached its limit of sessions or subscriptions. \
             Or, in the envelope, `overloaded`: more requests or streams than there is room for", body = Object),
     ),
 )]
@@ -77,27 +77,28 @@ async fn post(
     let body = read_limited(&headers, body, limits::BODY, "the body").await?;
     let who = McpCaller { project, token: Arc::clone(&caller.token) };
     let reply = app.mcp.post(&who, &headers, &body).await;
-    let held = match &reply.body {
-        // Work that is under way is not lost for want of room: it stays among the requests.
+    let hold = match &reply.body {
+        // A call in progress must not fail because the stream limit is reached: it then stays counted as a
+        // request.
         ReplyBody::Events(_) => {
             Some(app.streams.acquire().map_or_else(|_| StreamHold::Request(passage), StreamHold::Stream))
         }
         ReplyBody::Changes(_) => Some(StreamHold::Stream(app.streams.acquire()?)),
         ReplyBody::Empty | ReplyBody::Json(_) => None,
     };
-    Ok(to_response(&app, &caller, reply, held))
+    Ok(to_response(&app, &caller, reply, hold))
 }
 
-/// What has changed, for a client of the era of sessions.
+/// Streams change notifications to a client with a session.
 #[utoipa::path(
     get, path = "/mcp", tag = "mcp", operation_id = "mcpStream",
-    params(("Mcp-Session-Id" = Option<String>, Header, description = "From the answer to `initialize`.")),
+    params(("Mcp-Session-Id" = Option<String>, Header, description = "From the response to `initialize`.")),
     responses(
         (status = 200, description = "Events", body = String, content_type = "text/event-stream"),
-        (status = 403, description = "A page of another origin asks", body = Object),
-        (status = 404, description = "There is no such session", body = Object),
+        (status = 403, description = "A web page of another origin sent the request", body = Object),
+        (status = 404, description = "The session does not exist", body = Object),
         (status = 405, description = "No session was named", body = Object),
-        (status = 429, description = "`overloaded`: more requests or streams than there is room for", body = Failure),
+        (status = 429, description = "`overloaded`: the limit of requests or streams is reached", body = Failure),
     ),
 )]
 async fn get_stream(
@@ -108,19 +109,19 @@ async fn get_stream(
 ) -> Result<Response, ApiError> {
     origin::check(&headers)?;
     let who = McpCaller { project, token: Arc::clone(&caller.token) };
-    // Before the session is asked: a stream that is opened ends the one before it.
-    let place = StreamHold::Stream(app.streams.acquire()?);
-    Ok(to_response(&app, &caller, app.mcp.get(&who, &headers), Some(place)))
+    // The permit is acquired before the session is used, because opening a stream closes the previous one.
+    let hold = StreamHold::Stream(app.streams.acquire()?);
+    Ok(to_response(&app, &caller, app.mcp.get(&who, &headers), Some(hold)))
 }
 
-/// Ends a session, and whatever is under way in it.
+/// Ends a session and cancels everything in progress in it.
 #[utoipa::path(
     delete, path = "/mcp", tag = "mcp", operation_id = "endMcpSession",
-    params(("Mcp-Session-Id" = Option<String>, Header, description = "From the answer to `initialize`.")),
+    params(("Mcp-Session-Id" = Option<String>, Header, description = "From the response to `initialize`.")),
     responses(
         (status = 204, description = "It has ended"),
-        (status = 403, description = "A page of another origin asks", body = Object),
-        (status = 404, description = "There is no such session", body = Object),
+        (status = 403, description = "A web page of another origin sent the request", body = Object),
+        (status = 404, description = "The session does not exist", body = Object),
         (status = 405, description = "No session was named", body = Object),
     ),
 )]
@@ -135,22 +136,22 @@ async fn delete_session(
     Ok(to_response(&app, &caller, app.mcp.delete(&who, &headers), None))
 }
 
-/// What a stream counts among for as long as it is open.
+/// What a stream is counted as while it is open.
 enum StreamHold {
     Stream(#[allow(dead_code, reason = "held, not used")] StreamPermit),
     Request(#[allow(dead_code, reason = "held, not used")] RequestContext),
 }
 
-fn to_response(app: &App, caller: &Caller, reply: Reply, held: Option<StreamHold>) -> Response {
+fn to_response(app: &App, caller: &Caller, reply: Reply, hold: Option<StreamHold>) -> Response {
     let Ok(status) = StatusCode::from_u16(reply.status) else {
-        return ApiError::internal_text("an MCP answer has no status").into_response();
+        return ApiError::internal_text("an MCP reply has an invalid status").into_response();
     };
     let (body, kind) = match reply.body {
         ReplyBody::Empty => (Body::empty(), None),
         ReplyBody::Json(text) => (Body::from(text), Some("application/json")),
         ReplyBody::Events(frames) | ReplyBody::Changes(frames) => {
             let end = select(Box::pin(app.closed()), Box::pin(caller.token_ended(app)));
-            let frames = with_guard(frames.map(Ok::<_, Infallible>).take_until(end), held);
+            let frames = with_guard(frames.map(Ok::<_, Infallible>).take_until(end), hold);
             (Body::from_stream(frames), Some("text/event-stream"))
         }
     };
@@ -162,7 +163,7 @@ fn to_response(app: &App, caller: &Caller, reply: Reply, held: Option<StreamHold
     }
     if kind == Some("text/event-stream") {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        // Proxies that buffer would hold events back.
+        // Proxies that buffer would delay events.
         headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     }
     let session = reply.session.and_then(|id| HeaderValue::from_str(&id).ok());

@@ -1,6 +1,6 @@
-//! Which web pages may ask. Browsers name the page in `Origin`; programs send none. A page whose
-//! name was made to resolve to this machine must not get through, so a name is trusted only when
-//! it cannot be made to: this machine's own, or an address that is written out.
+//! Checks which web pages may send requests. Browsers name the page in `Origin`; programs send none. A
+//! page whose host name was made to resolve to this machine (DNS rebinding) must be refused. A host is
+//! therefore trusted only if that is impossible: a name of this machine itself, or a literal address.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,9 @@ pub(super) fn check(headers: &HeaderMap) -> Result<(), ApiError> {
         return Ok(());
     }
     let origin: String = origin.chars().take(200).collect();
-    Err(ApiError::forbidden(format!("pages of `{origin}` may not ask here: only this machine's own may")))
+    Err(ApiError::forbidden(format!(
+        "web pages of `{origin}` may not send requests; only pages of this machine may"
+    )))
 }
 
 fn is_trusted(origin: &str, host: &str) -> bool {
@@ -26,7 +28,7 @@ fn is_trusted(origin: &str, host: &str) -> bool {
     loopback || itself || name.eq_ignore_ascii_case("localhost")
 }
 
-/// The host of `host:port`, without the brackets of an IPv6 address.
+/// Returns the host of `host:port`, without the brackets of an IPv6 address.
 fn host_name(authority: &str) -> &str {
     match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),

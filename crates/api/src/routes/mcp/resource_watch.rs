@@ -1,5 +1,5 @@
-//! Tells when a resource no longer reads as it did. A change of the graph says when to look; what
-//! counts is what the resource says then, whatever made it say so.
+//! Notifies when the content of a subscribed resource has changed. A change of the graph says when to
+//! check; the notification is sent only if the content differs.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -15,14 +15,14 @@ use tokio::sync::watch;
 
 use super::{host::McpCaller, resources};
 
-/// For what nobody wakes for: template packs, and a wake of another server that was lost.
+/// For changes without a wake-up: template packs, and a lost wake-up of another server.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// However much changes, resources are not read more often than this.
+/// Resources are not read more often than this, however much changes.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// What is not there reads like this.
+/// The hash of a resource that does not exist.
 const MISSING_HASH: u64 = 0;
 
-/// What a resource reads like now; refused when it is not there.
+/// Returns the hash of a resource's current content; fails if the resource does not exist.
 pub(super) async fn subscribe(executor: &Executor, who: &McpCaller, uri: &str) -> Result<u64, Fault> {
     Ok(hash_text(resources::read(executor, who, uri).await?.as_bytes()))
 }
@@ -50,13 +50,13 @@ struct ResourceWatch {
     caller: McpCaller,
     subscribed: watch::Receiver<SubscribedResources>,
     waiter: Waiter,
-    /// What each read like last.
+    /// The hash of each resource when it was last read.
     seen: BTreeMap<String, u64>,
     ready: VecDeque<String>,
 }
 
 impl ResourceWatch {
-    /// None when nobody can ask for more any more.
+    /// Returns `None` when no more subscriptions are possible.
     async fn next(&mut self) -> Option<String> {
         loop {
             if let Some(uri) = self.ready.pop_front() {
@@ -70,13 +70,13 @@ impl ResourceWatch {
     }
 
     async fn poll(&mut self) {
-        let wanted = self.subscribed.borrow_and_update().clone();
-        self.seen.retain(|uri, _| wanted.contains_key(uri));
-        for (uri, first) in wanted {
+        let subscribed = self.subscribed.borrow_and_update().clone();
+        self.seen.retain(|uri, _| subscribed.contains_key(uri));
+        for (uri, first) in subscribed {
             let now = match resources::read(&self.executor, &self.caller, &uri).await {
                 Ok(fields) => hash_text(fields.as_bytes()),
                 Err(Fault::ResourceNotFound { .. }) => MISSING_HASH,
-                // Nobody knows; the next look may.
+                // The read failed, so the next check decides.
                 Err(_) => continue,
             };
             let before = self.seen.insert(uri.clone(), now).unwrap_or(first);

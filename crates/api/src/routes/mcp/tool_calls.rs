@@ -1,5 +1,5 @@
-//! Calls of tools by a client from outside: the same guard as around an agent's calls, and writes
-//! in one transaction, by the token.
+//! Tool calls by external clients: the same guard as for an agent's calls, and writes in one
+//! transaction with the token as the author.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) async fn call(
     let context = ToolContext { graph: executor.graph().clone(), project: who.project, run: None };
     match guard.call(tool.as_ref(), &context, arguments).await {
         GuardedOutput::Answer(answer) => success(&answer),
-        GuardedOutput::Error(why) => tool_error(&why),
+        GuardedOutput::Error(reason) => tool_error(&reason),
         GuardedOutput::Change(change) if matches!(info.effect, Effect::Writes { .. }) => {
             match commit(executor, who, change).await {
                 Ok(answer) => success(&guard.truncate_for(info, answer)),
@@ -38,16 +38,16 @@ pub(super) async fn call(
                 Err(refused) => tool_error(&refused.to_string()),
             }
         }
-        // A tool that says it only reads does not get to write.
-        GuardedOutput::Change(_) => tool_error("the tool tried to write, which it may not"),
+        // A tool that declares itself read-only may not write.
+        GuardedOutput::Change(_) => tool_error("the tool is read-only, but tried to write"),
     }
 }
 
 async fn commit(executor: &Executor, who: &McpCaller, change: GraphChange) -> graph::Result<Value> {
     let (graph, actor) = (executor.graph().clone(), who.to_actor());
     let work = move |tx: &mut Tx<'_>| {
-        let writer = graph.write_context(tx, actor)?;
-        change(tx, &writer)
+        let ctx = graph.write_context(tx, actor)?;
+        change(tx, &ctx)
     };
     executor.graph().db().write(work).await
 }
@@ -68,8 +68,8 @@ struct Text<'a> {
     text: &'a str,
 }
 
-/// An answer in JSON: as text for models, and as it is for programs. What a server of others
-/// answered as plain text stays plain.
+/// Returns a JSON result as text for models and as a value for programs. Plain text of an external
+/// server stays plain.
 pub(super) fn success(answer: &Value) -> Result<CallOutcome, Fault> {
     match answer {
         Value::String(text) => tool_result(text, None, false),
@@ -77,9 +77,9 @@ pub(super) fn success(answer: &Value) -> Result<CallOutcome, Fault> {
     }
 }
 
-/// An error for the model to mend.
-pub(super) fn tool_error(why: &str) -> Result<CallOutcome, Fault> {
-    tool_result(why, None, true)
+/// Returns an error that the model can correct.
+pub(super) fn tool_error(reason: &str) -> Result<CallOutcome, Fault> {
+    tool_result(reason, None, true)
 }
 
 pub(super) fn tool_result(

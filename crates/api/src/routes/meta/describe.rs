@@ -10,7 +10,7 @@ use crate::{docs_page, openapi};
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| openapi().to_json().unwrap_or_default());
 static PAGE: LazyLock<String> = LazyLock::new(|| docs_page::render(&openapi()));
 
-/// This document.
+/// Returns this document.
 #[utoipa::path(
     get, path = "/api/openapi.json", tag = "server", operation_id = "openapi",
     responses((status = 200, description = "OpenAPI 3.1", body = Object, content_type = "application/json")),
@@ -19,7 +19,7 @@ pub(super) async fn document() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.as_str())
 }
 
-/// This document for people.
+/// Returns this document as an HTML page.
 #[utoipa::path(
     get, path = "/api/docs", tag = "server", operation_id = "docs",
     responses((status = 200, description = "A page", body = String, content_type = "text/html")),

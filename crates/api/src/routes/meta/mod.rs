@@ -1,4 +1,4 @@
-//! The server about itself.
+//! Health, metrics and the API document.
 
 mod describe;
 mod health;

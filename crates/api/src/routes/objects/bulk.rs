@@ -12,12 +12,12 @@ use crate::{
     },
 };
 
-/// Makes up to 1,000 objects. Each item is answered in order with the object or with its error;
-/// with `atomic`, the first error refuses them all.
+/// Creates up to 1,000 objects. The response has, in order, the object or the error of each item. With
+/// `atomic`, the first error refuses all of them.
 #[utoipa::path(
     post, path = "/api/graph/objects/bulk", tag = "objects", operation_id = "bulkCreateObjects",
     request_body = BulkObjects,
-    responses((status = 200, description = "Per item, in order", body = Envelope<Vec<BulkItem<ObjectView>>>)),
+    responses((status = 200, description = "One result per item, in order", body = Envelope<Vec<BulkItem<ObjectView>>>)),
 )]
 pub(super) async fn bulk(
     State(app): State<App>,

@@ -14,11 +14,11 @@ use crate::{
     },
 };
 
-/// Changes an object. A change that changes nothing makes no version.
+/// Changes an object. A change without effect creates no version.
 #[utoipa::path(
     patch, path = "/api/graph/objects/{id}", tag = "objects", operation_id = "updateObject",
     params(("id" = Uuid, Path)), request_body = UpdateObject,
-    responses((status = 200, description = "The object after it", body = Envelope<ObjectView>)),
+    responses((status = 200, description = "The changed object", body = Envelope<ObjectView>)),
 )]
 pub(super) async fn update(
     State(app): State<App>,
@@ -33,13 +33,13 @@ pub(super) async fn update(
 #[into_params(parameter_in = Query)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ExpectedVersion {
-    /// Deletes only this version; 409 with the current one when it is another.
+    /// Delete only if this is the current version; otherwise 409 with the current version.
     #[serde(default, deserialize_with = "expected_version")]
     #[param(minimum = 1)]
     expected_version: Option<i64>,
 }
 
-/// Deletes an object and its edges; `restore` brings them back.
+/// Deletes an object and its relationships; `restore` restores them.
 #[utoipa::path(
     delete, path = "/api/graph/objects/{id}", tag = "objects", operation_id = "deleteObject",
     params(("id" = Uuid, Path), ExpectedVersion),
@@ -54,7 +54,7 @@ pub(super) async fn delete(
     ok(app.graph.delete_object(actor, id, expected.expected_version).await?)
 }
 
-/// Brings a deleted object back, with the edges that went with it.
+/// Restores a deleted object, with the relationships that were deleted with it.
 #[utoipa::path(
     post, path = "/api/graph/objects/{id}/restore", tag = "objects", operation_id = "restoreObject",
     params(("id" = Uuid, Path)),

@@ -8,7 +8,7 @@ use crate::{
     views::object::{CreateObject, ObjectView},
 };
 
-/// Makes an object.
+/// Creates an object.
 #[utoipa::path(
     post, path = "/api/graph/objects", tag = "objects", operation_id = "createObject",
     request_body = CreateObject,

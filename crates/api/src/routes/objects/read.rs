@@ -22,31 +22,31 @@ use crate::{
     },
 };
 
-/// Which objects, and which page of them.
+/// The filter and page of a list of objects.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ObjectListQuery {
-    /// Any of these types.
+    /// Only objects of one of these types.
     #[serde(default, rename = "type")]
     types: Vec<String>,
-    /// All of these labels.
+    /// Only objects with all of these labels.
     #[serde(default, rename = "label")]
     labels: Vec<String>,
     status: Option<String>,
     key: Option<String>,
-    /// Conditions on properties, as the JSON of `filters` in a search.
+    /// Conditions on properties, in the JSON format of `filters` in a search.
     filters: Option<String>,
-    /// How many at most, 50 when not said.
+    /// The maximum number of results; the default is 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
-    /// Where to go on: the `x-next-cursor` of the page before.
+    /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
 }
 
 impl ObjectListQuery {
     fn into_filter(self) -> std::result::Result<(ObjectFilter, Page), Invalid> {
-        let page = Page::new(self.limit, self.cursor.as_deref())?;
+        let requested = Page::new(self.limit, self.cursor.as_deref())?;
         let filters = match &self.filters {
             Some(text) => serde_json::from_str::<Vec<JsonMap<Filter>>>(text)
                 .map(|filters| filters.into_iter().map(|one| one.0).collect())
@@ -56,11 +56,11 @@ impl ObjectListQuery {
         let Self { types, labels, status, key, .. } = self;
         let filter = ObjectFilter { types, labels, status, key, filters };
         filter.check()?;
-        Ok((filter, page))
+        Ok((filter, requested))
     }
 }
 
-/// The project's objects, newest first.
+/// Lists the project's objects, newest first.
 #[utoipa::path(
     get, path = "/api/graph/objects", tag = "objects", operation_id = "listObjects",
     params(ObjectListQuery),
@@ -71,11 +71,11 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(which): Query<ObjectListQuery>,
 ) -> Result<Vec<ObjectView>> {
-    let (filter, wanted) = which.into_filter()?;
-    page(app.graph.list_objects(project, filter, wanted).await?)
+    let (filter, requested) = which.into_filter()?;
+    page(app.graph.list_objects(project, filter, requested).await?)
 }
 
-/// One object.
+/// Returns one object.
 #[utoipa::path(
     get, path = "/api/graph/objects/{id}", tag = "objects", operation_id = "getObject",
     params(("id" = Uuid, Path)),
@@ -89,7 +89,7 @@ pub(super) async fn get(
     ok(app.graph.object_with_sources(project, id).await?)
 }
 
-/// Every version of an object, newest first, also of a deleted one.
+/// Lists all versions of an object, newest first, also of a deleted one.
 #[utoipa::path(
     get, path = "/api/graph/objects/{id}/history", tag = "objects", operation_id = "getObjectHistory",
     params(("id" = Uuid, Path), Paging),
@@ -111,17 +111,17 @@ pub(super) struct EdgeListQuery {
     #[serde(default)]
     #[param(value_type = Option<schema::Direction>, inline)]
     direction: Direction,
-    /// Any of these types.
+    /// Only relationships of one of these types.
     #[serde(default, rename = "type")]
     types: Vec<String>,
-    /// How many at most, 50 when not said.
+    /// The maximum number of results; the default is 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
-    /// Where to go on: the `x-next-cursor` of the page before.
+    /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
 }
 
-/// The relationships at an object, newest first.
+/// Lists the relationships of an object, newest first.
 #[utoipa::path(
     get, path = "/api/graph/objects/{id}/edges", tag = "objects", operation_id = "listObjectEdges",
     params(("id" = Uuid, Path), EdgeListQuery),
@@ -133,27 +133,27 @@ pub(super) async fn edges(
     Path(id): Path<ObjectId>,
     Query(which): Query<EdgeListQuery>,
 ) -> Result<Vec<RelationshipView>> {
-    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
-    page(app.graph.object_edges(project, id, which.direction, which.types, wanted).await?)
+    let requested = Page::new(which.limit, which.cursor.as_deref())?;
+    page(app.graph.object_edges(project, id, which.direction, which.types, requested).await?)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SimilarQuery {
-    /// Any of these types.
+    /// Only objects of one of these types.
     #[serde(default, rename = "type")]
     types: Vec<String>,
-    /// All of these labels.
+    /// Only objects with all of these labels.
     #[serde(default, rename = "label")]
     labels: Vec<String>,
     status: Option<String>,
-    /// How many at most, 10 when not said.
+    /// The maximum number of results; the default is 10.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
 }
 
-/// The objects whose vectors are nearest to this one's.
+/// Finds the objects whose vectors are nearest to the vector of this one.
 #[utoipa::path(
     get, path = "/api/graph/objects/{id}/similar", tag = "objects", operation_id = "listSimilarObjects",
     params(("id" = Uuid, Path), SimilarQuery),

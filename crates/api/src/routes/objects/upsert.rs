@@ -9,13 +9,13 @@ use crate::{
     views::object::{CreateObject, ObjectView},
 };
 
-/// Makes the object of this type and key, or changes the one that is there as an update would.
+/// Creates the object with this type and key, or updates the existing one.
 #[utoipa::path(
     put, path = "/api/graph/objects/upsert", tag = "objects", operation_id = "upsertObject",
     request_body = CreateObject,
     responses(
-        (status = 200, description = "The object that was there, changed or not", body = Envelope<ObjectView>),
-        (status = 201, description = "The object, made now", body = Envelope<ObjectView>),
+        (status = 200, description = "The existing object, changed or not", body = Envelope<ObjectView>),
+        (status = 201, description = "The new object", body = Envelope<ObjectView>),
     ),
 )]
 pub(super) async fn upsert(

@@ -26,7 +26,7 @@ pub(super) fn routes() -> Routes {
         .scoped(GraphWrite, routes!(unassign))
 }
 
-/// The packs this project can use, newest first.
+/// Lists the template packs that this project can use, newest first.
 #[utoipa::path(
     get, path = "/api/template-packs", tag = "template packs", operation_id = "listTemplatePacks",
     params(Paging),
@@ -40,7 +40,7 @@ async fn list(
     page(app.graph.list_packs(project, paging.page()?).await?)
 }
 
-/// Keeps a pack. Nothing is checked against it until it is assigned.
+/// Stores a template pack. Writes are validated against it only after it is assigned.
 #[utoipa::path(
     post, path = "/api/template-packs", tag = "template packs", operation_id = "createTemplatePack",
     request_body = CreatePack,
@@ -54,7 +54,7 @@ async fn create(
     created(app.graph.create_pack(project, body.into()).await?)
 }
 
-/// One pack.
+/// Returns one template pack.
 #[utoipa::path(
     get, path = "/api/template-packs/{id}", tag = "template packs", operation_id = "getTemplatePack",
     params(("id" = Uuid, Path)),
@@ -68,11 +68,11 @@ async fn get(
     ok(app.graph.get_pack(project, id).await?)
 }
 
-/// Deletes a pack that is not assigned.
+/// Deletes a template pack that is not assigned.
 #[utoipa::path(
     delete, path = "/api/template-packs/{id}", tag = "template packs", operation_id = "deleteTemplatePack",
     params(("id" = Uuid, Path)),
-    responses((status = 200, description = "The pack that was deleted", body = Envelope<PackView>)),
+    responses((status = 200, description = "The deleted pack", body = Envelope<PackView>)),
 )]
 async fn delete(
     State(app): State<App>,
@@ -84,8 +84,8 @@ async fn delete(
     ok(pack)
 }
 
-/// Checks this project's writes against a pack from now on. Assigning another version of a pack
-/// replaces the assigned one.
+/// Validates this project's writes against a template pack from now on. Another version of an assigned
+/// pack replaces it.
 #[utoipa::path(
     post, path = "/api/template-packs/{id}/assign", tag = "template packs",
     operation_id = "assignTemplatePack", params(("id" = Uuid, Path)),
@@ -99,11 +99,11 @@ async fn assign(
     ok(app.graph.assign_pack(project, id).await?)
 }
 
-/// No longer checks this project's writes against a pack.
+/// Stops validating this project's writes against a template pack.
 #[utoipa::path(
     delete, path = "/api/template-packs/{id}/assign", tag = "template packs",
     operation_id = "unassignTemplatePack", params(("id" = Uuid, Path)),
-    responses((status = 200, description = "The pack, not assigned", body = Envelope<PackView>)),
+    responses((status = 200, description = "The pack, no longer assigned", body = Envelope<PackView>)),
 )]
 async fn unassign(
     State(app): State<App>,

@@ -10,7 +10,7 @@ use crate::{
     views::project::{CreateProject, ProjectView, UpdateProject},
 };
 
-/// Makes a project.
+/// Creates a project.
 #[utoipa::path(
     post, path = "/api/projects", tag = "projects", operation_id = "createProject",
     request_body = CreateProject,
@@ -25,11 +25,11 @@ pub(super) async fn create(
     created(app.graph.create_project(&body.name, body.strict).await?)
 }
 
-/// Renames a project, or makes it strict or not.
+/// Renames a project, or changes whether it is strict.
 #[utoipa::path(
     patch, path = "/api/projects/{id}", tag = "projects", operation_id = "updateProject",
     params(("id" = Uuid, Path)), request_body = UpdateProject,
-    responses((status = 200, description = "The project after it", body = Envelope<ProjectView>)),
+    responses((status = 200, description = "The changed project", body = Envelope<ProjectView>)),
 )]
 pub(super) async fn update(
     State(app): State<App>,
@@ -47,7 +47,7 @@ pub(super) async fn update(
 #[utoipa::path(
     delete, path = "/api/projects/{id}", tag = "projects", operation_id = "deleteProject",
     params(("id" = Uuid, Path)),
-    responses((status = 200, description = "The project that was deleted", body = Envelope<ProjectView>)),
+    responses((status = 200, description = "The deleted project", body = Envelope<ProjectView>)),
 )]
 pub(super) async fn delete(
     State(app): State<App>,

@@ -1,5 +1,5 @@
-//! `/api/projects`. A token bound to a project sees and changes its own; only one that spans
-//! projects makes and deletes them.
+//! `/api/projects`. A token bound to a project can read and change that project; only a token that
+//! spans projects can create and delete projects.
 
 mod change;
 mod read;
@@ -19,7 +19,7 @@ pub(super) fn routes() -> Routes {
         .scoped(AdminWrite, routes!(change::delete))
 }
 
-/// Another's project does not exist for this caller.
+/// The project of another token is reported as not found.
 fn check_visible(caller: &Caller, id: ProjectId) -> Result<(), ApiError> {
     match caller.bound_project() {
         Some(own) if own != id => Err(ApiError::not_found("project", id)),

@@ -10,7 +10,7 @@ use crate::{
     views::project::ProjectView,
 };
 
-/// The projects this token may see, newest first.
+/// Lists the projects that this token can access, newest first.
 #[utoipa::path(
     get, path = "/api/projects", tag = "projects", operation_id = "listProjects", params(Paging),
     responses((status = 200, description = "A page of projects", body = Envelope<Vec<ProjectView>>)),
@@ -20,14 +20,14 @@ pub(super) async fn list(
     caller: Caller,
     Query(paging): Query<Paging>,
 ) -> Result<Vec<ProjectView>> {
-    let wanted = paging.page()?;
+    let requested = paging.page()?;
     match caller.bound_project() {
-        None => page(app.graph.list_projects(wanted).await?),
+        None => page(app.graph.list_projects(requested).await?),
         Some(own) => page(ResultPage { items: vec![app.graph.get_project(own).await?], next: None }),
     }
 }
 
-/// One project.
+/// Returns one project.
 #[utoipa::path(
     get, path = "/api/projects/{id}", tag = "projects", operation_id = "getProject",
     params(("id" = Uuid, Path)),

@@ -14,12 +14,12 @@ use crate::{
     },
 };
 
-/// Changes a relationship's properties or weight.
+/// Changes the properties or the weight of a relationship.
 #[utoipa::path(
     patch, path = "/api/graph/relationships/{id}", tag = "relationships",
     operation_id = "updateRelationship",
     params(("id" = Uuid, Path)), request_body = UpdateRelationship,
-    responses((status = 200, description = "The relationship after it", body = Envelope<RelationshipView>)),
+    responses((status = 200, description = "The changed relationship", body = Envelope<RelationshipView>)),
 )]
 pub(super) async fn update(
     State(app): State<App>,
@@ -34,7 +34,7 @@ pub(super) async fn update(
 #[into_params(parameter_in = Query)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ExpectedVersion {
-    /// Deletes only this version; 409 with the current one when it is another.
+    /// Delete only if this is the current version; otherwise 409 with the current version.
     #[serde(default, deserialize_with = "expected_version")]
     #[param(minimum = 1)]
     expected_version: Option<i64>,

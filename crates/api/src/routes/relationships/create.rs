@@ -12,13 +12,13 @@ use crate::{
     },
 };
 
-/// Joins two objects. Making the same edge again returns the one that is there.
+/// Creates a relationship between two objects. If the same relationship exists, it is returned.
 #[utoipa::path(
     post, path = "/api/graph/relationships", tag = "relationships", operation_id = "createRelationship",
     request_body = CreateRelationship,
     responses(
-        (status = 200, description = "The relationship that was there", body = Envelope<RelationshipView>),
-        (status = 201, description = "The relationship, made now", body = Envelope<RelationshipView>),
+        (status = 200, description = "The existing relationship", body = Envelope<RelationshipView>),
+        (status = 201, description = "The new relationship", body = Envelope<RelationshipView>),
     ),
 )]
 pub(super) async fn create(
@@ -30,13 +30,13 @@ pub(super) async fn create(
     created_if(made_now, relationship)
 }
 
-/// Makes up to 1,000 relationships. Each item is answered in order with the relationship or with
-/// its error; with `atomic`, the first error refuses them all.
+/// Creates up to 1,000 relationships. The response has, in order, the relationship or the error of each
+/// item. With `atomic`, the first error refuses all of them.
 #[utoipa::path(
     post, path = "/api/graph/relationships/bulk", tag = "relationships",
     operation_id = "bulkCreateRelationships", request_body = BulkRelationships,
     responses((
-        status = 200, description = "Per item, in order", body = Envelope<Vec<BulkItem<RelationshipView>>>,
+        status = 200, description = "One result per item, in order", body = Envelope<Vec<BulkItem<RelationshipView>>>,
     )),
 )]
 pub(super) async fn bulk(

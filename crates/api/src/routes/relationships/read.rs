@@ -16,24 +16,24 @@ use crate::{
     views::relationship::RelationshipView,
 };
 
-/// Which relationships, and which page of them.
+/// The filter and page of a list of relationships.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RelationshipListQuery {
-    /// Any of these types.
+    /// Only relationships of one of these types.
     #[serde(default, rename = "type")]
     types: Vec<String>,
     from_id: Option<Uuid>,
     to_id: Option<Uuid>,
-    /// How many at most, 50 when not said.
+    /// The maximum number of results; the default is 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
-    /// Where to go on: the `x-next-cursor` of the page before.
+    /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
 }
 
-/// The project's relationships, newest first.
+/// Lists the project's relationships, newest first.
 #[utoipa::path(
     get, path = "/api/graph/relationships", tag = "relationships", operation_id = "listRelationships",
     params(RelationshipListQuery),
@@ -44,16 +44,16 @@ pub(super) async fn list(
     InProject(project): InProject,
     Query(which): Query<RelationshipListQuery>,
 ) -> Result<Vec<RelationshipView>> {
-    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
+    let requested = Page::new(which.limit, which.cursor.as_deref())?;
     let filter = RelationshipFilter {
         types: which.types,
         from: which.from_id.map(ObjectId),
         to: which.to_id.map(ObjectId),
     };
-    page(app.graph.list_relationships(project, filter, wanted).await?)
+    page(app.graph.list_relationships(project, filter, requested).await?)
 }
 
-/// One relationship.
+/// Returns one relationship.
 #[utoipa::path(
     get, path = "/api/graph/relationships/{id}", tag = "relationships", operation_id = "getRelationship",
     params(("id" = Uuid, Path)),

@@ -13,8 +13,8 @@ use crate::{
     },
 };
 
-/// Ends a run, and everything it spawned that has not ended. It stops before its next call of a
-/// model or a tool, and in the middle of a model's answer.
+/// Cancels a run and all its active descendants. The run stops before its next model or tool call, or
+/// in the middle of a model's answer.
 #[utoipa::path(
     post, path = "/api/admin/agents/{agentId}/runs/{runId}/cancel", tag = "runs", operation_id = "cancelRun",
     params(("agentId" = Uuid, Path), ("runId" = Uuid, Path)),
@@ -29,8 +29,8 @@ pub(super) async fn cancel(
     ok(app.executor.cancel(actor, run).await?)
 }
 
-/// Goes on with a paused run, as a new run with the same conversation, the same count of steps and
-/// a fresh budget of them.
+/// Resumes a paused run as a new run with the same conversation. The step count continues, and the run
+/// gets its full number of steps again.
 #[utoipa::path(
     post, path = "/api/admin/agents/{agentId}/runs/{runId}/resume", tag = "runs", operation_id = "resumeRun",
     params(("agentId" = Uuid, Path), ("runId" = Uuid, Path)), request_body = Option<ResumeRun>,
@@ -46,11 +46,12 @@ pub(super) async fn resume(
     accepted(app.executor.resume(actor, run, body.input).await?)
 }
 
-/// Undoes what a run wrote to the graph. What was changed since is reported, not overwritten.
+/// Reverts what a run wrote to the graph. Entities that were changed since are reported, not
+/// overwritten.
 #[utoipa::path(
     post, path = "/api/admin/agents/{agentId}/runs/{runId}/revert", tag = "runs", operation_id = "revertRun",
     params(("agentId" = Uuid, Path), ("runId" = Uuid, Path)),
-    responses((status = 200, description = "What was undone, and what was not", body = Envelope<RevertView>)),
+    responses((status = 200, description = "What was reverted, and what was not", body = Envelope<RevertView>)),
 )]
 pub(super) async fn revert(
     State(app): State<App>,

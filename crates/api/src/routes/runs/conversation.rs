@@ -28,17 +28,18 @@ use crate::{
 pub(super) struct MessageListQuery {
     #[param(value_type = Option<schema::MessageRole>, inline)]
     role: Option<MessageRole>,
-    /// Only of this step.
+    /// Only messages of this step.
     #[param(minimum = 0)]
     step: Option<i64>,
-    /// How many at most, 50 when not said.
+    /// The maximum number of results; the default is 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
-    /// Where to go on: the `x-next-cursor` of the page before.
+    /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
 }
 
-/// What was said in a run, the oldest first. Calls are only named; `tool-calls` has them whole.
+/// Lists the messages of a run, oldest first. Tool calls are only referenced; `tool-calls` has their
+/// inputs and outputs.
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs/{runId}/messages", tag = "runs",
     operation_id = "listRunMessages",
@@ -51,31 +52,31 @@ pub(super) async fn messages(
     Path((agent, run)): Path<(AgentId, RunId)>,
     Query(which): Query<MessageListQuery>,
 ) -> Result<Vec<RunMessageView>> {
-    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
+    let requested = Page::new(which.limit, which.cursor.as_deref())?;
     if which.step.is_some_and(|step| step < 0) {
         return Err(Invalid::new("step", "must be 0 or more").into());
     }
     get_agent_run(&app, project, agent, run).await?;
     let filter = MessageFilter { role: which.role, step: which.step };
-    page(app.executor.run_messages(project, run, filter, wanted).await?)
+    page(app.executor.run_messages(project, run, filter, requested).await?)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ToolCallListQuery {
-    /// Only of this tool.
+    /// Only calls of this tool.
     tool_name: Option<String>,
     #[param(value_type = Option<CallStatusView>, inline)]
     status: Option<CallStatusView>,
-    /// How many at most, 50 when not said.
+    /// The maximum number of results; the default is 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
-    /// Where to go on: the `x-next-cursor` of the page before.
+    /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
 }
 
-/// The tool calls of a run, whole, the oldest first.
+/// Lists the tool calls of a run with their inputs and outputs, oldest first.
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs/{runId}/tool-calls", tag = "runs",
     operation_id = "listRunToolCalls",
@@ -88,21 +89,21 @@ pub(super) async fn tool_calls(
     Path((agent, run)): Path<(AgentId, RunId)>,
     Query(which): Query<ToolCallListQuery>,
 ) -> Result<Vec<ToolCallView>> {
-    let wanted = Page::new(which.limit, which.cursor.as_deref())?;
+    let requested = Page::new(which.limit, which.cursor.as_deref())?;
     if let Some(name) = &which.tool_name {
         emergent_domain::object::check_chars("tool_name", name)?;
     }
     get_agent_run(&app, project, agent, run).await?;
     let filter =
         ToolCallFilter { tool_name: which.tool_name, status: which.status.map(ToolCallStatus::from) };
-    let ResultPage { items, next } = app.executor.run_tool_calls(project, run, filter, wanted).await?;
+    let ResultPage { items, next } = app.executor.run_tool_calls(project, run, filter, requested).await?;
     page(ResultPage {
         items: items.into_iter().map(|call| ToolCallView::new(run, call)).collect::<Vec<_>>(),
         next,
     })
 }
 
-/// One tool call, with what it was given and what it gave.
+/// Returns one tool call with its input and output.
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs/{runId}/tool-calls/{toolCallId}", tag = "runs",
     operation_id = "getRunToolCall",

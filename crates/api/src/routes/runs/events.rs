@@ -26,15 +26,15 @@ use crate::{
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EventsQuery {
-    /// Events after this `id:`; without it, from the beginning. The header `Last-Event-ID` of a
-    /// client that reconnects goes before it.
+    /// Only events after this `id:`; without it, all events. The header `Last-Event-ID` of a client that
+    /// reconnects takes precedence.
     #[param(minimum = 0)]
     after: Option<i64>,
 }
 
-/// What a run tells, from its beginning and as it happens. Durable events carry their place as
-/// `id:`, so a client that reconnects misses none and sees none twice; `text_delta`,
-/// `thought_delta` and `step_restarted` are told live only. The stream ends after `run_ended`.
+/// Streams the events of a run, from the first one on and as they happen. Durable events have their
+/// `seq` as `id:`, so a client that reconnects misses none and receives none twice; `text_delta`,
+/// `thought_delta` and `step_restarted` are sent live only. The stream closes after `run_ended`.
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs/{runId}/events", tag = "runs",
     operation_id = "followRun",
@@ -64,7 +64,7 @@ fn frame(event: executor::Result<RunEvent>) -> Event {
             let id = event.seq.map(|seq| seq.to_string());
             sse::frame(id, &RunEventView::from(event))
         }
-        // The stream ends here; a client that reconnects goes on after the last id it has.
+        // The stream closes here; a client that reconnects continues after the last id it received.
         Err(failure) => {
             sse::frame(None, &json!({ "type": "error", "error": ApiError::from(failure).into_body() }))
         }

@@ -17,7 +17,7 @@ use crate::{
     views::run::RunView,
 };
 
-/// Fewer than elsewhere: a run is a lot to look at.
+/// Lower than for other lists, because a run has many fields.
 const DEFAULT_LIMIT: i64 = 20;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -27,13 +27,13 @@ pub(super) struct RunListQuery {
     /// `queued`, `running`, `completed` (or `success`), `failed`, `paused` or `cancelled`.
     #[param(pattern = "^(queued|running|completed|success|failed|paused|cancelled)$")]
     status: Option<String>,
-    /// Only what this run spawned.
+    /// Only the children of this run.
     #[param(value_type = Option<Uuid>)]
     parent_run_id: Option<RunId>,
-    /// How many at most, 20 when not said.
+    /// The maximum number of results; the default is 20.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
-    /// Where to go on: the `x-next-cursor` of the page before.
+    /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
 }
 
@@ -53,7 +53,7 @@ fn parse_status(word: &str) -> std::result::Result<RunStatus, Invalid> {
     })
 }
 
-/// The runs of an agent, newest first.
+/// Lists the runs of an agent, newest first.
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs", tag = "runs", operation_id = "listAgentRuns",
     params(("agentId" = Uuid, Path), RunListQuery),
@@ -69,7 +69,7 @@ pub(super) async fn list_for_agent(
     page(app.executor.list_runs(project, filter, wanted).await?)
 }
 
-/// The runs of every agent, newest first.
+/// Lists the runs of all agents, newest first.
 #[utoipa::path(
     get, path = "/api/admin/runs", tag = "runs", operation_id = "listRuns", params(RunListQuery),
     responses((status = 200, description = "A page of runs", body = Envelope<Vec<RunView>>)),

@@ -1,4 +1,4 @@
-//! `/api/admin/agents/{agentId}/runs` and `/api/admin/runs`: what agents did and are doing.
+//! `/api/admin/agents/{agentId}/runs` and `/api/admin/runs`: past and active runs.
 
 mod change;
 mod conversation;
@@ -31,9 +31,9 @@ pub(super) fn routes() -> Routes {
         .scoped(AdminWrite, routes!(change::revert))
 }
 
-/// The run, if it is this agent's. Another agent's run is not found here, as another project's is
-/// not found anywhere.
+/// Returns the run if it belongs to this agent. A run of another agent is not found here, just as a run
+/// of another project is not found anywhere.
 async fn get_agent_run(app: &App, project: ProjectId, agent: AgentId, run: RunId) -> Result<Run, ApiError> {
-    let found = app.executor.get_run(project, run).await?;
-    if found.agent == agent { Ok(found) } else { Err(ApiError::not_found("run", run)) }
+    let detail = app.executor.get_run(project, run).await?;
+    if detail.agent == agent { Ok(detail) } else { Err(ApiError::not_found("run", run)) }
 }

@@ -10,7 +10,7 @@ use crate::{
     views::{run::RunTreeView, run_detail::RunDetailView},
 };
 
-/// One run at a glance: how it went, what it cost, which tools it used, what it spawned.
+/// Returns a run with its outcome, its cost, the tools it used and its children.
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs/{runId}", tag = "runs", operation_id = "getRun",
     params(("agentId" = Uuid, Path), ("runId" = Uuid, Path)),
@@ -25,7 +25,7 @@ pub(super) async fn get(
     ok(app.executor.run_detail(project, run).await?)
 }
 
-/// The same, for who has the run's id alone.
+/// Returns a run like `getRun`, by its id alone.
 #[utoipa::path(
     get, path = "/api/admin/runs/{runId}", tag = "runs", operation_id = "getRunById",
     params(("runId" = Uuid, Path)),
@@ -39,7 +39,7 @@ pub(super) async fn get_by_id(
     ok(app.executor.run_detail(project, run).await?)
 }
 
-/// A run with what it spawned, and what that spawned.
+/// Returns a run with all its descendants.
 #[utoipa::path(
     get, path = "/api/admin/agents/{agentId}/runs/{runId}/tree", tag = "runs", operation_id = "getRunTree",
     params(("agentId" = Uuid, Path), ("runId" = Uuid, Path)),

@@ -1,5 +1,5 @@
-//! The body that holds a secret. Other bodies are refused with what was found in them; of this one
-//! nothing is repeated, since whatever stands in the wrong place may be the secret.
+//! The body that contains a secret. Errors about other bodies quote the request; errors about this one
+//! quote nothing, since any misplaced text may be the secret.
 
 use axum::extract::{FromRequest, Request};
 use emergent_secrets::{MAX_VALUE_BYTES, Secret};
@@ -10,7 +10,7 @@ use crate::{
     views::secret::PutSecret,
 };
 
-/// Room for a value of which JSON escapes every letter.
+/// Sufficient for a value in which JSON escapes every character.
 const MAX_BODY_BYTES: usize = 6 * MAX_VALUE_BYTES + 1_024;
 
 pub(super) struct SecretBody(pub Secret);
@@ -42,9 +42,9 @@ fn parse_body(bytes: &[u8]) -> Result<SecretBody, ApiError> {
     if let Some(rest) = text.strip_prefix("unknown field `") {
         let field = rest.split('`').next().unwrap_or_default();
         let plain = field.len() <= 32 && field.bytes().all(|byte| byte.is_ascii_alphabetic());
-        // A word is the field somebody meant; anything else may be what was to be hidden.
+        // A plain word is probably a misspelt field; anything else may be the secret itself.
         let field = if plain { field } else { "" };
-        return Err(ApiError::invalid(field, "is not a field here; expected `value`, and nothing else"));
+        return Err(ApiError::invalid(field, "is not a known field; expected only `value`"));
     }
     Err(match text {
         missing if missing.starts_with("missing field") => ApiError::invalid("value", "is required"),

@@ -1,4 +1,4 @@
-//! `/api/admin/secrets`: values go in, never out.
+//! `/api/admin/secrets`: values can be set, but never read.
 
 mod body;
 
@@ -25,7 +25,7 @@ pub(super) fn routes() -> Routes {
         .scoped(AdminWrite, routes!(rotate))
 }
 
-/// The project's secrets by name, with the external servers that mention each; never their values.
+/// Lists the project's secrets by name, with the external servers that use each; never their values.
 #[utoipa::path(
     get, path = "/api/admin/secrets", tag = "secrets", operation_id = "listSecrets",
     responses((status = 200, description = "Every secret", body = Envelope<Vec<SecretView>>)),
@@ -34,15 +34,15 @@ async fn list(State(app): State<App>, InProject(project): InProject) -> Result<V
     listed(app.secrets.list(project).await?)
 }
 
-/// Keeps a value, sealed, in the place of the one before. It is used from the next connection on
-/// and cannot be read back.
+/// Sets or replaces a secret. It is stored encrypted, is used from the next connection on, and cannot
+/// be read back.
 #[utoipa::path(
     put, path = "/api/admin/secrets/{name}", tag = "secrets", operation_id = "putSecret",
     params(("name" = String, Path, description = "Such as GITHUB_TOKEN: `[A-Z][A-Z0-9_]{0,127}`")),
     request_body = PutSecret,
     responses(
-        (status = 200, description = "The secret has another value", body = Envelope<SecretView>),
-        (status = 201, description = "The secret is new", body = Envelope<SecretView>),
+        (status = 200, description = "The replaced secret", body = Envelope<SecretView>),
+        (status = 201, description = "The new secret", body = Envelope<SecretView>),
     ),
 )]
 async fn put(
@@ -52,15 +52,15 @@ async fn put(
     Path(name): Path<String>,
     SecretBody(value): SecretBody,
 ) -> Result<SecretView> {
-    let kept = app.secrets.put(project, Some(caller.token.id), &parse_name(&name)?, value).await?;
-    created_if(kept.version == 1, kept)
+    let secret = app.secrets.put(project, Some(caller.token.id), &parse_name(&name)?, value).await?;
+    created_if(secret.version == 1, secret)
 }
 
-/// Forgets a secret. Servers that mention it cannot be connected any more.
+/// Deletes a secret. Servers that use it cannot be connected to any more.
 #[utoipa::path(
     delete, path = "/api/admin/secrets/{name}", tag = "secrets", operation_id = "deleteSecret",
     params(("name" = String, Path)),
-    responses((status = 200, description = "The secret that was deleted", body = Envelope<SecretView>)),
+    responses((status = 200, description = "The deleted secret", body = Envelope<SecretView>)),
 )]
 async fn delete(
     State(app): State<App>,
@@ -70,14 +70,14 @@ async fn delete(
     ok(app.secrets.delete(project, &parse_name(&name)?).await?)
 }
 
-/// Seals every secret of every project with another key: a new one where the server keeps the key
-/// in its data folder, the first of `EMERGENT_SECRET_KEY` otherwise.
+/// Encrypts the secrets of all projects with another key: a new one if the server stores the key in its
+/// data folder, otherwise the first one of `EMERGENT_SECRET_KEY`.
 #[utoipa::path(
     post, path = "/api/admin/secrets/rotate", tag = "secrets", operation_id = "rotateSecretKey",
     responses((status = 200, description = "The new key's id", body = Envelope<RotatedView>)),
 )]
 async fn rotate(State(app): State<App>, caller: Caller) -> Result<RotatedView> {
-    caller.require_all_projects("a new key for all of them")?;
+    caller.require_all_projects("rotating the key of all projects")?;
     ok(app.secrets.rotate().await?)
 }
 

@@ -1,4 +1,4 @@
-//! `/api/tokens`. A token bound to a project sees and manages that project's tokens only.
+//! `/api/tokens`. A token bound to a project can see and manage only the tokens of that project.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(super) fn routes() -> Routes {
         .scoped(AdminWrite, routes!(revoke))
 }
 
-/// The tokens this one may see, newest first; never their secrets.
+/// Lists the tokens that this token can see, newest first; never their secrets.
 #[utoipa::path(
     get, path = "/api/tokens", tag = "tokens", operation_id = "listTokens", params(Paging),
     responses((status = 200, description = "A page of tokens", body = Envelope<Vec<TokenView>>)),
@@ -38,8 +38,8 @@ async fn list(
     page(app.graph.list_tokens(caller.bound_project(), paging.page()?).await?)
 }
 
-/// Makes a token. Its secret is in this answer and never shown again. A token cannot give away
-/// what it does not have.
+/// Creates a token. The response contains its secret, which is never shown again. A token cannot grant
+/// scopes that it does not have.
 #[utoipa::path(
     post, path = "/api/tokens", tag = "tokens", operation_id = "createToken", request_body = CreateToken,
     responses((status = 201, description = "The token with its secret", body = Envelope<TokenView>)),
@@ -50,14 +50,14 @@ async fn create(State(app): State<App>, caller: Caller, Json(body): Json<CreateT
     scopes.iter().try_for_each(|scope| caller.require_scope(*scope))?;
     let expires_at = match (body.expires_at, caller.token.expires_at) {
         (Some(wanted), Some(own)) if wanted > own => {
-            return Err(ApiError::invalid("expiresAt", format!("is after this token's own end, {own}")));
+            return Err(ApiError::invalid("expiresAt", format!("is after the expiry of this token, {own}")));
         }
         (wanted, own) => wanted.or(own),
     };
     created(app.graph.create_token(&body.name, scopes, project, expires_at).await?)
 }
 
-/// Ends a token at once.
+/// Revokes a token at once.
 #[utoipa::path(
     delete, path = "/api/tokens/{id}", tag = "tokens", operation_id = "revokeToken",
     params(("id" = Uuid, Path)),

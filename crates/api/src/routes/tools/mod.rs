@@ -16,8 +16,8 @@ pub(super) fn routes() -> Routes {
     Routes::new().scoped(AgentsRead, routes!(list))
 }
 
-/// The project's pool by name: what its agents' whitelists can let through, and where each tool
-/// comes from.
+/// Lists the project's tools by name, with the source of each. An agent's list of tools selects from
+/// them.
 #[utoipa::path(
     get, path = "/api/admin/tools", tag = "tools", operation_id = "listTools",
     responses((status = 200, description = "Every tool", body = Envelope<Vec<ToolView>>)),

@@ -1,4 +1,4 @@
-//! `/api/admin/triggers`: what starts agents without anybody asking, and what came of it.
+//! `/api/admin/triggers`: schedules, event triggers and their firings.
 
 use axum::extract::State;
 use emergent_domain::{
@@ -26,7 +26,7 @@ pub(super) fn routes() -> Routes {
     Routes::new().scoped(AgentsRead, routes!(list)).scoped(AdminRead, routes!(firings))
 }
 
-/// The project's schedules, with when each is due next, and its agents that wait for events.
+/// Lists the project's schedules, with the next due time of each, and its event triggers.
 #[utoipa::path(
     get, path = "/api/admin/triggers", tag = "triggers", operation_id = "listTriggers",
     responses((status = 200, description = "Every trigger", body = Envelope<TriggersView>)),
@@ -39,17 +39,17 @@ async fn list(State(app): State<App>, InProject(project): InProject) -> Result<T
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct FiringListQuery {
-    /// Only of this agent.
+    /// Only firings of this agent.
     #[serde(rename = "agentId")]
     #[param(value_type = Option<Uuid>, rename = "agentId")]
     agent: Option<AgentId>,
     /// `pending`, `admitted`, `refused` or `skipped`.
     #[param(pattern = "^(pending|admitted|refused|skipped)$")]
     status: Option<String>,
-    /// How many at most, 50 when not said.
+    /// The maximum number of results; the default is 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<i64>,
-    /// Where to go on: the `x-next-cursor` of the page before.
+    /// The `x-next-cursor` of the previous page.
     cursor: Option<String>,
 }
 
@@ -68,8 +68,7 @@ fn parse_status(word: &str) -> std::result::Result<FiringStatus, Invalid> {
     })
 }
 
-/// Every time a trigger's moment came, newest first, and what became of it. Settled firings are
-/// kept for 30 days.
+/// Firings of triggers, newest first, each with its outcome. Settled firings are stored for 30 days.
 #[utoipa::path(
     get, path = "/api/admin/triggers/firings", tag = "triggers", operation_id = "listFirings", params(FiringListQuery),
     responses((status = 200, description = "A page of firings", body = Envelope<Vec<FiringView>>)),

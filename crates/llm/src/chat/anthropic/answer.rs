@@ -1,4 +1,4 @@
-//! The events of a streamed message, put together.
+//! Assembles the events of a streamed message.
 
 use std::ops::ControlFlow;
 
@@ -19,24 +19,24 @@ pub struct AnswerReader<'a> {
     stop: Option<String>,
 }
 
-/// A block whose end may still be coming.
+/// A block that may still be incomplete.
 enum Block {
     Text(String),
     Thinking {
         text: String,
         signature: String,
     },
-    /// Thoughts the provider does not show, but wants back.
+    /// Thoughts that the provider hides, but expects back.
     Redacted(Value),
     Call {
         name: String,
         arguments: String,
     },
-    /// Something newer than this code, or a tool the provider ran itself.
+    /// A block of a kind that this code does not know, or a tool that the provider ran itself.
     Unknown,
 }
 
-/// The provider's counts; each stands for the whole message so far.
+/// The provider's counts; each covers the whole message so far.
 #[derive(Default)]
 struct TokenCounts {
     input: u64,
@@ -50,7 +50,7 @@ impl<'a> AnswerReader<'a> {
         Self { model, blocks: vec![], counts: TokenCounts::default(), stop: None }
     }
 
-    /// Takes the next event; breaks after the last. Every event says in its data what it is.
+    /// Takes the next event, and breaks after the last one. Each event names its type in its data.
     pub fn push(
         &mut self,
         data: &str,
@@ -73,7 +73,7 @@ impl<'a> AnswerReader<'a> {
             }
             Some("message_stop") => return Ok(ControlFlow::Break(())),
             Some("error") => return Err(error_in_stream(self.model, &event)),
-            // Pings, ends of blocks, and what may be added in years to come.
+            // Pings, ends of blocks, and events that future versions may add.
             _ => {}
         }
         Ok(ControlFlow::Continue(()))
@@ -85,9 +85,9 @@ impl<'a> AnswerReader<'a> {
         delta: &Value,
         on_delta: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<(), Error> {
-        let known = self.blocks.iter_mut().rfind(|(at, _)| *at == index);
-        let Some((_, block)) = known else {
-            return Err(malformed(self.model, format!("block {index} goes on before it begins")));
+        let block = self.blocks.iter_mut().rfind(|(block_index, _)| *block_index == index);
+        let Some((_, block)) = block else {
+            return Err(malformed(self.model, format!("block {index} continues before it starts")));
         };
         let piece = |name: &str| delta[name].as_str().unwrap_or_default();
         match (block, delta["type"].as_str().unwrap_or_default()) {
@@ -101,14 +101,14 @@ impl<'a> AnswerReader<'a> {
             }
             (Block::Thinking { signature, .. }, "signature_delta") => signature.push_str(piece("signature")),
             (Block::Call { arguments, .. }, "input_json_delta") => arguments.push_str(piece("partial_json")),
-            // Citations, and pieces of blocks that are not known.
+            // Citations, and deltas of unknown blocks.
             _ => {}
         }
         Ok(())
     }
 
     pub fn finish(self) -> Result<Answer, Error> {
-        // Without a reason to stop the message is not whole, whatever the stream says.
+        // A message without a stop reason is incomplete, whatever the stream says.
         let Some(stop) = self.stop else { return Err(incomplete_stream_error(self.model)) };
         let parts: Vec<Part> = self.blocks.into_iter().filter_map(|(_, block)| to_part(block)).collect();
         let stop = match stop.as_str() {
@@ -121,7 +121,7 @@ impl<'a> AnswerReader<'a> {
             "max_tokens" => StopReason::MaxTokens,
             "refusal" => StopReason::Refused(stop),
             "model_context_window_exceeded" => {
-                let message = "the answer filled what was left of the context window".to_owned();
+                let message = "the answer filled the rest of the context window".to_owned();
                 return Err(Error::ContextTooLong { model: self.model.into(), message });
             }
             _ => StopReason::Other(stop),
@@ -153,7 +153,7 @@ fn start_block(block: Value, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Block 
         }
         Some("redacted_thinking") => Block::Redacted(block),
         Some("tool_use") => {
-            // Empty at first, unless a server does not send arguments in pieces.
+            // The input is empty at first, unless a server sends the arguments in one piece.
             let whole = block["input"].as_object().filter(|input| !input.is_empty());
             let arguments = whole.map(|_| block["input"].to_string()).unwrap_or_default();
             Block::Call { name: field("name"), arguments }
@@ -166,7 +166,7 @@ fn to_part(block: Block) -> Option<Part> {
     Some(match block {
         Block::Text(text) if text.is_empty() => return None,
         Block::Text(text) => Part::text(text),
-        // Without a signature it would be refused on its way back.
+        // A thought without a signature would be refused when it is sent back.
         Block::Thinking { text, signature } if signature.is_empty() => Part::Thought { text, provider: None },
         Block::Thinking { text, signature } => {
             Part::Thought { text, provider: Some(json!({ "type": "thinking", "signature": signature })) }
@@ -178,7 +178,7 @@ fn to_part(block: Block) -> Option<Part> {
 }
 
 impl TokenCounts {
-    /// Later counts replace earlier ones; those left out stand.
+    /// Later counts replace earlier ones; missing ones keep their value.
     fn update(&mut self, usage: &Value) {
         let set = |count: &mut u64, name: &str| *count = usage[name].as_u64().unwrap_or(*count);
         set(&mut self.input, "input_tokens");
@@ -187,7 +187,7 @@ impl TokenCounts {
         set(&mut self.cache_write, "cache_creation_input_tokens");
     }
 
-    /// The provider's input leaves out what went through its cache. It does not say how much of the
+    /// The provider's input count excludes cached tokens. The provider does not report how much of the
     /// output were thoughts.
     fn usage(self) -> Usage {
         let Self { input, output, cache_read, cache_write } = self;

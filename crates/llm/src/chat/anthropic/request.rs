@@ -1,4 +1,4 @@
-//! A conversation in the words of `/v1/messages`.
+//! Converts a conversation to the format of `/v1/messages`.
 
 use emergent_domain::chat::{Part, Speaker, Turn};
 use serde_json::{Value, json};
@@ -8,14 +8,14 @@ use super::super::{
     wire::{input_object, output_text, tool_name},
 };
 
-/// The limit is required; this is what every model can write.
+/// The API requires a limit; every model supports this one.
 const MAX_TOKENS: u32 = 8192;
 
 pub fn body(request: &ChatRequest<'_>) -> Value {
     let mut messages = messages(request.turns);
-    // A request of a run repeats the one before and adds to it. With marks after the tools, the
-    // system prompt and the newest message (three of the four allowed), the provider reads again
-    // only what is new.
+    // Each request of a run repeats the previous one and appends to it. With cache marks after the tools,
+    // the system prompt and the newest message (three of the four allowed), the provider processes only the
+    // new part.
     let newest = messages.iter_mut().rfind(|message| message["role"] == "user");
     if let Some(block) = newest.and_then(|message| message["content"].as_array_mut()?.last_mut()) {
         mark_cache_point(block);
@@ -55,8 +55,8 @@ fn mark_cache_point(block: &mut Value) {
     block["cache_control"] = json!({ "type": "ephemeral" });
 }
 
-/// There are only two roles: what the tools gave and what the user said meanwhile are one message,
-/// and the results stand first in it, as the provider demands.
+/// The API has only two roles: tool results and user text in between form one message, with the results
+/// first, as the provider requires.
 fn messages(turns: &[Turn]) -> Vec<Value> {
     let mut messages: Vec<(&str, Vec<Value>)> = vec![];
     for turn in turns {
@@ -66,7 +66,7 @@ fn messages(turns: &[Turn]) -> Vec<Value> {
         };
         let blocks: Vec<Value> = turn.parts.iter().filter_map(block).collect();
         match messages.last_mut() {
-            // A message with nothing in it is refused.
+            // The provider refuses an empty message.
             _ if blocks.is_empty() => {}
             Some((last, content)) if *last == role => content.extend(blocks),
             _ => messages.push((role, blocks)),
@@ -83,7 +83,7 @@ fn messages(turns: &[Turn]) -> Vec<Value> {
 
 fn block(part: &Part) -> Option<Value> {
     Some(match part {
-        // Refused by the provider, though its models write such texts.
+        // The provider refuses blank text, although its models write it.
         Part::Text { text, .. } if text.trim().is_empty() => return None,
         Part::Text { text, .. } => json!({ "type": "text", "text": text }),
         Part::Thought { text, provider } => return thought(text, provider.as_ref()?),
@@ -97,8 +97,8 @@ fn block(part: &Part) -> Option<Value> {
     })
 }
 
-/// A thought goes back as it came, with its signature, or not at all: another provider's has none
-/// that would be accepted.
+/// A thought is sent back unchanged with its signature, or not at all: a thought of another provider
+/// has no valid signature.
 fn thought(text: &str, provider: &Value) -> Option<Value> {
     match provider["type"].as_str()? {
         "thinking" => {

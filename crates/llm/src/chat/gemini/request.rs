@@ -1,4 +1,4 @@
-//! A conversation in Gemini's words: `contents` of two roles, each a list of parts.
+//! Converts a conversation to Gemini's format: `contents` of two roles, each a list of parts.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -13,19 +13,19 @@ use serde_json::Value;
 use super::{super::wire::input_object, provider_data};
 use crate::{ChatRequest, ToolSpec};
 
-/// Gemini answers a user's content only; a history that ends on the model's own words is refused.
+/// Gemini only answers to user content; it refuses a history that ends with an answer of the model.
 const CONTINUE_PROMPT: &str = "Continue.";
 
-/// The body of `:streamGenerateContent`.
+/// Returns the body of `:streamGenerateContent`.
 pub fn body<'a>(request: &ChatRequest<'a>) -> Body<'a> {
-    let said = |text| Content { role: "user", parts: vec![WirePart::plain(Data::Text(text))] };
+    let user_content = |text| Content { role: "user", parts: vec![WirePart::plain(Data::Text(text))] };
     let mut contents = contents(request.turns);
     if contents.last().is_none_or(|last| last.role == "model") {
-        contents.push(said(CONTINUE_PROMPT));
+        contents.push(user_content(CONTINUE_PROMPT));
     }
     Body {
         contents,
-        system_instruction: (!request.system.is_empty()).then(|| said(request.system)),
+        system_instruction: (!request.system.is_empty()).then(|| user_content(request.system)),
         tools: (!request.tools.is_empty())
             .then(|| [Tools { function_declarations: function_declarations(request.tools) }]),
         generation_config: GenerationConfig {
@@ -46,7 +46,7 @@ fn contents(turns: &[Turn]) -> Vec<Content<'_>> {
             Speaker::User | Speaker::Tools => "user",
         };
         let parts: Vec<_> = turn.parts.iter().filter_map(|part| wire_part(part, &ids)).collect();
-        // A model that spent its tokens on thoughts said nothing, and a content without parts is refused.
+        // An answer may consist of thoughts only, and Gemini refuses content without parts.
         if !parts.is_empty() {
             contents.push(Content { role, parts });
         }
@@ -54,14 +54,14 @@ fn contents(turns: &[Turn]) -> Vec<Content<'_>> {
     contents
 }
 
-/// The ids that Gemini gave its calls, which it wants to see on the results too.
+/// Returns the ids that Gemini gave to its calls, which it also expects on the results.
 fn provider_ids(turns: &[Turn]) -> HashMap<ToolCallId, &str> {
     let parts = turns.iter().flat_map(|turn| &turn.parts);
     let calls = parts.filter_map(|part| if let Part::Call(call) = part { Some(call) } else { None });
     calls.filter_map(|call| Some((call.id, provider_data::id(&call.provider)?))).collect()
 }
 
-/// `None` for what says nothing; an empty text that carries a signature says something.
+/// Returns `None` for an empty part; an empty text with a signature is not empty.
 fn wire_part<'a>(part: &'a Part, ids: &HashMap<ToolCallId, &'a str>) -> Option<WirePart<'a>> {
     match part {
         Part::Text { text, provider } => text_part(text, provider, false),
@@ -91,7 +91,7 @@ fn function_call(call: &ToolCall) -> FunctionCall<'_> {
 }
 
 fn function_response<'a>(result: &'a ToolResult, id: Option<&'a str>) -> FunctionResponse<'a> {
-    // Gemini takes objects only, and reads these two keys as what they say.
+    // Gemini accepts only objects, and interprets these two keys by their names.
     let response = match result.is_error {
         false => Outcome::Output(&result.output),
         true => Outcome::Error(&result.output),
@@ -185,7 +185,7 @@ struct Tools<'a> {
 struct FunctionDeclaration<'a> {
     name: &'a str,
     description: &'a str,
-    /// Not `parameters`, which knows only a part of JSON schema.
+    /// `parameters` would support only a subset of JSON Schema.
     parameters_json_schema: &'a Schema,
 }
 

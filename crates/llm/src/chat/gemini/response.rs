@@ -1,8 +1,8 @@
-//! The chunks of a streamed answer, put together.
+//! Assembles the chunks of a streamed answer.
 //!
-//! Each chunk is a whole `GenerateContentResponse` with the next piece of text in it; calls come
-//! complete. Nothing marks the end but the end of the body, so it is the finish reason that tells a
-//! whole answer from a cut one.
+//! Each chunk is a full `GenerateContentResponse` with the next piece of text; tool calls arrive
+//! complete. Nothing but the end of the body marks the end, so the finish reason distinguishes a
+//! complete answer from a truncated one.
 
 use emergent_domain::{
     chat::{Part, StopReason, ToolCall, Usage},
@@ -21,9 +21,9 @@ pub struct AnswerReader<'a> {
     parts: Vec<Part>,
     counts: TokenCounts,
     finish: Option<String>,
-    /// Google's explanation of the finish reason, where it gives one.
+    /// Google's explanation of the finish reason, if there is one.
     remark: String,
-    /// Why the prompt itself was refused.
+    /// The reason why the prompt itself was blocked.
     blocked: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> AnswerReader<'a> {
         }
     }
 
-    /// Takes the next chunk as it came in an event.
+    /// Takes the next chunk, the data of one event.
     pub fn push(&mut self, data: &str, on_delta: &mut (dyn FnMut(Delta) + Send)) -> Result<(), Error> {
         let mut chunk = parse(self.model, data)?;
         if !chunk["error"].is_null() {
@@ -82,7 +82,7 @@ impl<'a> AnswerReader<'a> {
         if !piece.is_empty() {
             on_delta(if is_thought { Delta::Thought(piece.into()) } else { Delta::Text(piece.into()) });
         }
-        // A signature is valid on the very part it came on, so a signed part stays by itself.
+        // A signature is valid only on its own part, so a signed part is not merged.
         match self.parts.last_mut() {
             Some(Part::Text { text, provider: None }) if provider.is_none() && !is_thought => {
                 text.push_str(piece);
@@ -95,7 +95,7 @@ impl<'a> AnswerReader<'a> {
         }
     }
 
-    /// The answer, once the body has ended.
+    /// Returns the answer after the end of the body.
     pub fn finish(self) -> Result<Answer, Error> {
         let stop = match (self.finish.as_deref(), self.blocked) {
             (None, None) => return Err(incomplete_stream_error(self.model)),
@@ -105,7 +105,7 @@ impl<'a> AnswerReader<'a> {
             }
             (Some("STOP"), _) => StopReason::End,
             (Some("MAX_TOKENS"), _) => StopReason::MaxTokens,
-            // The model slipped while writing; with the same prompt it mostly gets it right.
+            // The model made a mistake while writing; a retry with the same prompt usually succeeds.
             (Some(reason @ ("MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE")), _) => {
                 return Err(malformed_answer(self.model, reason, &self.remark));
             }
@@ -118,7 +118,7 @@ impl<'a> AnswerReader<'a> {
 
 fn malformed_answer(model: &str, reason: &str, remark: &str) -> Error {
     let remark: String = remark.chars().take(300).collect();
-    let message = format!("its answer was unreadable even to Google ({reason}) {remark}");
+    let message = format!("Google could not parse the model's answer ({reason}) {remark}");
     Error::Overloaded { model: model.into(), message: message.trim_end().into(), source: None }
 }
 
@@ -126,7 +126,7 @@ fn is_refusal(reason: &str) -> bool {
     matches!(reason, "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY")
 }
 
-/// Google's counts so far. They grow from chunk to chunk, and a chunk may leave some out.
+/// Google's counts so far. They grow with each chunk, and a chunk may omit some.
 #[derive(Default)]
 struct TokenCounts {
     prompt: u64,
@@ -146,9 +146,9 @@ impl TokenCounts {
             ("cachedContentTokenCount", &mut self.cached),
         ];
         for (name, count) in fields {
-            // 64-bit numbers may come as strings.
-            let given = &metadata[name];
-            let number = given.as_u64().or_else(|| given.as_str()?.parse().ok());
+            // 64-bit numbers may be sent as strings.
+            let value = &metadata[name];
+            let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
             *count = number.unwrap_or(*count);
         }
     }

@@ -1,7 +1,7 @@
-//! The chunks of a streamed completion, put together.
+//! Assembles the chunks of a streamed completion.
 //!
-//! Servers differ more in how they stream calls than in anything else: some leave out `index`, some
-//! give every call the same one, some repeat ids and names, some send a call in one piece.
+//! Servers differ most in how they stream tool calls: some omit `index`, some give every call the same
+//! one, some repeat ids and names, some send a call in one piece.
 
 use std::ops::ControlFlow;
 
@@ -25,7 +25,7 @@ pub struct AnswerReader<'a> {
     refused: bool,
 }
 
-/// A call whose arguments may still be coming.
+/// A call whose arguments may be incomplete.
 #[derive(Default)]
 struct PartialCall {
     index: Option<u64>,
@@ -47,7 +47,7 @@ impl<'a> AnswerReader<'a> {
         }
     }
 
-    /// Takes the next chunk; breaks after the last.
+    /// Takes the next chunk, and breaks after the last one.
     pub fn push(
         &mut self,
         data: &str,
@@ -67,7 +67,7 @@ impl<'a> AnswerReader<'a> {
         let choice = &chunk["choices"][0];
         let delta = &choice["delta"];
         let text = |name: &str| delta[name].as_str().unwrap_or_default();
-        // Two names are in use, and a server that gives both gives the same twice.
+        // Two field names are in use, and a server that sends both sends the same text twice.
         let thought = [text("reasoning_content"), text("reasoning")];
         wire::push_thought(&mut self.parts, thought.iter().find(|t| !t.is_empty()).unwrap_or(&""), on_delta);
         wire::push_text(&mut self.parts, text("content"), on_delta);
@@ -90,12 +90,12 @@ impl<'a> AnswerReader<'a> {
         let name = piece["function"]["name"].as_str().unwrap_or_default();
 
         let at = match index {
-            // A second id under one number is a second call.
+            // A second id under one index is a second call.
             Some(_) => self.calls.iter().rposition(|call| {
                 call.index == index && (id.is_empty() || call.id.is_empty() || call.id == id)
             }),
             None if !id.is_empty() => self.calls.iter().rposition(|call| call.id == id),
-            // Neither number nor id: a name begins a call, anything else goes on with the last.
+            // Without an index and an id, a name starts a call, and anything else continues the last one.
             None if name.is_empty() => self.calls.len().checked_sub(1),
             None => None,
         };
@@ -118,7 +118,7 @@ impl<'a> AnswerReader<'a> {
     }
 
     pub fn finish(self) -> Result<Answer, Error> {
-        // The closing mark is not required: a stream with a reason to finish is whole.
+        // The closing mark is optional: a stream with a finish reason is complete.
         if !self.done && self.finish.is_none() {
             return Err(incomplete_stream_error(self.model));
         }
@@ -129,7 +129,7 @@ impl<'a> AnswerReader<'a> {
             _ if self.refused => StopReason::Refused("refusal".into()),
             Some("content_filter") => StopReason::Refused("content_filter".into()),
             Some("length") => StopReason::MaxTokens,
-            // Some servers say `stop` whatever the model did.
+            // Some servers always report `stop`.
             None | Some("stop" | "tool_calls" | "function_call") if calls => StopReason::ToolCalls,
             Some("stop") => StopReason::End,
             None if parts.is_empty() => return Err(malformed(self.model, "it is empty")),
@@ -140,7 +140,7 @@ impl<'a> AnswerReader<'a> {
     }
 }
 
-/// Cached and reasoning tokens are inside the two sums already.
+/// Cached and reasoning tokens are already included in the two totals.
 fn usage(counts: &Value) -> Usage {
     let count = |pointer: &str| counts.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
     Usage {

@@ -1,4 +1,4 @@
-//! A conversation in the words of `/v1/chat/completions`.
+//! Converts a conversation to the format of `/v1/chat/completions`.
 
 use std::borrow::Cow;
 
@@ -16,15 +16,15 @@ use super::super::{
     wire::{input_object, output_text, tool_name},
 };
 
-/// The name under which a server takes the limit of an answer.
+/// The name under which a server accepts the output limit.
 #[derive(Debug, Clone, Copy)]
 pub enum TokenLimit {
     MaxCompletionTokens,
     MaxTokens,
 }
 
-/// The request as JSON: the conversation as it was sent the last time, what was said since, and the
-/// rest. Nothing that was written before is written again.
+/// Serialises the request: the turns that were sent before, the new turns, and the other fields. Turns
+/// that were serialised for an earlier request are reused.
 pub fn body(request: &ChatRequest<'_>, limit: TokenLimit) -> Vec<u8> {
     let tokens = |kind: fn(TokenLimit) -> bool| request.max_tokens.filter(|_| kind(limit));
     let rest = RequestFields {
@@ -37,27 +37,27 @@ pub fn body(request: &ChatRequest<'_>, limit: TokenLimit) -> Vec<u8> {
         max_tokens: tokens(|limit| matches!(limit, TokenLimit::MaxTokens)),
         response_format: request.output_schema.map(response_format),
     };
-    RequestCache::with_turns(request.cache, |kept| {
-        if kept.turns == 0 || kept.turns > request.turns.len() {
-            *kept = SerializedTurns::default();
+    RequestCache::with_turns(request.cache, |cached| {
+        if cached.turns == 0 || cached.turns > request.turns.len() {
+            *cached = SerializedTurns::default();
             if !request.system.is_empty() {
-                push_message(&mut kept.text, &text_message("system", Cow::Borrowed(request.system)));
+                push_message(&mut cached.text, &text_message("system", Cow::Borrowed(request.system)));
             }
         }
-        request.turns[kept.turns..].iter().for_each(|turn| push_turn(&mut kept.text, turn));
-        kept.turns = request.turns.len();
+        request.turns[cached.turns..].iter().for_each(|turn| push_turn(&mut cached.text, turn));
+        cached.turns = request.turns.len();
         let rest = serde_json::to_vec(&rest).unwrap_or_default();
-        let mut body = Vec::with_capacity(kept.text.len() + rest.len() + 16);
+        let mut body = Vec::with_capacity(cached.text.len() + rest.len() + 16);
         body.extend_from_slice(b"{\"messages\":[");
-        body.extend_from_slice(&kept.text);
+        body.extend_from_slice(&cached.text);
         body.extend_from_slice(b"],");
-        // Without its opening brace, which stands already.
+        // The opening brace is already written.
         body.extend_from_slice(rest.get(1..).unwrap_or_default());
         body
     })
 }
 
-/// Texts and values always have a JSON text.
+/// Texts and values always serialise.
 fn write_json(into: &mut Vec<u8>, what: &impl Serialize) {
     let _ = serde_json::to_writer(into, what);
 }
@@ -69,7 +69,7 @@ fn push_message(messages: &mut Vec<u8>, message: &Message<'_>) {
     write_json(messages, message);
 }
 
-/// The fields beside the conversation.
+/// The fields besides the conversation.
 #[derive(Serialize)]
 struct RequestFields<'a> {
     model: &'a str,
@@ -122,7 +122,7 @@ fn response_format(schema: &Value) -> Value {
 #[derive(Serialize)]
 struct Message<'a> {
     role: &'static str,
-    /// Null for an assistant that only calls.
+    /// Null for an assistant turn that consists of calls only.
     content: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<ToolCallId>,
@@ -159,10 +159,10 @@ fn push_turn(messages: &mut Vec<u8>, turn: &Turn) {
             }
         }
         Speaker::Assistant => {
-            // Thoughts stay behind: servers that give them do not want them back.
+            // Thoughts are not sent back: servers that produce them do not accept them.
             let tool_calls: Vec<_> = turn.parts.iter().filter_map(tool_call_body).collect();
             let content = Some(text(turn)).filter(|text| !text.is_empty());
-            // A message with nothing in it is refused.
+            // The API refuses an empty message.
             if content.is_some() || !tool_calls.is_empty() {
                 push_message(
                     messages,
@@ -173,7 +173,7 @@ fn push_turn(messages: &mut Vec<u8>, turn: &Turn) {
     }
 }
 
-/// The text of a turn, borrowed where it is in one piece.
+/// Returns the text of a turn, borrowed if it is in one piece.
 fn text(turn: &Turn) -> Cow<'_, str> {
     let mut texts = turn.parts.iter().filter_map(|part| match part {
         Part::Text { text, .. } => Some(text.as_str()),
@@ -197,7 +197,7 @@ fn tool_call_body(part: &Part) -> Option<ToolCallBody<'_>> {
 }
 
 fn result_text(result: &ToolResult) -> String {
-    // There is no field that marks a failure, so the text has to say it.
+    // The API has no field for a failure, so the text has to contain it.
     let says_so = result.output.get("error").is_some();
     match result.is_error && !says_so {
         true => json!({ "error": result.output }).to_string(),
@@ -205,8 +205,8 @@ fn result_text(result: &ToolResult) -> String {
     }
 }
 
-/// Whether the schema keeps to what OpenAI takes as strict: every property required, no others
-/// allowed. It refuses a strict schema that does not, while it still follows a loose one.
+/// Whether the schema satisfies OpenAI's strict mode: every property required, no others allowed.
+/// OpenAI refuses other schemas in strict mode, but still follows them in normal mode.
 fn is_strict(schema: &Value) -> bool {
     const NEVER: [&str; 8] = [
         "allOf",

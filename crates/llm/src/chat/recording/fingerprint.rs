@@ -1,5 +1,5 @@
-//! What makes two requests the same: system prompt, names of tools, and the conversation, with ids
-//! and moments left out, because those are new in every run.
+//! The fingerprint of a request: system prompt, tool names and conversation, without ids and
+//! timestamps, which are new in every run.
 
 use emergent_domain::{
     chat::{Part, Speaker},
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::ChatRequest;
 
-/// Three, so that a request that was not recorded can say in what it differs.
+/// Three hashes, so that an unrecorded request can say in which part it differs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fingerprint {
     system: String,
@@ -43,7 +43,7 @@ pub fn fingerprint(request: &ChatRequest) -> (Fingerprint, IdNumbers) {
             Speaker::Tools => "\ntools",
         });
         for part in &turn.parts {
-            // Thoughts do not bind anybody, and providers send them when they please.
+            // Thoughts are ignored, because providers send them unreliably.
             let text = match part {
                 Part::Thought { .. } => continue,
                 Part::Text { text, .. } => format!("\ntext {text}"),
@@ -60,11 +60,11 @@ pub fn fingerprint(request: &ChatRequest) -> (Fingerprint, IdNumbers) {
 }
 
 fn hash(text: &str) -> String {
-    // Half of it is plenty, and the file stays readable.
+    // Half of the hash is unique enough, and keeps the file readable.
     Sha256::digest(text)[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The ids of a request in the order in which they appear.
+/// The ids of a request in their order of appearance.
 #[derive(Default)]
 pub struct IdNumbers {
     seen: Vec<String>,
@@ -74,12 +74,12 @@ const OPEN: &str = "{{id.";
 const CLOSE: &str = "}}";
 
 impl IdNumbers {
-    /// Replaces ids by their number, new ones too, and moments by the word.
+    /// Replaces ids, including new ones, by their number, and timestamps by a placeholder.
     fn number(&mut self, text: &str) -> String {
-        replace_volatile(text, |found| match found {
+        replace_volatile(text, |volatile| match volatile {
             VolatileText::Id(id) => {
-                let known = self.seen.iter().position(|seen| seen == id);
-                let number = known.unwrap_or_else(|| {
+                let existing = self.seen.iter().position(|seen| seen == id);
+                let number = existing.unwrap_or_else(|| {
                     self.seen.push(id.to_owned());
                     self.seen.len() - 1
                 });
@@ -89,9 +89,9 @@ impl IdNumbers {
         })
     }
 
-    /// Replaces the request's ids by their numbers. An id the model made up stays as it is.
+    /// Replaces the request's ids by their numbers. An id that the model invented stays unchanged.
     pub fn to_numbers(&self, text: &str) -> String {
-        replace_volatile(text, |found| match found {
+        replace_volatile(text, |volatile| match volatile {
             VolatileText::Id(id) => {
                 let number = self.seen.iter().position(|seen| seen == id)?;
                 Some(format!("{OPEN}{number}{CLOSE}"))
@@ -100,7 +100,7 @@ impl IdNumbers {
         })
     }
 
-    /// Puts this request's ids where the numbers are.
+    /// Replaces the numbers by the ids of this request.
     pub fn restore_ids(&self, text: &str) -> String {
         let mut whole = String::with_capacity(text.len());
         let mut rest = text;
@@ -156,7 +156,7 @@ fn replace_volatile(text: &str, mut change: impl FnMut(VolatileText<'_>) -> Opti
     let (mut from, mut at) = (0, 0);
     while at < bytes.len() {
         let starts_word = at == 0 || !bytes[at - 1].is_ascii_alphanumeric();
-        let found = if !starts_word || !bytes[at].is_ascii_hexdigit() {
+        let volatile = if !starts_word || !bytes[at].is_ascii_hexdigit() {
             None
         } else if matches_pattern(&bytes[at..], UUID_PATTERN) {
             Some((VolatileText::Id(&text[at..at + UUID_PATTERN.len()]), UUID_PATTERN.len()))
@@ -165,11 +165,11 @@ fn replace_volatile(text: &str, mut change: impl FnMut(VolatileText<'_>) -> Opti
         } else {
             None
         };
-        let Some((found, length)) = found else {
+        let Some((volatile, length)) = volatile else {
             at += 1;
             continue;
         };
-        if let Some(new) = change(found) {
+        if let Some(new) = change(volatile) {
             whole.push_str(&text[from..at]);
             whole.push_str(&new);
             from = at + length;
@@ -180,22 +180,22 @@ fn replace_volatile(text: &str, mut change: impl FnMut(VolatileText<'_>) -> Opti
     whole
 }
 
-/// `h` is a hexadecimal digit, `0` a decimal one, everything else itself.
+/// `h` is a hexadecimal digit, `0` a decimal one, all other characters stand for themselves.
 const UUID_PATTERN: &str = "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh";
 const TIME_PATTERN: &str = "0000-00-00T00:00:00";
 
 fn matches_pattern(bytes: &[u8], pattern: &str) -> bool {
     bytes.len() >= pattern.len()
-        && pattern.bytes().zip(bytes).all(|(wanted, byte)| match wanted {
+        && pattern.bytes().zip(bytes).all(|(pattern, byte)| match pattern {
             b'h' => byte.is_ascii_hexdigit(),
             b'0' => byte.is_ascii_digit(),
             other => other == *byte,
         })
-        // Longer words of digits are something else.
+        // A longer run of digits is not an id.
         && !bytes.get(pattern.len()).is_some_and(|next| next.is_ascii_hexdigit())
 }
 
-/// How long the moment is: fractions and offset belong to it.
+/// Returns the length of the timestamp with its fraction and offset.
 fn time_length(bytes: &[u8]) -> usize {
     let mut end = TIME_PATTERN.len();
     if bytes.get(end) == Some(&b'.') {

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::script::{Rule, When};
 use crate::ChatRequest;
 
-/// The key under which an answer's parts carry the rule they came from. It is stored with them, so
-/// a run that goes on in another process counts the same.
+/// The key under which the parts of an answer name their rule. It is stored with them, so that a run
+/// that continues in another process counts the same.
 const RULE_KEY: &str = "rehearsal";
 
 pub struct ConversationView<'a> {
@@ -23,7 +23,8 @@ impl<'a> ConversationView<'a> {
 
     pub fn matches(&self, when: &When) -> bool {
         let last = self.last_turn();
-        let is = |wanted: &Option<String>, holds: &dyn Fn(&str) -> bool| wanted.as_deref().is_none_or(holds);
+        let is =
+            |condition: &Option<String>, holds: &dyn Fn(&str) -> bool| condition.as_deref().is_none_or(holds);
         when.step.is_none_or(|step| step == self.request.meta.step)
             && when.turn.is_none_or(|turn| turn == self.answer_number())
             && is(&when.agent, &|agent| agent == self.request.meta.agent)
@@ -32,14 +33,14 @@ impl<'a> ConversationView<'a> {
             && is(&when.input, &|text| self.first_user_text().contains(text))
     }
 
-    /// How many of the model's answers so far came from this rule of the script.
+    /// Returns how many of the model's answers so far came from this rule of the script.
     pub fn rule_uses(&self, script: &str, rule: usize) -> u32 {
         let mark = rule_mark(script, rule);
         let from = |turn: &&Turn| turn.parts.iter().any(|part| provider(part) == Some(&mark));
         self.answers().filter(from).count() as u32
     }
 
-    /// The number of the answer that is asked for, from 1.
+    /// Returns the number of the requested answer, from 1.
     pub fn answer_number(&self) -> usize {
         self.answers().count() + 1
     }
@@ -48,7 +49,7 @@ impl<'a> ConversationView<'a> {
         self.request.turns.iter().filter(|turn| turn.speaker == Speaker::Assistant)
     }
 
-    /// The first thing the user said.
+    /// Returns the first text of the user.
     pub fn first_user_text(&self) -> String {
         let first = self.request.turns.iter().find(|turn| turn.speaker == Speaker::User);
         first.map(Turn::text).unwrap_or_default()
@@ -58,7 +59,7 @@ impl<'a> ConversationView<'a> {
         self.request.turns.last()
     }
 
-    /// The last turn in one text.
+    /// Returns the last turn as one text.
     pub fn last_text(&self) -> String {
         let Some(last) = self.last_turn() else { return String::new() };
         let mut text = last.text();
@@ -71,7 +72,7 @@ impl<'a> ConversationView<'a> {
         text
     }
 
-    /// The result a rule means: of the tool it waits for, else the last one there is.
+    /// Returns the result that a rule refers to: of the tool it waits for, or else the last result.
     pub fn result(&self, rule: &Rule) -> Option<&'a ToolResult> {
         let mut results = self.results();
         match rule.when.tool_result.as_deref() {
@@ -80,16 +81,16 @@ impl<'a> ConversationView<'a> {
         }
     }
 
-    /// Every result of the conversation, the newest first.
+    /// Returns all results of the conversation, newest first.
     pub fn results(&self) -> impl Iterator<Item = &'a ToolResult> {
         self.request.turns.iter().rev().flat_map(|turn| results(Some(turn)).rev())
     }
 
-    /// For an error: who asks, and after what.
+    /// Describes the agent and the last turn for an error message.
     pub fn describe(&self) -> String {
         let about = self.request.meta;
         let last = match self.last_turn() {
-            None => "nothing was said yet".to_owned(),
+            None => "the conversation is empty".to_owned(),
             Some(turn) => {
                 let text = self.last_text();
                 let short: String = text.chars().take(200).collect();
@@ -132,7 +133,7 @@ fn contains(turn: &Turn, text: &str) -> bool {
         || results(Some(turn)).any(|result| display_value(&result.output).contains(text))
 }
 
-/// A text as it is, everything else as JSON.
+/// Returns a string as it is, and any other value as JSON.
 pub fn display_value(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),

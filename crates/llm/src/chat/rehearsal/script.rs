@@ -1,17 +1,18 @@
-//! What a script may say. Unknown words are refused: a misspelt condition would match everything.
+//! The format of a script. Unknown fields are refused, because a misspelt condition would match
+//! everything.
 
 use std::{str::FromStr, time::Duration};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Rules, tried in their order; the first that fits answers.
+/// The rules in the order in which they are tried; the first match answers.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
     #[serde(default)]
     pub description: String,
-    /// For rules that do not say their own.
+    /// The default delay of rules without their own.
     #[serde(default)]
     pub delay_ms: u64,
     #[serde(default)]
@@ -25,32 +26,32 @@ pub struct Rule {
     #[serde(default)]
     pub when: When,
     pub answer: Option<ScriptedReply>,
-    /// What goes wrong instead. A fault leaves no trace in the conversation, so `times` counts how
+    /// A failure instead of an answer. A failure is not part of the conversation, so `times` counts how
     /// often the same request fails.
     pub fault: Option<Fault>,
-    /// Before the first word.
+    /// The delay before the first word.
     pub delay_ms: Option<u64>,
-    /// Between words; none sends the text in one piece.
+    /// The delay between words; without one, the text arrives in one piece.
     pub chunk_delay_ms: Option<u64>,
-    /// What a `rate_limit` asks for.
+    /// The delay that a `rate_limit` fault requests.
     pub retry_after_ms: Option<u64>,
-    /// How many of the conversation's answers may come from this rule.
+    /// How many answers of the conversation may come from this rule.
     pub times: Option<u32>,
 }
 
-/// Every condition has to hold; none is always true.
+/// All conditions have to hold; without any, a rule always matches.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct When {
     pub agent: Option<String>,
     pub step: Option<i64>,
-    /// In the last turn: its text, or one of its tool results as JSON.
+    /// A text in the last turn, or in one of its tool results as JSON.
     pub contains: Option<String>,
-    /// In the first thing the user said.
+    /// A text in the first message of the user.
     pub input: Option<String>,
     /// The last turn has a result of this tool.
     pub tool_result: Option<String>,
-    /// The answer's number among the model's answers in the conversation, from 1.
+    /// The number of the answer in the conversation, from 1.
     pub turn: Option<usize>,
 }
 
@@ -81,16 +82,16 @@ pub enum Fault {
     RateLimit,
     Overloaded,
     Auth,
-    /// Half of the answer's text, then nothing more.
+    /// Half of the answer's text, then the connection breaks.
     Cut,
-    /// Not a word, until the provider counts as gone.
+    /// No output until the provider counts as unreachable.
     Silence,
 }
 
 impl Script {
-    /// YAML, or JSON, which is YAML too.
+    /// Parses YAML or JSON.
     pub fn parse(text: &str) -> Result<Self, String> {
-        // JSON has its own reader, because YAML's does not allow tabs.
+        // JSON has its own parser, because YAML does not allow tabs.
         let script: Self = if text.trim_start().starts_with('{') {
             serde_json::from_str(text).map_err(|error| error.to_string())?
         } else {
@@ -104,7 +105,7 @@ impl Script {
         Ok(script)
     }
 
-    /// Says what was said to it.
+    /// A script that repeats the user's text.
     pub(super) fn echo() -> Self {
         let answer = ScriptedReply { text: Some("{{last}}".into()), ..ScriptedReply::default() };
         Self { rules: vec![Rule { answer: Some(answer), ..Rule::default() }], ..Self::default() }

@@ -1,4 +1,4 @@
-//! `{{…}}` in a script's texts and inputs: values of the conversation, used again.
+//! Templates `{{…}}` in the texts and inputs of a script, which insert values of the conversation.
 
 use serde_json::Value;
 
@@ -28,8 +28,8 @@ impl Renderer<'_> {
         Ok(whole)
     }
 
-    /// Fills every text in `template`. A text that is one template and nothing else becomes the
-    /// value itself, so that numbers, lists and objects stay what they are.
+    /// Fills all texts in `template`. A text that consists of a single template becomes the value itself,
+    /// so that numbers, lists and objects keep their type.
     pub fn render_json(&self, template: &Value) -> Result<Value, String> {
         Ok(match template {
             Value::String(text) => match next_placeholder(text)? {
@@ -65,25 +65,25 @@ impl Renderer<'_> {
             return value_at(&result.output, path).ok_or_else(missing);
         }
         if let Some(rest) = strip_root(name, "results") {
-            // Names of tools may have dots, so the conversation says where the name ends.
-            let mut known = self.scene.results().filter_map(|result| {
+            // Tool names may contain dots, so the results in the conversation decide where the name ends.
+            let mut results = self.scene.results().filter_map(|result| {
                 let path = strip_root(rest, &result.name)?;
                 Some(value_at(&result.output, path))
             });
-            return known.next().flatten().ok_or_else(missing);
+            return results.next().flatten().ok_or_else(missing);
         }
         Err(format!("`{{{{{name}}}}}` is no template; {FORMS}"))
     }
 }
 
-/// What a run was given besides its input: JSON at the end of the first message. JSON has no blank
-/// lines of its own, so the last heading is the one.
+/// Returns the context of a run: JSON at the end of the first message. JSON contains no blank lines, so
+/// the last heading is the right one.
 fn parse_context(input: &str) -> Option<Value> {
     let (_, json) = input.rsplit_once("\n\nContext:\n")?;
     serde_json::from_str(json).ok()
 }
 
-/// The text before the next template, its name, and the text after it.
+/// Returns the text before the next template, its name, and the text after it.
 fn next_placeholder(text: &str) -> Result<Option<(&str, &str, &str)>, String> {
     let Some((before, rest)) = text.split_once("{{") else { return Ok(None) };
     match rest.split_once("}}") {
@@ -92,7 +92,7 @@ fn next_placeholder(text: &str) -> Result<Option<(&str, &str, &str)>, String> {
     }
 }
 
-/// What follows `root` and a dot in `name`; an empty path for `root` itself.
+/// Returns the path after `root` and a dot in `name`; empty for `root` itself.
 fn strip_root<'a>(name: &'a str, root: &str) -> Option<&'a str> {
     let rest = name.strip_prefix(root)?;
     if rest.is_empty() { Some("") } else { rest.strip_prefix('.') }
@@ -102,7 +102,7 @@ fn value_at(output: &Value, path: &str) -> Option<Value> {
     if path.is_empty() {
         return Some(output.clone());
     }
-    // Tools of other servers answer with JSON in a text.
+    // Tools of external servers return JSON inside a text.
     let parsed = output.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
     let start = parsed.as_ref().unwrap_or(output);
     path.split('.')
@@ -155,7 +155,10 @@ mod tests {
     #[test]
     fn the_context_of_a_run_can_be_reached_into() {
         let input = "Read it.\n\nContext:\n{}\n\nContext:\n{\n  \"document\": { \"id\": \"d1\" }\n}";
-        assert_eq!(parse_context(input).and_then(|found| value_at(&found, "document.id")), Some(json!("d1")));
+        assert_eq!(
+            parse_context(input).and_then(|context| value_at(&context, "document.id")),
+            Some(json!("d1"))
+        );
         assert_eq!(parse_context("Read it."), None);
         assert_eq!(fill(json!("{{context.id}}")), Err("`{{context.id}}` has no value here".to_owned()));
     }
@@ -169,11 +172,11 @@ mod tests {
             "all": ["{{result.objects}}", 7],
             "by": "{{agent}}",
         }));
-        let wanted = json!({
+        let expected = json!({
             "said": "You asked: find tagging (2)", "id": "o1", "n": 2,
             "all": [[{ "id": "o1", "n": 2 }], 7], "by": "ada",
         });
-        assert_eq!(filled.unwrap(), wanted);
+        assert_eq!(filled.unwrap(), expected);
     }
 
     #[test]
