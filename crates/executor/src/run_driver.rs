@@ -22,7 +22,7 @@ use crate::{
     Executor, Result,
     budget::{CallOutcome, Reservation, StreamMeter},
     context::{self, Context},
-    place::RunSlot,
+    slots::RunSlot,
     recorder::{RecordBatch, Recorder},
     run_budget::{BudgetCheck, RunBudget, is_truncated_by_budget},
     run_task::LoadedRun,

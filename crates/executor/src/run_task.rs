@@ -20,7 +20,7 @@ use tracing::{Instrument, error, warn};
 use crate::{
     Error, Executor, Result,
     flow::{self, Flow},
-    place::RunSlot,
+    slots::RunSlot,
     recorder::{RecordBatch, Recorder},
     run_driver::RunDriver,
     spans, submission,

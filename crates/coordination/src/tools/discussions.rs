@@ -175,7 +175,7 @@ struct StartInput {
     #[schemars(length(min = 1, max = 2_000))]
     topic: String,
     /// Default: consensus (all argue, then vote).
-    #[schemars(with = "Option<OneOf<DiscussionKind>>")]
+    #[schemars(with = "Option<OneOf<KindNames>>")]
     kind: Option<DiscussionKind>,
     /// Names of agents, each once, or objects.
     #[schemars(length(min = 2, max = 20))]
@@ -223,9 +223,12 @@ fn default_weight() -> f64 {
     1.0
 }
 
-impl Words for DiscussionKind {
+/// Names the kinds for the schema: `DiscussionKind` and `Words` belong to other crates.
+struct KindNames;
+
+impl Words for KindNames {
     fn words() -> Vec<&'static str> {
-        Self::ALL.iter().map(|kind| kind.as_str()).collect()
+        DiscussionKind::ALL.iter().map(|kind| kind.as_str()).collect()
     }
 }
 
