@@ -67,24 +67,25 @@ impl Workflow {
             Workflow::Follow { workflow } => watch_workflow::follow(client, &workflow, as_json).await,
             Workflow::Cancel { workflow } => {
                 let path = format!("{}/cancel", watch_workflow::path(&workflow));
-                let ended: Received<WorkflowView> = client.post(&path, &json!({})).await?.data().await?;
+                let ended: Received<WorkflowSummaryView> =
+                    client.post(&path, &json!({})).await?.data().await?;
                 if as_json {
                     output::print_json(&ended)
                 } else {
-                    output::print_line(&format!("workflow {workflow} is {}", ended.facts.status))
+                    output::print_line(&format!("workflow {workflow} is {}", ended.status))
                 }
             }
             Workflow::Resume { workflow, note, budget_usd, budget_tokens, follow } => {
                 let body = ResumeWorkflow { note, budget_usd, budget_tokens };
                 let path = format!("{}/resume", watch_workflow::path(&workflow));
-                let resumed: Received<WorkflowView> = client.post(&path, &body).await?.data().await?;
+                let resumed: Received<WorkflowSummaryView> = client.post(&path, &body).await?.data().await?;
                 if follow {
                     return watch_workflow::follow(client, &workflow, as_json).await;
                 }
                 if as_json {
                     output::print_json(&resumed)?;
                 } else {
-                    output::print_line(&format!("workflow {workflow} is {}", resumed.facts.status))?;
+                    output::print_line(&format!("workflow {workflow} is {}", resumed.status))?;
                 }
                 watch_workflow::warn_if_not_driven(client, &workflow);
                 Ok(())
