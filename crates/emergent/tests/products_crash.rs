@@ -20,7 +20,7 @@ use emergent_testkit::TestDb;
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use reqwest::Method;
 use serde_json::{Value, json};
-use support::{Shop, fingerprint, shipped};
+use support::{Harness, builtin_manifest, fingerprint};
 
 const NAMES: [&str; 3] = ["emergent.memory", "emergent.research", "emergent.code"];
 /// Install, upgrade, downgrade, uninstall, install again.
@@ -65,7 +65,7 @@ fn moves(dice: &mut StdRng, count: usize) -> Vec<Move> {
 
 /// Version 2 of a product that ships: something is changed, something new, something gone.
 fn manifest(name: &str, version: u8) -> Value {
-    let mut manifest = shipped(name);
+    let mut manifest = builtin_manifest(name);
     if version == 1 {
         return manifest;
     }
@@ -90,21 +90,21 @@ fn manifest(name: &str, version: u8) -> Value {
 /// What the project looks like after each change, on a database that nobody kills.
 async fn expected(moves: &[Move]) -> Vec<Value> {
     let db = TestDb::sqlite().await;
-    let shop = Shop::open(&db).await;
+    let harness = Harness::open(&db).await;
     let mut there = BTreeMap::new();
-    let mut seen = vec![shop.fingerprint().await];
+    let mut seen = vec![harness.fingerprint().await];
     for (name, to) in moves {
         let done = match (there.contains_key(name), to) {
-            (true, Some(version)) => shop.upgrade(&manifest(name, *version)).await,
-            (false, Some(version)) => shop.install(&manifest(name, *version)).await,
-            (_, None) => shop.uninstall(name).await,
+            (true, Some(version)) => harness.upgrade(&manifest(name, *version)).await,
+            (false, Some(version)) => harness.install(&manifest(name, *version)).await,
+            (_, None) => harness.uninstall(name).await,
         };
         done.unwrap_or_else(|error| panic!("{name} {to:?}: {error}"));
         match to {
             Some(version) => there.insert(*name, *version),
             None => there.remove(name),
         };
-        let next = shop.fingerprint().await;
+        let next = harness.fingerprint().await;
         assert_ne!(seen.last(), Some(&next), "{name} {to:?} changes something");
         seen.push(next);
     }

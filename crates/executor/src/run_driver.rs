@@ -22,11 +22,11 @@ use crate::{
     Executor, Result,
     budget::{CallOutcome, Reservation, StreamMeter},
     context::{self, Context},
-    slots::RunSlot,
     recorder::{RecordBatch, Recorder},
     run_budget::{BudgetCheck, RunBudget, is_truncated_by_budget},
     run_task::LoadedRun,
     scrub,
+    slots::RunSlot,
 };
 
 pub(crate) struct RunDriver {

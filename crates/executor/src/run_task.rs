@@ -20,9 +20,9 @@ use tracing::{Instrument, error, warn};
 use crate::{
     Error, Executor, Result,
     flow::{self, Flow},
-    slots::RunSlot,
     recorder::{RecordBatch, Recorder},
     run_driver::RunDriver,
+    slots::RunSlot,
     spans, submission,
 };
 

@@ -164,7 +164,7 @@ mod tests {
         for (usd, micro) in [(0.000_001, 1), (0.1, 100_000), (1.0, 1_000_000), (12.345_678, 12_345_678)] {
             let read = parse_limit(Some(usd), "u", Some(7), "t").unwrap();
             assert_eq!((read.microusd, read.tokens), (Some(micro), Some(7)));
-            assert_eq!(BudgetLimit::from(read).usd, Some(usd));
+            assert_eq!(LimitView::from(read).usd, Some(usd));
         }
         for usd in [0.0, -1.0, 1e10, f64::NAN] {
             assert_eq!(parse_limit(Some(usd), "u", None, "t").unwrap_err().problems[0].field, "u", "{usd}");

@@ -8,11 +8,11 @@ use prometheus_client::{encoding::text, registry::Registry};
 use crate::*;
 
 /// The firings that both servers counted, as `kind outcome`.
-fn counted(two: &Two) -> BTreeMap<String, u64> {
+fn counted(two: &TwoServers) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
-    for house in [&two.here, &two.there] {
+    for harness in [&two.here, &two.there] {
         let mut registry = Registry::default();
-        house.executor.telemetry().register(&mut registry);
+        harness.executor.telemetry().register(&mut registry);
         let mut rendered = String::new();
         text::encode(&mut rendered, &registry).unwrap();
         for line in rendered.lines().filter(|line| line.starts_with("trigger_firings_total{")) {
@@ -28,11 +28,11 @@ fn counted(two: &Two) -> BTreeMap<String, u64> {
 
 both_engines! {
     async fn firings_are_counted_by_kind_and_by_what_became_of_them(db: TestDb) {
-        let two = Two::open(&db).await;
-        made(&two.here, "each", "on_entity_created", json!({ "types": ["Note"] })).await;
+        let two = TwoServers::open(&db).await;
+        triggered_agent(&two.here, "each", "on_entity_created", json!({ "types": ["Note"] })).await;
         let together = json!({ "coalesce_seconds": 30, "coalesce_by": "agent" });
-        made(&two.here, "all", "on_entity_updated", together.clone()).await;
-        made(&two.here, "every", "* * * * *", json!({})).await;
+        triggered_agent(&two.here, "all", "on_entity_updated", together.clone()).await;
+        triggered_agent(&two.here, "every", "* * * * *", json!({})).await;
         let modelless = AgentDefinition { model: Some("openai/none".parse().unwrap()), ..triggered("poor", "on_entity_created", json!({ "types": ["Task"] })) };
         two.here.agent(modelless).await;
         let note = two.create("Note", json!({ "n": 0 })).await;
