@@ -157,7 +157,7 @@ impl PutBudget {
 
 #[cfg(test)]
 mod tests {
-    use crate::*;
+    use super::*;
 
     #[test]
     fn dollars_become_whole_micro_dollars_and_come_back() {
