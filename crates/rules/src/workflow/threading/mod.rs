@@ -239,24 +239,34 @@ fn closing_section(task: &Task) -> String {
 
 /// How a run that cannot call `submit_verdict` gives its verdict.
 fn verdict_line_hint(kind: VerdictKind) -> String {
-    let words = verdict_words(kind);
-    let first = words.first().copied().unwrap_or_default();
+    let lines: Vec<String> =
+        verdict_words(kind).iter().map(|word| format!("`{VERDICT_LABEL}: {word}`")).collect();
     format!(
-        "If you cannot call it, end your answer with a line of its own, such as `{VERDICT_LABEL}: {first}` (one of \
-         {}). Nothing else in your answer counts as a verdict.",
-        words.join(", ")
+        "If you cannot call it, end your answer with a line of its own: {}. Nothing else in your answer counts as \
+         a verdict.",
+        join_with_or(&lines)
     )
 }
 
 /// The prompt of a verifying run that ended without a verdict. It continues in the same conversation,
 /// which has what the run found.
 pub fn verdict_reminder(kind: VerdictKind) -> String {
+    let words: Vec<String> = verdict_words(kind).iter().map(|&word| word.to_owned()).collect();
     format!(
         "You ended without a verdict that could be read. Look at nothing anew: call `submit_verdict` now, \
          with `verdict` one of {}, and what you base it on. {}",
-        verdict_words(kind).join(", "),
+        join_with_or(&words),
         verdict_line_hint(kind)
     )
+}
+
+/// `a, b or c`.
+fn join_with_or(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
 }
 
 /// Appends an attempt to a failure context, which has the newest last.
