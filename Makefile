@@ -46,7 +46,7 @@ check:
 	scripts/deny
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --workspace --locked
-	$(CARGO) test --quiet --locked -p emergent-testkit --test architecture --test drift
+	$(CARGO) test --quiet --locked -p emergent-testkit --test architecture --test drift --test vocabulary --test modules
 
 ## bench    measure on Debian's packages: JSON lines on stdout, a table on stderr (ARGS="--only text")
 .PHONY: bench

@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Place {
+    struct Point {
         x: i64,
         y: Option<i64>,
     }
@@ -292,14 +292,14 @@ mod tests {
     #[derive(Debug)]
     struct Pin {
         name: String,
-        place: Place,
+        point: Point,
         labels: Vec<String>,
     }
 
     row! {
         Pin in "pins" {
             name: "name",
-            place: Place { x: "x", y: "y" },
+            point: Point { x: "x", y: "y" },
             labels: "labels",
         }
     }
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!((Pin::COLUMNS, Pin::COLUMN_COUNT), ("name, x, y, labels", 4));
         assert_eq!(Pin::columns_of("p"), "p.name, p.x, p.y, p.labels");
         assert_eq!(Pin::insert_head(&["no"]), "INSERT INTO pins (name, x, y, labels, no) VALUES");
-        let pin = Pin { name: "a".into(), place: Place { x: 1, y: None }, labels: vec!["l".into()] };
+        let pin = Pin { name: "a".into(), point: Point { x: 1, y: None }, labels: vec!["l".into()] };
         let params = pin.insert_params([Param::from(7_i64)]).expect("labels are JSON");
         let expected = r#"[Text("a"), Int(1), Null, Json("[\"l\"]"), Int(7)]"#;
         assert_eq!(format!("{params:?}"), expected);

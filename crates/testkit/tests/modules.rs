@@ -23,7 +23,7 @@ const CHECKED: &[(&str, &[&str])] = &[
 /// that is not needed any more fails the test.
 const KNOWN: &[(&str, &str, &str)] = &[
     ("executor/src", "admission", "flow"),
-    ("executor/src", "place", "run_task"),
+    ("executor/src", "admission_batch", "run_task"),
     ("executor/src", "recorder", "run_budget"),
     ("executor/src", "resume", "admission"),
     ("executor/src", "run_driver", "run_budget"),

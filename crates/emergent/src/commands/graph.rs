@@ -160,7 +160,7 @@ fn traverse_from(id: Uuid) -> Traverse {
 
 /// The properties that most types have, by which people know an object.
 #[derive(Default, Deserialize)]
-struct KnownProperties {
+struct DisplayProperties {
     #[serde(default, deserialize_with = "text_or_none")]
     name: Option<String>,
     #[serde(default, deserialize_with = "text_or_none")]
@@ -177,8 +177,8 @@ struct KnownProperties {
     content: Option<String>,
 }
 
-impl KnownProperties {
-    fn of(properties: &JsonObject) -> Self {
+impl DisplayProperties {
+    fn from_object(properties: &JsonObject) -> Self {
         serde_json::from_str(properties.as_str()).unwrap_or_default()
     }
 
@@ -202,7 +202,8 @@ fn text_or_none<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Stri
 /// `Person/ada-lovelace  Ada Lovelace`, or what there is of it.
 fn title(type_: &str, key: Option<&str>, id: Uuid, properties: &JsonObject) -> String {
     let key = key.map_or_else(|| id.to_string(), str::to_owned);
-    let name = KnownProperties::of(properties).name().map(|name| format!("  {name}")).unwrap_or_default();
+    let name =
+        DisplayProperties::from_object(properties).name().map(|name| format!("  {name}")).unwrap_or_default();
     format!("{type_}/{key}{name}")
 }
 
@@ -222,7 +223,7 @@ fn print_hits(found: &SearchView) -> Result<()> {
             bold(&title(&object.type_, object.key.as_deref(), object.id, &object.properties)),
             dim(&channels.join(", "))
         ))?;
-        if let Some(text) = KnownProperties::of(&object.properties).text() {
+        if let Some(text) = DisplayProperties::from_object(&object.properties).text() {
             output::print_line(&format!("     {}", first_line(&text, 100)))?;
         }
     }
@@ -233,7 +234,9 @@ fn print_hits(found: &SearchView) -> Result<()> {
 fn print_traversal(walked: &TraversalView) -> Result<()> {
     let TraversalView { nodes, edges, truncated } = walked;
     let node = |id: Uuid| nodes.iter().find(|node| node.id == id);
-    let name = |node: &NodeView| KnownProperties::of(&node.properties).name().or_else(|| node.key.clone());
+    let name = |node: &NodeView| {
+        DisplayProperties::from_object(&node.properties).name().or_else(|| node.key.clone())
+    };
     for one in nodes {
         let indent = "  ".repeat(one.depth);
         let by = edges.iter().find_map(|edge| {

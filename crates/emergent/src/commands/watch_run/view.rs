@@ -238,7 +238,7 @@ mod tests {
     const ID: &str = "0198c0de-0000-7000-8000-000000000000";
     const AT: &str = "2026-01-01T00:00:00Z";
 
-    fn told(events: &[Value]) -> String {
+    fn rendered(events: &[Value]) -> String {
         let mut view = View::new(false);
         events.iter().map(|event| view.event(&read(event))).collect()
     }
@@ -264,29 +264,29 @@ mod tests {
 
     #[test]
     fn what_was_streamed_is_not_said_twice() {
-        assert_eq!(told(&[delta(1, "Hello "), delta(1, "you"), message(1, "Hello you")]), "Hello you\n");
-        assert_eq!(told(&[message(1, "Hello you")]), "Hello you\n");
-        assert_eq!(told(&[delta(1, "Hel"), message(1, "Hello you")]), "Hello you\n");
+        assert_eq!(rendered(&[delta(1, "Hello "), delta(1, "you"), message(1, "Hello you")]), "Hello you\n");
+        assert_eq!(rendered(&[message(1, "Hello you")]), "Hello you\n");
+        assert_eq!(rendered(&[delta(1, "Hel"), message(1, "Hello you")]), "Hello you\n");
         // Whoever came late heard only the end.
-        assert_eq!(told(&[delta(1, "lo you"), message(1, "Hello you")]), "lo you\nHello you\n");
+        assert_eq!(rendered(&[delta(1, "lo you"), message(1, "Hello you")]), "lo you\nHello you\n");
     }
 
     #[test]
     fn a_step_that_begins_anew_is_said_anew() {
         let again = json!({ "type": "step_restarted", "stepNumber": 1, "why": "busy" });
-        let all = told(&[delta(1, "Hel"), again, delta(1, "Hi"), message(1, "Hi")]);
+        let all = rendered(&[delta(1, "Hel"), again, delta(1, "Hi"), message(1, "Hi")]);
         assert_eq!(all, "Hel\n↻ the model is asked again: busy\nHi\n");
     }
 
     #[test]
     fn a_tool_call_is_one_line() {
-        let fine = told(&[
+        let fine = rendered(&[
             delta(1, "Looking"),
             call("tool_started", "running"),
             call("tool_completed", "completed"),
         ]);
         assert_eq!(fine, "Looking\n✓ search  {\"q\":\"a\"}  120ms\n");
-        let failed = told(&[call("tool_started", "running"), call("tool_completed", "error")]);
+        let failed = rendered(&[call("tool_started", "running"), call("tool_completed", "error")]);
         assert_eq!(failed, "✗ search  {\"q\":\"a\"}  120ms  no index\n");
     }
 

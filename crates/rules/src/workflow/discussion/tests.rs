@@ -40,7 +40,7 @@ fn played(settings: &DiscussionSettings, answers: &[&str]) -> (Vec<DiscussionTur
     (turns, next)
 }
 
-fn told(next: &DiscussionAction) -> String {
+fn describe(next: &DiscussionAction) -> String {
     match next {
         DiscussionAction::StartTurns(asks) => {
             let all: Vec<_> = asks.iter().map(|ask| format!("{}:{}", ask.phase, ask.agent)).collect();
@@ -54,7 +54,7 @@ fn told(next: &DiscussionAction) -> String {
 
 fn check(settings: &DiscussionSettings, answers: &[&str], expected: &str) -> DiscussionAction {
     let (_, next) = played(settings, answers);
-    assert_eq!(told(&next), expected);
+    assert_eq!(describe(&next), expected);
     next
 }
 
@@ -324,7 +324,7 @@ fn nobody_is_asked_twice_while_others_run() {
         round: 1,
         result: None,
     };
-    assert_eq!(told(&next_action(&settings, &[running(0), running(2)], None)), "ask argue:b argue:d");
+    assert_eq!(describe(&next_action(&settings, &[running(0), running(2)], None)), "ask argue:b argue:d");
     let all: Vec<DiscussionTurn> = (0..4).map(running).collect();
     assert_eq!(next_action(&settings, &all, None), DiscussionAction::Wait);
 }
