@@ -30,13 +30,14 @@ run:
 build:
 	$(CARGO) build --workspace --locked
 
-## test     every test, on both databases, then the API against its own description
+## test     every test on both databases, the API against its description, and generated clients
 .PHONY: test
 test:
 	scripts/postgres run $(TESTS) $(ARGS)
 	$(CARGO) test --doc --workspace --locked
 	$(CARGO) build --locked -p emergent
 	EMERGENT_BIN="$(TARGET)/debug/emergent" scripts/api-fuzz
+	scripts/api-clients
 
 ## check    formatting, clippy, docs, crates and pages in step, unused or denied dependencies
 .PHONY: check
