@@ -211,7 +211,7 @@ fn admit_run(
         schedule: admission.schedule,
         cause: cause.run,
         cause_depth: cause.depth,
-        workflow_link: workflow_link,
+        workflow_link,
         model,
         step_count: before,
         steps_before: before,
@@ -230,7 +230,7 @@ fn admit_run(
         error: None,
         started_by: admission.started_by,
         created_at: now,
-        started_at: started_at,
+        started_at,
         completed_at: None,
     };
     let (mut run, first) = first_messages(run, agent, admission, start);

@@ -75,7 +75,7 @@ proptest! {
             spent: Amount { microusd: a, tokens: b }, reserved: Amount { microusd: c, tokens: d },
         };
         let counters: Counters = BUDGET_KINDS.into_iter().zip(used.map(counter)).collect();
-        let estimate = CallEstimate { input, max_output: min_output + more, min_output: min_output };
+        let estimate = CallEstimate { input, max_output: min_output + more, min_output };
         let fits = |output: u32, reserved: bool| BUDGET_KINDS.into_iter().all(|scope| {
             let used = counters.get(scope);
             let used = if reserved { used.spent + used.reserved } else { used.spent };

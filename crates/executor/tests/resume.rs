@@ -109,7 +109,7 @@ both_engines! {
         for tried in tries.collect::<Vec<_>>() {
             match tried.await.unwrap() {
                 Ok(run) => resumed.push(run.id),
-                Err(Error::Conflict(why)) => assert!(why.contains("resumed already"), "{why}"),
+                Err(Error::Conflict(why)) => assert!(why.contains("already resumed"), "{why}"),
                 Err(other) => panic!("{other}"),
             }
         }
@@ -122,7 +122,7 @@ both_engines! {
         let (harness, agent, first) = paused(&db, vec![]).await;
         harness.executor.delete_agent(harness.actor(), agent.id).await.unwrap();
         let refused = harness.executor.resume(harness.actor(), first.id, None).await.unwrap_err();
-        assert!(matches!(&refused, Error::Conflict(why) if why.contains("gone")), "{refused}");
+        assert!(matches!(&refused, Error::Conflict(why) if why.contains("was deleted")), "{refused}");
         harness.close().await;
     }
 

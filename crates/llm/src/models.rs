@@ -82,7 +82,7 @@ impl Models {
 
     fn insert(mut self, provider: Arc<dyn Provider>, permits: Option<Arc<Semaphore>>) -> Self {
         let name = provider.name().to_owned();
-        self.edit().providers.insert(name, ProviderEntry { provider, permits: permits });
+        self.edit().providers.insert(name, ProviderEntry { provider, permits });
         self
     }
 

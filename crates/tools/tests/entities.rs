@@ -67,7 +67,7 @@ both_engines! {
             assert!(said.contains(why), "{said}");
         }
         let taken = json!({ "objects": [{ "type": "Task", "key": "new" }, { "type": "Task", "key": "a" }] });
-        assert!(world.err("entities_create", taken).await.contains("the key `a` of type `Task` belongs to"));
+        assert!(world.err("entities_create", taken).await.contains("the key `a` of type `Task` is already used"));
         assert_eq!(world.changes(world.project).await, before, "nothing is left of what was refused");
     }
 

@@ -135,7 +135,7 @@ impl<'a> FiringPass<'a> {
                 self.done.refusals.push(RefusedStart {
                     agent: agent.id,
                     name: agent.definition.name,
-                    reason: reason,
+                    reason,
                 });
                 Ok(())
             }

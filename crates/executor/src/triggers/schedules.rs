@@ -140,7 +140,7 @@ fn fire(
             firings::settle(tx, &[firing.id], FiringStatus::Refused, Some(&reason), None, now)?;
             schedules::advance(tx, schedule.id, step.next_at, None)?;
             done.tally.add(SCHEDULE, FiringOutcomeKind::Refused, 1);
-            done.refusals.push(RefusedStart { agent: agent.id, name: agent.definition.name, reason: reason });
+            done.refusals.push(RefusedStart { agent: agent.id, name: agent.definition.name, reason });
         }
     }
     Ok(())

@@ -92,7 +92,7 @@ mod tests {
     fn a_file_that_cannot_be_used_says_why_and_keeps_its_secrets() {
         check("s3cret", "not JSON");
         check(r#"{"type":"service_account","private_key":"s3cret"}"#, "`client_email`");
-        check(r#"{"type":"service_account","private_key":"s3cret","client_email":"a"}"#, "no PEM text");
+        check(r#"{"type":"service_account","private_key":"s3cret","client_email":"a"}"#, "not PEM text");
         check(r#"{"type":"authorized_user","refresh_token":["s3cret"]}"#, "`client_id`");
         check(r#"{"type":"external_account"}"#, "`external_account` are not supported");
     }
