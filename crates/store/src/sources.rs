@@ -141,7 +141,7 @@ pub fn get_object_with_flag(
     tx.query_opt(&sql, params![id, project], |row| Ok((Object::from_row_at(row, 1)?, row.get(0)?)))
 }
 
-/// As [`object`], of a live relationship.
+/// Like [`get_object_with_flag`], for a live relationship.
 pub fn get_relationship_with_flag(
     tx: &mut Tx<'_>,
     project: ProjectId,

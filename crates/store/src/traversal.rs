@@ -118,7 +118,7 @@ impl Traversal<'_> {
         Ok(found)
     }
 
-    /// As [`Walk::objects`], their ids alone.
+    /// Like [`Traversal::objects`], but returns only the ids.
     pub fn live_ids(
         &self,
         tx: &mut Tx<'_>,

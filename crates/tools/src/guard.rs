@@ -29,7 +29,7 @@ impl Default for Guard {
 /// A call that was made, as far as the guard goes.
 pub enum GuardedOutput {
     Answer(Value),
-    /// To be run in the caller's transaction; its answer then goes through [`Guard::cut_for`].
+    /// The caller runs it in its transaction, and passes the answer to [`Guard::truncate_for`].
     Change(crate::GraphChange),
     Error(String),
 }
@@ -85,7 +85,7 @@ impl Guard {
         truncate::truncate(answer, self.max_output_bytes, &Value::Null)
     }
 
-    /// As [`Guard::cut`], with a note that names the tool's own ways to ask for less.
+    /// Like [`Guard::truncate`], with a note that names the fields of the tool that make its answer smaller.
     pub fn truncate_for(&self, info: &ToolInfo, answer: Value) -> Value {
         truncate::truncate(answer, self.max_output_bytes, info.input_schema.as_value())
     }

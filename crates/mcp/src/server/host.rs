@@ -38,7 +38,7 @@ pub struct HostCall<C> {
     pub name: String,
     /// Null if there are no arguments.
     pub arguments: Value,
-    /// The client's answers to an earlier [`Outcome::NeedsInput`].
+    /// The client's answers to an earlier [`CallOutcome::NeedsInput`].
     pub answers: Value,
     /// The state that the earlier outcome passed to the client. Clients can change it, so the host has to
     /// verify it.

@@ -64,7 +64,7 @@ pub fn triage_by_rules(task: &Task, failure: &Failure) -> Triage {
     Triage::GiveUp { reason: format!("failed after {attempts} attempts; the last: {}", truncate(error, 500)) }
 }
 
-/// Asks a model, where one is used for this. Not worth asking when [`fallback`] gives up.
+/// Asks a model, where one is used for this. Not worth asking when [`triage_by_rules`] gives up.
 pub fn triage_question(task: &Task, failure: &Failure, agents: &[AgentCard]) -> Question {
     let reason = failure.reason.map_or("its result was not accepted", Reason::as_str);
     let mut prompt = format!(
@@ -113,7 +113,7 @@ pub fn triage_question(task: &Task, failure: &Failure, agents: &[AgentCard]) -> 
 }
 
 /// What a model decided, held to the rules: no retry that there is not, no agent that is unknown,
-/// none other than the one a task names. `None`: it cannot be read, and [`fallback`] decides.
+/// none other than the one a task names. `None`: it cannot be read, and [`triage_by_rules`] decides.
 pub fn parse_triage(answer: &str, task: &Task, failure: &Failure, agents: &[AgentCard]) -> Option<Triage> {
     let value = find_json_object(answer, "action")?;
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_owned();

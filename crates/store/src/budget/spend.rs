@@ -98,7 +98,7 @@ fn shares<K>(sums: BTreeMap<K, Counter>) -> Vec<SpendShare<K>> {
         .collect()
 }
 
-/// What is counted of a day, as [`super::list`] lists limits; only where there is or was a limit.
+/// Returns the counters of a day for every scope that has or had a limit.
 pub fn day_counters(tx: &mut Tx<'_>, project: ProjectId, day: i64) -> Result<Vec<(Option<String>, Counter)>> {
     let whole = format!("day:{day}");
     let agents = format!("{whole}:");

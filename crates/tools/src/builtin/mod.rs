@@ -25,8 +25,8 @@ mod traverse;
 mod types;
 pub mod view;
 
-/// Every built-in tool over a project's data. Those that start or coordinate agents are the executor's,
-/// which adds them to its pool with [`crate::ToolPool::with`].
+/// Returns every built-in tool over the data of a project. The executor adds the tools that start and
+/// coordinate agents to its own pool.
 pub fn tools() -> Vec<Arc<dyn Tool>> {
     [
         entities::tools(),

@@ -233,8 +233,8 @@ impl McpServers {
         remote
     }
 
-    /// As [`Servers::tools_of`], for the start of a run: servers that were never reached are asked
-    /// first, for a while. The run goes on without those that do not answer.
+    /// Like [`McpServers::project_tools`], for the start of a run: it first connects to servers that were
+    /// never reached, within a time limit. The run starts without the servers that do not respond.
     pub async fn tools_for_run(&self, project: ProjectId) -> RemoteTools {
         let known = self.project_tools(project).await;
         if known.unlisted.is_empty() {
