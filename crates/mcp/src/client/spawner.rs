@@ -47,7 +47,10 @@ fn thread_gone_error() -> io::Error {
 }
 
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
+#[expect(
+    unsafe_code,
+    reason = "only code between fork and exec can set the signal, and `pre_exec` is unsafe"
+)]
 fn kill_with_parent(command: &mut Command) {
     use rustix::{
         io::Errno,

@@ -347,7 +347,13 @@ impl SignQuery {
 /// The two inner loops, compiled a second time for processors that count bits, or multiply many
 /// numbers, in one instruction. The text is the same; only what the compiler may use differs. But
 /// for one: no compiler sees that a processor could count all planes of a word at once.
-#[allow(unsafe_code)]
+#[cfg_attr(
+    target_arch = "x86_64",
+    expect(
+        unsafe_code,
+        reason = "only a check at run time shows that the processor has the features of a `target_feature` function"
+    )
+)]
 mod fast {
     use super::{QUERY_BITS, Scale, SignQuery, TopK};
 
@@ -359,7 +365,7 @@ mod fast {
         }
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("popcnt") {
-            // SAFETY: as above.
+            // SAFETY: the processor has what the function was compiled for.
             return unsafe { scan_popcnt(query, signs, scales, best) };
         }
         scan_any(query, signs, scales, best);
@@ -369,7 +375,7 @@ mod fast {
     pub(super) fn dots(query: &[i16], codes: &[i8], places: &[u32], into: &mut [i32]) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
-            // SAFETY: as above.
+            // SAFETY: the processor has what the function was compiled for.
             return unsafe { dots_avx2(query, codes, places, into) };
         }
         dots_any(query, codes, places, into);

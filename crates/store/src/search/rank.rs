@@ -19,7 +19,10 @@
 //! cursor, which one thread uses, and is freed by FTS5 with it; what is remembered from query to query
 //! belongs to the connection, which one thread uses at a time, and is freed with it.
 
-#![allow(unsafe_code)]
+#![expect(
+    unsafe_code,
+    reason = "rusqlite has no safe interface for ranking functions of FTS5, only the C one"
+)]
 
 use std::{
     cmp::Reverse,
@@ -225,7 +228,7 @@ unsafe fn score_row(
     values: &[*mut ffi::sqlite3_value],
 ) -> Result<f64, c_int> {
     // SAFETY: only `fts` and places on this stack are passed; what `xGetAuxdata` returns is the
-    // `Query` that `begin` set for this cursor, and nothing else refers to it.
+    // `Query` that `start_query` set for this cursor, and nothing else refers to it.
     unsafe {
         let mut kept = call!(api, xGetAuxdata(fts, 0)).cast::<Query>();
         if kept.is_null() {
@@ -267,9 +270,9 @@ unsafe fn start_query(
     context: *mut ffi::sqlite3_context,
     values: &[*mut ffi::sqlite3_value],
 ) -> Result<*mut Query, c_int> {
-    // SAFETY: the box goes to FTS5 together with `forget`, which it calls once; when it refuses
-    // the box it calls `forget` at once. What `xUserData` returns is the `Known` that `register`
-    // gave away, and nothing else refers to it during this call.
+    // SAFETY: the box goes to FTS5 together with `free_query`, which it calls once; when it refuses
+    // the box it calls `free_query` at once. What `xUserData` returns is the `RarityCache` that
+    // `register` gave away, and nothing else refers to it during this call.
     unsafe {
         let limit = values.first().map_or(0, |value| ffi::sqlite3_value_int64(*value));
         let limit = usize::try_from(limit).unwrap_or(0);
@@ -334,7 +337,7 @@ unsafe extern "C" fn free_cache(known: *mut c_void) {
 }
 
 unsafe extern "C" fn free_query(query: *mut c_void) {
-    // SAFETY: it is the box that `begin` gave away, and FTS5 calls this once.
+    // SAFETY: it is the box that `start_query` gave away, and FTS5 calls this once.
     drop(unsafe { Box::from_raw(query.cast::<Query>()) });
 }
 

@@ -41,6 +41,7 @@ impl View<&[f32]> {
 }
 
 /// `into = scale · a · b + keep · into`
+#[expect(unsafe_code, reason = "`sgemm` takes pointers; a safe loop is many times slower")]
 pub fn multiply(scale: f32, a: View<&[f32]>, b: View<&[f32]>, keep: f32, into: View<&mut [f32]>) {
     assert!(a.columns == b.rows && into.rows == a.rows && into.columns == b.columns);
     assert!(
@@ -48,7 +49,7 @@ pub fn multiply(scale: f32, a: View<&[f32]>, b: View<&[f32]>, keep: f32, into: V
             && b.required_len() <= b.numbers.len()
             && into.required_len() <= into.numbers.len()
     );
-    // Safety: the pointers are valid for every element the steps reach, as just checked,
+    // SAFETY: the pointers are valid for every element the steps reach, as just checked,
     // and `into` is borrowed for writing, so it overlaps neither.
     unsafe {
         sgemm(
