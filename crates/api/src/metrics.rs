@@ -75,6 +75,7 @@ impl Metrics {
     }
 }
 
+#[expect(clippy::expect_used, reason = "writing into a string cannot fail")]
 fn encode(registry: &Registry) -> String {
     let mut rendered = String::new();
     text::encode(&mut rendered, registry).expect("writing into a string cannot fail");

@@ -16,8 +16,8 @@ impl JsonObject {
         Self::from_map(&Map::new())
     }
 
+    #[expect(clippy::expect_used, reason = "a map of JSON values always serialises")]
     pub fn from_map(map: &Map<String, Value>) -> Self {
-        // Serialising a map of JSON values cannot fail.
         Self(serde_json::value::to_raw_value(map).expect("a JSON map serialises"))
     }
 
@@ -78,8 +78,8 @@ impl Schema {
 }
 
 impl From<Value> for Schema {
+    #[expect(clippy::expect_used, reason = "a JSON value always serialises")]
     fn from(value: Value) -> Self {
-        // Serialising a JSON value cannot fail.
         let text = serde_json::value::to_raw_value(&value).expect("a JSON value serialises");
         Self(Arc::new((text, value)))
     }

@@ -161,11 +161,12 @@ async fn run(cli: Cli) -> Result<()> {
 }
 
 /// The server tells what it does; other commands speak up only when something is wrong.
+#[expect(clippy::expect_used, reason = "the directive is built from a constant, and each start parses it")]
 fn start_logging(server: bool, telemetry: &Telemetry) {
     let default = if server { "info" } else { "warn" };
     let filter = EnvFilter::try_from_env("EMERGENT_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     // What agents say may be on those spans: it goes where telemetry goes, not into logs.
-    let off = format!("{}=off", telemetry::TARGET).parse().expect("a directive");
+    let off = format!("{}=off", telemetry::TARGET).parse().expect("the directive parses");
     let filter = filter.add_directive(off);
     let logs = tracing_subscriber::fmt::layer::<Registry>().with_writer(logs::RedactingWriter);
     let logs = if config::env_value("EMERGENT_LOG_FORMAT").as_deref() == Some("json") {

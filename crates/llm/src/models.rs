@@ -207,6 +207,7 @@ impl ProviderEntry {
             return Ok(Some(permit));
         }
         match timeout_at(deadline, permits.acquire()).await {
+            #[expect(clippy::expect_used, reason = "nothing closes this semaphore")]
             Ok(permit) => Ok(Some(permit.expect("the semaphore is never closed"))),
             Err(_) => {
                 let message = "all concurrent calls (`EMERGENT_MODEL_CALLS`) stayed in use";

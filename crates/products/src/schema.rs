@@ -12,10 +12,12 @@ use crate::problem::{ManifestProblem, pointer_segment};
 /// The published text of the schema.
 pub const SCHEMA_JSON: &str = include_str!("manifest.schema.json");
 
+#[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
 static SCHEMA: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(SCHEMA_JSON).expect("a test reads it"));
+    LazyLock::new(|| serde_json::from_str(SCHEMA_JSON).expect("the schema of manifests is JSON"));
+#[expect(clippy::expect_used, reason = "the schema is part of the program, and a test compiles it")]
 static VALIDATOR: LazyLock<Validator> =
-    LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).expect("a test compiles it"));
+    LazyLock::new(|| jsonschema::draft202012::new(&SCHEMA).expect("the schema of manifests compiles"));
 
 /// Returns the schema as JSON.
 pub fn schema() -> &'static Value {

@@ -23,8 +23,9 @@ use crate::{
 pub const RESERVED: [&str; 3] = ["install", "check-updates", "manifest.schema.json"];
 
 /// Returns the version of this server, which is compared with `min_core_version`.
+#[expect(clippy::expect_used, reason = "Cargo accepts only a semantic version")]
 pub fn core_version() -> Version {
-    env!("CARGO_PKG_VERSION").parse().expect("Cargo checks it")
+    env!("CARGO_PKG_VERSION").parse().expect("the version of this crate is semantic")
 }
 
 /// The facts about the project and server that a manifest depends on.

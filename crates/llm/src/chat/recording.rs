@@ -77,7 +77,10 @@ impl AnswerRecorder {
                 stop: answer.stop.clone(),
             },
         };
-        let mut text = serde_json::to_string(&line).expect("a recorded answer is JSON");
+        let failed = |error: std::io::Error| {
+            Error::Config(format!("could not write the recording `{}`: {error}", path.display()))
+        };
+        let mut text = serde_json::to_string(&line).map_err(|error| failed(error.into()))?;
         for secret in &self.secrets {
             text = text.replace(secret.as_str(), "[secret]");
         }
@@ -93,9 +96,7 @@ impl AnswerRecorder {
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
             options.open(&path)?.write_all(text.as_bytes())
         };
-        append().map_err(|error| {
-            Error::Config(format!("could not write the recording `{}`: {error}", path.display()))
-        })
+        append().map_err(failed)
     }
 }
 

@@ -358,6 +358,7 @@ impl Drop for ClientHandle {
     }
 }
 
+#[expect(clippy::expect_used, reason = "the entry is an object after the check above")]
 fn meta_mut(params: &mut Map<String, Value>) -> &mut Map<String, Value> {
     let meta = params.entry("_meta").or_insert_with(|| Value::Object(Map::new()));
     if !meta.is_object() {
