@@ -1,13 +1,7 @@
 //! The middleware of every request: a request id, the limit of concurrent requests, metrics, and a
 //! handler for panics.
 
-use std::{
-    any::Any,
-    borrow::Cow,
-    panic::AssertUnwindSafe,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{any::Any, borrow::Cow, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use axum::{
     Extension, Router,
@@ -19,6 +13,7 @@ use axum::{
 };
 use emergent_domain::redact::Redactor;
 use futures_util::FutureExt;
+use tokio::time::Instant;
 use tracing::Instrument;
 use uuid::Uuid;
 

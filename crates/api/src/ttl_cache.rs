@@ -2,14 +2,11 @@
 //! both change rarely, so the answer of the last second is used again. A change made through this
 //! server is seen at once, one made through another server within that second.
 
-use std::{
-    borrow::Borrow,
-    hash::Hash,
-    time::{Duration, Instant},
-};
+use std::{borrow::Borrow, hash::Hash, time::Duration};
 
 use hashlink::LruCache;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 const TTL: Duration = Duration::from_secs(1);
 /// With more callers than this, those who have not called for the longest time are read again.

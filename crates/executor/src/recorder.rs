@@ -245,7 +245,7 @@ impl Recorder {
         change: GraphChange,
         mut call: RecordedToolCall,
         tool: &Arc<dyn Tool>,
-        started_at: std::time::Instant,
+        started_at: tokio::time::Instant,
         steps: i64,
     ) -> Result<RecordedToolCall> {
         call.result_seq = Some(self.next_seq());
@@ -518,6 +518,6 @@ fn run_change(change: &GraphChange, tx: &mut Tx<'_>, ctx: &WriteContext) -> Resu
     .map_err(Error::from)
 }
 
-pub fn elapsed_ms(started_at: std::time::Instant) -> i64 {
+pub fn elapsed_ms(started_at: tokio::time::Instant) -> i64 {
     i64::try_from(started_at.elapsed().as_millis()).unwrap_or(i64::MAX)
 }

@@ -137,7 +137,7 @@ impl RunDriver {
             let messages: Vec<Value> = request.turns.iter().map(turn_json).collect();
             span.record("gen_ai.input.messages", Value::Array(messages).to_string());
         }
-        let started_at = std::time::Instant::now();
+        let started_at = Instant::now();
         let asked =
             timeout_at(limit, models.chat(model, request, limit, tell)).instrument(span.clone()).await;
         let answer = asked.as_ref().ok().and_then(|asked| asked.as_ref().ok());

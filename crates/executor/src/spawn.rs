@@ -1,9 +1,6 @@
 //! `spawn_agents` and `list_available_agents`: how agents find and start one another.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant as Began},
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use emergent_domain::{
@@ -22,6 +19,7 @@ use emergent_tools::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::{
     Error, Executor, Result,
@@ -69,7 +67,7 @@ struct SpawnResult {
 impl RunDriver {
     /// Runs the agents of one call and answers with what each came to.
     pub(crate) async fn run_spawn_call(&mut self, at: usize) -> Result<()> {
-        let began = Began::now();
+        let began = Instant::now();
         let Some(tool) = self.tools.get(&self.calls[at].tool).cloned() else { return Ok(()) };
         let checked = self.executor.settings().guard.check(tool.as_ref(), self.calls[at].input.clone());
         let name = &tool.info().name;
@@ -116,8 +114,8 @@ impl RunDriver {
 }
 
 /// A child may take as long as leaves its parent time to use what it found.
-fn time_left(deadline: tokio::time::Instant, grace: Duration) -> i64 {
-    let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+fn time_left(deadline: Instant, grace: Duration) -> i64 {
+    let left = deadline.saturating_duration_since(Instant::now());
     let usable = left.saturating_sub(grace).max(left / 2);
     i64::try_from(usable.as_secs()).unwrap_or(i64::MAX).max(1)
 }

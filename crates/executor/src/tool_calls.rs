@@ -1,8 +1,6 @@
 //! Executes the tool calls of one answer: read-only calls concurrently, all others one after the other.
 //! Each result is recorded as soon as it is there.
 
-use std::time::Instant as StdInstant;
-
 use emergent_domain::run::ToolCallStatus;
 use emergent_domain::run_event::RecordedToolCall;
 use emergent_rules::run::NextAction;
@@ -55,7 +53,7 @@ impl RunDriver {
                 None => {
                     let reason =
                         format!("tool not found: there is no tool `{}` any more", self.calls[index].tool);
-                    self.record_result(index, ToolCallStatus::Error, error_output(reason), StdInstant::now())
+                    self.record_result(index, ToolCallStatus::Error, error_output(reason), Instant::now())
                         .await?;
                 }
             }
@@ -119,7 +117,7 @@ impl RunDriver {
                     (guard.clone(), context.clone(), self.calls[index].input.clone());
                 let span = self.tool_span(index).span();
                 async move {
-                    let started_at = StdInstant::now();
+                    let started_at = Instant::now();
                     let call = timeout_at(deadline, guard.call(tool.as_ref(), &context, input));
                     let (status, output) = recorded_outcome(call.instrument(span.clone()).await.ok());
                     tool_ended(&span, status, Some(&output), capture);
@@ -148,7 +146,7 @@ impl RunDriver {
         let Some(tool) = self.tools.get(&self.calls[index].tool).cloned() else { return Ok(()) };
         let guard = self.executor.settings().guard.clone();
         let (context, input, started_at) =
-            (self.tool_context(), self.calls[index].input.clone(), StdInstant::now());
+            (self.tool_context(), self.calls[index].input.clone(), Instant::now());
         let prepared = timeout_at(self.deadline, guard.call(tool.as_ref(), &context, input));
         let prepared = self.flush_if_slow(prepared).await?;
         let change = match prepared {
@@ -188,7 +186,7 @@ impl RunDriver {
                     index,
                     ToolCallStatus::Error,
                     error_output(UNKNOWN_OUTCOME_MESSAGE),
-                    StdInstant::now(),
+                    Instant::now(),
                 )
                 .await;
         }
@@ -198,7 +196,7 @@ impl RunDriver {
         }
         let guard = self.executor.settings().guard.clone();
         let (context, input, started_at) =
-            (self.tool_context(), self.calls[index].input.clone(), StdInstant::now());
+            (self.tool_context(), self.calls[index].input.clone(), Instant::now());
         let output = timeout_at(self.deadline, guard.call(tool.as_ref(), &context, input)).await;
         let (status, output) = match output {
             Ok(output) => recorded_outcome(Some(output)),
@@ -215,7 +213,7 @@ impl RunDriver {
                 let outcome_unknown = self.calls[index].status == ToolCallStatus::Running;
                 let reason = if outcome_unknown { UNKNOWN_OUTCOME_MESSAGE } else { INTERRUPTED_MESSAGE };
                 let call =
-                    self.finished_call(index, ToolCallStatus::Error, error_output(reason), StdInstant::now());
+                    self.finished_call(index, ToolCallStatus::Error, error_output(reason), Instant::now());
                 self.calls[index] = self.recorder.add_result(&mut batch, call);
             }
         }
@@ -227,7 +225,7 @@ impl RunDriver {
         index: usize,
         status: ToolCallStatus,
         output: Value,
-        started_at: StdInstant,
+        started_at: Instant,
     ) -> Result<()> {
         let call = self.finished_call(index, status, output, started_at);
         let mut batch = RecordBatch::default();
@@ -240,7 +238,7 @@ impl RunDriver {
         index: usize,
         status: ToolCallStatus,
         mut output: Value,
-        started_at: StdInstant,
+        started_at: Instant,
     ) -> RecordedToolCall {
         crate::scrub::scrub_value(&mut output);
         // An external tool may return a secret that was sent to it. Values in the graph belong to the user

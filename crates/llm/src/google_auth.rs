@@ -123,8 +123,8 @@ impl TokenSource {
             expires_in: u64,
         }
         // The time is taken before the request, so that the duration of the request counts as used.
-        let now = SystemTime::now();
-        let request = self.grant.request(&self.client).map_err(|message| self.refused(message))?;
+        let now = wall_clock();
+        let request = self.grant.request(&self.client, now).map_err(|message| self.refused(message))?;
         let text = self.text(request).await?;
         let unusable = |message: String| Error::Malformed { model: self.provider.into(), message };
         // The cause is omitted, because it could quote the token.
@@ -159,9 +159,14 @@ impl TokenSource {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "Google checks the times of tokens against its own clock")]
+fn wall_clock() -> SystemTime {
+    SystemTime::now()
+}
+
 impl TokenCache {
     fn bearer(&self, spare: Duration) -> Option<HeaderValue> {
-        let token = self.token.as_ref().filter(|token| token.ends > SystemTime::now() + spare)?;
+        let token = self.token.as_ref().filter(|token| token.ends > wall_clock() + spare)?;
         Some(token.bearer.clone())
     }
 }

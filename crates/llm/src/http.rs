@@ -158,6 +158,10 @@ pub fn wait_in_headers(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// How long it is until a date as HTTP writes it; nothing when that is past.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the date is from the clock of another server, so it is compared with the real time"
+)]
 fn time_until(date: &str) -> Option<Duration> {
     let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok()?;
     Some(Duration::try_from(date.duration_since(jiff::Timestamp::now())).unwrap_or_default())

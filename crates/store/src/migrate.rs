@@ -1,7 +1,7 @@
 //! Migrations: numbered, applied once, in one transaction each. Servers that start together wait
 //! for one another; a database that a newer program migrated is refused.
 
-use emergent_domain::time::Timestamp;
+use emergent_domain::time::Clock;
 
 use crate::{
     engine::Engine,
@@ -109,7 +109,7 @@ pub(crate) fn sqlite(conn: &mut rusqlite::Connection) -> Result<()> {
         tx.execute_batch(&migration.sql(Engine::Sqlite)).map_err(Error::from).map_err(migration.error())?;
         tx.execute(
             "INSERT INTO schema_migrations (version, name, applied_at) VALUES (?1, ?2, ?3)",
-            (migration.version, migration.name, Timestamp::now().as_micros()),
+            (migration.version, migration.name, Clock::system().now().as_micros()),
         )?;
     }
     tx.commit()?;

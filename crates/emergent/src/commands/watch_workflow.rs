@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use emergent_domain::{time::Timestamp, workflow::WorkflowStatus};
+use emergent_domain::{time::Clock, workflow::WorkflowStatus};
 use emergent_wire::{
     workflow::WorkflowView,
     workflow_event::{WorkflowEventBody, WorkflowEventView},
@@ -79,7 +79,7 @@ pub fn path(id: &str) -> String {
 
 /// The picture of a workflow as it stands, and what came of it.
 pub fn show(workflow: &WorkflowView) -> Result<()> {
-    let look = RenderOptions { colour: output::use_colour(), ..RenderOptions::plain(Timestamp::now()) };
+    let look = RenderOptions { colour: output::use_colour(), ..RenderOptions::plain(Clock::system().now()) };
     Dag::new(workflow).lines(&look).iter().try_for_each(|line| output::print_line(line))?;
     print_end(workflow)
 }
@@ -191,7 +191,7 @@ impl Screen {
             width: usize::from(columns).max(20),
             // A line is left for the cursor.
             height: usize::from(rows).saturating_sub(1).max(3),
-            now: Timestamp::now(),
+            now: Clock::system().now(),
         };
         self.redraw(&dag.lines(&look))
     }
@@ -200,7 +200,8 @@ impl Screen {
         if self.as_json {
             return Ok(());
         }
-        let look = RenderOptions { colour: output::use_colour(), ..RenderOptions::plain(Timestamp::now()) };
+        let look =
+            RenderOptions { colour: output::use_colour(), ..RenderOptions::plain(Clock::system().now()) };
         if !self.terminal {
             output::print_line("")?;
         }

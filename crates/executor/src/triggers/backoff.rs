@@ -1,9 +1,10 @@
 //! When too many runs wait already: what is due stays due, and is left alone for a while, longer
 //! each time there is still no room.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use emergent_net::backoff as net;
+use tokio::time::Instant;
 
 use crate::{Error, Result};
 

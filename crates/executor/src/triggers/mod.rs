@@ -16,10 +16,7 @@ pub mod firing_counts;
 mod save;
 mod schedules;
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, time::Duration};
 
 use emergent_domain::{
     cursor::{Page, ResultPage},
@@ -30,7 +27,10 @@ use emergent_domain::{
 use emergent_net::backoff as net;
 use emergent_store::{Engine, agents, events as feed_wake, schedules as schedule_rows, triggers as rows};
 use parking_lot::Mutex;
-use tokio::{sync::watch, time::sleep};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
 use tracing::warn;
 
 use crate::{Error, Executor, Result};

@@ -38,10 +38,10 @@ impl TokenGrant {
         }
     }
 
-    pub fn request(&self, client: &Client) -> Result<RequestBuilder, String> {
+    pub fn request(&self, client: &Client, now: SystemTime) -> Result<RequestBuilder, String> {
         match self {
             Self::ServiceAccount { signer, token_url } => {
-                let assertion = signer.assertion(SystemTime::now())?;
+                let assertion = signer.assertion(now)?;
                 let grant = ("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
                 Ok(post(client, token_url, &[grant, ("assertion", &assertion)]))
             }
@@ -68,8 +68,12 @@ impl MetadataServer {
         self.get(client, self.path("project/project-id"))
     }
 
+    #[expect(
+        clippy::expect_used,
+        reason = "the root is an http URL, and a relative path can be joined to each of these"
+    )]
     fn path(&self, path: &str) -> Url {
-        self.root.join(path).expect("a relative path")
+        self.root.join(path).expect("a relative path can be joined")
     }
 
     fn get(&self, client: &Client, url: Url) -> RequestBuilder {

@@ -7,12 +7,15 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
 use serde_json::{Value, value::RawValue};
-use tokio::sync::{oneshot, watch};
+use tokio::{
+    sync::{oneshot, watch},
+    time::Instant,
+};
 use uuid::Uuid;
 
 use super::{Fault, SubscribedResources, request_channel::Level};

@@ -1,6 +1,6 @@
 //! Looking at a project's servers: what is known of them, how they stand, and what they say now.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use emergent_domain::{
     cursor::{Page, ResultPage},
@@ -12,6 +12,7 @@ use emergent_store::{
     Tx, mcp_servers,
     mcp_tools::{self, StoredTool},
 };
+use tokio::time::Instant;
 
 use super::{Error, McpServers, connection::ServerConnection, pins};
 

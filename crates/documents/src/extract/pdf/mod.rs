@@ -58,6 +58,10 @@ fn on_own_thread<T: Send + 'static>(
     // The channel has no buffer, so a result is either received here or the thread notices that
     // nobody waits for it.
     let (done, result) = mpsc::sync_channel(0);
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this crate has no runtime: the limit is for the real time of a thread"
+    )]
     let reader = move || {
         let outcome = catch_unwind(AssertUnwindSafe(|| work(Instant::now() + limit)));
         let outcome = outcome.unwrap_or_else(|panic| Err(PdfError::Crashed { what: panic_message(&*panic) }));

@@ -66,6 +66,10 @@ impl<'a> Reader<'a> {
         Ok(std::mem::take(&mut self.layout).paragraphs())
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this crate has no runtime: the limit is for the real time of a thread"
+    )]
     fn check_limits(&self) -> Result<(), PdfError> {
         if Instant::now() > self.deadline {
             return Err(PdfError::TooSlow(MAX_TIME));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use emergent_domain::time::Timestamp;
+use emergent_domain::time::{Clock, Timestamp};
 use emergent_wire::trigger::{FiringView, ScheduleView, TriggersView};
 
 use super::{Finding, contents::ProjectLabel, ok_finding, problem_finding};
@@ -26,7 +26,7 @@ pub async fn check_triggers(client: &Client, at: &ProjectLabel) -> Result<Vec<Fi
     }
     let path = format!("/api/admin/triggers/firings?status=pending&limit={MAX_COUNTED}");
     let pending: Vec<FiringView> = client.get(&path).await?.data().await?;
-    findings.extend(overdue_finding(client.is_sole_driver(), &pending, Timestamp::now(), at));
+    findings.extend(overdue_finding(client.is_sole_driver(), &pending, Clock::system().now(), at));
     Ok(findings)
 }
 
