@@ -130,6 +130,10 @@ impl Dispatcher {
         let number = self.next_driver_number();
         // Locked until the handle is in the map, so that the task cannot remove itself before.
         let mut drivers = self.drivers().lock();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "`drivers` keeps the handle, and the dispatcher aborts these tasks when it stops"
+        )]
         let task = tokio::spawn(async move {
             let _guard = DriverGuard { dispatcher: dispatcher.clone(), workflow: id, number };
             let mut driver = WorkflowDriver::new(&dispatcher, &workflow, &owner);

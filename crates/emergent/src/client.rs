@@ -4,13 +4,13 @@
 mod received;
 mod transport;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::{body::Body, http};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::{sync::watch, task::JoinHandle, time::Instant};
 use tower::ServiceExt;
 
 use crate::{
@@ -132,7 +132,12 @@ impl Client {
                 dispatcher.run(stopping)
             );
         };
-        LocalDriver(Some((stop, tokio::spawn(all))))
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "`LocalDriver` keeps the handle; `stop` awaits it, and dropping it closes the channel"
+        )]
+        let driving = tokio::spawn(all);
+        LocalDriver(Some((stop, driving)))
     }
 
     pub async fn get(&self, path: &str) -> Result<ApiResponse> {

@@ -220,6 +220,7 @@ impl Settings {
 }
 
 /// A variable that is set to nothing is not set.
+#[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 pub fn env_value(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -4,7 +4,10 @@ use std::io::{IsTerminal, Write};
 
 use serde::Serialize;
 
-use crate::error::{Error, Result};
+use crate::{
+    config,
+    error::{Error, Result},
+};
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct OutputFlags {
@@ -15,7 +18,7 @@ pub struct OutputFlags {
 
 /// Colour where a person looks, and not where `NO_COLOR` says otherwise.
 pub fn use_colour() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+    std::io::stdout().is_terminal() && config::env_value("NO_COLOR").is_none()
 }
 
 pub fn bold(text: &str) -> String {

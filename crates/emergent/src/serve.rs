@@ -44,6 +44,10 @@ impl Serve {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "each task ends with the `stop` channel, and is awaited at the end for `GRACE`"
+)]
 async fn serve(listener: TcpListener, opened: Services) -> Result<()> {
     let (stop, stopping) = watch::channel(false);
     let (graph, stop_worker) = (opened.graph.clone(), stopping.clone());
@@ -65,7 +69,7 @@ async fn serve(listener: TcpListener, opened: Services) -> Result<()> {
         tokio::spawn(async move { servers.run(stop_servers).await })
     };
     let (graph, stop_housekeeping) = (opened.graph.clone(), stopping.clone());
-    tokio::spawn(async move { graph.run_housekeeping(stop_housekeeping).await });
+    let housekeeping = tokio::spawn(async move { graph.run_housekeeping(stop_housekeeping).await });
     // Answers are small: waiting to fill a packet would only cost time.
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true);
@@ -94,9 +98,8 @@ async fn serve(listener: TcpListener, opened: Services) -> Result<()> {
         () = shutdown_signal() => warn!("told twice: requests that had not ended were dropped"),
     }
     // What the workers had not finished is on record, and goes on at the next start.
-    let _ =
-        tokio::time::timeout(GRACE, async { tokio::join!(worker, runner, dispatcher, triggers, servers) })
-            .await;
+    let workers = async { tokio::join!(worker, runner, dispatcher, triggers, servers, housekeeping) };
+    let _ = tokio::time::timeout(GRACE, workers).await;
     opened.data.remove_address();
     Ok(())
 }

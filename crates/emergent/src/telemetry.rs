@@ -107,13 +107,13 @@ impl Telemetry {
         }
         // On a thread of its own: the SDK may try for longer than anybody wants to wait.
         let (done, ended) = mpsc::channel();
-        std::thread::spawn(move || {
+        let sending = std::thread::Builder::new().name("telemetry-shutdown".to_owned()).spawn(move || {
             // Whatever failed was logged where it did.
             let _ = self.traces.map(|traces| traces.shutdown_with_timeout(SHUTDOWN_TIMEOUT));
             let _ = self.metrics.map(|metrics| metrics.shutdown_with_timeout(SHUTDOWN_TIMEOUT));
             let _ = done.send(());
         });
-        if ended.recv_timeout(SHUTDOWN_TIMEOUT).is_err() {
+        if sending.is_err() || ended.recv_timeout(SHUTDOWN_TIMEOUT).is_err() {
             warn!("the last spans and metrics could not be sent in time");
         }
     }

@@ -64,7 +64,9 @@ impl Executor {
     /// for anyway and has to be settled.
     pub async fn query_model(&self, ask: ModelQuery) -> Result<String, ModelQueryError> {
         let executor = self.clone();
-        match tokio::spawn(async move { executor.run_query(ask).await }).await {
+        #[expect(clippy::disallowed_methods, reason = "awaited here; it ends at the timeout of the query")]
+        let answer = tokio::spawn(async move { executor.run_query(ask).await });
+        match answer.await {
             Ok(answer) => answer,
             Err(_) => Err(ModelQueryError::TimedOut),
         }

@@ -45,6 +45,10 @@ pub(crate) fn spawn(executor: &Executor, run: Run, owner: Arc<str>, slot: RunSlo
     let (id, driver) = (run.id, executor.clone());
     // Held until the handle is in the map, so that the task cannot take itself out before.
     let mut live = executor.driven().lock();
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "`driven` keeps the handle; the runner waits for these tasks when it stops, and then aborts them"
+    )]
     let task = tokio::spawn(async move {
         let _gone = DrivenRunGuard(driver.clone(), id, tokio::task::id());
         drive_until_end(driver, run, owner, slot, ready).await;

@@ -59,6 +59,10 @@ impl Graph {
     pub async fn prepare_document(&self, project: ProjectId, new: NewDocument) -> Result<PreparedDocument> {
         check(&new)?;
         let now = self.clock().now();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "awaited here; the threads of the runtime limit how many there are"
+        )]
         let prepared = tokio::task::spawn_blocking(move || {
             let hash = hash(&new);
             prepare(project, new, hash, now)

@@ -43,6 +43,10 @@ impl Secrets {
             }
             KeySource::File(file) => {
                 let (waited, closed) = (file.clone(), |_| emergent_store::Error::Closed);
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "awaited here; `rotating` lets one rotation run at a time"
+                )]
                 let locked = tokio::task::spawn_blocking(move || waited.lock()).await.map_err(closed)??;
                 let ring = file.read()?.ok_or(Error::RandomUnavailable)?;
                 let ring = add_new_key(ring, &self.known_keys().await?, &self.0.keys.location())?;

@@ -47,6 +47,7 @@ impl Db {
         let engine = match config {
             DbConfig::Sqlite { path } => {
                 let (wake, vectors) = (Arc::clone(&wake), Arc::clone(&vectors));
+                #[expect(clippy::disallowed_methods, reason = "awaited here")]
                 let opened = tokio::task::spawn_blocking(move || Sqlite::open(&path, wake, vectors)).await;
                 EngineHandle::Sqlite(opened.map_err(|_| Error::Closed)??)
             }

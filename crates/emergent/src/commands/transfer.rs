@@ -100,6 +100,7 @@ fn read_in_chunks(
     reader: Box<dyn Read + Send>,
 ) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
     stream::try_unfold(reader, |mut reader| async move {
+        #[expect(clippy::disallowed_methods, reason = "awaited here; a file is read one part at a time")]
         let read = tokio::task::spawn_blocking(move || {
             let mut part = vec![0; 256 << 10];
             let length = reader.read(&mut part)?;

@@ -98,6 +98,7 @@ impl Graph {
 }
 
 async fn parse(lines: Vec<RawLine>) -> Result<Arc<Batch>> {
+    #[expect(clippy::disallowed_methods, reason = "awaited here; an import parses one batch at a time")]
     let parsed = tokio::task::spawn_blocking(move || Batch::parse(&lines)).await;
     parsed
         .map(Arc::new)
@@ -184,10 +185,13 @@ impl Importer {
             if let Some(batch) = batch.filter(|_| !self.progress.stopped) {
                 let (graph, actor, renamed) = (self.graph.clone(), self.actor, Arc::clone(&self.renamed));
                 let on_error = self.options.on_error;
-                self.writing = Some((
-                    reached,
-                    tokio::spawn(async move { write(graph, actor, batch, renamed, on_error).await }),
-                ));
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "the importer awaits it before the next batch; if it is dropped, the batch is still written whole"
+                )]
+                let writing =
+                    tokio::spawn(async move { write(graph, actor, batch, renamed, on_error).await });
+                self.writing = Some((reached, writing));
             }
             if wrote || self.progress.done {
                 let errors = std::mem::take(&mut self.progress.errors);

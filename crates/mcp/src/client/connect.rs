@@ -187,6 +187,10 @@ impl Inner {
             return;
         }
         let inner = Arc::clone(self);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the client keeps the handle, and aborts the task when it is closed or dropped"
+        )]
         let listening = tokio::spawn(async move {
             loop {
                 let peer = inner.peer.read().clone();

@@ -190,6 +190,10 @@ impl Shared {
             && let Some(place) = self.inbox.try_reply_permit()
         {
             let shared = Arc::clone(self);
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "nobody awaits it, but a permit limits how many there are, and a timeout how long"
+            )]
             tokio::spawn(async move {
                 let sent = shared.post(answer.into(), None).timeout(Duration::from_secs(30)).send().await;
                 if let Err(error) = sent {
@@ -286,6 +290,10 @@ impl Transport for HttpTransport {
     async fn on_initialized(&self, version: &str) {
         self.0.session.write().version = Some(version.to_owned());
         let (opened, open) = oneshot::channel();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the transport keeps the handle, and aborts the task with the session"
+        )]
         let listening = tokio::spawn(Arc::clone(&self.0).listen(opened)).abort_handle();
         if let Some(old) = self.0.listening.lock().replace(listening) {
             old.abort();

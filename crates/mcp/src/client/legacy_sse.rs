@@ -58,6 +58,10 @@ impl LegacySseTransport {
         let mut events = Events::new(response, options.max_message_bytes);
         let url = read_post_url(&mut events, &endpoint.url).await?;
         let (to, pending) = (Post { endpoint, url }, PendingReplies::new());
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the transport keeps the handle, and aborts the task when it is closed or dropped"
+        )]
         let reading = tokio::spawn({
             let (to, pending) = (to.clone(), Arc::clone(&pending));
             async move {
@@ -104,6 +108,10 @@ async fn read_loop(events: &mut Events, to: &Post, pending: &PendingReplies, inb
                 Ok(Some(answer)) => {
                     if let Some(permit) = inbox.try_reply_permit() {
                         let to = to.clone();
+                        #[expect(
+                            clippy::disallowed_methods,
+                            reason = "nobody awaits it, but a permit limits how many there are, and a timeout how long"
+                        )]
                         tokio::spawn(async move {
                             let _ = to.send(answer.into()).await;
                             drop(permit);

@@ -40,14 +40,16 @@ pub struct Process {
 impl Process {
     pub fn start(program: &Program) -> Result<(Self, Pipes), Error> {
         let failed = |reason: String| Error::Start { command: program.command.clone(), why: reason };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "not a setting: a program finds others where this server does"
+        )]
+        let path = std::env::var_os("PATH");
         let mut command = Command::new(&program.command);
         command
             .args(&program.args)
             .env_clear()
-            .env(
-                "PATH",
-                std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin")),
-            )
+            .env("PATH", path.unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin")))
             .envs(&program.env)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -64,6 +66,10 @@ impl Process {
         let (stop, stopped) = watch::channel(false);
         let (tell, gone) = watch::channel(None);
         let guard = Group(group);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it ends after its program, which it ends when the `Process` is stopped or dropped"
+        )]
         tokio::spawn(supervise(child, guard, stopped, tell, program.grace));
         Ok((Self { stop, exit: gone }, Pipes { stdin, stdout, stderr }))
     }

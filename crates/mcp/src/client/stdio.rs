@@ -32,6 +32,10 @@ pub struct StdioTransport {
 }
 
 impl StdioTransport {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the transport keeps the handles, and aborts the tasks when it is dropped"
+    )]
     pub fn start(program: &Program, inbox: Arc<Inbox>, options: &ClientOptions) -> Result<Self, Error> {
         let (process, pipes) = Process::start(program)?;
         let (process, pending) = (Arc::new(process), PendingReplies::new());

@@ -80,6 +80,10 @@ impl Postgres {
         let (wake, announcer) = (Arc::clone(&self.wake), Arc::clone(&self.announcer));
         let (cache, commits) = (self.cache, Arc::clone(&self.commits));
         let runtime = tokio::runtime::Handle::current();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "awaited here; the connections of the pool limit how many there are, and only its own thread sleeps"
+        )]
         let done = tokio::task::spawn_blocking(move || {
             let mut attempt = 1;
             loop {
@@ -114,6 +118,10 @@ impl Postgres {
         // one server connection.
         let snapshot = snapshot || !cache;
         let runtime = tokio::runtime::Handle::current();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "awaited here; the connections of the pool limit how many there are"
+        )]
         let done = tokio::task::spawn_blocking(move || {
             if snapshot {
                 runtime
@@ -161,6 +169,10 @@ where
     let manager = Manager::from_config(config.clone(), tls.clone(), recycling);
     let pool = Pool::builder(manager).max_size(connections).build()?;
     let first = pool.get().await?;
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "`Postgres` keeps the handle, and aborts the task when it is dropped"
+    )]
     let listener = tokio::spawn(notify::run(config, tls, Arc::clone(wake), Arc::clone(announcer)));
     Ok((pool, first, listener))
 }

@@ -87,6 +87,10 @@ impl Sqlite {
     {
         let readers = Arc::clone(&self.readers);
         let place = Arc::clone(&self.readers.permits).acquire_owned().await.map_err(|_| Error::Closed)?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "awaited here; the permits of the readers limit how many there are"
+        )]
         let done = tokio::task::spawn_blocking(move || {
             // Kept by the work, not by the caller: one that leaves does not free a connection.
             let _place = place;
@@ -256,6 +260,10 @@ fn write_group(
     queue: &mut mpsc::Receiver<Box<dyn QueuedWrite>>,
     expected: usize,
 ) -> Group {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the writer is a thread outside the runtime, and waits in real time"
+    )]
     let (started, late) = (Instant::now(), FtsBuffer::default());
     let mut good: Vec<Box<dyn QueuedWrite>> = Vec::new();
     // Those that failed and left no trace; they are told with the others.
@@ -303,6 +311,10 @@ fn next_write(
     if let Ok(work) = queue.try_recv() {
         return Some(work);
     }
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the writer is a thread outside the runtime, and waits in real time"
+    )]
     let waiting = Instant::now();
     while more_expected && waiting.elapsed() < GATHER_TIME {
         // Lets the callers run, who may share this core.

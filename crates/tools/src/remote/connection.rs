@@ -106,6 +106,10 @@ impl McpServers {
         }
         // On its own, so that a connection that is being made outlives a caller who gives up.
         let (servers, link) = (self.clone(), Arc::clone(link));
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "awaited here; it stops with the servers, with its connection, or at the timeout for connecting"
+        )]
         let made = tokio::spawn(async move { servers.connect(&link, seen).await });
         made.await.unwrap_or_else(|_| Err("connecting was interrupted".into()))
     }
@@ -250,6 +254,10 @@ impl McpServers {
     fn watch_connection(&self, link: &Arc<ServerConnection>, client: Client) {
         let (weak, link) = (self.downgrade(), Arc::clone(link));
         let (mut stop, mut retired) = (self.stop(), link.closed.subscribe());
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it ends with its connection, or when the servers stop"
+        )]
         tokio::spawn(async move {
             let mut changed = client.tools_changed();
             let lost = loop {

@@ -262,6 +262,10 @@ impl McpServers {
         }
         let link = ServerConnection::new(server.clone());
         if let Some(old) = links.insert(server.id, Arc::clone(&link)) {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "nobody awaits it: it closes one connection, within the grace period of that"
+            )]
             tokio::spawn(async move { old.close().await });
         }
         link

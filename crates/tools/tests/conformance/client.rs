@@ -2,7 +2,13 @@
 //! argument, lists the tools, and calls them as the scenario asks. Everything but what is called is
 //! the product's own client.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a program for tests; the suite passes its settings as variables"
+)]
+
 use std::{
+    process::ExitCode,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -14,11 +20,12 @@ use serde_json::{Map, Value, json};
 const WITHIN: Duration = Duration::from_secs(20);
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() {
+async fn main() -> ExitCode {
     if let Err(error) = run().await {
         eprintln!("conformance client: {error}");
-        std::process::exit(1);
+        return ExitCode::FAILURE;
     }
+    ExitCode::SUCCESS
 }
 
 async fn run() -> Result<(), Error> {

@@ -2,6 +2,12 @@
 //! anything of ours so that it shares none of our mistakes. Its one argument is a tag by which the
 //! test finds its processes.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    reason = "a program for tests, without a runtime, whose settings are variables"
+)]
+
 use std::{
     io::{BufRead, Write},
     time::Duration,

@@ -36,6 +36,10 @@ pub(super) async fn call(
     let start = StartOptions { input: input.to_owned(), ..StartOptions::default() };
     // The run starts in its own task: a client that disconnects while the run is being committed would
     // otherwise leave an untracked run. Here it is guarded as soon as it exists.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "awaited here; it is one transaction, and outlives a client that disconnects"
+    )]
     let starting = tokio::spawn(start_run(executor.clone(), actor, agent.id, start).in_current_span());
     let mut underway = match starting.await.map_err(Fault::internal)? {
         Ok(underway) => underway,

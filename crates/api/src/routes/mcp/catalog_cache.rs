@@ -2,16 +2,14 @@
 //! once a request. A server of others that does not answer must not hold up what has nothing to do
 //! with it, so nobody waits long for a list that is being read anew.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use emergent_domain::ids::ProjectId;
 use emergent_executor::Executor;
 use emergent_mcp::server::Fault;
 use hashlink::LruCache;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::{
     catalog::{Catalog, ScopeSet, ToolSelection},
@@ -58,6 +56,10 @@ impl CatalogCache {
         };
         let (shelf, reader) = (self.clone(), who.clone());
         // A task of its own: what takes longer than this request waits is there for the next.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "awaited here; what takes longer fills the cache, and one reads at a time where there is a list"
+        )]
         let reading = tokio::spawn(async move { shelf.refresh(key, &reader).await });
         let patience = if old.is_some() { REFRESH_WAIT } else { FIRST_WAIT };
         match (tokio::time::timeout(patience, reading).await, old) {

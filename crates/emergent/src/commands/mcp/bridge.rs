@@ -137,6 +137,7 @@ impl Bridge {
         }
         let (way, printer, current) =
             (self.connection.clone(), self.printer.clone(), Arc::clone(&self.session));
+        #[expect(clippy::disallowed_methods, reason = "there is one in this process, and it ends with it")]
         tokio::spawn(async move {
             loop {
                 let session = current.lock().await.clone();

@@ -42,6 +42,10 @@ impl ServerConnection {
             None => {
                 let client = Arc::new(Client::connect(&self.0.server, &self.0.store).await?);
                 if client.is_sole_driver() {
+                    #[expect(
+                        clippy::disallowed_methods,
+                        reason = "it ends when the folder is closed, which it does itself when nobody else does"
+                    )]
                     tokio::spawn(close_when_idle(self.clone()));
                 }
                 open.insert(OpenConnection { client, driver: None })

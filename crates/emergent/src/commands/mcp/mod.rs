@@ -30,11 +30,11 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 type RunningRequests = Arc<Mutex<HashMap<String, AbortHandle>>>;
 
 pub async fn run(server: &ServerFlags, store: &StoreFlags) -> Result<()> {
-    let printer = Printer::standard_output();
+    let printer = Printer::standard_output()?;
     let way = ServerConnection::new(server.clone(), store.clone());
     let carrier = Arc::new(Bridge::new(way.clone(), printer.clone()));
     let (running, mut tasks) = (RunningRequests::default(), JoinSet::new());
-    let mut lines = standard_input();
+    let mut lines = standard_input()?;
     loop {
         let line = tokio::select! {
             line = lines.recv() => line,

@@ -1,6 +1,9 @@
 //! Messages on standard input and output, one a line. Both block, so each has a thread of its own.
 
-use std::io::{self, BufRead, Write};
+use std::{
+    io::{self, BufRead, Write},
+    thread,
+};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -14,17 +17,17 @@ pub(super) enum Line {
 }
 
 /// What comes in, until the other side closes.
-pub(super) fn standard_input() -> mpsc::Receiver<Line> {
+pub(super) fn standard_input() -> io::Result<mpsc::Receiver<Line>> {
     let (send, lines) = mpsc::channel(16);
-    std::thread::spawn(move || {
+    thread::Builder::new().name("stdin".to_owned()).spawn(move || {
         let mut input = io::stdin().lock();
         while let Ok(Some(line)) = next_line(&mut input) {
             if send.blocking_send(line).is_err() {
                 break;
             }
         }
-    });
-    lines
+    })?;
+    Ok(lines)
 }
 
 /// The next line that is not empty; `None` at the end.
@@ -68,9 +71,9 @@ enum PrinterCommand {
 }
 
 impl Printer {
-    pub fn standard_output() -> Self {
+    pub fn standard_output() -> io::Result<Self> {
         let (send, mut words) = mpsc::channel(64);
-        std::thread::spawn(move || {
+        thread::Builder::new().name("stdout".to_owned()).spawn(move || {
             let mut out = io::stdout().lock();
             while let Some(word) = words.blocking_recv() {
                 match word {
@@ -82,8 +85,8 @@ impl Printer {
                     PrinterCommand::Done(told) => drop(told.send(())),
                 }
             }
-        });
-        Self(send)
+        })?;
+        Ok(Self(send))
     }
 
     pub async fn print(&self, message: &str) {

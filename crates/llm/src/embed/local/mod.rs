@@ -67,13 +67,12 @@ impl Embedder for LocalEmbedder {
     }
 
     async fn embed(&self, texts: &[String], task: EmbedTask) -> Result<Vec<Vec<f32>>, Error> {
-        let _core = self.cores.acquire().await.expect("never closed");
+        let failed = |source: BoxedError| Error::Local { dir: self.dir.clone(), source };
+        let _core = self.cores.acquire().await.map_err(|closed| failed(closed.into()))?;
         let (model, texts) = (self.model.clone(), texts.to_vec());
-        spawn_blocking(move || model.embed(&texts, task))
-            .await
-            .map_err(Into::into)
-            .and_then(|result| result)
-            .map_err(|source: BoxedError| Error::Local { dir: self.dir.clone(), source })
+        #[expect(clippy::disallowed_methods, reason = "awaited here; `cores` limits how many there are")]
+        let embedding = spawn_blocking(move || model.embed(&texts, task));
+        embedding.await.map_err(Into::into).and_then(|result| result).map_err(failed)
     }
 }
 
