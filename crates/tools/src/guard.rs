@@ -10,6 +10,7 @@ use tracing::{error, warn};
 
 use crate::{Effect, Tool, ToolContext, ToolError, ToolInfo, ToolOutput};
 
+mod integers;
 mod truncate;
 mod validate;
 

@@ -88,7 +88,11 @@ fn generate(schema: &Value, rng: &mut StdRng) -> Value {
     match kind {
         Some("null") => Value::Null,
         Some("boolean") => Value::Bool(rng.random()),
-        Some("integer") => json!(rng.random_range(number("minimum", 0)..=number("maximum", 1 << 40))),
+        Some("integer") => {
+            let integer = rng.random_range(number("minimum", 0)..=number("maximum", 1 << 40));
+            // `5.0` is an integer for JSON Schema.
+            if rng.random_bool(0.3) { json!(integer as f64) } else { json!(integer) }
+        }
         Some("number") => json!(rng.random_range(0.0..1_000.0)),
         Some("string") => generate_text(schema, rng),
         Some("array") => {

@@ -15,6 +15,8 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tracing::warn;
 
+use super::integers::normalise_fields;
+
 /// Compiled schemas are cached for this many tools.
 const CACHE_CAPACITY: usize = 2_000;
 /// The object type under which a tool's schema is registered in its pack set.
@@ -25,9 +27,9 @@ const MAX_EXAMPLE_BYTES: usize = 600;
 /// An input is checked like the properties of an object, so that the messages are the same.
 type InputValidator = Option<Arc<PackSet>>;
 
-/// The input as an object, if it fits.
+/// The input as an object with its whole numbers as integers, if it fits.
 pub(super) fn validate(tool: &str, schema: &Schema, input: Value) -> Result<Value, String> {
-    let map = match input {
+    let mut map = match input {
         Value::Object(map) => map,
         // Models send null to tools that need no input.
         Value::Null => Map::new(),
@@ -37,6 +39,9 @@ pub(super) fn validate(tool: &str, schema: &Schema, input: Value) -> Result<Valu
         && let Err(invalid) = check.check_object(INPUT, &map, true)
     {
         return Err(error_message(tool, schema, &invalid.problems));
+    }
+    if let Value::Object(schema) = schema.as_value() {
+        normalise_fields(schema, &mut map);
     }
     Ok(Value::Object(map))
 }
