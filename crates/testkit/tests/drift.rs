@@ -1,9 +1,13 @@
 //! Fails if the documentation differs from the code: the crates and dependencies in
-//! ARCHITECTURE.md, and the reasons and events in docs/runs.md.
+//! ARCHITECTURE.md, the reasons and events in docs/runs.md, and the events in docs/workflows.md.
 //!
 //! These tests read no Rust source. The manifests define which crates exist and what they use.
 //! `docs/openapi.json`, which a test of `emergent-api` compares with the code, contains the names
-//! that clients see. `docs/tools.md` is compared in `crates/tools/tests/docs.rs`.
+//! that clients see.
+//!
+//! Other places compare the rest: `crates/tools/tests/docs.rs` and `docs.rs` in
+//! `crates/coordination/tests/tool_schemas` the tools in docs/tools.md, and `scripts/unused-deps`, which
+//! `make check` runs, the dependencies with their uses.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,6 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use emergent_domain::workflow_event::WorkflowEventBody;
 use serde_json::Value;
 
 type Names = BTreeSet<String>;
@@ -46,6 +51,17 @@ fn the_reasons_of_runs_are_documented() {
 fn the_events_of_runs_are_documented() {
     let documented = column(&read("docs/runs.md"), "event", 0);
     assert_eq!(documented, types_with("run_started"), "left: docs/runs.md, right: docs/openapi.json");
+}
+
+#[test]
+fn the_events_of_workflows_are_documented() {
+    let documented = column(&read("docs/workflows.md"), "event", 0);
+    // For the API, `type` is any text. But serde lists the variants when it does not know one:
+    // "unknown variant `?`, expected one of `workflow_started`, …".
+    let error = WorkflowEventBody::from_stored("?", &Value::Null).expect_err("no event is called `?`");
+    let message = error.to_string();
+    let kinds: Names = message.split('`').skip(3).step_by(2).map(str::to_owned).collect();
+    assert_eq!(documented, kinds, "left: docs/workflows.md, right: `WorkflowEventBody`");
 }
 
 #[test]

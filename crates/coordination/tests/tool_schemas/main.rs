@@ -8,6 +8,7 @@ use emergent_llm::ToolSpec;
 use emergent_testkit::{TestDb, fixed_clock};
 use emergent_tools::{ToolPool, builtin};
 
+mod docs;
 mod inputs;
 
 /// Bytes of name, description and input schema of all tools together. A model reads them with
