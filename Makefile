@@ -39,7 +39,7 @@ test:
 	EMERGENT_BIN="$(TARGET)/debug/emergent" scripts/api-fuzz
 	scripts/api-clients
 
-## check    formatting, clippy, docs, crates and pages in step, unused or denied dependencies
+## check    formatting, clippy (twice: CONTRIBUTING.md), docs, crates and pages in step, dependencies
 .PHONY: check
 check:
 	$(CARGO) fmt --all --check
