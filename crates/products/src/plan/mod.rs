@@ -2,8 +2,10 @@
 //! and `apply` executes its steps in one transaction.
 
 mod agents;
+mod jobs;
 mod packs;
-mod rest;
+mod prompts;
+mod servers;
 
 use std::{cmp::Ordering, fmt};
 
@@ -15,10 +17,11 @@ use emergent_domain::{
     prompt::Prompt,
 };
 use semver::Version;
+use serde_json::Value;
 
 use crate::{
-    diff::FieldDiff,
-    manifest::{Manifest, ManifestJob},
+    diff::{FieldDiff, diff},
+    manifest::{Manifest, ManifestJob, ManifestMcp},
     problem::ManifestProblem,
     state::ProjectState,
 };
@@ -305,7 +308,11 @@ struct PlanBuilder<'a> {
     problems: Vec<ManifestProblem>,
 }
 
-impl PlanBuilder<'_> {
+impl<'a> PlanBuilder<'a> {
+    fn mcp(&self) -> Option<&'a ManifestMcp> {
+        self.after.map(|manifest| &manifest.mcp)
+    }
+
     fn push_step(&mut self, kind: ItemKind, name: impl Into<String>, change: StepChange, action: Action) {
         self.steps.push(Step { kind, name: name.into(), change, action });
     }
@@ -325,4 +332,9 @@ impl PlanBuilder<'_> {
         let list = self.after.and_then(|manifest| manifest.raw.pointer(pointer));
         list.map_or_else(String::new, |_| pointer.to_owned())
     }
+}
+
+fn update_change(before: &Value, after: &Value) -> StepChange {
+    let fields = diff(before, after);
+    if fields.is_empty() { StepChange::Keep } else { StepChange::Update(fields) }
 }

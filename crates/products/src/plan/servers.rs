@@ -1,0 +1,84 @@
+//! Plans the MCP servers of a product.
+
+use emergent_domain::mcp_server::{ServerSpec, TransportKind};
+use serde_json::{Value, json};
+
+use super::{Action, ItemKind, PlanBuilder, StepChange, Warning, update_change};
+use crate::state::ProjectState;
+
+impl<'a> PlanBuilder<'a> {
+    pub(super) fn plan_servers(&mut self) {
+        let before: &'a ProjectState = self.before;
+        let mcp = self.mcp();
+        let specs = mcp.map_or(&[][..], |mcp| &mcp.servers);
+        let ours = before.servers.iter().filter(|server| server.product.as_deref() == Some(self.name));
+        for removed in ours.filter(|server| !specs.iter().any(|spec| spec.name() == server.name())) {
+            self.push_step(ItemKind::Server, removed.name(), StepChange::Remove, Action::DeleteServer);
+        }
+        for (index, spec) in specs.iter().enumerate() {
+            let filter = mcp.map_or(&[][..], |mcp| &mcp.tool_filter);
+            let action = Action::UpsertServer(Box::new(spec.clone()));
+            match before.servers.iter().find(|server| server.name() == spec.name()) {
+                None => self.push_step(ItemKind::Server, spec.name(), StepChange::Add, action),
+                Some(existing) if existing.product.as_deref() == Some(self.name) => {
+                    let change = update_change(
+                        &server_json(&existing.spec, &existing.tool_filter),
+                        &server_json(spec, filter),
+                    );
+                    let action = if change == StepChange::Keep { Action::None } else { action };
+                    self.push_step(ItemKind::Server, spec.name(), change, action);
+                    if existing.listed_at.is_some() {
+                        continue;
+                    }
+                }
+                Some(existing) => {
+                    let pointer = format!("/mcp/servers/{index}/name");
+                    self.push_conflict(pointer, "server", spec.name(), existing.product.as_deref());
+                    continue;
+                }
+            }
+            self.warn_of_server(spec);
+        }
+    }
+
+    fn warn_of_server(&mut self, spec: &ServerSpec) {
+        let server = spec.name().to_owned();
+        for secret in secret_references(spec) {
+            if !self.before.secrets.contains(&secret) {
+                self.warnings.push(Warning::SecretMissing { server: server.clone(), secret });
+            }
+        }
+        self.warnings.push(if spec.transport() == TransportKind::Stdio && !self.before.allow_stdio {
+            Warning::ServerBlocked { server }
+        } else {
+            Warning::NotReachedYet { server }
+        });
+    }
+}
+
+fn server_json(spec: &ServerSpec, filter: &[String]) -> Value {
+    let mut value = serde_json::to_value(spec).unwrap_or_default();
+    value["tool_filter"] = json!(filter);
+    value
+}
+
+/// Returns the secrets that the settings of a server refer to.
+fn secret_references(spec: &ServerSpec) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (field, text) in spec.templates() {
+        let plain = text.replace("$${", "");
+        for (open, close) in [("${", "}"), ("{{secrets.", "}}")] {
+            let mut rest = plain.as_str();
+            while let Some((_, opened)) = rest.split_once(open) {
+                let Some((name, after)) = opened.split_once(close) else { break };
+                // A header may also refer to a variable of the server's own `env`.
+                let of_env = field.starts_with("headers.") && spec.env().contains_key(name.trim());
+                if !of_env && !names.iter().any(|existing| existing == name.trim()) {
+                    names.push(name.trim().to_owned());
+                }
+                rest = after;
+            }
+        }
+    }
+    names
+}
