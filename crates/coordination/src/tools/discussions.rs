@@ -10,6 +10,7 @@ use emergent_domain::{
     pack::nearest_name,
     query::Direction,
     task::{Task, TaskStatus},
+    workflow_event::WorkflowEventBody,
 };
 use emergent_graph::{Error, Result, objects, relationships};
 use emergent_rules::workflow::discussion::{DiscussionKind, DiscussionSettings, Participant};
@@ -28,7 +29,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::caller::{Caller, TaskRef, not_found};
-use crate::create::{author_run, new_edge};
+use crate::{
+    create::{author_run, new_edge},
+    transactions::new_event,
+};
 
 const DISCUSSION_TYPE: &str = "Discussion";
 /// The most entries in one answer; a discussion has fewer.
@@ -294,13 +298,12 @@ async fn start(_: ToolContext, input: StartInput) -> CallResult {
         )?;
         let joined = relationships::RelationshipDraft::new(new_edge("spawned_discussion", task.id, made.id))?;
         relationships::create(tx, writer, &joined)?;
-        let event = workflows::NewWorkflowEvent {
-            kind: "discussion_started",
-            task: Some(task.id),
-            run: caller.run,
-            data: json!({ "discussion": made.id, "topic": settings.topic, "participants": names }),
-            at: writer.now,
+        let started = WorkflowEventBody::DiscussionStarted {
+            discussion: made.id,
+            topic: settings.topic.clone(),
+            participants: names.into_iter().map(str::to_owned).collect(),
         };
+        let event = new_event(Some(task.id), caller.run, &started, writer.now);
         workflows::append_events(tx, workflow, &[event])?;
         let shown = FieldSelection::only(["topic", "status", "kind", "participants", "taskId"]);
         Ok(json!({ "discussion": shown.select(view(&made, &[])) }))
