@@ -1,4 +1,4 @@
-//! Errors of workflows. Each variant that leaves the crate has one HTTP status.
+//! Errors of workflows, distinguished by what a caller can do about them. `api` maps them to HTTP.
 
 use emergent_domain::{
     ids::{ObjectId, WorkflowId},
@@ -7,13 +7,13 @@ use emergent_domain::{
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// 404. Also if it exists in another project.
+    /// Also returned if it exists in another project.
     #[error("there is no {what} `{id}`")]
     NotFound { what: &'static str, id: String },
-    /// 400.
+    /// The input breaks a rule.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// 409: the current state does not allow it; the message says which state does.
+    /// The current state does not allow it; the message says which state does.
     #[error("{0}")]
     Conflict(String),
     /// The workflow has ended, or another server owns it: its driver stops.
@@ -30,7 +30,6 @@ pub enum Error {
     Executor(#[from] emergent_executor::Error),
     #[error(transparent)]
     Graph(#[from] emergent_graph::Error),
-    /// 500.
     #[error("the database of workflows failed")]
     Store(#[from] emergent_store::Error),
 }

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{RunId, TokenId, ToolCallId};
 
+/// The JSON is the one that tools show to models. The API has its own type, and the database has a
+/// column for each id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub enum Author {

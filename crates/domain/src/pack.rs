@@ -43,8 +43,8 @@ pub mod limits {
     pub const DEPTH: usize = 64;
 }
 
-/// A set of types and their schemas, with a name and a version. The API reads camelCase and
-/// manifests use snake_case; output is always camelCase.
+/// A set of types and their schemas, with a name and a version. Stored as JSON in camelCase;
+/// manifests use snake_case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TemplatePack {

@@ -66,7 +66,6 @@ pub struct SearchQuery {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct ChannelHit {
     /// The rank within the channel; 1 is the best.
     pub rank: usize,

@@ -11,7 +11,8 @@ use crate::{
     workflow::WorkflowStatus,
 };
 
-/// What happened. The name of the variant is the stored kind, its fields are the stored data.
+/// What happened. The name of the variant is the stored kind, its fields are the stored data, with their
+/// names in camelCase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "data", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum WorkflowEventBody {

@@ -1,28 +1,29 @@
-//! The errors of agents and runs. Each kind has one HTTP status.
+//! The errors of agents and runs, distinguished by what a caller can do about them. `api` maps them to
+//! HTTP.
 
 use emergent_domain::{ids::RunId, invalid::Invalid};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// 404. Also returned for an object of another project, so that its existence is not revealed.
+    /// Also returned for an object of another project, so that its existence is not revealed.
     #[error("there is no {what} `{id}`")]
     NotFound { what: &'static str, id: String },
-    /// 400.
+    /// The input breaks a rule.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// 409: the current state does not allow the request; the message says which state would.
+    /// The current state does not allow the request; the message says which state would.
     #[error("{0}")]
     Conflict(String),
-    /// 409: someone else changed the agent in the meantime.
+    /// Someone else changed the agent in the meantime.
     #[error("agent `{name}` is at version {current}, not {expected}: read it again and repeat the change")]
     VersionConflict { name: String, expected: i64, current: i64 },
-    /// 403: the caller may not start this agent.
+    /// The caller may not start this agent.
     #[error("{0}")]
     Forbidden(String),
-    /// 409: no model provider is configured for it; the message says how to configure one.
+    /// No model provider is configured for the model; the message says how to configure one.
     #[error("{0}")]
     NoModel(String),
-    /// 429.
+    /// The same request can succeed later.
     #[error("the run queue is full: {waiting} runs are queued, the limit is `{limit}`; try again later")]
     Overloaded { limit: &'static str, waiting: i64 },
     /// Another runner owns the run, or it has ended: its driver stops.
@@ -30,7 +31,6 @@ pub enum Error {
     Lost(RunId),
     #[error(transparent)]
     Graph(#[from] emergent_graph::Error),
-    /// 500.
     #[error("the database of runs failed")]
     Store(#[from] emergent_store::Error),
 }

@@ -1,31 +1,30 @@
-//! Errors of the graph. Each variant corresponds to one HTTP status.
+//! Errors of the graph, distinguished by what a caller can do about them. `api` maps them to HTTP.
 
 use emergent_domain::{ids::ObjectId, invalid::Invalid};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// 404. Also returned for an entity of another project.
+    /// Also returned for an entity of another project.
     #[error("there is no {what} `{id}`")]
     NotFound { what: &'static str, id: String },
-    /// 400.
+    /// The input breaks a rule.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// 409: the entity was changed concurrently.
+    /// The entity was changed concurrently.
     #[error("{what} `{id}` is at version {current}, not {expected}: read it again and repeat the change")]
     VersionConflict { what: &'static str, id: String, expected: i64, current: i64 },
-    /// 409: a key is unique among the live objects of a type.
+    /// A key is unique among the live objects of a type.
     #[error("the key `{key}` of type `{type_}` is already used by the object `{id}`")]
     KeyTaken { type_: String, key: String, id: ObjectId },
-    /// 409: the current state does not allow the operation. The message says what would.
+    /// The current state does not allow the operation. The message says what would.
     #[error("{message}")]
     Conflict { message: String },
-    /// 401: the token was valid when the operation started, but no longer is.
+    /// The token was valid when the operation started, but no longer is.
     #[error("the token was revoked or has expired; the operation was stopped")]
     TokenEnded,
-    /// 502: the embedder failed.
+    /// The embedder failed.
     #[error("could not embed the text")]
     Embedding(#[source] emergent_llm::Error),
-    /// 500.
     #[error("a database operation of the graph failed")]
     Store(#[from] emergent_store::Error),
 }

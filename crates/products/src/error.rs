@@ -1,4 +1,4 @@
-//! Errors of products. Each variant corresponds to one HTTP status.
+//! Errors of products, distinguished by what a caller can do about them. `api` maps them to HTTP.
 
 use semver::Version;
 
@@ -6,38 +6,33 @@ use crate::{fetch::FetchError, problem::ManifestProblem};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// 404.
     #[error("the product `{0}` is not installed here")]
     NotInstalled(String),
-    /// 404.
     #[error("there is no project `{0}`")]
     NoProject(String),
-    /// 400: the manifest is invalid, in general or for this project.
+    /// The manifest is invalid, in general or for this project.
     #[error("the manifest cannot be used: {}", join_problems(.0))]
     Manifest(Vec<ManifestProblem>),
-    /// 409: the manifest conflicts with the contents of the project.
+    /// The manifest conflicts with the contents of the project.
     #[error("the product conflicts with this project: {}", join_problems(.0))]
     Incompatible(Vec<ManifestProblem>),
-    /// 409.
     #[error("the product `{name}` is already installed in version {version}: upgrade it instead")]
     AlreadyInstalled { name: String, version: Version },
-    /// 409.
     #[error("this is the manifest of `{found}`, not of `{name}`")]
     NameMismatch { name: String, found: String },
-    /// 409: the current state does not allow the operation. The message says what would.
+    /// The current state does not allow the operation. The message says what would.
     #[error("{0}")]
     Conflict(String),
-    /// 400: the source is invalid or missing.
+    /// The source is invalid or missing.
     #[error("{0}")]
     Source(String),
-    /// 400, because the caller chose the source.
+    /// The caller chose the source, so the caller has to correct it.
     #[error(transparent)]
     Unreachable(#[from] FetchError),
     #[error(transparent)]
     Executor(#[from] emergent_executor::Error),
     #[error(transparent)]
     Graph(#[from] emergent_graph::Error),
-    /// 500.
     #[error("a database operation of products failed")]
     Store(#[from] emergent_store::Error),
 }

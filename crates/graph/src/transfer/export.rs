@@ -110,6 +110,7 @@ impl Exporter {
     }
 }
 
+/// A line of an export file. The names are those of the file format, which `line` reads.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ObjectOut<'a> {
@@ -147,6 +148,7 @@ impl<'a> From<&'a Object> for ObjectOut<'a> {
     }
 }
 
+/// A line of an export file, as [`ObjectOut`].
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EdgeOut<'a> {

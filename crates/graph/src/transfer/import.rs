@@ -6,7 +6,6 @@ use std::{fmt::Display, pin::Pin, sync::Arc};
 use bytes::Bytes;
 use emergent_domain::invalid::Invalid;
 use futures_util::{Stream, StreamExt, stream};
-use serde::Serialize;
 use tokio::task::JoinHandle;
 
 use super::{
@@ -30,8 +29,7 @@ pub struct ImportOptions {
 }
 
 /// The progress of an import. The counts refer to committed data.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ImportProgress {
     pub lines: u64,
     pub bytes: u64,

@@ -87,7 +87,7 @@ enum Kind {
     Relationship,
 }
 
-/// Contains the fields of both kinds, because parsing the kind first would mean parsing every line
+/// A line of an export file; the names are those of the file format. Contains the fields of both kinds, because parsing the kind first would mean parsing every line
 /// twice.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
