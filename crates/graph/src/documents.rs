@@ -16,7 +16,7 @@ use emergent_domain::{
 use emergent_store::{
     Tx, documents,
     embedding_queue::{self, RowKind},
-    events::{self, NewChange},
+    feed::{self, NewChange},
     row_numbers::{self, NumberedTable},
     search::{
         embeddings,
@@ -164,7 +164,7 @@ fn record(
         at: ctx.now,
         author: ctx.author,
     };
-    Ok(events::append(tx, ctx.project.id, &[event])?)
+    Ok(feed::append(tx, ctx.project.id, &[event])?)
 }
 
 fn hash(new: &NewDocument) -> String {

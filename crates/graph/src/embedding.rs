@@ -12,7 +12,7 @@ pub use emergent_store::embedding_queue::EmbeddingProgress;
 use emergent_store::{
     Tx,
     embedding_queue::{self, EmbedOutcome, QueuedRow, RowKind},
-    events::{self, NewChange},
+    feed::{self, NewChange},
     jobs,
 };
 use tokio::sync::watch;
@@ -116,7 +116,7 @@ impl Graph {
                 at: now,
                 author: Author::System,
             };
-            events::append(tx, project, &[event])?;
+            feed::append(tx, project, &[event])?;
             Ok::<_, Error>(true)
         };
         self.db().write(work).await

@@ -7,7 +7,7 @@ use emergent_domain::{
     ids::ProjectId,
 };
 use emergent_net::backoff::Backoff;
-use emergent_store::{Db, Engine, events, feed, wake::Waiter};
+use emergent_store::{Db, Engine, feed, wake::Waiter};
 use futures_util::{Stream, stream};
 
 use crate::{Graph, error::Result};
@@ -48,7 +48,7 @@ impl Graph {
             at: after,
             // The waiter is registered before the first poll, so that no change is missed between
             // polling and waiting.
-            waiter: self.db().waiter(&events::feed_channel(project)),
+            waiter: self.db().waiter(&feed::feed_channel(project)),
             read: VecDeque::new(),
             empty_polls: 0,
             failed: false,

@@ -11,7 +11,6 @@ pub mod documents;
 pub mod embedding_queue;
 mod engine;
 pub mod error;
-pub mod events;
 pub mod feed;
 pub mod filter;
 pub mod installed_products;

@@ -25,7 +25,7 @@ use emergent_domain::{
     trigger::{EventTrigger, Schedule},
 };
 use emergent_net::backoff as net;
-use emergent_store::{Engine, agents, events as feed_wake, schedules as schedule_rows, triggers as rows};
+use emergent_store::{Engine, agents, feed, schedules as schedule_rows, triggers as rows};
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
@@ -97,7 +97,7 @@ impl Executor {
     /// Fires triggers until told to stop.
     pub async fn run_triggers(&self, mut stop: watch::Receiver<bool>) {
         let mut changed = self.db().waiter(schedule_rows::CHANGED_CHANNEL);
-        let mut told = self.db().waiter(feed_wake::ANY_FEED_CHANNEL);
+        let mut told = self.db().waiter(feed::ANY_FEED_CHANNEL);
         let mut empty_looks = 0_u32;
         let mut backoff = Backoff::default();
         while !*stop.borrow() {

@@ -8,7 +8,7 @@ use emergent_domain::{
 use emergent_store::{
     Tx,
     embedding_queue::{self, RowKind},
-    events::{self, NewChange},
+    feed::{self, NewChange},
     objects::{self as rows, LockedObject},
     relationships::{self as edge_rows, CascadeAction},
     search::{
@@ -128,5 +128,5 @@ fn cascade(
         at: object.updated_at,
         author: ctx.author,
     }));
-    Ok(events::append(tx, object.project, &changes)?)
+    Ok(feed::append(tx, object.project, &changes)?)
 }

@@ -9,7 +9,7 @@ use emergent_domain::{
 use emergent_store::{
     Tx,
     embedding_queue::{self, RowKind},
-    events::{self, NewChange},
+    feed::{self, NewChange},
     objects::{self as rows, LockedObject, NewRow},
     search::write::{self as index, Entry, SearchIndex},
 };
@@ -77,7 +77,7 @@ fn insert(tx: &mut Tx<'_>, ctx: &WriteContext, drafts: &[&ObjectDraft]) -> Resul
     let created = || objects.iter().zip(&numbers).filter_map(|(object, no)| no.map(|no| (object, no)));
     let changes: Vec<NewChange<'_>> =
         created().map(|(object, _)| new_change(ChangeKind::ObjectCreated, object)).collect();
-    events::append(tx, ctx.project.id, &changes)?;
+    feed::append(tx, ctx.project.id, &changes)?;
     let vectors = objects.iter().zip(&numbers).zip(drafts).filter(|(_, draft)| draft.embed);
     let queued: Vec<(i64, i64)> =
         vectors.filter_map(|((object, no), _)| Some(((*no)?, object.version))).collect();
@@ -177,7 +177,7 @@ fn apply_patch(
         index::replace(tx, SearchIndex::Objects, next.project, &Entry { no, text: &draft.text })?;
         enqueue(tx, ctx, &[(no, next.version)])?;
     }
-    events::append(tx, next.project, &[new_change(ChangeKind::ObjectUpdated, &next)])?;
+    feed::append(tx, next.project, &[new_change(ChangeKind::ObjectUpdated, &next)])?;
     Ok((next, UpsertOutcome::Updated))
 }
 

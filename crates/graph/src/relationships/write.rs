@@ -10,7 +10,7 @@ use emergent_domain::{
 };
 use emergent_store::{
     Tx,
-    events::{self, NewChange},
+    feed::{self, NewChange},
     objects as object_rows, relationships as rows,
 };
 
@@ -114,7 +114,7 @@ fn insert(
         .filter(|(_, is_new)| **is_new)
         .map(|(edge, _)| new_change(ChangeKind::RelationshipCreated, edge))
         .collect();
-    events::append(tx, ctx.project.id, &changes)?;
+    feed::append(tx, ctx.project.id, &changes)?;
     let mut outcomes = Vec::with_capacity(edges.len());
     for (edge, is_new) in edges.into_iter().zip(inserted) {
         outcomes.push(if is_new {
@@ -163,7 +163,7 @@ pub fn update(
         ..before
     };
     rows::update(tx, &next)?;
-    events::append(tx, next.project, &[new_change(ChangeKind::RelationshipUpdated, &next)])?;
+    feed::append(tx, next.project, &[new_change(ChangeKind::RelationshipUpdated, &next)])?;
     Ok(next)
 }
 
@@ -186,7 +186,7 @@ pub fn delete(
         ..before
     };
     rows::update(tx, &next)?;
-    events::append(tx, next.project, &[new_change(ChangeKind::RelationshipDeleted, &next)])?;
+    feed::append(tx, next.project, &[new_change(ChangeKind::RelationshipDeleted, &next)])?;
     Ok(next)
 }
 

@@ -4,7 +4,7 @@ use emergent_domain::{
     change::ChangeKind,
     relationship::{Relationship, RelationshipPatch},
 };
-use emergent_store::{Tx, events, objects as object_rows, relationships as rows, revert, sources};
+use emergent_store::{Tx, feed, objects as object_rows, relationships as rows, revert, sources};
 
 use super::{
     CHANGED_SINCE, EntityKind, FOUND_BY_OTHERS, ObjectId, PendingUndo, RelationshipId, RevertReport, RunId,
@@ -208,7 +208,7 @@ fn restore_tombstone(
 
 fn write(tx: &mut Tx<'_>, next: &Relationship, kind: ChangeKind) -> Result<()> {
     rows::update(tx, next)?;
-    let change = events::NewChange {
+    let change = feed::NewChange {
         kind,
         entity: next.id.0,
         entity_type: &next.type_,
@@ -216,5 +216,5 @@ fn write(tx: &mut Tx<'_>, next: &Relationship, kind: ChangeKind) -> Result<()> {
         at: next.updated_at,
         author: next.author,
     };
-    Ok(events::append(tx, next.project, &[change])?)
+    Ok(feed::append(tx, next.project, &[change])?)
 }

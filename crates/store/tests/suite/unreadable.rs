@@ -21,8 +21,7 @@ use emergent_store::{
     Db, Engine, Error, Param, Result, Tx, agents,
     budget::{self, BudgetKind, NewModelCall},
     embedding_queue::{self, RowKind},
-    events::{self, NewChange},
-    feed,
+    feed::{self, NewChange},
     jobs::{self, NewJob},
     mcp_servers, mcp_tools,
     mcp_tools::StoredTool,
@@ -110,7 +109,7 @@ both_engines! {
                 at: now(),
                 author: Author::System,
             };
-            events::append(tx, project, &[change])
+            feed::append(tx, project, &[change])
         })
         .await
         .unwrap();

@@ -9,7 +9,7 @@ use std::{
 
 use emergent_executor::Executor;
 use emergent_mcp::server::{Fault, SubscribedResources};
-use emergent_store::{events, wake::Waiter};
+use emergent_store::{feed, wake::Waiter};
 use futures_util::{StreamExt, stream, stream::BoxStream};
 use tokio::sync::watch;
 
@@ -32,7 +32,7 @@ pub(super) fn updates(
     who: McpCaller,
     of: watch::Receiver<SubscribedResources>,
 ) -> BoxStream<'static, String> {
-    let waiter = executor.graph().db().waiter(&events::feed_channel(who.project));
+    let waiter = executor.graph().db().waiter(&feed::feed_channel(who.project));
     let executor = executor.clone();
     let updates = ResourceWatch {
         executor,

@@ -1,11 +1,11 @@
-//! The change feed: a row for every change, written in the change's own transaction.
+//! Writes the change feed: one row for each change, in the transaction of the change.
 
 use emergent_domain::{author::Author, change::ChangeKind, ids::ProjectId, time::Timestamp};
 use uuid::Uuid;
 
 use crate::{author, error::Result, tx::Tx, value::Param};
 
-/// A change about to be told. Its place in the feed is given by the database.
+/// A change to append. The database assigns its position in the feed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewChange<'a> {
     pub kind: ChangeKind,
@@ -16,22 +16,22 @@ pub struct NewChange<'a> {
     pub author: Author,
 }
 
-/// Writes changes to the feed in this order, and wakes who follows it.
-pub fn append(tx: &mut Tx<'_>, project: ProjectId, events: &[NewChange<'_>]) -> Result<()> {
-    if events.is_empty() {
+/// Appends changes to the feed in this order, and wakes its followers.
+pub fn append(tx: &mut Tx<'_>, project: ProjectId, changes: &[NewChange<'_>]) -> Result<()> {
+    if changes.is_empty() {
         return Ok(());
     }
-    let rows: Vec<Vec<Param<'_>>> = events
+    let rows: Vec<Vec<Param<'_>>> = changes
         .iter()
-        .map(|event| {
-            let [token, run, tool_call] = author::params(event.author);
+        .map(|change| {
+            let [token, run, tool_call] = author::params(change.author);
             vec![
                 Param::from(project),
-                Param::from(event.kind.as_str()),
-                Param::from(event.entity),
-                Param::from(event.entity_type),
-                Param::from(event.version),
-                Param::from(event.at),
+                Param::from(change.kind.as_str()),
+                Param::from(change.entity),
+                Param::from(change.entity_type),
+                Param::from(change.version),
+                Param::from(change.at),
                 token,
                 run,
                 tool_call,
@@ -49,10 +49,10 @@ pub fn append(tx: &mut Tx<'_>, project: ProjectId, events: &[NewChange<'_>]) -> 
     tx.wake(&feed_channel(project))
 }
 
-/// The wake of every project's feed.
+/// The channel that is woken when any feed changes.
 pub const ANY_FEED_CHANNEL: &str = "events";
 
-/// The wake of a project's feed.
+/// The channel that is woken when the feed of a project changes.
 pub fn feed_channel(project: ProjectId) -> String {
     format!("{ANY_FEED_CHANNEL}:{project}")
 }

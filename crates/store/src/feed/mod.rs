@@ -1,8 +1,10 @@
-//! Reading the change feed: every committed change exactly once, in an order that stays.
+//! The change feed. A reader gets every committed change exactly once, in an order that never changes.
 //!
-//! SQLite has one writer, so the sequence is the order of the commits. PostgreSQL
-//! gives out sequence numbers before a transaction commits: there, a reader goes only as far as
-//! every transaction is over, and orders by transaction first.
+//! SQLite has one writer, so the sequence is the order of the commits. PostgreSQL assigns sequence
+//! numbers before a transaction commits. There, a reader stops at the oldest transaction that is still
+//! running, and the order is by transaction first.
+
+mod write;
 
 use emergent_domain::{
     change::{Change, FeedPosition},
@@ -20,7 +22,9 @@ use crate::{
     value::Row,
 };
 
-/// What came after a position.
+pub use write::{ANY_FEED_CHANNEL, NewChange, append, feed_channel};
+
+/// The changes after a position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Changes {
     pub items: Vec<Change>,
@@ -45,8 +49,8 @@ pub fn latest(tx: &mut Tx<'_>, project: ProjectId) -> Result<FeedPosition> {
     }
 }
 
-/// From now on: what commits after this is heard of, whenever it began; what was committed before,
-/// and what this transaction tells itself, is not.
+/// The start of a follower that begins now. It gets every change that commits later, even of a
+/// transaction that began before. It gets neither earlier changes nor those of this transaction.
 pub fn current_start(tx: &mut Tx<'_>) -> Result<FeedStart> {
     match tx.engine() {
         Engine::Sqlite => Ok(FeedStart { after: sqlite_latest(tx)?, open: Vec::new() }),
@@ -69,19 +73,19 @@ read_row! {
 
 const COLUMNS: &str = Change::COLUMNS;
 
-/// Walks the whole feed past the other projects' changes, so a follower hands back `reached`,
-/// which is beyond those, and walks none of them twice.
+/// Scans the changes of all projects. The returned position is past the changes of other projects, so
+/// that a follower does not scan them again.
 fn sqlite_read(tx: &mut Tx<'_>, project: ProjectId, after: FeedPosition, limit: usize) -> Result<Changes> {
     let end = sqlite_latest(tx)?;
     let sql = format!(
         "SELECT {COLUMNS} FROM graph_events WHERE project_id = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4"
     );
     let items = tx.query(&sql, params![project, after.seq, end.seq, limit], Change::from_row)?;
-    let reached = match items.last() {
+    let position = match items.last() {
         Some(last) if items.len() == limit => last.position,
         _ => end.max(after),
     };
-    Ok(Changes { items, position: reached })
+    Ok(Changes { items, position })
 }
 
 fn sqlite_latest(tx: &mut Tx<'_>) -> Result<FeedPosition> {
@@ -100,8 +104,8 @@ fn postgres_read(tx: &mut Tx<'_>, project: ProjectId, after: FeedPosition, limit
          ORDER BY txid, seq LIMIT $4"
     );
     let items = tx.query(&sql, params![project, after.txid, after.seq, limit], Change::from_row)?;
-    let reached = items.last().map_or(after, |last| last.position);
-    Ok(Changes { items, position: reached })
+    let position = items.last().map_or(after, |last| last.position);
+    Ok(Changes { items, position })
 }
 
 fn postgres_latest(tx: &mut Tx<'_>, project: ProjectId) -> Result<FeedPosition> {
@@ -121,8 +125,9 @@ fn postgres_current_start(tx: &mut Tx<'_>) -> Result<FeedStart> {
     seen.ok_or(Error::Column { column: 1, expected: "a snapshot" })
 }
 
-/// A snapshot is `xmin:xmax:open,open`: what is not open and below `xmax` is over. This transaction
-/// is not in its own list, and may be at or beyond `xmax`; whatever lies between is open as well.
+/// A snapshot is `xmin:xmax:open,open`. A transaction below `xmax` that is not listed as open has ended.
+/// This transaction is not in its own list and can be at or above `xmax`; those in between are open as
+/// well.
 fn parse_snapshot(own: i64, snapshot: &str) -> Option<FeedStart> {
     let mut parts = snapshot.split(':').skip(1);
     let xmax: i64 = parts.next()?.parse().ok()?;
@@ -137,14 +142,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_open_is_heard_of_and_what_is_over_is_not() {
-        let heard = |own, snapshot: &str| {
+    fn a_follower_gets_the_changes_of_open_transactions_and_not_of_ended_ones() {
+        let included = |own, snapshot: &str| {
             let since = parse_snapshot(own, snapshot).expect("a snapshot");
             (7..18).filter(|txid| since.includes(FeedPosition { txid: *txid, seq: 1 })).collect::<Vec<_>>()
         };
-        assert_eq!(heard(10, "10:10:"), [11, 12, 13, 14, 15, 16, 17], "nothing else is under way");
-        assert_eq!(heard(12, "8:15:8,11"), [8, 11, 15, 16, 17], "13 and 14 began later and are over");
-        assert_eq!(heard(14, "8:11:8"), [8, 11, 12, 13, 15, 16, 17], "none of 11 to 13 is over");
+        assert_eq!(included(10, "10:10:"), [11, 12, 13, 14, 15, 16, 17], "no other transaction is open");
+        assert_eq!(included(12, "8:15:8,11"), [8, 11, 15, 16, 17], "13 and 14 began later and have ended");
+        assert_eq!(included(14, "8:11:8"), [8, 11, 12, 13, 15, 16, 17], "none of 11 to 13 has ended");
         assert_eq!(parse_snapshot(1, "1:x:"), None);
     }
 }
