@@ -204,21 +204,23 @@ pub fn claim(
 }
 
 fn select_due(tx: &mut Tx<'_>, queue: &str, now: Timestamp, limit: usize) -> Result<Vec<Job>> {
-    let lock = match tx.engine() {
-        Engine::Sqlite => "",
-        Engine::Postgres => "FOR UPDATE SKIP LOCKED",
+    let lock = tx.skip_locked();
+    let expired = |limit: &str, exclude: &str| {
+        format!(
+            "SELECT {COLUMNS} FROM jobs WHERE queue = $1 AND status = 'running' AND lease_until <= $2{exclude}
+             ORDER BY lease_until, id LIMIT {limit}{lock}"
+        )
     };
-    let expired = format!(
-        "SELECT {COLUMNS} FROM jobs WHERE queue = $1 AND status = 'running' AND lease_until <= $2
-         ORDER BY lease_until, id LIMIT $3 {lock}"
-    );
-    let mut due = tx.query(&expired, params![queue, now, limit], Job::from_row)?;
+    let mut due = tx.query_claimable::<Job, _>(params![queue, now], limit, expired, Job::from_row)?;
     if due.len() < limit {
-        let ready = format!(
-            "SELECT {COLUMNS} FROM jobs WHERE queue = $1 AND status = 'queued' AND run_at <= $2
-             ORDER BY run_at, id LIMIT $3 {lock}"
-        );
-        due.extend(tx.query(&ready, params![queue, now, limit - due.len()], Job::from_row)?);
+        let ready = |limit: &str, exclude: &str| {
+            format!(
+                "SELECT {COLUMNS} FROM jobs WHERE queue = $1 AND status = 'queued' AND run_at <= $2{exclude}
+                 ORDER BY run_at, id LIMIT {limit}{lock}"
+            )
+        };
+        let rest = limit - due.len();
+        due.extend(tx.query_claimable::<Job, _>(params![queue, now], rest, ready, Job::from_row)?);
     }
     Ok(due)
 }

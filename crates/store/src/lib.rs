@@ -4,6 +4,7 @@
 pub mod agents;
 pub(crate) mod author;
 pub mod budget;
+mod claimable;
 mod columns;
 pub mod counts;
 pub mod db;

@@ -9,7 +9,6 @@ use emergent_domain::{
 };
 
 use crate::{
-    engine::Engine,
     error::{Error, Result},
     params,
     row::{RowReader, TableRow, row},
@@ -169,7 +168,7 @@ pub fn lock_due(tx: &mut Tx<'_>, now: Timestamp, limit: usize) -> Result<Vec<Sch
     let sql = format!(
         "SELECT {COLUMNS} FROM schedules WHERE next_at IS NOT NULL AND next_at <= $1 AND {PROJECT_IS_LIVE}
          ORDER BY next_at LIMIT $2{}",
-        skip_locked(tx)
+        tx.skip_locked()
     );
     tx.query(&sql, params![now, limit], Schedule::from_row)
 }
@@ -217,7 +216,7 @@ pub fn mark_waiting(tx: &mut Tx<'_>, now: Timestamp) -> Result<u64> {
         "UPDATE schedules SET waiting_since = $1 WHERE id IN (
              SELECT id FROM schedules
              WHERE next_at IS NOT NULL AND next_at <= $1 AND waiting_since IS NULL AND {PROJECT_IS_LIVE}{})",
-        skip_locked(tx)
+        tx.skip_locked()
     );
     tx.execute(&sql, params![now])
 }
@@ -228,13 +227,6 @@ pub fn count_waiting(tx: &mut Tx<'_>) -> Result<i64> {
         "SELECT count(*) FROM schedules WHERE next_at IS NOT NULL AND waiting_since IS NOT NULL AND {PROJECT_IS_LIVE}"
     );
     Ok(tx.query_opt(&sql, &[], |row| row.get(0))?.unwrap_or(0))
-}
-
-fn skip_locked(tx: &Tx<'_>) -> &'static str {
-    match tx.engine() {
-        Engine::Sqlite => "",
-        Engine::Postgres => " FOR UPDATE SKIP LOCKED",
-    }
 }
 
 /// Locks a schedule until the transaction ends; false when it was deleted.

@@ -9,8 +9,9 @@ use emergent_domain::{
 };
 
 use crate::{
+    claimable,
     engine::Engine,
-    error::Result,
+    error::{Error, Result},
     feed, params,
     row::{TableRow, row},
     tx::Tx,
@@ -64,13 +65,40 @@ pub fn list(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
     tx.query(&sql, params![project], EventTrigger::from_row)
 }
 
-/// As [`list`], locked against changes until the transaction ends.
+/// As [`list`], locked against changes until the transaction ends. One unreadable trigger is an error
+/// for the whole project: a caller that moves the cursor would lose the events of that trigger.
 pub fn lock_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<EventTrigger>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM event_triggers WHERE project_id = $1 ORDER BY agent_id{}",
         tx.for_share()
     );
     tx.query(&sql, params![project], EventTrigger::from_row)
+}
+
+/// The event triggers of a project, for a caller that can leave some of them alone.
+pub struct LockedTriggers {
+    pub readable: Vec<EventTrigger>,
+    /// The agents whose trigger this version cannot read. Their firings are left to a newer server.
+    pub unreadable: Vec<AgentId>,
+}
+
+/// As [`lock_all`], and returns unreadable triggers apart.
+pub fn lock_readable(tx: &mut Tx<'_>, project: ProjectId) -> Result<LockedTriggers> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM event_triggers WHERE project_id = $1 ORDER BY agent_id{}",
+        tx.for_share()
+    );
+    let mut unreadable = Vec::new();
+    let readable = tx.query(&sql, params![project], |row| match EventTrigger::from_row(row) {
+        Err(error @ Error::Unreadable { .. }) => {
+            let agent: AgentId = row.get(0)?;
+            claimable::log_once(EventTrigger::TABLE, agent.0, &error);
+            unreadable.push(agent);
+            Ok(None)
+        }
+        other => other.map(Some),
+    })?;
+    Ok(LockedTriggers { readable: readable.into_iter().flatten().collect(), unreadable })
 }
 
 /// Whether a project has any event trigger.
@@ -92,10 +120,7 @@ pub fn lock_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<()> {
 
 /// Holds a live project's cursor; `None` when another has it, or there is none.
 pub fn try_lock_cursor(tx: &mut Tx<'_>, project: ProjectId) -> Result<Option<FeedPosition>> {
-    let lock = match tx.engine() {
-        Engine::Sqlite => "",
-        Engine::Postgres => " FOR UPDATE SKIP LOCKED",
-    };
+    let lock = tx.skip_locked();
     let sql = format!(
         "SELECT txid, seq FROM trigger_cursors WHERE project_id = $1
              AND EXISTS (SELECT 1 FROM projects WHERE projects.id = $1 AND projects.deleted_at IS NULL){lock}"

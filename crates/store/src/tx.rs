@@ -186,6 +186,14 @@ impl<'a> Tx<'a> {
         }
     }
 
+    /// The end of a `SELECT` that claims rows: rows that another server has locked are left to it.
+    pub fn skip_locked(&self) -> &'static str {
+        match self.engine() {
+            Engine::Sqlite => "",
+            Engine::Postgres => " FOR UPDATE SKIP LOCKED",
+        }
+    }
+
     /// Wakes whoever waits on a channel, on every server, once this is committed.
     pub fn wake(&mut self, channel: &str) -> Result<()> {
         if !self.wakes.iter().any(|one| one == channel) {

@@ -11,7 +11,6 @@ use emergent_domain::{
 use serde_json::Value;
 
 use crate::{
-    engine::Engine,
     error::Result,
     page, params,
     row::{TableRow, read_row, row, to_param},
@@ -120,7 +119,7 @@ pub fn list(
     Ok(ResultPage::from_rows(rows, page.limit, |one| Cursor { created_at: one.created_at, id: one.id.0 }))
 }
 
-/// Claims workflows without a valid lease, the longest waiting first.
+/// Claims workflows without a valid lease that this version can read, the longest waiting first.
 pub fn claim(
     tx: &mut Tx<'_>,
     owner: &str,
@@ -128,26 +127,28 @@ pub fn claim(
     until: Timestamp,
     limit: usize,
 ) -> Result<Vec<Workflow>> {
-    let skip = match tx.engine() {
-        Engine::Sqlite => "",
-        Engine::Postgres => " FOR UPDATE SKIP LOCKED",
+    let lock = tx.skip_locked();
+    let sql = |limit: &str, exclude: &str| {
+        format!(
+            "SELECT {COLUMNS} FROM workflows WHERE status IN ('planning', 'running') AND lease_until <= $1{exclude}
+             ORDER BY lease_until LIMIT {limit}{lock}"
+        )
     };
-    let sql = format!(
-        "UPDATE workflows SET owner = $1, lease_until = $3 WHERE id IN (
-             SELECT id FROM workflows WHERE status IN ('planning', 'running') AND lease_until <= $2
-             ORDER BY lease_until LIMIT $4{skip})
-         RETURNING {COLUMNS}"
-    );
-    tx.query(&sql, params![owner, now, until, limit], Workflow::from_row)
+    let mut claimed = tx.query_claimable::<Workflow, _>(params![now], limit, sql, Workflow::from_row)?;
+    for workflow in &mut claimed {
+        tx.execute(
+            "UPDATE workflows SET owner = $2, lease_until = $3 WHERE id = $1",
+            params![workflow.id, owner, until],
+        )?;
+        workflow.owner = Some(owner.to_owned());
+    }
+    Ok(claimed)
 }
 
 /// Extends the leases of a dispatcher and returns the workflows it still owns. Skips rows that are
 /// locked right now: a transaction that passes the [`fence`] extends the lease as well.
 pub fn renew(tx: &mut Tx<'_>, owner: &str, until: Timestamp) -> Result<Vec<WorkflowId>> {
-    let skip = match tx.engine() {
-        Engine::Sqlite => "",
-        Engine::Postgres => " FOR UPDATE SKIP LOCKED",
-    };
+    let skip = tx.skip_locked();
     let owned = "SELECT id FROM workflows WHERE owner = $1 AND status IN ('planning', 'running')";
     let sql = format!("UPDATE workflows SET lease_until = $2 WHERE id IN ({owned}{skip})");
     tx.execute(&sql, params![owner, until])?;

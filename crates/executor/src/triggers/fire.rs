@@ -13,7 +13,7 @@ use emergent_domain::{
 };
 use emergent_store::{
     Tx, agents,
-    triggers::{self as rows, firings},
+    triggers::{self as rows, LockedTriggers, firings},
 };
 
 use super::{
@@ -38,11 +38,12 @@ impl Executor {
             if rows::try_lock_cursor(tx, project)?.is_none() {
                 return Ok(FiringOutcome::default());
             }
-            let due = firings::list_due(tx, project, now, limit)?;
+            let LockedTriggers { readable, unreadable } = rows::lock_readable(tx, project)?;
+            let due = firings::list_due(tx, project, &unreadable, now, limit)?;
             if due.is_empty() {
                 return Ok(FiringOutcome::default());
             }
-            let mut pass = FiringPass::load(tx, &executor, project, now)?;
+            let mut pass = FiringPass::new(tx, &executor, project, readable, now)?;
             for firing in due {
                 if pass.capacity == 0 {
                     pass.done.full = true;
@@ -75,15 +76,18 @@ struct FiringPass<'a> {
 }
 
 impl<'a> FiringPass<'a> {
-    fn load(tx: &mut Tx<'_>, executor: &'a Executor, project: ProjectId, now: Timestamp) -> Result<Self> {
+    fn new(
+        tx: &mut Tx<'_>,
+        executor: &'a Executor,
+        project: ProjectId,
+        triggers: Vec<EventTrigger>,
+        now: Timestamp,
+    ) -> Result<Self> {
         Ok(Self {
             executor,
             project,
             now,
-            triggers: rows::lock_all(tx, project)?
-                .into_iter()
-                .map(|trigger| (trigger.agent, trigger))
-                .collect(),
+            triggers: triggers.into_iter().map(|trigger| (trigger.agent, trigger)).collect(),
             agents: HashMap::new(),
             capacity: queue::free_queue_capacity(tx, executor.settings().max_queued)?,
             settled: HashSet::new(),

@@ -3,7 +3,11 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use emergent_domain::{ids::RunId, run::Run, time::Timestamp};
+use emergent_domain::{
+    ids::RunId,
+    run::{Run, RunStatus},
+    time::Timestamp,
+};
 
 use super::COLUMNS;
 use crate::{engine::Engine, error::Result, leases, page, params, row::TableRow, tx::Tx, value::Param};
@@ -36,16 +40,31 @@ pub fn retire(tx: &mut Tx<'_>, owner: &str, now: Timestamp) -> Result<()> {
     tx.wake(super::QUEUED_CHANNEL)
 }
 
-/// Claims the oldest queued runs.
+/// Claims the oldest queued runs that this version can read.
 pub fn claim_queued(tx: &mut Tx<'_>, owner: &str, now: Timestamp, limit: usize) -> Result<Vec<Run>> {
-    let lock = skip_locked(tx);
-    let sql = format!(
-        "UPDATE agent_runs SET status = 'running', owner = $1, started_at = $2, clock_from = $2
-         WHERE id IN (SELECT id FROM agent_runs WHERE status = 'queued' ORDER BY created_at, id LIMIT $3{lock})
-         RETURNING {COLUMNS}"
-    );
-    let mut runs = tx.query(&sql, params![owner, now, limit], Run::from_row)?;
-    runs.sort_by_key(|run| (run.created_at, run.id));
+    let lock = tx.skip_locked();
+    let sql = |limit: &str, exclude: &str| {
+        format!(
+            "SELECT {COLUMNS} FROM agent_runs WHERE status = 'queued'{exclude} ORDER BY created_at, id
+             LIMIT {limit}{lock}"
+        )
+    };
+    let mut runs = tx.query_claimable::<Run, _>(&[], limit, sql, Run::from_row)?;
+    let ids: Vec<RunId> = runs.iter().map(|run| run.id).collect();
+    for list in page::in_chunks(&ids) {
+        let sql = format!(
+            "UPDATE agent_runs SET status = 'running', owner = $1, started_at = $2, clock_from = $2
+             WHERE id IN ({})",
+            page::placeholders(3, list.len())
+        );
+        let mut params = vec![Param::from(owner), Param::from(now)];
+        params.extend(list.into_iter().map(Param::from));
+        tx.execute(&sql, &params)?;
+    }
+    for run in &mut runs {
+        (run.status, run.owner) = (RunStatus::Running, Some(owner.to_owned()));
+        (run.started_at, run.deadline_base) = (Some(now), Some(now));
+    }
     Ok(runs)
 }
 
@@ -62,19 +81,21 @@ pub fn claim_orphaned(
         Engine::Sqlite => "",
         Engine::Postgres => " FOR UPDATE OF agent_runs SKIP LOCKED",
     };
-    let sql = format!(
-        "SELECT leases.until, {} FROM agent_runs
-         LEFT JOIN leases ON leases.name = 'runner:' || agent_runs.owner
-         WHERE agent_runs.status = 'running' AND (leases.until IS NULL OR leases.until <= $1)
-             AND agent_runs.owner <> $3
-         LIMIT $2{lock}",
-        Run::columns_of(Run::TABLE)
-    );
-    let found = tx.query(&sql, params![now, limit, owner], |row| {
-        Ok((Run::from_row_at(row, 1)?, row.get::<Option<Timestamp>>(0)?))
+    let sql = |limit: &str, exclude: &str| {
+        format!(
+            "SELECT {}, leases.until FROM agent_runs
+             LEFT JOIN leases ON leases.name = 'runner:' || agent_runs.owner
+             WHERE agent_runs.status = 'running' AND (leases.until IS NULL OR leases.until <= $1)
+                 AND agent_runs.owner <> $2{exclude}
+             LIMIT {limit}{lock}",
+            Run::columns_of(Run::TABLE)
+        )
+    };
+    let orphans = tx.query_claimable::<Run, _>(params![now, owner], limit, sql, |row| {
+        Ok((Run::from_row(row)?, row.get::<Option<Timestamp>>(Run::COLUMN_COUNT)?))
     })?;
-    let mut taken = Vec::with_capacity(found.len());
-    for (mut run, until) in found {
+    let mut taken = Vec::with_capacity(orphans.len());
+    for (mut run, until) in orphans {
         let away = until.map_or(Duration::ZERO, |until| now.since(until - lease));
         let clock_from = run.deadline_base.map(|from| from + away);
         let moved = tx.execute(
@@ -116,13 +137,6 @@ pub fn list_lost(tx: &mut Tx<'_>, owner: &str, ids: &[RunId]) -> Result<Vec<RunI
 pub fn get_owned(tx: &mut Tx<'_>, owner: &str, id: RunId) -> Result<Option<Run>> {
     let sql = format!("SELECT {COLUMNS} FROM agent_runs WHERE id = $1 AND owner = $2 AND status = 'running'");
     tx.query_opt(&sql, params![id, owner], Run::from_row)
-}
-
-fn skip_locked(tx: &Tx<'_>) -> &'static str {
-    match tx.engine() {
-        Engine::Sqlite => "",
-        Engine::Postgres => " FOR UPDATE SKIP LOCKED",
-    }
 }
 
 /// Whether there is a run to claim: queued, or owned by a runner without a lease.

@@ -94,17 +94,34 @@ pub fn insert(tx: &mut Tx<'_>, firings: &[Firing]) -> Result<u64> {
     tx.insert_rows(firings, [], |_| [], "ON CONFLICT DO NOTHING")
 }
 
-/// The pending events of a project whose moment has come, the longest due first.
-pub fn list_due(tx: &mut Tx<'_>, project: ProjectId, now: Timestamp, limit: usize) -> Result<Vec<Firing>> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM trigger_firings WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL
-             AND due_at <= $2
-         ORDER BY due_at, id LIMIT $3"
-    );
-    tx.query(&sql, params![project, now, limit], Firing::from_row)
+/// The pending events of a project that are due and that this version can read, the longest due first;
+/// without those of some agents.
+pub fn list_due(
+    tx: &mut Tx<'_>,
+    project: ProjectId,
+    without: &[AgentId],
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<Firing>> {
+    let mut params = vec![Param::from(project), Param::from(now)];
+    let agents = if without.is_empty() {
+        String::new()
+    } else {
+        format!(" AND agent_id NOT IN ({})", page::placeholders(params.len() + 1, without.len()))
+    };
+    params.extend(without.iter().copied().map(Param::from));
+    let sql = |limit: &str, exclude: &str| {
+        format!(
+            "SELECT {COLUMNS} FROM trigger_firings
+             WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL AND due_at <= $2{agents}{exclude}
+             ORDER BY due_at, id LIMIT {limit}"
+        )
+    };
+    tx.query_claimable::<Firing, _>(&params, limit, sql, Firing::from_row)
 }
 
-/// The pending events of an agent, those about one object when it is named, oldest first.
+/// The pending events of an agent that this version can read, oldest first; those about one object when
+/// it is named.
 pub fn list_pending(
     tx: &mut Tx<'_>,
     project: ProjectId,
@@ -112,15 +129,18 @@ pub fn list_pending(
     entity: Option<Uuid>,
     limit: usize,
 ) -> Result<Vec<Firing>> {
-    let condition = if entity.is_some() { " AND entity_id = $4" } else { "" };
-    let sql = format!(
-        "SELECT {COLUMNS} FROM trigger_firings
-         WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL AND agent_id = $2{condition}
-         ORDER BY created_at, id LIMIT $3"
-    );
-    let mut params = vec![Param::from(project), Param::from(agent), Param::from(limit)];
+    let condition = if entity.is_some() { " AND entity_id = $3" } else { "" };
+    let sql = |limit: &str, exclude: &str| {
+        format!(
+            "SELECT {COLUMNS} FROM trigger_firings
+             WHERE project_id = $1 AND status = 'pending' AND entity_id IS NOT NULL
+                 AND agent_id = $2{condition}{exclude}
+             ORDER BY created_at, id LIMIT {limit}"
+        )
+    };
+    let mut params = vec![Param::from(project), Param::from(agent)];
     params.extend(entity.map(Param::from));
-    tx.query(&sql, &params, Firing::from_row)
+    tx.query_claimable::<Firing, _>(&params, limit, sql, Firing::from_row)
 }
 
 /// When the next pending event of a live project comes due.

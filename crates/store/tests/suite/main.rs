@@ -8,6 +8,7 @@ mod migrations;
 mod sources;
 mod transactions;
 mod unreadable;
+mod unreadable_claims;
 mod unreadable_runs;
 mod values;
 mod wake;

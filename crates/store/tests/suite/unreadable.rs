@@ -70,6 +70,30 @@ pub async fn check<T>(
     assert!(shown.contains(&format!("holds`{}`", value.replace([' ', '"'], ""))), "{message}");
 }
 
+pub fn firing(project: ProjectId, agent: AgentId) -> Firing {
+    let fired = FiringCause::Event {
+        event: EventKind::EntityCreated,
+        entity: Uuid::now_v7(),
+        entity_type: "Note".into(),
+        version: 1,
+        at: Some(FeedPosition { txid: 5, seq: 6 }),
+    };
+    Firing {
+        id: FiringId::new(),
+        project,
+        agent,
+        fired,
+        cause: None,
+        cause_depth: 0,
+        status: FiringStatus::Pending,
+        reason: None,
+        run: None,
+        due_at: now(),
+        created_at: now(),
+        settled_at: None,
+    }
+}
+
 both_engines! {
     async fn of_jobs_and_queues(db: TestDb) {
         let project = ProjectId::new();
@@ -217,27 +241,7 @@ both_engines! {
             config: EventConfig::default(),
             since: FeedStart { after: FeedPosition { txid: 3, seq: 4 }, open: vec![1, 2] },
         };
-        let fired = FiringCause::Event {
-            event: EventKind::EntityCreated,
-            entity: Uuid::now_v7(),
-            entity_type: "Note".into(),
-            version: 1,
-            at: Some(FeedPosition { txid: 5, seq: 6 }),
-        };
-        let firing = Firing {
-            id: FiringId::new(),
-            project,
-            agent,
-            fired,
-            cause: None,
-            cause_depth: 0,
-            status: FiringStatus::Pending,
-            reason: None,
-            run: None,
-            due_at: now(),
-            created_at: now(),
-            settled_at: None,
-        };
+        let firing = firing(project, agent);
         let (written, first) = (trigger.clone(), [firing.clone()]);
         let wrote = db.write(move |tx| {
             tx.execute(
@@ -250,13 +254,12 @@ both_engines! {
         });
         wrote.await.unwrap();
         assert_eq!(db.read(move |tx| triggers::get(tx, agent)).await.unwrap(), Some(trigger));
-        let due = move |tx: &mut Tx<'_>| firings::list_due(tx, project, now(), 9);
+        let due = move |tx: &mut Tx<'_>| firings::list_due(tx, project, &[], now(), 9);
         assert_eq!(db.read(due).await.unwrap(), [firing]);
         let get = move |tx: &mut Tx<'_>| triggers::get(tx, agent);
         check(&db, "event_triggers", "event", "on_full_moon", get).await;
         check(&db, "event_triggers", "config", r#"{"moon": true}"#, get).await;
         check(&db, "event_triggers", "since_open", r#"["x"]"#, get).await;
-        check(&db, "trigger_firings", "event", "on_full_moon", due).await;
         check(&db, "trigger_firings", "event", "on_full_moon", firings::count_waiting).await;
         let list = move |tx: &mut Tx<'_>| firings::list(tx, project, &Default::default(), &Page::first(9));
         check(&db, "trigger_firings", "status", "undecided", list).await;

@@ -12,7 +12,7 @@ use emergent_domain::{
 use emergent_store::{
     Engine, Error, Tx, budget,
     runs::{
-        self, claim, conversation,
+        self, conversation,
         history::{self, RunFilter},
         record,
         timeline::{self, MessageFilter},
@@ -24,7 +24,7 @@ use serde_json::json;
 
 use crate::unreadable::{check, now};
 
-fn run(project: ProjectId) -> Run {
+pub fn run(project: ProjectId) -> Run {
     Run {
         id: RunId::new(),
         project,
@@ -56,6 +56,30 @@ fn run(project: ProjectId) -> Run {
         started_by: None,
         created_at: now(),
         started_at: None,
+        completed_at: None,
+    }
+}
+
+pub fn workflow(project: ProjectId) -> Workflow {
+    let escalation =
+        Escalation { reason: "r".into(), task: None, discussion: None, options: Vec::new(), at: now() };
+    Workflow {
+        id: WorkflowId::new(),
+        project,
+        description: "d".into(),
+        status: WorkflowStatus::Running,
+        settings: WorkflowSettings::default(),
+        escalation: Some(escalation),
+        summary: None,
+        planner_run: None,
+        plan_attempts: 0,
+        owner: None,
+        revision: 0,
+        event_seq: 0,
+        started_by: None,
+        started_by_run: None,
+        created_at: now(),
+        updated_at: now(),
         completed_at: None,
     }
 }
@@ -92,7 +116,6 @@ both_engines! {
             move |tx: &mut Tx<'_>| history::list(tx, project, &RunFilter::default(), &Page::first(9));
         check(&db, table, "status", "dreaming", list).await;
         check(&db, table, "status", "dreaming", move |tx| history::list_children(tx, &[parent], 9)).await;
-        check(&db, table, "origin", "moon", |tx| claim::claim_queued(tx, "runner", now(), 9)).await;
     }
 
     async fn of_messages_and_calls(db: TestDb) {
@@ -179,27 +202,7 @@ both_engines! {
 
     async fn of_workflows(db: TestDb) {
         let project = ProjectId::new();
-        let escalation =
-            Escalation { reason: "r".into(), task: None, discussion: None, options: Vec::new(), at: now() };
-        let workflow = Workflow {
-            id: WorkflowId::new(),
-            project,
-            description: "d".into(),
-            status: WorkflowStatus::Running,
-            settings: WorkflowSettings::default(),
-            escalation: Some(escalation),
-            summary: None,
-            planner_run: None,
-            plan_attempts: 0,
-            owner: None,
-            revision: 0,
-            event_seq: 0,
-            started_by: None,
-            started_by_run: None,
-            created_at: now(),
-            updated_at: now(),
-            completed_at: None,
-        };
+        let workflow = workflow(project);
         let (id, written) = (workflow.id, workflow.clone());
         db.write(move |tx| workflows::insert(tx, &written)).await.unwrap();
         let get = move |tx: &mut Tx<'_>| workflows::get(tx, project, id);
@@ -213,6 +216,5 @@ both_engines! {
             budget::limits_for(tx, project, Some(id), "a")
         })
         .await;
-        check(&db, table, "settings", "[[]]", |tx| workflows::claim(tx, "d", now(), now(), 9)).await;
     }
 }

@@ -1,0 +1,157 @@
+//! A row that this version cannot read keeps no other row from being claimed. It is left as it is,
+//! because a newer server may understand it.
+
+use std::time::Duration;
+
+use emergent_domain::{
+    change::FeedPosition,
+    ids::{AgentId, JobId, ProjectId, RunId, WorkflowId},
+    run::{Run, RunStatus},
+    time::Timestamp,
+    trigger::{EventConfig, EventKind, EventTrigger, FeedStart},
+};
+use emergent_store::{
+    Db, Param, Tx, jobs, params,
+    runs::{self, claim},
+    triggers::{self, firings},
+    workflows,
+};
+use emergent_testkit::both_engines;
+use uuid::Uuid;
+
+use crate::{
+    unreadable::{firing, now},
+    unreadable_runs::{run, workflow},
+};
+
+const LEASE: Duration = Duration::from_secs(10);
+
+fn second(number: u64) -> Timestamp {
+    now() + Duration::from_secs(number)
+}
+
+/// Writes a value that no version knows.
+async fn spoil(db: &Db, table: &'static str, column: &'static str, value: &'static str, id: Uuid) {
+    let sql = format!("UPDATE {table} SET {column} = $1 WHERE id = $2");
+    let done = db.write(move |tx| tx.execute(&sql, &[Param::from(value), Param::from(id)])).await;
+    assert_eq!(done.unwrap(), 1);
+}
+
+/// Inserts four runs, the oldest first, and makes the first and the third unreadable.
+async fn insert_runs(db: &Db, prepare: impl Fn(&mut Run)) -> Vec<RunId> {
+    let project = ProjectId::new();
+    let rows: Vec<Run> = (0..4)
+        .map(|index| {
+            let mut run = Run { created_at: second(index), parent: None, ..run(project) };
+            prepare(&mut run);
+            run
+        })
+        .collect();
+    let ids: Vec<RunId> = rows.iter().map(|run| run.id).collect();
+    db.write(move |tx| rows.iter().try_for_each(|run| runs::insert(tx, run))).await.unwrap();
+    spoil(db, "agent_runs", "origin", "moon", ids[0].0).await;
+    spoil(db, "agent_runs", "model_config", r#"{"name": 7}"#, ids[2].0).await;
+    ids
+}
+
+async fn owner(db: &Db, id: RunId) -> Option<String> {
+    let sql = "SELECT owner FROM agent_runs WHERE id = $1";
+    let read = move |tx: &mut Tx<'_>| tx.query_opt(sql, params![id], |row| row.get(0));
+    db.read(read).await.unwrap().expect("the run is there")
+}
+
+both_engines! {
+    async fn of_queued_runs(db: TestDb) {
+        let ids = insert_runs(&db, |_| {}).await;
+        let claimed = db.write(|tx| claim::claim_queued(tx, "runner", second(9), 1)).await.unwrap();
+        let [run] = claimed.as_slice() else { panic!("{claimed:?}") };
+        assert_eq!((run.id, run.status, run.owner.as_deref()), (ids[1], RunStatus::Running, Some("runner")));
+        assert_eq!((run.started_at, run.deadline_base), (Some(second(9)), Some(second(9))));
+        let (project, id, claimed) = (run.project, run.id, run.clone());
+        let stored = db.read(move |tx| runs::get(tx, project, id)).await.unwrap();
+        assert_eq!(stored, Some(claimed));
+        let rest = db.write(|tx| claim::claim_queued(tx, "runner", second(9), 9)).await.unwrap();
+        assert_eq!(rest.iter().map(|run| run.id).collect::<Vec<_>>(), [ids[3]]);
+        for id in [ids[0], ids[2]] {
+            assert_eq!(owner(&db, id).await, None);
+        }
+        let sql = "SELECT count(*) FROM agent_runs WHERE status = 'queued'";
+        assert_eq!(crate::number(&db, sql).await, 2);
+    }
+
+    async fn of_orphaned_runs(db: TestDb) {
+        let ids = insert_runs(&db, |run| {
+            (run.status, run.owner) = (RunStatus::Running, Some("crashed".into()));
+        })
+        .await;
+        let claimed =
+            db.write(|tx| claim::claim_orphaned(tx, "runner", LEASE, second(9), 9)).await.unwrap();
+        let mut claimed: Vec<RunId> = claimed.iter().map(|run| run.id).collect();
+        claimed.sort();
+        assert_eq!(claimed, [ids[1], ids[3]]);
+        assert_eq!(owner(&db, ids[0]).await.as_deref(), Some("crashed"));
+        assert_eq!(owner(&db, ids[1]).await.as_deref(), Some("runner"));
+    }
+
+    async fn of_workflows(db: TestDb) {
+        let project = ProjectId::new();
+        let rows: Vec<_> = (0..3).map(|_| workflow(project)).collect();
+        let ids: Vec<WorkflowId> = rows.iter().map(|workflow| workflow.id).collect();
+        db.write(move |tx| rows.iter().try_for_each(|row| workflows::insert(tx, row))).await.unwrap();
+        spoil(&db, "workflows", "settings", r#"{"moon": true}"#, ids[1].0).await;
+        let claimed = db.write(|tx| workflows::claim(tx, "d", now(), second(10), 9)).await.unwrap();
+        let mut claimed: Vec<_> = claimed.into_iter().map(|row| (row.id, row.owner)).collect();
+        claimed.sort();
+        assert_eq!(claimed, [(ids[0], Some("d".to_owned())), (ids[2], Some("d".to_owned()))]);
+        assert_eq!(crate::number(&db, "SELECT count(*) FROM workflows WHERE owner IS NULL").await, 1);
+    }
+
+    async fn of_jobs_that_are_due_and_of_jobs_whose_lease_expired(db: TestDb) {
+        let enqueue = |tx: &mut Tx<'_>| {
+            let ids = (0..3).map(|_| jobs::enqueue(tx, &jobs::NewJob::new("mail", now())));
+            ids.collect::<Result<Vec<Option<JobId>>, _>>()
+        };
+        let ids: Vec<JobId> = db.write(enqueue).await.unwrap().into_iter().flatten().collect();
+        let claim = |owner: &'static str, at: u64| {
+            move |tx: &mut Tx<'_>| jobs::claim(tx, "mail", owner, LEASE, second(at), 2)
+        };
+        let taken = db.write(claim("first", 0)).await.unwrap();
+        assert_eq!(taken.len(), 2);
+        let left: Vec<JobId> = ids.iter().copied().filter(|id| taken.iter().all(|job| job.id != *id)).collect();
+        spoil(&db, "jobs", "payload", "[1]", taken[0].id.0).await;
+        let claimed: Vec<JobId> =
+            db.write(claim("second", 60)).await.unwrap().iter().map(|job| job.id).collect();
+        assert_eq!(claimed, [taken[1].id, left[0]]);
+    }
+
+    async fn of_event_triggers_and_firings(db: TestDb) {
+        let (project, agent, newer_agent) = (ProjectId::new(), AgentId::new(), AgentId::new());
+        let written = [agent, newer_agent].map(|agent| EventTrigger {
+            agent,
+            project,
+            event: EventKind::EntityCreated,
+            config: EventConfig::default(),
+            since: FeedStart { after: FeedPosition::default(), open: Vec::new() },
+        });
+        let readable_trigger = written[0].clone();
+        let newer_firing = firing(project, newer_agent);
+        db.write(move |tx| {
+            written.iter().try_for_each(|trigger| triggers::upsert(tx, trigger))?;
+            firings::insert(tx, &[newer_firing.clone()])?;
+            let sql = "UPDATE event_triggers SET event = 'on_full_moon' WHERE agent_id = $1";
+            tx.execute(sql, params![newer_agent])
+        })
+        .await
+        .unwrap();
+        let locked = db.write(move |tx| triggers::lock_readable(tx, project)).await.unwrap();
+        assert_eq!((locked.readable, &locked.unreadable), (vec![readable_trigger], &vec![newer_agent]));
+        let rows = [firing(project, agent), firing(project, agent)];
+        let [bad, good] = rows.clone();
+        db.write(move |tx| firings::insert(tx, &rows)).await.unwrap();
+        spoil(&db, "trigger_firings", "event", "on_full_moon", bad.id.0).await;
+        let due = db.read(move |tx| firings::list_due(tx, project, &locked.unreadable, now(), 1)).await.unwrap();
+        assert_eq!(due, [good.clone()]);
+        let pending = db.read(move |tx| firings::list_pending(tx, project, agent, None, 9)).await.unwrap();
+        assert_eq!(pending, [good]);
+    }
+}
