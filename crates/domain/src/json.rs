@@ -33,10 +33,6 @@ impl JsonObject {
     pub fn to_map(&self) -> Map<String, Value> {
         serde_json::from_str(self.0.get()).unwrap_or_default()
     }
-
-    pub fn as_raw(&self) -> &RawValue {
-        &self.0
-    }
 }
 
 impl PartialEq for JsonObject {

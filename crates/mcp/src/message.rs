@@ -19,7 +19,6 @@ pub mod meta {
     pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
     pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
     pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-    pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 }
 
 /// The error codes.

@@ -109,14 +109,6 @@ pub fn list_all(tx: &mut Tx<'_>, project: ProjectId) -> Result<Vec<McpServer>> {
     tx.query(&sql, params![project], McpServer::from_row)
 }
 
-/// The servers a product brought, by name.
-pub fn list_for_product(tx: &mut Tx<'_>, project: ProjectId, product: &str) -> Result<Vec<McpServer>> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM project_mcp_servers WHERE project_id = $1 AND product = $2 ORDER BY name"
-    );
-    tx.query(&sql, params![project, product], McpServer::from_row)
-}
-
 /// Newest first.
 pub fn list(tx: &mut Tx<'_>, project: ProjectId, page: &Page) -> Result<ResultPage<McpServer>> {
     let mut params = vec![Param::from(project)];

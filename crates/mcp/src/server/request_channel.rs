@@ -76,10 +76,6 @@ impl RequestChannel {
         self.notify("notifications/progress", &params);
     }
 
-    pub fn wants_progress(&self) -> bool {
-        self.progress.is_some()
-    }
-
     /// Sends a log message to a client that asked for that level.
     pub fn log(&self, level: Level, logger: &str, data: &Value) {
         if self.level.is_some_and(|min_level| level >= min_level) {
